@@ -20,7 +20,7 @@ from .errors import UsageError
 from .llms import LLM, Completion, LLMFailure, Request, StageError, llm
 from .llms.failures import NotStructured, Refused
 from .operator import Operator, parts_of, with_fields
-from .prompts import STYLES, checksum_of, history_text, pick_statements, prompts_or_default, ptkb_text, render
+from .prompts import STYLES, checksum_of, history_text, instructions_for, pick_statements, prompts_or_default, ptkb_text, render
 
 if TYPE_CHECKING:
     from .planning import Plan
@@ -86,7 +86,8 @@ class AsksLLM:
 
     def prompt_checksums(self) -> dict[str, str]:
         """Template -> a checksum of what it renders to on probe inputs; see :func:`pyterrier_ikat.prompts.checksum_of`."""
-        return {name: checksum_of(name, self.style, self.prompts) for name in self.templates()}
+        names = [one for name in self.templates() for one in (name, instructions_for(name, self.style, self.prompts)) if one]
+        return {name: checksum_of(name, self.style, self.prompts) for name in names}
 
     def message(self, template: str, values: dict[str, Any]) -> dict[str, str]:
         """A user message made from a template."""
@@ -106,8 +107,10 @@ class AsksLLM:
         return said[cast(Structure, self.structure).name]
 
     def request(self, qid: str, values: dict[str, Any], template: str, item: str = "") -> Request:
-        """A request of one message, made from a template."""
-        return self.request_of([self.message(template, values)], qid, template, item)
+        """A request of one message, made from a template; of two where a template for the system's message goes with it."""
+        instructions = instructions_for(template, self.style, self.prompts)
+        first = [{"role": "system", "content": render(instructions, self.style, self.prompts, **values)}] if instructions else []
+        return self.request_of([*first, self.message(template, values)], qid, template, item)
 
     def request_of(self, messages: list[dict[str, str]], qid: str, template: str, item: str = "") -> Request:
         """A request of messages, the last of which is made from a template."""

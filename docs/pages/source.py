@@ -21,6 +21,7 @@ IN_READING_ORDER = (
     "infosense_2024",
     "nii_2024",
     "rali_2024",
+    "cfda_2025",
     "judging",
     "submission",
 )

@@ -247,7 +247,8 @@ class UmbrelaJudge(Judge):
 
     As :class:`Judge`, with another prompt and scale, without persona and example. Reads ``qid``, ``docno``, ``text``, ``qresolved``. On
     TREC iKAT's scale of 0 to 4 its labels are no direct match: compare them by a threshold. Source: Upadhyay et al., UMBRELA, arXiv
-    2406.06519, section 3; the wording is ours.
+    2406.06519, section 3, and the code castorini/umbrela; the wording is ours. Their model is asked with
+    ``"openai:gpt-4o temperature=0 top_p=1 frequency_penalty=0.5"``. A passage is quoted as such here, against instructions in it.
 
     Args:
         llm: the model to ask.

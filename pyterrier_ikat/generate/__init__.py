@@ -3,7 +3,7 @@
 from .answer import Answer, OutlineAnswer
 from .best_query import BestQuery
 from .decide import Decide
-from .enhance import ExpandResponse, SummariseHistory, TopicSwitch
+from .enhance import ExpandResponse, GuessAnswer, Preferences, SummariseHistory, TopicSwitch
 from .passage_queries import PassageQueries
 from .queries import ExplodeQueries, MultiQuery, Queries, StatementQueries
 from .respond import Respond
@@ -19,6 +19,8 @@ __all__ = [
     "Aggregate",
     "BestQuery",
     "ExpandResponse",
+    "GuessAnswer",
+    "Preferences",
     "RewriteAndAnswer",
     "Samples",
     "SummariseHistory",

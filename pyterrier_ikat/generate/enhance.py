@@ -1,14 +1,16 @@
-"""Enhance the history before a rewrite (CHIQ): remove an old topic, restate the last response in full, or summarise all of it."""
+"""Enhance the history before a rewrite: remove an old topic, restate the last response, guess the answer, sum up, find preferences."""
 
 import re
 from collections.abc import Sequence
+from dataclasses import KW_ONLY
 from typing import Any
 
 import pandas as pd
 
+from ..arguments import at_least
 from ..completions.texts import parse_passage
-from ..completions.usable import usable_words
-from ..conversations.frame import histories, with_columns
+from ..completions.usable import answer_text, usable_words
+from ..conversations.frame import histories, values, with_columns
 from ..llm_operator import LLMOperator
 from ..llms import Request
 from ..operator import with_fields
@@ -30,26 +32,33 @@ class _OfHistory(LLMOperator):
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request per row with a response in its history."""
-        asked = zip(frame["qid"], self.contexts(frame), self._responses(frame), strict=True)
+        asked = zip(frame["qid"], self.contexts(frame), self.responses(frame), strict=True)
         return [self.request(qid, {**row, "response": response}, self.template()) for qid, row, response in asked if response is not None]
 
     def outcomes_by_row(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[Any]:
         """For each row its outcome, ``None`` where nothing was asked."""
         outcomes = iter(found)
-        return [None if response is None else next(outcomes) for response in self._responses(frame)]
+        return [None if response is None else next(outcomes) for response in self.responses(frame)]
 
-    def _responses(self, frame: pd.DataFrame) -> list[str | None]:
+    def responses(self, frame: pd.DataFrame) -> list[str | None]:
+        """The last response before each question; ``None`` where nothing is asked."""
         places = [(history, _last_response(history)) for history in histories(frame)]
         return [None if place is None else history[place]["content"] for history, place in places]
+
+
+def _of_old_topic(frame: pd.DataFrame, responses: list[str | None]) -> list[str | None]:
+    """The responses, without those before a new topic."""
+    return [None if new else response for response, new in zip(responses, values(frame, "qnewtopic", False), strict=True)]
 
 
 @with_fields
 class TopicSwitch(_OfHistory):
     """Ask the model whether the question begins a new topic; if it does, keep only the last turn of the history.
 
-    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``. Writes a new ``qhistory``; the histories of the input
-    are not changed. One call per turn that has a response in its history. Source: Mo et al., CHIQ (arXiv 2406.05013), section 3.2. The
-    fallback for a failed turn is the same topic: its history stays.
+    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``. Writes a new ``qhistory`` and ``qnewtopic``, whether
+    the
+    model said that a new topic begins; the histories of the input are not changed. One call per turn that has a response in its history.
+    Source: Mo et al., CHIQ (arXiv 2406.05013), section 3.2. The fallback for a failed turn is the same topic: its history stays.
 
     Args:
         llm: the model to ask.
@@ -77,12 +86,13 @@ class TopicSwitch(_OfHistory):
 
     def fallback(self, frame: pd.DataFrame) -> list[bool]:
         """The same topic."""
-        return [False for response in self._responses(frame) if response is not None]
+        return [False for response in self.responses(frame) if response is not None]
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
-        """Set ``qhistory``."""
-        rows = zip(histories(frame), self.outcomes_by_row(frame, found), strict=True)
-        return with_columns(frame, qhistory=[_last_turn(history) if new else history for history, new in rows])
+        """Set ``qhistory`` and ``qnewtopic``."""
+        new = [bool(outcome) for outcome in self.outcomes_by_row(frame, found)]
+        rows = zip(histories(frame), new, strict=True)
+        return with_columns(frame, qhistory=[_last_turn(history) if begins else history for history, begins in rows], qnewtopic=new)
 
 
 def _last_turn(history: History) -> History:
@@ -100,6 +110,8 @@ class ExpandResponse(_OfHistory):
 
     Args:
         llm: the model to ask.
+        persona: whether the prompt shows the persona, too, and the response stays as it is where ``qnewtopic`` says that a new topic
+            begins: Chang et al., CFDA & CLIP at TREC iKAT 2025, in their code.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -112,9 +124,15 @@ class ExpandResponse(_OfHistory):
     activity = "expanding the last response"
     schematic = {"label": "Expand response"}
 
+    persona: bool = False
+
     def template(self) -> str:
-        """The prompt."""
-        return "expand_response"
+        """The prompt, with or without the persona."""
+        return "expand_response_personal" if self.persona else "expand_response"
+
+    def responses(self, frame: pd.DataFrame) -> list[str | None]:
+        """As everywhere; with the persona none where a new topic begins."""
+        return _of_old_topic(frame, super().responses(frame)) if self.persona else super().responses(frame)
 
     def parse(self, text: str) -> str | None:
         """The response on one line."""
@@ -122,7 +140,7 @@ class ExpandResponse(_OfHistory):
 
     def fallback(self, frame: pd.DataFrame) -> list[str]:
         """The responses themselves."""
-        return [response for response in self._responses(frame) if response is not None]
+        return [response for response in self.responses(frame) if response is not None]
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """Set ``qhistory``."""
@@ -133,6 +151,120 @@ class ExpandResponse(_OfHistory):
 def _with_last_response(history: History, text: str) -> History:
     last = _last_response(history)
     return [{**message, "content": text} if place == last else message for place, message in enumerate(history)]
+
+
+@with_fields
+class GuessAnswer(_OfHistory):
+    """Ask the model for a guess at the answer, one plausible sentence: an example of the form of what is looked for.
+
+    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``, ``qnewtopic``. Writes ``qanswer``, empty
+    where
+    the history has no response or a new topic begins. One call per other turn. Source: Chang et al., CFDA & CLIP at TREC iKAT 2025, in
+    their code (the pseudo response of CHIQ, of at most 20 words). The fallback for a failed turn is an empty guess.
+
+    Args:
+        llm: the model to ask.
+        words: the word limit named in the prompt.
+
+    Raises:
+        UsageError: when ``words`` is below 1.
+
+    Example:
+        >>> import pyterrier as pt, pyterrier_ikat as ikat
+        >>> topics = pt.get_dataset("ikat:sample").get_topics().head(2)
+        >>> [bool(guess) for guess in ikat.GuessAnswer(ikat.llm("recorded:sample"))(topics)["qanswer"]]
+        [False, True]
+    """
+
+    stage = "guess"
+    keeps_text = True
+    activity = "guessing an answer"
+    schematic = {"label": "Guess answer"}
+
+    _: KW_ONLY
+    words: int = 20
+
+    def __post_init__(self) -> None:
+        at_least(1, words=self.words)
+        super().__post_init__()
+
+    def template(self) -> str:
+        """The prompt."""
+        return "guess_answer"
+
+    def responses(self, frame: pd.DataFrame) -> list[str | None]:
+        """As everywhere; none where a new topic begins."""
+        return _of_old_topic(frame, super().responses(frame))
+
+    def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
+        """As everywhere, and ``words``."""
+        return [{**row, "words": self.words} for row in super().contexts(frame)]
+
+    def parse(self, text: str) -> str | None:
+        """The guess on one line."""
+        return parse_passage(text) or None
+
+    def fallback(self, frame: pd.DataFrame) -> list[str]:
+        """No guess."""
+        return ["" for response in self.responses(frame) if response is not None]
+
+    def typical(self, frame: pd.DataFrame) -> list[str]:
+        """As many words as are allowed."""
+        return [" ".join(["words"] * self.words) for _ in self.fallback(frame)]
+
+    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+        """Set ``qanswer``."""
+        return with_columns(frame, qanswer=[guess or "" for guess in self.outcomes_by_row(frame, found)])
+
+
+@with_fields
+class Preferences(LLMOperator):
+    r"""Ask the model which of the user's interests and preferences could shape the search, in its own words.
+
+    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qpreferences``, a list in words,
+    which
+    ``Rewrite(form="personal")`` shows; empty without a persona. One call per turn with a persona. Source: Chang et al., CFDA & CLIP at TREC
+    iKAT 2025, in their code, which asks about the clarified question: ``question="qrewrite"``. The fallback for a failed turn is an
+    empty text.
+
+    Args:
+        llm: the model to ask.
+
+    Example:
+        >>> import pyterrier as pt, pyterrier_ikat as ikat
+        >>> topics = pt.get_dataset("ikat:sample").get_topics().head(1)
+        >>> ikat.Preferences(ikat.llm("recorded:sample"))(topics)["qpreferences"].item()
+        '- Walks with a dog\n- Travels by train'
+    """
+
+    stage = "preferences"
+    keeps_text = True
+    activity = "looking for preferences"
+    schematic = {"label": "Preferences"}
+
+    def requests(self, frame: pd.DataFrame) -> list[Request]:
+        """One request per row that has a persona."""
+        return super().requests(self._with_persona(frame))
+
+    def parse(self, text: str) -> str | None:
+        """The text without a ``<think>`` block."""
+        return answer_text(text)
+
+    def fallback(self, frame: pd.DataFrame) -> list[str]:
+        """No preference."""
+        return [""] * len(self._with_persona(frame))
+
+    def typical(self, frame: pd.DataFrame) -> list[str]:
+        """The first two statements."""
+        return ["\n".join(list(ptkb.values())[:2]) for ptkb in self.personas(self._with_persona(frame))]
+
+    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+        """Set ``qpreferences``."""
+        outcomes = iter(found)
+        return with_columns(frame, qpreferences=[next(outcomes) if ptkb else "" for ptkb in self.personas(frame)])
+
+    def _with_persona(self, frame: pd.DataFrame) -> pd.DataFrame:
+        return frame[[bool(ptkb) for ptkb in self.personas(frame)]]
 
 
 @with_fields
@@ -164,11 +296,11 @@ class SummariseHistory(_OfHistory):
 
     def fallback(self, frame: pd.DataFrame) -> list[str]:
         """No summary."""
-        return ["" for response in self._responses(frame) if response is not None]
+        return ["" for response in self.responses(frame) if response is not None]
 
     def typical(self, frame: pd.DataFrame) -> list[str]:
         """A fifth of each history."""
-        rows = zip(self.contexts(frame), self._responses(frame), strict=True)
+        rows = zip(self.contexts(frame), self.responses(frame), strict=True)
         return [row["context"][: len(row["context"]) // 5 + 1] for row, response in rows if response is not None]
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:

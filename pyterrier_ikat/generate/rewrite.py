@@ -13,7 +13,13 @@ from ..llm_operator import LLMOperator
 from ..llms import Request
 from ..operator import with_fields
 
-TEMPLATES = {"full": "rewrite", "short": "rewrite_short", "enhanced": "rewrite_enhanced"}
+TEMPLATES = {
+    "full": "rewrite",
+    "short": "rewrite_short",
+    "clear": "rewrite_clear",
+    "enhanced": "rewrite_enhanced",
+    "personal": "rewrite_personal",
+}
 
 
 class _OneQuery(LLMOperator):
@@ -37,8 +43,11 @@ class Rewrite(_OneQuery):
     Args:
         llm: the model to ask.
         form: ``"full"``: a query that also includes the relevant parts of the persona; ``"short"``: only the question, made self-contained,
-            without the persona (Fu et al., NII@TREC iKAT 2024, appendix A1); ``"enhanced"``: a query made from the question, a guess at its
-            answer in ``qanswer`` and, instead of the history, its summary in ``qsummary`` if present (Mo et al., CHIQ, section 3.3).
+            without the persona (Fu et al., NII@TREC iKAT 2024, appendix A1); ``"clear"``: the same with the help of the persona (code of
+            Chang et al., CFDA & CLIP at TREC iKAT 2025); ``"enhanced"``: a query made from the question, a guess at its answer in
+            ``qanswer`` and, instead of the history, its summary in ``qsummary`` if present (Mo et al., CHIQ, section 3.3);
+            ``"personal"``: a query made from the question and the preferences in ``qpreferences``, where the guess only shows a form and
+            its content is to be ignored (Chang et al.).
         style: ``"gpt"`` or ``"llama"``; both show all messages of the history (Generate then Retrieve, appendix A.3).
 
     Raises:
@@ -71,12 +80,15 @@ class Rewrite(_OneQuery):
         return "gpt"
 
     def needs(self) -> list[str]:
-        """``qanswer`` too for the enhanced form."""
-        return super().needs() + (["qanswer"] if self.form == "enhanced" else [])
+        """``qanswer`` too for the enhanced and the personal form, and ``qpreferences`` for the personal one."""
+        return super().needs() + {"enhanced": ["qanswer"], "personal": ["qanswer", "qpreferences"]}.get(self.form, [])
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """As everywhere; for the enhanced form the summary of the history and ``answer``, too."""
+        """As everywhere, and ``answer``; for the enhanced form the summary of the history, too, for the personal one ``preferences``."""
         rows = super().contexts(frame)
+        if self.form == "personal":
+            shown = zip(rows, texts_in(frame, "qanswer"), texts_in(frame, "qpreferences"), strict=True)
+            return [{**row, "answer": answer, "preferences": preferences} for row, answer, preferences in shown]
         if self.form != "enhanced":
             return rows
         added = zip(rows, values(frame, "qsummary", ""), texts_in(frame, "qanswer"), strict=True)

@@ -41,7 +41,7 @@ class OpenAIBackend(Backend):
         base_url: the server; else the environment's ``OPENAI_BASE_URL``, else OpenAI. Several, separated by commas, share the calls: they
             have to serve the same model. The first one's address stands for all in the cache key, so that adding machines repeats nothing.
         api_key_env: the environment variable that holds the key.
-        params: decoding parameters (temperature, top_p, top_k, max_tokens, seed).
+        params: decoding parameters (temperature, top_p, top_k, max_tokens, seed, frequency_penalty).
         timeout: seconds that a call may take as a whole, from name look-up to the last byte; then it counts as failed and is tried again.
         concurrency: the most calls at a time, over all servers.
         structured: ``"on"``: requests carry the JSON schema of their answer, where the operator has one.

@@ -52,6 +52,7 @@ class Kind(NamedTuple):
 NUMBER = Kind("a number from 0", float, lambda value: 0 <= value < math.inf)
 SHARE = Kind("a number from 0 to 1", float, lambda value: 0 <= value <= 1)
 SECONDS = Kind("a number of seconds, more than 0", float, lambda value: 0 < value < math.inf)
+PENALTY = Kind("a number from -2 to 2", float, lambda value: -2 <= value <= 2)
 WHOLE = Kind("a whole number from 0", int, lambda value: value >= 0)
 POSITIVE = Kind("a whole number from 1", int, lambda value: value >= 1)
 POLICY = Kind("raise or fallback", str, lambda value: value in ("raise", "fallback"))
@@ -59,6 +60,7 @@ SWITCH = Kind("on or off", str, lambda value: value in ("on", "off"))
 VARIABLE = Kind("the name of the environment variable that holds the key, not the key itself", str, str.isidentifier)
 TEXT = Kind("a text", str, lambda value: True)
 DECODING = {"temperature": NUMBER, "top_p": NUMBER, "top_k": POSITIVE, "max_tokens": POSITIVE, "seed": WHOLE}
+PENALTIES = {"frequency_penalty": PENALTY}
 PRICES = dict.fromkeys(("price_in", "price_out", "price_cached"), NUMBER)
 ACCOUNT = {"on_error": POLICY, "retries": WHOLE, "cache": TEXT, "budget": NUMBER, **PRICES}
 BATCH = {"batch": SWITCH, "batch_discount": SHARE, "batch_requests": POSITIVE, "batch_mb": POSITIVE}
@@ -67,6 +69,7 @@ OPTIONS: dict[str, dict[str, Kind]] = {
         "base_url": TEXT,
         "api_key_env": VARIABLE,
         **DECODING,
+        **PENALTIES,
         "structured": SWITCH,
         "timeout": SECONDS,
         "concurrency": POSITIVE,
@@ -233,8 +236,9 @@ def llm(
               ``pyterrier_ikat.llm``: a function ``make(rest, **options)`` that returns an object with ``.generate`` or a `Backend`.
             - an object with ``.generate(list)``, such as a pyterrier_rag backend: see the arguments below; or a `Backend`.
 
-            Keys of the first two: ``temperature``, ``top_p``, ``top_k``, ``max_tokens``, ``seed``. Keys of all but recorded ones, in the
-            specification, and arguments for an object: ``retries`` (5); ``cache`` (a file, or ``none``); ``price_in``, ``price_out``,
+            Keys of the first two: ``temperature``, ``top_p``, ``top_k``, ``max_tokens``, ``seed``; of OpenAI's also
+            ``frequency_penalty``. Keys of all but recorded ones, in the specification, and arguments for an object: ``retries`` (5);
+            ``cache`` (a file, or ``none``); ``price_in``, ``price_out``,
             ``price_cached`` (US dollars per million tokens; the last for prompt tokens that the provider had in its own cache) and
             ``budget`` (US dollars). Keys of all: ``on_error``.
         ledger: the account to count in; a new one when None.
@@ -344,7 +348,7 @@ def _backend(provider: str, name: str, options: dict[str, Any]) -> Backend:
         return RecordedBackend(name)
     if provider not in OPTIONS:
         return _registered(provider, name, options)
-    params = {key: options.pop(key) for key in DECODING if key in options}
+    params = {key: options.pop(key) for key in (*DECODING, *PENALTIES) if key in options}
     return (HFBackend if provider == "hf" else OpenAIBackend)(name, params=params, **options)
 
 

@@ -30,7 +30,7 @@ from .definition import Decorated, method
 _OURS = "baseline without an LLM"
 _TRAINED = generate_then_retrieve.PAPER
 _ORGANISERS = f"organisers' 2024 baseline, as reported by {infosense_2024.PAPER}"
-_MINILM = {"reranker": "a MiniLM cross-encoder"}
+_MINILM = {"reranker": "cross-encoder/ms-marco-MiniLM-L-6-v2"}
 _T5 = {"rewriter": "a T5 rewriter"}
 _CONVGQR = {"rewriter": "a T5 rewriter trained on QReCC", "expander": "a T5 expansion model trained on QReCC"}
 _MONOT5 = {
@@ -95,8 +95,8 @@ def rewritten(
 ) -> pt.Transformer:
     """A trained rewriter's query: the organisers' T5 baseline of 2024, and monoT5 (BART rewriter, ``ikat.MonoT5()`` as re-ranker).
 
-    With ``llm``, the baseline of 2024 also chooses statements and responds. Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve,
-    section 4 (monoT5); De Lima and Yang, Passage Query Methods, Tables 2 to 4 (T5).
+    With ``llm``, the baseline of 2024 also chooses statements and responds, as :func:`organizers_2024` does. Source: Abbasiantaeb and
+    Aliannejadi, Generate then Retrieve, section 4 (monoT5); De Lima and Yang, Passage Query Methods, Tables 2 to 4 (T5).
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -181,6 +181,14 @@ def organizers_2024(
 ) -> pt.Transformer:
     """The organisers' 2024 baselines with an LLM: statements, one rewritten query, re-ranked, and a response from the top five.
 
+    Their code (SimonLupart/ikat-2024-baseline at d1fccba) was read, which has the run of GPT-4o with BM25: rewrite and response see the raw
+    utterance, the whole persona and the whole conversation; all 1000 passages are re-ranked by ms-marco-MiniLM-L-6-v2; the response has at
+    most 200 words and sums up the first five. That the others differ in model and retriever alone is inferred from their names.
+
+    Statements are in none of its prompts. All four runs have the same scores for them in Table 3 of De Lima and Yang, so they shared one
+    choice: it is one call here, whose prompt is ours, with the system's own ``llm``, and its outcome is handed in and changes nothing else.
+    Their code marks the first six passages as used; here it is the five that the response was made from.
+
     Example:
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.organizers_2024(ikat.llm("openai:gpt-4"), ikat.PassageIndex("i").bm25(), minilm)  # doctest: +SKIP
@@ -212,7 +220,7 @@ def _expanded(queries: pt.Transformer, retriever: pt.Transformer, rm3: bool, dep
 def _with_response(llm: LLM | None, ranking: pt.Transformer) -> pt.Transformer:
     if llm is None:
         return ranking
-    return SelectStatements(llm, "ids") >> ranking >> Respond(llm, 5, 200, statements="chosen")
+    return SelectStatements(llm, "ids") >> ranking >> Respond(llm, 5, 200)
 
 
 def _system(queries: pt.Transformer, retriever: pt.Transformer, reranker: pt.Transformer | None, depth: int) -> pt.Transformer:

@@ -43,9 +43,11 @@ def chiq_ad(
     """CHIQ-AD: topic switch, clear question, full last response, guessed answer and summary of the history, then the rewrite (section 3).
 
     Six LLM calls and one query per turn; three in a conversation's first turn, which has no history. The paper doesn't know personas: our
-    prompts for the guess and the rewrite show the persona, as those of Chang et al., CFDA & CLIP at TREC iKAT 2025, do.
+    prompts for the guess and the rewrite show the persona, the others don't. Chang et al., CFDA & CLIP at TREC iKAT 2025, changed more than
+    that: see :func:`~pyterrier_ikat.methods.cfda_2025.personal_chiq`. In the authors' code the guess comes from the history and question
+    as they are, here from the enhanced ones; theirs has no words of ours, and asks for the rewrite as JSON.
 
-    - ``summarise``: whether the rewrite sees the summary instead of the history; Chang et al. omit the summary.
+    - ``summarise``: whether the rewrite sees the summary instead of the history.
     - ``append``: whether the guessed answer is appended to the rewrite: the file names in the authors' code say so
       (``search_query+single_response``), the paper's text says that the rewrite is the query.
     - ``words``: how long the guess may be; the authors ask for one sentence.

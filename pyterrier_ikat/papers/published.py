@@ -269,6 +269,20 @@ PAPERS: dict[str, Paper] = {
             ('The row "2023 Best" is omitted.', "It is another team's best run per measure, not a system."),
         ),
     ),
+    "cfda_2025": Paper(
+        "Chang et al., CFDA & CLIP at TREC iKAT 2025",
+        "https://arxiv.org/abs/2509.15588",
+        "the SPLADE index of the authors' repository",
+        {str(year): (Part(f"cfda_on_{year}", year),) for year in (2023, 2024)},
+        deviations=(
+            ("The scores are of AdaRewriter's choice among ten LLM4CS rewrites.", "Its weights aren't public; ours is BestQuery's choice."),
+            (
+                "The scores are of files in the authors' repository.",
+                "The text of the paper could not be read; 2025 has no public judgements.",
+            ),
+            ("The fused system has no row.", "Its run is of 2025 alone: the repository has no scores of it."),
+        ),
+    ),
 }
 
 

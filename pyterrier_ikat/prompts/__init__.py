@@ -1,7 +1,8 @@
 r"""One jinja template per prompt. Conversation and passage text is data in them, never template source.
 
-Template names are ``<prompt>.jinja``, or ``<prompt>_llama.jinja`` where the few-shot style differs. The wording is
-ours; inputs, their order, limits and output format follow the tables named at the top of each template. A line of a text that
+Template names are ``<prompt>.jinja``, or ``<prompt>_llama.jinja`` where the few-shot style differs. ``<prompt>_system.jinja``, where there
+is one, makes a system message before it, as some papers have it. The wording is ours; inputs, their order, limits and output format
+follow the tables named at the top of each template. A line of a text that
 could pass for a heading of a template gets a backslash, as Markdown does it: ``\# Task``.
 
 Templates in a folder of your own replace those of the package: for one operator by its argument ``prompts``, for all operators of a method
@@ -116,6 +117,18 @@ def render(name: str, style: str = "gpt", folder: str | None = None, **values: A
     return prompt
 
 
+def instructions_for(name: str, style: str = "gpt", folder: str | None = None) -> str | None:
+    """The template of a prompt's system message, ``<prompt>_system``; None where there is none.
+
+    Example:
+        >>> instructions_for("preferences"), instructions_for("answer")
+        ('preferences_system', None)
+    """
+    files = _names(f"{name}_system", style)
+    found = any(os.path.exists(os.path.join(place, file)) for place in (folder, FOLDER) if place is not None for file in files)
+    return f"{name}_system" if found else None
+
+
 def checksum_of(name: str, style: str = "gpt", folder: str | None = None) -> str:
     """A checksum of what a prompt says, whatever its source is; empty where there is no template. See :mod:`pyterrier_ikat.prompts.probes`.
 
@@ -227,7 +240,7 @@ def _names_in(folder: str | Path) -> set[str]:
 def _check_folder(folder: str | Path) -> str:
     place = Path(folder).expanduser()
     names, ours = _names_in(folder), {path.name for path in FOLDER.glob("*.jinja")}
-    if unknown := sorted(name for name in names if name not in ours and name.replace("_llama.", ".") not in ours):
+    if unknown := sorted(name for name in names if name not in ours and re.sub(r"(_system)?(_llama)?\.", ".", name) not in ours):
         near = list(dict.fromkeys(one for name in unknown for one in difflib.get_close_matches(name, sorted(ours), n=1, cutoff=0.8)))
         meant = f"; did you mean {' or '.join(near)}?" if near else ""
         warnings.warn(

@@ -12,6 +12,8 @@ LONG = [*CHAT[:2], {"role": "user", "content": "And fennel?"}, {"role": "assista
 
 TestTopicSwitch = pt.testing.transformer_test_class(lambda: ikat.TopicSwitch(ikat.llm("recorded:sample")))
 TestExpandResponse = pt.testing.transformer_test_class(lambda: ikat.ExpandResponse(ikat.llm("recorded:sample")))
+TestGuessAnswer = pt.testing.transformer_test_class(lambda: ikat.GuessAnswer(ikat.llm("recorded:sample")))
+TestPreferences = pt.testing.transformer_test_class(lambda: ikat.Preferences(ikat.llm("recorded:sample")))
 TestSummariseHistory = pt.testing.transformer_test_class(lambda: ikat.SummariseHistory(ikat.llm("recorded:sample")))
 
 
@@ -109,3 +111,46 @@ def test_a_turn_without_a_guess_is_named():
     turns = pd.concat([a_turn(qanswer="a"), a_turn(qanswer=None).assign(qid="other")], ignore_index=True)
     with pytest.raises(ikat.DataError, match=r"no text in qanswer \(turns other\)"):
         ikat.Rewrite(scripted("a")[0], "enhanced")(turns)
+
+
+def test_a_guess_is_made_for_turns_that_go_on_with_a_topic():
+    turns, (llm, backend) = two_turns().assign(qnewtopic=False), scripted("Mint helps.")
+    assert ikat.GuessAnswer(llm, words=7)(turns)["qanswer"].tolist() == ["Mint helps.", ""]  # the other turn has no history
+    (asked,) = texts(backend)
+    assert "at most 7 words" in asked
+    llm, backend = scripted()
+    assert ikat.GuessAnswer(llm)(a_turn(qnewtopic=True))["qanswer"].item() == ""
+    assert backend.asked == []
+
+
+def test_a_failed_guess_is_empty_and_so_are_failed_preferences():
+    llm, _ = scripted("", "")
+    turn = ikat.Preferences(llm, on_error="fallback")(ikat.GuessAnswer(llm, on_error="fallback")(a_turn()))
+    assert (turn["qanswer"].item(), turn["qpreferences"].item()) == ("", "")
+    assert ledger(llm, "fallbacks") == 2
+
+
+def test_preferences_are_asked_of_personas_alone():
+    turns, (llm, backend) = two_turns(), scripted("- No chamomile")
+    assert ikat.Preferences(llm)(turns)["qpreferences"].tolist() == ["- No chamomile", ""]
+    assert len(backend.asked) == 1
+    assert backend.asked[0][0]["role"] == "system"
+
+
+def test_with_the_persona_the_response_before_a_new_topic_stays():
+    llm, backend = scripted()
+    turn = a_turn(qnewtopic=True)
+    assert ikat.ExpandResponse(llm, persona=True)(turn)["qhistory"].item() == CHAT[:2]
+    assert backend.asked == []
+    llm, _ = scripted("Rooibos has none.")
+    assert ikat.ExpandResponse(llm)(turn)["qhistory"].item()[1]["content"] == "Rooibos has none."
+
+
+def test_a_template_for_the_system_message_counts_in_the_checksums(tmp_path):
+    llm, _ = scripted()
+    names = ["preferences", "preferences_system"]
+    assert list(ikat.Preferences(llm).prompt_checksums()) == names
+    (tmp_path / "preferences_system.jinja").write_text("Be short.")
+    other = ikat.Preferences(llm, prompts=str(tmp_path))
+    before, after = ikat.Preferences(llm).prompt_checksums(), other.prompt_checksums()
+    assert [before[name] == after[name] for name in names] == [True, False]

@@ -29,6 +29,7 @@ SHOWN = {
     "nuggets": ["Millet."],
     "first": "Sorghum.",
     "second": "Teff.",
+    "preferences": "- Likes rusks",
     "think": True,
     "persona": ["I own a scythe."],
     "need": "Bread.",

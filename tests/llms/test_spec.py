@@ -66,7 +66,7 @@ def test_quotes_hold_spaces_together():
         ),
         (
             "openai:m warmth=1",
-            "unknown LLM option 'warmth': openai knows base_url, api_key_env, temperature, top_p, top_k, max_tokens, seed",
+            "unknown LLM option 'warmth': openai knows base_url, api_key_env, temperature, top_p, top_k, max_tokens, seed, frequency",
         ),
         ("hf:m base_url=http://x", "unknown LLM option 'base_url': hf knows temperature"),
         ("recorded:f temperature=1", "recorded knows on_error"),

@@ -154,7 +154,7 @@ CALLS = {
     "llm4cs_rew": (5, 0),
     "chiq_ad": (6, 0),  # topic, question, last response, guess, summary, rewrite
     "best_of_n": (10, 0),
-    "cfda_best_of_n": (24, 0),  # topic, question, last response, guess, and ten rewrites of each kind
+    "cfda_best_of_n": (25, 0),  # topic, question, guess, last response, preferences, and ten rewrites of each kind
     "agreed_of_n": (10, 0),
     "spread_of_n": (10, 0),
     "baseline_2025_bm25": (1, 0),

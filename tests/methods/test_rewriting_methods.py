@@ -10,7 +10,8 @@ from fakes import ByPrompt
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import Reply
-from pyterrier_ikat.methods import METHODS, best_of_n, cfda_best_of_n, chiq_ad, llm4cs, published
+from pyterrier_ikat.methods import METHODS, best_of_n, cfda_best_of_n, chiq_ad, llm4cs, organizers_2024, published
+from pyterrier_ikat.methods.cfda_2025 import personal_chiq
 from pyterrier_ikat.retrieve import dense_index
 
 PTKB = {"1": "I am vegan."}
@@ -85,6 +86,11 @@ def model():
         expand_response="There are walks in the hills.",
         summarise_history="It was about walks.",
         rewrite_enhanced=["vegan walk food", "hill food", "vegan walk food", "food", "hills"],
+        rewrite_clear="What does a vegan eat on a walk in the hills?",
+        guess_answer="Walkers like nuts.",
+        expand_response_personal="One walks in the hills.",
+        preferences="- Eats no meat",
+        rewrite_personal=["vegan walk food", "hill food", "vegan walk food", "food", "hills"],
     )
 
 
@@ -241,16 +247,70 @@ def test_the_best_of_n_is_chosen_by_its_passages_and_searched_for(model, turn):
 
 
 def test_cfda_fuses_the_best_of_each_kind_and_reranks_by_the_llm4cs_rewrite(model, turn):
-    model.answers["answer"] = "Oats."
     search, likes = Search(), Likes(hill=9, food=1, figs=3)
     out = cfda_best_of_n(model.llm, search, likes, n=5)(turn)
-    assert len(model.asked) == 4 + 5 + 5
-    assert "summarise_history" not in prompts(model)
+    assert len(model.asked) == 5 + 5 + 5
     # of CHIQ: (0 + 0 + 1) / 3, (9 + 1) / 2, 1 and 0; of LLM4CS: figs
     assert search.queries == ["vegan walk food", "hill food", "food", "hills", "hill food", "oats", "nuts", "figs", "figs"]
     assert out["docno"].tolist() == ["hill", "figs", "food"]
     assert {query for query, _ in likes.pairs[-3:]} == {"figs"}
     assert out["qrewrite"].unique().tolist() == ["figs"]
+
+
+def test_cfdas_stages_read_what_the_authors_code_gives_them(model, turn):
+    personal_chiq(model.llm)(turn)
+    assert prompts(model) == ["topic_switch", "rewrite_clear", "guess_answer", "expand_response_personal", "preferences"]
+    roles = {request.prompt: [message["role"] for message in request.messages] for request in model.asked}
+    assert roles.pop("topic_switch") == ["user"]
+    assert set(map(tuple, roles.values())) == {("system", "user")}
+    assert "vegan" not in shown(model, "topic_switch")
+    assert all("I am vegan." in shown(model, prompt) for prompt in roles)
+    assert "What do I eat?" in shown(model, "guess_answer")  # the raw utterance and the raw history
+    assert "system: In the hills." in shown(model, "guess_answer")
+    assert "What does a vegan eat on a walk in the hills?" in shown(model, "preferences")
+    assert "system: One walks in the hills." in shown(model, "preferences")
+
+
+def test_cfdas_rewrite_shows_preferences_and_a_guess_to_be_ignored(model, turn):
+    cfda_best_of_n(model.llm, Search(), Likes(), n=1)(turn)
+    request = next(request for request in model.asked if request.prompt == "rewrite_personal")
+    said = request.messages[-1]["content"]
+    assert "system: One walks in the hills." in said
+    assert "# Question\nWhat does a vegan eat on a walk in the hills?" in said
+    assert "# Guess at the answer\nWalkers like nuts." in said
+    assert "ignore what it says" in said
+    assert "# Preferences of the user\n- Eats no meat" in said
+    assert "take nothing from the guessed answer" in request.messages[0]["content"]
+
+
+def test_cfda_guesses_and_expands_nothing_where_a_topic_begins(model, turn):
+    model.answers["topic_switch"] = "new"
+    earlier = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Welcome."}]
+    out = personal_chiq(model.llm)(ikat.conversation([*earlier, *CHAT], PTKB))
+    assert prompts(model) == ["topic_switch", "rewrite_clear", "preferences"]
+    assert out["qhistory"].item() == CHAT[:2]
+    assert out["qanswer"].item() == ""
+    model.asked.clear()
+    cfda_best_of_n(model.llm, Search(), Likes(), n=5)(ikat.conversation(CHAT[:1], PTKB))
+    assert len(model.asked) == 2 + 5 + 5
+
+
+def test_the_organisers_baselines_of_2024_answer_the_raw_utterance_with_the_whole_persona(turn):
+    model = ByPrompt(statements_ids="[]", rewrite="oats rye nuts figs spelt rice", respond="Oats.")
+    search = Search()
+    out = organizers_2024(model.llm, search, Likes(spelt=1))(turn)
+    assert prompts(model) == ["statements_ids", "rewrite", "respond"]
+    said = shown(model, "respond")
+    assert "1: I am vegan." in said  # although no statement was chosen
+    assert "# Last message of the user\nWhat do I eat?" in said
+    assert "at most 200 words" in said
+    assert out.loc[~out["used"], "docno"].tolist() == ["rice"]  # five of six, the best first
+    assert METHODS["baseline_auto_gpt4_bm25_minilm"].models["reranker"] == "cross-encoder/ms-marco-MiniLM-L-6-v2"
+
+
+def test_two_scores_of_cfda_are_as_in_the_authors_files():
+    assert published("cfda_on_2023").loc["best_of_n", "MRR(rel=2)"] == 0.3134  # mrr_1000 0.31336
+    assert published("cfda_on_2024").loc["best_of_n", "nDCG@5"] == 0.4428  # ndcg_cut_5 0.44281
 
 
 def test_the_organisers_baselines_of_2025():

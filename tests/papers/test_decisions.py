@@ -237,6 +237,20 @@ def no_row_is_another_teams():
     assert not any("best" in name for name in TABLES["nii_I"].frame().index)
 
 
+def adarewriters_choice_is_named():
+    assert all("AdaRewriter's choice" in TABLES[name].paper for name in ("cfda_on_2023", "cfda_on_2024"))
+    assert "BestQuery" in METHODS["best_of_n"].expression
+
+
+def the_file_is_named():
+    assert TABLES["cfda_on_2024"].paper.endswith("IKAT2024/perf.json)")
+    assert list(PAPERS["cfda_2025"].tables) == ["2023", "2024"]
+
+
+def the_fused_system_has_no_row():
+    assert all(list(TABLES[name].frame().index) == ["best_of_n"] for name in ("cfda_on_2023", "cfda_on_2024"))
+
+
 SHOWN_BY = {
     "Which 133 of the 176 judged turns of 2023 are scored isn't published.": both_counts_are_shown,
     "GPT-3.5's labels behind Table 1 aren't published.": gpt_35_is_missing,
@@ -260,6 +274,9 @@ SHOWN_BY = {
     "Without a chosen statement RtG asks for queries of the rewrite alone.": rtg_without_a_statement_asks_for_the_rewrite,
     'The row "2023 Baseline" is our run of 1000 passages.': the_baseline_of_2023_is_deep,
     'The row "2023 Best" is omitted.': no_row_is_another_teams,
+    "The scores are of AdaRewriter's choice among ten LLM4CS rewrites.": adarewriters_choice_is_named,
+    "The scores are of files in the authors' repository.": the_file_is_named,
+    "The fused system has no row.": the_fused_system_has_no_row,
 }
 
 
