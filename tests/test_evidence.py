@@ -2,6 +2,7 @@
 
 import importlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -52,7 +53,15 @@ def test_only_the_first_passages_are_ordered_anew(evidence, monkeypatch):
     assert again[["docno", "rank"]].values.tolist() == [["y", 0], ["x", 1]]
 
 
-def test_public_outputs_that_are_not_there_are_named(evidence, monkeypatch, tmp_path):
-    monkeypatch.setenv("IKAT_DATA", str(tmp_path))
-    with pytest.raises(Exception, match=f"neither {tmp_path}/outputs nor {tmp_path.parent}/outputs"):
-        evidence.outputs()
+def test_a_rewrite_is_searched_for_alone_or_with_its_answer(evidence, monkeypatch):
+    files = {
+        "both": {
+            ("1_1", "rewrite", None): ("a", "b"),
+            ("1_1", "answer", None): ("x", "y"),
+            ("1_1", "rewrite", "rewrite_and_answer"): ("-",),
+        },
+        "alone": {("1_1", "rewrite", prompt): ("a", "b") for prompt in ("rewrite", "rewrite_short")},
+    }
+    monkeypatch.setattr(evidence, "OUTPUTS", {name: SimpleNamespace(completions=lambda f=found: f) for name, found in files.items()})
+    assert evidence.samples_of("both", True) == {"1_1": ["a x", "b y"]}
+    assert evidence.samples_of("both", False) == evidence.samples_of("alone", False) == {"1_1": ["a", "b"]}

@@ -83,7 +83,8 @@ class BestQuery(Operator):
     """Choose one of a turn's sub-queries as its query, by what each of them finds.
 
     ``ranker`` runs each distinct sub-query separately, and ``rule`` gives each a value. The highest wins; of equal ones the first; one that
-    finds nothing is last; if no sub-query found anything, the first sub-query. No rule is trained or reads judgements.
+    finds nothing is last; if no sub-query found anything, the first sub-query. No rule is trained or reads judgements. The page on evidence
+    (docs/evidence.md) has what each gives on real samples.
 
     - ``"score"``: the mean score of the ``passages`` best passages (of all, if it found fewer). This definition is ours: Chang et al., CFDA
       & CLIP at TREC iKAT 2025 (arXiv 2509.15588), choose the best of N rewrites by a reward model that was trained to predict how well a
