@@ -7,6 +7,7 @@ The outputs are those of `ikat datasets`, which are fetched from their authors: 
 
 from collections.abc import Mapping
 from tempfile import TemporaryDirectory
+from typing import TypeAlias
 
 import click
 import ir_measures
@@ -29,7 +30,7 @@ SAMPLES = {
     "SAR, rewrite and answer": (FIVE_RUNS, True),
 }
 """Name -> the public output, and whether the answers are searched for, too."""
-Values = pd.Series
+Values: TypeAlias = "pd.Series[float]"
 
 
 @click.group(help=__doc__)

@@ -53,7 +53,7 @@ STAGES = {
     "decide": ["rewrite", "decide", "respond"],
     "agreed_of_n": ["rewrite"],
     "spread_of_n": ["rewrite"],
-    "cfda_best_of_n": [*CHIQ, "rewrite", "rewrite"],
+    "cfda_best_of_n": ["topic", "rewrite", "guess", "expand", "preferences", "rewrite", "rewrite"],
     "baseline_auto_gpt4_bm25_minilm": ["statements", "rewrite", "respond"],
     "baseline_auto_gpt4o_splade_minilm": ["statements", "rewrite", "respond"],
     "baseline_auto_llama3_1_splade_minilm": ["statements", "rewrite", "respond"],
