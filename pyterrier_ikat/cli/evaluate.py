@@ -31,12 +31,15 @@ if TYPE_CHECKING:
 
 JUDGES = ("rouge-l", "groundedness", "completeness", "relevance", "naturalness", "preference", "nuggets")
 BEM = "bem="
-OF = ("passages", "statements", "responses", "actions")
+OF = ("passages", "statements", "responses", "actions", "nuggets")
+PUBLISHED = "published"
+"""In place of RUN: the responses that a dataset has, or the labels of people."""
 TAKEN_BY = {
     "passages": {"qrels", "turns", "measures", "baseline", "pairwise", "samples", "by", "plot"},
     "statements": {"qrels", "turns"},
     "responses": {"qrels", "turns", "judges", "llm", "index"},
     "actions": {"turns"},
+    "nuggets": {"turns"},
 }
 """What is evaluated -> the options that it takes beside the dataset."""
 
@@ -51,7 +54,9 @@ ikat evaluate runs/rtg --of statements --dataset ikat:2023-mini \\
     --qrels ptkb_nist
 ikat evaluate runs/* --of responses --dataset ikat:2024 \\
     --judge rouge-l --judge completeness --llm openai:gpt-4o
-ikat evaluate runs/* --of actions --dataset mtrag:mini""",
+ikat evaluate runs/* --of actions --dataset mtrag:mini
+ikat evaluate published --of responses --dataset ikat:2024
+ikat evaluate published --of nuggets --dataset ikat:2024""",
 )
 @RUNS
 @click.option("--of", type=click.Choice(OF), default="passages", show_default=True, help="what of the runs is evaluated")
@@ -84,7 +89,9 @@ def evaluate(paths: tuple[str, ...], of: str, dataset_name: str | None, form: st
 
     A RUN is a folder made by `ikat run`, a TREC run file or a submission. Folders know their dataset. Scores are means over all judged
     turns; a turn without results counts 0. Turns of a run or of the judgements that match nothing are named. --of statements takes folders
-    and submissions; responses and actions (whether a run abstains and asks back where it should) take folders.
+    and submissions; responses and actions (whether a run abstains and asks back where it should) take folders. `published` in place of
+    RUNs takes the responses of the track's runs that ikat:2024 has, or with --of nuggets the labels of people: the share of nuggets that
+    each of six runs states.
     """
     _check_options(of, dataset_name, given)
     qrels, turns = given["qrels"], given["turns"]
@@ -97,6 +104,8 @@ def evaluate(paths: tuple[str, ...], of: str, dataset_name: str | None, form: st
     elif of == "responses":
         wanted = turns_of(str(dataset_name), qrels, turns)
         _show_responses(paths, str(dataset_name), wanted, given["index"], _judges(given["judges"], given["llm"]), form)
+    elif of == "nuggets":
+        _show_nuggets(paths, str(dataset_name), turns_of(str(dataset_name), None, turns), form)
     else:
         _show_actions(paths, str(dataset_name), turns_of(str(dataset_name), None, turns), form)
 
@@ -250,19 +259,68 @@ def _show_responses(
     """The mean of each judge over the responses in run folders."""
     import pandas as pd
 
+    from ..evaluation.response_judges import NuggetRecall
     from ..evaluation.responses import evaluate_responses, response_means, response_turns
+
+    data = dataset_named(dataset_name)
+    wanted, texts = response_turns(data.conversations, turns), text_loader_of(index_path)
+    if hasattr(data, "get_nuggets") and any(isinstance(judge, NuggetRecall) for judge in judges):
+        nuggets = data.get_nuggets().groupby("qid")["nugget"].agg(list)
+        wanted["gold_nuggets"] = [nuggets.get(qid, []) for qid in wanted["qid"]]
+    tables = []
+    for name, answers in _responses(paths, data, texts):
+        if answers is None:
+            raise UsageError(f"{name} has no responses: its system writes none")
+        tables.append(response_means(evaluate_responses(wanted, answers, judges)).assign(run=Path(name).name))
+    table = pd.concat(tables)
+    show(of_frame(table[["run", *(name for name in table.columns if name != "run")]]), form)
+
+
+def _responses(paths: Sequence[str], data: Any, texts: Any) -> "Iterator[tuple[str, pd.DataFrame | None]]":
+    """The name and the responses of each run: of folders, or those that the dataset has."""
     from ..papers.paper_scores import answers_of
     from ..runs import RunFolder
 
-    wanted, texts = response_turns(dataset_named(dataset_name).conversations, turns), text_loader_of(index_path)
-    tables = []
-    for path in map(Path, paths):
-        answers = answers_of(RunFolder(path), texts)
-        if answers is None:
-            raise UsageError(f"{path} has no responses: its system writes none")
-        tables.append(response_means(evaluate_responses(wanted, answers, judges)).assign(run=path.name))
-    table = pd.concat(tables)
-    show(of_frame(table[["run", *(name for name in table.columns if name != "run")]]), form)
+    if _is_published(paths, data, "get_responses"):
+        yield from data.get_responses().groupby("run")
+        return
+    for path in paths:
+        yield path, answers_of(RunFolder(path), texts)
+
+
+def _is_published(paths: Sequence[str], data: Any, method: str) -> bool:
+    """Whether the runs are those that the dataset has.
+
+    Raises:
+        UsageError: when it has none.
+    """
+    if list(paths) != [PUBLISHED] or Path(PUBLISHED).exists():
+        return False
+    if not hasattr(data, method):
+        raise UsageError(f"{data.name} has no {PUBLISHED} runs: give RUNs, or --dataset ikat:2024")
+    return True
+
+
+def _show_nuggets(paths: Sequence[str], dataset_name: str, turns: Sequence[str] | None, form: str) -> None:
+    """The mean share of nuggets that each run states, by the labels of people."""
+    import pandas as pd
+
+    from ..evaluation.nugget_labels import nugget_scores
+
+    data: Any = dataset_named(dataset_name)
+    if not _is_published(paths, data, "get_nugget_labels"):
+        raise UsageError(
+            f"--of nuggets shows the labels of people: give {PUBLISHED} in place of RUNs; `--of responses --judge nuggets` judges"
+        )
+    labels = data.get_nugget_labels().drop(columns="nugget")  # a turn may have two of the same words
+    labels = labels if turns is None else labels[labels["qid"].isin(turns)]
+    rows = []
+    for run, found in labels.groupby("run"):
+        scores = nugget_scores(found)
+        rows.append({"run": run, "recall": scores["all"].mean(), "turns": len(scores), "nuggets": int(scores["nuggets"].sum())})
+    if not rows:
+        raise UsageError(f"none of the turns has labels of nuggets in {data.name}: give other --turns")
+    show(of_frame(pd.DataFrame(rows)), form)
 
 
 def _show_actions(paths: Sequence[str], dataset_name: str, wanted: Sequence[str] | None, form: str) -> None:

@@ -74,23 +74,32 @@ def judge(
 
 @main.command(
     section="Evaluate",
-    example="ikat agree judged.qrels official.qrels runs/raw runs/human_qr",
+    example="""\
+ikat agree judged.qrels official.qrels runs/raw runs/human_qr
+ikat agree gpt4 default --dataset ikat:2024""",
 )
-@click.argument("first", type=click.Path())
-@click.argument("second", type=click.Path())
+@click.argument("first")
+@click.argument("second")
 @click.argument("paths", nargs=-1, metavar="[RUN]...")
 @click.option("--threshold", default=2, show_default=True, help="the lowest label that counts as relevant")
+@click.option("--dataset", "dataset_name", help="whose qrels may stand by name in place of a file: default, gpt4, provenance, ...")
 @FORMAT
-def agree(first: str, second: str, paths: tuple[str, ...], threshold: int, form: str) -> None:
-    """Compare two qrels files: confusion matrix, agreement, Cohen's kappa.
+def agree(first: str, second: str, paths: tuple[str, ...], threshold: int, dataset_name: str | None, form: str) -> None:
+    """Compare two qrels files, or qrels of a dataset: confusion matrix, agreement, Cohen's kappa.
 
     With RUNs also whether both order them alike (Kendall's tau). In csv only the matrix of all labels is printed.
     """
+    from ..conversations.choice import find_qrels
     from ..conversations.qrels import read_qrels
     from ..evaluation import agreement
 
     runs = load_runs(paths) if paths else None
-    graded, binary = agreement(read_qrels(Path(first)), read_qrels(Path(second)), threshold, runs=runs).tables()
+    if dataset_name is None:
+        ours, theirs = read_qrels(Path(first)), read_qrels(Path(second))
+    else:
+        data = dataset_named(dataset_name)
+        ours, theirs = (find_qrels(None if name == "default" else name, data) for name in (first, second))
+    graded, binary = agreement(ours, theirs, threshold, runs=runs).tables()
     show(graded, form)
     if form != "csv":
         click.echo()

@@ -12,6 +12,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..errors import DataError, UsageError, advice
+from . import cone_rag
 from .cast import CAST
 from .download import DATA_FOLDER, data_file, data_folder
 from .ikat_dataset import PREFIX, GivenDataset, IkatDataset, Qrels
@@ -145,12 +146,47 @@ class MiniDataset(YearDataset):
         return PassageFiles(path), len(passages)
 
 
+class ConeRagDataset(YearDataset):
+    """The year 2024 with what CONE-RAG (arXiv 2503.09902) published about it, fetched from its authors at its first use.
+
+    Qrels ``gpt4``: GPT-4's labels of the passages. Answers ``"human"``: those that people wrote for 62 turns.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(2024)
+
+    def get_answers(self, variant: str | None = None) -> pd.DataFrame:
+        """The gold answers of the topics, or with ``"human"`` those of CONE-RAG.
+
+        Raises:
+            UsageError: for another variant.
+        """
+        if variant not in (None, "human"):
+            raise UsageError(f"{self.name} has no answers {variant!r}; there are get_answers() and get_answers('human')")
+        return super().get_answers() if variant is None else cone_rag.human_answers()
+
+    def get_nuggets(self) -> pd.DataFrame:
+        """The nuggets of people: see :func:`~pyterrier_ikat.conversations.cone_rag.human_nuggets`."""
+        return cone_rag.human_nuggets()
+
+    def get_nugget_labels(self) -> pd.DataFrame:
+        """Which nuggets six runs state, by people: see :func:`~pyterrier_ikat.conversations.cone_rag.human_nugget_labels`."""
+        return cone_rag.human_nugget_labels()
+
+    def get_responses(self) -> pd.DataFrame:
+        """The responses of 19 runs to 79 turns, ``run``, ``qid``, ``qanswer``."""
+        return cone_rag.system_responses()
+
+    def _qrels(self) -> Qrels:
+        return {**super()._qrels(), "gpt4": cone_rag.gpt4_labels}
+
+
 DATASETS: dict[str, Callable[[], IkatDataset]] = {
     "sample": SampleDataset,
     "2023-mini": MiniDataset,
     "2023": lambda: YearDataset(2023),
     "2023-train": lambda: YearDataset(2023, train=True),
-    "2024": lambda: YearDataset(2024),
+    "2024": ConeRagDataset,
     "2025": lambda: YearDataset(2025),
     **CAST,
     **MTRAG,
