@@ -21,9 +21,8 @@ INDENT = "  "
 @FORMAT
 def datasets(form: str) -> None:
     """List the datasets and what each offers, public outputs of language models, and lists of turns that have a name."""
-    from ..conversations.choice import turn_lists
     from ..conversations.datasets import full_names
-    from ..conversations.public_outputs import listed
+    from ..conversations.public_outputs import listed, turn_lists
 
     rows = [(name, dataset_named(name).summary) for name in full_names()]
     rows.append(("irds:NAME", "any dataset of ir_datasets, such as irds:vaswani: its queries are turns without a history"))

@@ -1,17 +1,16 @@
 """A user's choice from a dataset: turns by their ids or a file, judgements by a variant's name or a file."""
 
-import json
 import os
 import warnings
 from collections.abc import Iterable, Mapping
-from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import pandas as pd
 
 from ..errors import DataError, UsageError, advice, list_first
 from .ikat_dataset import IkatDataset
+from .public_outputs import turn_lists
 from .qrels import check_qrels, read_qrels
 
 Turns: TypeAlias = Iterable[str] | str | os.PathLike[str] | pd.DataFrame
@@ -21,34 +20,8 @@ QrelsSource: TypeAlias = pd.DataFrame | str | os.PathLike[str]
 """A frame, the name of a dataset's variant, or the path of a TREC qrels file."""
 
 
-class TurnList(NamedTuple):
-    """A list of turns that has a name.
-
-    Attributes:
-        source: who published it.
-        about: which turns they are, and what of that is inferred.
-        turns: their ids.
-    """
-
-    source: str
-    about: str
-    turns: tuple[str, ...]
-
-
 class FewerTurnsWarning(UserWarning):
     """A named list has turns that aren't there."""
-
-
-@cache
-def turn_lists() -> dict[str, TurnList]:
-    """The lists of turns that have a name.
-
-    Example:
-        >>> {name: len(one.turns) for name, one in turn_lists().items()}
-        {'irlab-2024': 103, 'responses-2024': 62, 'responses-2023': 73, 'judged-2023': 176}
-    """
-    known = json.loads(Path(__file__).with_name("turn_lists.json").read_text(encoding="utf-8"))
-    return {name: TurnList(one["source"], one["about"], tuple(one["turns"].split())) for name, one in known.items()}
 
 
 def read_turns(given: Turns, known: Iterable[str], where: str) -> list[str]:

@@ -1,5 +1,7 @@
 """What language models wrote on the track's turns, and what others judged, as their authors published it; fetched from them, not shipped.
 
+The lists of turns that others scored are facts, and are here.
+
 None of the three repositories states a licence. Each file is taken from its repository at a fixed commit, with a checksum
 (``public_outputs.tsv``: source, path there, bytes, SHA-256), or from the folder ``outputs`` in the data folder or beside it.
 """
@@ -9,12 +11,11 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyterrier as pt
 
 from ..errors import DataError, UsageError, advice, list_first
-from .choice import turn_lists
 from .download import OUTPUTS as FOLDER
 from .download import REPOSITORIES, data_file
 
@@ -41,6 +42,32 @@ def whose(source: str) -> str:
     """
     repository, commit = REPOSITORIES[source]
     return f"from https://github.com/{repository} (commit {commit[:7]}; it states no licence); cite {CITE[source]}"
+
+
+class TurnList(NamedTuple):
+    """A list of turns that has a name.
+
+    Attributes:
+        source: who published it.
+        about: which turns they are, and what of that is inferred.
+        turns: their ids.
+    """
+
+    source: str
+    about: str
+    turns: tuple[str, ...]
+
+
+@cache
+def turn_lists() -> dict[str, TurnList]:
+    """The lists of turns that have a name.
+
+    Example:
+        >>> {name: len(one.turns) for name, one in turn_lists().items()}
+        {'irlab-2024': 103, 'responses-2024': 62, 'responses-2023': 73, 'judged-2023': 176}
+    """
+    known = json.loads(Path(__file__).with_name("turn_lists.json").read_text(encoding="utf-8"))
+    return {name: TurnList(one["source"], one["about"], tuple(one["turns"].split())) for name, one in known.items()}
 
 
 @cache

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..conversations.choice import turn_lists
+from ..conversations.public_outputs import turn_lists
 from ..evaluation.evaluator import format_score
 from ..evaluation.experiment_table import differing_pairs
 from ..tables import Table, of_frame
