@@ -32,24 +32,24 @@ TURNS = {2023: "332 turns", 2024: "218 turns", 2025: "188 turns"}
 
 
 class YearDataset(IkatDataset):
-    """One year of the track with the full collection, or the training conversations of 2023, judged by their gold provenance.
+    """One year of the track with the full collection.
 
     Args:
         year: 2023, 2024 or 2025.
-        train: the training conversations.
     """
 
-    def __init__(self, year: int, train: bool = False):
-        self.name, self.year, self.train = f"{PREFIX}{year}" + "-train" * train, year, train
-        turns = "the training topics" if train else TURNS[year]
+    _part = "test"
+    """Which topics of the year: the organisers' word in the name of their file."""
+
+    def __init__(self, year: int):
+        self.name, self.year = f"{PREFIX}{year}", year
         graded = "no published qrels yet" if year == 2025 else "NIST qrels"
-        judged = "whose gold provenance is the qrels;" if train else f"{graded}, gold provenance,"
-        self.summary = f"{turns} of TREC iKAT {year}, {judged} PTKB qrels; its passages need the ClueWeb22 licence"
+        self.summary = f"{TURNS[year]} of TREC iKAT {year}, {graded}, gold provenance, PTKB qrels; its passages need the ClueWeb22 licence"
 
     @cached_property
     def conversations(self) -> list[Conversation]:
         """The year's conversations."""
-        return read_topics(data_file(f"{self.year}_{'train' if self.train else 'test'}_topics.json"))
+        return read_topics(data_file(f"{self.year}_{self._part}_topics.json"))
 
     def text_loader(self, fields: Sequence[str] = ("text",)) -> TextLoader:
         """There is none: the collection doesn't fit in memory; an index of it stores its texts.
@@ -70,8 +70,8 @@ class YearDataset(IkatDataset):
         return "https://www.trecikat.com/"
 
     def _qrels(self) -> Qrels:
-        found: Qrels = {None: self._provenance if self.train else self._graded}
-        if self.year == 2023 and not self.train:
+        found: Qrels = {None: self._graded}
+        if self.year == 2023:
             found["ptkb_nist"] = lambda: read_qrels(data_file("ptkb_rel_nist"))
             found["ptkb_org"] = lambda: read_qrels(data_file("ptkb_rel_org"))
         else:
@@ -99,7 +99,31 @@ class YearDataset(IkatDataset):
         return PassageFiles(files), COLLECTION_SIZE
 
 
-class MiniDataset(YearDataset):
+class _ReleasedPassages(YearDataset):
+    """The passages that the organisers released with the topics: those of the gold provenance."""
+
+    def text_loader(self, fields: Sequence[str] = ("text",)) -> TextLoader:
+        """An operator that adds the passages' ``fields`` (``"text"``; these have no ``url``) by ``docno``."""
+        return TextLoader(self._passage_file(), fields)
+
+    def collection(self) -> tuple[int | None, frozenset[str] | None]:
+        """The number of passages, and their docnos: those of the gold provenance."""
+        docnos = frozenset(self._provenance()["docno"])
+        return len(docnos), docnos
+
+    def _passage_file(self) -> Path:
+        return data_file(f"{self.year}_{self._part}_topics_psg_text.jsonl")
+
+    def _passages(self) -> tuple[PassageFiles, int]:
+        path = self._passage_file()
+        passages = load_passages(path)
+        lacking = set(self._provenance()["docno"]).difference(passages)
+        if lacking:
+            raise DataError(f"{path} lacks {len(lacking)} of the gold passages ({min(lacking)}, ...); it was cut short, fetch it again")
+        return PassageFiles(path), len(passages)
+
+
+class MiniDataset(_ReleasedPassages):
     """Real data without a licence form: the 2023 turns that have gold provenance, and the passages it names.
 
     The qrels are the provenance (798 binary pairs): of NIST's graded judgements only 123 positive ones fall on these 700 passages.
@@ -120,15 +144,6 @@ class MiniDataset(YearDataset):
         """The gold answers of the same turns."""
         return self._judged(super().get_answers())
 
-    def text_loader(self, fields: Sequence[str] = ("text",)) -> TextLoader:
-        """An operator that adds the passages' ``fields`` (``"text"``; these have no ``url``) by ``docno``."""
-        return TextLoader(data_file("2023_test_topics_psg_text.jsonl"), fields)
-
-    def collection(self) -> tuple[int | None, frozenset[str] | None]:
-        """The number of passages, and their docnos: those of the gold provenance."""
-        docnos = frozenset(self._provenance()["docno"])
-        return len(docnos), docnos
-
     def _qrels(self) -> Qrels:
         graded = super()._qrels()
         own: Qrels = {None: self._provenance, "provenance": self._provenance}
@@ -137,13 +152,25 @@ class MiniDataset(YearDataset):
     def _judged(self, frame: pd.DataFrame) -> pd.DataFrame:
         return frame[frame["qid"].isin(self._provenance()["qid"])].reset_index(drop=True)
 
-    def _passages(self) -> tuple[PassageFiles, int]:
-        path = data_file("2023_test_topics_psg_text.jsonl")
-        passages = load_passages(path)
-        lacking = set(self._provenance()["docno"]).difference(passages)
-        if lacking:
-            raise DataError(f"{path} lacks {len(lacking)} of the gold passages ({min(lacking)}, ...); it was cut short, fetch it again")
-        return PassageFiles(path), len(passages)
+
+class TrainDataset(_ReleasedPassages):
+    """The training conversations of 2023 with their released passages, the second collection without a licence form.
+
+    The qrels are the provenance of 76 of the 95 turns, 194 passages.
+    """
+
+    _part = "train"
+
+    def __init__(self) -> None:
+        super().__init__(2023)
+        self.name = f"{PREFIX}2023-train"
+        self.summary = (
+            "95 training turns of TREC iKAT 2023 and the 194 passages of the gold provenance of 76, which is the qrels; PTKB qrels; no "
+            "licence needed"
+        )
+
+    def _qrels(self) -> Qrels:
+        return {None: self._provenance, "ptkb": self._ptkb, "provenance": self._provenance}
 
 
 class ConeRagDataset(YearDataset):
@@ -185,7 +212,7 @@ DATASETS: dict[str, Callable[[], IkatDataset]] = {
     "sample": SampleDataset,
     "2023-mini": MiniDataset,
     "2023": lambda: YearDataset(2023),
-    "2023-train": lambda: YearDataset(2023, train=True),
+    "2023-train": TrainDataset,
     "2024": ConeRagDataset,
     "2025": lambda: YearDataset(2025),
     **CAST,

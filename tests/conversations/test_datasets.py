@@ -257,6 +257,33 @@ def test_the_training_topics_are_95_turns_of_which_76_have_provenance(get, ikat_
     assert data.get_qrels()["qid"].nunique() == 76
 
 
+def test_the_training_topics_have_a_collection_of_their_own_without_a_licence(get, ikat_data, tmp_path):
+    data = get("ikat:2023-train")
+    passages = list(data.get_corpus_iter(verbose=False))
+    assert len(passages) == 194
+    assert data.collection() == (194, frozenset(passage["docno"] for passage in passages))
+    assert set(data.get_qrels()["docno"]) == data.collection()[1]
+    loaded = data.text_loader()(data.get_qrels().head(2))
+    texts = {passage["docno"]: passage["text"] for passage in passages}
+    assert loaded["text"].tolist() == [texts[docno] for docno in loaded["docno"]]
+    index = ikat.PassageIndex(tmp_path / "index").index(iter(passages))
+    found = ikat.experiment({"raw": index.bm25(), "manual": ikat.methods.METHODS["human_qr"]}, data, ["nDCG@10"], index=index)
+    assert found["turns"].tolist() == [76, 76]
+    assert found["nDCG@10"].is_monotonic_increasing
+
+
+def test_small_training_files_are_a_collection_too(get, tmp_path, monkeypatch):
+    monkeypatch.setenv("IKAT_DATA", str(tmp_path))
+    turn = {"turn_id": 1, "utterance": "Tea?", "resolved_utterance": "Which tea?", "response": "Mint.", "response_provenance": ["d:1"]}
+    (tmp_path / "2023_train_topics.json").write_text(json.dumps([{"number": "1-1", "ptkb": {"1": "a"}, "turns": [turn]}]))
+    passage = {"doc_id": "d", "passage_id": 1, "passage_text": "Mint has no caffeine."}
+    (tmp_path / "2023_train_topics_psg_text.jsonl").write_text(json.dumps(passage) + "\n")
+    data = get("ikat:2023-train")
+    with pytest.warns(OtherDataWarning):
+        assert [(one["docno"], one["text"].strip()) for one in data.get_corpus_iter(verbose=False)] == [("d:1", "Mint has no caffeine.")]
+    assert data.collection() == (1, frozenset({"d:1"}))
+
+
 @pytest.mark.filterwarnings("default::pyterrier_ikat.conversations.download.OtherDataWarning")
 def test_other_training_topics_in_the_users_folder_are_read_and_named(get, tmp_path, monkeypatch):
     monkeypatch.setenv("IKAT_DATA", str(tmp_path))
