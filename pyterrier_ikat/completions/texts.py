@@ -13,7 +13,7 @@ _CHANGED = r"(?:re-?written|re-?phrased|re-?stated|re-?formulated|clarified|reso
 _NOUN = r"(?:re-?write|query|question|utterance|message|version)"
 _REWRITE_NAME = rf"(?:(?:(?:{_CHANGED}|self-?contained|stand-?alone|final|search)\s+)*{_NOUN}|{_CHANGED})"
 _REWRITE_LABEL = re.compile(
-    rf"^[\W_]{{0,99}}(?:(?:the\s+)?{_REWRITE_NAME}(?:(?:\s+(?:is|would\s+be|could\s+be))?[\W_]{{0,9}}?[:\uff1a]\s*|[\W_]*$)"
+    rf"^[\W_]{{0,99}}(?:{_REWRITE_NAME}[\W_]*$|(?:the\s+)?{_REWRITE_NAME}(?:\s+(?:is|would\s+be|could\s+be))?[\W_]{{0,9}}?[:\uff1a]\s*"
     rf"|(?:\w{{1,40}}\W{{1,9}}){{0,2}}here\b[^:\n]{{0,60}}?\b{_NOUN}\b[^:?\n]{{0,50}}[\W_]{{0,9}}?[:\uff1a]\s*)",
     re.IGNORECASE,
 )

@@ -222,9 +222,10 @@ class Server:
             ConnectionError: when it is not reached.
             Exception: of ``work``.
         """
-        ends = time.monotonic() + min(seconds, LONGEST)
+        since = time.monotonic()
+        ends = since + min(seconds, LONGEST)
         if not self.answered:
-            self.silent_since = self.silent_since or time.monotonic()
+            since = self.silent_since = self.silent_since or since  # a call that finds no connection sets it back at any time
         with self._lock:
             line = self._line()
             self._in_use.add(line)
@@ -232,7 +233,7 @@ class Server:
         try:
             line.reach(min(CONNECT, seconds))
             if not (self.answered or self._told):
-                self._await_first_answer(found, ends)
+                self._await_first_answer(found, since, ends)
             return found.result(ends - time.monotonic())
         except futures.TimeoutError:
             raise TimeoutError from None
@@ -265,16 +266,16 @@ class Server:
         line.cut()
         found.add_done_callback(lambda _: line.client.close())
 
-    def _await_first_answer(self, found: "futures.Future[Any]", ends: float) -> None:
+    def _await_first_answer(self, found: "futures.Future[Any]", since: float, ends: float) -> None:
         """Wait for the server's very first answer, and say so once when it takes long, over all tries."""
-        waited, left = time.monotonic() - (self.silent_since or 0.0), ends - time.monotonic()
+        waited, left = time.monotonic() - since, ends - time.monotonic()
         patience = SILENT - waited if waited < LATEST_TRY * SILENT else 0.0
         futures.wait([found], min(patience, left))
         with self._lock:
             tell = not found.done() and patience < left and not (self._told or self.answered)
             self._told = self._told or tell
         if tell:
-            waited = round(time.monotonic() - (self.silent_since or 0.0), 2)
+            waited = round(time.monotonic() - since, 2)
             message = f"has not answered for {waited:g} seconds; each try waits for it up to {self.timeout:g} (timeout=...)"
             warnings.warn(f"{self.address.shown} {message}", SilentServerWarning, stacklevel=1)
 

@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-from fuse.test_subqueries import plain_round_robin, plain_rrf
+from fuse.plain import round_robin
+from fuse.test_subqueries import plain_rrf
 from fuse.test_union import TURNS, Finds, column_of
 from fuse.test_weighted_sum import by_rank
 from hypothesis import given, settings
@@ -18,7 +19,7 @@ from pyterrier_ikat.retrieve import NoResultWarning
 from pyterrier_ikat.show import draw
 
 pytestmark = pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
-PLAIN = {ikat.Interleave: plain_round_robin, ikat.Union: plain_round_robin, ikat.RRF: plain_rrf, ikat.WeightedSum: by_rank}
+PLAIN = {ikat.Interleave: round_robin, ikat.Union: round_robin, ikat.RRF: plain_rrf, ikat.WeightedSum: by_rank}
 FUSIONS = pytest.mark.parametrize("fusion", PLAIN, ids=lambda fusion: fusion.__name__)
 
 found_by_branch = st.lists(
@@ -62,7 +63,7 @@ def test_a_hybrid_between_sub_queries_joins_within_each_of_them(fusion, found):
     turns = (two_queries >> fusion(*branches) % 1000 >> ikat.Interleave())(TURNS)
     for qid, rows in turns.groupby("qid"):
         lists = [hybrid.loc[hybrid["qid"] == f"{qid}::{sub}", "docno"].tolist() for sub in (0, 1)]
-        assert rows["docno"].tolist() == plain_round_robin(lists)
+        assert rows["docno"].tolist() == round_robin(lists)
         assert rows[["query"]].drop_duplicates().values.tolist() == [[dict(TURNS.values.tolist())[qid]]]
 
 
