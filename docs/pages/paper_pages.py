@@ -8,7 +8,7 @@ from jinja2 import Environment, meta, nodes
 import pyterrier_ikat.prompts as prompts
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.papers.paper_resources import keys_of
-from pyterrier_ikat.papers.published import PAPERS, Listing, Matrix, Paper
+from pyterrier_ikat.papers.published import PAPERS, Listing, Matrix, Paper, Prompts
 
 from .text import table
 
@@ -29,7 +29,11 @@ def _paper(name: str, paper: Paper) -> str:
                 f"**Table {number}**: labels of {what.judge} and of NIST's assessors. `ikat paper {name} {number} --resources FILE`"
             )
         elif isinstance(what, Listing):
-            parts.append(f"**Table {number}**: what the runs are made of; `ikat methods NAME` shows each: {', '.join(what.systems)}.")
+            shown = f"`ikat paper {name} {number}` prints it, `ikat methods NAME` shows each"
+            parts.append(f"**Table {number}**: what the runs are made of; {shown}: {', '.join(what.systems)}.")
+        elif isinstance(what, Prompts):
+            templates = ", ".join(f"`{template}.jinja`" for template in what.templates)
+            parts.append(f"**{what.what}**: {templates}, worded by us; `ikat paper {name} {number}` prints them.")
         else:
             for part in what:
                 turns = part.published_turns or "an unknown number of"

@@ -37,18 +37,28 @@ if TYPE_CHECKING:
 def paper(name: str | None, number: str | None, resources: str | None, only_plan: bool, form: str, **options: Any) -> None:
     """Reproduce a TABLE or figure of a PAPER: our scores beside the published ones.
 
-    Without TABLE, list the rows of its tables and what each needs; without PAPER, list the papers and their tables.
+    Without TABLE, list the rows of its tables and what each needs; without PAPER, list the papers and their tables. Without --resources,
+    print the TABLE as it was published.
     """
-    from ..papers.published import find_table
+    from ..papers.printed import published_tables
+    from ..papers.published import Listing, Prompts, find_table
 
     if name is None:
         click.echo(_papers())
     elif number is None:
         click.echo(_rows(name, resources, options))
     else:
-        find_table(name, number)
+        if isinstance(find_table(name, number), Listing | Prompts):  # there is nothing to run
+            resources = None
         if resources is None:
-            raise UsageError("a table needs models and indexes: give --resources FILE, or --resources sample to run offline on the sample")
+            if only_plan:
+                raise UsageError(
+                    "a plan needs models and indexes: give --resources FILE, or --resources sample to plan for the sample"
+                )
+            for place, table in enumerate(published_tables(name, number)):
+                click.echo(nl=bool(place))
+                show(table, form)
+            return
         _table(name, number, resources, only_plan, form, options)
 
 
@@ -72,7 +82,7 @@ def _reproduction(name: str, resources: Any, options: dict[str, Any]) -> "Reprod
 
 
 def _rows(name: str, resources: str | None, options: dict[str, Any]) -> str:
-    from ..papers.published import Listing, Matrix, find_paper
+    from ..papers.published import Listing, Matrix, Prompts, find_paper
 
     found, paper = _reproduction(name, resources or {}, options), find_paper(name)
     lines = [wrapped(paper.title), *([paper.link] if paper.link else [])]
@@ -83,6 +93,8 @@ def _rows(name: str, resources: str | None, options: dict[str, Any]) -> str:
         elif isinstance(table, Listing):
             systems = ", ".join(table.systems)
             lines += ["", wrapped(f"Table {number}: what the systems are made of: {systems}; `ikat methods NAME` shows each")]
+        elif isinstance(table, Prompts):
+            lines += ["", wrapped(f"{table.what}: {', '.join(table.templates)}")]
         else:
             lines += [line for part in table for line in _part(number, found, part, resources)]
     return "\n".join([*lines, *(["", f"Figures: {', '.join(paper.figures)}"] if paper.figures else [])])
@@ -103,13 +115,11 @@ def _part(number: str, found: "Reproduction", part: "Part", resources: str | Non
 
 def _table(name: str, number: str, resources: str, only_plan: bool, form: str, options: dict[str, Any]) -> None:
     from ..papers.agreement import Relabelled, judge_spec
-    from ..papers.published import Figure, Listing, Matrix, find_table
+    from ..papers.published import Figure, Listing, Matrix, Prompts, find_table
     from ..papers.reproduction import draw_figure, figure_scores
     from ..retrieve import Index
 
     what, found = find_table(name, number), _reproduction(name, resources, options)
-    if isinstance(what, Listing):
-        raise UsageError(f"table {number} of {name} has no scores: `ikat methods NAME` shows {', '.join(what.systems)}")
     if isinstance(what, Matrix):
         _refuse_unused(options, f"table {number} of {name}")
         data = found.of_year(what.year)
@@ -122,6 +132,7 @@ def _table(name: str, number: str, resources: str, only_plan: bool, form: str, o
         labels.run()
         show(labels.shown(), form)
         return
+    assert not isinstance(what, Listing | Prompts)
     parts = (what.part,) if isinstance(what, Figure) else what
     if isinstance(what, Figure) and found.systems is None:
         found.systems = list(what.systems)  # what isn't drawn isn't paid for
@@ -135,7 +146,8 @@ def _table(name: str, number: str, resources: str, only_plan: bool, form: str, o
     for part in parts:
         found.run(part)
     if isinstance(what, Figure):
-        show(of_frame(figure_scores(found, what)), form)
+        shown = found.table(what.part)
+        show(of_frame(figure_scores(found, what), shown.notes_of_a_figure, shown.title), form)
         click.echo(f"\n{draw_figure(found, what, found.root / f'{name}-{number}.png')}", err=form != "text")
         return
     for place, part in enumerate(parts):

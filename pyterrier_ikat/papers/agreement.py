@@ -83,7 +83,7 @@ class Relabelled:
         found = self.found()
         counts = found.confusion if self.matrix.threshold is None else found.binary_confusion
         tables = {f"ours, by {self.spec.split()[0]}": counts}
-        if self.matrix.counts and self.beside:
+        if self.beside:
             tables[f"published, by {self.matrix.judge}"] = pd.DataFrame(self.matrix.counts)
         rows = pd.concat([_labelled(which, table, self.matrix.threshold) for which, table in tables.items()], ignore_index=True)
         notes, title = self._notes(found), "The model's labels (rows) against the official ones (columns)"
@@ -98,8 +98,7 @@ class Relabelled:
         published = sum(map(sum, self.matrix.counts))
         if published not in (0, found.pairs):
             notes.append(f"The published counts are about {published} pairs, a part of the official ones that isn't published.")
-        if self.matrix.agreement is not None:
-            notes.append(f"Published: binary agreement {self.matrix.agreement:.2%}; our copy of the paper lacks its counts.")
+        notes.append(self.matrix.said)
         if model_key(self.spec) != model_key(self.matrix.judge):
             notes.append(f"The paper's judge is {self.matrix.judge}.")
         return notes

@@ -35,6 +35,8 @@ JUDGES = {
     "Rouge-L": "",
 }
 """Response measure of InfoSense's Table 4 -> the key of its judge; ROUGE-L needs none."""
+NONE = "none"
+"""What a resources file has for a re-ranker that is to be left out."""
 UNNAMED = "an unnamed"
 """How a method says that its paper doesn't name a resource: BM25 stands for a retriever, and any other may be omitted."""
 
@@ -151,6 +153,18 @@ class Row:
         return f"ikat run {self.name} --dataset {dataset} {options} --out {out}".replace("  ", " ")
 
 
+def is_left_out(entry: Method, resource: str, resources: Mapping[str, Any]) -> bool:
+    """Whether the user gives ``none`` for a re-ranker that the method can do without.
+
+    Example:
+        >>> is_left_out(METHODS["ad"], "reranker", {"ms-marco-minilm-l-6-v2": "none"}), is_left_out(METHODS["ad"], "reranker", {})
+        (True, False)
+    """
+    return (
+        resource == "reranker" and resource in entry.takes and any(resources.get(key) == NONE for key in keys_of(entry).get(resource, ()))
+    )
+
+
 def given_to(entry: Method, resources: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """What ``ikat run`` gets for a method, and the keys that the resources lack.
 
@@ -160,9 +174,11 @@ def given_to(entry: Method, resources: Mapping[str, Any]) -> tuple[dict[str, Any
     options: dict[str, Any] = {}
     missing: list[str] = []
     for resource, keys in keys_of(entry).items():
-        there = [resources[key] for key in keys if key in resources]
+        if is_left_out(entry, resource, resources):
+            continue
+        there = [resources[key] for key in keys if resources.get(key, NONE) != NONE]
         if not entry.models.get(resource, "").startswith(UNNAMED) or resource == "retriever":
-            missing += [key for key in keys if key not in resources]
+            missing += [key for key in keys if resources.get(key, NONE) == NONE]
         if len(there) == len(keys):
             options["index" if resource == "retriever" else resource] = there[0] if len(there) == 1 else ",".join(there)
     kind = keys_of(entry).get("retriever", ())

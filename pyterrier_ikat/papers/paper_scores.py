@@ -1,7 +1,7 @@
 """What our systems are scored against, by which measures, and whether a published score may stand beside."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,7 @@ class Judgements:
         year: the year of the track; None for another collection.
         unjudged: how many of the turns that the user names have no judgement.
         listed: the name of the list of turns that the paper's table is over, where the user names neither turns nor judgements.
+        of_some: which part of the collection they are about, in words; empty for all of it.
     """
 
     qrels: pd.DataFrame
@@ -64,6 +65,7 @@ class Judgements:
     year: int | None
     unjudged: int = 0
     listed: str = ""
+    of_some: str = ""
 
     def differ_from(self, part: Part) -> str:
         """Why no score that is made with these may stand beside a published one; empty when it may."""
@@ -72,7 +74,7 @@ class Judgements:
         if self.kind is None or model_key(self.kind) != model_key(part.judgements):
             ours = self.kind or "judges that the resources file names"
             return f"the paper's scores are by {part.judgements}, these by {ours}; missing: {MISSING[part.judgements]}"
-        return ""
+        return f"the paper's scores are about the whole collection, these about {self.of_some}" if self.of_some else ""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,8 @@ class Given:
             judged = every if self.qrels is None else every[every["qid"].isin(find_qrels(self.qrels, data)["qid"])]
             return self._of_turns(part, data, judged, None)
         if self.qrels is not None:
-            return self._of_turns(part, data, _of_topics(find_qrels(self.qrels, data), data), self._given_kind(data))
+            given, of_some = _of_collection(find_qrels(self.qrels, data), data)
+            return replace(self._of_turns(part, data, _of_topics(given, data), self._given_kind(data)), of_some=of_some)
         variants = data._describe_component("qrels")
         wanted = {STATEMENTS_NIST: "ptkb_nist", STATEMENTS_ORGANISERS: "ptkb_org"}.get(part.judgements) if part.about == PTKB else None
         variant = wanted if wanted is None or wanted in variants else "ptkb"
@@ -128,6 +131,21 @@ class Given:
         return Judgements(judged, kind, year, len(wanted) - judged["qid"].nunique(), listed)
 
 
+def _of_collection(qrels: pd.DataFrame, data: Any) -> tuple[pd.DataFrame, str]:
+    """Of the full collection's judgements those that a mini collection has turn and passage of, and what they are, in words."""
+    if data.name != MINI:
+        return qrels, ""
+    passages = {passage["docno"] for passage in data.get_corpus_iter(verbose=False)}
+    of_any_turn = qrels[qrels["docno"].isin(passages)]
+    there = of_any_turn[of_any_turn["qid"].isin(data.get_topics()["qid"])].reset_index(drop=True)
+    if len(there) in (0, len(qrels)):
+        return qrels, ""
+    every, ours = (int((some["label"] >= 1).sum()) for some in (of_any_turn, there))
+    shares = f"{len(there)} of the {len(qrels)} judged pairs, over {there['qid'].nunique()} turns"
+    relevant = f"{every} pairs there are relevant (from 1), {ours} of them of its turns"
+    return there, f"the {len(passages)} passages of {MINI}: {shares}; {relevant}"
+
+
 def _of_topics(qrels: pd.DataFrame, data: Any) -> pd.DataFrame:
     """The given judgements, all of them about turns of the dataset.
 
@@ -140,6 +158,7 @@ def _of_topics(qrels: pd.DataFrame, data: Any) -> pd.DataFrame:
     return qrels
 
 
+MINI = "ikat:2023-mini"
 FILES = {
     ("ikat:2023", None): "2023-qrels.all-turns.txt",
     ("ikat:2024", None): "2024-qrels.txt",

@@ -19,7 +19,8 @@ from ..retrieve import Index, PassageIndex
 from ..runs import RunFolder
 from ..show.plots import new_axes, plot_breakdown, save_plot
 from ..study import plan, run
-from .paper_resources import OF_THE_SAMPLE, SAMPLE, Row, engine_difference, given_to, read_resources, resource_differences
+from ..tables import wrapped
+from .paper_resources import OF_THE_SAMPLE, SAMPLE, Row, engine_difference, given_to, is_left_out, read_resources, resource_differences
 from .paper_scores import TIMES, Given, Judgements, our_measures, response_scores
 from .published import ANSWERS, PASSAGES, PTKB, Figure, Paper, Part, find_paper
 from .table import PaperTable
@@ -93,9 +94,10 @@ class Reproduction:
         if self.sample:
             return Row(method, self._sample_options(method))
         options, missing = given_to(method, self.resources)
-        return Row(
-            method, options, tuple(missing), tuple(resource_differences(method, options)), engine_difference(method, self.paper.engine)
-        )
+        notes = resource_differences(method, options)
+        if is_left_out(method, "reranker", self.resources):
+            notes.append(f"without a re-ranker, the paper has {method.models['reranker']}")
+        return Row(method, options, tuple(missing), tuple(notes), engine_difference(method, self.paper.engine))
 
     def _sample_options(self, method: Method) -> dict[str, Any]:
         known: dict[str, Any] = dict(OF_THE_SAMPLE)
@@ -196,6 +198,9 @@ def draw_figure(reproduction: Reproduction, figure: Figure, path: str | Path) ->
     """Draw a figure into a file; published points stand beside ours where the paper prints numbers, over as many turns."""
     table = figure_scores(reproduction, figure)
     axes: Any = _bars(table, figure.measure) if figure.kind == "judged" else plot_breakdown(table)
+    shown = reproduction.table(figure.part)
+    said = "\n".join(wrapped(note) for note in (shown.title, *shown.notes_of_a_figure))
+    axes.figure.text(0.02, -0.02, said, va="top", fontsize=7)
     return save_plot(axes, path)
 
 

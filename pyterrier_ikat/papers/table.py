@@ -101,6 +101,11 @@ class PaperTable:
                 systems.setdefault(note, []).append(row.name)
         return notes + [f"* {note} ({', '.join(names)})" for note, names in systems.items()]
 
+    @property
+    def notes_of_a_figure(self) -> list[str]:
+        """As :attr:`notes`, for a figure of these scores, which has no marks of significance; with the number of turns."""
+        return [f"Ours: {self.turns} turns.", *(note for note in self.notes if not note.startswith("Letters:"))]
+
     def _of_all(self) -> list[str]:
         """The notes about every row."""
         reason = self.judgements.differ_from(self.part)

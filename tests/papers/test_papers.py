@@ -197,8 +197,9 @@ def test_a_bad_resources_file_gets_a_line_that_names_the_key(tmp_path, text, err
 def test_names_of_papers_tables_and_systems_are_checked():
     with pytest.raises(UsageError, match="there is no paper 'nii': choose one of generate_then_retrieve"):
         find_paper("nii")
-    with pytest.raises(UsageError, match="nii_2024 has no table '1': choose one of I, II"):
-        find_table("nii_2024", "1")
+    with pytest.raises(UsageError, match="nii_2024 has no table '9': choose one of I, II"):
+        find_table("nii_2024", "9")
+    assert find_table("nii_2024", "4") is find_table("nii_2024", "IV")
     with pytest.raises(UsageError, match="has a system 'aqd'"):
         Reproduction("nii_2024", {}, systems=["aqd"])
 
@@ -347,7 +348,7 @@ def test_a_figure_pays_for_no_system_that_it_does_not_draw(tmp_path):
     found = CliRunner().invoke(main, arguments)
     assert found.exit_code == 0, found.output
     planned = {line.split()[0] for line in found.output.splitlines() if line.split()[2:3] == ["recorded"]}
-    assert planned == {"qd", "aqd", "aqd_a", "ad"}
+    assert planned == {f"{name}{model}" for name in ("qd", "aqd", "aqd_a", "ad") for model in ("", "_llama")}
 
 
 def test_a_plan_says_what_it_does_not_hold(tmp_path):

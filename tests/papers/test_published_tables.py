@@ -1,0 +1,111 @@
+"""`ikat paper PAPER TABLE` without resources: the tables as published; and what stands beside nothing published."""
+
+import pytest
+from click.testing import CliRunner
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.cli import main
+from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.methods import METHODS
+from pyterrier_ikat.papers.paper_resources import given_to
+from pyterrier_ikat.papers.printed import published_tables
+from pyterrier_ikat.papers.published import PAPERS, Figure, find_table
+from pyterrier_ikat.papers.reproduction import Reproduction, draw_figure, figure_scores
+from pyterrier_ikat.runs import RunFolder
+
+
+def printed(*arguments):
+    found = CliRunner().invoke(main, ["paper", *arguments])
+    assert found.exit_code == 0, found.output
+    return found.output
+
+
+@pytest.mark.parametrize(("name", "number"), [(name, number) for name, paper in PAPERS.items() for number in paper.tables])
+def test_every_numbered_table_is_printed(name, number):
+    tables = published_tables(name, number)
+    assert all(len(table.frame) and table.notes and table.written() for table in tables)
+
+
+def test_scores_are_printed_as_text_and_given_as_a_frame():
+    # The line of the paper: "RtG 0.5244 0.3649 0.5338".
+    assert "rtg          .5244  .3649     .5338" in printed("nii_2024", "4")
+    assert printed("nii_2024", "4") == printed("nii_2024", "IV")
+    [table] = published_tables("nii_2024", "IV")
+    assert table.frame.set_index("system").loc["rtg", ["nDCG@5", "P@5", "Recall@5"]].tolist() == [0.5244, 0.3649, 0.5338]
+    nist, organisers = published_tables("infosense_2024", "3")
+    assert "NIST's PTKB" in nist.frame["notes"][0]
+    assert "the organisers' PTKB" in organisers.frame["notes"][0]
+
+
+@pytest.mark.parametrize(("number", "cell"), [("2", "12885   450"), ("4", "8743  227  112   39   9")])
+def test_both_tables_of_labels_say_that_text_and_counts_differ(number, cell):
+    # 8743 + 227 + 3515 + 400 = 12885 and 112 + 39 + 9 + 209 + 70 + 11 = 450; (12885 + 2203) / 22684 = .6651
+    said = " ".join(printed("generate_then_retrieve", number).split())
+    assert "66.84%" in said
+    assert "66.51%" in said
+    assert " ".join(cell.split()) in said
+
+
+def test_the_runs_of_infosense_are_printed_as_in_its_table(shared):
+    text = (shared / "papers" / "003_7e71a04683c003af.txt").read_text(encoding="utf-8")
+    [table] = published_tables("infosense_2024", "1")
+    assert all("\t".join(row) in text for row in table.frame.itertuples(index=False))
+    assert "short_long_3" in printed("infosense_2024", "1", "--resources", "sample")
+
+
+def test_a_table_of_prompts_prints_our_templates():
+    said = printed("generate_then_retrieve", "5")
+    assert "answer.jinja" in said
+    assert "queries_given_answer.jinja" in said
+    assert "worded by us" in said
+
+
+def test_a_figure_without_numbers_and_a_plan_need_resources():
+    assert "monot5               10.00" in printed("generate_then_retrieve", "figure-2")
+    with pytest.raises(UsageError, match="prints no numbers of figure-4: give --resources FILE"):
+        published_tables("generate_then_retrieve", "figure-4")
+    found = CliRunner().invoke(main, ["paper", "nii_2024", "I", "--plan"])
+    assert "a plan needs models and indexes" in found.output
+
+
+def test_the_figures_have_the_curves_of_both_models():
+    for number in ("figure-3", "figure-4"):
+        figure = find_table("generate_then_retrieve", number)
+        assert isinstance(figure, Figure)
+        assert figure.systems == ("qd", "aqd", "aqd_a", "ad", "qd_llama", "aqd_llama", "aqd_a_llama", "ad_llama")
+
+
+def test_a_figure_has_the_notes_of_a_table_beside_it_and_in_it(tmp_path):
+    arguments = ["generate_then_retrieve", "figure-4", "--resources", "sample", "--systems", "ad", "--out", str(tmp_path)]
+    said = " ".join(printed(*arguments).split())
+    assert "is no evidence" in said
+    assert "Ours: 24 turns." in said
+    assert "the paper: iKAT 2023, passages, judged by NIST" in said
+    made = Reproduction("generate_then_retrieve", "sample", out=tmp_path, systems=["ad"])
+    drawn = draw_figure(made, find_table("generate_then_retrieve", "figure-4"), tmp_path / "f.svg").read_text(encoding="utf-8")
+    assert "is no evidence" in " ".join(drawn.split())
+    assert RunFolder(tmp_path / "ikat-sample" / "ad").complete
+    assert len(figure_scores(made, find_table("generate_then_retrieve", "figure-4")))
+
+
+def test_a_row_without_its_reranker_is_marked_where_it_can_do_without():
+    given = {"gpt-4": "openai:gpt-4", "bm25": "i", "ms-marco-minilm-l-6-v2": "none"}
+    assert given_to(METHODS["ad"], given) == ({"llm": "openai:gpt-4", "index": "i"}, [])
+    assert given_to(METHODS["aqd_a"], given)[1] == ["ms-marco-minilm-l-6-v2"]  # its method is to re-rank
+    [row] = Reproduction("generate_then_retrieve", given, systems=["ad"]).rows(find_table("generate_then_retrieve", "3")[0])
+    assert row.notes == ("without a re-ranker, the paper has cross-encoder/ms-marco-MiniLM-L-6-v2",)
+
+
+def test_nists_judgements_of_the_full_collection_work_on_the_mini_one(ikat_data):
+    qrels = ikat_data / "2023-qrels.all-turns.txt"
+    made = Reproduction("generate_then_retrieve", {}, dataset="ikat:2023-mini", qrels=str(qrels), judged_by="NIST")
+    [part] = find_table("generate_then_retrieve", "3")
+    passages = {passage["docno"] for passage in ikat.dataset("ikat:2023-mini").get_corpus_iter(verbose=False)}
+    pairs = [line.split() for line in qrels.read_text().splitlines()]
+    assert sum(docno in passages and int(label) >= 1 for _, _, docno, label in pairs) == 123
+    judged = made.judgements(part)
+    assert set(judged.qrels["docno"]) <= passages
+    reason = judged.differ_from(part)
+    assert "about the 700 passages of ikat:2023-mini" in reason
+    assert "123 pairs there are relevant" in reason
+    assert not made.table(part).beside
