@@ -12,6 +12,7 @@
 ``qaction``, ``qaskback``             answer, ask or abstain; the question to the user
 ``qsubqueries``, ``qweights``         what the query generators wrote, before ``ExplodeQueries``
 ``qsummary``, ``qsamples``            the history in short; what each of several samples wrote, a list of texts for each
+``qnewtopic``, ``qpreferences``       whether the question begins a new topic; the user's preferences that matter, in words
 ``qid_0``, ``qquery``                 after ``ExplodeQueries``: the turn's qid and query
 ``qsub``, ``qweight``                 after ``ExplodeQueries``: the sub-query's number and weight
 ``query_0``, ...                      earlier queries, pushed by PyTerrier's own convention
