@@ -15,6 +15,11 @@ TURN = 3
 ANSWERS = {
     "rewrite": "poles downhill",
     "rewrite_short": "poles?",
+    "rewrite_clear": "poles?",
+    "rewrite_personal": "poles knee",
+    "guess_answer": "Take poles.",
+    "expand_response_personal": "Walk on flat ways.",
+    "preferences": "- Walks",
     "queries": "1. poles\n2. knee",
     "queries_given_answer": "1. poles\n2. knee",
     "queries_given_other_answer": "1. poles\n2. knee",
