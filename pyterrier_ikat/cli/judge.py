@@ -85,9 +85,9 @@ ikat agree gpt4 default --dataset ikat:2024""",
 @click.option("--dataset", "dataset_name", help="whose qrels may stand by name in place of a file: default, gpt4, provenance, ...")
 @FORMAT
 def agree(first: str, second: str, paths: tuple[str, ...], threshold: int, dataset_name: str | None, form: str) -> None:
-    """Compare two qrels files, or qrels of a dataset: confusion matrix, agreement, Cohen's kappa.
+    """Compare two qrels files: confusion matrix, agreement, Cohen's kappa.
 
-    With RUNs also whether both order them alike (Kendall's tau). In csv only the matrix of all labels is printed.
+    With --dataset its qrels may stand by name in place of a file. With RUNs also whether both order them alike (Kendall's tau). In csv only the matrix of all labels is printed.
     """
     from ..conversations.choice import find_qrels
     from ..conversations.qrels import read_qrels

@@ -66,7 +66,9 @@ class RecordedBackend(Backend):
         if missing and self.output is not None:
             self.check_turns({request.qid for request in requests})
             stages = ", ".join(sorted({f"{request.stage} ({request.prompt})" for request in missing}))
-            raise DataError(f"recorded:{self.output.name} has {self.output.about}, but no completion of {stages}: take another llm for it")
+            most = max(request.sample for request in missing) + 1
+            lacks = f"no completion of {stages}" + f", sample {most}" * (most > 1)
+            raise DataError(f"recorded:{self.output.name} has {self.output.about}, but {lacks}: take another llm for it, or fewer samples")
         if missing:
             raise DataError(_describe_missing(self.path, missing))
         return [reply for reply in map(self.find, requests) if reply is not None]

@@ -74,6 +74,8 @@ def test_rewrites_without_an_answer_are_no_completion_of_a_prompt_that_asks_for_
     assert texts(model, Request([], "rewrite", "9-1_1", prompt="rewrite_enhanced", sample=9)) == ["tea 9"]
     with pytest.raises(DataError, match=r"recorded:cfda-chiq has 10 samples .* no completion of rewrite \(rewrite_and_answer\)"):
         model.ask([Request([], "rewrite", "9-1_1", prompt="rewrite_and_answer")])
+    with pytest.raises(DataError, match=r"no completion of rewrite \(rewrite\), sample 11: take another llm for it, or fewer samples"):
+        model.ask([Request([], "rewrite", "9-1_1", prompt="rewrite", sample=10)])
 
 
 def test_whose_they_are_is_said_once_and_kept_in_the_run_folder(outputs, tmp_path, capsys):
