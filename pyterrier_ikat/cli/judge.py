@@ -87,7 +87,8 @@ ikat agree gpt4 default --dataset ikat:2024""",
 def agree(first: str, second: str, paths: tuple[str, ...], threshold: int, dataset_name: str | None, form: str) -> None:
     """Compare two qrels files: confusion matrix, agreement, Cohen's kappa.
 
-    With --dataset its qrels may stand by name in place of a file. With RUNs also whether both order them alike (Kendall's tau). In csv only the matrix of all labels is printed.
+    With --dataset its qrels may stand by name in place of a file. With RUNs also whether both order them alike (Kendall's tau). In csv only
+    the matrix of all labels is printed.
     """
     from ..conversations.choice import find_qrels
     from ..conversations.qrels import read_qrels
