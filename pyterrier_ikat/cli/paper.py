@@ -52,9 +52,7 @@ def paper(name: str | None, number: str | None, resources: str | None, only_plan
             resources = None
         if resources is None:
             if only_plan:
-                raise UsageError(
-                    "a plan needs models and indexes: give --resources FILE, or --resources sample to plan for the sample"
-                )
+                raise UsageError("a plan needs models and indexes: give --resources FILE, or --resources sample to plan for the sample")
             for place, table in enumerate(published_tables(name, number)):
                 click.echo(nl=bool(place))
                 show(table, form)
