@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from ..completions.outside import printable
 from ..errors import IkatError, advice, list_first
@@ -120,7 +120,7 @@ class StageEnded(IkatError):
     left: int | None = None
     kept_in: str = ""
 
-    def after(self, done: int, left: int, kept_in: str) -> Self:
+    def after(self, done: int, left: int, kept_in: str) -> "StageEnded":
         """The same error, saying how far the stage came."""
         error = type(self).__new__(type(self), *self.args)
         vars(error).update(vars(self), done=done, left=left, kept_in=kept_in)

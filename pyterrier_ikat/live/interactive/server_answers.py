@@ -8,7 +8,7 @@ and what the run was started with under ``extra``.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from typing import Any
 
 from ...errors import DataError
 from ...llms.failures import shorten
@@ -43,7 +43,7 @@ class UserMessage:
     ends_run: bool = False
 
     @classmethod
-    def of(cls, answer: Any) -> Self:
+    def of(cls, answer: Any) -> "UserMessage":
         """The message in the server's answer.
 
         Raises:
@@ -83,7 +83,7 @@ class RunStatus:
     done: tuple[str, ...]
 
     @classmethod
-    def of(cls, answer: Any) -> Self:
+    def of(cls, answer: Any) -> "RunStatus":
         """The status in the server's answer.
 
         Raises:
