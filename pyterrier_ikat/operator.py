@@ -11,12 +11,13 @@ by the models and indexes in its attributes.
 import inspect
 import os
 import re
+import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial, wraps
 from pathlib import Path
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import pandas as pd
 import pyterrier as pt
@@ -24,6 +25,11 @@ import pyterrier as pt
 from .arguments import checked
 from .events import OBSERVERS, observed
 from .inputs import checked_frame, missing_columns
+
+if sys.version_info >= (3, 11):
+    from typing import dataclass_transform
+else:
+    from typing_extensions import dataclass_transform
 
 if TYPE_CHECKING:
     from .planning import Plan
