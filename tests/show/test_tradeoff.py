@@ -6,23 +6,13 @@ import pyterrier as pt
 import pytest
 from click.testing import CliRunner
 from ir_measures import nDCG
+from letters import Letters
 from scipy import stats
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.rank import reranker
 from pyterrier_ikat.show.tradeoff import _marked, plot_tradeoff, tradeoff
-
-
-class Letters(reranker.Reranker):
-    """A score of query and text that differs for most pairs."""
-
-    scores_alone = True
-
-    def score(self, frame):
-        pairs = zip(frame["query"], frame["text"], strict=True)
-        return np.array([len(set(query.split()) & set(text.split())) + (len(query) * len(text)) % 101 / 64 for query, text in pairs])
 
 
 @pytest.fixture(scope="module")

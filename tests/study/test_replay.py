@@ -2,28 +2,17 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
+from letters import Letters
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.rank import reranker
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.study.replay import Point, Replay
 
 METHODS = ("ad", "aqd", "aqd_a", "rtg", "qr", "mq4cs_qr_deberta", "wghtdrerank_1")
-
-
-class Letters(reranker.Reranker):
-    """A score of query and text that differs for most pairs."""
-
-    scores_alone = True
-
-    def score(self, frame):
-        pairs = zip(frame["query"], frame["text"], strict=True)
-        return np.array([len(set(query.split()) & set(text.split())) + (len(query) * len(text)) % 101 / 64 for query, text in pairs])
 
 
 @pytest.fixture(scope="module")
