@@ -1,6 +1,7 @@
 """Texts in a completion: rewrites, passages, lists of queries, labels. Pure functions: no model, no frame."""
 
 import re
+from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
 
@@ -225,10 +226,26 @@ def _labelled(text: str) -> tuple[str, str]:
 _STYLE = re.compile(r"^\W*style\W+\w[\w-]*(?: [\w-]+){0,2}(?:\W*$|[*_\])]+\s+)", re.IGNORECASE)
 _NAME = re.compile("passage|article|assistant|answer|response|summary|text", re.IGNORECASE)
 _PASSAGES_LABEL = re.compile(rf"^[\W_]*(?:{_NAME.pattern})[\W_]*?(?::[\s*_]*|$)", re.IGNORECASE)
+_COLONS = (":", "\uff1a")
+_LONGEST_ANNOUNCEMENT = 120
+"""In bytes of UTF-8, about 20 words of English: a script without blanks says as much in as many bytes."""
+
+
+def _is_announcement(line: str, following: Sequence[str]) -> bool:
+    """Whether a line only says that something comes: short, a colon at its end, and prose behind it.
+
+    Before a list such a line says what the list is of, in whatever language; a heading may stand between the two.
+    """
+    if not following or not line.endswith(_COLONS) or len(line.encode("utf-8", "surrogatepass")) > _LONGEST_ANNOUNCEMENT:
+        return False
+    below = next((text for text in following if _MARK.match(text) or not text.strip("*_").endswith(_COLONS)), "")
+    return not _MARK.match(line) and not _MARK.match(below)
 
 
 def parse_passage(text: str) -> str:
     r"""The passage in a completion as one line: without ``<think>`` block, style line, lead-in, heading, label and surrounding quotes.
+
+    A line that ends with a colon stays before a list, and where it is long: it has content then.
 
     Returns:
         The passage, or ``""`` when the text holds none.
@@ -236,12 +253,14 @@ def parse_passage(text: str) -> str:
     Example:
         >>> parse_passage('Style: blog\n\nPassage: Oats are cheap.\nThey keep well.')
         'Oats are cheap. They keep well.'
+        >>> parse_passage('Oats are good for:\n1. breakfast\n2. cakes')
+        'Oats are good for: 1. breakfast 2. cakes'
     """
     text = usable_words(text)
     held = in_object(text, _NAME)
     lines = [line.strip() for line in FENCE.sub("", text if held is None else held).splitlines() if line.strip()]
     lines[:1] = [_STYLE.sub("", line, count=1) for line in lines[:1]]
-    while lines and (not _PASSAGES_LABEL.sub("", lines[0]) or (lines[0].endswith(":") and len(lines) > 1)):
+    while lines and (not _PASSAGES_LABEL.sub("", lines[0]) or _is_announcement(lines[0], lines[1:4])):
         lines.pop(0)
     passage = _PASSAGES_LABEL.sub("", " ".join(" ".join(lines).split()), count=1)
     passage = unquoted(passage) if passage.startswith(('"', "“", "„", "«", "「")) else passage
