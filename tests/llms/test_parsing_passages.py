@@ -37,7 +37,8 @@ def test_a_passage_is_one_line_without_what_surrounds_it(text):
         "Cakes with oats are these:\n**By season:**\n* plum\n* apple",
         "燕麦适合这些糕点：\n1、苹果\n2、李子",
         "2. Cost:\nOats are cheap.",
-        "Oats keep for a year in a dry jar, need no fridge, cost next to nothing and fill you for half a day, as these figures say:\nA kilo is 2 euros.",
+        "Oats keep for a year in a dry jar, need no fridge, cost next to nothing and fill you for half a day, as these figures say:"
+        "\nA kilo is 2 euros.",
         "燕麦在干燥的罐子里可以保存一年，不需要冰箱，几乎不花什么钱，而且能让你饱上半天，正如下面的这些数字所显示的那样：\n一公斤两欧元。",
     ],
 )
