@@ -212,7 +212,7 @@ def _groups(named: Mapping[str, Path], samples: bool) -> dict[str, list[str]]:
     if not samples:
         return {name: [name] for name in named}
     from ..runs import RunFolder
-    from ..runs.sameness import check_samples, grouped
+    from ..runs.origin import check_samples, grouped
 
     groups = grouped(named)
     for names in groups.values():

@@ -1,13 +1,188 @@
-"""Commands that show runs and costs."""
+"""Commands that list datasets and methods, show one method, and show runs and what they cost."""
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import UsageError
+from ..tables import Cell, Column, Table, of_frame, wrapped
 from .main import main
-from .options import DATASET, FORMAT, MEASURES, PLOT, QRELS, RUNS, TEXTS, TURNS, judged_by, text_loader_of
+from .options import DATASET, FORMAT, MEASURES, PLOT, QRELS, RUNS, TEXTS, TURNS, dataset_named, judged_by, text_loader_of
 from .output import show
+
+if TYPE_CHECKING:
+    from ..methods import Method
+
+INDENT = "  "
+
+
+@main.command(section="Prepare", example="ikat datasets")
+@FORMAT
+def datasets(form: str) -> None:
+    """List the datasets and what each offers, public outputs of language models, and lists of turns that have a name."""
+    from ..conversations.datasets import full_names
+    from ..conversations.public_outputs import listed, turn_lists
+
+    rows = [(name, dataset_named(name).summary) for name in full_names()]
+    rows.append(("irds:NAME", "any dataset of ir_datasets, such as irds:vaswani: its queries are turns without a history"))
+    rows.append(("./FOLDER", "your own: topics.jsonl, passages.jsonl, qrels.txt"))
+    rows += listed()
+    rows += [(f"--turns {name}", f"{len(one.turns)} turns: {one.about} ({one.source})") for name, one in turn_lists().items()]
+    columns = [Column(title, [Cell(row[place]) for row in rows]) for place, title in enumerate(("dataset", "content"))]
+    show(Table([{"dataset": name, "content": content} for name, content in rows], columns, []), form)
+
+
+@main.command(section="Inspect", example="ikat methods\nikat methods gtr --draw gtr.svg\nikat methods my_systems.py:gate")
+@click.argument("name", required=False)
+@click.option("--draw", "drawing", type=click.Path(dir_okay=False), help="with NAME: draw it into this .svg or .html file")
+@FORMAT
+def methods(name: str | None, drawing: str | None, form: str) -> None:
+    """List all methods by paper, or show the one named NAME in detail.
+
+    FILE.py lists the methods of a Python file, FILE.py:NAME shows one of them. Other formats than text list more: LLM calls and queries per
+    turn, depth, models and the paper's tables.
+    """
+    from ..methods import METHODS, find_all
+
+    if drawing is not None:
+        from ..show import draw
+
+        if name is None:
+            raise UsageError("--draw draws one method: give its NAME")
+        click.echo(draw(name).save(drawing))
+        return
+    found = list(METHODS.values()) if name is None else find_all(name)
+    if form != "text":
+        show(_as_table(found), form)
+    elif name is None or name.endswith(".py"):
+        click.echo("\n".join(list_methods(found)))
+        one = "NAME" if name is None else f"{name}:NAME"
+        click.echo(f"\n{len(found)} methods. `ikat methods {one}` shows one in detail.")
+    else:
+        click.echo("\n".join(describe(found[0])))
+
+
+def _as_table(found: "Sequence[Method]") -> Table:
+    from ..methods import catalogue
+
+    frame = catalogue(found)
+    frame.insert(2, "summary", [_plain(entry.summary) for entry in found])
+    frame["models"] = [", ".join(f"{resource}: {model}" for resource, model in entry.models.items()) for entry in found]
+    notes = ["llm_calls, queries: per turn; s is the number of chosen statements."]
+    return of_frame(frame.drop(columns=["published", "turns"]), notes)
+
+
+def list_methods(found: "Sequence[Method]") -> Iterator[str]:
+    """The methods by paper: a sentence for each system, and the names of its variants."""
+    systems: dict[object, list[Method]] = {}
+    for entry in found:
+        systems.setdefault(entry.system, []).append(entry)
+    papers: dict[str, list[list[Method]]] = {}
+    for entries in systems.values():
+        papers.setdefault(entries[0].paper or "without a paper", []).append(entries)
+    for number, (paper, of_paper) in enumerate(papers.items()):
+        yield from ([""] * bool(number)) + wrapped(click.style(paper, bold=True)).splitlines()
+        for first, *others in of_paper:
+            yield f"{INDENT}{click.style(first.name, fg='cyan')}"
+            yield wrapped(_plain(first.summary) or "No description.", 2 * INDENT)
+            yield from _variants(first, others)
+
+
+def _variants(first: "Method", others: "Sequence[Method]") -> Iterator[str]:
+    groups: dict[str, list[str]] = {}
+    for one in others:
+        groups.setdefault("Also" if one.paper == first.paper else f"Also ({one.paper.partition(':')[0]})", []).append(one.name)
+    for said, names in groups.items():
+        yield wrapped(f"{said}: {', '.join(names)}", 2 * INDENT, INDENT)
+
+
+def describe(entry: "Method") -> Iterator[str]:
+    """A method in detail: what it is, its expression, what it needs, and what papers report of it."""
+    from ..methods import TABLES
+    from ..methods.catalogue import calls_per_turn, published_scores
+
+    yield from wrapped(f"{click.style(entry.name, bold=True)}: {entry.paper}" if entry.paper else entry.name).splitlines()
+    if entry.description:
+        yield ""
+        yield from "\n\n".join(wrapped(_plain(part)) for part in entry.description.split("\n\n")).splitlines()
+    yield from ["", broken(entry.expression), ""]
+    calls, queries = calls_per_turn(entry)
+    optional = f"; optional: {', '.join(entry.takes)}" if entry.takes else ""
+    yield wrapped(f"Needs {', '.join(entry.needs)}{optional}.")
+    yield wrapped(f"Per turn: about {calls} LLM calls and {queries} queries{STATEMENTS * ('s' in calls + queries)}.")
+    for resource, models in entry.models.items():
+        yield wrapped(f"The paper's {resource}: {models}")
+    for name, scores in published_scores(entry).items():
+        table = {**TABLES, **entry.tables}[name]
+        row = ", ".join(f"{measure} {value:.4f}" for measure, value in scores.items())
+        yield ""
+        yield wrapped(f"{table.paper} ({table.turns or 'an unknown number of'} turns, {table.qrels}): {row}")
+
+
+STATEMENTS = "; s is the number of chosen statements"
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.replace("``", "").split())
+
+
+def broken(expression: str, width: int = 80, indent: str = "") -> str:
+    """An operator expression over several lines, where it is longer than ``width``: broken before ``>>`` and between arguments.
+
+    Example:
+        >>> print(broken("ikat.Union((a >> b), c >> d) >> ikat.Respond(llm)", width=20))
+        ikat.Union(
+            (a >> b),
+            c >> d,
+        )
+        >> ikat.Respond(llm)
+    """
+    if len(indent) + len(expression) <= width:
+        return indent + expression
+    steps = _split(expression, " >> ")
+    if len(steps) > 1:
+        first, *others = (_broken_call(step, width, indent) for step in steps)
+        return "\n".join([indent + first, *(f"{indent}>> {step}" for step in others)])
+    return indent + _broken_call(expression, width, indent)
+
+
+def _broken_call(step: str, width: int, indent: str) -> str:
+    """A call with an argument on each line where it is long; ``indent`` is that of its line, which it doesn't have itself."""
+    start = step.find("(")
+    if len(indent) + 3 + len(step) <= width or start < 0 or not step.endswith(")"):
+        return step
+    inner = indent + "    "
+    if start == 0:
+        return f"(\n{broken(step[1:-1], width, inner)}\n{indent})"
+    parts = [broken(part, width - 1, inner) + "," for part in _split(step[start + 1 : -1], ", ")]
+    return "\n".join([step[: start + 1], *parts, f"{indent})"])
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """The parts between separators that are in no bracket and no string.
+
+    Example:
+        >>> _split("f(a, b), 'c, d', e", ", ")
+        ['f(a, b)', "'c, d'", 'e']
+    """
+    parts, depth, quote, start, place = [], 0, "", 0, 0
+    while place < len(text):
+        sign = text[place]
+        if quote:
+            quote = "" if sign == quote else quote
+        elif sign in "'\"":
+            quote = sign
+        elif sign in "([{":
+            depth += 1
+        elif sign in ")]}":
+            depth -= 1
+        elif not depth and text.startswith(separator, place):
+            parts.append(text[start:place])
+            start = place = place + len(separator)
+            continue
+        place += 1
+    return [*parts, text[start:]]
 
 
 @main.command(section="Inspect", example="ikat report runs/* --out report.html")

@@ -12,7 +12,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..errors import DataError, UsageError, advice
-from . import cone_rag
+from . import public_outputs
 from .cast import CAST
 from .download import DATA_FOLDER, data_file, data_folder
 from .ikat_dataset import PREFIX, GivenDataset, IkatDataset, Qrels
@@ -190,22 +190,22 @@ class ConeRagDataset(YearDataset):
         """
         if variant not in (None, "human"):
             raise UsageError(f"{self.name} has no answers {variant!r}; there are get_answers() and get_answers('human')")
-        return super().get_answers() if variant is None else cone_rag.human_answers()
+        return super().get_answers() if variant is None else public_outputs.human_answers()
 
     def get_nuggets(self) -> pd.DataFrame:
-        """The nuggets of people: see :func:`~pyterrier_ikat.conversations.cone_rag.human_nuggets`."""
-        return cone_rag.human_nuggets()
+        """The nuggets of people: see :func:`~pyterrier_ikat.conversations.public_outputs.human_nuggets`."""
+        return public_outputs.human_nuggets()
 
     def get_nugget_labels(self) -> pd.DataFrame:
-        """Which nuggets six runs state, by people: see :func:`~pyterrier_ikat.conversations.cone_rag.human_nugget_labels`."""
-        return cone_rag.human_nugget_labels()
+        """Which nuggets six runs state, by people: see :func:`~pyterrier_ikat.conversations.public_outputs.human_nugget_labels`."""
+        return public_outputs.human_nugget_labels()
 
     def get_responses(self) -> pd.DataFrame:
         """The responses of 19 runs to 79 turns, ``run``, ``qid``, ``qanswer``."""
-        return cone_rag.system_responses()
+        return public_outputs.system_responses()
 
     def _qrels(self) -> Qrels:
-        return {**super()._qrels(), "gpt4": cone_rag.gpt4_labels}
+        return {**super()._qrels(), "gpt4": public_outputs.gpt4_labels}
 
 
 DATASETS: dict[str, Callable[[], IkatDataset]] = {

@@ -1,12 +1,15 @@
-"""JSON files read so that every error names its place: the file, and where in it."""
+"""JSON files, of conversations and others, read so that every error names its place: the file, and where in it."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from ..errors import DataError
+from .topics import Conversation
 
+NUMBER = ("number", "conv_id")
 KINDS = {str: "a string", int: "a whole number", dict: "an object", list: "an array"}
 
 
@@ -76,3 +79,52 @@ def value_of(place: Place, item: dict[str, Any], names: tuple[str, ...], *kinds:
     if not isinstance(item[name], kinds) or isinstance(item[name], bool):
         place.fail(f"the field {name} is {excerpt(item[name])}", f"it has to be {' or '.join(KINDS[kind] for kind in kinds)}")
     return item[name]
+
+
+def load_array(place: Place) -> list[Any]:
+    """The conversations of a topics file, of whatever kind.
+
+    Raises:
+        DataError: when it can't be read, or is no JSON array of something.
+    """
+    repair = "it may be cut short: fetch it again"
+    try:
+        text = place.path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        place.fail("no such file", "give the path of a topics file such as 2023_test_topics.json")
+    except (OSError, UnicodeDecodeError) as error:
+        place.fail(f"not a readable JSON file ({error})", repair)
+    items = load_json(text, place, "not a readable JSON file", repair)
+    if not isinstance(items, list) or not items:
+        place.fail(f"expected a JSON array of conversations, found {excerpt(items)}", "give a topics file of TREC iKAT or CAsT")
+    return items
+
+
+def conversations_in(
+    place: Place, items: list[Any], read: Callable[[Place, str, dict[str, Any]], Conversation], repeated: str
+) -> list[Conversation]:
+    """The conversations of an array, each with its own number.
+
+    Args:
+        place: the file.
+        items: what :func:`load_array` gave.
+        read: makes one, of its place, its number and its object.
+        repeated: what to do where a number occurs twice.
+
+    Raises:
+        DataError: naming the conversation that is no object or has no number of its own.
+    """
+    found: dict[str, Conversation] = {}
+    for position, item in enumerate(items, 1):
+        here = place.at(f"conversation at position {position}")
+        if not isinstance(item, dict):
+            here.fail(f"expected an object, found {excerpt(item)}", "a topics file is an array of conversations")
+        number = str(value_of(here, item, NUMBER, str, int)).strip()
+        if not number or len(number.split()) > 1:
+            here.fail(f"the number {number!r} can't be part of a qid", "use a name without spaces, such as 9-1")
+        here = place.at(f"conversation {number}")
+        conversation = read(here, number, item)
+        if number in found:
+            here.fail("the number occurs twice", repeated)
+        found[number] = conversation
+    return list(found.values())

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import list_first
-from .cast_files import TURNS as TURNS_OF_CAST
-from .cast_files import cast_conversation
-from .json_files import Place, excerpt, load_json, value_of
+from .cast import EACH_ONCE, cast_conversation
+from .cast import TURNS as TURNS_OF_CAST
+from .json_files import Place, conversations_in, excerpt, load_array, load_json, value_of
 from .topics import ANSWERABILITY, Conversation, Message, TopicTurn
 
-NUMBER = ("number", "conv_id")
 TURNS = ("turns", "responses")
 UTTERANCE = ("utterance", "user_utterance")
 RESOLVED = ("resolved_utterance",)
@@ -76,40 +75,21 @@ def _statements(ptkb: dict[str, Any] | list[Any], place: Place) -> dict[str, str
 
 
 def _read_array(place: Place) -> list[Conversation]:
-    repair = "it may be cut short: fetch it again"
-    try:
-        text = place.path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        place.fail("no such file", "give the path of a topics file such as 2023_test_topics.json")
-    except (OSError, UnicodeDecodeError) as error:
-        place.fail(f"not a readable JSON file ({error})", repair)
-    items = load_json(text, place, "not a readable JSON file", repair)
-    if not isinstance(items, list) or not items:
-        place.fail(f"expected a JSON array of conversations, found {excerpt(items)}", "give a topics file of TREC iKAT or CAsT")
-    found: dict[str, Conversation] = {}
+    items = load_array(place)
     known = {name for item in items if isinstance(item, dict) for turn in _turns_in(item) if isinstance(turn, dict) for name in turn}
-    for position, item in enumerate(items, 1):
-        conversation = _conversation(place.at(f"conversation at position {position}"), item, known)
-        if conversation.number in found:
-            repair = "give the file of trees, which has each turn once" if TURNS_OF_CAST in item else "give every conversation its own"
-            place.at(f"conversation {conversation.number}").fail("the number occurs twice", repair)
-        found[conversation.number] = conversation
-    return list(found.values())
+
+    def read(place: Place, number: str, item: dict[str, Any]) -> Conversation:
+        return cast_conversation(place, number, item) if TURNS_OF_CAST in item else _conversation(place, number, item, known)
+
+    of_cast = any(isinstance(item, dict) and TURNS_OF_CAST in item for item in items)
+    return conversations_in(place, items, read, EACH_ONCE if of_cast else "give every conversation its own")
 
 
 def _turns_in(item: Mapping[str, Any]) -> Iterable[Any]:
     return next((item[name] for name in TURNS if isinstance(item.get(name), list)), ())
 
 
-def _conversation(place: Place, item: Any, known: set[str]) -> Conversation:
-    if not isinstance(item, dict):
-        place.fail(f"expected an object, found {excerpt(item)}", "a topics file is an array of conversations")
-    number = str(value_of(place, item, NUMBER, str, int)).strip()
-    if not number or len(number.split()) > 1:
-        place.fail(f"the number {number!r} can't be part of a qid", "use a name without spaces, such as 9-1")
-    place = place.at(f"conversation {number}")
-    if TURNS_OF_CAST in item:
-        return cast_conversation(place, number, item)
+def _conversation(place: Place, number: str, item: dict[str, Any], known: set[str]) -> Conversation:
     ptkb = _statements(value_of(place, item, ("ptkb",), dict, list), place)
     turns: list[TopicTurn] = []
     for position, entry in enumerate(value_of(place, item, TURNS, list), 1):

@@ -12,7 +12,7 @@ from ..conversations.frame import with_text_ids
 from ..errors import DataError, UsageError, advice, list_first, option
 from ..order import scores_by_turn, strictly_decreasing
 from ..runs import RunFolder, read_run
-from ..runs.turns_file import checksum_of
+from ..runs.run_files import checksum_of
 from ..store.trec import is_run_file
 from ..submit.reading import read_ranking
 

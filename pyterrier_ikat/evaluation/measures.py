@@ -133,7 +133,7 @@ def _checked(given: ir_measures.Measure | str) -> ir_measures.Measure:
 
 def _in_file(path: str, name: str) -> ir_measures.Measure:
     """A measure of a user's file: one of ir_measures, or a function of a turn's judgements and passages that returns a score."""
-    from ..store.python_files import load_python
+    from ..store.models import load_python
 
     value = getattr(load_python(path, "a measure"), name, None)
     if isinstance(value, ir_measures.Measure):

@@ -14,7 +14,7 @@ from ..conversations.frame import column, object_frame, values, with_columns
 from ..conversations.qrels import check_qrels
 from ..errors import DataError
 from ..runs import RunFolder
-from ..runs.turns_file import chosen_statements
+from ..runs.run_files import chosen_statements
 from .evaluator import Evaluator, check_turn_names, describe_mismatch, judgements_by_turn
 from .finished_runs import written_by
 from .measures import label

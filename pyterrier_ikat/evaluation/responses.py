@@ -11,7 +11,7 @@ from ..arguments import checked
 from ..conversations import Conversation, answers_frame, topics_frame
 from ..conversations.frame import is_missing, values, with_columns, with_text_ids
 from ..errors import DataError, UsageError, list_first
-from ..runs.turns_file import as_json, response_column, used_marks
+from ..runs.run_files import as_json, response_column, used_marks
 from .evaluator import check_turn_names, describe_mismatch
 from .finished_runs import check_columns, check_once
 

@@ -18,7 +18,7 @@ from ..conversations import conversation
 from ..errors import UsageError
 from ..llms import LLM, Backend, LLMFailure, Reply, Request
 from ..planning import Asks, Plan
-from ..store.python_files import load_python
+from ..store.models import load_python
 from .definition import Method, StandIn, Table, methods_of
 
 _OWN = ("catalogue", "definition")

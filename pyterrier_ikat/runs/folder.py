@@ -30,12 +30,10 @@ import pandas as pd
 from ..conversations.frame import column
 from ..errors import DataError, UsageError, advice, list_first, option
 from ..store.files import atomic_write, temporary_name
-from . import ir_metadata
 from . import stages as stages_file
 from .log import Log
-from .sameness import OtherVersionsWarning, describe_difference, versions
-from .trec import read_run, write_run
-from .turns_file import Part, check_turns, write_turns
+from .origin import OtherVersionsWarning, describe_difference, versions, write_metadata
+from .run_files import Part, check_turns, read_run, write_run, write_turns
 
 CHECKED = ("run.trec", "turns.jsonl", "measures.csv", "ledger.csv", stages_file.NAME)
 """The files that ``run.json`` has checksums of."""
@@ -298,8 +296,7 @@ class RunFolder:
                 with atomic_write(partial / name) as file:
                     table.to_csv(file, index=False)
             columns = [name for name in measures.columns if name != "qid"]
-            with atomic_write(partial / ir_metadata.NAME) as file:
-                file.write(ir_metadata.as_yaml(ir_metadata.ir_metadata(self.path.name, parameters, columns, versions())))
+            write_metadata(partial, self.path.name, parameters, columns, versions())
             with atomic_write(partial / "run.json") as file:
                 json.dump(parameters | RunFolder(partial).bound() | {"versions": versions()}, file, indent=1)
             partial.rename(self.path)  # takes the place of an empty folder

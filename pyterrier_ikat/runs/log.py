@@ -32,7 +32,7 @@ from typing import Any
 from ..errors import DataError, UsageError, advice
 from ..store.files import append_line, atomic_write, drop_cut_line, read_lines
 from .answered_turn import Turn, messages_of
-from .sameness import with_package
+from .origin import with_package
 
 LOG = "log.jsonl"
 TOPICS = "topics.json"

@@ -26,9 +26,9 @@ from ..llms.failures import UnderWay
 from ..operator import stages
 from ..runs import RunFolder, strictly_decreasing
 from ..runs import stages as stages_file
-from ..runs.sameness import OURS, describe_difference, versions, with_package
+from ..runs.origin import OURS, describe_difference, versions, with_package
+from ..runs.run_files import PER_TURN, Part, as_stored, check_turns, used_marks
 from ..runs.stages import TurnStages
-from ..runs.turns_file import PER_TURN, Part, as_stored, check_turns, used_marks
 from ..store.files import atomic_write
 from ..unread import without_unread_texts
 from .account import COSTS, Account

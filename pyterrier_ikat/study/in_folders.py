@@ -16,7 +16,7 @@ from ..llms.failures import UnderWay
 from ..operator import alike
 from ..progress import within
 from ..runs import RunFolder
-from ..runs.turns_file import checksum_of
+from ..runs.run_files import checksum_of
 from ..store.locks import lock_folders
 from .account import Spending
 from .batches import Batches

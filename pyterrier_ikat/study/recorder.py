@@ -14,8 +14,8 @@ from ..conversations.frame import is_missing, starts_of_runs
 from ..events import Exchange, Observer, Step
 from ..llms import LLMFailure
 from ..order import Floats
+from ..runs.run_files import as_json
 from ..runs.stages import TurnStages
-from ..runs.turns_file import as_json
 
 OF_ROWS = ("qid", "qid_0", "qquery", "qsub", "qweight")
 """Columns of a sub-query that begin as a turn's."""

@@ -14,8 +14,9 @@ from ..evaluation.evaluator import experiment_rows
 from ..evaluation.experiment_table import experiment_table, sampled_rows
 from ..evaluation.measures import computable, is_own
 from ..llms import Ledger
-from ..runs import RunFolder, ir_metadata
-from ..runs.turns_file import Part, checksum_of
+from ..runs import RunFolder
+from ..runs.origin import write_metadata
+from ..runs.run_files import Part, checksum_of
 from ..store.files import atomic_write
 from ..tables import Table, of_frame
 from .account import Spending
@@ -205,7 +206,5 @@ def score_again(folder: RunFolder, qrels: pd.DataFrame, measures: Sequence[ir_me
     folder.write_parameters(known | {"sha256": checksums, "qrels_sha256": None})
     with atomic_write(folder.path / "measures.csv") as file:
         scores.frame().to_csv(file, index=False)
-    with atomic_write(folder.path / ir_metadata.NAME) as file:
-        about = ir_metadata.ir_metadata(folder.path.name, known, scores.columns, known.get("versions", {}))
-        file.write(ir_metadata.as_yaml(about))
+    write_metadata(folder.path, folder.path.name, known, scores.columns, known.get("versions", {}))
     folder.write_parameters(known | scores.about() | folder.bound())

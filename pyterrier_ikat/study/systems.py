@@ -14,7 +14,7 @@ from ..errors import UsageError, advice
 from ..llms import LLM, Ledger
 from ..methods import Method, find_all, methods_of
 from ..operator import every_stage, parts_of, subpipelines
-from ..runs.sameness import sample_name
+from ..runs.origin import sample_name
 from .identity import parameters_of
 from .resources import Resources, deviations, is_given, unused
 

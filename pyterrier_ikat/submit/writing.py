@@ -13,7 +13,7 @@ from ..conversations.frame import statements_of, values
 from ..errors import DataError, UsageError, advice, list_first
 from ..generate.respond import count_words, cut_at_sentence
 from ..runs import RunFolder, strictly_decreasing
-from ..runs.turns_file import as_stored, chosen_statements, response_column, used_marks
+from ..runs.run_files import as_stored, chosen_statements, response_column, used_marks
 from ..store.files import atomic_write
 from .checks import WORDS, repair_turn_id, six_decimals, validate
 from .formats import RUN_TYPES, Passage, Response, Run, Statement, SubmittedTurn, Topics, file_lines

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.cli.catalogue import broken
+from pyterrier_ikat.cli.inspect import broken
 from pyterrier_ikat.cli.main import SECTIONS
 from pyterrier_ikat.cli.output import draw, show
 from pyterrier_ikat.evaluation.experiment_table import experiment_table

@@ -103,7 +103,7 @@ def test_new_scores_are_bound_too_also_after_a_kill_between_the_two_files(made, 
     shutil.copytree(made[0] / "tea", tmp_path / "tea")
     folder, qrels = RunFolder(tmp_path / "tea"), ikat.dataset("ikat:sample").get_qrels().query("qid == '1-1_1'")
     with monkeypatch.context() as killed:
-        killed.setattr(results.ir_metadata, "ir_metadata", lambda *_: 1 / 0)
+        killed.setattr(results, "write_metadata", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             results.score_again(folder, qrels, [])
     results.score_again(folder, qrels, [])

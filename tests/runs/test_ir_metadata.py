@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from pyterrier_ikat.runs import RunFolder
-from pyterrier_ikat.runs.ir_metadata import NAME, as_yaml, ir_metadata
+from pyterrier_ikat.runs.origin import METADATA, as_yaml, ir_metadata
 
 PARAMETERS = {
     "method": "mine",
@@ -67,7 +67,7 @@ def test_a_run_folder_has_the_file_and_it_names_neither_user_nor_machine(tmp_pat
     topics = pd.DataFrame({"qid": ["1_1"], "qutterance": ["Tea?"]})
     results = pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "score": [1.0], "rank": [0]})
     folder.write(topics, results, pd.DataFrame({"qid": ["1_1"], "nDCG@5": [1.0]}), pd.DataFrame({"calls": [1]}), PARAMETERS)
-    text = (folder.path / NAME).read_text(encoding="utf-8")
+    text = (folder.path / METADATA).read_text(encoding="utf-8")
     found = yaml.safe_load(text)
     assert found["tag"] == "mine"
     assert found["research goal"]["evaluation"]["reported measures"] == ["nDCG@5"]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError, UsageError, commands_advised
 from pyterrier_ikat.runs import RunFolder, read_run, strictly_decreasing, write_run
-from pyterrier_ikat.runs.sameness import OtherVersionsWarning, describe_difference, versions
+from pyterrier_ikat.runs.origin import OtherVersionsWarning, describe_difference, versions
 from pyterrier_ikat.show.ledgers import read_ledger
 
 LOWEST = float(np.finfo(np.float32).min)

@@ -16,7 +16,7 @@ from pyterrier_ikat.llm_operator import LLMOperator
 from pyterrier_ikat.prompts.bounded import BoundedEnvironment
 from pyterrier_ikat.prompts.probes import checksum
 from pyterrier_ikat.runs import Log
-from pyterrier_ikat.runs.sameness import OtherVersionsWarning, versions
+from pyterrier_ikat.runs.origin import OtherVersionsWarning, versions
 
 TEMPLATE = """{# one #}Hi{% if a and not b %} {{ a }}{% endif %}{% for c in d %}
 {{ loop.index }} {{ c }}{% endfor %}{% if e == 'low' %} low{% endif %}"""

@@ -17,7 +17,7 @@ from pyterrier_ikat.llms import Ledger, StageError
 from pyterrier_ikat.llms.recorded import SAMPLE
 from pyterrier_ikat.retrieve import BM25
 from pyterrier_ikat.runs import RunFolder
-from pyterrier_ikat.runs.sameness import describe_difference, versions
+from pyterrier_ikat.runs.origin import describe_difference, versions
 from pyterrier_ikat.study import Study
 from pyterrier_ikat.study.batches import Batches
 from pyterrier_ikat.study.in_folders import TURNS_AT_ONCE, run_in_folders

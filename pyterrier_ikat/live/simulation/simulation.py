@@ -21,7 +21,7 @@ from ...llms.failures import StageEnded
 from ...planning import PlanTable
 from ...progress import bar
 from ...runs.log import Dialogue, Log
-from ...runs.sameness import SAMPLE
+from ...runs.origin import SAMPLE
 from ...store.locks import lock_folders
 from ...study.identity import checksums_of, kept_as_they_are
 from ...study.in_folders import check_places
