@@ -76,5 +76,5 @@ def test_a_script_that_imports_torch_first_ends_without_a_word(tmp_path):
 
 def test_a_name_of_before_in_a_room_is_answered_with_the_new_one():
     with pytest.raises(AttributeError, match=r"conversations has no Turn: it is conversations\.TopicTurn now"):
-        _ = pyterrier_ikat.conversations.Turn
-    assert pyterrier_ikat.conversations.TopicTurn
+        _ = ikat.conversations.Turn
+    assert ikat.conversations.TopicTurn
