@@ -23,6 +23,7 @@ from .evaluation import breakdown as breakdown
 from .evaluation import evaluate as evaluate
 from .evaluation import measures as measures
 from .evaluation import pool_runs as pool_runs
+from .events import profile as profile
 from .fuse import *
 from .generate import *
 from .live import Chat as Chat
@@ -32,7 +33,6 @@ from .live import simulate as simulate
 from .live import simulation as simulation
 from .llms import llm as llm
 from .methods import method as method
-from .profiling import profile as profile
 from .rank import *
 from .retrieve import RM3 as RM3
 from .retrieve import DenseIndex as DenseIndex

@@ -1,22 +1,80 @@
-"""The stream of stage events: what each stage is given and gives back, and what language models are asked meanwhile.
+"""What is under way, and how it is followed: the chain that runs, the stream of stage events, seconds per stage, progress bars.
 
-Recorder, chat, profile and progress read it, each as an :class:`Observer`. Stages of other packages make no events, nor does the work of
-a stage on other threads or machines.
+Each run of a system that is run several times is a chain of stages with its own completions; the plain run is chain 0. A stage that asks a
+language model puts the number of the chain into its requests; other stages give the same results in every chain.
+
+The stream of stage events says what each stage is given and gives back, and what language models are asked meanwhile. Recorder, chat and
+profile read it, each as an :class:`Observer`. Stages of other packages make no events, nor does the work of a stage on other threads or
+machines.
+
+Bars are shown one at a time, none where the output is no terminal, none of libraries that load a model.
 """
 
+import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, ParamSpec, TypeVar
+from weakref import ReferenceType, ref
 
 import pandas as pd
+from tqdm.auto import tqdm
 
+from .tables import Table, of_frame
+
+Args = ParamSpec("Args")
+Found = TypeVar("Found")
 Exchange = tuple[Any, Any]
 """A `Request` to a language model, and its outcome: a `Completion` or an `LLMFailure`."""
 Heard = tuple[Any, Exchange]
 """The `LLM` that was asked, and an exchange with it."""
+
+_chain: ContextVar[int] = ContextVar("chain", default=0)
+
+
+def current_chain() -> int:
+    """The number of the current chain, 0 for the plain run."""
+    return _chain.get()
+
+
+@contextmanager
+def in_chain(number: int) -> Iterator[None]:
+    """Requests inside the block belong to the chain of that number.
+
+    Example:
+        >>> with in_chain(2):
+        ...     current_chain()
+        2
+        >>> current_chain()
+        0
+    """
+    token = _chain.set(number)
+    try:
+        yield
+    finally:
+        _chain.reset(token)
+
+
+def carried(work: Callable[Args, Found]) -> Callable[Args, Found]:
+    """``work`` for another thread, bound to the current chain, because a thread does not inherit its caller's context.
+
+    Example:
+        >>> from concurrent.futures import ThreadPoolExecutor
+        >>> with in_chain(2), ThreadPoolExecutor() as threads:
+        ...     threads.submit(current_chain).result(), threads.submit(carried(current_chain)).result()
+        (0, 2)
+    """
+    number = current_chain()
+
+    def run(*args: Args.args, **kwargs: Args.kwargs) -> Found:
+        with in_chain(number):
+            return work(*args, **kwargs)
+
+    return run
 
 
 @dataclass(eq=False)
@@ -147,3 +205,137 @@ def tell(llm: Any, exchanges: Sequence[Exchange]) -> None:
         step.asked += exchanges
     for one in OBSERVERS.get():
         one.hear(llm, exchanges)
+
+
+@dataclass
+class _Stage:
+    calls: int = 0
+    rows: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
+class Profile(Observer):
+    """Seconds per stage; :func:`profile` makes it."""
+
+    started: float = field(default_factory=lambda: time.perf_counter())
+    total: float | None = None
+    stages: dict[str, _Stage] = field(default_factory=dict)
+
+    def frame(self) -> pd.DataFrame:
+        """One row per stage, the slowest first.
+
+        Returns:
+            ``stage``, ``calls``, ``rows`` (given back in all), ``seconds`` (without those of the stages inside it) and
+            ``share`` of the whole time; the last row, ``other``, is what no stage of ours took.
+        """
+        whole = time.perf_counter() - self.started if self.total is None else self.total
+        rows = [(name, stage.calls, stage.rows, stage.seconds) for name, stage in self.stages.items()]
+        rows.sort(key=lambda row: -row[3])
+        rows.append(("other", 0, 0, whole - sum(row[3] for row in rows)))
+        found = pd.DataFrame(rows, columns=["stage", "calls", "rows", "seconds"])
+        return found.assign(share=found["seconds"] / whole)
+
+    def shown(self) -> Table:
+        """The same as a table to print."""
+        spent = self.frame()
+        return of_frame(spent.assign(share=[f"{share:.1%}" for share in spent["share"]]), decimals=2)
+
+    def end(self, step: Step) -> None:
+        """Add the step's time to the stage's kind, without the time of the steps inside it."""
+        stage = self.stages.setdefault(type(step.stage).__name__, _Stage())
+        stage.rows += 0 if step.out is None else len(step.out)
+        stage.calls += 1
+        stage.seconds += step.seconds - step.inside
+
+
+@contextmanager
+def profile() -> Iterator[Profile]:
+    """Measure the stages of all pipelines that run inside the ``with`` block.
+
+    Stages of other packages count to ``other``, or to our stage that they stand in, such as the scorer of ``RerankAgainst``.
+
+    Example:
+        >>> import pandas as pd, pyterrier_ikat as ikat
+        >>> with ikat.profile() as stages:
+        ...     _ = ikat.RawUtterance()(pd.DataFrame({"qid": ["t"], "query": ["tea"]}))
+        >>> stages.frame()[["stage", "calls", "rows"]].values.tolist()
+        [['RawUtterance', 1, 1], ['other', 0, 0]]
+    """
+    found = Profile()
+    try:
+        with observed_by(found):
+            yield found
+    finally:
+        found.total = time.perf_counter() - found.started
+
+
+_within: ContextVar[str] = ContextVar("within", default="")
+_hidden: ContextVar[bool] = ContextVar("hidden", default=False)
+_shown: ReferenceType[Any] | None = None
+_gives_way = False
+ASKED = "HF_HUB_DISABLE_PROGRESS_BARS"
+"""The user asks for the bars of model loading by setting this variable to 0."""
+
+
+def bar(iterable: Iterable[Any] | None = None, *, desc: str, disable: bool = False, gives_way: bool = False, **more: Any) -> Any:
+    """A tqdm bar, which is removed when it is done; silent while another one is shown.
+
+    Args:
+        iterable: what is counted.
+        desc: what is done.
+        disable: show nothing.
+        gives_way: a bar that is opened later replaces this one.
+        **more: other arguments of tqdm.
+
+    Example:
+        >>> list(bar([1, 2], desc="counting"))
+        [1, 2]
+    """
+    global _shown, _gives_way
+    last = None if _shown is None else _shown()
+    disable = disable or _hidden.get()
+    taken = last is not None and not last.disable
+    if last is not None and taken and _gives_way and not disable:
+        last.close()
+        taken = False
+    made = tqdm(iterable, desc=f"{_within.get()}{desc}", disable=True if disable or taken else None, leave=False, **more)
+    if not made.disable:
+        _shown, _gives_way = ref(made), gives_way
+    return made
+
+
+@contextmanager
+def within(name: str) -> Iterator[None]:
+    """Bars that are opened in the block begin with ``name``."""
+    before = _within.set(f"{name}: ")
+    try:
+        yield
+    finally:
+        _within.reset(before)
+
+
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """No bar is shown in the block, because another line says what is done."""
+    before = _hidden.set(True)
+    try:
+        yield
+    finally:
+        _hidden.reset(before)
+
+
+@contextmanager
+def without_loading_bars() -> Iterator[None]:
+    """While the block runs, transformers and huggingface_hub show no bars, unless the user asks for them (``ASKED``)."""
+    if os.environ.get(ASKED) == "0" or find_spec("transformers") is None:
+        yield
+        return
+    logging: Any = import_module("transformers.utils.logging")
+    enabled = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if enabled:
+            logging.enable_progress_bar()

@@ -12,7 +12,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial, wraps
 from pathlib import Path
@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import pandas as pd
 import pyterrier as pt
 
-from .arguments import checked
+from .arguments import checked, checked_frame, missing_columns
 from .events import OBSERVERS, observed
-from .inputs import checked_frame, missing_columns
 
 if sys.version_info >= (3, 11):
     from typing import dataclass_transform
@@ -307,6 +306,49 @@ def _holds_function(stage: pt.Transformer) -> bool:
 def frame_for(stage: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
     """``frame`` for a stage, where others read the same frame: a copy for a stage of another package, which may write into it."""
     return frame if isinstance(stage, Operator) else frame.copy(deep=not COPIES_ON_WRITE)
+
+
+def without_unread_texts(pipeline: pt.Transformer) -> pt.Transformer:
+    """A pipeline for somebody who doesn't read the texts of its passages: it may omit the column ``text``. All else is the same.
+
+    To look up 1000 texts takes several times as long as a search. So the stages are asked from the last one backwards whether they read
+    texts. One that doesn't answer reads them, and so does every stage of another package but a rank cutoff.
+
+    Example:
+        >>> import tempfile, pandas as pd, pyterrier_ikat as ikat
+        >>> bm25 = ikat.PassageIndex(tempfile.mkdtemp()).index([{"docno": "d1", "text": "green tea"}]).bm25()
+        >>> turns = pd.DataFrame({"qid": ["1_1"], "query": ["tea"]})
+        >>> list(without_unread_texts(bm25 % 5)(turns).columns)
+        ['qid', 'query', 'docno', 'score', 'rank']
+    """
+    before, behind = _divided(pipeline)
+    return pt.Compose(*before, *map(_without, behind)) if behind else pipeline
+
+
+def without_texts_unread_by_all(systems: Mapping[str, pt.Transformer]) -> dict[str, pt.Transformer]:
+    """The same for systems that run a stage once where they share it: a stage whose texts one of them reads keeps them in all."""
+    divided = {name: _divided(pipeline) for name, pipeline in systems.items()}
+    kept = [stage for before, _ in divided.values() for stage in before]
+    return {
+        name: pt.Compose(*before, *(stage if stage in kept else _without(stage) for stage in behind)) if behind else systems[name]
+        for name, (before, behind) in divided.items()
+    }
+
+
+def _divided(pipeline: pt.Transformer) -> tuple[list[pt.Transformer], list[pt.Transformer]]:
+    """The stages up to the last one that may read texts, and those behind it."""
+    before = list(stages(pipeline))
+    behind: list[pt.Transformer] = []
+    while before and not getattr(before[-1], "reads_texts", not isinstance(before[-1], pt.RankCutoff)):
+        behind.insert(0, before.pop())
+        if subpipelines(behind[0]):  # which may read those of its input
+            break
+    return before, behind
+
+
+def _without(stage: Any) -> pt.Transformer:
+    left_out: pt.Transformer = stage.without_texts() if hasattr(stage, "without_texts") else stage
+    return left_out
 
 
 def _hashable(value: Any) -> Hashable:

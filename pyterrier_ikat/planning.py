@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Protocol
 import pandas as pd
 import pyterrier as pt
 
-from .chains import in_chain
 from .conversations.frame import column, object_frame
+from .events import in_chain
 from .llms import LLM, Request
 from .llms.ledger import CHARACTERS_PER_TOKEN
 from .llms.request import of_chain
@@ -87,7 +87,7 @@ def estimate(systems: Iterable[tuple[str, pt.Transformer, pd.DataFrame, int]]) -
     """The plan of pipelines; see :func:`pyterrier_ikat.plan`.
 
     Args:
-        systems: name, pipeline, turns, and the chain in which it runs (see `pyterrier_ikat.chains`).
+        systems: name, pipeline, turns, and the chain in which it runs (see `pyterrier_ikat.events`).
     """
     seen: set[tuple[LLM, str]] = set()
     rows = []

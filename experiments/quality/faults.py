@@ -48,13 +48,13 @@ FAULTS = [
     Fault("order.py", "equal docnos' scores are parted too far", "step[tied[docnos[tied] <= docnos[tied - 1]]] = 0", "pass"),
     Fault("order.py", "a constant list counts 1, not a half", "[~(width > 0)[lists]] = 0.5", "[~(width > 0)[lists]] = 1.0"),
     Fault(
-        "spend.py",
+        "llms/ledger.py",
         "an unknown amount counts 0",
         "return None if one is None or other is None else one + other",
         "return (one or 0) + (other or 0)",
     ),
     Fault(
-        "chains.py",
+        "events.py",
         "a thread forgets its chain",
         "        with in_chain(number):\n            return work",
         "        with in_chain(0):\n            return work",

@@ -138,7 +138,7 @@ def run(
     """
     from ..evaluation import TRACK_2023, as_measures
     from ..evaluation.evaluator import check_baseline
-    from ..profiling import profile
+    from ..events import profile
     from ..store.cache import set_default_cache
     from ..study import Study
     from ..study import run as run_systems

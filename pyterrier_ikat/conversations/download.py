@@ -17,7 +17,7 @@ import pyterrier as pt
 import requests
 
 from ..errors import DataError, UsageError
-from ..progress import bar as bar_of
+from ..events import bar as bar_of
 from ..store.files import replace
 
 DATA_FOLDER, HOME_FOLDER = "IKAT_DATA", "IKAT_HOME"

@@ -9,7 +9,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..errors import DataError, UsageError, advice
-from ..progress import bar
+from ..events import bar
 from .frame import each_turn_once, histories, object_frame, personas, texts_in, values, with_columns
 from .passages import TextLoader, Traced
 from .topics import MANUAL_COLUMNS, Conversation, TopicTurn, answers_frame, provenance_qrels, ptkb_qrels, topics_frame, with_automatic

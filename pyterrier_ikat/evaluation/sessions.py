@@ -15,9 +15,9 @@ import pandas as pd
 
 from ..conversations.frame import column
 from ..errors import DataError, UsageError, list_first
+from ..llms.ledger import Spend
 from ..runs.answered_turn import Turn
 from ..runs.log import Dialogue
-from ..spend import Spend
 
 MEASURES = {"rubrics met": 4, "turns until satisfied": 2, "turns": 2, "seconds": 2, "calls": 2, "cost": 4}
 """The measures of a session, and the number of decimals that tables show of each."""

@@ -21,9 +21,8 @@ from ..conversations.frame import (
 )
 from ..errors import DataError, UsageError, list_first
 from ..llms.failures import UnderWay
-from ..operator import Operator, frame_for
+from ..operator import Operator, frame_for, without_unread_texts
 from ..order import Floats, Integers, set_ranks
-from ..unread import without_unread_texts
 from .subqueries import (
     SUB_QUERY_COLUMNS,
     Lists,

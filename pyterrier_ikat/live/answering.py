@@ -13,9 +13,9 @@ from ..conversations.topics import conversation_frame
 from ..errors import DataError, UsageError, advice
 from ..events import Exchange, Heard, Observer, Step, observed_by
 from ..llms import Completion, LLMFailure, StageError, TooLong
+from ..llms.ledger import Spend
 from ..operator import Operator, label_of, stages
 from ..runs.answered_turn import Turn, clean_text, statements_in
-from ..spend import Spend
 from ..study.systems import System
 
 Tell = Callable[[str], None]

@@ -6,12 +6,11 @@ from itertools import count
 from typing import Any
 
 from ..events import Exchange, tell
-from ..spend import Spend
 from .batch import BatchSending
 from .batch_jobs import jobs_of
 from .cache import CompletionCache
 from .failures import LLMFailure
-from .ledger import Budget, Ledger
+from .ledger import Budget, Ledger, Spend
 from .limits import Retry
 from .request import Backend, Completion, Request, as_read, failure_of, of_chain
 from .sending import BatchSettings, Means, Outcome, Sending, longest_beginnings_first

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..chains import current_chain
 from ..completions.outside import one_line, printable
 from ..completions.structured import Structure
 from ..completions.usable import split_reasoning, without_reasoning
+from ..events import current_chain
 from ..portable import digest
 from .failures import CutOff, Empty, Filtered, LLMFailure, OnlyReasoning, Refused, Unfinished
 
@@ -96,7 +96,7 @@ def of_chain(request: Request) -> Request:
     """The request as the chain that is under way asks it.
 
     Example:
-        >>> from pyterrier_ikat.chains import in_chain
+        >>> from pyterrier_ikat.events import in_chain
         >>> with in_chain(2):
         ...     of_chain(Request([], "answer", "1_1")).chain
         2

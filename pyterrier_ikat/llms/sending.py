@@ -12,7 +12,7 @@ from typing import Any
 import pyterrier as pt
 
 from ..completions.usable import usable_text
-from ..progress import bar as bar_of
+from ..events import bar as bar_of
 from .cache import CompletionCache
 from .failures import BudgetExceeded, FatalLLMError, LLMFailure, StageEnded, Transient, Unavailable
 from .ledger import Budget, Ledger

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any
 
 from ..errors import DataError, UsageError
-from ..progress import bar
+from ..events import bar
 
 Corpus = Iterable[Mapping[str, Any]]
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import DataError, UsageError
-from ..progress import bar
+from ..events import bar
 from ..store.files import atomic_write
 from .dense_search import Rows, Vectors
 

@@ -14,13 +14,12 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from ..chains import carried
 from ..conversations.frame import STALE_WITH_QUERY, NoResultWarning, each_turn_once, report_turns_without_result
 from ..errors import DataError, UsageError
-from ..operator import Operator, frame_for
+from ..events import carried
+from ..operator import Operator, frame_for, without_unread_texts
 from ..order import order_by_score, set_ranks
 from ..store.cache import Cache, compute_missing, open_cache
-from ..unread import without_unread_texts
 from .artifact import IndexArtifact
 from .ranking import NOTHING, Ranking
 

@@ -21,7 +21,7 @@ from typing import IO
 import numpy as np
 
 from ..errors import DataError, advice
-from ..progress import bar
+from ..events import bar
 from ..store.files import atomic_write, flush, link, replace
 from . import pisa
 from .corpus import Corpus, CorpusReader, check_expected

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from ..conversations.frame import well_formed
 from ..errors import DataError, UsageError
+from ..events import bar as bar_of
 from ..portable import digest
-from ..progress import bar as bar_of
 from ..store.files import atomic_write
 from ..store.models import load, loaded_once, model_state
 

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from ..conversations.frame import is_missing, personas, values
-from ..spend import Spend
+from ..llms.ledger import Spend
 from .turn_shown import plain, turn_drawn, turn_html
 
 SHOWN = 5

@@ -15,8 +15,8 @@ from typing import NamedTuple, TypeVar
 from weakref import WeakSet, finalize
 
 from ..errors import DataError, advice
+from ..events import bar as bar_of
 from ..portable import digest
-from ..progress import bar as bar_of
 
 FORMAT = 2
 TABLE = "CREATE TABLE cache (key BLOB PRIMARY KEY, value BLOB NOT NULL, checksum BLOB NOT NULL)"

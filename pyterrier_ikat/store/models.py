@@ -9,8 +9,8 @@ from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
 from ..errors import UsageError
+from ..events import without_loading_bars
 from ..portable import digest
-from ..progress import without_loading_bars
 
 Arguments = ParamSpec("Arguments")
 Model = TypeVar("Model")

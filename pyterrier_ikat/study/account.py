@@ -12,9 +12,8 @@ import pandas as pd
 
 from ..errors import DataError, option
 from ..llms import FatalLLMError, Ledger
-from ..llms.ledger import Budget
+from ..llms.ledger import Budget, Spend
 from ..portable import digest
-from ..spend import Spend
 from ..store.files import read_at
 
 COSTS = "costs.jsonl"

@@ -23,14 +23,13 @@ from ..errors import DataError, UsageError, option
 from ..events import observed_by
 from ..llms import Ledger
 from ..llms.failures import UnderWay
-from ..operator import stages
+from ..operator import stages, without_unread_texts
 from ..runs import RunFolder, strictly_decreasing
 from ..runs import stages as stages_file
 from ..runs.origin import OURS, describe_difference, versions, with_package
 from ..runs.run_files import PER_TURN, Part, as_stored, check_turns, used_marks
 from ..runs.stages import TurnStages
 from ..store.files import atomic_write
-from ..unread import without_unread_texts
 from .account import COSTS, Account
 from .identity import kept_as_they_are, naming
 from .recorder import Recorder

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import ir_measures
 
-from ..chains import in_chain
 from ..errors import UsageError, advice
+from ..events import in_chain, within
 from ..llms import Ledger
 from ..llms.failures import UnderWay
 from ..operator import alike
-from ..progress import within
 from ..runs import RunFolder
 from ..runs.run_files import checksum_of
 from ..store.locks import lock_folders

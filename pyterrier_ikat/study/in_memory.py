@@ -10,7 +10,6 @@ import pyterrier as pt
 from ir_measures import NumQ
 
 from ..arguments import checked
-from ..chains import in_chain
 from ..conversations.choice import QrelsSource, Turns
 from ..conversations.datasets import IkatDataset
 from ..errors import DataError, UsageError, list_first
@@ -18,10 +17,10 @@ from ..evaluation import TRACK_2023, as_measures
 from ..evaluation.evaluator import check_baseline, check_common_turns, check_turn_names, experiment_rows
 from ..evaluation.finished_runs import ranking_of
 from ..evaluation.scores import make_evaluator
+from ..events import in_chain
 from ..llms.failures import UnderWay
-from ..operator import Operator, frame_for, stages
+from ..operator import Operator, frame_for, stages, without_texts_unread_by_all
 from ..runs import write_run
-from ..unread import without_texts_unread_by_all
 from .identity import kept_as_they_are
 from .study import Study
 from .systems import Given, methods_in

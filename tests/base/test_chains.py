@@ -8,7 +8,7 @@ import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.chains import in_chain
+from pyterrier_ikat.events import in_chain
 from pyterrier_ikat.llms import Backend, Reply, Request, llm
 
 REQUEST = Request([{"role": "user", "content": "hi"}], "rewrite", "1_1")

@@ -7,7 +7,7 @@ import pytest
 from trust.frames import EVERY, NEEDED, Says, needed, one_turn, one_turn_expanded, one_turn_found
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.inputs import GIVEN_BY, MADE_BY
+from pyterrier_ikat.arguments import GIVEN_BY, MADE_BY
 
 TURN = one_turn()
 

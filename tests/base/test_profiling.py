@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat import events, profiling
+from pyterrier_ikat import events
 from pyterrier_ikat.operator import Operator
 
 
@@ -43,7 +43,7 @@ TURNS = pd.DataFrame({"qid": ["1", "2"], "query": ["tea", "milk"]})
 
 @pytest.fixture(autouse=True)
 def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profiling, "time", CLOCK)
+    monkeypatch.setattr(events, "time", CLOCK)
     monkeypatch.setattr(events, "time", CLOCK)
 
 

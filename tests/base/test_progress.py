@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from pyterrier_ikat.progress import ASKED, bar, within, without_loading_bars
+from pyterrier_ikat.events import ASKED, bar, within, without_loading_bars
 
 
 class Terminal(io.StringIO):

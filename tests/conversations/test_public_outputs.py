@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.chains import in_chain
 from pyterrier_ikat.conversations.choice import FewerTurnsWarning, read_turns
 from pyterrier_ikat.conversations.download import SOURCES, data_file
 from pyterrier_ikat.conversations.public_outputs import OUTPUTS, say, turn_lists
 from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.events import in_chain
 from pyterrier_ikat.llms import Request, llm
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.study import SamplesWarning

@@ -18,9 +18,9 @@ from rank.tiny_cross_encoders import save_cross_encoder
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat import MergeShards
-from pyterrier_ikat.chains import in_chain
 from pyterrier_ikat.distribute import on_ray, workers
 from pyterrier_ikat.distribute.worker import Worker
+from pyterrier_ikat.events import in_chain
 from pyterrier_ikat.llms import LLM, Backend, BatchUnderWay, BudgetExceeded, FatalLLMError, LLMFailure, Reply, StageError
 from pyterrier_ikat.llms.ledger import Budget
 from pyterrier_ikat.methods import METHODS

@@ -7,8 +7,8 @@ import pytest
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import session_means, session_measures
 from pyterrier_ikat.evaluation.sessions import MEASURES, format_measure, session_notes, shown_columns
+from pyterrier_ikat.llms.ledger import Spend
 from pyterrier_ikat.runs import Dialogue, Turn
-from pyterrier_ikat.spend import Spend
 
 RUBRICS = {"r1": "Which tea?", "r2": "How hot?", "r3": "How long?", "r4": "Which cup?"}
 

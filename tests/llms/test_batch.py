@@ -15,9 +15,9 @@ import pytest
 from llms.batch_server import DROPPED, BatchServer
 from llms.chat_server import KEY, ask, refused, said
 
-from pyterrier_ikat.chains import in_chain
 from pyterrier_ikat.completions.structured import QUERIES
 from pyterrier_ikat.errors import DataError, UsageError, commands_advised
+from pyterrier_ikat.events import in_chain
 from pyterrier_ikat.llms import BatchUnderWay, BudgetExceeded, Completion, FatalLLMError, Request, StructureRefused, batch, batch_jobs, llm
 from pyterrier_ikat.llms.cache import CompletionCache
 from pyterrier_ikat.llms.failures import Waiting

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyterrier_ikat.llms import Ledger
-from pyterrier_ikat.spend import Spend
+from pyterrier_ikat.llms.ledger import Spend
 
 COLUMNS = [
     "stage",

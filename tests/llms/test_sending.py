@@ -6,7 +6,7 @@ import pytest
 from chat_server import ask, refused, said
 from tqdm.std import tqdm
 
-from pyterrier_ikat import progress
+from pyterrier_ikat import events
 from pyterrier_ikat.llms import Backend, FatalLLMError, Reply, llm
 from pyterrier_ikat.llms.limits import Retry
 
@@ -21,7 +21,7 @@ def bars(monkeypatch):
             super().__init__(*given, **{**options, "disable": options["disable"] or False, "file": io.StringIO()})
             made.append(self)
 
-    monkeypatch.setattr(progress, "tqdm", Noted)
+    monkeypatch.setattr(events, "tqdm", Noted)
     return made
 
 

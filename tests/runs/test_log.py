@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.llms.ledger import Spend
 from pyterrier_ikat.runs import Log, Source, Turn
 from pyterrier_ikat.runs.log import turn_event
-from pyterrier_ikat.spend import Spend
 
 HEADER = {"kind": "interactive", "system": "raw", "run_id": "one"}
 FIRST = Turn(

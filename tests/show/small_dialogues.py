@@ -1,7 +1,7 @@
 """Logs of conversations of two systems with four users, small enough to be worked out by hand."""
 
+from pyterrier_ikat.llms.ledger import Spend
 from pyterrier_ikat.runs import Log, Source, Turn
-from pyterrier_ikat.spend import Spend
 
 QUESTIONS = {"r1": "Which tea?", "r2": "How hot?", "r3": "How long?", "r4": "Which cup?"}
 # user -> its number of rubrics; system -> user -> (the rubrics met in each turn, how it ended)

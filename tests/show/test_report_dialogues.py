@@ -17,12 +17,12 @@ from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation.sessions import MEASURES
 from pyterrier_ikat.live.simulation import session_frames, simulation_table
+from pyterrier_ikat.llms.ledger import Spend
 from pyterrier_ikat.runs import Log, RunFolder, Source, Turn
 from pyterrier_ikat.runs.log import turn_event
 from pyterrier_ikat.show import report
 from pyterrier_ikat.show.report import dialogues
 from pyterrier_ikat.show.report import rankings as results
-from pyterrier_ikat.spend import Spend
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from typing import Any
 from ...errors import IkatError
 from ...llms import BudgetExceeded, FatalLLMError, StageError
 from ...llms.failures import Unavailable
+from ...llms.ledger import Spend
 from ...runs.answered_turn import Turn
-from ...spend import Spend
 from ...study.systems import System
 from ..answering import StillTooLong
 from .waiting_line import FullError

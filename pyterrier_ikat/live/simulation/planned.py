@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from ...chains import in_chain
 from ...conversations import conversation
+from ...events import in_chain
 from ...llms import LLM, Request
 from ...planning import COLUMNS, Plan, PlanTable
 from ...runs.log import Dialogue, Log

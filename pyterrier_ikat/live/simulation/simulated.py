@@ -13,10 +13,10 @@ from ...evaluation.evaluator import compared
 from ...evaluation.experiment_table import TEST
 from ...evaluation.sessions import MEASURES, cached_note, format_measure, session_means, session_measures, session_notes, shown_columns
 from ...llms import Ledger
+from ...llms.ledger import Spend
 from ...runs.log import Dialogue, Log
 from ...runs.origin import grouped
 from ...show import report
-from ...spend import Spend
 from ...tables import HIGHER, LOWER, Cell, Column, Table
 from .players import named
 from .session import PASSAGES, RESPONSE, Rules

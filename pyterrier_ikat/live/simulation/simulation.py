@@ -12,14 +12,13 @@ from typing import Any
 import pandas as pd
 
 from ...arguments import checked
-from ...chains import in_chain
 from ...errors import IkatError, UsageError, advice, list_first
 from ...evaluation.evaluator import check_baseline
+from ...events import bar, in_chain
 from ...generate.sampled_queries import SamplesWarning
 from ...llms import LLM, Ledger
 from ...llms.failures import StageEnded
 from ...planning import PlanTable
-from ...progress import bar
 from ...runs.log import Dialogue, Log
 from ...runs.origin import SAMPLE
 from ...store.locks import lock_folders

@@ -6,9 +6,9 @@ from itertools import count
 from typing import Any
 
 from ...errors import DataError
+from ...llms.ledger import Spend
 from ...runs.answered_turn import Turn
 from ...runs.log import Dialogue
-from ...spend import Spend
 from .rankings import cut_words
 
 NOT_ENDED = "not ended"

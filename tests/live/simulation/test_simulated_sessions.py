@@ -25,8 +25,8 @@ from pyterrier_ikat.live.simulation import (
     simulation_table,
 )
 from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, LLMFailure, Reply, TooLong
+from pyterrier_ikat.llms.ledger import Spend
 from pyterrier_ikat.runs import Log
-from pyterrier_ikat.spend import Spend
 
 USERS = [user("u1"), user("u2", patience=2)]
 
