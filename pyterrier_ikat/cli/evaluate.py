@@ -35,7 +35,7 @@ OF = ("passages", "statements", "responses", "actions", "nuggets")
 PUBLISHED = "published"
 """In place of RUN: the responses that a dataset has, or the labels of people."""
 TAKEN_BY = {
-    "passages": {"qrels", "turns", "measures", "baseline", "pairwise", "samples", "by", "plot"},
+    "passages": {"qrels", "turns", "measures", "baseline", "pairwise", "samples", "oracle", "by", "plot"},
     "statements": {"qrels", "turns"},
     "responses": {"qrels", "turns", "judges", "llm", "index"},
     "actions": {"turns"},
@@ -49,6 +49,7 @@ TAKEN_BY = {
     example="""\
 ikat evaluate runs/* --dataset ikat:2023-mini --baseline raw \\
     --measures "nDCG@5,P(rel=1)@20"
+ikat evaluate runs/mq4cs* --measures nDCG@3 --oracle
 ikat evaluate runs/* --by depth --plot depth.png
 ikat evaluate runs/rtg --of statements --dataset ikat:2023-mini \\
     --qrels ptkb_nist
@@ -71,6 +72,7 @@ ikat evaluate published --of nuggets --dataset ikat:2024""",
     is_flag=True,
     help="treat NAME, NAME.sample-2, ... as samples of one system: show their mean, deviation and shares of variance",
 )
+@click.option("--oracle", is_flag=True, help="add a row with the best run for each turn by the first measure, which no system can know")
 @click.option("--by", type=click.Choice(["depth", "conversation"]), help="means of one measure by depth of the turn or by conversation")
 @PLOT
 @click.option(
@@ -123,10 +125,12 @@ def _check_options(of: str, dataset_name: str | None, given: Mapping[str, Any]) 
             raise UsageError(f"--{shown} is for {others}: omit it with --of {of}")
     if of != "passages" and not dataset_name:
         raise UsageError(f"--of {of} needs the dataset: give --dataset, such as ikat:2023-mini")
-    if given["by"] and (tests := sorted(there.keys() & {"baseline", "pairwise", "samples"})):
+    if given["by"] and (tests := sorted(there.keys() & {"baseline", "pairwise", "samples", "oracle"})):
         raise UsageError(f"--by {given['by']} compares nothing: omit --{tests[0]}")
     if given["plot"] and not given["by"]:
         raise UsageError("--plot draws the means of --by: give --by depth or --by conversation")
+    if given["oracle"] and (other := sorted(there.keys() & {"pairwise", "samples"})):
+        raise UsageError(f"--oracle chooses among single runs: omit --{other[0]}")
     if given["pairwise"] and given["baseline"]:
         raise UsageError("--pairwise compares all runs with each other: omit --baseline")
 
@@ -148,7 +152,7 @@ def _show_groups(paths: Sequence[str], judged: "pd.DataFrame", dataset_name: str
 
 
 def _show_passages(paths: Sequence[str], dataset_name: str | None, given: Mapping[str, Any], form: str) -> None:
-    from ..evaluation.evaluator import Evaluator, check_baseline, experiment_rows, name_runs, turn_scores
+    from ..evaluation.evaluator import Evaluator, check_baseline, experiment_rows, name_runs, oracle_row, turn_scores
     from ..evaluation.experiment_table import AVERAGED, averaged, experiment_table, sampled_rows
     from ..evaluation.measures import TRACK_2023, as_measures
 
@@ -167,7 +171,8 @@ def _show_passages(paths: Sequence[str], dataset_name: str | None, given: Mappin
 
         show(pairwise_table({system: averaged(found) for system, found in of_systems.items()}, [AVERAGED] * samples), form)
     else:
-        show(experiment_table(sampled_rows(of_systems, wanted, baseline) if samples else experiment_rows(scores, wanted, baseline)), form)
+        rows = sampled_rows(of_systems, wanted, baseline) if samples else experiment_rows(scores, wanted, baseline)
+        show(experiment_table([*rows, oracle_row(scores, wanted)] if given["oracle"] else rows), form)
     for line in _unmatched(rankings, judged, dataset_name, qrels, chosen=given["turns"] is not None):
         click.echo(wrapped(line), err=form != "text")
 

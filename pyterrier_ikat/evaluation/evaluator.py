@@ -26,6 +26,7 @@ Pass: TypeAlias = Callable[[Ranking], Mapping[ir_measures.Measure, Mapping[str, 
 Rows: TypeAlias = list[dict[str, Any]]
 
 ALPHA = 0.05
+ORACLE = "oracle"
 
 
 def judgements_by_turn(rows: Iterable[tuple[str, str, int]]) -> dict[str, dict[str, int]]:
@@ -180,6 +181,32 @@ def experiment_rows(scores: Mapping[str, Any], measures: Sequence[ir_measures.Me
                 row |= compared(column, np.asarray(ours[column]), theirs, len(scores) - 1)
         rows.append(row | {"turns": len(ours[label(measures[0])])})
     return rows
+
+
+def oracle_row(scores: Mapping[str, Any], measures: Sequence[ir_measures.Measure]) -> dict[str, Any]:
+    """The row of an oracle: of each turn the scores of the run that is best there by the first measure, of equal ones the earlier run.
+
+    It reads the judgements, so it is no system but what a perfect choice among the runs would give, and it is tested against none. Source:
+    Abbasiantaeb, Lupart and Aliannejadi, MQ4CS (arXiv 2403.19302v3), whose oracle knows the best number of queries by nDCG@3.
+
+    Args:
+        scores: name -> measure -> a score for each turn; see :meth:`Evaluator.per_turn`.
+        measures: the measures.
+
+    Raises:
+        UsageError: when a run is named as the row is.
+
+    Example:
+        >>> from ir_measures import nDCG
+        >>> oracle_row({"mq4cs_1": {"nDCG@3": [0.5, 0.0]}, "mq4cs_2": {"nDCG@3": [0.25, 1.0]}}, [nDCG @ 3])
+        {'name': 'oracle', 'nDCG@3': 0.75, 'turns': 2}
+    """
+    if ORACLE in scores:
+        raise UsageError(f"a run is named {ORACLE}, as is the row of the best run for each turn: rename the run")
+    runs = list(scores.values())
+    best = np.argmax([run[label(measures[0])] for run in runs], axis=0)
+    found = {name: [runs[number][name][turn] for turn, number in enumerate(best)] for name in runs[0]}
+    return experiment_rows({ORACLE: found}, measures, None)[0]
 
 
 def aggregated(measure: ir_measures.Measure, scores: Iterable[float]) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..tables import HIGHER, LOWER, MARKS, Cell, Column, Table, mark_best
-from .evaluator import ALPHA, Rows, aggregated, experiment_rows, format_score, p_value
+from .evaluator import ALPHA, ORACLE, Rows, aggregated, experiment_rows, format_score, p_value
 from .measures import label
 
 if TYPE_CHECKING:
@@ -112,6 +112,8 @@ def _notes(rows: Rows, base: Mapping[str, Any] | None) -> Sequence[str]:
         notes.append(MARKS)
     if base is not None:
         notes.append(f"{HIGHER} significantly higher, {LOWER} significantly lower than {base['name']}: {TEST}.")
+    if rows[-1]["name"] == ORACLE:
+        notes.append(f"{ORACLE}: of each turn the run that is best there by {measures_of(rows[0])[0]}, which no system knows.")
     if "samples" in rows[0]:
         notes += _notes_on_samples(rows, None if base is None else base["name"])
     return notes

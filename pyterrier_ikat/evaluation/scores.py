@@ -19,6 +19,7 @@ from .evaluator import (
     experiment_rows,
     judgements_by_turn,
     name_runs,
+    oracle_row,
     turn_scores,
     warn_of_other_turns,
 )
@@ -61,6 +62,8 @@ def evaluate(
     qrels: pd.DataFrame | None = None,
     measures: Sequence[Measure] = TRACK_2023,
     baseline: str | None = None,
+    *,
+    oracle: bool = False,
 ) -> pd.DataFrame:
     """Compare runs as TREC does: the mean over all turns of the qrels, where a turn that a run lacks counts 0.
 
@@ -75,6 +78,7 @@ def evaluate(
             the turns that they were made for.
         measures: ir_measures measures, or their names.
         baseline: the run that the others are compared with, by a two-sided paired t-test with Bonferroni correction.
+        oracle: whether a last row has the scores of the best run for each turn by the first measure, which no system can know.
 
     Returns:
         PyTerrier's experiment table: one row per run, a column per measure (with its relevance level), with a baseline
@@ -99,7 +103,10 @@ def evaluate(
         qrels = qrels_of(folders)
     evaluator = make_evaluator(qrels, measures)
     rankings = {name: ranking_of(name, results_of(name, run)) for name, run in named.items()}
-    rows = experiment_rows(turn_scores(rankings.items(), evaluator), evaluator.measures, baseline)
+    scores = turn_scores(rankings.items(), evaluator)
+    rows = experiment_rows(scores, evaluator.measures, baseline)
+    if oracle:
+        rows.append(oracle_row(scores, evaluator.measures))
     for name, ranking in rankings.items():
         warn_of_other_turns(f"run {name}", ranking, evaluator.turns)
     return pd.DataFrame(rows)

@@ -189,6 +189,7 @@ def test_means_by_depth_are_of_one_measure_and_compare_nothing(made, tmp_path):
     for options, said in (
         (("--measures", "P@1,R@2"), "--by depth shows one measure: give one, such as --measures nDCG@5"),
         (("--pairwise",), "--by depth compares nothing: omit --pairwise"),
+        (("--oracle",), "--by depth compares nothing: omit --oracle"),
         (("--judge", "bem=folder"), "--judge is for responses: omit it with --of passages"),
     ):
         refused = call(*by, *options)
@@ -197,6 +198,15 @@ def test_means_by_depth_are_of_one_measure_and_compare_nothing(made, tmp_path):
     assert "--plot draws the means of --by: give --by depth" in lacks.output
     assert call(*by, "--measures", "P@1", "--plot", tmp_path / "x.svg").exit_code == 0
     assert (tmp_path / "x.svg").exists()
+
+
+def test_the_oracle_is_a_row_below_single_runs(made):
+    common = ("evaluate", made / "runs" / "raw", "--dataset", "ikat:sample", "--measures", "nDCG@3", "--oracle")
+    shown = call(*common).output
+    assert [line.split()[0] for line in shown.splitlines()[:3]] == ["system", "raw", "oracle"]
+    assert "oracle: of each turn the run that is best there by nDCG@3, which no system knows." in " ".join(shown.split())
+    for other in ("--pairwise", "--samples"):
+        assert f"--oracle chooses among single runs: omit {other}" in call(*common, other).output
 
 
 def test_a_judge_that_is_none_is_named(made):

@@ -180,3 +180,37 @@ def test_measures_are_read_without_what_newer_pythons_lack(monkeypatch):
     assert found[3]["gains"] == {0: 0, 1: 5}
     with pytest.raises(UsageError):
         as_measures("P(rel=1+1)@20")
+
+
+def finding(**ranks):
+    """A run that has each turn's relevant passage at this rank, counted from 0, behind others that nobody judged."""
+    rows = [(qid, "good" if rank == at else f"bad{rank}", -float(rank), rank) for qid, at in ranks.items() for rank in range(at + 1)]
+    return pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"])
+
+
+def test_the_oracle_takes_each_turns_best_run_by_the_first_measure_by_hand():
+    qrels = pd.DataFrame({"qid": ["1_1", "1_2", "1_3"], "docno": ["good"] * 3, "label": [1] * 3})
+    runs = {"one": finding(**{"1_1": 0, "1_2": 1, "1_3": 1}), "two": finding(**{"1_1": 1, "1_2": 0, "1_3": 1})}
+    table = evaluate(runs, qrels, [P(rel=1) @ 1, nDCG @ 2], baseline="one", oracle=True).set_index("name")
+    second = 1 / np.log2(3)
+    # both are second on 1_3, where the first run counts
+    assert table["P(rel=1)@1"].tolist() == pytest.approx([1 / 3, 1 / 3, 2 / 3])
+    assert table["nDCG@2"].tolist() == pytest.approx([(1 + 2 * second) / 3] * 2 + [(2 + second) / 3])
+    assert table["turns"].tolist() == [3, 3, 3]
+    assert np.isnan(table.loc["oracle", "nDCG@2 p-value"])  # it is tested against none
+    assert evaluate(runs, qrels, [nDCG @ 2])["name"].tolist() == ["one", "two"]
+
+
+def test_the_other_measures_of_the_oracle_are_of_the_run_that_the_first_one_takes():
+    qrels = pd.DataFrame({"qid": ["1_1"] * 2, "docno": ["good", "fair"], "label": [3, 1]})
+    early = pd.DataFrame({"qid": ["1_1"], "docno": ["fair"], "score": [1.0], "rank": [0]})
+    late = finding(**{"1_1": 1})
+    table = evaluate({"early": early, "late": late}, qrels, [P(rel=1) @ 1, R(rel=3) @ 2], oracle=True).set_index("name")
+    assert table.loc["oracle"].tolist() == [1.0, 0.0, 1]
+
+
+def test_a_run_named_oracle_is_refused_beside_the_oracle():
+    qrels = pd.DataFrame({"qid": ["1_1"], "docno": ["good"], "label": [1]})
+    with pytest.raises(UsageError, match="a run is named oracle, as is the row of the best run for each turn: rename the run"):
+        evaluate({"oracle": finding(**{"1_1": 0})}, qrels, [nDCG @ 5], oracle=True)
+    assert evaluate({"oracle": finding(**{"1_1": 0})}, qrels, [nDCG @ 5])["nDCG@5"].tolist() == [1.0]

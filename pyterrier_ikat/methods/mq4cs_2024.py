@@ -1,0 +1,72 @@
+"""Abbasiantaeb, Lupart and Aliannejadi, Generating Multi-Aspect Queries for Conversational Search (arXiv 2403.19302v3): MQ4CS.
+
+It is the third version of the preprint whose first one is Generate then Retrieve, under another title and with other experiments. MQ4CS
+goes on with QD, MQ4CS_ans with AQD, and the number of queries becomes a variable: the paper compares several, and an oracle that knows the
+best one for each turn. The methods' names say the number where it isn't 5. The oracle is a row of an evaluation, since it reads judgements:
+``ikat evaluate runs/mq4cs* --measures nDCG@3 --oracle``.
+
+Read were the abstract of version 3, public summaries of it, the description in Lupart et al., IRLab@iKAT24, section 3.1, and the prompts by
+which Mo et al. run it as a baseline of APCIR (``functional/promptor.py`` in YuchenHui22314/TREC_iKAT_2024 at 646ba6d), whose answers have
+at most 200 words. The full text could not be read, so its scores are missing, as is a third variant that the summaries count and don't
+describe; ``aqd_a`` of version 1 re-ranks by the answer. The re-ranker is that of version 1, the prompts are its templates.
+"""
+
+from collections.abc import Callable
+
+import pyterrier as pt
+
+from ..fuse import Interleave
+from ..generate import Answer, MultiQuery
+from ..llms import LLM
+from .definition import Decorated, method
+from .generate_then_retrieve import retrieve
+
+PAPER = "Abbasiantaeb, Lupart and Aliannejadi, MQ4CS"
+_MODELS = {"llm": "openai:gpt-4", "retriever": "BM25", "reranker": "cross-encoder/ms-marco-MiniLM-L-6-v2"}
+
+
+def _swept(name: str) -> Callable[[Decorated], Decorated]:
+    """The system with up to five queries, and with fewer."""
+
+    def decorate(system: Decorated) -> Decorated:
+        for n in (4, 3, 2, 1):
+            system = method(f"{name}_{n}", paper=PAPER, models=_MODELS, settings={"n": n})(system)
+        return method(name, paper=PAPER, models=_MODELS)(system)
+
+    return decorate
+
+
+@_swept("mq4cs")
+def mq4cs(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, n: int = 5, depth: int = 1000) -> pt.Transformer:
+    """MQ4CS: up to ``n`` queries for the aspects of the question, each retrieved and re-ranked by itself, interleaved.
+
+    One LLM call, at most ``n`` queries per turn. The ranking is that of :func:`~pyterrier_ikat.methods.generate_then_retrieve.qd`.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.methods.mq4cs(ikat.llm("recorded:sample"), ikat.PassageIndex("mini.index").bm25(), n=3)  # doctest: +SKIP
+    """
+    return MultiQuery(llm, n) >> retrieve(retriever, None, reranker, depth) >> Interleave()
+
+
+@_swept("mq4cs_ans")
+def mq4cs_ans(
+    llm: LLM,
+    retriever: pt.Transformer,
+    reranker: pt.Transformer | None = None,
+    *,
+    n: int = 5,
+    words: int = 200,
+    depth: int = 1000,
+) -> pt.Transformer:
+    """MQ4CS_ans: the LLM answers first, then writes up to ``n`` queries that would find its answer; the rest as in MQ4CS.
+
+    Two LLM calls, at most ``n`` queries per turn; the answer has at most ``words`` words, which
+    :func:`~pyterrier_ikat.methods.generate_then_retrieve.aqd` doesn't limit.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.methods.mq4cs_ans(ikat.llm("recorded:sample"), ikat.PassageIndex("mini.index").bm25())  # doctest: +SKIP
+    """
+    queries = Answer(llm, words=words) >> MultiQuery(llm, n, "answer", words=words)
+    return queries >> retrieve(retriever, None, reranker, depth) >> Interleave()
