@@ -70,8 +70,7 @@ class RunFolder:
         if Log.is_in(self.path):
             shown = advice("ikat.show.report", "`ikat report`")
             raise DataError(
-                f"{self.path} holds conversations with simulated users, not the run of a dataset's topics: {shown} shows it with its "
-                "measures"
+                f"{self.path} holds {Log(self.path).kind}, not the run of a dataset's topics: {shown} shows it with its measures"
             )
         if self.path.name.endswith(".partial"):
             raise DataError(f"{self.path} is no finished run, it was stopped: start it again with the same command, or omit it")

@@ -34,6 +34,8 @@ from ..store.files import append_line, atomic_write, drop_cut_line, read_lines
 from .answered_turn import Turn, messages_of
 from .origin import with_package
 
+KINDS = {"chat": "a chat", "served": "served conversations", "interactive": "an interactive run", "simulated": "a simulation"}
+"""What a log is, in words, by its ``kind``."""
 LOG = "log.jsonl"
 TOPICS = "topics.json"
 FORM = 2
@@ -114,6 +116,7 @@ class Log:
         self.folder = Path(folder)
         self.path = self.folder / LOG
         self._sizes: set[int] = set()
+        self._known: dict[str, Dialogue] | None = None
         self._lock = threading.Lock()
 
     @classmethod
@@ -177,6 +180,11 @@ class Log:
         return {name: value for name, value in first.items() if name not in ("event", "form", "packages")}
 
     @property
+    def kind(self) -> str:
+        """What the log is, in words, such as ``"a simulation"``."""
+        return KINDS.get(str(self.header.get("kind")), "conversations")
+
+    @property
     def packages(self) -> list[str]:
         """The versions of this package that made it, in their order."""
         return list([event["packages"] for event in self.events() if "packages" in event][-1])
@@ -212,6 +220,9 @@ class Log:
                 with suppress(OSError):
                     os.truncate(self.path, size)
                 raise
+            if self._known is not None:
+                for event in _events_in(json.loads(line)):
+                    take(self._known, event)
 
     def events(self) -> Iterator[dict[str, Any]]:
         """The events, in the order of time.
@@ -223,11 +234,23 @@ class Log:
 
     def _numbered(self) -> Iterator[tuple[int, dict[str, Any]]]:
         for number, line in read_lines(self.path):
-            for event in line.get("events", [line]):
+            for event in _events_in(line):
                 yield number, event
 
+    @property
+    def known(self) -> dict[str, Dialogue]:
+        """The conversations by their names, for the one who writes the log: each event that this object notes changes them.
+
+        Raises:
+            DataError: naming the line that can't be read.
+        """
+        with self._lock:
+            if self._known is None:
+                self._known = {one.session: one for one in self.dialogues()}
+            return self._known
+
     def dialogues(self) -> list[Dialogue]:
-        """The conversations, in the order in which they began.
+        """The conversations that are on the disk, in the order in which they began.
 
         Raises:
             DataError: naming the line that can't be read.
@@ -282,6 +305,10 @@ def session_event(session: str, user: str, rubrics: Mapping[str, str] | None = N
 def turn_event(turn: Turn) -> Event:
     """The event that the system has answered."""
     return {"event": "turn", **turn.record()}
+
+
+def _events_in(line: Mapping[str, Any]) -> Sequence[Any]:
+    return line.get("events", [line])  # type: ignore[no-any-return]
 
 
 def take(found: dict[str, Dialogue], event: Event) -> None:

@@ -169,12 +169,24 @@ def test_a_draft_that_became_the_response_is_shown_once(tmp_path):
 
 def test_conversations_and_runs_of_topics_need_a_report_each(folders):
     run = ranking([("1_1", "a", 1.0)])
-    with pytest.raises(UsageError, match="one holds conversations with simulated users, mine does not: make two reports"):
+    with pytest.raises(UsageError, match="one holds a simulation, mine does not: make two reports"):
         report({"one": folders[0], "mine": run})
-    with pytest.raises(UsageError, match="qrels=... is for runs of topics"):
+    with pytest.raises(UsageError, match="qrels=... is for runs of topics, and one holds a simulation: omit it"):
         report(folders, qrels=pd.DataFrame())
     with pytest.raises(UsageError, match="measures=... is for runs of topics"):
         report(folders, measures=["RR"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [("chat", "a chat"), ("served", "served conversations"), ("interactive", "an interactive run"), ("simulated", "a simulation")],
+)
+def test_a_log_is_called_what_it_is(tmp_path, kind, said):
+    log = Log.create(tmp_path / "mine", {"kind": kind, "system": "mine"})
+    with pytest.raises(UsageError, match=f"mine holds {said}, other does not: make two reports"):
+        report({"mine": log, "other": ranking([("1_1", "a", 1.0)])})
+    with pytest.raises(DataError, match=f"holds {said}, not the run of a dataset's topics: ikat.show.report shows it"):
+        RunFolder(log.folder).results()
 
 
 def test_other_users_or_rubrics_can_not_be_compared(tmp_path, folders):
@@ -252,13 +264,8 @@ def test_cached_completions_are_no_calls_in_the_ledger(tmp_path):
 def test_other_commands_say_what_the_folder_is(folders, words):
     done = command(words[0], folders[0], *words[1:])
     assert done.exit_code == 2
-    assert f"ikat: {folders[0]} holds conversations with simulated users, not the run of a dataset's topics: `ikat report`" in done.output
+    assert f"ikat: {folders[0]} holds a simulation, not the run of a dataset's topics: `ikat report`" in done.output
     assert "Traceback" not in done.output
-
-
-def test_python_says_what_the_folder_is(folders):
-    with pytest.raises(DataError, match="holds conversations .*: ikat.show.report shows it"):
-        RunFolder(folders[0]).results()
 
 
 in_a_browser = pytest.mark.skipif(find_browser() is None, reason="no Chromium here: apt-get install chromium")

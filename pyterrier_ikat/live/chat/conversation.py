@@ -20,8 +20,7 @@ from ...runs.turn_shown import chat_html, plain, strip_controls, why_drawn, why_
 from ...study.systems import System
 from ..answering import HISTORY, StillTooLong, Tell, answer
 from ..persona import NUMBER, check_number
-from .chat_folder import ChatFolder
-from .chat_memory import Remembering
+from .keeping import ChatFolder, Remembering
 
 
 @dataclass(frozen=True, repr=False)
@@ -148,7 +147,7 @@ class Chat:
     @property
     def saved(self) -> int:
         """How many of the turns are in the folder."""
-        return 0 if self._folder is None else len(self._folder.turns)
+        return 0 if self._folder is None else self._folder.saved
 
     @property
     def remembered(self) -> int:

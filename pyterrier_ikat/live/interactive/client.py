@@ -55,13 +55,16 @@ class TrackServer:
         debug: as given.
 
     Raises:
-        UsageError: when the address is wrong, or would send the token unencrypted to another machine; or when there is no token.
+        UsageError: when the address is wrong, or would send the token unencrypted to another machine; when the timeout is not above 0; or
+            when there is no token.
     """
 
     def __init__(
         self, address: str, *, debug: bool = False, timeout: float = TIMEOUT, retry: Retry | None = None, tell: Tell | None = None
     ) -> None:
         base = safe_address(address)
+        if not timeout > 0:
+            raise UsageError(f"timeout is {timeout:g}: give more than 0 seconds")
         self.shown, self._url = base.shown, base.url
         self.debug, self._calls = debug, "debug" if debug else "run"
         self._timeout, self._tell, self._why = timeout, tell, ""

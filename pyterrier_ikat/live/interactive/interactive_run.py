@@ -137,8 +137,6 @@ def interact(
         DumpDiffersError: when the server's dump differs from the log.
     """
     tokenizer()
-    if not timeout > 0:
-        raise UsageError(f"timeout is {timeout:g}: give more than 0 seconds")
     server = TrackServer(address, debug=debug, timeout=timeout, retry=retry, tell=tell)
     if len(run_id.split()) != 1 or run_id != run_id.strip() or not run_id.isprintable():
         raise UsageError(f"the run id {run_id!r} is not one word: give one without white space")
@@ -151,16 +149,15 @@ def interact(
     header = _header(about, live, personas, memory)
     with lock_folders(Path(out).absolute()), kept_as_they_are([live.pipeline], header["parts"]):
         journal = Journal(Log.create(out, header))
-        if journal.message is None or not journal.message.ends_run:
+        if not journal.finished:
             live.open_models()
         if journal.message is None and not journal.asking:
-            _check_budget(server, debug)
+            _check_budget(server)
         RunPlayer(server, run_id, live, journal, personas, memory, history, tell, sleep).play(header["description"], most=sessions)
-        finished = bool(journal.message and journal.message.ends_run)
         if not debug:
-            _check_topics(server, run_id, finished)
+            _check_topics(server, journal)
             _compare(server, journal)
-    return InteractiveRun(Path(out), journal.log, finished)
+    return InteractiveRun(Path(out), journal.log, journal.finished)
 
 
 def _header(about: Mapping[str, Any], live: System, personas: Personas, memory: Memory | None) -> dict[str, Any]:
@@ -188,7 +185,7 @@ def _opened(system: Any, run_id: str, options: Mapping[str, Any], ledger: Ledger
     return opened
 
 
-def _check_budget(server: TrackServer, debug: bool) -> None:
+def _check_budget(server: TrackServer) -> None:
     """Check that another run may be started, where the server says how many."""
     try:
         left = server.budget()
@@ -197,14 +194,14 @@ def _check_budget(server: TrackServer, debug: bool) -> None:
             raise
         return
     if left is not None and left <= 0:
-        what = "no debug conversation" if debug else "no run"
+        what = "no debug conversation" if server.debug else "no run"
         raise UsageError(f"the team has {what} left, says {server.shown}: continue one in its folder, or ask the organisers")
 
 
-def _check_topics(server: TrackServer, run_id: str, finished: bool) -> None:
+def _check_topics(server: TrackServer, journal: Journal) -> None:
     """Check that a run that the server ended has no open topic, where the server says it."""
     try:
-        left = server.status(run_id).open if finished else ()
+        left = server.status(journal.log.header["run_id"]).open if journal.finished else ()
     except (ServerDown, ServerRefusal, DataError):
         return
     if left:

@@ -14,13 +14,12 @@ What one answer of the server says (it took the response, the next message, the 
 """
 
 import itertools
-import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...runs.answered_turn import Turn
-from ...runs.log import Dialogue, Event, Log, take, turn_event
+from ...runs.log import Event, Log, turn_event
 from .server_answers import DumpEntry, UserMessage, more_than
 
 
@@ -33,7 +32,7 @@ class Journal:
     Attributes:
         message: the newest user message; None before the first.
         session: its conversation.
-        dialogues: the conversations by name.
+        dialogues: the conversations by name, as the log knows them.
         sending: whether the pending response may have been sent.
         asking: ``"start"`` or ``"next"`` if that was about to be sent, and nothing is known of it yet.
 
@@ -45,9 +44,14 @@ class Journal:
         self.log = log
         self.message: UserMessage | None = None
         self.session, self.asking, self.sending = "", "", False
-        self.dialogues: dict[str, Dialogue] = {}
+        self.dialogues = log.known
         for event in log.events():
             self._take(event)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the users have no further question."""
+        return self.message is not None and self.message.ends_run
 
     @property
     def pending(self) -> Turn | None:
@@ -59,7 +63,7 @@ class Journal:
         """Note what happened at one moment; it is on the disk when this returns."""
         self.log.note(*events)
         for event in events:
-            self._take(json.loads(json.dumps(event)))
+            self._take(event)
 
     def step(self, kind: str) -> None:
         """Note what is about to be sent, or that it was not."""
@@ -95,7 +99,6 @@ class Journal:
         return [turn.response for one in self.dialogues.values() if one.more["topic"] == topic for turn in one.taken]
 
     def _take(self, event: Event) -> None:
-        take(self.dialogues, event)
         kind = event["event"]
         if kind in ("start", "next"):
             self.asking = kind

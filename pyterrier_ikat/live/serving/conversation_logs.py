@@ -5,12 +5,12 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ...errors import IkatError, UsageError
 from ...runs.answered_turn import Turn
-from ...runs.log import TOPICS, Event, Log, session_event, turn_event, write_topics
+from ...runs.log import TOPICS, Dialogue, Event, Log, session_event, turn_event, write_topics
 from ...store.locks import lock_folders
 from ...study.in_folders import check_places
 from ...study.systems import System
@@ -18,14 +18,6 @@ from .requests import ChatRequest
 
 NOT_DECIDING = ("on_error",)
 log = logging.getLogger("pyterrier_ikat.live.serving")
-
-
-@dataclass
-class _Known:
-    """What a log has of a conversation: the statements about its user, and the words and response of each turn."""
-
-    ptkb: dict[str, str] | None = None
-    said: list[tuple[str, str]] = field(default_factory=list)
 
 
 class ConversationLogs:
@@ -54,11 +46,6 @@ class ConversationLogs:
         self._held.enter_context(lock_folders(*(self.folder / name for name in systems)))
         try:
             self._logs = {name: Log.create(self.folder / name, _header(system)) for name, system in systems.items()}
-            self._known = {
-                (name, one.session): _Known(dict(one.more["ptkb"]), [(turn.utterance, turn.response) for turn in one.turns])
-                for name, written in self._logs.items()
-                for one in written.dialogues()
-            }
             self._write_topics()  # of what a killed server left
         except BaseException:
             self._held.close()
@@ -74,18 +61,17 @@ class ConversationLogs:
                 said = list(exchanges(asked.messages))
                 session, known = self._session(asked, said[0][0])
                 self._logs[asked.model].note(*_events(session, asked, turn, known, said))
-                known.ptkb, known.said = asked.ptkb or {}, [*_kept(known, said), (said[-1][0], turn.response)]
         except (OSError, UsageError) as error:
             log.error("a conversation with %s can't be saved: %s", asked.model, getattr(error, "strerror", None) or error)
             return turn
         return replace(turn, more={**turn.more, "saved": True})
 
-    def _session(self, asked: ChatRequest, first: str) -> tuple[str, _Known]:
-        """The conversation of that id that begins with these words, or a new one."""
+    def _session(self, asked: ChatRequest, first: str) -> tuple[str, Dialogue | None]:
+        """The conversation of that id that begins with these words, as the log has it, or a new one."""
         for number in itertools.count(1):
             session = asked.conversation + f".{number}" * (number > 1)
-            known = self._known.setdefault((asked.model, session), _Known())
-            if not known.said or known.said[0][0] == first:
+            known = self._logs[asked.model].known.get(session)
+            if known is None or not known.turns or known.turns[0].utterance == first:
                 break
         return session, known
 
@@ -108,25 +94,20 @@ def _header(system: System) -> dict[str, object]:
     return {"kind": "served", "system": system.name, "recorded": system.replays, **facts}
 
 
-def _kept(known: _Known, said: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The earlier turns of a request: those that the log has, then those that only the client knows."""
-    pairs = list(zip(known.said, said[:-1], strict=False))
-    same = next((place for place, (ours, theirs) in enumerate(pairs) if ours[0] != theirs[0]), len(pairs))
-    return [*known.said[:same], *said[same:-1]]
-
-
-def _events(session: str, asked: ChatRequest, turn: Turn, known: _Known, said: Sequence[tuple[str, str]]) -> Iterator[Event]:
+def _events(session: str, asked: ChatRequest, turn: Turn, known: Dialogue | None, said: Sequence[tuple[str, str]]) -> Iterator[Event]:
     """What a request says of its conversation that the log doesn't have."""
-    ptkb, earlier = asked.ptkb or {}, _kept(known, said)
-    if known.ptkb != ptkb:
+    ptkb, noted = asked.ptkb or {}, [] if known is None else [(one.utterance, one.response) for one in known.turns]
+    if known is None or known.more["ptkb"] != ptkb:
         yield session_event(session, session, ptkb=ptkb, memory="")
-    for number, (utterance, response) in enumerate(earlier, 1):
-        if known.said[number - 1 : number] != [(utterance, response)]:
+    pairs = list(zip(noted, said[:-1], strict=False))
+    same = next((place for place, (ours, theirs) in enumerate(pairs) if ours[0] != theirs[0]), len(pairs))
+    for number, (utterance, response) in enumerate(said[same:-1], same + 1):  # what only the client knows
+        if noted[number - 1 : number] != [(utterance, response)]:
             yield turn_event(Turn(number, utterance, response, session=session))
-    others = any(ours.split() != theirs.split() for (_, ours), (_, theirs) in zip(earlier, said, strict=False))
+    others = any(ours.split() != theirs.split() for (_, ours), (_, theirs) in pairs[:same])
     more = {**turn.more, "other_history": True} if others else turn.more
     yield turn_event(replace(turn.without_texts(), session=session, number=len(said), more=more))
-    for number in range(len(known.said), len(said), -1):
+    for number in range(len(noted), len(said), -1):
         yield {"event": "undone", "session": session, "turn": number}
 
 

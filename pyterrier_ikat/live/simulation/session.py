@@ -41,7 +41,6 @@ def play(
     system: System,
     rules: Rules,
     log: Log,
-    dialogues: dict[str, Dialogue],
     *,
     go_on: Callable[[], bool] = lambda: True,
 ) -> None:
@@ -55,25 +54,20 @@ def play(
         system: the system.
         rules: the rules.
         log: the log of the system's conversations.
-        dialogues: session -> its conversation, as the log has it; this one is added, and grows.
         go_on: called before each turn; if it returns false, the session stops there, and can be continued.
 
     Raises:
         IkatError: when the user, the system or the judge fails; the finished turns are in the log.
     """
-    known = dialogues.get(user.id)
-    if known is None:
-        known = dialogues[user.id] = Dialogue(user.id, user.person, dict(user.rubrics))
-        log.begin(known.session, known.user, known.rubrics)
+    if user.id not in log.known:
+        log.begin(user.id, user.person, user.rubrics)
+    known = log.known[user.id]
     while not (end := _end(user, known)):
         if not go_on():
             return
-        turn = _turn(user, system, rules, known)
-        log.append(turn)
-        known.turns.append(turn)
+        log.append(_turn(user, system, rules, known))
     if known.end != end:
         log.end(user.id, end)
-        known.end = end
 
 
 def situation_in(user: SimulatedUser, name: str, rules: Rules, known: Dialogue) -> Situation:

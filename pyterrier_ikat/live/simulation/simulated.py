@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -38,17 +39,25 @@ class Simulated:
 
     Attributes:
         folders: run -> its log, in a folder of its own.
-        table: a row per system, as :func:`simulation_rows` gives them.
         ledger: the account of this call, of the models that were given as text.
         rules: who played and judged, and how.
         baseline: the system that the others are compared with.
     """
 
     folders: Mapping[str, Log]
-    table: pd.DataFrame
     ledger: Ledger
     rules: Rules
     baseline: str | None = None
+
+    @cached_property
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """The measures of each session, see :func:`session_frames`."""
+        return session_frames({name: list(log.known.values()) for name, log in self.folders.items()})
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """A row per system, as :func:`simulation_rows` gives them."""
+        return pd.DataFrame(simulation_rows(self.frames, self.baseline))
 
     def report(self, **options: Any) -> Any:
         """The conversations, to read and compare, the baseline first: see :func:`pyterrier_ikat.report`."""
@@ -57,9 +66,8 @@ class Simulated:
 
     def shown(self) -> Table:
         """The table to print, with who played and judged."""
-        dialogues = {name: log.dialogues() for name, log in self.folders.items()}
         notes = reading_notes(self.folders, named(self.rules.player), named(self.rules.judge))
-        return simulation_table(session_frames(dialogues), self.baseline, notes)
+        return simulation_table(self.frames, self.baseline, notes)
 
     def __getitem__(self, name: str) -> NoReturn:
         raise UsageError(f"the outcome of ikat.simulate is no frame: .table has the measures, .table[{name!r}] this column")
@@ -189,7 +197,7 @@ def reading_notes(logs: Mapping[str, Log], user: str, judge: str) -> list[str]:
         user: who played the users.
         judge: who judged.
     """
-    turns = {name: [turn for one in log.dialogues() for turn in one.turns] for name, log in logs.items()}
+    turns = {name: [turn for one in log.known.values() for turn in one.turns] for name, log in logs.items()}
     who = f"{user} plays the users" + (" and judges" if judge == user else f"; {judge} judges")
     notes = [f"{who} each turn, from the user's utterance and the text that the user reads."]
     kinds = {name: {turn.more.get("read") for turn in said} for name, said in turns.items()}

@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from ...arguments import checked
 from ...errors import IkatError, UsageError, advice, list_first
 from ...evaluation.evaluator import check_baseline
@@ -19,7 +17,7 @@ from ...generate.sampled_queries import SamplesWarning
 from ...llms import LLM, Ledger
 from ...llms.failures import StageEnded
 from ...planning import PlanTable
-from ...runs.log import Dialogue, Log
+from ...runs.log import Log
 from ...runs.origin import SAMPLE
 from ...store.locks import lock_folders
 from ...study.identity import checksums_of, kept_as_they_are
@@ -29,7 +27,7 @@ from ..answering import HISTORY
 from .planned import plan_sessions
 from .players import model_of, player_and_judge
 from .session import Rules, play
-from .simulated import Simulated, session_frames, simulation_rows
+from .simulated import Simulated
 from .track_users import users_of_folder
 from .users import SimulatedUser, checksum, read_users
 
@@ -249,20 +247,19 @@ class Simulation:
         check_places(folders, Path(out))
         with lock_folders(*folders.values()), kept_as_they_are(one.pipeline for one in self.systems):
             logs = {one.name: Log.create(folders[one.name], self.header(one)) for one in self.systems}
-            known = {name: {one.session: one for one in log.dialogues()} for name, log in logs.items()}
-            self._play(logs, known, threads)
-        frames = session_frames({name: list(dialogues.values()) for name, dialogues in known.items()})
-        return Simulated(logs, pd.DataFrame(simulation_rows(frames, self.baseline)), self.ledger, self.rules, self.baseline)
+            self._play(logs, threads)
+        return Simulated(logs, self.ledger, self.rules, self.baseline)
 
-    def _play(self, logs: Mapping[str, Log], known: Mapping[str, dict[str, Dialogue]], threads: int) -> None:
-        """Play what is not ``known``, which is run -> session -> conversation, and learns what is played."""
+    def _play(self, logs: Mapping[str, Log], threads: int) -> None:
+        """Play the sessions that have no end in the logs."""
         stop = threading.Event()
         every = [(system, user) for user in self.users for system in self.systems]
-        left = [(system, user) for system, user in every if user.id not in known[system.name] or not known[system.name][user.id].end]
+        ended = {(name, one.session) for name, log in logs.items() for one in log.known.values() if one.end}
+        left = [(system, user) for system, user in every if (system.name, user.id) not in ended]
 
         def session(system: System, user: SimulatedUser) -> None:
             with in_chain(system.sample - 1):
-                play(user, system, self.rules, logs[system.name], known[system.name], go_on=lambda: not stop.is_set())
+                play(user, system, self.rules, logs[system.name], go_on=lambda: not stop.is_set())
 
         failures: list[tuple[str, str, IkatError]] = []
         with ExitStack() as opened:

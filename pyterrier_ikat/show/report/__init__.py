@@ -44,7 +44,7 @@ def report(
     measure that is chosen. The page sorts turns by
     gain or loss, filters and searches them.
 
-    Conversations with simulated users (``ikat simulate``, ``ikat interact``) are shown session by session, because what such a user
+    Conversations (``ikat simulate``, ``ikat interact``, ``ikat chat``, ``ikat serve``) are shown session by session, because what a user
     says next depends on the system. Each session has for every system its conversation, the rubrics with the turn that met each, how the
     session ended, and for each response its sources, time, calls and cost. The overview has the means of
     :func:`~pyterrier_ikat.evaluation.session_means`.
@@ -52,8 +52,7 @@ def report(
     Args:
         runs: one run, a list, or a dict name -> run. A run is a folder made by ``ikat run`` (path or ``RunFolder``), a TREC run file, a
             submission (path, or what ``ikat.submit.read_submission`` gave) or a result frame such as ``pipeline(topics)``; or all are
-            folders made by ``ikat simulate`` or ``ikat interact`` (path or ``Log``), for which of the other arguments only
-            ``texts`` and ``passages`` count.
+            folders of conversations (path or ``Log``), for which of the other arguments only ``texts`` and ``passages`` count.
         dataset: where utterances, judgements and passages come from; by default the one that the run folders name.
         qrels: judgements ``qid``, ``docno``, ``label``, the name of the dataset's variant, or a TREC qrels file; its default without.
         turns: only these turns: a list of ids, or the path of a file with one on each line.
@@ -83,7 +82,7 @@ def report(
         raise UsageError(f"{advice(f'passages={passages!r}', f'--passages {passages}')}: show at least one")
     named = name_runs(runs, "run")
     if logs := find_logs(named):
-        refuse_arguments(dataset=dataset, qrels=qrels, turns=turns, measures=measures)
+        refuse_arguments(logs, dataset=dataset, qrels=qrels, turns=turns, measures=measures)
         return report_sessions(logs, texts, passages)
     data = None if dataset is None else datasets.dataset(dataset)
     read = read_runs(named, data)

@@ -1,4 +1,4 @@
-"""A report of conversations with simulated users: simulations, and interactive runs of the track."""
+"""A report of conversations: simulations, interactive runs of the track, chats, and served conversations."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -54,7 +54,7 @@ def find_logs(runs: Mapping[str, RunSource]) -> dict[str, Log]:
     found = {name: log for name, run in runs.items() if (log := _as_log(run)) is not None}
     others = [name for name in runs if name not in found]
     if found and others:
-        talks = f"{list_first(list(found))} {'holds' if len(found) == 1 else 'hold'} conversations with simulated users"
+        talks = list_first([f"{name} holds {log.kind}" for name, log in found.items()])
         raise UsageError(f"{talks}, {list_first(others)} {'does' if len(others) == 1 else 'do'} not: make two reports")
     return found
 
@@ -66,17 +66,16 @@ def _as_log(run: RunSource) -> Log | None:
     return Log(path) if isinstance(path, str | Path) and Log.is_in(path) else None
 
 
-def refuse_arguments(**given: Any) -> None:
-    """Refuse arguments that are for runs of topics.
+def refuse_arguments(logs: Mapping[str, Log], **given: Any) -> None:
+    """Refuse arguments that are for runs of topics, where there are logs.
 
     Raises:
         UsageError: when one is given.
     """
     for name, value in given.items():
         if value is not None:
-            raise UsageError(
-                f"{option(name)} is for runs of topics; these are conversations with simulated users, which hold their rubrics: omit it"
-            )
+            (run, log), *_ = logs.items()
+            raise UsageError(f"{option(name)} is for runs of topics, and {run} holds {log.kind}: omit it")
 
 
 def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passages: int) -> Report:

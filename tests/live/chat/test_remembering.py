@@ -11,8 +11,8 @@ from test_conversation import System
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations import read_topics
+from pyterrier_ikat.generate.user_memory import NothingLearnedWarning
 from pyterrier_ikat.live.chat import Chat, Screen, open_chat, talk
-from pyterrier_ikat.live.chat.chat_memory import NothingLearnedWarning
 from pyterrier_ikat.llms import LLM, Backend, Reply, TooLong
 from pyterrier_ikat.llms.ledger import Budget
 from pyterrier_ikat.llms.sending import Sending
