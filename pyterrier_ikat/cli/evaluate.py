@@ -29,7 +29,7 @@ from .output import show
 if TYPE_CHECKING:
     import pandas as pd
 
-JUDGES = ("rouge-l", "groundedness", "completeness", "relevance", "naturalness", "preference", "nuggets")
+JUDGES = ("rouge-l", "groundedness", "completeness", "relevance", "naturalness", "preference", "correctness", "nuggets")
 BEM = "bem="
 OF = ("passages", "statements", "responses", "actions", "nuggets")
 PUBLISHED = "published"
@@ -369,7 +369,7 @@ def _judges(names: Sequence[str], spec: str | None) -> list[Any]:
     if asking and spec is None:
         raise UsageError(f"--judge {asking[0]} needs a language model: give --llm")
     model = None if spec is None else llm(spec)
-    classes = ("Groundedness", "Completeness", "Relevance", "Naturalness", "Preference")
+    classes = ("Groundedness", "Completeness", "Relevance", "Naturalness", "Preference", "Correctness")
     known = {name.casefold(): getattr(response_judges, name) for name in classes} | {"nuggets": response_judges.NuggetRecall}
     found: list[Any] = [RougeL()] if "rouge-l" in named or not names else []
     return found + [known[name](model) for name in asking] + [AnswerEquivalence(folder) for folder in folders]

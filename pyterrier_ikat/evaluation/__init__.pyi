@@ -29,6 +29,7 @@ from .ptkb import with_relevant as with_relevant
 from .reference_judges import AnswerEquivalence as AnswerEquivalence
 from .reference_judges import RougeL as RougeL
 from .response_judges import Completeness as Completeness
+from .response_judges import Correctness as Correctness
 from .response_judges import Groundedness as Groundedness
 from .response_judges import Naturalness as Naturalness
 from .response_judges import NuggetRecall as NuggetRecall

@@ -37,8 +37,8 @@ class LLMJudge(AsksLLM):
     """Asks a model about every response.
 
     Requests have the stage ``"judge"`` and the prompt ids ``judge_groundedness``, ``judge_completeness``,
-    ``judge_relevance``, ``judge_naturalness``, ``judge_preference``, ``judge_pairwise``, ``judge_nuggets``. The question
-    shown is that of :func:`asked_column`; a frame without ``qhistory`` or ``qptkb`` has none to
+    ``judge_relevance``, ``judge_naturalness``, ``judge_preference``, ``judge_correctness``, ``judge_pairwise``,
+    ``judge_nuggets``. The question shown is that of :func:`asked_column`; a frame without ``qhistory`` or ``qptkb`` has none to
     show.
 
     Args (of every subclass):
@@ -108,7 +108,20 @@ class LLMJudge(AsksLLM):
         return Assessment(None, str(failed[0]), "failed") if failed else self.assess(row, verdicts)
 
 
-class Groundedness(LLMJudge):
+class YesOrNo(LLMJudge):
+    """One question about the response: 1 yes, 0 no."""
+
+    def parse(self, text: str) -> Verdict | None:
+        """Yes or no."""
+        return read_yes_no(text)
+
+    @property
+    def structure(self) -> Structure:
+        """Yes or no."""
+        return answer_in("verdict", YES_NO, reason=True)
+
+
+class Groundedness(YesOrNo):
     """Whether everything that the response says is in the passages that it is based on: 1 yes, 0 no.
 
     Reads ``qpassages``. A response that is based on no passage is not grounded: 0, without a call. The track's own
@@ -137,14 +150,32 @@ class Groundedness(LLMJudge):
         """Not grounded without a passage."""
         return super().assess(row, verdicts) if verdicts else Assessment(0.0, "the response is based on no passage")
 
-    def parse(self, text: str) -> Verdict | None:
-        """Yes or no."""
-        return read_yes_no(text)
 
-    @property
-    def structure(self) -> Structure:
-        """Yes or no."""
-        return answer_in("verdict", YES_NO, reason=True)
+class Correctness(YesOrNo):
+    """Whether the response tells the user what the gold answer tells: 1 yes, 0 no. Its mean is a share of the turns.
+
+    Reads ``gold_answer``. TREC iKAT 2024 reports a share "LLMeval" by SOLAR and GPT-4o and released no prompt. BERGEN (Rau et al.,
+    2024, section 3) has a measure of this name with SOLAR as the judge, which asks this question: that the track took it is inferred.
+    The wording is ours.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> class Model:
+        ...     def generate(self, chats):
+        ...         return ['{"reason": "Both name rooibos.", "verdict": "yes"}' for chat in chats]
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"qid": ["1_1"], "query": ["Which tea?"], "qanswer": ["Rooibos."], "gold_answer": ["Rooibos tea."]})
+        >>> Correctness(ikat.llm(Model())).judge(frame)[0].value
+        1.0
+    """
+
+    topic = "correctness"
+    needs = ("gold_answer",)
+    basis = "gold_answer"
+
+    def requests(self, row: dict[str, Any]) -> list[Request]:
+        """One request, with the gold answer."""
+        return [self.ask_about(row, gold=row["gold_answer"])]
 
 
 class _Graded(LLMJudge):

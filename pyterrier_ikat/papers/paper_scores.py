@@ -12,7 +12,7 @@ from ..conversations.download import is_published
 from ..conversations.qrels import judge_of
 from ..errors import UsageError, list_first, option
 from ..evaluation.reference_judges import AnswerEquivalence, RougeL
-from ..evaluation.response_judges import Groundedness, NuggetRecall, Preference
+from ..evaluation.response_judges import Correctness, Groundedness, NuggetRecall
 from ..evaluation.responses import evaluate_responses, response_turns
 from ..llms import llm
 from ..methods.definition import model_key
@@ -192,10 +192,10 @@ def our_measures(part: Part) -> dict[str, str]:
 def response_judges(resources: Mapping[str, str], turns: pd.DataFrame) -> dict[str, Any]:
     """The paper's measure -> the judge of it, for those whose model the resources name and whose basis the turns have.
 
-    BEM takes the folder of a classifier, the others an LLM; ROUGE-L takes none. The paper's preference has another scale than ours.
+    BEM takes the folder of a classifier, the others an LLM; ROUGE-L takes none.
     """
     made: dict[str, Any] = {"Rouge-L": lambda spec: RougeL(), "BEM": AnswerEquivalence, "R-Nuggets": _asks(NuggetRecall)}
-    made |= {"Groundedness": _asks(Groundedness), "LLMeval SOLAR": _asks(Preference), "LLMeval GPT-4o": _asks(Preference)}
+    made |= {"Groundedness": _asks(Groundedness), "LLMeval SOLAR": _asks(Correctness), "LLMeval GPT-4o": _asks(Correctness)}
     found = {}
     for measure, key in JUDGES.items():
         spec = resources.get(key, "") if key else "none"

@@ -309,7 +309,10 @@ PAPERS: dict[str, Paper] = {
                 "The authors' code limits both; the paper is silent. `ikat submit` cuts responses to the track's 250.",
             ),
             ("BEM is a classifier that the user names.", "BEM's own weights are on TensorFlow Hub; values of another model aren't BEM's."),
-            ("The LLM's preference is graded from 0 to 4.", "The track's prompt isn't released, and its values are shares: not compared."),
+            (
+                "LLMeval is the share of responses that say what the gold answer says.",
+                "The track's prompt isn't released. Its values are shares of 62 or 61 turns, and BERGEN's measure of this name asks that.",
+            ),
             ("NIST's PTKB judgements of 2024 are missing.", "They aren't released; the organisers' come with the topics."),
         ),
     ),

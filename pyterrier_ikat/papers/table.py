@@ -120,7 +120,10 @@ class PaperTable:
             listed = turn_lists()[name]
             notes.append(f"Turns, as neither --turns nor --qrels names others: {name}, {listed.about} ({listed.source}).")
         if self.part.about == ANSWERS:
-            notes.append("LLMeval: ours is a preference graded from 0 to 4, the published one a share; BEM: that of the user's classifier.")
+            notes.append(
+                "LLMeval: the share of responses that say what the gold answer says, which the track's is inferred to be; "
+                "BEM: that of the user's classifier."
+            )
         if self.judgements.unjudged:
             notes.append(
                 f"{self.judgements.unjudged} of the turns of {self.judgements.listed or '--turns'} are not judged, and count nowhere."

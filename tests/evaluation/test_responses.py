@@ -15,6 +15,7 @@ from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import RougeL
 from pyterrier_ikat.evaluation.response_judges import (
     Completeness,
+    Correctness,
     Groundedness,
     Naturalness,
     NuggetRecall,
@@ -112,6 +113,17 @@ def test_groundedness_sees_the_used_passages_in_their_order():
     assert prompt.index("passage 10") < prompt.index("passage 11")
     assert "passage 12" not in prompt
     assert len(backend.asked) == 2
+
+
+def test_correctness_is_yes_or_no_against_the_gold_answer():
+    llm, backend = scripted(said(verdict="yes"), said(verdict="no"), said(verdict="perhaps"))
+    judged = evaluate_responses(turns(4).assign(gold_answer=["Gold 1.", "Gold 2.", "Gold 3.", ""]), answers(4), [Correctness(llm)])
+    assert judged["value"].tolist()[:2] == [1.0, 0.0]
+    assert judged["outcome"].tolist() == ["judged", "judged", "failed", "no basis"]
+    assert means(judged).loc["correctness", ["mean", "n"]].tolist() == [0.5, 2]
+    prompt = backend.asked[0][0]["content"]
+    assert "<reference>\nGold 1.\n</reference>" in prompt
+    assert "vegan" not in prompt
 
 
 def test_only_the_first_response_and_its_passages_are_judged():

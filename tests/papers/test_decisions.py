@@ -198,10 +198,14 @@ def notes_of_responses():
     return " ".join(PaperTable(part, [], judged, {}).notes)
 
 
-def preference_has_five_grades():
+def llmeval_is_yes_or_no():
     judge = response_judges({"solar": "recorded:sample"}, pd.DataFrame({"qid": ["1-1_1"]}))["LLMeval SOLAR"]
-    assert [judge.parse(f'{{"reason": "r", "score": {score}}}') is None for score in (-1, 0, 4, 5)] == [True, False, False, True]
-    assert "ours is a preference graded from 0 to 4, the published one a share" in notes_of_responses()
+    assert judge.needs == ("gold_answer",)
+    values = [judge.parse(f'{{"reason": "r", "verdict": "{said}"}}') for said in ("yes", "no", "4")]
+    assert [None if found is None else judge.assess({}, [found]).value for found in values] == [1.0, 0.0, None]
+    assert "LLMeval: the share of responses that say what the gold answer says" in notes_of_responses()
+    published = find_table("infosense_2024", "4")[0].table.frame()[["LLMeval SOLAR", "LLMeval GPT-4o"]].to_numpy().ravel()
+    assert all(min(abs(score - round(score * turns) / turns) for turns in (61, 62)) < 0.00006 for score in published)
 
 
 def nist_statements_of_2024_are_missing():
@@ -268,7 +272,7 @@ SHOWN_BY = {
     ),
     "Responses and the passages that they read have at most 300 words.": infosense_has_at_most_300_words,
     "BEM is a classifier that the user names.": bem_is_named_by_the_user,
-    "The LLM's preference is graded from 0 to 4.": preference_has_five_grades,
+    "LLMeval is the share of responses that say what the gold answer says.": llmeval_is_yes_or_no,
     "NIST's PTKB judgements of 2024 are missing.": nist_statements_of_2024_are_missing,
     "RtG takes every query that the LLM writes for a statement.": rtg_takes_every_query,
     "Without a chosen statement RtG asks for queries of the rewrite alone.": rtg_without_a_statement_asks_for_the_rewrite,

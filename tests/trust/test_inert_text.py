@@ -68,7 +68,7 @@ QUOTED = {
     "summarise": "response",
 }
 QUOTED |= {f"response_{topic}": "response" for topic in ("completeness", "naturalness", "nuggets", "preference", "relevance")}
-QUOTED |= {"response_groundedness": "response passages", "response_pairwise": "first second"}
+QUOTED |= {"response_groundedness": "response passages", "response_pairwise": "first second", "response_correctness": "gold response"}
 QUOTED |= {name: "passages" for name in ("decide", "decide_abstain", "respond", "respond_passages_only", "respond_suggested")}
 BITS = st.lists(st.sampled_from(["<", "/", ">", " ", "\n", "passage", "PASSAGE", "text", "Response", "x", "&lt;", '"1"', "</passage>"]))
 
