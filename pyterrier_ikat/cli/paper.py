@@ -11,7 +11,6 @@ from .options import FORMAT, QRELS, TURNS
 from .output import show, show_plan
 
 if TYPE_CHECKING:
-    from ..papers.paper_resources import Row
     from ..papers.published import Part
     from ..papers.reproduction import Reproduction
 
@@ -114,15 +113,13 @@ def _part(number: str, found: "Reproduction", part: "Part", resources: str | Non
 def _table(name: str, number: str, resources: str, only_plan: bool, form: str, options: dict[str, Any]) -> None:
     from ..papers.agreement import Relabelled, judge_spec
     from ..papers.published import Figure, Listing, Matrix, Prompts, find_table
-    from ..papers.reproduction import draw_figure, figure_scores
-    from ..retrieve import Index
+    from ..papers.reproduction import draw_figure, figure_scores, texts_of
 
     what, found = find_table(name, number), _reproduction(name, resources, options)
     if isinstance(what, Matrix):
         _refuse_unused(options, f"table {number} of {name}")
         data = found.of_year(what.year)
-        index = found.index_of("bm25")
-        texts = None if index is None else Index(index).text_loader()
+        texts = texts_of(found.index_of("bm25"))
         labels = Relabelled(what, data, judge_spec(found.resources, what), found.root / data.name.replace(":", "-"), texts, found.prompts)
         if only_plan:
             show_plan(labels.plan(), form)
@@ -137,7 +134,7 @@ def _table(name: str, number: str, resources: str, only_plan: bool, form: str, o
     for place, part in enumerate(parts) if only_plan else ():
         click.echo(nl=bool(place))
         show_plan(found.plan(part), form)
-        for line in _beside_the_plan(part, found.rows(part)):
+        for line in _beside_the_plan(part, found):
             click.echo(wrapped(line), err=form != "text")
     if only_plan:
         return
@@ -153,11 +150,14 @@ def _table(name: str, number: str, resources: str, only_plan: bool, form: str, o
         show(found.table(part).shown(), form)
 
 
-def _beside_the_plan(part: "Part", rows: "list[Row]") -> list[str]:
-    """Lines that the plan of a table lacks: rows that can't be run, and a note on the judges of responses."""
+def _beside_the_plan(part: "Part", found: "Reproduction") -> list[str]:
+    """Lines that the plan of a table lacks: rows that can't be run, and a note on its judges."""
     from ..papers.published import ANSWERS
 
+    rows = found.rows(part)
     lines = [f"{row.name} is not run: {row.reason}." for row in rows if row.reason]
+    if (pool := found.pool(part)) is not None:
+        lines.append(pool.said_of_a_plan(sum(not row.reason for row in rows), found.judgements(part).qrels["qid"].nunique()))
     asks = "This plan omits the judges of responses that the resources name: each is asked about every response."
     return lines + [asks] * (part.about == ANSWERS)
 

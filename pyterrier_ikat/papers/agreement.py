@@ -1,25 +1,29 @@
-"""The tables of two judges' labels: the official pairs judged again by the user's model, beside the published counts."""
+"""Labels that the user's model gives: the official pairs again, beside the published counts, and the pool of a table's runs."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from ..conversations.qrels import read_qrels, write_qrels
-from ..errors import UsageError
-from ..evaluation import Agreement, Judge, agreement, with_gold
-from ..llms import llm
+from ..errors import DataError, UsageError
+from ..evaluation import Agreement, Judge, agreement, pool_runs, with_gold
+from ..llms import LLM, llm
 from ..methods.definition import model_key
 from ..planning import PlanTable
 from ..study import plan
 from ..tables import Table, of_frame
 from .paper_resources import EVIDENCE
-from .published import Matrix
+from .paper_scores import MINI, Judgements
+from .published import Matrix, Part
 
 THRESHOLD = 2
 """Labels below it count as not relevant (Generate then Retrieve, section 4)."""
+POOL_DEPTH = 10
+"""Passages of each run and turn in a pool (Generate then Retrieve, section 4)."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,70 @@ class Relabelled:
         if model_key(self.spec) != model_key(self.matrix.judge):
             notes.append(f"The paper's judge is {self.matrix.judge}.")
         return notes
+
+
+@dataclass(frozen=True)
+class JudgedPool:
+    """The top 10 of every run of a table, judged by the user's model. Source: Generate then Retrieve, section 4.
+
+    Attributes:
+        part: what was published.
+        dataset: what the runs are about.
+        spec: the model that judges: a specification, or the model itself.
+        out: the folder of the runs, which keeps the labels.
+        prompts: a folder of prompt templates.
+    """
+
+    part: Part
+    dataset: Any
+    spec: Any
+    out: Path
+    prompts: str | Path | None = None
+
+    @cached_property
+    def model(self) -> LLM:
+        """The model that judges."""
+        return llm(self.spec)
+
+    @property
+    def labels(self) -> Path:
+        """The file of the labels."""
+        return self.out / f"{self.part.key}-pool-{model_key(self.model.model)}.txt"
+
+    def judge(self, runs: Mapping[str, pd.DataFrame], turns: Iterable[str], texts: Any = None) -> None:
+        """Judge the pool of the runs over some turns and write the labels; the cache has the completions of an earlier call.
+
+        Args:
+            runs: name -> result frame.
+            turns: the turns that are judged.
+            texts: adds the passages' texts by docno.
+
+        Raises:
+            DataError: when no passage gets a usable label.
+        """
+        pool = pool_runs(runs, POOL_DEPTH)
+        pool = pool[pool["qid"].isin(set(turns))].reset_index(drop=True)
+        judge = Judge(self.model, prompts=None if self.prompts is None else str(self.prompts))
+        judged = judge.transform(with_gold(pool, self.dataset, texts))
+        if judged.empty:
+            raise DataError(f"{self.model.model} gave none of {len(pool)} passages a usable label: the table has no judgement")
+        write_qrels(judged, str(self.labels))
+        said = f"Judged by {self.model.model}: the top {POOL_DEPTH} of these {len(runs)} runs, {len(pool)} passages of"
+        said += f" {pool['qid'].nunique()} turns; {len(pool) - len(judged)} got no usable label."
+        self.labels.with_suffix(".note").write_text(said, encoding="utf-8")
+
+    def judgements(self, official: Judgements) -> Judgements:
+        """The labels in place of the official judgements, once they are there."""
+        if not self.labels.exists():
+            return official
+        said = self.labels.with_suffix(".note").read_text(encoding="utf-8")
+        of_some = official.of_some or f"the passages of {MINI}" * (self.dataset.name == MINI)
+        return replace(official, qrels=read_qrels(self.labels), kind=self.model.model, of_some=of_some, pooled=said)
+
+    def said_of_a_plan(self, systems: int, turns: int) -> str:
+        """What a plan can't know: how many passages the runs will share."""
+        most = systems * turns * POOL_DEPTH
+        return f"This plan omits the judge {self.model.model}: it is asked about the top {POOL_DEPTH} of every run, at most {most:,} calls."
 
 
 def _labelled(which: str, table: pd.DataFrame, threshold: int | None) -> pd.DataFrame:

@@ -58,6 +58,7 @@ class Judgements:
         unjudged: how many of the turns that the user names have no judgement.
         listed: the name of the list of turns that the paper's table is over, where the user names neither turns nor judgements.
         of_some: which part of the collection they are about, in words; empty for all of it.
+        pooled: how a model made them of these runs, in words; empty for others.
     """
 
     qrels: pd.DataFrame
@@ -66,6 +67,7 @@ class Judgements:
     unjudged: int = 0
     listed: str = ""
     of_some: str = ""
+    pooled: str = ""
 
     def differ_from(self, part: Part) -> str:
         """Why no score that is made with these may stand beside a published one; empty when it may."""

@@ -14,12 +14,14 @@ from ..evaluation.ptkb import statement_ranking
 from ..generate import Answer, Rewrite
 from ..llms import llm
 from ..methods import METHODS, Method
+from ..methods.definition import model_key
 from ..planning import PlanTable
 from ..retrieve import Index, PassageIndex
 from ..runs import RunFolder
 from ..show.plots import new_axes, plot_breakdown, save_plot
 from ..study import plan, run
 from ..tables import wrapped
+from .agreement import JudgedPool
 from .paper_resources import OF_THE_SAMPLE, SAMPLE, Row, engine_difference, given_to, is_left_out, read_resources, resource_differences
 from .paper_scores import TIMES, Given, Judgements, our_measures, response_scores
 from .published import ANSWERS, PASSAGES, PTKB, Figure, Paper, Part, find_paper
@@ -73,8 +75,8 @@ class Reproduction:
         """The given dataset, or that of a year."""
         return dataset_named(self.given or f"ikat:{year}")
 
-    def index_of(self, key: str) -> str | None:
-        """The folder of the index that stands for one of the papers'."""
+    def index_of(self, key: str) -> Any:
+        """The index that stands for one of the papers', or its folder; None where the resources lack it."""
         self._index()
         return str(self.root / "sample.index") if self.sample else self.resources.get(key)
 
@@ -110,8 +112,20 @@ class Reproduction:
 
     def judgements(self, part: Part) -> Judgements:
         """The judgements that a part is scored against."""
+        pool = self.pool(part)
+        return self._official(part) if pool is None else pool.judgements(self._official(part))
+
+    def _official(self, part: Part) -> Judgements:
+        """The given judgements, or the dataset's own."""
         asked = self._turns(part) if part.about == ANSWERS else []
         return self.against.judgements(part, self.dataset(part), asked)
+
+    def pool(self, part: Part) -> JudgedPool | None:
+        """The pool of a part that a model judged in its paper, where the resources name that model and no judgements are given."""
+        judge = self.resources.get(model_key(part.judgements), SAMPLE)
+        if judge == SAMPLE or self.against.qrels is not None or part.about != PASSAGES:
+            return None
+        return JudgedPool(part, self.dataset(part), judge, self.out(part), self.prompts)
 
     def plan(self, part: Part) -> PlanTable:
         """What the systems of a part will ask."""
@@ -122,13 +136,16 @@ class Reproduction:
         """Run the systems of a part; finished ones are not run again, and stopped ones resume."""
         for names, options in self._groups(part):
             run(names, self.dataset(part).name, out=self.out(part), turns=self._turns(part), **options)
+        if (pool := self.pool(part)) is not None:
+            runs = {row.name: RunFolder(self.out(part) / row.name).results() for row in self.rows(part) if not row.reason}
+            pool.judge(runs, self._official(part).qrels["qid"], texts_of(self.index_of("bm25")))
 
     def _turns(self, part: Part) -> list[str]:
         """The judged turns, and those of the paper's other tables on the same dataset: one run serves all."""
         same = [
             other for other in self.paper.parts if self.dataset(other).name == self.dataset(part).name and other.about in (PASSAGES, PTKB)
         ]
-        judged = {qid for other in same for qid in self.judgements(other).qrels["qid"]}
+        judged = {qid for other in same for qid in self._official(other).qrels["qid"]}
         return [qid for qid in self.dataset(part).get_topics()["qid"] if qid in judged]
 
     def _groups(self, part: Part) -> Iterator[tuple[list[str], dict[str, Any]]]:
@@ -162,14 +179,18 @@ class Reproduction:
         if part.about == ANSWERS:
             data, qids = self.dataset(part), list(qrels["qid"].drop_duplicates())
             index = next((row.options["index"] for row in self.rows(part) if row.name == folder.path.name), None)
-            texts = None if index is None else Index(index).text_loader()
-            return response_scores(folder.path, data, qids, self.resources, texts)
+            return response_scores(folder.path, data, qids, self.resources, texts_of(index))
         measures = our_measures(part)
         ranking = folder.results() if part.about == PASSAGES else statement_ranking(folder.path)
         if part.about == PTKB and ranking.empty:
             return None
         scores = per_turn(ranking, qrels, list(measures.values()))
         return pd.DataFrame({name: scores[ours] * TIMES.get(name, 1) for name, ours in measures.items()})
+
+
+def texts_of(index: Any) -> Any:
+    """An operator that adds the passages' texts of an index, or of its folder; None for none: the dataset's own are taken."""
+    return None if index is None else (Index(index) if isinstance(index, str | Path) else index).text_loader()
 
 
 def figure_scores(reproduction: Reproduction, figure: Figure) -> pd.DataFrame:

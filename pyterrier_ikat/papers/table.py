@@ -15,6 +15,7 @@ from .paper_resources import EVIDENCE, Row
 from .paper_scores import TIMES, Judgements
 from .published import ANSWERS, Part
 
+JUDGED = "Judged@10"
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -116,6 +117,7 @@ class PaperTable:
                 f"Ours are means over {self.turns} turns, the published scores over {theirs}, which are not published: "
                 "no difference and no significance; --turns FILE names them."
             )
+        notes += [self.judgements.pooled] * bool(self.judgements.pooled) + self._unjudged()
         if name := self.judgements.listed:
             listed = turn_lists()[name]
             notes.append(f"Turns, as neither --turns nor --qrels names others: {name}, {listed.about} ({listed.source}).")
@@ -131,6 +133,20 @@ class PaperTable:
         if self.significant():
             notes.append("Letters: the systems of its block that a score differs from (paired t-test, Bonferroni, p < .05).")
         return notes + [f"All rows: {engine}." for engine in dict.fromkeys(row.engine for row in self.rows if row.engine)]
+
+    def _unjudged(self) -> list[str]:
+        """How many of the first ten passages nobody judged, over the rows whose runs weren't in the track's own pool."""
+        if JUDGED not in self.part.table.measures:
+            return []
+        published = self.part.table.frame()[JUDGED]
+        later = [row.name for row in self.rows if published[row.name] < 10]
+        scored = [name for name in later if name in self.scores]
+        theirs = f"published {1 - published[later].mean() / 10:.2%}"
+        if not scored:
+            return [f"Unjudged in the top 10, over {_rows(len(later))} outside the track's pool: {theirs}."] if later else []
+        ours = 1 - sum(self.scores[name][JUDGED].mean() for name in scored) / len(scored) / 10
+        both = f"ours {ours:.2%}" + (f", {theirs}" if self.beside and scored == later else "")
+        return [f"Unjudged in the top 10, over {_rows(len(scored))} outside the track's pool: {both}."]
 
     def _unscored(self, row: Row) -> str:
         """Why a row has no score of ours; empty when it has."""
@@ -195,3 +211,7 @@ class PaperTable:
             return "-"
         text = f"{value:.2f}" if measure in TIMES else format_score(value)
         return f"+{text}" if which == "difference" and value >= 0 else text
+
+
+def _rows(number: int) -> str:
+    return "the row" if number == 1 else f"the {number} rows"

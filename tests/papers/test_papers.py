@@ -295,6 +295,20 @@ def test_a_table_of_labels_takes_no_option_of_scores(tmp_path, option, value):
     assert f"omit {option}" in found.output
 
 
+def test_the_share_of_unjudged_passages_is_over_the_rows_that_the_track_did_not_pool():
+    """The paper's text says 72.78 %; the 13 rounded rows of its Table 3 give 35.30 of 130 judged."""
+    [part] = find_table("generate_then_retrieve", "3")
+    assert "over the 13 rows outside the track's pool: published 72.85%." in " ".join(table_of(part, judgements(3)).notes)
+    seeds = {name: 0 for name in part.systems if part.table.frame().loc[name, "Judged@10"] < 10}
+    every = table_of(part, judgements(3), seeds)
+    judged = np.mean([every.scores[name]["Judged@10"].mean() for name in seeds])
+    assert f"ours {1 - judged / 10:.2%}, published 72.85%" in " ".join(every.notes)
+    some = " ".join(table_of(part, judgements(3), {"ad": 0, "llama10": 1}).notes)
+    assert f"over the row outside the track's pool: ours {1 - scores(part, 0, 3)['Judged@10'].mean() / 10:.2%}." in some
+    [other] = find_table("generate_then_retrieve", "1")
+    assert "Unjudged" not in " ".join(table_of(other, judgements(3, GPT_35)).notes)
+
+
 def test_a_mean_over_fewer_turns_says_so():
     [part] = find_table("infosense_2024", "4")
     table = table_of(part, judgements(4, None, 2024), {"short_long_2": 1})
