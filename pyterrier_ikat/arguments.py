@@ -292,14 +292,14 @@ def _no_id(ids: pd.Series) -> int | None:
     """The first row without a usable id; a missing one is named where it matters."""
     if pd.api.types.infer_dtype(ids, skipna=True) in ("string", "integer", "empty"):
         return None
-    return _first([not isinstance(one, str | Integral) and not _is_missing(one) for one in ids])
+    return _first([not isinstance(one, str | Integral) and not is_missing(one) for one in ids])
 
 
 def _no_number(numbers: pd.Series) -> int | None:
     """The first row without a number; a missing one is named where it matters."""
     if pd.api.types.is_numeric_dtype(numbers):
         return None
-    return _first(pd.to_numeric(numbers.map(_plain), errors="coerce").isna() & ~numbers.map(_is_missing))
+    return _first(pd.to_numeric(numbers.map(_plain), errors="coerce").isna() & ~numbers.map(is_missing))
 
 
 def _no_sub_query(numbers: pd.Series) -> int | None:
@@ -311,7 +311,7 @@ def _no_sub_query(numbers: pd.Series) -> int | None:
 def _no_statements(cells: pd.Series) -> int | None:
     """The first row that does not hold pairs of id and score. Rows of one turn share one list, which is looked at once."""
     held = cells.tolist()
-    wrong = {id(cell) for cell in {id(cell): cell for cell in held}.values() if not _is_missing(cell) and not _are_statements(cell)}
+    wrong = {id(cell) for cell in {id(cell): cell for cell in held}.values() if not is_missing(cell) and not _are_statements(cell)}
     return _first([id(cell) in wrong for cell in held]) if wrong else None
 
 
@@ -326,13 +326,14 @@ def _is_statement(pair: Any) -> bool:
     return isinstance(number, str) and isinstance(score, Real) and not isinstance(score, bool) and np.isfinite(float(score))
 
 
+def is_missing(value: Any) -> bool:
+    """Whether a cell holds nothing: None, or the NaN that pandas fills in where one of several joined frames lacks a column."""
+    return value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and value != value)
+
+
 def _plain(value: Any) -> Any:
     """The value, where pandas can read a number from it."""
     return value if isinstance(value, str | Real) and not isinstance(value, bool) else None
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and value != value)
 
 
 _ID, _NUMBER = (_no_id, "a text"), (_no_number, "a number")

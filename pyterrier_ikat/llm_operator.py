@@ -12,8 +12,8 @@ import pandas as pd
 import pyterrier as pt
 
 from .arguments import one_of
+from .completions.json_answers import Structure
 from .completions.refusals import is_refusal
-from .completions.structured import Structure
 from .completions.usable import readable, without_reasoning
 from .conversations.frame import each_turn_once, histories, personas, question_column, questions_in, values
 from .errors import UsageError

@@ -6,7 +6,7 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from ..conversations.frame import well_formed
-from .json_values import OPENING, json_values, value_at
+from .json_answers import OPENING, json_values, value_at
 from .matching import normalised
 from .statements import EXCEPT, NONE
 from .usable import FENCE, own_turn, usable_text

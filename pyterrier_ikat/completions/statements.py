@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from typing import Any
 
-from .json_values import OPENING, TRIED, json_values, value_at
+from .json_answers import OPENING, TRIED, json_values, value_at
 from .usable import FENCE, own_turn, usable_text
 
 _LABEL = r"(?:[^\W\d_]+ ){0,3}(?:provenance|statement|ptkb|number|id|fact|information|answer|relevant)s?"

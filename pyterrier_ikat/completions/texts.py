@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from .json_values import OPENING, is_cut, json_values
-from .outside import is_loop
-from .usable import FENCE, own_turn, usable_text, usable_words
+from .json_answers import OPENING, is_cut, json_values
+from .usable import FENCE, is_loop, own_turn, usable_text, usable_words
 
 _MARK = re.compile(r"^\s*(?:[-*•–]\s+|\(?\d{1,2}(?:\.?\)|、|[.:](?!\d))\s*|(?:search\s+)?query\s*\d*\s*[:.)]\s*)", re.IGNORECASE)
 _CHANGED = r"(?:re-?written|re-?phrased|re-?stated|re-?formulated|clarified|resolved)"

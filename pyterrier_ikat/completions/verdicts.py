@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from .json_values import json_values
+from .json_answers import json_values
 from .usable import FENCE, without_reasoning
 
 _DASH = "-−–—~〜"

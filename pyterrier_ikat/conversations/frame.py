@@ -21,7 +21,6 @@
 Text stays in object columns: pandas' string columns copy and convert, and a history repeated over 300,000 rows must stay one object.
 """
 
-import math
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,6 +32,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ..arguments import is_missing
 from ..errors import DataError, list_first
 
 TOPIC_COLUMNS = ("qid", "query", "qutterance", "qhistory", "qptkb", "qconversation", "qturn")
@@ -142,11 +142,6 @@ def statements_of(ptkb: Any) -> dict[str, str]:
     if isinstance(ptkb, Mapping):  # which has the ids of all users, where the frame was in a parquet file
         return {name: text for name, text in ptkb.items() if not is_missing(text)}
     return {str(number): text for number, text in enumerate(ptkb or [], 1)}
-
-
-def is_missing(value: Any) -> bool:
-    """Whether a cell holds nothing: None, or the NaN that pandas fills in where one of several joined frames lacks a column."""
-    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
 
 
 def texts_in(frame: pd.DataFrame, name: str) -> list[str]:

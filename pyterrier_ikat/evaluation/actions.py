@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from ..arguments import checked
+from ..arguments import checked, is_missing
 from ..completions.verdicts import ACTIONS
-from ..conversations.frame import is_missing, values
+from ..conversations.frame import values
 from ..conversations.topics import ANSWERABILITY
 from ..errors import DataError, UsageError, list_first
 from .evaluator import describe_mismatch

@@ -12,7 +12,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import checked
-from ..completions.structured import Structure, answer_in, one_of
+from ..completions.json_answers import Structure, answer_in, one_of
 from ..completions.usable import without_reasoning
 from ..completions.verdicts import grade, without_scale
 from ..conversations import IkatDataset, datasets

@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from ..arguments import at_least
-from ..completions.json_values import json_values
-from ..completions.structured import NUGGETS, Structure, answer_in, list_of, one_of
+from ..completions.json_answers import NUGGETS, Structure, answer_in, json_values, list_of, one_of
 from ..completions.usable import without_reasoning
 from ..conversations.frame import object_frame, question_column, values, with_columns
 from ..errors import DataError, UsageError

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from ..completions.structured import WHOLE, YES_NO, Structure, answer_in, list_of, one_of
+from ..completions.json_answers import WHOLE, YES_NO, Structure, answer_in, list_of, one_of
 from ..completions.verdicts import NO_REASON, Verdict, read_choice, read_numbers, read_score, read_yes_no
 from ..conversations.frame import histories, personas, question_column, values, with_columns
 from ..errors import UsageError

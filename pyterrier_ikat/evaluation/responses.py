@@ -7,9 +7,9 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import pandas as pd
 
-from ..arguments import checked
+from ..arguments import checked, is_missing
 from ..conversations import Conversation, answers_frame, topics_frame
-from ..conversations.frame import is_missing, values, with_columns, with_text_ids
+from ..conversations.frame import values, with_columns, with_text_ids
 from ..errors import DataError, UsageError, list_first
 from ..runs.run_files import as_json, response_column, used_marks
 from .evaluator import check_turn_names, describe_mismatch

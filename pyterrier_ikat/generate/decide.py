@@ -7,7 +7,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import at_least
-from ..completions.structured import ACTION, Structure
+from ..completions.json_answers import ACTION, Structure
 from ..completions.verdicts import ACTIONS, read_action
 from ..conversations.frame import texts_in, turns_of, values, with_columns
 from ..errors import DataError

@@ -11,7 +11,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import at_least, one_of
-from ..completions.structured import QUERIES, Structure
+from ..completions.json_answers import QUERIES, Structure
 from ..completions.texts import parse_queries
 from ..completions.usable import usable_words
 from ..conversations.frame import each_turn_once, texts_in, values, with_columns, with_query

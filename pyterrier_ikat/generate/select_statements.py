@@ -8,9 +8,9 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import one_of
+from ..completions.json_answers import IDS, SCORES, Structure
 from ..completions.matching import Chosen, choose
 from ..completions.statements import read_copies, read_ids, read_scores
-from ..completions.structured import IDS, SCORES, Structure
 from ..conversations.frame import personas, texts_in, values, with_columns, with_query
 from ..errors import DataError
 from ..llm_operator import LLMOperator

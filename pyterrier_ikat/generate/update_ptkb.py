@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 
 from ..arguments import at_least
+from ..completions.json_answers import LEARNED, Structure
 from ..completions.learned import Learned, merge, read_learned
-from ..completions.structured import LEARNED, Structure
 from ..conversations.frame import histories, is_message, with_columns
 from ..errors import UsageError
 from ..llm_operator import LLMOperator

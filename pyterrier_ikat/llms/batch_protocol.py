@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from ..completions.outside import one_line
+from ..completions.usable import one_line
 from .failures import FatalLLMError, LLMFailure, Transient, shorten
 from .limits import Retry
 from .openai import OpenAIBackend, completed, quoted

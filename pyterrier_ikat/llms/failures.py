@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from ..completions.outside import printable
+from ..completions.usable import printable
 from ..errors import IkatError, advice, list_first
 
 KEPT = {

@@ -6,8 +6,7 @@ from itertools import count
 from typing import Any
 
 from ..events import Exchange, tell
-from .batch import BatchSending
-from .batch_jobs import jobs_of
+from .batch import BatchSending, jobs_of
 from .cache import CompletionCache
 from .failures import LLMFailure
 from .ledger import Budget, Ledger, Spend

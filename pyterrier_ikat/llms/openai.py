@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urljoin
 
-from ..completions.outside import printable
+from ..completions.usable import printable
 from .failures import BadRequest, FatalLLMError, Filtered, LLMFailure, StructureRefused, TooLong, Transient, shorten
 from .limits import seconds_of
 from .network import HIDDEN, Address, addresses

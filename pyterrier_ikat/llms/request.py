@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..completions.outside import one_line, printable
-from ..completions.structured import Structure
-from ..completions.usable import split_reasoning, without_reasoning
+from ..completions.json_answers import Structure
+from ..completions.usable import one_line, printable, split_reasoning, without_reasoning
 from ..events import current_chain
 from ..portable import digest
 from .failures import CutOff, Empty, Filtered, LLMFailure, OnlyReasoning, Refused, Unfinished

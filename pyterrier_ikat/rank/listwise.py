@@ -9,8 +9,8 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import at_least
+from ..completions.json_answers import RANKING, Structure
 from ..completions.rankings import permutation, read_ranking
-from ..completions.structured import RANKING, Structure
 from ..conversations.frame import texts_in, turns_of
 from ..errors import UsageError
 from ..llm_operator import LLMOperator

@@ -10,7 +10,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import at_least
-from ..completions.structured import Structure, answer_in, one_of
+from ..completions.json_answers import Structure, answer_in, one_of
 from ..completions.verdicts import parse_label
 from ..conversations.frame import texts_in, turns_of, values
 from ..errors import DataError

@@ -6,7 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from ..conversations.frame import is_missing, personas, values
+from ..arguments import is_missing
+from ..conversations.frame import personas, values
 from ..llms.ledger import Spend
 from .turn_shown import plain, turn_drawn, turn_html
 

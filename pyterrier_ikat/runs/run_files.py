@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..conversations.frame import column, each_turn_once, is_missing, values
+from ..arguments import is_missing
+from ..conversations.frame import column, each_turn_once, values
 from ..errors import DataError, list_first
 from ..order import in_trec_eval_order
 from ..order import strictly_decreasing as strictly_decreasing  # of the room, too

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..conversations.frame import is_missing, starts_of_runs
+from ..arguments import is_missing
+from ..conversations.frame import starts_of_runs
 from ..events import Exchange, Observer, Step
 from ..llms import LLMFailure
 from ..order import Floats

@@ -15,10 +15,10 @@ import pytest
 from llms.batch_server import DROPPED, BatchServer
 from llms.chat_server import KEY, ask, refused, said
 
-from pyterrier_ikat.completions.structured import QUERIES
+from pyterrier_ikat.completions.json_answers import QUERIES
 from pyterrier_ikat.errors import DataError, UsageError, commands_advised
 from pyterrier_ikat.events import in_chain
-from pyterrier_ikat.llms import BatchUnderWay, BudgetExceeded, Completion, FatalLLMError, Request, StructureRefused, batch, batch_jobs, llm
+from pyterrier_ikat.llms import BatchUnderWay, BudgetExceeded, Completion, FatalLLMError, Request, StructureRefused, batch, llm
 from pyterrier_ikat.llms.cache import CompletionCache
 from pyterrier_ikat.llms.failures import Waiting
 from pyterrier_ikat.llms.limits import Retry
@@ -448,7 +448,7 @@ def test_a_kill_while_it_is_sent_sends_it_once(server, model, monkeypatch, home,
 def killed_at(point, work):
     """Do the work in a process that ends before or behind a step."""
     name, _, number = point.partition("-")
-    method, place = {"uploaded": "upload", "created": "create"}.get(name, name), batch_jobs.Jobs if name == "keep" else batch.Provider
+    method, place = {"uploaded": "upload", "created": "create"}.get(name, name), batch.Jobs if name == "keep" else batch.Provider
     real, calls = getattr(place, method), []
 
     def step(self, *args):
@@ -474,7 +474,7 @@ def test_a_kill_while_it_is_collected_loses_nothing(server, model, home, point):
         "batch_0", "expired", lambda body: {"a": said("A"), "b": said("B", "length"), "c": "batch_expired"}[body["messages"][-1]["content"]]
     )
     name, _, number = point.partition("-")
-    of = {"settle": batch.BatchSending, "put_failure": CompletionCache, "remove": batch_jobs.Jobs}.get(name, batch.Provider)
+    of = {"settle": batch.BatchSending, "put_failure": CompletionCache, "remove": batch.Jobs}.get(name, batch.Provider)
     real, calls = getattr(of, name), []
 
     def step(self, *args):
@@ -496,7 +496,7 @@ def test_a_kill_while_it_is_collected_loses_nothing(server, model, home, point):
 
 STEPS = [
     *((batch.Provider, name) for name in ("upload", "create", "results")),
-    *((batch_jobs.Jobs, name) for name in ("keep", "remove")),
+    *((batch.Jobs, name) for name in ("keep", "remove")),
     *((CompletionCache, name) for name in ("put", "put_failure")),
 ]
 

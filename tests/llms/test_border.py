@@ -6,7 +6,7 @@ import pytest
 from llms.chat_server import Answer, ask, refused, said
 from trust.test_parsers import LOOP, LOOPS
 
-from pyterrier_ikat.completions.outside import collapsed, one_line, printable
+from pyterrier_ikat.completions.usable import collapsed, one_line, printable
 from pyterrier_ikat.llms import BadRequest, Completion, Empty, FatalLLMError, Reply, Unfinished
 from pyterrier_ikat.llms.cache import CompletionCache
 from pyterrier_ikat.llms.network import Address

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.completions.structured import LEARNED, NUMBER, TEXT, WHOLE, YES_NO, answer_in, list_of, object_of, one_of
+from pyterrier_ikat.completions.json_answers import LEARNED, NUMBER, TEXT, WHOLE, YES_NO, answer_in, list_of, object_of, one_of
 from pyterrier_ikat.evaluation import Groundedness, Judge, PairwisePreference, UmbrelaJudge, create_nuggets
 from pyterrier_ikat.llms import NotStructured, Request, StageError, StructureRefused
 from pyterrier_ikat.llms.spec import deciding_options

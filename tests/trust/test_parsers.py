@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyterrier_ikat.completions.json_values import json_values
+from pyterrier_ikat.completions.json_answers import json_values
 from pyterrier_ikat.completions.learned import merge, read_learned
 from pyterrier_ikat.completions.matching import choose, match_label
 from pyterrier_ikat.completions.rankings import permutation, read_ranking

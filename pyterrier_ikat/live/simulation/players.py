@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
-from ...completions.json_values import json_values
+from ...completions.json_answers import json_values
 from ...completions.usable import answer_text, without_reasoning
 from ...errors import DataError, UsageError, advice
 from ...llm_operator import AsksLLM, as_llm

@@ -13,10 +13,11 @@ from typing import Any, TypeAlias
 import pandas as pd
 import pyterrier as pt
 
+from ...arguments import is_missing
 from ...conversations import datasets
 from ...conversations.choice import QrelsSource, find_qrels, is_variant
 from ...conversations.datasets import IkatDataset, full_name
-from ...conversations.frame import is_missing, with_text_ids
+from ...conversations.frame import with_text_ids
 from ...conversations.qrels import read_qrels
 from ...errors import DataError, IkatError, UsageError, advice
 from ...evaluation.evaluator import name_runs
