@@ -159,6 +159,22 @@ def cached_note(turns: Iterable[Turn], of: int | None = None) -> list[str]:
     return [told + (", and count with the price of a call." if any(one.worth for one in spend) else ".")]
 
 
+def recorded_note(headers: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A sentence that names who replayed recorded completions; none where all were live.
+
+    Args:
+        headers: system -> the description of its log.
+
+    Example:
+        >>> recorded_note({"ad": {"recorded": True, "recorded_parts": ["judge"]}})[0][:38]
+        'Recorded, no live LLM: ad, judge. Reco'
+    """
+    systems = [name for name, header in headers.items() if header.get("recorded")]
+    parts = dict.fromkeys(part for header in headers.values() for part in header.get("recorded_parts") or ())
+    named = ", ".join([*systems, *parts])
+    return [f"Recorded, no live LLM: {named}. Recordings are replayed by turn; they react to nothing."] if named else []
+
+
 def shown_columns(means: pd.DataFrame, systems: Mapping[str, pd.DataFrame]) -> list[str]:
     """The columns of numbers that say something: of a log without rubrics and reasons why a user left, not those of success."""
     known = [name for name in MEASURES if any(frame[name].notna().any() for frame in systems.values())]

@@ -12,7 +12,7 @@ from ..conversations.frame import column, histories, values, with_columns, witho
 from ..conversations.topics import conversation_frame
 from ..errors import DataError, UsageError, advice
 from ..events import Exchange, Heard, Observer, Step, observed_by
-from ..llms import Completion, LLMFailure, StageError, TooLong
+from ..llms import Completion, StageError, TooLong
 from ..llms.ledger import Spend
 from ..operator import Operator, label_of, stages
 from ..runs.answered_turn import Turn, clean_text, statements_in
@@ -76,8 +76,8 @@ def answer(
     while True:
         try:
             found = _attempt(system.pipeline, frame, limit, _Watch(heard, tell))
-            seconds = time.perf_counter() - started
-            return replace(found, spend=spent(heard), asked=asked(heard), method=system.name, more=more, seconds=seconds)
+            took, asked = time.perf_counter() - started, tuple(exchange for _, exchange in heard)
+            return replace(found, spend=spent(heard), asked=asked, method=system.name, more=more, seconds=took)
         except StageError as error:
             limit = more["history"] = _halved(error, frame, limit, halvings)
             halvings = None if halvings is None else halvings - 1
@@ -213,11 +213,6 @@ def spent(heard: Sequence[Heard]) -> Spend:
     return sum((llm.spend(outcome) for llm, (_, outcome) in heard if isinstance(outcome, Completion)), Spend())
 
 
-def asked(heard: Sequence[Heard]) -> tuple[dict[str, Any], ...]:
-    """The prompts and completions, as a `Turn` has them."""
-    return tuple(_as_record(*exchange) for _, exchange in heard)
-
-
-def _as_record(request: Any, outcome: Any) -> dict[str, Any]:
-    said = {"stage": request.stage, "prompt": request.prompt, "item": request.item, "messages": [dict(one) for one in request.messages]}
-    return said | ({"failure": str(outcome)} if isinstance(outcome, LLMFailure) else {"completion": outcome.text})
+def settings_of(system: System) -> dict[str, Any]:
+    """What must not change while conversations with a system go on; they may go on without the answers that a model refuses to give."""
+    return {name: value for name, value in system.parameters().items() if name != "on_error"}

@@ -8,6 +8,7 @@ import pandas as pd
 
 from ..arguments import is_missing
 from ..conversations.frame import personas, values
+from ..events import Exchange
 from ..llms.ledger import Spend
 from .turn_shown import plain, turn_drawn, turn_html
 
@@ -60,8 +61,7 @@ class Turn:
         cut: how many tokens were cut off the response before it was sent.
         met: the ids of the rubrics that the response met first.
         more: other facts about the turn.
-        asked: the prompts and completions of the turn: ``stage``, ``prompt``, ``messages`` and ``completion`` or ``failure``; no log has
-            them.
+        asked: the requests to language models of the turn, each with its outcome; no log has them.
     """
 
     number: int
@@ -81,7 +81,7 @@ class Turn:
     cut: int = 0
     met: tuple[str, ...] = ()
     more: Mapping[str, Any] = field(default_factory=dict)
-    asked: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)
+    asked: tuple[Exchange, ...] = field(default=(), compare=False)
 
     @classmethod
     def of(cls, number: int, utterance: str, results: pd.DataFrame, **more: Any) -> "Turn":
@@ -130,7 +130,7 @@ class Turn:
         sources = tuple(replace(source, text="") for source in self.sources)
         return replace(self, sources=sources, citations={one.docno: one.score for one in sources if one.score is not None})
 
-    def with_calls(self, spend: Spend, asked: Sequence[Mapping[str, Any]] = ()) -> "Turn":
+    def with_calls(self, spend: Spend, asked: Sequence[Exchange] = ()) -> "Turn":
         """The turn with further completions.
 
         Example:

@@ -128,10 +128,10 @@ def help_drawn(rows: Sequence[tuple[str, str]]) -> Any:
 
 def asked_in(turn: "Turn") -> Iterator[tuple[str, str, str]]:
     """The title, the prompt and the completion of each request to a language model."""
-    for one in turn.asked:
-        title = " ".join(filter(None, (one["stage"], one["item"])))
-        prompt = "\n\n".join(message["content"] for message in one["messages"])
-        yield title, prompt, one["completion"] if "completion" in one else f"(failed: {one['failure']})"
+    for request, outcome in turn.asked:
+        title = " ".join(filter(None, (request.stage, request.item)))
+        prompt = "\n\n".join(message["content"] for message in request.messages)
+        yield title, prompt, f"(failed: {outcome})" if isinstance(outcome, Exception) else outcome.text
 
 
 def plain(drawn: Any, width: int = WIDTH) -> str:

@@ -49,7 +49,7 @@ def test_steps_queries_draft_and_response(bm25):
     assert [one.docno for one in found.sources] == ["d1"]
     assert list(found.citations) == ["d1", "d2"]
     assert (found.spend.calls, found.spend.known, found.method) == (2, 0, "mine")
-    assert [one["stage"] for one in found.asked] == ["answer", "respond"]
+    assert [request.stage for request, outcome in found.asked] == ["answer", "respond"]
 
 
 def test_what_was_paid_for_is_shown_even_if_nothing_was_found(bm25):
@@ -104,7 +104,7 @@ def test_threads_share_a_system(bm25):
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda name: answer(system, turn(f"Which {name}?")), [f"tea{number}" for number in range(40)]))
     assert [one.utterance for one in found] == [f"Which tea{number}?" for number in range(40)]
-    assert all(f"tea{number}" in one.asked[0]["messages"][-1]["content"] for number, one in enumerate(found))
+    assert all(f"tea{number}" in one.asked[0][0].messages[-1]["content"] for number, one in enumerate(found))
     assert {one.spend.calls for one in found} == {1}
 
 

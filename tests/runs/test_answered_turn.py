@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from pyterrier_ikat.live.chat import Why
+from pyterrier_ikat.llms import Completion, Request
 from pyterrier_ikat.llms.ledger import Spend
 from pyterrier_ikat.runs import Source, Turn
 from pyterrier_ikat.runs.turn_shown import background, effort, plain, sources_drawn, turn_drawn, why_drawn
@@ -122,7 +123,7 @@ def test_sources_are_whole_and_have_scores():
 
 def test_nothing_of_what_was_found_is_an_order_to_the_terminal_or_the_page():
     evil = "\x1b[2J\x9b\u202e[bold red]<script>alert(1)</script>[/] [link=file:///etc]\ud800"
-    asked = {"stage": evil, "prompt": evil, "item": evil, "messages": [{"role": "user", "content": evil}], "completion": evil}
+    asked = Request([{"role": "user", "content": evil}], evil, "1_1", evil, evil), Completion(evil, "m", "stop", None, None, 0.0, False)
     turn = Turn(1, evil, evil, (Source(evil, evil),), evil, ("x", evil), (evil,), evil, method=evil, asked=(asked,))
     why = Why(turn)
     for drawn in (turn_drawn(turn), sources_drawn(turn), why_drawn(turn, None)):

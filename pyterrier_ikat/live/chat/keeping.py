@@ -19,7 +19,7 @@ from ...llms import LLM, Ledger, StageError
 from ...runs.answered_turn import Turn
 from ...runs.log import TOPICS, Dialogue, Log, not_saved, topics_of, write_topics
 from ...store.locks import lock_folders
-from ..answering import asked, spent
+from ..answering import spent
 
 ME = "me"
 """The id of the user in a chat's log and memory: a file is one person's."""
@@ -175,7 +175,7 @@ class Remembering:
                 _warn(error)
                 if not heard and not llm.backend.replays:  # nobody hears of calls that were interrupted
                     return turn.with_calls(replace(account.total(), known=0, worth=0.0))
-        return turn.with_calls(spent(heard), asked(heard))
+        return turn.with_calls(spent(heard), [exchange for _, exchange in heard])
 
     def forget(self, turn: int) -> None:
         """Delete what was learned from a turn of this session and later ones."""

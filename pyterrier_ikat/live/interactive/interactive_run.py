@@ -20,7 +20,7 @@ from ...store.locks import lock_folders
 from ...study.identity import checksums_of, kept_as_they_are
 from ...study.systems import System, Systems, methods_in, open_systems
 from ...tables import Table, of_frame
-from ..answering import HISTORY, Tell
+from ..answering import HISTORY, Tell, settings_of
 from ..persona import open_memory
 from .client import TIMEOUT, TrackServer
 from .journal import Journal
@@ -29,9 +29,6 @@ from .response_limits import tokenizer
 from .server_access import ServerDown, ServerRefusal
 from .server_answers import read_dump
 from .submission import DUMP, DumpDiffersError, as_dump, differences
-
-NOT_DECIDING = ("on_error",)
-"""A run may continue without the answers that a model refuses to give."""
 
 
 class NotComparedWarning(UserWarning):
@@ -169,7 +166,7 @@ def _header(about: Mapping[str, Any], live: System, personas: Personas, memory: 
         "track_persona": memory is not None,
         "persona": personas.checksum(),
         "memory_prompts": checksums_of(memory),
-        **{name: value for name, value in live.parameters().items() if name not in NOT_DECIDING},
+        **settings_of(live),
     }
 
 

@@ -14,9 +14,9 @@ from ...runs.log import TOPICS, Dialogue, Event, Log, session_event, turn_event,
 from ...store.locks import lock_folders
 from ...study.in_folders import check_places
 from ...study.systems import System
+from ..answering import settings_of
 from .requests import ChatRequest
 
-NOT_DECIDING = ("on_error",)
 log = logging.getLogger("pyterrier_ikat.live.serving")
 
 
@@ -90,8 +90,7 @@ class ConversationLogs:
 
 
 def _header(system: System) -> dict[str, object]:
-    facts = {name: value for name, value in system.parameters().items() if name not in NOT_DECIDING}
-    return {"kind": "served", "system": system.name, "recorded": system.replays, **facts}
+    return {"kind": "served", "system": system.name, "recorded": system.replays, **settings_of(system)}
 
 
 def _events(session: str, asked: ChatRequest, turn: Turn, known: Dialogue | None, said: Sequence[tuple[str, str]]) -> Iterator[Event]:

@@ -12,7 +12,16 @@ import pandas as pd
 from ...errors import DataError, UsageError, list_first
 from ...evaluation.evaluator import compared
 from ...evaluation.experiment_table import TEST
-from ...evaluation.sessions import MEASURES, cached_note, format_measure, session_means, session_measures, session_notes, shown_columns
+from ...evaluation.sessions import (
+    MEASURES,
+    cached_note,
+    format_measure,
+    recorded_note,
+    session_means,
+    session_measures,
+    session_notes,
+    shown_columns,
+)
 from ...llms import Ledger
 from ...llms.ledger import Spend
 from ...runs.log import Dialogue, Log
@@ -212,8 +221,4 @@ def reading_notes(logs: Mapping[str, Log], user: str, judge: str) -> list[str]:
         cost = "an unknown cost" if played.cost is None else f"{played.cost:.4f} US dollars"
         told = f"Users and judge needed {played.completions} completions, for which {cost} was paid"
         notes.append(f"{told}; the table counts only those of the systems.")
-    recorded = [name for name, log in logs.items() if log.header["recorded"]]
-    recorded += [part for part in ("users", "judge") if any(part in log.header["recorded_parts"] for log in logs.values())]
-    if recorded:
-        notes.append(f"Recorded, no live LLM: {', '.join(recorded)}. Recordings are replayed by turn; they react to nothing.")
-    return notes
+    return notes + recorded_note({name: log.header for name, log in logs.items()})

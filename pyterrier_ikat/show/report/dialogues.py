@@ -15,6 +15,7 @@ from ...evaluation.sessions import (
     UNKNOWN,
     cached_note,
     format_measure,
+    recorded_note,
     session_means,
     session_measures,
     session_notes,
@@ -102,7 +103,7 @@ def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passa
     if any(len(passages_of(turn)) > sources for turn in turns):
         notes.append(f"Of each turn the first {sources} passages are shown.")
     notes += cached_note(turns)
-    notes += _recorded(dict(zip(logs, headers, strict=True)))
+    notes += recorded_note(dict(zip(logs, headers, strict=True)))
     if len(logs) > 1 and "seconds" not in better:
         notes.append(UNORDERED)
     values = _values(aligned, measured, measures)
@@ -131,14 +132,6 @@ def _better(headers: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """The measures by which systems are compared, see ``BETTER``; seconds only where each session was played by itself."""
     simulated = any(header.get("kind") == "simulated" for header in headers)
     return {name: side for name, side in BETTER.items() if not (simulated and name == "seconds")}
-
-
-def _recorded(headers: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A sentence that names who replayed recorded completions, in the words of ``ikat simulate``; none where all were live."""
-    systems = [name for name, header in headers.items() if header.get("recorded")]
-    parts = dict.fromkeys(part for header in headers.values() for part in header.get("recorded_parts") or ())
-    named = ", ".join([*systems, *parts])
-    return [f"Recorded, no live LLM: {named}. Recordings are replayed by turn; they react to nothing."] if named else []
 
 
 def _read(name: str, log: Log) -> list[Dialogue]:

@@ -103,7 +103,7 @@ def test_what_the_memory_is_paid_belongs_to_the_turn_to_its_file_and_to_why(path
     chat = paid_chat(path, "Nice.", *learns((1, "I own a dog.")), save_to=tmp_path / "chat")
     turn = chat.say("I own a dog.")
     assert (turn.spend.calls, turn.spend.tokens, turn.spend.cost) == (2, 200, 2.0)
-    assert [one["stage"] for one in turn.asked] == ["answer", "update_ptkb"]
+    assert [request.stage for request, outcome in turn.asked] == ["answer", "update_ptkb"]
     assert chat.turns == [turn]
     assert Chat(System(), continue_from=tmp_path / "chat").turns[0].spend.cost == 2.0
     assert chat.why().account.frame()[["stage", "cost"]].values.tolist() == [["answer", 1.0], ["update_ptkb", 1.0]]
