@@ -8,7 +8,7 @@ order as scores, from the number of passages down to 1: there is no tie left to 
 
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,7 +22,6 @@ Judged: TypeAlias = Mapping[str, Mapping[str, int]]
 Ranking: TypeAlias = Mapping[str, Mapping[str, float]]
 """Turn -> its passages' scores, in any order."""
 
-Pass: TypeAlias = Callable[[Ranking], Mapping[ir_measures.Measure, Mapping[str, float]]]
 Rows: TypeAlias = list[dict[str, Any]]
 
 ALPHA = 0.05
@@ -61,11 +60,17 @@ class Evaluator:
 
     def __init__(self, judged: Judged, measures: Sequence[ir_measures.Measure]) -> None:
         self.measures, self.turns = list(measures), list(judged)
+        # Without a label from 0 on, trec_eval reads what the turn before has left, or ends nowhere.
+        readable = {qid: labels if max(labels.values()) >= 0 else {**labels, "a passage of no run": 0} for qid, labels in judged.items()}
+        self._judged, self._passes = judged, list[tuple[list[ir_measures.Measure], Any]]()
         groups: dict[ir_measures.Measure | None, list[ir_measures.Measure]] = {}
         for measure in self.measures:
-            alone = not _is_trec_eval(measure) or measure.params.get("gains") or measure.params.get("judged_only")
-            groups.setdefault(measure if alone else None, []).append(measure)
-        self._passes = [_pass_of(group, judged) for group in groups.values()]
+            if provider_of(measure) is not ir_measures.pytrec_eval:
+                self._passes.append(([measure], None))
+            else:
+                alone = measure.params.get("gains") or measure.params.get("judged_only")
+                groups.setdefault(measure if alone else None, []).append(measure)
+        self._passes += [(group, ir_measures.pytrec_eval.evaluator(group, readable)) for group in groups.values()]
 
     def per_turn(self, name: str, ranking: Ranking) -> dict[str, list[float]]:
         """Measure -> a score for each turn of the judgements; ``name`` is what errors call the run.
@@ -76,32 +81,18 @@ class Evaluator:
         check_turn_names(f"run {name}", ranking, self.turns)
         run = {qid: ranking[qid] for qid in self.turns if qid in ranking}
         found: dict[str, list[float]] = {label(measure): [] for measure in self.measures}
-        for one in self._passes:
-            for measure, scores in one(run).items():
+        for group, trec_eval in self._passes:
+            scores: dict[ir_measures.Measure, dict[str, float]] = {measure: {} for measure in group}
+            if trec_eval is None:
+                scores[group[0]] = _other_scores(group[0], self._judged, run)
+            else:
+                for metric in trec_eval.iter_calc(dict(run)):
+                    if metric.query_id in run:
+                        scores[metric.measure][metric.query_id] = metric.value
+            for measure in group:
                 lost = float(measure == ir_measures.NumQ)
-                found[label(measure)] = [scores.get(turn, lost) for turn in self.turns]
+                found[label(measure)] = [scores[measure].get(turn, lost) for turn in self.turns]
         return found
-
-
-def _is_trec_eval(measure: ir_measures.Measure) -> bool:
-    return provider_of(measure) is ir_measures.pytrec_eval
-
-
-def _pass_of(measures: list[ir_measures.Measure], judged: Judged) -> Pass:
-    if not _is_trec_eval(measures[0]):
-        return lambda run: {measures[0]: _other_scores(measures[0], judged, run)}
-    # Without a label from 0 on, trec_eval reads what the turn before has left, or ends nowhere.
-    readable = {qid: labels if max(labels.values()) >= 0 else {**labels, "a passage of no run": 0} for qid, labels in judged.items()}
-    evaluator = ir_measures.pytrec_eval.evaluator(measures, readable)
-
-    def trec_eval(run: Ranking) -> dict[ir_measures.Measure, dict[str, float]]:
-        found: dict[ir_measures.Measure, dict[str, float]] = {measure: {} for measure in measures}
-        for metric in evaluator.iter_calc(dict(run)):
-            if metric.query_id in run:
-                found[metric.measure][metric.query_id] = metric.value
-        return found
-
-    return trec_eval
 
 
 def _other_scores(measure: ir_measures.Measure, judged: Judged, run: Ranking) -> dict[str, float]:

@@ -33,7 +33,7 @@ from ..store.files import atomic_write, temporary_name
 from . import stages as stages_file
 from .log import Log
 from .origin import OtherVersionsWarning, describe_difference, versions, write_metadata
-from .run_files import Part, check_turns, read_run, write_run, write_turns
+from .run_files import Part, check_turns, read_run, run_lines, turn_lines
 
 CHECKED = ("run.trec", "turns.jsonl", "measures.csv", "ledger.csv", stages_file.NAME)
 """The files that ``run.json`` has checksums of."""
@@ -278,14 +278,11 @@ class RunFolder:
         partial = temporary_name(self.path)
         partial.mkdir(parents=True)
         try:
-            with atomic_write(partial / "run.trec", "wb") as ranking, atomic_write(partial / "turns.jsonl", "wb") as turns:
+            with atomic_write(partial / "run.trec") as ranking, atomic_write(partial / "turns.jsonl") as turns:
                 for topics, results in parts:
                     check_turns(topics, results)
-                    write_run(results, partial / "part", tag or self.path.name)
-                    _append(partial / "part", ranking)
-                    write_turns(topics, results, partial / "part")
-                    _append(partial / "part", turns)
-            (partial / "part").unlink(missing_ok=True)
+                    ranking.writelines(run_lines(results, tag or self.path.name))
+                    turns.writelines(turn_lines(topics, results))
             if stages:
                 with atomic_write(partial / stages_file.NAME, "wb") as whole:
                     for path in stages:
@@ -296,8 +293,8 @@ class RunFolder:
                     table.to_csv(file, index=False)
             columns = [name for name in measures.columns if name != "qid"]
             write_metadata(partial, self.path.name, parameters, columns, versions())
-            with atomic_write(partial / "run.json") as file:
-                json.dump(parameters | RunFolder(partial).bound() | {"versions": versions()}, file, indent=1)
+            made = RunFolder(partial)
+            made.write_parameters(parameters | made.bound() | {"versions": versions()})
             partial.rename(self.path)  # takes the place of an empty folder
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)

@@ -5,6 +5,7 @@ Anybody's TREC run files are read as trec_eval ranks them. The line of a turn ha
 
 import hashlib
 import json
+from collections.abc import Iterator
 from itertools import chain
 from numbers import Real
 from pathlib import Path
@@ -47,23 +48,20 @@ def write_run(results: pd.DataFrame, path: str | Path, name: str = "ikat") -> No
         >>> open("one.trec").read()
         '1_1 Q0 a 1 1.5 ikat\n'
     """
-    strict = strictly_decreasing(results)
-    name = "_".join(name.split())
-    _check_columns(strict, name)
-    rows = zip(strict["qid"], strict["docno"], strict["rank"], strict["score"], strict=True)
     with atomic_write(path) as file:
-        file.writelines(f"{qid} Q0 {docno} {rank + 1} {_shortest(score)} {name}\n" for qid, docno, rank, score in rows)
+        file.writelines(run_lines(results, name))
 
 
-def _check_columns(results: pd.DataFrame, name: str) -> None:
-    for column_name, found in (("name", [name]), ("qid", results["qid"].unique()), ("docno", results["docno"].unique())):
+def run_lines(results: pd.DataFrame, name: str) -> Iterator[str]:
+    """The lines of a run file, see :func:`write_run`."""
+    strict, name = strictly_decreasing(results), "_".join(name.split())
+    for column_name, found in (("name", [name]), ("qid", strict["qid"].unique()), ("docno", strict["docno"].unique())):
         for value in found:
             if not isinstance(value, str) or value.split() != [value]:
                 raise DataError(f"{value!r} can't be a {column_name} of a run file: give a text without white space")
-
-
-def _shortest(score: float) -> str:
-    return np.format_float_positional(np.float32(score), unique=True, trim="-")
+    for qid, docno, rank, score in zip(strict["qid"], strict["docno"], strict["rank"], strict["score"], strict=True):
+        shortest = np.format_float_positional(np.float32(score), unique=True, trim="-")
+        yield f"{qid} Q0 {docno} {rank + 1} {shortest} {name}\n"
 
 
 def read_run(path: str | Path) -> pd.DataFrame:
@@ -208,23 +206,22 @@ def check_turns(topics: pd.DataFrame, results: pd.DataFrame) -> None:
         )
 
 
-def write_turns(topics: pd.DataFrame, results: pd.DataFrame, path: Path) -> None:
-    """Write the turns in the order of the topics."""
+def turn_lines(topics: pd.DataFrame, results: pd.DataFrame) -> Iterator[str]:
+    """A line for each turn, in the order of the topics."""
     counts = results["qid"].value_counts()
     found = results.drop_duplicates("qid")
     turns = pd.concat([found, topics[~topics["qid"].isin(found["qid"])]])
     turns = turns.set_index(turns["qid"]).reindex(topics["qid"].tolist())
     columns = [name for name in PER_TURN if name in turns.columns]
     used = _used(results)
-    with atomic_write(path) as file:
-        for qid, *row in zip(turns["qid"], *(values(turns, name) for name in columns), strict=True):
-            cells = ((name, as_stored(qid, name, value)) for name, value in zip(columns, row, strict=True))
-            shown = {name: value for name, value in cells if value is not None}
-            if qid in used:
-                shown |= {"response": shown.pop("qanswer", ""), "used": used[qid]}
-            if "qdraft" in shown:
-                shown["qanswer"] = shown.pop("qdraft")
-            file.write(json.dumps(shown | {"passages": int(counts.get(qid, 0))}) + "\n")
+    for qid, *row in zip(turns["qid"], *(values(turns, name) for name in columns), strict=True):
+        cells = ((name, as_stored(qid, name, value)) for name, value in zip(columns, row, strict=True))
+        shown = {name: value for name, value in cells if value is not None}
+        if qid in used:
+            shown |= {"response": shown.pop("qanswer", ""), "used": used[qid]}
+        if "qdraft" in shown:
+            shown["qanswer"] = shown.pop("qdraft")
+        yield json.dumps(shown | {"passages": int(counts.get(qid, 0))}) + "\n"
 
 
 def _used(results: pd.DataFrame) -> dict[str, list[str]]:

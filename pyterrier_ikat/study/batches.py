@@ -31,7 +31,7 @@ from ..runs.run_files import PER_TURN, Part, as_stored, check_turns, used_marks
 from ..runs.stages import TurnStages
 from ..store.files import atomic_write
 from .account import COSTS, Account
-from .identity import kept_as_they_are, naming
+from .identity import Parts, kept_as_they_are
 from .recorder import Recorder
 from .systems import RANKING, check_ranking
 
@@ -104,7 +104,7 @@ class Batches:
     def _run(self, pipeline: pt.Transformer, topics: pd.DataFrame, counting: Ledger, size: int, check_parts: Callable[[], None]) -> None:
         before, behind = _divided(without_unread_texts(pipeline))
         left = topics[~topics["qid"].isin(self.finished())]
-        recorder = Recorder(left["qid"].tolist(), naming(pipeline))
+        recorder = Recorder(left["qid"].tolist(), Parts([pipeline]).written)
         with observed_by(recorder):
             written = _through(before, left.reset_index(drop=True))
         under_way, checked = UnderWay(), False

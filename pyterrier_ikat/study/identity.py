@@ -4,7 +4,6 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -22,27 +21,73 @@ ANEW = "begin the run anew elsewhere"
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
-def distinct_parts(systems: Iterable[pt.Transformer]) -> list[Any]:
-    """The language models, indexes and folders that systems use, each once."""
-    found = chain.from_iterable(map(parts_of, systems))
-    return list({part if isinstance(part, str) else id(part): part for part in found}.values())
+class Parts:
+    """The language models, indexes and folders that systems use, each once, by the names that run folders have for them.
+
+    Attributes:
+        named: name -> part.
+    """
+
+    def __init__(self, systems: Iterable[pt.Transformer]) -> None:
+        self.named: dict[str, Any] = {}
+        self._names: dict[str, str] = {}  # text in a repr -> name
+        given, indexes, folders = list(systems), 0, list[Any]()
+        for part in {part if isinstance(part, str) else id(part): part for part in chain.from_iterable(map(parts_of, given))}.values():
+            if isinstance(part, str):
+                self.named[part] = part
+                continue
+            indexes += not isinstance(part, LLM)
+            name = f"ikat.llm({_deciding(part.spec)!r})" if isinstance(part, LLM) else _numbered("index", indexes)
+            self.named[name] = part
+            self._names.setdefault(repr(part), name)
+        for stage in chain.from_iterable(map(every_stage, given)):
+            folder = getattr(stage, "prompts", None) if hasattr(stage, "prompt_checksums") else None
+            if folder is not None and folder not in folders:
+                folders.append(folder)
+                self._names[f"prompts={folder!r}"] = f"prompts={_numbered('own', len(folders))!r}"
+
+    def states(self) -> dict[str, Any]:
+        """Name -> what tells a part from another one of this name."""
+        return {name: _state(part) for name, part in self.named.items()}
+
+    def written(self, text: str) -> str:
+        """The repr of a stage as run folders have it, without the parts that don't change results.
+
+        These are the path of an index (which has a fingerprint), the folder of prompts (whose texts count), the budget of an LLM, an
+        address in memory.
+        """
+        for shown in sorted(self._names, key=len, reverse=True):
+            text = text.replace(shown, self._names[shown])
+        return ADDRESS.sub("", text)
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name} {number}"
+
+
+def _state(part: Any) -> Any:
+    return digest("model", *model_state(part)).hex() if isinstance(part, str) else part.fingerprint()
+
+
+def _deciding(spec: str) -> str:
+    try:
+        return deciding_options(spec)
+    except UsageError:  # the name of a user's object
+        return ADDRESS.sub("", spec)
 
 
 def parameters_of(pipeline: pt.Transformer) -> dict[str, Any]:
     """The dependencies of a run beside its topics: its stages, what their prompts say, and the state of models, indexes and folders.
 
-    Stages are identified by their repr, without the parts that don't change results: the path of an index (which has a fingerprint), the
-    folder of prompts (whose texts count), the budget of an LLM, an address in memory.
+    Stages are identified by their repr, see :meth:`Parts.written`.
     """
-    named = dict(_named(distinct_parts([pipeline])))
-    name_of = naming(pipeline)
-    written = [name_of(repr(stage)) for stage in stages(pipeline)]
+    parts = Parts([pipeline])
     return {
         "prompts": prompts_of(pipeline),
-        "stages": {str(number): text for number, text in enumerate(written, 1)},
-        "parts": {name: _state(part) for name, (_, part) in named.items()},
-        "on_error": {name: part.on_error for name, (_, part) in named.items() if hasattr(part, "on_error")},
-        "expression": name_of(repr(pipeline)),
+        "stages": {str(number): parts.written(repr(stage)) for number, stage in enumerate(stages(pipeline), 1)},
+        "parts": parts.states(),
+        "on_error": {name: part.on_error for name, part in parts.named.items() if hasattr(part, "on_error")},
+        "expression": parts.written(repr(pipeline)),
     }
 
 
@@ -66,16 +111,6 @@ def checksums_of(asks: Any) -> dict[str, str]:
     return asked() if callable(asked) else {}
 
 
-def naming(pipeline: pt.Transformer) -> Callable[[str], str]:
-    """How run folders write the reprs of a pipeline's stages: see :func:`parameters_of`."""
-    named = dict(_named(distinct_parts([pipeline])))
-    folders = [getattr(stage, "prompts", None) for stage in every_stage(pipeline) if hasattr(stage, "prompt_checksums")]
-    for number, folder in enumerate(dict.fromkeys(folder for folder in folders if folder is not None), 1):
-        name = repr("own" if number == 1 else f"own {number}")
-        named[f"prompts={name}"] = (f"prompts={folder!r}", None)
-    return partial(_written, named=named)
-
-
 @contextmanager
 def kept_as_they_are(systems: Iterable[pt.Transformer], states: Mapping[str, Any] | None = None) -> Iterator[Callable[[], None]]:
     """While this lasts, no search of these systems takes another index than the one that a run began with.
@@ -90,7 +125,7 @@ def kept_as_they_are(systems: Iterable[pt.Transformer], states: Mapping[str, Any
     Raises:
         DataError: by that function, naming what was replaced or changed. A search raises one, too.
     """
-    named = {name: part for name, (_, part) in _named(distinct_parts(systems)) if not isinstance(part, LLM)}
+    named = {name: part for name, part in Parts(systems).named.items() if not isinstance(part, LLM)}
     begun = {name: _state(part) for name, part in named.items()} if states is None else states
     indexes = [(part, begun.get(name), part.promised) for name, part in named.items() if hasattr(part, "promised")]
 
@@ -107,36 +142,6 @@ def kept_as_they_are(systems: Iterable[pt.Transformer], states: Mapping[str, Any
     finally:
         for index, _, before in indexes:
             index.promised = before
-
-
-def _named(found: list[Any]) -> Iterator[tuple[str, tuple[str, Any]]]:
-    """Name -> (its text in a repr, part)."""
-    indexes = 0
-    for part in found:
-        if isinstance(part, str):
-            yield part, (part, part)
-        elif isinstance(part, LLM):
-            yield f"ikat.llm({_deciding(part.spec)!r})", (repr(part), part)
-        else:
-            indexes += 1
-            yield "index" if indexes == 1 else f"index {indexes}", (repr(part), part)
-
-
-def _state(part: Any) -> Any:
-    return digest("model", *model_state(part)).hex() if isinstance(part, str) else part.fingerprint()
-
-
-def _written(text: str, named: dict[str, tuple[str, Any]]) -> str:
-    for name, (shown, _) in sorted(named.items(), key=lambda one: -len(one[1][0])):
-        text = text.replace(shown, name)
-    return ADDRESS.sub("", text)
-
-
-def _deciding(spec: str) -> str:
-    try:
-        return deciding_options(spec)
-    except UsageError:  # the name of a user's object
-        return ADDRESS.sub("", spec)
 
 
 class OtherCollectionWarning(UserWarning):
@@ -172,6 +177,6 @@ def check_collection(index: Any, dataset: Any, name: str | None, qrels: pd.DataF
 
 def indexes_of(systems: Iterable[pt.Transformer]) -> list[Any]:
     """The indexes that are searched, without those that only provide the texts of another index."""
-    found = [part for part in distinct_parts(systems) if hasattr(part, "docnos")]
-    texts = [getattr(getattr(index, "text", None), "index", None) for index in found]
-    return [index for index in found if all(index is not one for one in texts)]
+    found = [part for part in Parts(systems).named.values() if hasattr(part, "docnos")]
+    texts = {id(getattr(getattr(index, "text", None), "index", None)) for index in found}
+    return [index for index in found if id(index) not in texts]

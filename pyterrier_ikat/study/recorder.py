@@ -66,9 +66,13 @@ class Recorder(Observer):
             self._learn(frame)
         found = self._by_turn("found", _found(inp, out))
         scored = self._by_turn("scored", _scored(inp, out), alone=bool(getattr(stage, "scores_alone", False)))
-        for qid, said in _together(self._asked(step.asked), _written(inp, out), found, scored).items():
+        whole = Turns()
+        for said in (self._asked(step.asked), _written(inp, out), found, scored):
+            for qid, line in said.items():
+                whole.setdefault(qid, {}).update(line)
+        for qid, line in whole.items():
             if qid in self._turns:
-                self._turns[qid].add(self._called(stage), said)
+                self._turns[qid].add(self._called(stage), line)
 
     def _learn(self, frame: pd.DataFrame) -> None:
         """Whose the sub-queries are; a stage inside another one sees their qids alone."""
@@ -109,7 +113,8 @@ def _written(inp: pd.DataFrame, out: pd.DataFrame) -> Turns:
     for name in names:
         old = dict(zip(before["qid"], inp[name].take(before["row"]).tolist(), strict=True)) if name in inp.columns else {}
         for qid, value in zip(after["qid"], out[name].take(after["row"]).tolist(), strict=True):
-            if qid in old and _is_same(old[qid], value) or (qid not in old and is_missing(value)):
+            was = old.get(qid)
+            if value is was or (is_missing(value) and is_missing(was)) or (qid in old and as_json(value) == as_json(was)):
                 continue
             said.setdefault(qid, {"wrote": {}})["wrote"][name] = as_json(value)
     return said
@@ -122,20 +127,6 @@ def _firsts(frame: pd.DataFrame) -> dict[str, Any]:
     for row in starts_of_runs(qids).tolist():
         first.setdefault(qids[row], row)
     return {"qid": list(first), "row": list(first.values())}
-
-
-def _is_same(old: Any, new: Any) -> bool:
-    if old is new or (is_missing(old) and is_missing(new)):
-        return True
-    return bool(as_json(old) == as_json(new))
-
-
-def _together(*said: Turns) -> Turns:
-    whole = Turns()
-    for one in said:
-        for qid, line in one.items():
-            whole.setdefault(qid, {}).update(line)
-    return whole
 
 
 def _found(inp: pd.DataFrame, out: pd.DataFrame) -> list[dict[str, Any]]:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import ir_measures
 import pandas as pd
 
+from ..conversations.frame import column
 from ..errors import DataError, UsageError, list_first
 from ..evaluation import TRACK_2023, as_measures, label, per_turn
-from ..evaluation.evaluator import experiment_rows
+from ..evaluation.evaluator import Evaluator, experiment_rows, judgements_by_turn
 from ..evaluation.experiment_table import experiment_table, sampled_rows
+from ..evaluation.finished_runs import ranking_of
 from ..evaluation.measures import computable, is_own
 from ..llms import Ledger
 from ..runs import RunFolder
@@ -75,14 +77,15 @@ class Results:
 
     def gaps(self) -> list[str]:
         """Sentences on the turns that have no results."""
-        there = {name: folder.turns_with_passages() for name, folder in self.folders.items()}
-        judged, asked = set(self.study.qrels["qid"]), {one.name: set(self.study.turns_of(one)["qid"]) for one in self.study.systems}
-        lacking = [(name, sorted(judged - found)) for name, found in there.items()]
-        empty = [(name, sorted(asked[name] - there[name])) for name in asked if name in there]
-        return [
-            *(f"{name} lacks {len(lost)} judged turns: {list_first(lost)}" for name, lost in lacking if lost),
-            *(f"{name}: {len(lost)} turns without any passage, counted 0: {list_first(lost)}" for name, lost in empty if lost),
-        ]
+        judged, systems = set(self.study.qrels["qid"]), {one.name: one for one in self.study.systems}
+        lacking, empty = [], []
+        for name, folder in self.folders.items():
+            found = folder.turns_with_passages()
+            if lost := sorted(judged - found):
+                lacking.append(f"{name} lacks {len(lost)} judged turns: {list_first(lost)}")
+            if name in systems and (lost := sorted({*self.study.turns_of(systems[name])["qid"]} - found)):
+                empty.append(f"{name}: {len(lost)} turns without any passage, counted 0: {list_first(lost)}")
+        return lacking + empty
 
     def budgets(self) -> list[str]:
         """A sentence on the budget of each language model that has one."""
@@ -165,9 +168,10 @@ class TurnScores:
 
     def __init__(self, qrels: pd.DataFrame, measures: Iterable[ir_measures.Measure] = ()) -> None:
         self.qrels, self.judged = qrels, 0
+        self._labels = judgements_by_turn(qrels[["qid", "docno", "label"]].itertuples(index=False, name=None))
         self.measures = as_measures([*TRACK_2023, *(measure for measure in measures if not is_own(measure))])
         self.columns = list(map(label, self.measures))
-        self._parts = [pd.DataFrame(columns=["qid", *self.columns])]
+        self._scores: dict[str, list[float]] = {}
 
     def add_all(self, parts: Iterable[Part]) -> Iterator[Part]:
         """The parts, added while they go by."""
@@ -177,15 +181,17 @@ class TurnScores:
 
     def add(self, qids: Iterable[str], results: pd.DataFrame) -> None:
         """Add the ranking of these turns."""
-        qrels = self.qrels[self.qrels["qid"].isin(qids)]
-        if len(qrels):
-            self._parts.append(per_turn(results, qrels, self.measures))
-            self.judged += len(results[["qid", "docno"]].merge(qrels[["qid", "docno"]]))
+        labels = {qid: self._labels[qid] for qid in qids if qid in self._labels}
+        if labels:
+            ranking = ranking_of("to evaluate", results)
+            scores = Evaluator(labels, self.measures).per_turn("to evaluate", ranking)
+            self._scores |= dict(zip(labels, map(list, zip(*scores.values(), strict=True)), strict=True))
+            self.judged += sum(len(labels[qid].keys() & ranking.get(qid, {}).keys()) for qid in labels)
 
     def frame(self) -> pd.DataFrame:
         """A row for each turn of the qrels, in their order: zeros for those that were not added."""
-        found = pd.concat(self._parts[len(self._parts) > 1 :]).set_index("qid")
-        return found.reindex(pd.Index(self.qrels["qid"].unique(), name="qid"), fill_value=0.0).reset_index()
+        rows = [self._scores.get(qid, [0.0] * len(self.columns)) for qid in self._labels]
+        return pd.DataFrame(rows, columns=self.columns).assign(qid=column(self._labels))[["qid", *self.columns]]
 
     def about(self) -> dict[str, Any]:
         """The content of the run folder's scores file."""
