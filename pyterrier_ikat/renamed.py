@@ -6,11 +6,14 @@ OF_RESOURCES = ("second_llm", "retriever", "dense", "rewriter", "expander", "pro
 """Resources that had an option of their own."""
 OPTIONS = {f"--{name.replace('_', '-')}": f"--resources {name}=..." for name in OF_RESOURCES} | {
     "agree --run": "`ikat agree FIRST SECOND RUN...`",
+    "chat --method": "`ikat chat METHOD`",
     "evaluate --bem": "--judge bem=FOLDER",
     "evaluate --measure": "--measures",
     "index --threads": "threads= of ikat.PassageIndex(PATH).index(...)",
+    "interact --method": "`ikat interact ADDRESS METHOD`",
     "interact --timeout": "timeout= of ikat.interact(...)",
     "paper --prompts": 'a line prompts = "FOLDER" in the file of --resources',
+    "serve --method": "`ikat serve METHOD...`",
     "simulate --passages": "passages= of ikat.simulate(...)",
 }
 """Option of the command line, with its command where others have the option -> the new one."""

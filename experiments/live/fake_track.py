@@ -79,7 +79,7 @@ def main(out: str, users: str | None, released: bool, lost: float) -> None:
     planned = sum(map(bool, faults))
     track = Track(topics, form=NEW if released else DOCUMENTED, faults=faults)
     server = TrackServer(track)
-    words = ["interact", server.url, "--method", "mine.py:scripted", "--index", "sample.index", "--run-id", "scripted", "--out", "run"]
+    words = ["interact", server.url, "mine.py:scripted", "--index", "sample.index", "--run-id", "scripted", "--out", "run"]
     call = [sys.executable, "-c", "from pyterrier_ikat.cli import main; main()", *words]
     environment = os.environ | {"IKAT_TOKEN": TOKEN, "IKAT_HOME": str(folder / "home"), "PYTHONPATH": str(ROOT)}
     first = subprocess.Popen(call, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

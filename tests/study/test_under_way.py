@@ -221,7 +221,7 @@ def test_a_budget_of_the_folder_counts_what_is_under_way(server, index, tmp_path
 def test_a_chat_is_refused_in_one_line(server, index):
     with pytest.raises(UsageError, match="a chat can't wait a day for its answers: omit batch=on"):
         Chat(ikat.Rewrite(spec(server)) >> ikat.PassageIndex(index).bm25())
-    told = CliRunner().invoke(main, ["chat", "--method", "qr", "--index", index, "--llm", spec(server), "--reranker", "none"])
+    told = CliRunner().invoke(main, ["chat", "qr", "--index", index, "--llm", spec(server), "--reranker", "none"])
     assert (told.exit_code, told.output) == (
         2,
         "ikat: a live user can't wait a day for an answer of qr: omit batch=on in the specification of the LLM\n",

@@ -82,7 +82,7 @@ def test_run_report_chat_and_submission_of_the_command_line(server, address, sam
     said_by += command("report", tmp_path / "runs" / "aqd", "--out", tmp_path / "report.html")
     said_by += command("ledger", tmp_path / "runs" / "aqd")
     said_by += command("evaluate", tmp_path / "runs" / "aqd", "--dataset", "ikat:sample")
-    said_by += command("chat", "--method", "aqd", *common, "--save", tmp_path / "chat", input="Where may I walk?\n")
+    said_by += command("chat", "aqd", *common, "--save", tmp_path / "chat", input="Where may I walk?\n")
     assert len(server.headers) > 40
     assert (tmp_path / "chat" / "topics.json").is_file()
     assert "openai:m base_url=http://***@127.0.0.1" in (tmp_path / "runs" / "aqd" / "run.json").read_text()

@@ -48,7 +48,7 @@ def test_ctrl_c_stops_the_answer_keeps_what_was_paid_and_leaves_the_chat(tmp_pat
 
     server.respond = respond
     model = f"openai:m base_url={server.url} cache={tmp_path / 'cache.sqlite'}"
-    options = ["--method", "methods.py:mine", "--llm", model, "--save", "chat"]
+    options = ["methods.py:mine", "--llm", model, "--save", "chat"]
     ours, theirs = pty.openpty()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OPENAI_API_KEY": KEY, "TERM": "xterm", "COLUMNS": "200"}
     process = subprocess.Popen(

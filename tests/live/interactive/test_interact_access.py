@@ -168,7 +168,7 @@ def test_the_command_is_killed_in_the_middle_of_a_turn_and_continues(serve, tmp_
     url = serve(track)
     (tmp_path / "mine.py").write_text(SLOW)
     (tmp_path / "wait").touch()
-    words = ["interact", url, "--method", "mine.py:answering", "--run-id", "mine", "--out", "run"]
+    words = ["interact", url, "mine.py:answering", "--run-id", "mine", "--out", "run"]
     call = [sys.executable, "-c", "from pyterrier_ikat.cli import main; main()", *words]
     before = forked_python.Popen(
         call, cwd=tmp_path, stderr=forked_python.DEVNULL, env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}

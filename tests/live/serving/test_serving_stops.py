@@ -65,7 +65,7 @@ def model():
 def test_sigterm_finishes_what_is_under_way_refuses_the_rest_and_prints_the_ledger(model, tmp_path):
     (tmp_path / "mine.py").write_text(METHOD)
     llm = f"openai:m base_url=http://127.0.0.1:{model.server_address[1]}/v1 cache=none"
-    command = ["serve", "--method", "mine.py:drafts", "--llm", llm, "--port", "0", "--workers", "2", "--waiting", "2"]
+    command = ["serve", "mine.py:drafts", "--llm", llm, "--port", "0", "--workers", "2", "--waiting", "2"]
     paths = os.pathsep.join([str(Path(pyterrier_ikat.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = os.environ | {"PYTHONPATH": paths, "OPENAI_API_KEY": KEY, "IKAT_TOKEN": TOKEN, "PYTHONUNBUFFERED": "1"}
     started = "from pyterrier_ikat.cli import main; main()"
