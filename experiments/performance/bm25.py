@@ -40,7 +40,7 @@ from index_build import build, synthetic, write_files
 import pyterrier_ikat as ikat
 from pyterrier_ikat.portable import digest
 from pyterrier_ikat.retrieve.pisa import open_bm25, search
-from pyterrier_ikat.retrieve.retriever import packed, unpacked
+from pyterrier_ikat.retrieve.ranking import packed, unpacked
 from pyterrier_ikat.retrieve.words import ascii_text, stop_terms, tokenize
 from pyterrier_ikat.store.cache import Cache
 

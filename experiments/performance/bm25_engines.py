@@ -33,8 +33,7 @@ from index_build import build, synthetic, write_files
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import eager
-from pyterrier_ikat.retrieve.eager import LexicalIndex
-from pyterrier_ikat.retrieve.eager_files import EagerFiles
+from pyterrier_ikat.retrieve.eager import EagerFiles, LexicalIndex
 from pyterrier_ikat.retrieve.pisa import open_bm25, search
 from pyterrier_ikat.retrieve.words import ascii_text, stop_terms, tokenize
 
@@ -88,7 +87,7 @@ def _engines(
 ) -> Iterator[Row]:
     """The eager engine beside bm25s, and beside PISA."""
     texts = asked["query"].tolist()
-    postings, stops = EagerFiles(index.eager).postings(), stop_terms("lucene", "porter2")
+    postings, stops = EagerFiles(index.eager), stop_terms("lucene", "porter2")
     pisa = open_bm25(of_pisa.pisa, stops="lucene", k1=0.9, b=0.4, threads=1)
 
     def ours() -> list[eager.Ranking]:
@@ -134,7 +133,8 @@ def _engines(
 def _unread(task: str, index: ikat.PassageIndex, asked: pd.DataFrame) -> Row:
     """The operator in a run, where no later stage reads the texts of the passages, and where one does."""
     operator = index.bm25(num_results=DEPTH, engine="eager")
-    search = partial(operator.find_rankings, index.fingerprint(), asked["query"].tolist())
+    seen = index.look()
+    search = partial(operator.find_rankings, seen, operator.queries(asked, seen))
     unread, read, alone = (
         cpu_seconds(work) / len(asked) for work in (partial(anew, operator.without_texts(), asked), partial(anew, operator, asked), search)
     )

@@ -141,8 +141,8 @@ FAULTS = [
         "factors[::2] = firsts, ends, weights",
         "factors[::2] = firsts, ends, 1",
     ),
-    Fault("retrieve/retriever.py", "a shallower search serves a deeper one", "if searched < depth and count == searched:", "if False:"),
-    Fault("retrieve/retriever.py", "shards give one passage too many", 'merged["rank"] < num_results', 'merged["rank"] <= num_results'),
+    Fault("retrieve/ranking.py", "a shallower search serves a deeper one", "if searched < depth and count == searched:", "if False:"),
+    Fault("retrieve/merge_shards.py", "shards give one passage too many", 'merged["rank"] < num_results', 'merged["rank"] <= num_results'),
     Fault(
         "retrieve/dense_search.py",
         "equal scores go by the smaller row",

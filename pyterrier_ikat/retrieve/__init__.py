@@ -6,7 +6,7 @@ from .bm25 import BM25, RM3
 from .dense import DenseRetriever, QueryEncoder
 from .dense_index import DenseIndex
 from .index import Index, PassageIndex
-from .retriever import MergeShards
+from .merge_shards import MergeShards
 from .splade import SpladeIndex, SpladeRetriever
 from .splade_writer import Splade
 

@@ -2,23 +2,19 @@
 
 import json
 import tempfile
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import pandas as pd
 import pyterrier as pt
 
-from ..errors import DataError, IkatError, advice
+from ..errors import DataError, advice
 from ..operator import Operator
-from ..portable import digest
 from ..store.files import atomic_write, point_to, write_description
-from .eager_files import read_docnos as read_eager_docnos
+from .eager import read_docnos as read_eager_docnos
 from .pisa import read_docnos
-from .state import Replaced, Seen, open_folder, states_of
+from .state import WatchedFolder
 from .texts import TextStore
 
 FORMAT = 2
@@ -28,13 +24,9 @@ SPLADE_META, PYTERRIER_META = "ikat_splade.json", (PT_META, "pt_pisa_config.json
 BM25_META, DENSE_META = "ikat_index.json", "ikat_dense.json"
 OURS = (BM25_META, SPLADE_META, DENSE_META)
 """The descriptions of indexes; a folder may have several."""
-ATTEMPTS = 10
-"""How often a search begins again because the index was replaced meanwhile."""
-Result = TypeVar("Result")
-_looking = threading.Lock()
 
 
-class IndexArtifact(pt.Artifact):
+class IndexArtifact(WatchedFolder, pt.Artifact):
     """Base of every index: a folder, its description, and the texts of its passages.
 
     A subclass names its description file (``META``), reads it in :meth:`_read_description`, and gives a retriever.
@@ -49,109 +41,11 @@ class IndexArtifact(pt.Artifact):
     ARTIFACT_PACKAGE_HINT = "pyterrier_ikat"
     path: str  # type: ignore[assignment]  # as it was given
     META: ClassVar[str]
-    descriptions: ClassVar[tuple[str, ...]]
-    """The files that describe the index: when one of them or of the files that they name changes, the description is read again."""
-    promised: str | None
-    """The fingerprint that the index has to keep as long as a run uses it."""
 
     def __init__(self, path: str | Path, text: pt.Transformer | None) -> None:
         super().__init__(str(path))
         self.path = str(path)
         self.text = text
-        self._seen: Seen | None = None
-        self.promised: str | None = None
-
-    def _read_description(self, folder: Path) -> dict[str, Any]:
-        raise NotImplementedError
-
-    def describe(self) -> dict[str, Any]:
-        """The index's description, read again when the index was replaced.
-
-        Raises:
-            DataError: when the index is missing, incomplete, or in another format.
-        """
-        return self._look().described
-
-    def _look(self) -> Seen:
-        """What is to be seen of the index now: the same object as long as neither its description nor a file of it changed."""
-        folder = Path(self.path)
-        with _looking:
-            if self._seen is None or self._seen.states != states_of(folder, self._seen.states):
-                self._seen = self._read(folder)
-            return self._seen
-
-    def _read(self, folder: Path) -> Seen:
-        for _ in range(ATTEMPTS):
-            before = states_of(folder, self.descriptions)
-            try:
-                described = self._read_description(folder)
-            except (FileNotFoundError, IkatError) as error:  # of one index, and files of another
-                if isinstance(error, IkatError) and states_of(folder, self.descriptions) == before:
-                    raise
-                continue
-            states = states_of(folder, [*self.descriptions, *described["files"]])
-            if all(states[name] == state for name, state in before.items()):
-                return Seen(states, described)
-        raise self._was_replaced(f"{ATTEMPTS} times while it was opened: wait until it stays")
-
-    def of_one_state(self, work: Callable[[Callable[[], None]], Result]) -> Result:
-        """What ``work`` gives while the index stays as it is; it begins again where another index was put in its place meanwhile.
-
-        Args:
-            work: gets a function that raises :class:`Replaced` if that has happened, to be called before anything is kept.
-
-        Raises:
-            Replaced: when the index isn't the one that was promised to a run, or is replaced again and again.
-        """
-        for _ in range(ATTEMPTS):
-            seen = self._look()
-            check_same = partial(self._check_same_as, seen)
-            try:
-                if self.promised is not None and self.fingerprint() != self.promised:
-                    break
-                found = work(check_same)
-                check_same()
-                return found
-            except Exception:  # also what PISA and the operating system say of files that are gone
-                if self._look() is seen:
-                    raise
-        if self.promised is not None:
-            raise self._was_replaced("while a run used it: put back the index that the run began with, or begin the run anew elsewhere")
-        raise self._was_replaced(f"{ATTEMPTS} times while it was searched: wait until it stays, and search again")
-
-    def _check_same_as(self, seen: Seen) -> None:
-        if self._look() is not seen:
-            raise self._was_replaced("while it was searched: search again")
-
-    def _was_replaced(self, when: str) -> Replaced:
-        return Replaced(f"the index {self.path} was replaced by another one {when}")
-
-    @contextmanager
-    def held(self, fingerprint: str) -> Iterator[Path]:
-        """The folder of the index with this fingerprint, to open files in it: none of them is another index's.
-
-        Raises:
-            Replaced: when another index is there, or is put there meanwhile.
-        """
-        seen = self._look()
-        with open_folder(Path(self.path)) as folder:
-            if self.fingerprint() != fingerprint:
-                raise self._was_replaced("while it was searched: search again")
-            self._check_held(folder, seen)
-            yield folder
-            self._check_held(folder, seen)
-
-    def _check_held(self, folder: Path, seen: Seen) -> None:
-        self._check_same_as(seen)
-        if states_of(folder, seen.states) != seen.states:
-            raise self._was_replaced("while it was opened: search again")
-
-    def fingerprint(self) -> str:
-        """A checksum that differs for other passages or other build settings."""
-        return self._of_description(self.describe())
-
-    def _of_description(self, described: dict[str, Any]) -> str:
-        return digest(json.dumps({name: value for name, value in described.items() if name != "files"}, sort_keys=True)).hex()
 
     @property
     def pisa(self) -> Path:
@@ -166,7 +60,9 @@ class IndexArtifact(pt.Artifact):
     @property
     def engines(self) -> list[str]:
         """The engines that the index has files of: ``"eager"``, ``"pisa"`` or both."""
-        files = self.describe()["files"]
+        return self.look().engines
+
+    def _engines_in(self, files: Collection[str]) -> list[str]:
         there = {"eager": self.eager / "impacts.npy", "pisa": self.pisa / "inv.docs"}
         return [engine for engine, file in there.items() if file.relative_to(self.path).as_posix() in files]
 
@@ -176,11 +72,12 @@ class IndexArtifact(pt.Artifact):
     @property
     def has_text(self) -> bool:
         """Whether its retrievers give the passages' text."""
-        return self.text is not None or self._stores_text
+        return self.text is not None or self._text_store() is not None
 
-    @property
-    def _stores_text(self) -> bool:
-        return TEXTS in self.describe()["files"]
+    def _text_store(self) -> TextStore | None:
+        """The texts in the index, if it has any."""
+        state = self.look().states.get(TEXTS)
+        return None if state is None else TextStore(Path(self.path) / TEXTS, state)
 
     def texts(self, docnos: Sequence[str]) -> list[str]:
         """The passages' text as it was indexed, in the order of ``docnos``.
@@ -188,10 +85,10 @@ class IndexArtifact(pt.Artifact):
         Raises:
             DataError: naming the docnos that the index lacks, or when the index has no texts.
         """
-        if not self._stores_text:
+        if (store := self._text_store()) is None:
             opened = f"ikat.{type(self).__name__}(..., text=ikat.TextLoader(path))"
             raise DataError(f"the index {self.path} has no texts: give {advice(opened, '--resources texts=PASSAGE_INDEX')}")
-        return TextStore(Path(self.path) / TEXTS, self._look().states[TEXTS]).read(docnos)
+        return store.read(docnos)
 
     def text_loader(self) -> "PassageText":
         """An operator that adds ``text`` by ``docno``; see :class:`PassageText`."""
@@ -201,12 +98,13 @@ class IndexArtifact(pt.Artifact):
         """``found`` with the column ``text``; unchanged if the index has neither texts nor a loader."""
         if self.text is not None:
             return self.text.transform(found)
-        return add_texts(found, self.texts) if self._stores_text else found
+        store = self._text_store()
+        return found if store is None else add_texts(found, store.read)
 
     def docnos(self, among: Sequence[str]) -> Iterator[str]:
         """The docnos ``among`` the given ones that the index has, looked up lazily."""
-        if self._stores_text:
-            return TextStore(Path(self.path) / TEXTS).docnos(among)
+        if (store := self._text_store()) is not None:
+            return store.docnos(among)
         there = read_eager_docnos(self.eager) if "eager" in self.engines else read_docnos(self.pisa)
         return filter(frozenset(among).__contains__, there)
 
@@ -235,7 +133,7 @@ class IndexArtifact(pt.Artifact):
         Raises:
             DataError: when the index is incomplete, or ``texts`` is true and it has none.
         """
-        if texts and not self._stores_text:
+        if texts and self._text_store() is None:
             raise DataError(f"the index {self.path} has no texts to pack: omit texts=True")
         with tempfile.TemporaryDirectory() as folder:
             self._stage(Path(folder), [name for name in self.describe()["files"] if texts or name != TEXTS])
@@ -323,10 +221,9 @@ class PassageText(Operator):
 
 
 def add_texts(frame: pd.DataFrame, texts: Callable[[list[str]], list[str]]) -> pd.DataFrame:
-    """``frame`` with the column ``text`` by ``docno``; a distinct passage's text is fetched once, and its rows share it."""
-    codes, docnos = pd.factorize(frame["docno"].to_numpy(dtype=object), use_na_sentinel=False)
-    found = pd.Series(texts(docnos.tolist()) if len(docnos) else [], dtype=object).to_numpy()
-    return frame.assign(text=pd.Series(found[codes], index=frame.index, dtype=object))
+    """``frame`` with the column ``text`` by ``docno``, the texts as they are given."""
+    found = texts(frame["docno"].tolist()) if len(frame) else []
+    return frame.assign(text=pd.Series(found, index=frame.index, dtype=object))
 
 
 def _write_json(path: Path, content: Any) -> None:

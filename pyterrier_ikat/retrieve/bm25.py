@@ -19,10 +19,10 @@ from ..operator import Operator, with_fields
 from ..portable import digest
 from . import eager
 from .artifact import IndexArtifact
-from .engines import THREADS, SparseRetriever
 from .pisa import open_bm25, search
 from .ranking import TIES, Ranking
-from .retriever import Query
+from .retriever import THREADS, Query, SparseRetriever, made_by
+from .state import Seen
 from .words import STEMMERS, STOPS, ascii_text, stop_terms, tokenize
 
 
@@ -104,37 +104,34 @@ class BM25(SparseRetriever):
         self.k1 = k1
         self.b = b
 
-    def asked(self, frame: pd.DataFrame) -> list[Query]:
+    def queries(self, frame: pd.DataFrame, seen: Seen) -> list[Query]:
         """The words of each query, or ``query_toks``."""
         check_bm25(self.k1, self.b)  # which pt.GridSearch sets
-        return word_queries(frame)
+        return self.by_engine(word_queries(frame), seen)
 
-    def key(self, fingerprint: str, query: str | dict[str, int]) -> bytes:
+    def key(self, fingerprint: str, query: Query) -> bytes:
         """The cache key: the index, the parameters and the query."""
-        kind = "text" if isinstance(query, str) else "terms"
-        return digest("bm25", self.made_by(query), TIES, fingerprint, f"{self.k1:g} {self.b:g}", kind, query_bytes(query))
+        kind = "text" if isinstance(query.query, str) else "terms"
+        made_with = f"{self.k1:g} {self.b:g}"
+        return digest("bm25", made_by(query.engine), TIES, fingerprint, made_with, kind, query_bytes(query.query))
 
-    def count_words(self, query: str | dict[str, int]) -> int:
-        """How many distinct words a query has."""
-        return len(query if isinstance(query, dict) else set(query.split()))
-
-    def search_eager(self, fingerprint: str, queries: list[Any]) -> list[Ranking]:
+    def search_eager(self, seen: Seen, queries: list[Any]) -> list[Ranking]:
         """Add up impacts: those of the index, or, with other parameters than its own, computed ones."""
-        described = self.index.describe()
+        described = seen.described
         built = [self.k1, self.b] == described["bm25"]
         stops = stop_terms(described["stops"], described["stemmer"])
         asked = [
             eager.count_terms(tokenize(query, described["stemmer"]), stops) if isinstance(query, str) else _lower(query)
             for query in queries
         ]
-        postings = self.opened_eager(fingerprint, None if built else (self.k1, self.b))
-        return eager.search(postings, asked, self.num_results, THREADS)
+        files = self.opened_eager(seen, None if built else (self.k1, self.b))
+        return eager.search(files, asked, self.num_results, THREADS)
 
-    def search_pisa(self, fingerprint: str, queries: list[Any]) -> list[Ranking]:
+    def search_pisa(self, seen: Seen, queries: list[Any]) -> list[Ranking]:
         """Search PISA for words, or for weighted terms."""
         column = "query" if isinstance(queries[0], str) else "query_toks"
-        options = {"stops": self.index.describe()["stops"], "k1": self.k1, "b": self.b, "terms": column == "query_toks"}
-        retriever = self.opened_pisa(fingerprint, (column, self.k1, self.b), partial(open_bm25, **options))
+        options = {"stops": seen.described["stops"], "k1": self.k1, "b": self.b, "terms": column == "query_toks"}
+        retriever = self.opened_pisa(seen, (column, self.k1, self.b), partial(open_bm25, **options))
         return search(retriever, column, queries, self.num_results)
 
 

@@ -14,6 +14,7 @@ from ..portable import digest
 from .artifact import IndexArtifact
 from .ranking import TIES, Ranking
 from .retriever import IndexRetriever, Query
+from .state import Seen
 
 
 class DenseRetriever(IndexRetriever):
@@ -65,25 +66,26 @@ class DenseRetriever(IndexRetriever):
         self.query_prefix = query_prefix
         self.device = device
 
-    def queries(self, frame: pd.DataFrame) -> list[Query]:
+    def queries(self, frame: pd.DataFrame, seen: Seen) -> list[Query]:
         """The texts that aren't blank, or ``query_vec``."""
         if "query_vec" not in frame.columns:
-            return super().queries(frame)
+            return super().queries(frame, seen)
         vectors = self.index.as_queries(frame["qid"].tolist(), frame["query_vec"].tolist())
         return [Query(row, vector.tobytes()) for row, vector in enumerate(vectors) if vector.any()]
 
-    def key(self, fingerprint: str, query: Any) -> bytes:
+    def key(self, fingerprint: str, query: Query) -> bytes:
         """The cache key: the index, its model and the query."""
-        kind = "text" if isinstance(query, str) else "vector"
-        return digest("dense", TIES, fingerprint, json.dumps(self.query_prefix), kind, query)
+        kind = "text" if isinstance(query.query, str) else "vector"
+        return digest("dense", TIES, fingerprint, json.dumps(self.query_prefix), kind, query.query)
 
-    def find_rankings(self, fingerprint: str, queries: list[Any]) -> list[Ranking]:
+    def find_rankings(self, seen: Seen, queries: list[Query]) -> list[Ranking]:
         """Search the vectors of the index."""
-        if isinstance(queries[0], str):
-            asked = self.index.encode_queries(queries, self.query_prefix)
+        given = [query.query for query in queries]
+        if isinstance(given[0], str):
+            asked = self.index.encode_queries(given, self.query_prefix)
         else:
-            asked = np.stack([np.frombuffer(query, dtype=np.float32) for query in queries])
-        return self.index.search(fingerprint, asked, self.num_results, self.device)  # type: ignore[no-any-return]
+            asked = np.stack([np.frombuffer(query, dtype=np.float32) for query in given])
+        return self.index.search(seen, asked, self.num_results, self.device)  # type: ignore[no-any-return]
 
 
 class QueryEncoder(Operator):

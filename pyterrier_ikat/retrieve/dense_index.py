@@ -25,7 +25,7 @@ from .dense import DenseRetriever, QueryEncoder
 from .dense_search import Vectors, find_device, load_on, search_vectors
 from .ranking import Ranking
 from .shared_texts import STORED, shared_passages, store_passages, waits_to_be_moved
-from .state import changed_at
+from .state import Seen, changed_at
 from .texts import TextStore
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class DenseIndex(IndexArtifact):
     def __init__(self, path: str | Path, model: str | Path | None = None, *, text: pt.Transformer | None = None) -> None:
         super().__init__(path, text)
         self.model = None if model is None else str(model)
-        self._opened: dict[tuple[str, str], tuple[dense_writer.VectorFiles, float, Any]] = {}
+        self._opened: dict[tuple[Seen, str], tuple[dense_writer.VectorFiles, float, Any]] = {}
 
     @checked
     def index(
@@ -218,27 +218,26 @@ class DenseIndex(IndexArtifact):
                 raise DataError(f"query_vec of {qid} is {str(one)[:60]!r}, whose dot products are beyond 32-bit floats: scale it")
         return vectors
 
-    def search(self, fingerprint: str, queries: Vectors, num_results: int, device: str = "auto") -> list[Ranking]:
-        """The passages of highest similarity with each query's vector."""
-        files, longest, loaded = self._files(fingerprint, find_device(device))
+    def search(self, seen: Seen, queries: Vectors, num_results: int, device: str = "auto") -> list[Ranking]:
+        """The passages of highest similarity with each query's vector, in the index as it was seen."""
+        files, longest, loaded = self._files(seen, find_device(device))
         found = search_vectors(files.vectors, queries, num_results, longest=longest, device=find_device(device), loaded=loaded)
         return [Ranking(files.docnos(rows), scores) for rows, scores in found]
 
-    def _files(self, fingerprint: str, device: str) -> tuple[dense_writer.VectorFiles, float, Any]:
-        """The vectors of the index with this fingerprint, the length of the longest, and what of them a device holds."""
-        if (found := self._opened.get((fingerprint, device))) is None:
-            with self.held(fingerprint) as folder:
-                described = self.describe()
-                files = dense_writer.VectorFiles(folder / FOLDER, described["size"])
-            found = files, described["longest"], load_on(files.vectors, device)
-            self._opened = {(fingerprint, device): found}
+    def _files(self, seen: Seen, device: str) -> tuple[dense_writer.VectorFiles, float, Any]:
+        """The vectors of the index, the length of the longest, and what of them a device holds."""
+        if (found := self._opened.get((seen, device))) is None:
+            with self.held(seen) as folder:
+                files = dense_writer.VectorFiles(folder / FOLDER, seen.described["size"])
+            found = files, seen.described["longest"], load_on(files.vectors, device)
+            self._opened = {(seen, device): found}
         return found
 
     def warm_up(self) -> None:
         """Load in advance the model that encodes queries."""
         self.encode_queries(["tea"])
 
-    def fingerprint(self) -> str:
+    def fingerprint_of(self, seen: Seen) -> str:
         """A checksum that differs for other passages or vectors of another model.
 
         Returns:
@@ -248,12 +247,12 @@ class DenseIndex(IndexArtifact):
         Raises:
             UsageError: when the model isn't the one that encoded the passages.
         """
-        seen, model = self._look(), self._model
         described = seen.described
+        model = self.model or str(described["model"])
         if not is_copy(model, described["model"], described["encoded_by"]):
             raise UsageError(_other_model(self.path, model))
         changed = changed_at(seen.states[f"{FOLDER}/{dense_writer.VECTORS}"])
-        return f"{self._of_description(described)} {digest('dense', *model_state(model), str(changed)).hex()}"
+        return f"{seen.checksum} {digest('dense', *model_state(model), str(changed)).hex()}"
 
     @property
     def _model(self) -> str:
@@ -261,7 +260,7 @@ class DenseIndex(IndexArtifact):
 
     def docnos(self, among: Sequence[str]) -> Iterator[str]:
         """Those docnos ``among`` the given ones that the index has."""
-        if self._stores_text:
+        if self._text_store() is not None:
             return super().docnos(among)
         return filter(frozenset(among).__contains__, dense_writer.read_docnos(Path(self.path) / FOLDER))
 

@@ -2,12 +2,19 @@
 
 It needs numpy and scipy alone: no child process, nothing is written when searching, and any number of processes may map the same files.
 Source: Lù, BM25S, 2024, who calls this eager sparse scoring.
+
+The files are arrays, which ``eager_writer.py`` writes. ``docs`` and ``impacts`` have the postings of all terms, one after the other;
+``counts`` has how often the term occurs, 4 bits each, and ``many`` the ones that 4 bits can't hold. A term is found by its first eight
+bytes in ``prefixes``, and then by its name.
 """
 
+from abc import abstractmethod
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +27,8 @@ from .words import Lists, ascii_text, invert, stop_terms, tokenize
 VERSION = "eager 1"
 """Part of a cached ranking's key."""
 SAMPLE = 2048
+IN_MEMORY = 200_000
+"""Names up to which they are read into the memory when an index is opened: finding them there takes a fifth of the time."""
 MANY_POSTINGS = 1 << 20
 """Postings of a query from which several threads add them up: about a millisecond of work."""
 Floats = npt.NDArray[np.float32]
@@ -39,11 +48,6 @@ class Columns(NamedTuple):
     starts: npt.NDArray[np.int32]
     docs: npt.NDArray[np.int32]
     impacts: Floats
-
-    def part(self, number: int) -> Part:
-        """The passages and impacts of a term."""
-        some = slice(self.starts[number], self.starts[number + 1])
-        return self.docs[some], self.impacts[some]
 
     def add(self, numbers: npt.NDArray[np.int64], weights: Floats, scores: Floats, part: slice) -> None:
         """Add the products of terms and weights to the scores of a part of the passages, in one call, without copying postings.
@@ -67,22 +71,25 @@ class Columns(NamedTuple):
         column_kernel()(len(scores), len(factors), bounds, self.docs, self.impacts, factors, scores)
 
 
-class Postings(NamedTuple):
-    """What is searched: an index on disk or in memory.
-
-    Attributes:
-        size: the number of passages.
-        find: the number of each term; -1 for one that no passage has.
-        part: the passages and impacts of the term with a number.
-        docnos: the docnos of passages by their numbers.
-        columns: all postings; None where they are too many for 32 bits, or impacts are computed.
-    """
+class Postings:
+    """What is searched: an index on disk (:class:`EagerFiles`) or in memory (:class:`LexicalIndex`)."""
 
     size: int
-    find: Callable[[Sequence[str]], Sequence[int]]
-    part: Callable[[int], Part]
-    docnos: Callable[[Sequence[int]], list[str]]
+    """The number of passages."""
     columns: Columns | None
+    """All postings; None where they are too many for 32 bits, or impacts are computed."""
+
+    @abstractmethod
+    def find(self, terms: Sequence[str]) -> Sequence[int]:
+        """The number of each term; -1 for one that no passage has."""
+
+    @abstractmethod
+    def part(self, number: int) -> Part:
+        """The passages and impacts of the term with a number."""
+
+    @abstractmethod
+    def docnos(self, numbers: Sequence[int]) -> list[str]:
+        """The docnos of passages by their numbers."""
 
 
 def search(postings: Postings, queries: Sequence[Mapping[str, float]], depth: int, threads: int = 1) -> list[Ranking]:
@@ -198,10 +205,111 @@ def impacts_of(counts: npt.NDArray[Any], norm: Floats, weight: Any) -> Floats:
     return np.asarray(weight * (times / (times + norm)), dtype=np.float32)
 
 
+# On disk
+
+
+class EagerFiles(Postings):
+    """The files of an index, mapped; any number of threads may search them, and nothing is written.
+
+    Args:
+        folder: where :func:`write_words` or :func:`write_impacts` put them.
+        bm25: (k1, b), where they aren't those that the impacts were computed with.
+    """
+
+    def __init__(self, folder: Path, bm25: tuple[float, float] | None = None) -> None:
+        self._docs, self._impacts, self._starts = (_mapped(folder, name) for name in ("docs", "impacts", "starts"))
+        self._prefixes, self._terms = _mapped(folder, "prefixes"), _Names(folder, "terms")
+        self._docnos = _Names(folder, "docnos")
+        self.size = len(self._docnos)
+        self._bm25 = bm25
+        self._numbers = {name: number for number, name in enumerate(self._terms.all or ())}
+        small = bm25 is None and len(self._docs) < 1 << 31
+        self.columns = Columns(self._starts.astype(np.int32), self._docs, self._impacts) if small else None
+        if bm25 is not None:
+            self._counts, self._many = _mapped(folder, "counts"), _mapped(folder, "many")
+            self._norms = norms(_mapped(folder, "lengths"), *bm25)
+
+    def find(self, terms: Sequence[str]) -> list[int]:
+        """The number of each term; -1 for one that no passage has."""
+        if self._terms.all is not None:
+            return [self._numbers.get(term, -1) for term in terms]
+        names = [term.encode() for term in terms]
+        keys = as_prefixes(names)
+        firsts, ends = (np.searchsorted(self._prefixes, keys, side).tolist() for side in ("left", "right"))
+        return [self._find_among(name, first, end) for name, first, end in zip(names, firsts, ends, strict=True)]
+
+    def _find_among(self, name: bytes, first: int, end: int) -> int:
+        place = first if end - first <= 1 else bisect_left(range(end), name, lo=first, key=self._terms.one)
+        return place if place < end and self._terms.one(place) == name else -1
+
+    def docnos(self, numbers: Sequence[int]) -> list[str]:
+        """The docnos of passages by their numbers."""
+        if self._docnos.all is not None:
+            return [self._docnos.all[number] for number in numbers]
+        return [self._docnos.one(number).decode() for number in numbers]
+
+    def part(self, number: int) -> Part:
+        """The passages of a term and its impacts, which are computed for parameters that the index wasn't built for."""
+        start, end = int(self._starts[number]), int(self._starts[number + 1])
+        docs = self._docs[start:end]
+        if self._bm25 is None:
+            return docs, self._impacts[start:end]
+        weight = weigh_term(end - start, self.size, self._bm25[0])
+        return docs, impacts_of(self._times(start, end), self._norms[docs], weight)
+
+    def _times(self, start: int, end: int) -> npt.NDArray[np.uint32]:
+        packed = self._counts[start // 2 : (end + 1) // 2]
+        times = np.stack([packed & 15, packed >> 4], axis=1).reshape(-1)[start % 2 : start % 2 + end - start].astype(np.uint32)
+        first, behind = np.searchsorted(self._many["place"], [start, end])
+        more = self._many[first:behind]
+        times[more["place"] - start] = more["count"]
+        return times
+
+
+class _Names:
+    """Names by number, one per line in a mapped file."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._ends = _mapped(folder, f"{name}_ends")
+        lines = _mapped(folder, name)
+        self._lines = memoryview(lines)
+        self.all = lines.tobytes().decode().split("\n")[:-1] if len(self._ends) <= IN_MEMORY else None
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def one(self, number: int) -> bytes:
+        start = int(self._ends[number - 1]) + 1 if number else 0
+        return bytes(self._lines[start : int(self._ends[number])])
+
+    def __iter__(self) -> Iterator[str]:
+        return (self.one(number).decode() for number in range(len(self)))
+
+
+def _mapped(folder: Path, name: str) -> Any:
+    path = folder / f"{name}.npy"
+    return np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray)
+
+
+def read_docnos(folder: Path) -> Iterator[str]:
+    """The docnos of an index, in its order."""
+    return iter(_Names(folder, "docnos"))
+
+
+def count_distinct(folder: Path) -> int:
+    """The number of distinct terms of an index."""
+    return len(_mapped(folder, "prefixes"))
+
+
+def as_prefixes(names: Sequence[bytes]) -> npt.NDArray[np.uint64]:
+    """The first eight bytes of each name as a number, in the order of the bytes."""
+    return np.array(names, dtype="S8").view(">u8").astype(np.uint64) if names else np.empty(0, dtype=np.uint64)
+
+
 # In memory
 
 
-class LexicalIndex:
+class LexicalIndex(Postings):
     """BM25 over (docno, text) pairs in memory: the scores, the order and the words of :class:`PassageIndex`.
 
     It writes nothing, starts no process and can be pickled. Any number of threads may search it.
@@ -230,11 +338,11 @@ class LexicalIndex:
         if len(set(lists.docnos)) < len(lists.docnos):
             twice = next(docno for number, docno in enumerate(lists.docnos) if docno in lists.docnos[:number])
             raise DataError(f"docno {twice!r} occurs twice: give each passage its own")
-        self._docnos, self._numbers = lists.docnos, {term: number for number, term in enumerate(lists.terms)}
-        self._columns = Columns(lists.starts.astype(np.int32), lists.docs.astype(np.int32), impacts_of_lists(lists, k1, b))
+        self.size, self._docnos, self._numbers = len(lists.docnos), lists.docnos, {term: number for number, term in enumerate(lists.terms)}
+        self.columns: Columns = Columns(lists.starts.astype(np.int32), lists.docs.astype(np.int32), impacts_of_lists(lists, k1, b))
 
     def __len__(self) -> int:
-        return len(self._docnos)
+        return self.size
 
     def search(self, query: str, num_results: int = 1000) -> list[tuple[str, float]]:
         """The (docno, score) of the best passages, equal scores by docno, the greatest first; none for a query without a known word."""
@@ -245,12 +353,19 @@ class LexicalIndex:
         """The rankings of several queries."""
         stops = stop_terms(self.stops, self.stemmer)
         asked = [count_terms(tokenize(query, self.stemmer), stops) for query in queries]
-        return search(Postings(len(self), self._find, self._columns.part, self._names, self._columns), asked, num_results)
+        return search(self, asked, num_results)
 
-    def _find(self, terms: Sequence[str]) -> list[int]:
+    def find(self, terms: Sequence[str]) -> list[int]:
+        """The number of each term; -1 for one that no passage has."""
         return [self._numbers.get(term, -1) for term in terms]
 
-    def _names(self, numbers: Sequence[int]) -> list[str]:
+    def part(self, number: int) -> Part:
+        """The passages and impacts of the term with a number."""
+        some = slice(self.columns.starts[number], self.columns.starts[number + 1])
+        return self.columns.docs[some], self.columns.impacts[some]
+
+    def docnos(self, numbers: Sequence[int]) -> list[str]:
+        """The docnos of passages by their numbers."""
         return [self._docnos[number] for number in numbers]
 
 

@@ -15,8 +15,8 @@ from .bm25 import BM25
 from .corpus import Corpus, CorpusReader, check_expected
 from .dense import DenseRetriever
 from .dense_index import DenseIndex
-from .engines import BUILDS, ENGINES, require_pisa
 from .pisa import UNCOMPRESSED
+from .retriever import BUILDS, ENGINES, require_pisa
 from .shards import holds_shards, index_shards, keep_order
 from .shared_texts import shared_passages, waits_to_be_moved
 from .splade import SpladeIndex, SpladeRetriever

@@ -1,12 +1,23 @@
-"""The ranking of one query, and the order of its ties."""
+"""Rankings of queries: the order of their ties, how they are kept, and the frame that a retriever makes of them."""
 
+import struct
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
+
+from ..conversations.frame import STALE_WITH_QUERY, each_turn_once, report_turns_without_result
+from ..order import set_ranks
+from ..store.cache import Cache, compute_missing
 
 TIES = "the greatest docno first"
 """Part of a cached ranking's key: rankings whose ties were in another order have another one."""
+AT_ONCE = 256
+HEADER = struct.Struct("<II")
 
 
 class Ranking(NamedTuple):
@@ -30,3 +41,76 @@ def sort_ties(ranking: Ranking) -> Ranking:
     for start, last in zip(bounds[::2], bounds[1::2], strict=True):
         ranking.docnos[start : last + 1] = sorted(ranking.docnos[start : last + 1], reverse=True)
     return ranking
+
+
+def cached_rankings(
+    queries: Mapping[bytes, Any], depth: int, cache: Cache, find: Callable[[list[Any]], list[Ranking]], label: str
+) -> dict[bytes, Ranking]:
+    """The ranking of each query; only those that ``cache`` doesn't have are searched.
+
+    Args:
+        queries: by a key that stands for everything that decides the ranking but the depth.
+        depth: passages per query at most.
+        cache: where rankings are kept, empty ones too. A deeper ranking serves: its beginning is the shallower one.
+        find: gives the rankings of up to 256 queries, ``depth`` deep.
+        label: the progress bar's.
+    """
+    return compute_missing(
+        cache,
+        queries,
+        find,
+        encode=partial(packed, depth=depth),
+        decode=partial(unpacked, depth=depth),
+        at_once=AT_ONCE,
+        label=label,
+        unit="query",
+    )
+
+
+def packed(ranking: Ranking, depth: int) -> bytes:
+    """A ranking of PISA, searched to ``depth``, as bytes: depth, number of passages, scores in PISA's 32 bits, docnos by line."""
+    scores = ranking.scores.astype("<f4").tobytes()
+    return HEADER.pack(depth, len(ranking.docnos)) + scores + "\n".join(ranking.docnos).encode()
+
+
+def unpacked(value: bytes, depth: int) -> Ranking | None:
+    """The first ``depth`` passages of a packed ranking; None when it was searched less deep and may have missed some."""
+    searched, count = HEADER.unpack_from(value)
+    if searched < depth and count == searched:
+        return None
+    scores = np.frombuffer(value, "<f4", count, HEADER.size)
+    docnos = value[HEADER.size + scores.nbytes :].decode().split("\n") if count else []
+    return Ranking(docnos, scores).best(depth)
+
+
+REPLACED = ("docno", "score", "rank", "text")
+
+
+def result_frame(inp: pd.DataFrame, rankings: Mapping[int, Ranking]) -> pd.DataFrame:
+    """The rows of ``inp`` with their passages, in the order of the rows.
+
+    Turns without a passage are named in a ``NoResultWarning``.
+
+    Args:
+        inp: a query frame.
+        rankings: by a row's position in ``inp``; rows without a ranking have no passage.
+
+    Returns:
+        All columns of ``inp`` (the same objects), ``docno``, ``score`` and ``rank``, from 0.
+    """
+    each_turn_once(inp)
+    found = [rankings.get(row, NOTHING) for row in range(len(inp))]
+    counts = np.array([len(ranking.docnos) for ranking in found], dtype=np.int64)
+    report_turns_without_result(inp, counts)
+    queries = inp.drop(columns=[name for name in (*STALE_WITH_QUERY, *REPLACED) if name in inp.columns])
+    columns: dict[str, Any] = {str(name): _repeat(queries[name], counts) for name in queries.columns}
+    docnos = np.empty(counts.sum(), dtype=object)
+    docnos[:] = list(chain.from_iterable(ranking.docnos for ranking in found))
+    scores = np.concatenate([NOTHING.scores, *(ranking.scores for ranking in found)]).astype(np.float64)
+    found_by = pd.DataFrame({**columns, "docno": pd.Series(docnos, dtype=object)}, copy=False)
+    return set_ranks(found_by, np.repeat(np.arange(len(inp)), counts), scores, by_docno=True)
+
+
+def _repeat(values: "pd.Series[Any]", counts: Any) -> "pd.Series[Any]":
+    dtype = values.dtype if pd.api.types.is_numeric_dtype(values.dtype) else object
+    return pd.Series(np.repeat(values.to_numpy(dtype=dtype), counts), dtype=dtype)

@@ -1,12 +1,11 @@
-"""The base of all retrievers, and retrieval from a collection that is divided into several indexes."""
+"""The bases of retrievers over an index, and the engines of those that search for words: the eager one and PISA."""
 
-import struct
-import warnings
+import os
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection
+from copy import copy
 from functools import partial
-from itertools import chain
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -14,17 +13,28 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import STALE_WITH_QUERY, NoResultWarning, each_turn_once, report_turns_without_result
-from ..errors import DataError, UsageError
-from ..events import carried
-from ..operator import Operator, frame_for, without_unread_texts
-from ..order import order_by_score, set_ranks
-from ..store.cache import Cache, compute_missing, open_cache
+from ..arguments import one_of
+from ..errors import UsageError, advice
+from ..operator import Operator
+from ..store.cache import open_cache
 from .artifact import IndexArtifact
-from .ranking import NOTHING, Ranking
+from .eager import VERSION, EagerFiles
+from .pisa import version
+from .ranking import Ranking, cached_rankings, result_frame
+from .state import Seen
 
-AT_ONCE = 256
-HEADER = struct.Struct("<II")
+ENGINES = ("eager", "pisa")
+"""The engines of an index; ``"both"`` builds it for both of them."""
+BUILDS = (*ENGINES, "both")
+EAGER_UP_TO = 500_000
+"""Passages up to which an index gets the files of the eager engine when it is built without naming one."""
+LARGE, SHORT = 3_000_000, 8
+"""Where an index of more passages has both, queries of fewer distinct words go to PISA, and all others to the eager engine. Over 20,000,
+100,000 and 1,000,000 passages the eager engine took less CPU with 5, 10, 20, 50 and 200 words. From 100,000 to 1,000,000 passages its time
+for 5 words grew five to six times, PISA's three times: from this, the two cross between 2,500,000 and 4,000,000. With 10 words and more
+there was no sign of it (``docs/scale.md``)."""
+THREADS = min(max(os.cpu_count() or 2, 2), 16)
+"""Threads of a search by either engine. With one thread PISA keeps Python's lock while it searches."""
 
 
 class Query(NamedTuple):
@@ -32,13 +42,15 @@ class Query(NamedTuple):
 
     Attributes:
         row: its position in the frame.
-        query: text, or how often each term counts.
+        query: text, how often each term counts, or the bytes of a vector.
         unit: by which the scores are to be multiplied, so that terms of weight 1 score like the words of a query.
+        engine: the one of ``ENGINES`` that answers it, where the index has any.
     """
 
     row: int
-    query: str | dict[str, int]
+    query: Any
     unit: float = 1.0
+    engine: str = ""
 
 
 class IndexRetriever(Operator):
@@ -69,31 +81,31 @@ class IndexRetriever(Operator):
         self.cache = None if cache is None else str(cache)
         self._opened: dict[tuple[Any, ...], Any] = {}
 
-    def queries(self, frame: pd.DataFrame) -> list[Query]:
+    def queries(self, frame: pd.DataFrame, seen: Seen) -> list[Query]:
         """What those rows of a query frame ask that ask for anything: by default the texts that aren't blank."""
         return [Query(row, query) for row, query in enumerate(frame["query"]) if isinstance(query, str) and query.strip()]
 
     @abstractmethod
-    def key(self, fingerprint: str, query: str | dict[str, int]) -> bytes:
+    def key(self, fingerprint: str, query: Query) -> bytes:
         """The cache key: everything that determines a ranking except its depth."""
 
     @abstractmethod
-    def find_rankings(self, fingerprint: str, queries: list[Any]) -> list[Ranking]:
-        """The rankings of queries, ``num_results`` deep."""
+    def find_rankings(self, seen: Seen, queries: list[Query]) -> list[Ranking]:
+        """The rankings of queries, ``num_results`` deep, by the index as it was seen."""
 
-    def opened(self, fingerprint: str, options: tuple[Any, ...], open_retriever: Callable[..., Any]) -> Any:
-        """What an engine searches with, over the index with this fingerprint, opened once per options.
+    def opened(self, seen: Seen, options: tuple[Any, ...], open_retriever: Callable[[Path], Any]) -> Any:
+        """What an engine searches with, opened once per state of the index and options.
 
         Args:
-            fingerprint: of the index.
+            seen: the index.
             options: what else decides it.
             open_retriever: opens it, from a name of the index's folder that leads to no other one meanwhile.
         """
-        key = (fingerprint, *options)
+        key = (seen, *options)
         if (found := self._opened.get(key)) is None:
-            with self.index.held(fingerprint) as folder:
+            with self.index.held(seen) as folder:
                 found = open_retriever(folder)
-            for known in [known for known in self._opened if known[0] != fingerprint]:
+            for known in [known for known in self._opened if known[0] is not seen]:
                 self._opened.pop(known, None)
             self._opened[key] = found
         return found
@@ -107,17 +119,16 @@ class IndexRetriever(Operator):
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
         return self.index.of_one_state(partial(self._retrieve, inp))  # type: ignore[no-any-return]
 
-    def _retrieve(self, inp: pd.DataFrame, check_same: Callable[[], None]) -> pd.DataFrame:
-        queries, fingerprint = self.queries(inp), self.index.fingerprint()
-        keys = [self.key(fingerprint, query.query) for query in queries]
-        distinct = {key: query.query for key, query in zip(keys, queries, strict=True)}
+    def _retrieve(self, inp: pd.DataFrame, seen: Seen) -> pd.DataFrame:
+        queries, fingerprint = self.queries(inp, seen), self.index.fingerprint_of(seen)
+        keys = [self.key(fingerprint, query) for query in queries]
 
-        def find(asked: list[Any]) -> list[Ranking]:
-            rankings = self.find_rankings(fingerprint, asked)
-            check_same()  # before they are kept as those of this index
+        def find(asked: list[Query]) -> list[Ranking]:
+            rankings = self.find_rankings(seen, asked)
+            self.index.check_unchanged(seen)  # before they are kept as those of this index
             return rankings
 
-        found = cached_rankings(distinct, self.num_results, open_cache(self.cache), find, self.label)
+        found = cached_rankings(dict(zip(keys, queries, strict=True)), self.num_results, open_cache(self.cache), find, self.label)
         rankings = {query.row: self._weigh(found[key], query.unit) for key, query in zip(keys, queries, strict=True)}
         results = result_frame(inp, rankings)
         return self.index.with_text(results) if self.gives_texts else results
@@ -134,169 +145,117 @@ class IndexRetriever(Operator):
         return f"{self.index!r}.{self.method}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
 
-def cached_rankings(
-    queries: Mapping[bytes, Any], depth: int, cache: Cache, find: Callable[[list[Any]], list[Ranking]], label: str
-) -> dict[bytes, Ranking]:
-    """The ranking of each query; only those that ``cache`` doesn't have are searched.
-
-    Args:
-        queries: by a key that stands for everything that decides the ranking but the depth.
-        depth: passages per query at most.
-        cache: where rankings are kept, empty ones too. A deeper ranking serves: its beginning is the shallower one.
-        find: gives the rankings of up to 256 queries, ``depth`` deep.
-        label: the progress bar's.
-    """
-    return compute_missing(
-        cache,
-        queries,
-        find,
-        encode=partial(packed, depth=depth),
-        decode=partial(unpacked, depth=depth),
-        at_once=AT_ONCE,
-        label=label,
-        unit="query",
-    )
+# Engines
 
 
-def packed(ranking: Ranking, depth: int) -> bytes:
-    """A ranking of PISA, searched to ``depth``, as bytes: depth, number of passages, scores in PISA's 32 bits, docnos by line."""
-    scores = ranking.scores.astype("<f4").tobytes()
-    return HEADER.pack(depth, len(ranking.docnos)) + scores + "\n".join(ranking.docnos).encode()
+def has_pisa() -> bool:
+    """Whether PISA is installed."""
+    return find_spec("pyterrier_pisa") is not None
 
 
-def unpacked(value: bytes, depth: int) -> Ranking | None:
-    """The first ``depth`` passages of a packed ranking; None when it was searched less deep and may have missed some."""
-    searched, count = HEADER.unpack_from(value)
-    if searched < depth and count == searched:
-        return None
-    scores = np.frombuffer(value, "<f4", count, HEADER.size)
-    docnos = value[HEADER.size + scores.nbytes :].decode().split("\n") if count else []
-    return Ranking(docnos, scores).best(depth)
-
-
-REPLACED = ("docno", "score", "rank", "text")
-
-
-def result_frame(inp: pd.DataFrame, rankings: Mapping[int, Ranking]) -> pd.DataFrame:
-    """The rows of ``inp`` with their passages, in the order of the rows.
-
-    Turns without a passage are named in a ``NoResultWarning``.
-
-    Args:
-        inp: a query frame.
-        rankings: by a row's position in ``inp``; rows without a ranking have no passage.
-
-    Returns:
-        All columns of ``inp`` (the same objects), ``docno``, ``score`` and ``rank``, from 0.
-    """
-    each_turn_once(inp)
-    found = [rankings.get(row, NOTHING) for row in range(len(inp))]
-    counts = np.array([len(ranking.docnos) for ranking in found], dtype=np.int64)
-    report_turns_without_result(inp, counts)
-    queries = inp.drop(columns=[name for name in (*STALE_WITH_QUERY, *REPLACED) if name in inp.columns])
-    columns: dict[str, Any] = {str(name): _repeat(queries[name], counts) for name in queries.columns}
-    docnos = np.empty(counts.sum(), dtype=object)
-    docnos[:] = list(chain.from_iterable(ranking.docnos for ranking in found))
-    scores = np.concatenate([NOTHING.scores, *(ranking.scores for ranking in found)]).astype(np.float64)
-    found_by = pd.DataFrame({**columns, "docno": pd.Series(docnos, dtype=object)}, copy=False)
-    return set_ranks(found_by, np.repeat(np.arange(len(inp)), counts), scores, by_docno=True)
-
-
-def _repeat(values: "pd.Series[Any]", counts: Any) -> "pd.Series[Any]":
-    dtype = values.dtype if pd.api.types.is_numeric_dtype(values.dtype) else object
-    return pd.Series(np.repeat(values.to_numpy(dtype=dtype), counts), dtype=dtype)
-
-
-class MergeShards(Operator):
-    """Search the parts of a collection at the same time, and keep the best passages of all.
-
-    For a collection whose index is too large for one machine: each part has its own index and retriever, such as
-    ``PassageIndex(path).bm25()``, ``SpladeIndex(path).retriever()``, or one of these ``on_ray`` with the resource of the machine that
-    has the part. Reads ``qid`` and ``query``; returns the columns of the retrievers, for each query the ``num_results`` passages of
-    highest score, equal scores by docno (the greatest first), queries in the order of the rows. ``merged % k`` lets each part retrieve
-    only k passages.
-
-    Scores are compared without normalisation. Scores of learned sparse retrieval don't depend on the other passages, so the result
-    equals that of one index. BM25 takes the rarity of words and the mean length of passages from each part alone: the more alike the
-    parts, the closer to one index (measured in ``docs/scale.md``). Source: Callan, Distributed Information Retrieval, 2000, section
-    5, raw-score merging.
-
-    Args:
-        retrievers: one per part; no passage may be in two parts.
-        num_results: passages per query at most.
+def require_pisa(path: str) -> None:
+    """Make sure that an index's PISA can be used.
 
     Raises:
-        UsageError: when there is no retriever, one isn't a transformer, or ``num_results`` is below 1.
-        DataError: when a passage is found in two parts.
-
-    Example:
-        >>> import tempfile, pyterrier_ikat as ikat
-        >>> texts = {"d1": "Rooibos has no caffeine.", "d2": "Coffee has caffeine.", "d3": "Trams run."}
-        >>> rows = [{"docno": docno, "text": text} for docno, text in texts.items()]
-        >>> halves = [ikat.PassageIndex(tempfile.mkdtemp()).index(half) for half in (rows[:2], rows[2:])]
-        >>> ikat.MergeShards([half.bm25() for half in halves]).search("trams and coffee")["docno"].tolist()
-        ['d2', 'd3']
+        UsageError: where PISA isn't installed.
     """
-
-    activity = "searching {queries}"
-    schematic = {"label": "Merge shards", "inner_pipelines_mode": "linked"}
-    reads_texts = False
-
-    def __init__(self, retrievers: Sequence[pt.Transformer], num_results: int = 1000) -> None:
-        super().__init__()
-        if not isinstance(retrievers, list | tuple) or not retrievers or not all(isinstance(one, pt.Transformer) for one in retrievers):
-            raise UsageError(f"retrievers={retrievers!r}: give a list of retrievers, one per part of the collection")
-        if num_results < 1:
-            raise UsageError(f"num_results={num_results!r}: retrieve at least one passage per query")
-        self.retrievers = list(retrievers)
-        self.num_results = num_results
-
-    def fuse_rank_cutoff(self, k: int) -> "MergeShards":
-        """This operator with ``k`` passages per query at most, from each part too."""
-        k = min(k, self.num_results)
-        return MergeShards([(retriever % k).compile() for retriever in self.retrievers], k)
-
-    def without_texts(self) -> "MergeShards":
-        """This operator for a place behind which nobody reads texts."""
-        found = super().without_texts()
-        found.retrievers = [without_unread_texts(retriever) for retriever in self.retrievers]
-        return found
-
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Retrieve for each row of a query frame."""
-        pt.validate.query_frame(inp, extra_columns=["query"], context=self)
-        each_turn_once(inp)
-        if len(inp) == 0:
-            return self.retrievers[0].transform(inp)
-
-        def search(retriever: pt.Transformer) -> pd.DataFrame:
-            return retriever.transform(frame_for(retriever, inp))
-
-        with warnings.catch_warnings(), ThreadPoolExecutor(len(self.retrievers)) as threads:
-            warnings.simplefilter("ignore", NoResultWarning)  # what one part lacks another may have
-            found = list(threads.map(carried(search), self.retrievers))
-        merged = merge_rankings(found, inp["qid"].tolist(), self.num_results)
-        report_turns_without_result(inp, inp["qid"].isin(merged["qid"]).to_numpy(dtype=np.int64))
-        return merged
+    if not has_pisa():
+        again = advice("ikat.PassageIndex(path).index(corpus, engine='eager')", "`ikat index SOURCE PATH --engine eager`")
+        raise UsageError(
+            f"{path} is searched by PISA, and pyterrier-pisa isn't installed: it has files for Linux on x86_64 only. "
+            f"There, pip install pyterrier-pisa; elsewhere index the passages anew, {again}"
+        )
 
 
-def merge_rankings(frames: Sequence[pd.DataFrame], qids: Sequence[str], num_results: int) -> pd.DataFrame:
-    """The best passages of several result frames, per ``qid``.
+def choose_engine(asked: str | None, there: Collection[str], path: str, size: int = 0, query: str | dict[str, int] = "") -> str:
+    """The engine that answers a query.
 
     Args:
-        frames: with ``qid``, ``docno``, ``score``.
-        qids: the order of the queries.
-        num_results: passages per query at most.
+        asked: the one that is asked for; None takes the faster one.
+        there: those that the index has files of.
+        path: the index, for the error.
+        size: how many passages it has.
+        query: its words, or how often each of its terms counts.
 
     Raises:
-        DataError: when two frames have the same passage for a query.
+        UsageError: when the index hasn't the one that is asked for.
     """
-    together = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
-    twice = together[together.duplicated(["qid", "docno"])]
-    if len(twice):
-        raise DataError(f"passage {twice['docno'].iloc[0]} is in two parts of the collection: index each passage in one part only")
-    places = pd.Index(qids).unique().get_indexer(together["qid"])
-    score = together["score"].to_numpy(dtype=np.float64)
-    order = order_by_score(together, places, score)
-    merged = set_ranks(together.take(order), places[order], score[order], by_docno=True)
-    return merged[merged["rank"] < num_results].reset_index(drop=True)
+    if asked is None:
+        by_pisa = size > LARGE and len(query if isinstance(query, dict) else set(query.split())) < SHORT and has_pisa()
+        asked = next(iter(there)) if len(there) == 1 else "pisa" if by_pisa else "eager"
+    if asked not in there:
+        again = advice(f"engine={asked!r} at PassageIndex.index", f"`ikat index SOURCE PATH --engine {asked}`")
+        raise UsageError(
+            f"the index {path} has no files for engine={asked!r}, only for {', '.join(there)}: index the passages with {again}"
+        )
+    if asked == "pisa":
+        require_pisa(path)
+    return asked
+
+
+def made_by(engine: str) -> str:
+    """Part of a cached ranking's key. The last bits of a score differ by engine, so what is kept is what would be searched."""
+    return version() if engine == "pisa" else VERSION
+
+
+class SparseRetriever(IndexRetriever):
+    """Base of retrievers that an engine searches for: a subclass searches by either one.
+
+    Args:
+        index: the index to search.
+        num_results: passages per query at most.
+        cache: a file in which rankings are kept for other processes and later runs; made when missing.
+        engine: the engine; None takes the one that the index has, or the faster one.
+    """
+
+    def __init__(self, index: IndexArtifact, num_results: int, cache: str | Path | None, engine: str | None) -> None:
+        super().__init__(index, num_results, cache)
+        if engine is not None:
+            one_of(ENGINES, engine=engine)
+            choose_engine(engine, index.engines, index.path)
+        self.engine = engine
+
+    def queries(self, frame: pd.DataFrame, seen: Seen) -> list[Query]:
+        """What the rows ask, and of which engine."""
+        return self.by_engine(super().queries(frame, seen), seen)
+
+    def by_engine(self, queries: list[Query], seen: Seen) -> list[Query]:
+        """The queries, each with the engine that answers it."""
+        there, path, size = seen.engines, self.index.path, seen.described["count"]
+        return [query._replace(engine=choose_engine(self.engine, there, path, size, query.query)) for query in queries]
+
+    def find_rankings(self, seen: Seen, queries: list[Query]) -> list[Ranking]:
+        """Search for each query by its engine."""
+        found: dict[int, Ranking] = {}
+        for engine, search_by in (("eager", self.search_eager), ("pisa", self.search_pisa)):
+            places = [place for place, query in enumerate(queries) if query.engine == engine]
+            if places:
+                found |= zip(places, search_by(seen, [queries[place].query for place in places]), strict=True)
+        return [found[place] for place in range(len(queries))]
+
+    @abstractmethod
+    def search_eager(self, seen: Seen, queries: list[Any]) -> list[Ranking]:
+        """The rankings by the eager engine."""
+
+    @abstractmethod
+    def search_pisa(self, seen: Seen, queries: list[Any]) -> list[Ranking]:
+        """The rankings by PISA."""
+
+    def opened_pisa(self, seen: Seen, options: tuple[Any, ...], open_retriever: Callable[..., Any]) -> Any:
+        """PISA's own retriever: a copy, as it is changed by a search."""
+        index = self.index
+        described = {Path(name).name for name in seen.described["files"]}
+
+        def opened(folder: Path) -> Any:
+            held = folder / index.pisa.relative_to(index.path)
+            return open_retriever(index.pisa, threads=THREADS, described=described, held=held)
+
+        return copy(self.opened(seen, ("pisa", *options), opened))
+
+    def opened_eager(self, seen: Seen, bm25: tuple[float, float] | None = None) -> EagerFiles:
+        """The files of the eager engine; with ``bm25`` impacts are computed for these parameters of BM25."""
+        index = self.index
+        files: EagerFiles = self.opened(
+            seen, ("eager", bm25), lambda folder: EagerFiles(folder / index.eager.relative_to(index.path), bm25)
+        )
+        return files

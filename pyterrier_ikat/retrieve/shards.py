@@ -25,8 +25,8 @@ from ..events import bar
 from ..store.files import atomic_write, flush, link, replace
 from . import pisa
 from .corpus import Corpus, CorpusReader, check_expected
-from .eager_files import write_words
-from .engines import EAGER_UP_TO, ENGINES, has_pisa
+from .eager_writer import write_words
+from .retriever import EAGER_UP_TO, ENGINES, has_pisa
 from .text_writer import TextWriter
 from .words import ascii_text, build_lists
 

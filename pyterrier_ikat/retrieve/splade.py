@@ -16,10 +16,9 @@ from . import eager
 from .artifact import FORMAT, PYTERRIER_META, IndexArtifact, made_by_pyterrier
 from .artifact import SPLADE_META as META
 from .corpus import Corpus, CorpusReader
-from .eager_files import count_terms as count_eager_terms
-from .engines import THREADS, SparseRetriever
 from .pisa import count_passages, count_terms, open_impacts, search
 from .ranking import TIES, Ranking
+from .retriever import THREADS, Query, SparseRetriever, made_by
 from .sparse_encoder import SCALE, checksum_vocabulary, encode_texts, list_numbers, list_tokens, load_sparse_encoder
 from .state import Seen, changed_at, open_folder
 
@@ -66,17 +65,17 @@ class SpladeRetriever(SparseRetriever):
     def __init__(self, index: "SpladeIndex", num_results: int = 1000, cache: str | Path | None = None, engine: str | None = None) -> None:
         super().__init__(index, num_results, cache, engine)
 
-    def key(self, fingerprint: str, query: str | dict[str, int]) -> bytes:
+    def key(self, fingerprint: str, query: Query) -> bytes:
         """What stands for the index, its model and the query."""
-        return digest("splade", self.made_by(query), TIES, fingerprint, query)  # type: ignore[arg-type]
+        return digest("splade", made_by(query.engine), TIES, fingerprint, query.query)
 
-    def search_eager(self, fingerprint: str, queries: list[Any]) -> list[Ranking]:
+    def search_eager(self, seen: Seen, queries: list[Any]) -> list[Ranking]:
         """Add up products with the queries' vectors."""
-        return eager.search(self.opened_eager(fingerprint), self.index.encode_queries(queries), self.num_results, THREADS)
+        return eager.search(self.opened_eager(seen), self.index.encode_queries(queries), self.num_results, THREADS)
 
-    def search_pisa(self, fingerprint: str, queries: list[Any]) -> list[Ranking]:
+    def search_pisa(self, seen: Seen, queries: list[Any]) -> list[Ranking]:
         """Search PISA for the queries' vectors."""
-        retriever = self.opened_pisa(fingerprint, (), open_impacts)
+        retriever = self.opened_pisa(seen, (), open_impacts)
         return search(retriever, "query_toks", self.index.encode_queries(queries), self.num_results)
 
 
@@ -199,7 +198,7 @@ class SpladeIndex(IndexArtifact):
                     f"the model for queries, {self.query_model!r}, has another vocabulary than {passages!r}, which encoded the passages of "
                     f"{self.path}: give one that was fine-tuned from it"
                 )
-            count = count_eager_terms(self.eager) if "eager" in self.engines else count_terms(self.pisa)
+            count = eager.count_distinct(self.eager) if "eager" in self.engines else count_terms(self.pisa)
             if count > len(terms):
                 raise DataError(
                     f"the index {self.path} has {count} terms, the model {passages!r} only {len(terms)}: "
@@ -213,14 +212,13 @@ class SpladeIndex(IndexArtifact):
         described = self.describe()
         return str(described.get("vocabulary") or checksum_vocabulary(load_sparse_encoder(described["model"])))
 
-    def fingerprint(self) -> str:
+    def fingerprint_of(self, seen: Seen) -> str:
         """A checksum that an index of other passages, or vectors of another model, does not have.
 
         Returns:
             Two words. The first one is that of every copy of the index and of its model; the second one knows when the files of just these
             were changed, and so tells apart what has the same sizes, beginnings and ends.
         """
-        seen = self._look()
         described = seen.described
         model = described["model"]
         if "named" in described and not is_copy(model, described["named"], described.get("encoded_by")):

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.retrieve import BM25, NoResultWarning, eager, eager_files, engines, shards, words
+from pyterrier_ikat.retrieve import BM25, NoResultWarning, eager, eager_writer, shards, words
+from pyterrier_ikat.retrieve import retriever as engines
 from pyterrier_ikat.retrieve.eager import LexicalIndex, candidates, column_kernel
 from pyterrier_ikat.retrieve.words import ascii_text, stop_terms, tokenize
 from pyterrier_ikat.store import cache as result_cache
@@ -158,13 +159,13 @@ def test_lists_are_those_that_pisa_writes(both, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("at_once", "in_memory"), [(2, 0), (64, 0), (1 << 22, 200_000)])
 def test_files_have_each_count_wherever_they_are_cut(both, tmp_path, monkeypatch, at_once, in_memory):
-    monkeypatch.setattr(eager_files, "AT_ONCE", at_once)
-    monkeypatch.setattr(eager_files, "IN_MEMORY", in_memory)
-    eager_files.write_words(tmp_path / "e", both.pisa, 0.9, 0.4)
+    monkeypatch.setattr(eager_writer, "AT_ONCE", at_once)
+    monkeypatch.setattr(eager, "IN_MEMORY", in_memory)
+    eager_writer.write_words(tmp_path / "e", both.pisa, 0.9, 0.4)
     for path in both.eager.iterdir():
         assert path.read_bytes() == (tmp_path / "e" / path.name).read_bytes(), path.name
-    files = eager_files.EagerFiles(tmp_path / "e", (0.9, 0.4))
-    built = eager_files.EagerFiles(tmp_path / "e")
+    files = eager.EagerFiles(tmp_path / "e", (0.9, 0.4))
+    built = eager.EagerFiles(tmp_path / "e")
     held = {passage["docno"]: Counter(tokenize(passage["text"], "porter2")) for passage in passages(700)}
     for term in ["tea", "mint", "the", "river", "w7", "us", "cafe", "zzz", "te", "teaa"]:
         (number,) = files.find([term])
@@ -174,7 +175,7 @@ def test_files_have_each_count_wherever_they_are_cut(both, tmp_path, monkeypatch
         docs, impacts = files.part(number)
         start = int(files._starts[number])
         counts = files._times(start, start + len(docs)).tolist()
-        assert dict(zip(files.names.of(docs.tolist()), counts, strict=True)) == {d: c[term] for d, c in held.items() if c[term]}
+        assert dict(zip(files.docnos(docs.tolist()), counts, strict=True)) == {d: c[term] for d, c in held.items() if c[term]}
         assert impacts.tobytes() == built.part(number)[1].tobytes()
 
 
@@ -218,7 +219,7 @@ def test_a_query_is_summed_alike_in_one_product_and_term_by_term(both, monkeypat
 
 @pytest.mark.parametrize("threads", [2, 3, 16])
 def test_threads_that_take_a_part_of_the_passages_each_find_the_same(both, monkeypatch, threads):
-    postings = eager_files.EagerFiles(both.eager).postings()
+    postings = eager.EagerFiles(both.eager)
     queries = [dict(Counter(tokenize(text, "porter2"))) for text in QUERIES["query"]]
     alone = eager.search(postings, queries, 100)
     monkeypatch.setattr(eager, "MANY_POSTINGS", 1)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import NoResultWarning
-from pyterrier_ikat.retrieve.retriever import MergeShards, merge_rankings
+from pyterrier_ikat.retrieve.merge_shards import MergeShards, merge_rankings
 
 TEXTS = {
     "d1": "Rooibos tea has no caffeine",

@@ -16,8 +16,7 @@ from tiny_splade import save_splade
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import BM25, NoResultWarning, SpladeRetriever
 from pyterrier_ikat.retrieve.bm25 import query_bytes, word_queries
-from pyterrier_ikat.retrieve.ranking import Ranking
-from pyterrier_ikat.retrieve.retriever import cached_rankings, packed, unpacked
+from pyterrier_ikat.retrieve.ranking import Ranking, cached_rankings, packed, unpacked
 from pyterrier_ikat.store.cache import Cache, open_cache
 
 DOCNOS = st.lists(st.text(st.characters(exclude_categories=["Cs", "Z", "Cc"]), min_size=1), unique=True, max_size=30)
@@ -92,7 +91,7 @@ def searched(monkeypatch):
 
     for retriever in (BM25, SpladeRetriever):
         find = retriever.find_rankings
-        spy = lambda self, fingerprint, asked, find=find: queries.extend(asked) or find(self, fingerprint, asked)  # noqa: E731
+        spy = lambda self, fingerprint, asked, find=find: queries.extend(one.query for one in asked) or find(self, fingerprint, asked)  # noqa: E731
         monkeypatch.setattr(retriever, "find_rankings", spy)
     return queries
 

@@ -116,7 +116,7 @@ def test_rankings_that_are_kept_of_an_index_that_was_there_for_a_moment_are_not_
             swaps.append(name)
             place.swap()
 
-    monkeypatch.setattr(RETRIEVERS[kind], "queries", lambda self, frame: [swap_once("there"), queries(self, frame)][1])
+    monkeypatch.setattr(RETRIEVERS[kind], "queries", lambda self, *of: [swap_once("there"), queries(self, *of)][1])
     monkeypatch.setattr(RETRIEVERS[kind], "key", lambda self, *of: [swap_once("back"), key(self, *of)][1])  # behind the fingerprint
     assert found(retriever) == of_first
     assert swaps == ["there", "back"]

@@ -23,8 +23,8 @@ from pyterrier_ikat.retrieve import pisa as pisa_build
 from pyterrier_ikat.retrieve import sparse_encoder as encoded
 from pyterrier_ikat.retrieve import splade as splade_module
 from pyterrier_ikat.retrieve.artifact import SPLADE_META
-from pyterrier_ikat.retrieve.eager import search
-from pyterrier_ikat.retrieve.eager_files import EagerFiles, write_impacts
+from pyterrier_ikat.retrieve.eager import EagerFiles, search
+from pyterrier_ikat.retrieve.eager_writer import write_impacts
 from pyterrier_ikat.retrieve.pisa import open_impacts
 from pyterrier_ikat.retrieve.sparse_encoder import Impacts, encode_texts, list_numbers, list_tokens, load_sparse_encoder
 
@@ -165,7 +165,7 @@ def products_by_pisa(folder, asked, depth):
 def test_the_eager_engine_finds_what_the_plain_dot_product_finds(random_index, queries, depth):
     folder, _, matrix = random_index
     asked = [{str(term): weight for term, weight in {**query, 7000: 1}.items()} for query in queries]
-    for query, found in zip(queries, search(EagerFiles(folder / "eager").postings(), asked, depth), strict=True):
+    for query, found in zip(queries, search(EagerFiles(folder / "eager"), asked, depth), strict=True):
         products = matrix @ np.array([query.get(term, 0) for term in range(20)])
         wanted = sorted(((product, f"d{number:03}") for number, product in enumerate(products) if product), reverse=True)[:depth]
         assert found.docnos == [docno for _, docno in wanted]

@@ -14,7 +14,7 @@ ELSEWHERE = {
     "conversations/download.py": "goes on with a download that was cut; the file gets its name when it is the expected one",
     "retrieve/dense_writer.py": WORKPLACE,
     "retrieve/pisa.py": WORKPLACE,
-    "retrieve/eager_files.py": WORKPLACE,
+    "retrieve/eager_writer.py": WORKPLACE,
     "retrieve/words.py": WORKPLACE,
     "retrieve/shards.py": WORKPLACE,
     "retrieve/text_writer.py": WORKPLACE,

@@ -1,11 +1,6 @@
-"""The files of the eager engine: arrays that are mapped into the memory when they are read.
-
-``docs`` and ``impacts`` have the postings of all terms, one after the other; ``counts`` has how often the term occurs, 4 bits each, and
-``many`` the ones that 4 bits can't hold. A term is found by its first eight bytes in ``prefixes``, and then by its name.
-"""
+"""Writing the files of the eager engine, which :class:`.eager.EagerFiles` maps: of words, or of impacts."""
 
 from array import array
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,111 +13,11 @@ import numpy.typing as npt
 from . import eager
 from .words import list_places
 
-IN_MEMORY = 200_000
-"""Names up to which they are read into the memory when an index is opened: finding them there takes a fifth of the time."""
 AT_ONCE = 1 << 22
 """Postings in the memory while they are written; an even number, as two counts share a byte."""
 MANY = 15
 MANY_TYPE = np.dtype([("place", "<i8"), ("count", "<u4")])
 LINE_FEED = 10
-
-
-class EagerFiles:
-    """The files of an index, mapped; any number of threads may search them, and nothing is written.
-
-    Args:
-        folder: where :func:`write_words` or :func:`write_impacts` put them.
-        bm25: (k1, b), where they aren't those that the impacts were computed with.
-    """
-
-    def __init__(self, folder: Path, bm25: tuple[float, float] | None = None) -> None:
-        self._docs, self._impacts, self._starts = (_mapped(folder, name) for name in ("docs", "impacts", "starts"))
-        self._prefixes, self._terms = _mapped(folder, "prefixes"), _Names(folder, "terms")
-        self.names = _Names(folder, "docnos")
-        self._bm25 = bm25
-        self._numbers = {name: number for number, name in enumerate(self._terms.all or ())}
-        small = bm25 is None and len(self._docs) < 1 << 31
-        self._columns = eager.Columns(self._starts.astype(np.int32), self._docs, self._impacts) if small else None
-        if bm25 is not None:
-            self._counts, self._many = _mapped(folder, "counts"), _mapped(folder, "many")
-            self._norms = eager.norms(_mapped(folder, "lengths"), *bm25)
-
-    def postings(self) -> eager.Postings:
-        """What is searched."""
-        return eager.Postings(len(self.names), self.find, self.part, self.names.of, self._columns)
-
-    def find(self, terms: Sequence[str]) -> list[int]:
-        """The number of each term; -1 for one that no passage has."""
-        if self._terms.all is not None:
-            return [self._numbers.get(term, -1) for term in terms]
-        names = [term.encode() for term in terms]
-        keys = _as_prefixes(names)
-        firsts, ends = (np.searchsorted(self._prefixes, keys, side).tolist() for side in ("left", "right"))
-        return [self._find_among(name, first, end) for name, first, end in zip(names, firsts, ends, strict=True)]
-
-    def _find_among(self, name: bytes, first: int, end: int) -> int:
-        place = first if end - first <= 1 else bisect_left(range(end), name, lo=first, key=self._terms.one)
-        return place if place < end and self._terms.one(place) == name else -1
-
-    def part(self, number: int) -> eager.Part:
-        """The passages and impacts of a term."""
-        start, end = int(self._starts[number]), int(self._starts[number + 1])
-        docs = self._docs[start:end]
-        if self._bm25 is None:
-            return docs, self._impacts[start:end]
-        weight = eager.weigh_term(end - start, len(self.names), self._bm25[0])
-        return docs, eager.impacts_of(self._times(start, end), self._norms[docs], weight)
-
-    def _times(self, start: int, end: int) -> npt.NDArray[np.uint32]:
-        packed = self._counts[start // 2 : (end + 1) // 2]
-        times = np.stack([packed & 15, packed >> 4], axis=1).reshape(-1)[start % 2 : start % 2 + end - start].astype(np.uint32)
-        first, behind = np.searchsorted(self._many["place"], [start, end])
-        more = self._many[first:behind]
-        times[more["place"] - start] = more["count"]
-        return times
-
-
-class _Names:
-    """Names by number, one per line in a mapped file."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self._ends = _mapped(folder, f"{name}_ends")
-        lines = _mapped(folder, name)
-        self._lines = memoryview(lines)
-        self.all = lines.tobytes().decode().split("\n")[:-1] if len(self._ends) <= IN_MEMORY else None
-
-    def __len__(self) -> int:
-        return len(self._ends)
-
-    def one(self, number: int) -> bytes:
-        start = int(self._ends[number - 1]) + 1 if number else 0
-        return bytes(self._lines[start : int(self._ends[number])])
-
-    def of(self, numbers: Sequence[int]) -> list[str]:
-        if self.all is not None:
-            return [self.all[number] for number in numbers]
-        return [self.one(number).decode() for number in numbers]
-
-    def __iter__(self) -> Iterator[str]:
-        return (self.one(number).decode() for number in range(len(self)))
-
-
-def _mapped(folder: Path, name: str) -> Any:
-    path = folder / f"{name}.npy"
-    return np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray)
-
-
-def read_docnos(folder: Path) -> Iterator[str]:
-    """The docnos of an index, in its order."""
-    return iter(_Names(folder, "docnos"))
-
-
-def count_terms(folder: Path) -> int:
-    """The number of distinct terms of an index."""
-    return len(_mapped(folder, "prefixes"))
-
-
-# Writing
 
 
 class _Array:
@@ -208,12 +103,7 @@ def _write_names(folder: Path, terms: bytes, docnos: bytes) -> None:
         found = np.frombuffer(lines, dtype=np.uint8)
         _write_array(folder, name, found)
         _write_array(folder, f"{name}_ends", _small(np.flatnonzero(found == LINE_FEED)))
-    _write_array(folder, "prefixes", _as_prefixes(terms.split(b"\n")[:-1]))
-
-
-def _as_prefixes(names: Sequence[bytes]) -> npt.NDArray[np.uint64]:
-    """The first eight bytes of each name as a number, in the order of the bytes."""
-    return np.array(names, dtype="S8").view(">u8").astype(np.uint64) if names else np.empty(0, dtype=np.uint64)
+    _write_array(folder, "prefixes", eager.as_prefixes(terms.split(b"\n")[:-1]))
 
 
 def _small(places: npt.NDArray[Any]) -> npt.NDArray[Any]:
