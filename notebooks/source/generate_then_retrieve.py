@@ -82,6 +82,24 @@ chat = ikat.conversation([{"role": "user", "content": "Which shoes for a first l
 ikat.methods.catalogue()[["name", "expression", "llm_calls", "queries", "turns"]].head(12)
 
 # %% [markdown]
+# ## The paper's table and a figure
+# `Reproduction` runs the rows of a table and sets them beside the published scores. Its resources here are those of the sample: where the turns or the
+# judges differ from the paper's, nothing published stands beside ours. `ikat paper generate_then_retrieve 3` prints the table as published.
+
+# %%
+from pyterrier_ikat.papers import Reproduction, draw_figure, find_table
+
+made = Reproduction("generate_then_retrieve", "sample", systems=["qd", "aqd", "aqd_a", "qr", "ad"])
+[part] = find_table("generate_then_retrieve", "3")
+made.run(part)
+made.table(part)
+
+# %%
+from IPython.display import Image
+
+Image(draw_figure(made, find_table("generate_then_retrieve", "figure-4"), "figure.png"), width=640)
+
+# %% [markdown]
 # ## Try next
 # - Use the first answer of another model for the queries: `ikat.methods.aqd_a` takes `second_llm`.
 # - Change `n=5` to `n=2`: how many calls and searches does it save, and how much recall does it cost?

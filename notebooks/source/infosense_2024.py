@@ -40,6 +40,24 @@ table[["name", "nDCG@5", "R(rel=2)@20"]].round(3)
 ikat.methods.published("infosense_2")
 
 # %% [markdown]
+# ## The paper's table and a figure
+# `Reproduction` runs the rows of a table and sets them beside the published scores. Its resources here are those of the sample: where the turns or the
+# judges differ from the paper's, nothing published stands beside ours. `ikat paper infosense_2024 2` prints the table as published.
+
+# %%
+from pyterrier_ikat.papers import Reproduction, draw_figure, find_table
+
+made = Reproduction("infosense_2024", "sample", systems=["short_long_2", "wghtdrerank_1"])
+[part] = find_table("infosense_2024", "2")
+made.run(part)
+made.table(part)
+
+# %%
+from IPython.display import Image
+
+Image(draw_figure(made, find_table("infosense_2024", "figure-3"), "figure.png"), width=640)
+
+# %% [markdown]
 # One turn shows how weighted re-ranking works. A passage query made from all chosen statements has weight 1. A passage query made from one statement
 # has the score of this statement as its weight.
 

@@ -40,6 +40,24 @@ table[["name", "nDCG@5", "R(rel=2)@20"]].round(3)
 ikat.methods.published("irlab_1")
 
 # %% [markdown]
+# ## The paper's table and a figure
+# `Reproduction` runs the rows of a table and sets them beside the published scores. Its resources here are those of the sample: where the turns or the
+# judges differ from the paper's, nothing published stands beside ours. `ikat paper irlab_2024 1` prints the table as published.
+
+# %%
+from pyterrier_ikat.papers import Reproduction, draw_figure, find_table
+
+made = Reproduction("irlab_2024", "sample", systems=["mq4cs_qr_deberta", "gpt4qr_deberta"])
+[part] = find_table("irlab_2024", "1")
+made.run(part)
+made.table(part)
+
+# %%
+from IPython.display import Image
+
+Image(draw_figure(made, find_table("irlab_2024", "figure-2"), "figure.png"), width=640)
+
+# %% [markdown]
 # The system also chooses statements about the user and writes a response. The cell prints the ids of the statements and the response. Below are the
 # passages that the response is based on.
 

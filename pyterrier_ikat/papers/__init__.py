@@ -1,5 +1,7 @@
 """Every table and figure of the papers, reproduced with the user's resources and set beside the published scores."""
 
 from .published import PAPERS as PAPERS
+from .published import find_table as find_table
 from .reproduction import Reproduction as Reproduction
+from .reproduction import draw_figure as draw_figure
 from .table import PaperTable as PaperTable

@@ -218,11 +218,15 @@ def figure_scores(reproduction: Reproduction, figure: Figure) -> pd.DataFrame:
 def draw_figure(reproduction: Reproduction, figure: Figure, path: str | Path) -> Path:
     """Draw a figure into a file; published points stand beside ours where the paper prints numbers, over as many turns."""
     table = figure_scores(reproduction, figure)
+    from matplotlib import pyplot
+
     axes: Any = _bars(table, figure.measure) if figure.kind == "judged" else plot_breakdown(table)
     shown = reproduction.table(figure.part)
     said = "\n".join(wrapped(note) for note in (shown.title, *shown.notes_of_a_figure))
     axes.figure.text(0.02, -0.02, said, va="top", fontsize=7)
-    return save_plot(axes, path)
+    saved = save_plot(axes, path)
+    pyplot.close(axes.figure)  # a notebook shows what is still open, a second time
+    return saved
 
 
 def _bars(table: pd.DataFrame, measure: str) -> Any:

@@ -19,7 +19,7 @@ JUDGED = "Judged@10"
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PaperTable:
     """A table of a paper with our scores: ours, published, and their difference where both may be compared.
 
@@ -181,7 +181,7 @@ class PaperTable:
             of_all + [f"{reason.capitalize()}."] * bool(reason) + [f"{note}." for note in row.notes] + self._on_fewer_turns(row)
         )
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.written()
 
     def _repr_html_(self) -> str:
