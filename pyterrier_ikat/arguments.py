@@ -41,7 +41,7 @@ CLASSES = {"Transformer": "a PyTerrier transformer", "DataFrame": "a DataFrame"}
 """The same for classes by their names, so that nothing is imported for them."""
 
 EXAMPLES: Mapping[str, str] = {
-    "system": 'a pipeline; ikat.live.chat.open_chat("rtg", llm=..., index=...) opens a chat with a method by its name',
+    "system": 'a pipeline, or a method by its name and its resources: ikat.Chat("rtg", llm=..., index=...)',
     "runs": 'each frame its name, {"name": frame, ...}',
     "run": "a frame, such as read_run(path)",
     "qrels": 'a frame, such as pt.get_dataset("ikat:2023").get_qrels() or read_qrels(path)',

@@ -44,12 +44,12 @@ def chat(**options: Any) -> None:
     Lines that begin with a slash are commands: `/help` lists them. Ctrl-C stops an answer, Ctrl-D ends the chat. `--llm recorded:sample
     --persona ikat:sample --conversation 1-1` replays a conversation of the sample.
     """
-    from ..live.chat import Screen, open_chat, talk
+    from ..live.chat import Chat, Screen, talk
     from ..llms import Ledger
 
     ledger, screen = Ledger(), Screen()
     with screen.doing(f"loading {options['name']}"):
-        opened = open_chat(ledger=ledger, **options)
+        opened = Chat(options.pop("name"), ledger=ledger, **options)
     talk(opened, screen=screen)
     print_ledger(ledger)
 

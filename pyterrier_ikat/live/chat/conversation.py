@@ -1,6 +1,6 @@
 """A conversation with a system, turn by turn: it can be saved, undone, and continued with another system."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,15 +12,19 @@ from ...arguments import checked
 from ...conversations.frame import is_persona
 from ...errors import UsageError, advice, list_first, option
 from ...generate import UserMemory
-from ...llms import LLM, Ledger
+from ...llms import LLM, Ledger, llm
+from ...methods import find
 from ...operator import parts_of
 from ...runs.answered_turn import Turn, clean_text, messages_of
 from ...runs.log import topics_of, write_topics
 from ...runs.turn_shown import chat_html, plain, strip_controls, why_drawn, why_html
-from ...study.systems import System
+from ...study.resources import Resources, is_given
+from ...study.systems import ALL, System, open_systems
 from ..answering import HISTORY, StillTooLong, Tell, answer
-from ..persona import NUMBER, check_number
+from ..persona import NUMBER, Persona, check_number, open_memory, read_persona
 from .keeping import ChatFolder, Remembering
+
+MODELS = ("llm", "second_llm")
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,6 +49,8 @@ class Why:
 class Chat:
     """Talk to a system: each of its answers becomes part of the history of the next turn.
 
+    Before the first turn every name is checked, and every model of a method loaded.
+
     As in a run, every turn is a frame of one row (see ``ikat.conversation``). A saved chat has a topics file, and reading it gives the
     frames that the system saw, but for messages omitted from a long history and statements from a memory. A failed turn is not kept and can
     be repeated.
@@ -54,27 +60,32 @@ class Chat:
     chat, and the turn is retried once.
 
     Args:
-        system: a pipeline from turns to passages. The response is that of ``Respond``; a system without ``Respond`` shows only passages.
+        system: a method's name, or a pipeline from turns to passages. The response is that of ``Respond``; a system without ``Respond``
+            shows only passages.
         ptkb: the statements about the user: a dict id -> statement, or a list of statements.
-        number: the conversation's name; qids are ``<number>_<turn>``.
+        persona: in place of ``ptkb``, where they come from, see :func:`~pyterrier_ikat.live.persona.read_persona`.
+        number: the conversation's name; qids are ``<number>_<turn>``. Of a persona with several conversations the wanted one.
         save_to: a new folder; the chat is saved in it after each turn, as a log and as a topics file, ``topics.json``.
         continue_from: the folder of a saved chat, which is continued and saved there. It gives ``ptkb`` and ``number``; where a server has
             saved several conversations in it, ``number`` chooses one.
         script: the required utterances, turn by turn, for an LLM that replays recorded completions, because these are recorded by turn;
-            a method that is loaded by its name and replays none has no script.
-        method: the system's name.
+            of a method that replays some, by default those of the persona.
+        method: the name of a pipeline.
         history: the most tokens (of 4 characters) of history that a turn sees; None for no limit.
-        memory: the memory of this user, in a file of their own: it learns from each turn, and later turns and chats see what it knows.
-        load: loads a method by its name, for :meth:`use`; :func:`open_chat` sets it.
+        memory: the memory of this user, or its file, where it learns with ``llm``: it learns from each turn, and later turns and chats
+            see what it knows. A file is one person's.
+        ledger: the account of language models that are given as text; None for a new one.
+        **resources: of the methods, see :class:`~pyterrier_ikat.study.Resources`; those that one doesn't use are kept for others.
 
     Attributes:
         turns: the turns so far.
         spent: the account of the last attempt to answer, also of one that failed.
 
     Raises:
-        UsageError: when ``number`` isn't one word, an LLM asks in batches, ``save_to`` already exists or can't be written, or
-            ``memory`` has no language model or can't be written.
-        DataError: when ``continue_from`` is missing, or is not the folder of a chat.
+        UsageError: for an unknown or manual method, a missing resource or a model that can't be loaded; when ``number`` isn't one word,
+            an LLM asks in batches, ``save_to`` already exists or can't be written, or ``memory`` has no language model or can't be written.
+        DataError: for an index, persona or recorded file that can't be used; when ``continue_from`` is missing, or is not the folder of a
+            chat.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -94,42 +105,56 @@ class Chat:
     @checked
     def __init__(
         self,
-        system: pt.Transformer,
+        system: str | pt.Transformer,
         ptkb: Mapping[str, str] | Sequence[str] | None = None,
         *,
+        persona: str | Path | None = None,
         number: str | None = None,
         save_to: str | Path | None = None,
         continue_from: str | Path | None = None,
         script: Sequence[str] | None = None,
         method: str = "",
         history: int | None = HISTORY,
-        memory: UserMemory | None = None,
-        load: Callable[[str], System] | None = None,
+        memory: UserMemory | str | Path | None = None,
+        ledger: Ledger | None = None,
+        **resources: Any,
     ) -> None:
-        if not is_persona(ptkb):
-            raise UsageError(f"ptkb={repr(ptkb)[:80]}: give a dict of statements by id, or a list of statements such as ['I like tea.']")
-        check_number(number)
         if history is not None and history < 0:
             raise UsageError(f"{option('history')} is {history}: give the most tokens of history that a turn sees, 0 or more")
         if save_to is not None and continue_from is not None:
             raise UsageError(f"a chat that is continued is saved in its own folder: omit {advice('save_to=...', '--save')}")
-        self.ptkb = dict(ptkb) if isinstance(ptkb, Mapping) else {str(place): text for place, text in enumerate(ptkb or [], 1)}
-        self.number, self.history, self._load = number or NUMBER, history, load
+        user = _user(ptkb, persona, number)
+        self.number, self.ptkb, self.history = user.number, user.ptkb, history
         self.turns: list[Turn] = []
         self._folder: ChatFolder | None = None
         self._session = ""
         if continue_from is not None:
-            self._session = self._continue(continue_from, number, None if ptkb is None else self.ptkb)
+            known = persona is not None
+            self._continue(continue_from, user.number if number or known else None, user.ptkb if ptkb is not None or known else None)
         elif save_to is not None:
             self._folder = ChatFolder(save_to)
-        self._memory = None if memory is None else Remembering(memory, self._session)
-        self.spent = Ledger()
+        self.spent, self._utterances = Ledger(), script or user.utterances
         self._why: Why | None = None
-        self._utterances = script
-        self._take(System.of(system, method), script)
+        self._open_models(ledger, memory, resources)
+        if isinstance(system, str):
+            self.use(system)
+        else:
+            self._take(System.of(system, method), script)
 
-    def _continue(self, path: str | Path, number: str | None, ptkb: dict[str, str] | None) -> str:
-        """Take over a saved chat; gives its session in a memory."""
+    def _open_models(self, ledger: Ledger | None, memory: UserMemory | str | Path | None, resources: dict[str, Any]) -> None:
+        """Keep the resources, with each language model once: its budget counts over all methods of the chat."""
+        Resources.of(resources, (), spare=ALL)
+        self._ledger = Ledger() if ledger is None else ledger
+        for name in MODELS:
+            if isinstance(given := resources.get(name), str) and is_given(given):
+                resources[name] = llm(given, ledger=self._ledger)
+        self._resources = resources
+        if isinstance(memory, str | Path):
+            memory = open_memory(memory, resources.get("llm"), resources.get("prompts"))
+        self._memory = None if memory is None else Remembering(memory, self._session)
+
+    def _continue(self, path: str | Path, number: str | None, ptkb: dict[str, str] | None) -> None:
+        """Take over a saved chat."""
         self._folder = ChatFolder(path, continues=True, number=number)
         found = self._folder.begun
         if number not in (None, found.session) or ptkb not in (None, found.more["ptkb"]):
@@ -137,7 +162,7 @@ class Chat:
             repair = advice("omit ptkb and number", "omit --persona and --conversation")
             raise UsageError(f"the chat {path} {other}: {repair}, or begin a new chat")
         self.number, self.ptkb, self.turns = found.session, dict(found.more["ptkb"]), list(found.turns)
-        return str(found.more["memory"])
+        self._session = str(found.more["memory"])
 
     @property
     def save_to(self) -> Path | None:
@@ -158,7 +183,7 @@ class Chat:
         """Continue with another system; the conversation stays.
 
         Args:
-            system: a method's name, in a chat that :func:`open_chat` opened, or a pipeline.
+            system: a method's name, for the resources that the chat has, or a pipeline.
 
         Raises:
             UsageError: when the method can't be loaded, or an LLM asks in batches; the chat then keeps the old system.
@@ -166,13 +191,9 @@ class Chat:
         """
         if not isinstance(system, str):
             self._take(System.of(system))
-        elif self._load is None:
-            raise UsageError(
-                f"this chat can't load the method {system!r}: give a pipeline, or open the chat with pyterrier_ikat.live.chat.open_chat"
-            )
-        else:
-            loaded = self._load(system)
-            self._take(loaded, (self._utterances or None) if loaded.replays else None, tuple(_notes(loaded)))
+            return
+        (loaded,) = open_systems(find(system), self._ledger, live=True, connect=True, spare=ALL, **self._resources)
+        self._take(loaded, (self._utterances or None) if loaded.replays else None, tuple(_notes(loaded)))
 
     def _take(self, system: System, script: Sequence[str] | None = None, notes: tuple[str, ...] = ()) -> None:
         if system.waits:
@@ -310,6 +331,19 @@ class Chat:
 
     def _repr_html_(self) -> str:
         return chat_html(self.number, self.turns)
+
+
+def _user(ptkb: Any, persona: str | Path | None, number: str | None) -> Persona:
+    """Who talks, by statements or by where they come from."""
+    if persona is not None:
+        if ptkb is not None:
+            raise UsageError("ptkb and persona both say what is known of the user: omit one")
+        return read_persona(persona, number)
+    if not is_persona(ptkb):
+        raise UsageError(f"ptkb={repr(ptkb)[:80]}: give a dict of statements by id, or a list of statements such as ['I like tea.']")
+    check_number(number)
+    statements = ptkb if isinstance(ptkb, Mapping) else {str(place): text for place, text in enumerate(ptkb or [], 1)}
+    return Persona(dict(statements), number or NUMBER)
 
 
 def _notes(system: System) -> Iterator[str]:

@@ -135,8 +135,7 @@ def interact(
     """
     tokenizer()
     server = TrackServer(address, debug=debug, timeout=timeout, retry=retry, tell=tell)
-    if len(run_id.split()) != 1 or run_id != run_id.strip() or not run_id.isprintable():
-        raise UsageError(f"the run id {run_id!r} is not one word: give one without white space")
+    _check_run_id(run_id)
     team = server.team()
     live = _opened(system, run_id, options, Ledger() if ledger is None else ledger)
     personas = Personas(persona)
@@ -155,6 +154,11 @@ def interact(
             _check_topics(server, journal)
             _compare(server, journal)
     return InteractiveRun(Path(out), journal.log, journal.finished)
+
+
+def _check_run_id(run_id: str) -> None:
+    if len(run_id.split()) != 1 or run_id != run_id.strip() or not run_id.isprintable():
+        raise UsageError(f"the run id {run_id!r} is not one word: give one without white space")
 
 
 def _header(about: Mapping[str, Any], live: System, personas: Personas, memory: Memory | None) -> dict[str, Any]:

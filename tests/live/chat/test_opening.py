@@ -5,7 +5,7 @@ import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations import read_topics, topics_frame
-from pyterrier_ikat.live.chat import Chat, open_chat
+from pyterrier_ikat.live.chat import Chat
 from pyterrier_ikat.llms import LLM, Ledger
 from pyterrier_ikat.operator import parts_of
 
@@ -36,7 +36,7 @@ def reranker():
 
 def test_a_rewrite_is_shown_and_a_ranking_without_response(index, reranker):
     ledger = Ledger()
-    chat = open_chat("qr", ledger, index=index, **RECORDED, reranker=reranker)
+    chat = Chat("qr", ledger=ledger, index=index, **RECORDED, reranker=reranker)
     first = chat.say(chat.expected())
     assert (
         first.rewrite
@@ -50,7 +50,7 @@ def test_a_rewrite_is_shown_and_a_ranking_without_response(index, reranker):
 
 def test_responses_become_the_history_and_the_saved_file_a_topics_file(index, reranker, tmp_path):
     path = tmp_path / "chat"
-    chat = open_chat("short_long_2", Ledger(), index=index, **RECORDED, reranker=reranker, save_to=path)
+    chat = Chat("short_long_2", index=index, **RECORDED, reranker=reranker, save_to=path)
     while chat.expected() is not None and len(chat.turns) < 2:
         assert chat.say(chat.expected()).response
     saved = read_topics(path / "topics.json")
@@ -63,19 +63,19 @@ def test_responses_become_the_history_and_the_saved_file_a_topics_file(index, re
 
 
 def test_other_words_than_the_recorded_ones_are_refused(index, reranker):
-    chat = open_chat("qr", Ledger(), index=index, **RECORDED, reranker=reranker)
+    chat = Chat("qr", index=index, **RECORDED, reranker=reranker)
     with pytest.raises(ikat.UsageError, match="those of turn 1-1_1 answer only"):
         chat.say("Which tea?")
 
 
 def test_recorded_completions_for_another_conversation_say_what_is_missing(index, reranker):
-    chat = open_chat("ad", Ledger(), index=index, llm="recorded:sample", reranker=reranker)
+    chat = Chat("ad", index=index, llm="recorded:sample", reranker=reranker)
     with pytest.raises(ikat.DataError, match="qid chat_1, stage answer"):
         chat.say("Which tea?")
 
 
 def test_a_method_without_an_llm_takes_any_words(index):
-    chat = open_chat("raw", Ledger(), index=index, persona="ikat:sample", number="1-1")
+    chat = Chat("raw", index=index, persona="ikat:sample", number="1-1")
     assert chat.expected() is None
     assert "poles" in chat.say("trekking poles for a worn knee").sources[0].text.lower()
 
@@ -91,11 +91,11 @@ def test_a_method_without_an_llm_takes_any_words(index):
 )
 def test_what_is_wrong_is_found_before_the_first_turn(index, name, options, message):
     with pytest.raises(ikat.UsageError, match=message):
-        open_chat(name, Ledger(), index=index, **options)
+        Chat(name, index=index, **options)
 
 
 def test_what_a_method_does_not_use_is_said_and_serves_the_next_one(index, reranker):
-    chat = open_chat("raw", Ledger(), index=index, **RECORDED, reranker=reranker)
+    chat = Chat("raw", index=index, **RECORDED, reranker=reranker)
     silent = "raw writes no response: you see the best passages, and the history has only your words"
     assert chat.notes == (silent, "raw doesn't use llm=...: another method of this chat may")
     assert chat.expected() is None
@@ -107,7 +107,7 @@ def test_what_a_method_does_not_use_is_said_and_serves_the_next_one(index, reran
 
 
 def test_one_llm_serves_all_methods_so_that_its_budget_counts_them_together(index, reranker):
-    chat = open_chat("qr", Ledger(), index=index, **RECORDED, reranker=reranker)
+    chat = Chat("qr", index=index, **RECORDED, reranker=reranker)
     first = next(part for part in parts_of(chat.system) if isinstance(part, LLM))
     chat.use("ad")
     assert next(part for part in parts_of(chat.system) if isinstance(part, LLM)) is first
@@ -115,7 +115,7 @@ def test_one_llm_serves_all_methods_so_that_its_budget_counts_them_together(inde
 
 @pytest.mark.parametrize(("name", "message"), [("qq", "there is no method"), ("human_qr", "manual rewrite"), ("gtr", "needs second_llm")])
 def test_a_method_that_cannot_be_loaded_leaves_the_old_one(index, reranker, name, message):
-    chat = open_chat("qr", Ledger(), index=index, **RECORDED, reranker=reranker)
+    chat = Chat("qr", index=index, **RECORDED, reranker=reranker)
     before = (chat.method, chat.system, chat.script, chat.notes)
     with pytest.raises(ikat.UsageError, match=message):
         chat.use(name)
@@ -124,34 +124,39 @@ def test_a_method_that_cannot_be_loaded_leaves_the_old_one(index, reranker, name
 
 def test_a_saved_chat_goes_on_with_its_persona_and_another_method(index, tmp_path):
     path = tmp_path / "chat"
-    open_chat("raw", index=index, persona="ikat:sample", number="1-1", save_to=path).say("trekking poles")
-    chat = open_chat("all_utterances", index=index, continue_from=path)
+    Chat("raw", index=index, persona="ikat:sample", number="1-1", save_to=path).say("trekking poles")
+    chat = Chat("all_utterances", index=index, continue_from=path)
     assert (chat.number, len(chat.ptkb), chat.turns[0].method) == ("1-1", 9, "raw")
     chat.say("for a worn knee")
     assert [turn.utterance for turn in read_topics(path / "topics.json")[0].turns] == ["trekking poles", "for a worn knee"]
     with pytest.raises(ikat.UsageError, match="is the conversation 1-1"):
-        open_chat("raw", index=index, continue_from=path, persona="ikat:sample", number="1-2")
+        Chat("raw", index=index, continue_from=path, persona="ikat:sample", number="1-2")
 
 
 def test_files_are_checked_before_a_method_is_loaded(tmp_path):
     (tmp_path / "chat").write_text("[]")
     with pytest.raises(ikat.UsageError, match="already exists"):
-        open_chat("no such method", save_to=tmp_path / "chat")
+        Chat("no such method", save_to=tmp_path / "chat")
 
 
-def test_a_method_by_name_needs_a_chat_that_was_opened_by_name():
-    with pytest.raises(ikat.UsageError, match="give a pipeline, or open the chat with"):
+def test_a_chat_with_a_pipeline_changes_to_a_method_by_its_resources(index):
+    with pytest.raises(ikat.UsageError, match="method raw needs retriever: give index="):
         Chat(pt.Transformer.identity()).use("raw")
+    chat = Chat(pt.Transformer.identity(), index=index)
+    chat.use("raw")
+    assert chat.say("trekking poles").sources
 
 
 def test_a_chat_is_made_of_a_pipeline_and_statements():
     pipeline = ikat.Answer("recorded:sample")
-    for system in ("rtg", None, ikat.Answer):
-        with pytest.raises(ikat.UsageError, match=r"system=.*: give a pipeline; ikat.live.chat.open_chat\(\"rtg\", llm=..., index=...\)"):
+    for system in (5, None, ikat.Answer):
+        with pytest.raises(ikat.UsageError, match=r"system=.*: give a pipeline, or a method by its name .*ikat.Chat\(\"rtg\", llm="):
             Chat(system)
     for ptkb in ("I like tea", 5, [5], {"1": 5}):
         with pytest.raises(ikat.UsageError, match=r"ptkb=.*: give a dict of statements by id, or a list of statements"):
             Chat(pipeline, ptkb)
-    with pytest.raises(ikat.UsageError, match="Chat has no argument persona: it takes system, ptkb=None"):
-        Chat(pipeline, persona="ikat:sample")
+    with pytest.raises(ikat.UsageError, match="there is no option 'lmm': did you mean llm?"):
+        Chat(pipeline, lmm="recorded:sample")
+    with pytest.raises(ikat.UsageError, match="ptkb and persona both say what is known of the user: omit one"):
+        Chat(pipeline, ["I like tea."], persona="ikat:sample", number="1-1")
     assert Chat(pipeline, ["I like tea."]).ptkb == {"1": "I like tea."}

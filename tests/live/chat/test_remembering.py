@@ -12,7 +12,7 @@ from test_conversation import System
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations import read_topics
 from pyterrier_ikat.generate.user_memory import NothingLearnedWarning
-from pyterrier_ikat.live.chat import Chat, Screen, open_chat, talk
+from pyterrier_ikat.live.chat import Chat, Screen, talk
 from pyterrier_ikat.llms import LLM, Backend, Reply, TooLong
 from pyterrier_ikat.llms.ledger import Budget
 from pyterrier_ikat.llms.sending import Sending
@@ -196,7 +196,7 @@ def test_a_memory_that_can_not_learn_is_refused_at_once(path, monkeypatch):
 
 def test_a_memory_needs_a_model_before_the_first_turn(path):
     with pytest.raises(ikat.UsageError, match="a memory learns with a language model: give llm="):
-        open_chat("raw", memory=path)
+        Chat("raw", memory=path)
 
 
 def test_a_replay_of_the_sample_is_the_same_session_again(path, tmp_path):
@@ -204,7 +204,7 @@ def test_a_replay_of_the_sample_is_the_same_session_again(path, tmp_path):
     index = ikat.PassageIndex(tmp_path / "index").index(sample.get_corpus_iter(verbose=False))
     persona = {"persona": "ikat:sample", "number": "3-1", "index": str(index.path), "llm": "recorded:sample"}
     for _ in range(2):
-        chat = open_chat("qr", memory=path, **persona)
+        chat = Chat("qr", memory=path, **persona)
         chat.say(chat.expected())
         assert list(ikat.UserMemory(path).known("me", "3-1", 1)) == list("123456789")
         assert ikat.UserMemory(path).known("me")["11"] == "I have never played an instrument."

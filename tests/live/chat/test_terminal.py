@@ -12,7 +12,8 @@ from fakes import scripted
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations import read_topics
 from pyterrier_ikat.errors import Terminated
-from pyterrier_ikat.live.chat import Chat, Screen, talk
+from pyterrier_ikat.live.chat import Chat, Screen, conversation, talk
+from pyterrier_ikat.methods import find
 from pyterrier_ikat.study import System
 
 
@@ -190,16 +191,14 @@ def test_commands_show_and_change_the_chat_and_are_never_said(tmp_path):
     assert [path.name for path in (tmp_path / "chat").iterdir()] == ["log.jsonl"]
 
 
-def test_the_method_changes_in_the_middle_and_an_error_leaves_the_old_one():
-    def load(name):
-        if name != "other":
-            raise ikat.UsageError(f"there is no method {name!r}")
-        return replace(System.of(ikat.Answer(scripted("Water.")[0]), name), unused=("index",))
-
-    chat = chat_of("Rooibos.", "Mint.", method="mine", load=load)
+def test_the_method_changes_in_the_middle_and_an_error_leaves_the_old_one(monkeypatch):
+    other = replace(System.of(ikat.Answer(scripted("Water.")[0]), "other"), unused=("index",))
+    monkeypatch.setattr(conversation, "find", lambda name: other.method if name == "other" else find(name))
+    monkeypatch.setattr(conversation, "open_systems", lambda *args, **options: [other])
+    chat = chat_of("Rooibos.", "Mint.", method="mine")
     shown = talked(chat, "Which tea?", "/method", "/method wrong", "Or hot?", "/method other", "And cold?")
     assert [(turn.method, turn.response) for turn in chat.turns] == [("mine", "Rooibos."), ("mine", "Mint."), ("other", "Water.")]
-    assert "method mine\nikat: there is no method 'wrong'\n" in shown
+    assert "method mine\nikat: there is no method 'wrong'" in shown
     assert "method other\nother doesn't use index=...: another method of this chat may\n" in shown
 
 
