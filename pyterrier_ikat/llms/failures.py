@@ -57,6 +57,10 @@ class NoText(LLMFailure):
     """An object with ``.generate`` returned something else than a text."""
 
 
+REFUSED = ("the model refused", "the provider's content filter")
+"""How the reason of a refusal and of a text that was withheld begins."""
+
+
 class Refused(LLMFailure):
     """The model declined to answer: in the protocol's own field, or with a completion that says nothing else."""
 

@@ -3,7 +3,7 @@
 from ..evaluation.experiment_table import table
 from ..tables import Table
 from .drawing import Drawing, draw
-from .ledgers import ledger, ledger_frame, plot_cost
+from .ledgers import ledger, ledger_frame, plot_cost, refusals
 from .plots import plot_agreement, plot_breakdown, plot_differences, plot_labels, save_plot
 from .report import Report, report
 from .tradeoff import plot_tradeoff, tradeoff
@@ -21,6 +21,7 @@ __all__ = [
     "plot_differences",
     "plot_labels",
     "plot_tradeoff",
+    "refusals",
     "report",
     "save_plot",
     "table",

@@ -1,5 +1,6 @@
 """Cost of the LLM calls of systems: as a frame, as a table for a paper, and plotted against their scores."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -9,12 +10,17 @@ import ir_measures
 import pandas as pd
 from ir_measures import nDCG
 
+from ..completions.refusals import is_refusal
+from ..completions.usable import without_reasoning
 from ..errors import DataError, UsageError, advice
 from ..evaluation import as_measures, label
+from ..evaluation.scores import natural_key
 from ..llms import Ledger
+from ..llms.failures import REFUSED
 from ..llms.ledger import AMOUNTS, COUNTS
 from ..runs import RunFolder
 from ..runs.log import Log
+from ..runs.stages import NAME as STAGES
 from ..study.batches import Batches
 from ..tables import Cell, Column, Table
 from .plots import add_legend, line_styles, new_axes
@@ -131,7 +137,7 @@ def ledger(ledgers: Ledgers) -> Table:
         notes.append(f"Not in the logs: {', '.join(_TITLES.get(name, name) for name in lacking)}.")
     if missing := [_TITLES.get(name, name) for name in never if name not in (*AMOUNTS, "unanswered")]:
         notes.append(f"None: {', '.join(missing)}.")
-    notes += _lost(frame)
+    notes += _lost(frame) + _refused(ledgers, frame)
     if cached:
         alone = ", ".join(f"{name} {_format_sum(rows['alone'])}" for name, rows in frame.groupby("system", sort=False))
         together = ", ".join(f"{title} {_format_sum(frame[name])}" for name, title in _TOGETHER.items())
@@ -152,6 +158,59 @@ def _lost(frame: pd.DataFrame) -> list[str]:
         if row["unanswered"] > 0
     ]
     return [f"Calls that were under way at a kill, or whose connection was lost, may have cost more. {'; '.join(told)}."] if told else []
+
+
+def refusals(folder: str | Path | RunFolder) -> pd.DataFrame:
+    """The calls of a run that the model refused, or the provider's filter withheld, by conversation.
+
+    Some topics meet more resistance than others: De Lima and Yang, Passage Query Methods, section 4.1, on iKAT 2024's topic 16.
+
+    Returns:
+        ``conversation``, ``asked`` (its calls), ``refused``; conversations without a refusal are left out.
+
+    Raises:
+        DataError: when the folder has no stages.
+
+    Example:
+        >>> class Shy:
+        ...     def generate(self, chats):
+        ...         return ["I'm sorry, but I can't help with that."] * len(chats)
+        >>> import pyterrier as pt, pyterrier_ikat as ikat
+        >>> data, llm = pt.get_dataset("ikat:sample"), ikat.llm(Shy(), on_error="fallback")
+        >>> bm25 = ikat.PassageIndex("sample.index").index(data.get_corpus_iter()).bm25()
+        >>> _ = ikat.run({"qr": ikat.Rewrite(llm) >> bm25}, "ikat:sample", out="runs", turns=["1-1_1", "2-1_1", "2-1_2"])
+        >>> refusals("runs/qr").values.tolist()
+        [['1-1', 1, 1], ['2-1', 2, 2]]
+    """
+    asked, refused = Counter[str](), Counter[str]()
+    for stage in _folder(folder).stages():
+        conversation = stage["qid"].rpartition("_")[0]
+        calls = stage.get("asked", [])
+        asked[conversation] += len(calls)
+        refused[conversation] += sum(map(_is_refused, calls))
+    found = [name for name in sorted(refused, key=natural_key) if refused[name]]
+    return pd.DataFrame({"conversation": found, "asked": [asked[one] for one in found], "refused": [refused[one] for one in found]})
+
+
+def _is_refused(call: Mapping[str, Any]) -> bool:
+    """Whether server or model said no; a refusal in words is a whole completion for the server."""
+    return str(call.get("failure", "")).startswith(REFUSED) or is_refusal(without_reasoning(call.get("completion", "")))
+
+
+def _refused(ledgers: Ledgers, frame: pd.DataFrame) -> list[str]:
+    """Refused calls of finished runs by conversation, where a ledger has failures at all."""
+    if isinstance(ledgers, Mapping):
+        named = {name: one for name, one in ledgers.items() if not isinstance(one, Ledger)}
+    else:
+        named = {_folder(one).path.resolve().name: one for one in ledgers}
+    failing = set(frame.loc[(frame["failures"].fillna(0) > 0), "system"])
+    notes = []
+    kept = [name for name in named if name in failing and (_folder(named[name]).path / STAGES).exists()]
+    for name in kept:
+        rows = refusals(named[name]).itertuples(index=False)
+        if told := ", ".join(f"{row.conversation} {row.refused} of {row.asked}" for row in rows):
+            notes.append(f"Refused calls of {name} by conversation: {told}.")
+    return notes
 
 
 def _format_number(value: Any, decimals: int) -> str:

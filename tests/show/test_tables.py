@@ -1,20 +1,23 @@
 """Tables for papers: what is best and significant, and whether every name survives in LaTeX, Markdown, HTML and CSV."""
 
 import csv
+import dataclasses
 import io
 import re
 
 import numpy as np
 import pandas as pd
 import pytest
+from fakes import ByPrompt
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import evaluate, evaluate_ptkb
 from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.show import table
-from pyterrier_ikat.show.ledgers import ledger, ledger_frame
+from pyterrier_ikat.show.ledgers import ledger, ledger_frame, refusals
 from pyterrier_ikat.tables import HIGHER, LOWER, Table, escape_latex, escape_markdown, mark_best, of_frame
 
 ODD_NAME = r"[H] 50% a_b|c & <d> *e*"
@@ -249,3 +252,25 @@ def test_every_form_has_title_and_notes_and_a_frame_is_rounded_in_text_alone():
     with pytest.raises(UsageError, match="the format 'html' is unknown: choose text, markdown, latex, csv"):
         shown.written("html")
     assert Table([{"run": "a"}], shown.columns, []).frame.to_dict("list") == {"run": ["a"]}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_refused_calls_are_counted_by_conversation(tmp_path):
+    class Shy(ByPrompt):
+        """Refuses what the second conversation asks, and gives no text at all for one turn of the third."""
+
+        def complete(self, requests):
+            said = {"2-1": "I'm sorry, but I can't help with that.", "3-1": ""}
+            replies = super().complete(requests)
+            texts = [said.get(request.qid.partition("_")[0], reply.text) for request, reply in zip(requests, replies, strict=True)]
+            return [dataclasses.replace(reply, text=text) for reply, text in zip(replies, texts, strict=True)]
+
+    index = ikat.PassageIndex(tmp_path / "index").index(ikat.dataset("ikat:sample").get_corpus_iter(verbose=False))
+    systems = {
+        "qr": ikat.Rewrite(Shy(rewrite="tea walk").llm, on_error="fallback") >> index.bm25(),
+        "raw": ikat.RawUtterance() >> index.bm25(),
+    }
+    made = ikat.run(systems, "ikat:sample", out=tmp_path / "runs", turns=["1-1_1", "2-1_1", "2-1_2", "2-1_3", "3-1_1"])
+    assert refusals(tmp_path / "runs" / "qr").values.tolist() == [["2-1", 3, 3]]
+    assert refusals(tmp_path / "runs" / "raw").empty
+    assert "Refused calls of qr by conversation: 2-1 3 of 3." in ledger(list(made.folders.values())).notes
