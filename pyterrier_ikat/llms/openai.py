@@ -1,19 +1,24 @@
-"""OpenAI-compatible servers: requests, and the meaning of answers and refusals."""
+"""OpenAI-compatible servers: which of several gets a call, requests, and the meaning of answers and refusals."""
 
+import importlib
 import json
 import os
 import re
+import sys
+import threading
 import time
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import urljoin
 
 from ..completions.usable import printable
+from ..portable import Remade
 from .failures import BadRequest, FatalLLMError, Filtered, LLMFailure, StructureRefused, TooLong, Transient, shorten
 from .limits import seconds_of
-from .network import HIDDEN, Address, addresses
+from .network import HIDDEN, Address, Found, Server, Work, addresses
 from .request import Backend, Reply, Request
-from .servers import Found, Server, Servers, Work, import_client
 
 OPENAI = "https://api.openai.com/v1"
 PATIENCE_HERE = 0.05
@@ -31,6 +36,60 @@ TOO_LONG = re.compile(
 NO_SCHEMA = re.compile(r"response.?format|json.?schema|structured.?outputs?|guided.?(?:json|decoding)|grammar", re.IGNORECASE)
 """Words of servers and of their libraries about a request for JSON that they can't serve."""
 NO_MONEY = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
+FAILURES = 3
+"""Failures in a row after which a server gets no more calls."""
+FORK_WAITS = 10.0
+"""The most seconds that a fork waits for the import of the client."""
+
+
+class ServerLeftOutWarning(UserWarning):
+    """One of several servers failed several times in a row; the others take its calls."""
+
+
+class Servers(Remade):
+    """Servers of the same model; each call goes to the one with the fewest calls in flight.
+
+    A server that fails three times in a row (no connection, no answer in time, 5xx, no chat completion) gets no more calls and is named in
+    a `ServerLeftOutWarning`, as long as another server works; if none does, all are tried again.
+
+    Args:
+        servers: at least one.
+    """
+
+    of_this_process = {"_lock": threading.Lock}
+
+    def __init__(self, servers: list[Server]) -> None:
+        self.all = servers
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def next(self) -> Iterator[Server]:
+        """The server for one call, held until the call has ended."""
+        with self._lock:
+            server = min(self.all, key=lambda one: (one.failures >= FAILURES, one.busy))
+            server.busy += 1
+        try:
+            yield server
+            server.failures = 0
+        except Transient as error:
+            self._failed(server, error)
+            raise
+        finally:
+            with self._lock:
+                server.busy -= 1
+
+    def unreached(self, server: Server) -> bool:
+        """Whether nothing ever came back from any server, now that ``server`` has failed and all others have."""
+        return all(not one.answered and (one.failures > 0 or one is server) for one in self.all)
+
+    def _failed(self, server: Server, error: Transient) -> None:
+        with self._lock:
+            server.failures = 0 if error.overloaded else server.failures + 1
+            just_now = server.failures == FAILURES
+            left = ", ".join(one.address.shown for one in self.all if one.failures < FAILURES)
+        if just_now and left:
+            message = f"{server.address.shown} gets no more calls after {FAILURES} failures in a row ({error.reason}): they go to {left}"
+            warnings.warn(message, ServerLeftOutWarning, stacklevel=2)
 
 
 class OpenAIBackend(Backend):
@@ -255,3 +314,32 @@ def _target(server: Server, location: str) -> str:
         return server.clean(Address(urljoin(f"{server.address.url}/chat/completions", location)).shown)
     except ValueError:
         return "no web address"
+
+
+_importing = threading.Thread(target=lambda: None)
+
+
+def import_client() -> None:
+    """Begin to import the client on a thread of its own: that takes longer than a call, and the pipeline is still to be built.
+
+    A fork waits until it is done, because the child would keep the locks of an import that nobody ends.
+    """
+    global _importing
+    if "openai" not in sys.modules:
+        # No daemon: the interpreter must not end within the import of compiled modules.
+        _importing = threading.Thread(target=_import, name="ikat-import")
+        _importing.start()
+
+
+def _import() -> None:
+    with suppress(Exception):  # the first call says what is wrong
+        importlib.import_module("openai")
+
+
+def _imported() -> None:
+    if _importing.is_alive():
+        _importing.join(FORK_WAITS)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_imported)

@@ -128,9 +128,6 @@ class Completion:
     cached: bool
     cached_tokens: int | None = None
 
-    def __post_init__(self) -> None:
-        _check_numbers(self)
-
 
 @dataclass(frozen=True)
 class Reply:
@@ -147,7 +144,7 @@ class Reply:
     cached_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        _check_numbers(self)
+        vars(self).update(cleaned(vars(self)))
 
     @classmethod
     def of(cls, answer: Any, clean: Callable[[str], str]) -> "Reply":
@@ -187,21 +184,19 @@ MOST_TOKENS = 10**9
 """No call has more: a larger number is none."""
 
 
-def _check_numbers(told: "Reply | Completion") -> None:
-    """Make unknown what can be no number of tokens, and one line of each word of the server."""
-    words = {"model": told.model, "finish_reason": told.finish_reason}
-    cleaned: dict[str, Any] = {name: None if word is None else one_line(str(word)) for name, word in words.items()}
-    if told.finish_reason is not None and not str(told.finish_reason).strip().isprintable():
-        cleaned["finish_reason"] = f"unreadable: {cleaned['finish_reason']}"  # one with codes in it is none that is known
+def cleaned(told: Mapping[str, Any]) -> dict[str, Any]:
+    """What a server or a file says of a completion: unknown where it can be no number of tokens, each word of the server in one line."""
+    found = {**told, **{name: None if told[name] is None else one_line(str(told[name])) for name in ("model", "finish_reason")}}
+    if found["finish_reason"] is not None and not str(told["finish_reason"]).strip().isprintable():
+        found["finish_reason"] = f"unreadable: {found['finish_reason']}"  # one with codes in it is none that is known
     for name in ("prompt_tokens", "completion_tokens", "cached_tokens"):
-        number = getattr(told, name)
+        number = told.get(name)
         is_number = isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= MOST_TOKENS
-        cleaned[name] = number if is_number else None
-    kept, read = cleaned["cached_tokens"], cleaned["prompt_tokens"]
+        found[name] = number if is_number else None
+    kept, read = found["cached_tokens"], found["prompt_tokens"]
     if kept is not None and (read is None or kept > read):
-        cleaned["cached_tokens"] = None
-    for name, value in cleaned.items():
-        object.__setattr__(told, name, value)
+        found["cached_tokens"] = None
+    return found
 
 
 def _told(value: Any, name: str) -> Any:

@@ -9,9 +9,8 @@ from trust.test_parsers import LOOP, LOOPS
 from pyterrier_ikat.completions.usable import collapsed, one_line, printable
 from pyterrier_ikat.llms import BadRequest, Completion, Empty, FatalLLMError, Reply, Unfinished
 from pyterrier_ikat.llms.cache import CompletionCache
-from pyterrier_ikat.llms.network import Address
+from pyterrier_ikat.llms.network import Address, Server
 from pyterrier_ikat.llms.openai import quoted
-from pyterrier_ikat.llms.servers import Server
 
 WRONG = [-1, -1000, True, False, 2**63, 10**400, 10**9 + 1, 1.5, 7.0, float("inf"), "7", [], {}, None]
 

@@ -16,11 +16,12 @@ import pytest
 from chat_server import DROP, KEY, Answer, ask, refused, said
 from tqdm import TMonitor
 
-from pyterrier_ikat.llms import Completion, FatalLLMError, Unavailable, llm, servers
+from pyterrier_ikat.llms import Completion, FatalLLMError, Unavailable, llm, network
 from pyterrier_ikat.llms.failures import Transient
 from pyterrier_ikat.llms.limits import Retry
+from pyterrier_ikat.llms.network import SilentServerWarning
+from pyterrier_ikat.llms.openai import ServerLeftOutWarning
 from pyterrier_ikat.llms.sending import OtherModelWarning
-from pyterrier_ikat.llms.servers import ServerLeftOutWarning, SilentServerWarning
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 WHOLE = json.dumps(said("late").body).encode()
@@ -207,7 +208,7 @@ def test_any_number_of_seconds_is_a_time(server, monkeypatch):
 def test_a_name_that_nobody_looks_up_in_time(server, monkeypatch):
     look_up, release = socket.getaddrinfo, threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *given, **named: [release.wait(120), look_up(*given, **named)][1])
-    monkeypatch.setattr(servers, "CONNECT", 0.2)
+    monkeypatch.setattr(network, "CONNECT", 0.2)
     with pytest.raises(FatalLLMError, match="no connection to .*: it is not reached within 0.2 seconds .it has never answered, 1 try"):
         asked_of(server.url, options="timeout=5")
     release.set()
@@ -275,7 +276,7 @@ def test_one_dead_server_of_two_is_no_reason_to_end(server, monkeypatch):
 
 
 def test_a_server_that_takes_a_call_and_is_silent_is_named_meanwhile(raw, monkeypatch):
-    monkeypatch.setattr(servers, "SILENT", 0.05)
+    monkeypatch.setattr(network, "SILENT", 0.05)
     url, _ = raw(silence)
     with pytest.warns(SilentServerWarning, match=r"has not answered for [\d.]+ seconds; each try waits for it up to 0.4 .timeout=") as told:
         asked_of(url, "a", "b", options="timeout=0.4")
@@ -284,7 +285,7 @@ def test_a_server_that_takes_a_call_and_is_silent_is_named_meanwhile(raw, monkey
 
 @pytest.mark.parametrize(("silent", "tries"), [(0.25, 3), (0.14, 2)])
 def test_a_silent_server_is_named_though_each_try_ends_sooner(raw, monkeypatch, silent, tries):
-    monkeypatch.setattr(servers, "SILENT", silent)
+    monkeypatch.setattr(network, "SILENT", silent)
     url, _ = raw(silence)
     with pytest.warns(SilentServerWarning, match="each try waits for it up to 0.1 ") as told:
         (failure,), _ = asked_of(url, options="timeout=0.1", tries=tries)

@@ -8,7 +8,7 @@ from chat_server import DROP, ChatServer, ask, refused, said
 
 from pyterrier_ikat.llms import FatalLLMError, Unavailable, llm
 from pyterrier_ikat.llms.limits import Retry
-from pyterrier_ikat.llms.servers import FAILURES, ServerLeftOutWarning
+from pyterrier_ikat.llms.openai import FAILURES, ServerLeftOutWarning
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from pyterrier_ikat.live.chat import Chat
 from pyterrier_ikat.llms import FatalLLMError, Ledger, llm
 from pyterrier_ikat.llms.limits import Retry
 from pyterrier_ikat.llms.network import RedactingFilter
-from pyterrier_ikat.llms.servers import ServerLeftOutWarning
+from pyterrier_ikat.llms.openai import ServerLeftOutWarning
 from pyterrier_ikat.study import Study
 
 PASSWORD, PARAMETER = "pw-planted-98765", "p-planted-43210"
