@@ -23,7 +23,7 @@ from ..errors import DataError
 from ..store.cache import Cache, Kind
 from ..store.locks import hold_lock, lock_holder, remove_empty
 from .failures import KINDS, LLMFailure
-from .request import Completion, as_read, cleaned, fault_of
+from .request import Completion, cleaned, read
 
 IN_MEMORY = ":memory:"
 COMPLETIONS = Kind("cache of completions", b"ikat", "cache=PATH", " (cache=none works without)")
@@ -223,6 +223,7 @@ def _completions(known: Mapping[bytes, bytes]) -> dict[str, Completion]:
 def _completion(value: bytes) -> Completion | None:
     try:
         kept = Completion(**cleaned(json.loads(value)))
-        return as_read(kept) if fault_of(kept) is None else None
+        text, fault = read(kept)
+        return replace(kept, text=text) if fault is None else None
     except (TypeError, ValueError, KeyError, AttributeError, RecursionError):
         return None

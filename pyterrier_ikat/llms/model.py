@@ -11,7 +11,7 @@ from .cache import CompletionCache
 from .failures import LLMFailure
 from .ledger import Budget, Ledger, Spend
 from .limits import Retry
-from .request import Backend, Completion, Request, as_read, failure_of, of_chain
+from .request import Backend, Completion, Request, of_chain, read
 from .sending import BatchSettings, Means, Outcome, Sending, longest_beginnings_first
 
 Then = Callable[[int, Outcome], Request | None]
@@ -92,7 +92,8 @@ class LLM(Means):
         """The completion known without a call, from the cache or the recorded file, or None. Nothing is counted."""
         request = of_chain(request)
         if (reply := self.backend.find(request)) is not None:
-            return None if failure_of(request, reply) else as_read(reply.completion(self.model, 0.0))
+            text, fault = read(reply)
+            return None if fault else replace(reply.completion(self.model, 0.0), text=text)
         key = request.key(self.backend.identity)
         return self.hits([key]).get(key)
 

@@ -3,10 +3,10 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..completions.json_answers import Structure
-from ..completions.usable import one_line, printable, split_reasoning, without_reasoning
+from ..completions.usable import one_line, printable, split_reasoning
 from ..events import current_chain
 from ..portable import digest
 from .failures import CutOff, Empty, Filtered, LLMFailure, OnlyReasoning, Refused, Unfinished
@@ -320,49 +320,56 @@ def _temperatures(identity: Any) -> Iterator[Any]:
             yield from _temperatures(part)
 
 
-def failure_of(request: Request, reply: Reply | Completion) -> LLMFailure | None:
-    """Why ``reply`` is no usable completion of ``request``, or None when it is one."""
-    fault = fault_of(reply)
-    return None if fault is None else fault[0](request.stage, request.qid, fault[1])
+class Read(NamedTuple):
+    """A reply, or a completion that was kept, as everybody reads it.
+
+    Attributes:
+        text: printable, without reasoning.
+        fault: what it lacks to be whole, and why in words; None when the server says that it is whole, or says nothing, and it has a text.
+    """
+
+    text: str
+    fault: tuple[type[LLMFailure], str] | None
+
+    def failure(self, request: Request) -> LLMFailure | None:
+        """Why this is no usable completion of ``request``, or None when it is one."""
+        return None if self.fault is None else self.fault[0](request.stage, request.qid, self.fault[1])
 
 
-def fault_of(reply: Reply | Completion) -> tuple[type[LLMFailure], str] | None:
-    """What ``reply`` lacks to be whole, and why in words; None when the server says that it is whole, or says nothing, and it has a text.
+def read(told: Reply | Completion) -> Read:
+    """Read a reply or a completion.
 
     Example:
-        >>> fault_of(Reply("half an", finish_reason="SAFETY"))[0].__name__, fault_of(Reply("whole", finish_reason="end_turn"))
+        >>> read(Reply("half an", finish_reason="SAFETY")).fault[0].__name__, read(Reply("whole", finish_reason="end_turn")).fault
         ('Filtered', None)
     """
-    reason = str(reply.finish_reason or "").strip()
+    written = printable(told.text or "")
+    text, is_open = split_reasoning(written)
+    fault = _ended_otherwise(told)
+    if fault is None and is_open:
+        fault = OnlyReasoning, "the completion ends within the model's reasoning: raise max_tokens, or turn reasoning off"
+    elif fault is None and not text and (written.strip() or (isinstance(told, Reply) and told.reasoned)):
+        fault = OnlyReasoning, "the completion holds the model's reasoning and no answer: raise max_tokens, or turn reasoning off"
+    elif fault is None and not text:
+        fault = Empty, "the completion is empty"
+    return Read(text, fault)
+
+
+def _ended_otherwise(told: Reply | Completion) -> tuple[type[LLMFailure], str] | None:
+    """What the server says of the end of a completion that isn't whole."""
+    reason = str(told.finish_reason or "").strip()
     if (kind := reason.casefold()) in CUT_OFF:
-        written = "" if reply.completion_tokens is None else f" after {reply.completion_tokens} tokens"
+        written = "" if told.completion_tokens is None else f" after {told.completion_tokens} tokens"
         return CutOff, f"the completion was cut off at the token limit{written}: raise max_tokens"
     if kind in FILTERED:
         return Filtered, f"the provider's content filter withheld the completion (finish_reason {reason!r})"
-    if isinstance(reply, Reply) and reply.refusal:
-        return Refused, f"the model refused: {reply.refusal}"
+    if isinstance(told, Reply) and told.refusal:
+        return Refused, f"the model refused: {told.refusal}"
     if kind == "refusal":
         return Refused, "the model refused (finish_reason 'refusal')"
     if kind not in WHOLE:
         return Unfinished, f"the server ended the completion with finish_reason {reason!r}, which is not the end of an answer"
-    return _lacks_text(reply)
-
-
-def _lacks_text(reply: Reply | Completion) -> tuple[type[LLMFailure], str] | None:
-    written = printable(reply.text or "")
-    text, is_open = split_reasoning(written)
-    if is_open:
-        return OnlyReasoning, "the completion ends within the model's reasoning: raise max_tokens, or turn reasoning off"
-    if text:
-        return None
-    if written.strip() or (isinstance(reply, Reply) and reply.reasoned):
-        return OnlyReasoning, "the completion holds the model's reasoning and no answer: raise max_tokens, or turn reasoning off"
-    return Empty, "the completion is empty"
-
-
-def as_read(completion: Completion) -> Completion:
-    """The completion as everybody reads it: printable, without reasoning. What the cache keeps is what the model wrote."""
-    return replace(completion, text=without_reasoning(printable(completion.text)))
+    return None
 
 
 def as_text(messages: Sequence[Mapping[str, str]]) -> str:

@@ -17,7 +17,7 @@ from .cache import CompletionCache
 from .failures import BudgetExceeded, FatalLLMError, LLMFailure, StageEnded, Transient, Unavailable
 from .ledger import Budget, Ledger
 from .limits import Retry, Stopped, Throttle, Workers
-from .request import Backend, Completion, Reply, Request, as_read, failure_of
+from .request import Backend, Completion, Reply, Request, read
 
 Outcome = Completion | LLMFailure
 Batch = list[tuple[str, Request]]
@@ -252,15 +252,16 @@ class Sending:
         if isinstance(reply, LLMFailure):
             llm.count(key, request, failures=1, seconds=seconds, **counted)
             return reply
-        written, failure = reply.completion(llm.model, seconds), failure_of(request, reply)
-        read = as_read(written)
+        found, written = read(reply), reply.completion(llm.model, seconds)
+        failure, kept = found.failure(request), replace(written, text=found.text)
         try:
-            if llm.cache is not None and failure is None and usable_text(read.text):
-                read = replace(as_read(llm.cache.put(key, written)), cached=False)
+            if llm.cache is not None and failure is None and usable_text(found.text):
+                first = llm.cache.put(key, written)  # as the model wrote it
+                kept = kept if first is written else replace(first, cached=False)
         finally:
             self._pay(key, request, reply, {**counted, "seconds": seconds, "failures": int(failure is not None)})
         llm.check_served(reply.model)
-        return failure or read
+        return failure or kept
 
     def _pay(self, key: str, request: Request, reply: Reply, counted: Mapping[str, float]) -> None:
         llm, cost = self.llm, self.llm.budget.cost(reply)

@@ -33,7 +33,7 @@ from pyterrier_ikat.llms import (
 )
 from pyterrier_ikat.llms.failures import Transient
 from pyterrier_ikat.llms.limits import Retry
-from pyterrier_ikat.llms.request import WHOLE, fault_of
+from pyterrier_ikat.llms.request import WHOLE, read
 from pyterrier_ikat.llms.sending import OtherModelWarning, Sending, same_model
 
 
@@ -437,7 +437,7 @@ def test_a_completion_is_whole_when_the_server_says_so_or_says_nothing(model, se
 @given(st.text(max_size=12))
 def test_every_other_reason_is_a_failure(reason):
     reply = Reply("half an ans", finish_reason=reason)
-    assert (fault_of(reply) is None) == (reason.strip().casefold() in WHOLE)
+    assert (read(reply).fault is None) == (reason.strip().casefold() in WHOLE)
 
 
 def test_a_completion_in_parts_is_the_parts_that_are_text(model, server):
