@@ -7,6 +7,7 @@
 - ``methods``, ``datasets``, ``llm-options``, ``turn-frame``: tables; ``help``: the help text of every command; ``performance``: the times
   in docs/bench.json, a line for each stage; ``measurements``: all of them;
 - ``paper-overview``, ``papers``, ``prompts``: a row per paper, every row of the papers' tables, every prompt template;
+- ``evidence-...``: tables of real turns, which ``experiments/evidence.py --write`` makes;
 - ``operators``: a directive per operator, on the page for PyTerrier's site, between the lines ``.. generated: operators`` and ``.. end``;
 - ``output``: a block of code and a block of what it prints; ``output-of-real-turns``: the same, where IKAT_DATA names the data.
 """
@@ -46,6 +47,8 @@ MAKERS: dict[str, Make] = {
     "output": with_output,
     "output-of-real-turns": with_output_of_real_data,
 }
+EVIDENCE = ("runs", "proxy", "best-query", "gpt4", "nuggets")
+MAKERS |= dict.fromkeys((f"evidence-{name}" for name in EVIDENCE), str)  # they stay: experiments/evidence.py makes them
 WITHOUT_OUTPUT = MAKERS | dict.fromkeys(("output", "output-of-real-turns"), str)
 
 

