@@ -1,6 +1,7 @@
-"""What is known of a user: statements from a text file, JSON, a topics file or a dataset, and the file of a memory."""
+"""What is known of users: statements from a text file, JSON, a topics file or a dataset, and the file of a memory."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from ..conversations import Conversation, datasets, read_topics
 from ..conversations.datasets import DATASETS, PREFIX
 from ..errors import DataError, UsageError, advice, option
 from ..generate import UserMemory
+from ..portable import digest
 
 NUMBER = "chat"
 
@@ -95,6 +97,44 @@ def check_number(number: str | None) -> None:
     """
     if number is not None and len(number.split()) != 1:
         raise UsageError(f"the conversation's name {number!r} can't be part of a qid: give one word, such as chat-1")
+
+
+class Personas:
+    """The statements about each user: of a file for all, or of the file of that name.
+
+    Args:
+        source: a file for all users, or a folder with a file for each; None for users without a persona.
+
+    Raises:
+        UsageError: when the folder has no persona.
+        DataError: when a file can't be read.
+
+    Example:
+        >>> personas = Personas(None)
+        >>> personas("f3333f5c"), personas.checksum()
+        ({}, '')
+    """
+
+    def __init__(self, source: str | Path | None) -> None:
+        path = None if source is None else Path(source)
+        self._by_user: dict[str, dict[str, str]] | None = None
+        self._all: dict[str, str] = {}
+        if path is not None and path.is_dir() and not (path / "topics.jsonl").exists():
+            files = sorted(file for file in path.iterdir() if file.suffix in (".txt", ".json", ".jsonl"))
+            self._by_user = {file.stem: read_persona(file).ptkb for file in files}
+            if not self._by_user:
+                raise UsageError(f"the folder {path} has no persona: give it a file USER_ID.txt or USER_ID.json for each user")
+        elif source is not None:
+            self._all = read_persona(source).ptkb
+
+    def __call__(self, user: str) -> Mapping[str, str]:
+        """The statements about a user, by id."""
+        return self._all if self._by_user is None else self._by_user.get(user, {})
+
+    def checksum(self) -> str:
+        """A checksum of all statements; empty where there are none."""
+        held = self._all if self._by_user is None else self._by_user
+        return digest(json.dumps(held, sort_keys=True)).hex() if held else ""
 
 
 def open_memory(path: str | Path, llm: Any, prompts: str | Path | None = None, *, run: str = "") -> UserMemory:

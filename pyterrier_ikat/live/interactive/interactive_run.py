@@ -21,10 +21,11 @@ from ...study.identity import checksums_of, kept_as_they_are
 from ...study.systems import System, Systems, methods_in, open_systems
 from ...tables import Table, of_frame
 from ..answering import HISTORY, Tell, settings_of
-from ..persona import open_memory
+from ..persona import Personas, open_memory
 from .client import TIMEOUT, TrackServer
+from .delivery import Sender
 from .journal import Journal
-from .playing import Memory, Personas, RunPlayer
+from .playing import Memory, RunPlayer
 from .response_limits import tokenizer
 from .server_access import ServerDown, ServerRefusal
 from .server_answers import read_dump
@@ -149,7 +150,7 @@ def interact(
             live.open_models()
         if journal.message is None and not journal.asking:
             _check_budget(server)
-        RunPlayer(server, run_id, live, journal, personas, memory, history, tell, sleep).play(header["description"], most=sessions)
+        RunPlayer(Sender(server, run_id, journal, tell, sleep), live, personas, memory, history).play(header["description"], most=sessions)
         if not debug:
             _check_topics(server, journal)
             _compare(server, journal)

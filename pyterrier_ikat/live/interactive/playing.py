@@ -1,23 +1,16 @@
 """The play of an interactive run: a response to each user message, from what is known of the user, until there is no further question."""
 
-import json
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Protocol
 
-from ...errors import UsageError
 from ...generate.respond import ABSTENTION
 from ...generate.user_memory import NothingLearnedWarning
 from ...llms import StageError, Unavailable
-from ...portable import digest
 from ...runs.answered_turn import Turn, messages_of
 from ...study.systems import System
-from ..answering import HISTORY, Tell, answer
-from ..persona import read_persona
-from .client import TrackServer
+from ..answering import HISTORY, answer
 from .delivery import Sender
 from .journal import Journal
 from .response_limits import fit_citations, fit_response
@@ -40,44 +33,6 @@ class Memory(Protocol):
         ...
 
 
-class Personas:
-    """The statements about each user: of a file for all, or of the file of that name.
-
-    Args:
-        source: a file for all users, or a folder with a file for each; None for users without a persona.
-
-    Raises:
-        UsageError: when the folder has no persona.
-        DataError: when a file can't be read.
-
-    Example:
-        >>> personas = Personas(None)
-        >>> personas("f3333f5c"), personas.checksum()
-        ({}, '')
-    """
-
-    def __init__(self, source: str | Path | None) -> None:
-        path = None if source is None else Path(source)
-        self._by_user: dict[str, dict[str, str]] | None = None
-        self._all: dict[str, str] = {}
-        if path is not None and path.is_dir() and not (path / "topics.jsonl").exists():
-            files = sorted(file for file in path.iterdir() if file.suffix in (".txt", ".json", ".jsonl"))
-            self._by_user = {file.stem: read_persona(file).ptkb for file in files}
-            if not self._by_user:
-                raise UsageError(f"the folder {path} has no persona: give it a file USER_ID.txt or USER_ID.json for each user")
-        elif source is not None:
-            self._all = read_persona(source).ptkb
-
-    def __call__(self, user: str) -> Mapping[str, str]:
-        """The statements about a user, by id."""
-        return self._all if self._by_user is None else self._by_user.get(user, {})
-
-    def checksum(self) -> str:
-        """A checksum of all statements; empty where there are none."""
-        held = self._all if self._by_user is None else self._by_user
-        return digest(json.dumps(held, sort_keys=True)).hex() if held else ""
-
-
 class HistoryDiffersWarning(UserWarning):
     """The server's history of a conversation differs from what was said; the server's is used."""
 
@@ -91,49 +46,43 @@ class RunPlayer:
     """Plays one run.
 
     Args:
-        server: the server.
-        run_id: the run.
+        sender: sends the responses; its ``tell`` is called with each step of the system too, with the turn's id before it.
         system: the system.
-        journal: the steps so far.
         personas: user -> the statements known about the user from the beginning.
         memory: learns about users who come back.
         history: see :func:`~pyterrier_ikat.live.answering.answer`.
-        tell: called with each step of the system, with the turn's id before it.
-        sleep: how to wait.
     """
 
-    server: TrackServer
-    run_id: str
+    sender: Sender
     system: System
-    journal: Journal
     personas: Callable[[str], Mapping[str, str]] = lambda user: {}
     memory: Memory | None = None
     history: int | None = HISTORY
-    tell: Tell | None = None
-    sleep: Callable[[float], None] = time.sleep
     _warned: set[str] = field(default_factory=set)
 
-    def __post_init__(self) -> None:
-        self._sender = Sender(self.server, self.run_id, self.journal, self.tell, self.sleep)
+    @property
+    def journal(self) -> Journal:
+        """The steps so far."""
+        return self.sender.journal
 
     def play(self, description: str, *, most: int | None = None) -> None:
         """Start or continue the run, until it ends or ``most`` conversations have ended."""
-        message = self.journal.message or self._sender.start(description, track_persona=self.memory is not None)
+        message = self.journal.message or self.sender.start(description, track_persona=self.memory is not None)
         while True:
             if message.ends_session:
                 self._learn()
                 if message.ends_run or (most is not None and len(self.journal.dialogues) >= most):
                     return
-                message = self._sender.next_topic(message)
+                message = self.sender.next_topic(message)
             else:
-                message = self._sender.exchange(message, self._answer)
+                message = self.sender.exchange(message, self._answer)
 
     def _answer(self, message: UserMessage) -> Turn:
         """The system's answer to a message, as it is going to be sent."""
         session = self.journal.session
         number = len(self.journal.dialogues[session].taken) + 1
         qid = f"{session}_{number}"
-        said, ptkb, tell = self._messages(qid, message), self._known(message.user, session, number), self.tell
+        said, ptkb, tell = self._messages(qid, message), self._known(message.user, session, number), self.sender.tell
         told = (lambda step: tell(f"{qid} {step}")) if tell else None
         made = answer(self.system, said, ptkb, number=session, turn=number, history=self.history, tell=told)
         response, cut = fit_response(made.response)

@@ -67,7 +67,7 @@ def live(track, folder, answers, step=lambda name: None, sleep=lambda seconds: N
     steps = journal.Journal(Log.create(folder, header))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(playing, "answer", answers)
-        playing.RunPlayer(server, "mine", None, steps, sleep=sleep).play("Ours.")
+        playing.RunPlayer(delivery.Sender(server, "mine", steps, sleep=sleep), None).play("Ours.")
     interactive_run._compare(server, steps)
     return interactive_run.InteractiveRun(folder, steps.log, steps.message.ends_run)
 
