@@ -25,8 +25,8 @@ from index_build import build, write_files
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve.artifact import add_texts
+from pyterrier_ikat.retrieve.corpus import write_texts
 from pyterrier_ikat.retrieve.pisa import open_bm25
-from pyterrier_ikat.retrieve.text_writer import write_texts
 from pyterrier_ikat.retrieve.texts import TextStore
 
 STORED, ASKED, ROUNDS = 50_000, 1000, 20

@@ -154,8 +154,7 @@ def word_queries(frame: pd.DataFrame) -> list[Query]:
         DataError: when ``query_toks`` is there and isn't a dict of terms to finite weights in every row.
     """
     if "query_toks" not in frame.columns:
-        texts = [ascii_text(query) for query in frame["query"]]
-        return [Query(row, text) for row, text in enumerate(texts) if text.strip()]
+        return [Query(row, text) for row, text in enumerate(map(ascii_text, frame["query"])) if text.strip()]
     weighted = [_check_weights(qid, toks) for qid, toks in zip(frame["qid"], frame["query_toks"], strict=True)]
     units = [max(toks.values(), default=0.0) / STEPS for toks in weighted]
     found = [Query(row, _round_weights(toks, unit), unit) for row, (toks, unit) in enumerate(zip(weighted, units, strict=True))]

@@ -1,14 +1,26 @@
-"""Reading a corpus once, with checks and counts."""
+"""The passages that an index is made of: a corpus read once, checked, counted and stored, or what the index in the folder holds."""
 
 import hashlib
+import json
+import shutil
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, UsageError
 from ..events import bar
+from ..store.files import atomic_write, read_description, require_free
+from .artifact import FORMAT, OURS, TEXTS
+from .text_writer import TextWriter
+from .texts import TextStore
 
 Corpus = Iterable[Mapping[str, Any]]
+STORED = "passages.json"
+"""Says that the texts in a workplace are whole, and of which passages."""
+PER_COMMIT = 500_000
 
 
 class CorpusReader:
@@ -109,3 +121,107 @@ def check_expected(count: int, expected: int | None) -> None:
 
 def _is_unicode(docno: str) -> bool:
     return docno.isascii() or docno.encode("utf-8", "replace").decode() == docno
+
+
+# Stored, or shared with an index of another kind in the same folder
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The passages of a folder; iterates over them as a corpus.
+
+    Attributes:
+        count: how many they are.
+        sha256: the checksum of their corpus.
+        texts: the file of their texts.
+    """
+
+    count: int
+    sha256: str
+    texts: Path
+
+    def __iter__(self) -> Iterator[dict[str, str]]:
+        return ({"docno": docno, "text": text} for docno, text in TextStore(self.texts))
+
+
+def shared_passages(path: str | Path, corpus: Corpus) -> Stored | None:
+    """The passages of an index that another one is to be added to; None where nothing is.
+
+    Args:
+        path: the folder.
+        corpus: read once, to see that these are its passages.
+
+    Raises:
+        UsageError: when anything else is there, or an index without texts or of other passages.
+    """
+    there = [Path(path) / name for name in OURS if (Path(path) / name).exists()]
+    if not there:
+        require_free(path)
+        return None
+    found = read_description(there[0], form=FORMAT, repair="build it anew")
+    if TEXTS not in found["files"] or "sha256" not in found:
+        raise UsageError(f"the index {path} has no texts, so that nothing can be added to it: give a path where nothing is")
+    CorpusReader(corpus).check_same(str(path), found["count"], found["sha256"])
+    return Stored(found["count"], found["sha256"], Path(path).absolute() / TEXTS)
+
+
+def waits_to_be_moved(made: Path, path: str | Path, meta: str) -> bool:
+    """Whether an earlier call finished the index in ``made``, which was killed while it moved it to ``path``.
+
+    With texts of its own it can't be added to a folder that got some meanwhile.
+    """
+    return (made / meta).exists() and not ((made / TEXTS).exists() and (Path(path) / TEXTS).exists())
+
+
+def store_passages(workplace: Path, corpus: Corpus) -> Stored:
+    """Store the passages of ``corpus`` in ``workplace/index``, unless an earlier call did.
+
+    Raises:
+        UsageError: when the earlier call was given other passages.
+        DataError: see :func:`write_texts`.
+    """
+    folder, done = workplace / "index", workplace / STORED
+    if done.exists() and (folder / TEXTS).exists():
+        count, sha256 = json.loads(done.read_text(encoding="utf-8"))
+        CorpusReader(corpus).check_same(str(workplace), count, sha256)
+        return Stored(count, sha256, folder / TEXTS)
+    stored = store_anew(folder, corpus)
+    with atomic_write(done) as file:
+        json.dump([stored.count, stored.sha256], file)
+    return stored
+
+
+def store_anew(folder: Path, corpus: Corpus) -> Stored:
+    """Store the passages of ``corpus`` in ``folder``, which is emptied before.
+
+    Raises:
+        DataError: see :func:`write_texts`.
+    """
+    shutil.rmtree(folder, ignore_errors=True)  # what a killed call left
+    folder.mkdir()
+    read = write_texts(folder / TEXTS, corpus)
+    return Stored(read.count, read.sha256(), folder / TEXTS)
+
+
+def write_texts(path: Path, corpus: Corpus) -> CorpusReader:
+    """Store the passages of ``corpus`` in a new file.
+
+    Args:
+        path: the file to make. It is whole only when this returns: write to a temporary place.
+        corpus: dicts with ``docno`` and ``text``; a text of ``None`` is stored as empty.
+
+    Returns:
+        The corpus, read: its count and checksum.
+
+    Raises:
+        DataError: when a passage has no usable docno or text, a docno occurs twice, or there is no passage.
+    """
+    reading = CorpusReader(corpus)
+    reading.refuse_empty()
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".texts.") as notes, TextWriter(path, Path(notes)) as writer:
+        while reading.more():
+            for _ in writer.store(islice(reading, PER_COMMIT), reading.name, 1):
+                pass
+            writer.commit(reading.sha256())
+        writer.finish()
+    return reading

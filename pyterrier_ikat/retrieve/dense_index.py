@@ -20,11 +20,10 @@ from ..store.models import checksum_model, is_copy, load_bi_encoder, model_state
 from . import dense_writer
 from .artifact import DENSE_META as META
 from .artifact import FORMAT, PT_META, TEXTS, IndexArtifact
-from .corpus import Corpus, CorpusReader
+from .corpus import STORED, Corpus, CorpusReader, shared_passages, store_passages, waits_to_be_moved
 from .dense import DenseRetriever, QueryEncoder
 from .dense_search import Vectors, find_device, load_on, search_vectors
 from .ranking import Ranking
-from .shared_texts import STORED, shared_passages, store_passages, waits_to_be_moved
 from .state import Seen, changed_at
 from .texts import TextStore
 

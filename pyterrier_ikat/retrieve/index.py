@@ -12,13 +12,12 @@ from ..store.files import read_description, resumable_folder
 from .artifact import BM25_META as META
 from .artifact import FORMAT, PISA, TEXTS, IndexArtifact, PassageText, made_by_pyterrier
 from .bm25 import BM25
-from .corpus import Corpus, CorpusReader, check_expected
+from .corpus import Corpus, CorpusReader, check_expected, shared_passages, waits_to_be_moved
 from .dense import DenseRetriever
 from .dense_index import DenseIndex
 from .pisa import UNCOMPRESSED
 from .retriever import BUILDS, ENGINES, require_pisa
 from .shards import holds_shards, index_shards, keep_order
-from .shared_texts import shared_passages, waits_to_be_moved
 from .splade import SpladeIndex, SpladeRetriever
 from .words import STEMMERS, STOPS
 

@@ -226,11 +226,13 @@ class SparseRetriever(IndexRetriever):
 
     def find_rankings(self, seen: Seen, queries: list[Query]) -> list[Ranking]:
         """Search for each query by its engine."""
+        asked: dict[str, dict[int, Any]] = {}
+        for place, query in enumerate(queries):
+            asked.setdefault(query.engine, {})[place] = query.query
         found: dict[int, Ranking] = {}
-        for engine, search_by in (("eager", self.search_eager), ("pisa", self.search_pisa)):
-            places = [place for place, query in enumerate(queries) if query.engine == engine]
-            if places:
-                found |= zip(places, search_by(seen, [queries[place].query for place in places]), strict=True)
+        for engine, by_place in asked.items():
+            search_by = self.search_pisa if engine == "pisa" else self.search_eager
+            found |= zip(by_place, search_by(seen, list(by_place.values())), strict=True)
         return [found[place] for place in range(len(queries))]
 
     @abstractmethod

@@ -157,7 +157,7 @@ def _add_shard(
 ) -> None:
     start = reading.count
     unfinished = path.with_name(f"{path.name}.tmp")
-    passages = writer.store(islice(reading, SHARD), reading, threads)
+    passages = writer.store(islice(reading, SHARD), reading.name, threads)
     words = _refuse_wordless(((docno, ascii_text(text)) for docno, text in passages), reading)
     indexed = build(
         unfinished, words, stemmer=stemmer, threads=threads, k1=bm25[0], b=bm25[1], whole=lambda: start == 0 and not reading.more()

@@ -11,11 +11,10 @@ from ..store.files import resumable_folder
 from ..store.models import checksum_model
 from .artifact import FORMAT
 from .artifact import SPLADE_META as META
-from .corpus import Corpus
+from .corpus import Corpus, shared_passages, store_anew, waits_to_be_moved
 from .eager_writer import write_impacts
 from .pisa import build_impacts, check_count
 from .retriever import EAGER_UP_TO, has_pisa
-from .shared_texts import shared_passages, store_anew, waits_to_be_moved
 from .sparse_encoder import SCALE, checksum_vocabulary, encode_passages, has_terms, load_sparse_encoder
 from .splade import FOLDER, SpladeIndex
 from .texts import TextStore

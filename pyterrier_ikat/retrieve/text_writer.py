@@ -2,12 +2,11 @@
 
 import json
 import os
-import tempfile
 import zlib
 from array import array
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import accumulate, chain, count, islice
 from pathlib import Path
@@ -18,11 +17,9 @@ import numpy.typing as npt
 
 from ..errors import DataError
 from ..store.files import atomic_write, read_at
-from .corpus import Corpus, CorpusReader
 from .texts import HALF, HEADER, MAGIC, NUMBER, Table, as_key, footer, key_in, packed
 
 BATCH = 1_000
-PER_COMMIT = 500_000
 DICTIONARY, PIECE = 1 << 15, 96
 """A dictionary of 64 KiB, the most that LZ4 takes, makes texts smaller by a tenth; compressing them then takes as long again."""
 PARTS = 256
@@ -55,10 +52,9 @@ class TextWriter:
     Example:
         >>> import tempfile
         >>> folder = Path(tempfile.mkdtemp())
-        >>> reading = CorpusReader([{"docno": "d1", "text": "Rooibos"}])
         >>> with TextWriter(folder / "texts.lz4", folder / "notes") as writer:
-        ...     passed = list(writer.store(reading, reading, threads=1))
-        ...     writer.commit(reading.sha256())
+        ...     passed = list(writer.store([("d1", "Rooibos")], str, threads=1))
+        ...     writer.commit("the checksum of the corpus")
         ...     writer.finish()
         >>> passed, writer.commits[0].passages
         ([('d1', 'Rooibos')], 1)
@@ -84,12 +80,12 @@ class TextWriter:
         """How many passages are stored for good."""
         return sum(commit.passages for commit in self.commits)
 
-    def store(self, passages: Iterable[tuple[str, str]], reading: CorpusReader, threads: int) -> Iterator[tuple[str, str]]:
+    def store(self, passages: Iterable[tuple[str, str]], name: Callable[[int], str], threads: int) -> Iterator[tuple[str, str]]:
         """Store ``passages`` while they go by; the caller commits.
 
         Args:
-            passages: (docno, text) from ``reading``.
-            reading: knows where they came from.
+            passages: (docno, text).
+            name: what to call the passage with a number (from 1) in an error.
             threads: how many threads compress texts.
 
         Raises:
@@ -107,7 +103,7 @@ class TextWriter:
                     batch, records = pending.popleft()
                     self._append(batch, records.result())
                     yield from batch
-        self._refuse_repeated(reading)
+        self._refuse_repeated(name)
 
     def commit(self, sha256: str, made_by: str = "") -> None:
         """Store for good what was stored since the last commit."""
@@ -167,7 +163,7 @@ class TextWriter:
         for number in range(len(self.commits)):
             yield np.memmap(self.notes / f"{number:05d}{suffix}", dtype="<u8", mode="r")
 
-    def _refuse_repeated(self, reading: CorpusReader) -> None:
+    def _refuse_repeated(self, name: Callable[[int], str]) -> None:
         """Make sure that no docno since the last commit was there before; those are looked at whose checksum was there."""
         new = self._entries()
         again = np.flatnonzero(new[1:] >> HALF == new[:-1] >> HALF)
@@ -179,8 +175,8 @@ class TextWriter:
         for number in np.unique(np.concatenate(suspects) & NUMBER).tolist():
             docno = self._docno(number)
             if docno in first:
-                there = reading.name(first[docno] + 1)
-                raise DataError(f"{reading.name(number + 1)}: its docno {docno!r} was there before, as {there}; give each passage its own")
+                there = name(first[docno] + 1)
+                raise DataError(f"{name(number + 1)}: its docno {docno!r} was there before, as {there}; give each passage its own")
             first[docno] = number
 
     def _docno(self, number: int) -> str:
@@ -202,30 +198,6 @@ def merged(tables: Sequence[Table]) -> Iterator[Table]:
     bounds = [np.searchsorted(table, np.arange(PARTS, dtype="<u8") << np.uint64(56)).tolist() + [len(table)] for table in tables]
     for part in range(PARTS):
         yield np.sort(np.concatenate([table[bound[part] : bound[part + 1]] for table, bound in zip(tables, bounds, strict=True)]))
-
-
-def write_texts(path: Path, corpus: Corpus) -> CorpusReader:
-    """Store the passages of ``corpus`` in a new file.
-
-    Args:
-        path: the file to make. It is whole only when this returns: write to a temporary place.
-        corpus: dicts with ``docno`` and ``text``; a text of ``None`` is stored as empty.
-
-    Returns:
-        The corpus, read: its count and checksum.
-
-    Raises:
-        DataError: when a passage has no usable docno or text, a docno occurs twice, or there is no passage.
-    """
-    reading = CorpusReader(corpus)
-    reading.refuse_empty()
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".texts.") as notes, TextWriter(path, Path(notes)) as writer:
-        while reading.more():
-            for _ in writer.store(islice(reading, PER_COMMIT), reading, 1):
-                pass
-            writer.commit(reading.sha256())
-        writer.finish()
-    return reading
 
 
 def _read_commits(notes: Path) -> Iterator[Commit]:

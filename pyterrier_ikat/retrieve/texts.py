@@ -58,7 +58,7 @@ class TextStore:
 
     Example:
         >>> import tempfile
-        >>> from pyterrier_ikat.retrieve.text_writer import write_texts
+        >>> from pyterrier_ikat.retrieve.corpus import write_texts
         >>> path = Path(tempfile.mkdtemp(), "texts.lz4")
         >>> reading = write_texts(path, [{"docno": "d2", "text": "Trams run."}, {"docno": "d1", "text": "Rooibos has no caffeine."}])
         >>> store = TextStore(path)

@@ -260,7 +260,10 @@ def compute_missing(
 
 
 def parts_of(count: int, at_once: int, label: str, unit: str) -> Iterator[slice]:
-    """The slices of ``count`` things, ``at_once`` in each, with a progress bar."""
+    """The slices of ``count`` things, ``at_once`` in each, with a progress bar where there are several."""
+    if count <= at_once:  # a bar would be shown when all is done
+        yield from [slice(0, count)] * (count > 0)
+        return
     with bar_of(total=count, desc=label, unit=unit, delay=2) as bar:
         for start in range(0, count, at_once):
             end = min(start + at_once, count)

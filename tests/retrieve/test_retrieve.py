@@ -21,8 +21,7 @@ from trust.killing import started
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import BM25, NoResultWarning, shards
 from pyterrier_ikat.retrieve import pisa as pisa_build
-from pyterrier_ikat.retrieve.corpus import CorpusReader
-from pyterrier_ikat.retrieve.text_writer import write_texts
+from pyterrier_ikat.retrieve.corpus import CorpusReader, write_texts
 from pyterrier_ikat.retrieve.texts import TextStore
 from pyterrier_ikat.retrieve.words import ascii_text
 from pyterrier_ikat.store import cache as result_cache

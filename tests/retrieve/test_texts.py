@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.retrieve import text_writer
-from pyterrier_ikat.retrieve.corpus import CorpusReader
-from pyterrier_ikat.retrieve.text_writer import TextWriter, write_texts
+from pyterrier_ikat.retrieve import corpus, text_writer
+from pyterrier_ikat.retrieve.corpus import CorpusReader, write_texts
+from pyterrier_ikat.retrieve.text_writer import TextWriter
 from pyterrier_ikat.retrieve.texts import TextStore
 
 ANYTHING = st.text(st.characters(exclude_categories=[]))
@@ -39,7 +39,7 @@ def test_any_texts_come_back_whatever_the_batches_and_commits(tmp_path_factory, 
     path = tmp_path_factory.mktemp("any") / "texts.lz4"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_writer, "BATCH", batch)
-        patch.setattr(text_writer, "PER_COMMIT", commit)
+        patch.setattr(corpus, "PER_COMMIT", commit)
         assert write_texts(path, items(texts)).count == len(texts)
     store, asked = TextStore(path), data.draw(st.lists(st.sampled_from(list(texts))))
     assert store.read(asked) == [texts[docno] for docno in asked]
@@ -53,7 +53,7 @@ def test_docnos_of_one_checksum_are_told_apart(path, monkeypatch):
     assert zlib.crc32(b"plumless\n") == zlib.crc32(b"buckeroo\n")
     texts = {"plumless": "rooibos", "tea": "mint", "buckeroo": "sage"}
     for per_commit in (1, 3):
-        monkeypatch.setattr(text_writer, "PER_COMMIT", per_commit)
+        monkeypatch.setattr(corpus, "PER_COMMIT", per_commit)
         for names in (texts, [*texts][::-1], ["buckeroo", "tea"]):
             write_texts(path, items({docno: texts[docno] for docno in names}))
             os.utime(path, ns=(1, per_commit + len(names)))
@@ -66,7 +66,7 @@ def test_docnos_of_one_checksum_are_told_apart(path, monkeypatch):
 
 @pytest.mark.parametrize("per_commit", [1, 2, 10])
 def test_a_docno_that_comes_again_is_named_with_both_places_even_among_others_of_its_checksum(path, monkeypatch, per_commit):
-    monkeypatch.setattr(text_writer, "PER_COMMIT", per_commit)
+    monkeypatch.setattr(corpus, "PER_COMMIT", per_commit)
     twice = [{"docno": docno, "text": ""} for docno in ("a", "plumless", "buckeroo", "b", "plumless", "a")]
     with pytest.raises(DataError) as caught:
         write_texts(path, twice)
@@ -99,11 +99,11 @@ def test_a_killed_writer_leaves_its_last_commit_and_the_next_one_ends_with_the_s
     monkeypatch.setattr(text_writer, "BATCH", 2)
     texts = {f"d{number * 7 % 12}": f"tea {number} " * number for number in range(12)}
     whole = tmp_path / "whole"
-    monkeypatch.setattr(text_writer, "PER_COMMIT", 5)
+    monkeypatch.setattr(corpus, "PER_COMMIT", 5)
     write_texts(whole, items(texts))
 
     def write(writer, reading, count):
-        for _ in writer.store((next(reading) for _ in range(count)), reading, 2):
+        for _ in writer.store((next(reading) for _ in range(count)), reading.name, 2):
             pass
 
     reading = CorpusReader(items(texts))
