@@ -39,8 +39,8 @@ def paper(name: str | None, number: str | None, resources: str | None, only_plan
     Without TABLE, list the rows of its tables and what each needs; without PAPER, list the papers and their tables. Without --resources,
     print the TABLE as it was published.
     """
-    from ..papers.printed import published_tables
     from ..papers.published import Listing, Prompts, find_table
+    from ..papers.table import published_tables
 
     if name is None:
         click.echo(_papers())

@@ -14,6 +14,7 @@ from ..evaluation import Agreement, Judge, agreement, pool_runs, with_gold
 from ..llms import LLM, llm
 from ..methods.definition import model_key
 from ..planning import PlanTable
+from ..store.files import atomic_write
 from ..study import plan
 from ..tables import Table, of_frame
 from .paper_resources import EVIDENCE
@@ -153,10 +154,11 @@ class JudgedPool:
         judged = judge.transform(with_gold(pool, self.dataset, texts))
         if judged.empty:
             raise DataError(f"{self.model.model} gave none of {len(pool)} passages a usable label: the table has no judgement")
-        write_qrels(judged, str(self.labels))
         said = f"Judged by {self.model.model}: the top {POOL_DEPTH} of these {len(runs)} runs, {len(pool)} passages of"
         said += f" {pool['qid'].nunique()} turns; {len(pool) - len(judged)} got no usable label."
-        self.labels.with_suffix(".note").write_text(said, encoding="utf-8")
+        with atomic_write(self.labels.with_suffix(".note")) as file:
+            file.write(said)
+        write_qrels(judged, str(self.labels))  # behind the note: where labels are, it is read
 
     def judgements(self, official: Judgements) -> Judgements:
         """The labels in place of the official judgements, once they are there."""
