@@ -96,7 +96,7 @@ FAULTS = [
     Fault(
         "conversations/passages.py", "a chunk lacks its last sentence", "found[start : start + window]", "found[start : start + window - 1]"
     ),
-    Fault("runs/trec.py", "ranks of a run file begin with 0", "{rank + 1} {_shortest", "{rank} {_shortest"),
+    Fault("runs/run_files.py", "ranks of a run file begin with 0", "{rank + 1} {shortest", "{rank} {shortest"),
     Fault("runs/log.py", "a cut line stays and spoils the next one", "drop_cut_line(", "str("),
     Fault(
         "completions/rankings.py",
@@ -189,7 +189,12 @@ FAULTS = [
     Fault("evaluation/sessions.py", "a mean cost omits what is unknown", '(measure != "cost" or len(known) == len(values))', "True"),
     Fault("evaluation/scores.py", "intervals of 90 %", "t.ppf(0.975,", "t.ppf(0.95,"),
     Fault("study/batches.py", "a batch has a turn too many", "end - start == size", "end - start > size"),
-    Fault("study/batches.py", "turns without passages are run again", 'for of_turns in ("found", "lost")', 'for of_turns in ("found",)'),
+    Fault(
+        "study/batches.py",
+        "turns without passages are run again",
+        "Part.of(turns, results,",
+        'Part.of(turns[turns["qid"].isin(results["qid"])], results,',
+    ),
     Fault("study/identity.py", "other prompts make the same run", '"prompts": prompts_of(pipeline)', '"prompts": {}'),
     Fault("study/identity.py", "an index with other texts makes the same run", "else part.fingerprint()", "else ''"),
     Fault("study/replay.py", "what was kept need not give the run's ranking", "if again.get(qid, []) != whole.get(qid, []):", "if False:"),

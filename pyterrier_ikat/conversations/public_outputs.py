@@ -4,7 +4,8 @@ The lists of turns that others scored are facts, and are here. Of CONE-RAG (arXi
 people, responses of real systems and GPT-4's labels for iKAT 2024.
 
 None of the three repositories states a licence. Each file is taken from its repository at a fixed commit, with a checksum
-(``public_outputs.tsv``: source, path there, bytes, SHA-256, perhaps a name of our own), or from the folder ``outputs`` in the data folder or beside it.
+(``public_outputs.tsv``: source, path there, bytes, SHA-256, perhaps a name of our own), or from the folder ``outputs`` in the data folder
+or beside it.
 """
 
 import json

@@ -33,7 +33,7 @@ from ..store.files import atomic_write, temporary_name
 from . import stages as stages_file
 from .log import Log
 from .origin import OtherVersionsWarning, describe_difference, versions, write_metadata
-from .run_files import Part, check_turns, read_run, run_lines, turn_lines
+from .run_files import Part, read_run
 
 CHECKED = ("run.trec", "turns.jsonl", "measures.csv", "ledger.csv", stages_file.NAME)
 """The files that ``run.json`` has checksums of."""
@@ -253,7 +253,8 @@ class RunFolder:
             DataError: when the results have turns that the topics lack, a turn of the topics is there twice, the ranking is not
                 clean, or a column of the turns can't be kept.
         """
-        self.write_parts([(topics, results)], lambda: (measures, parameters), ledger, tag=parameters.get("method"))
+        part = Part.of(topics, results, parameters.get("method") or self.path.name)
+        self.write_parts([part], lambda: (measures, parameters), ledger)
 
     def write_parts(
         self,
@@ -261,28 +262,25 @@ class RunFolder:
         about: Callable[[], tuple[pd.DataFrame, dict[str, Any]]],
         ledger: pd.DataFrame,
         stages: Sequence[Path] = (),
-        tag: str | None = None,
     ) -> None:
         """As :meth:`write`, for a run that comes in parts, of which no more than one is in memory.
 
         Args:
-            parts: the turns of each part and their ranking, in the order of the run.
+            parts: in the order of the run.
             about: gives the measures and the parameters once all parts were written.
             ledger: the whole ledger.
             stages: files that say what the stages did, in the order of the run.
-            tag: the last column of ``run.trec``, the method's name; by default the folder's.
 
         Raises:
-            DataError: as :meth:`write`, and when one of these files is missing.
+            DataError: when one of these files is missing.
         """
         partial = temporary_name(self.path)
         partial.mkdir(parents=True)
         try:
             with atomic_write(partial / "run.trec") as ranking, atomic_write(partial / "turns.jsonl") as turns:
-                for topics, results in parts:
-                    check_turns(topics, results)
-                    ranking.writelines(run_lines(results, tag or self.path.name))
-                    turns.writelines(turn_lines(topics, results))
+                for part in parts:
+                    ranking.write(part.ranking)
+                    turns.write(part.turns)
             if stages:
                 with atomic_write(partial / stages_file.NAME, "wb") as whole:
                     for path in stages:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import chain
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,8 +26,39 @@ PER_TURN = (
     *("qid", "qutterance", "qresolved", "qrewrite", "qanswer", "qdraft"),
     *("qsubqueries", "qfound", "qweights", "qstatements", "qptkb", "qlearned", "qaction", "qaskback"),
 )
-Part = tuple[pd.DataFrame, pd.DataFrame]
-"""Some turns of a run, and their ranking."""
+
+
+class Part(NamedTuple):
+    """Some turns of a run, as its files have them.
+
+    Attributes:
+        qids: the turns.
+        ranking: their lines of ``run.trec``.
+        turns: their lines of ``turns.jsonl``.
+    """
+
+    qids: list[str]
+    ranking: str
+    turns: str
+
+    @classmethod
+    def of(cls, topics: pd.DataFrame, results: pd.DataFrame, tag: str) -> "Part":
+        """The part of these turns and their ranking; ``tag`` is the last column of ``run.trec``.
+
+        Raises:
+            DataError: when the results have turns that the topics lack, a turn is there twice, the ranking is not clean, or a column of the
+                turns can't be kept.
+        """
+        check_turns(topics, results)
+        return cls(topics["qid"].tolist(), "".join(run_lines(results, tag)), "".join(turn_lines(topics, results)))
+
+    def scores(self) -> dict[str, dict[str, float]]:
+        """Turn -> passage -> score."""
+        found: dict[str, dict[str, float]] = {}
+        for line in self.ranking.split("\n")[:-1]:
+            qid, _, docno, _, score, _ = line.split(" ")
+            found.setdefault(qid, {})[docno] = float(score)
+        return found
 
 
 def write_run(results: pd.DataFrame, path: str | Path, name: str = "ikat") -> None:

@@ -1,15 +1,15 @@
 """The finished batches of turns of a run that isn't complete yet, so that a killed run repeats none of them.
 
 They lie in ``<run folder>.partial``: one JSON file for each batch, which appears whole or not at all, ``run.json`` with the parameters of
-their run, and ``costs.jsonl`` with all costs, also of turns that aren't finished. A batch has the files that :meth:`RunFolder.write`
-writes: the ranking, the columns with one value per turn, and the ledger. Beside it is a file with the outputs of the stages
+their run, and ``costs.jsonl`` with all costs, also of turns that aren't finished. A batch has what the run folder's files say of its turns:
+the lines of the ranking and of the turns, and the ledger. Beside it is a file with the outputs of the stages
 (:mod:`pyterrier_ikat.runs.stages`), written first. Passages' texts are not kept. No more than one batch is in memory, also while the run
 folder is written.
 """
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
@@ -18,28 +18,25 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import column, object_frame
 from ..errors import DataError, UsageError, option
 from ..events import observed_by
 from ..llms import Ledger
 from ..llms.failures import UnderWay
 from ..operator import stages, without_unread_texts
-from ..runs import RunFolder, strictly_decreasing
+from ..runs import RunFolder
 from ..runs import stages as stages_file
 from ..runs.origin import OURS, describe_difference, versions, with_package
-from ..runs.run_files import PER_TURN, Part, as_stored, check_turns, used_marks
+from ..runs.run_files import Part
 from ..runs.stages import TurnStages
 from ..store.files import atomic_write
 from .account import COSTS, Account
 from .identity import Parts, kept_as_they_are
 from .recorder import Recorder
-from .systems import RANKING, check_ranking
+from .systems import check_ranking
 
 PARAMETERS = "run.json"
 STAGES = f".{stages_file.NAME}"
 """The ending of the file with the outputs of a batch's stages."""
-
-Columns = dict[str, list[Any]]
 
 
 class Batches:
@@ -58,7 +55,7 @@ class Batches:
     """
 
     def __init__(self, folder: RunFolder, parameters: dict[str, Any]) -> None:
-        self.path = folder.path.with_name(f"{folder.path.name}.partial")
+        self.name, self.path = folder.path.name, folder.path.with_name(f"{folder.path.name}.partial")
         self.parameters = parameters | {"versions": versions(), "packages": with_package([], self.path)}
 
     def check(self) -> bool:
@@ -107,22 +104,19 @@ class Batches:
         recorder = Recorder(left["qid"].tolist(), Parts([pipeline]).written)
         with observed_by(recorder):
             written = _through(before, left.reset_index(drop=True))
-        under_way, checked = UnderWay(), False
+        under_way = UnderWay()
         for places in _cut(left.index.tolist(), size):
             turns = written.iloc[places].reset_index(drop=True)
             with under_way.noted():
                 with observed_by(recorder):
                     results = _through(behind, turns)
-                if not checked:
-                    _check_ranking(self.path.stem, turns, results)
-                    checked = True
                 check_parts()
                 self.keep(int(left.index[places.start]), turns, results, counting.take(), recorder.take(turns["qid"].tolist()))
         under_way.tell()
 
     def finished(self) -> set[str]:
         """The qids of the turns that are done."""
-        return {qid for batch in map(_read, self._paths()) for of_turns in ("found", "lost") for qid in batch[of_turns]["qid"]}
+        return {qid for batch in self._each() for qid in batch["qids"]}
 
     def keep(self, number: int, turns: pd.DataFrame, results: pd.DataFrame, ledger: Ledger, done: Iterable[TurnStages] = ()) -> None:
         """Keep a finished batch.
@@ -133,16 +127,13 @@ class Batches:
             results: the ranking, with the columns of the turns.
             ledger: what was counted since the batch before.
             done: what the stages did of each turn.
+
+        Raises:
+            UsageError: when the results are no ranking.
+            DataError: as :meth:`~pyterrier_ikat.runs.run_files.Part.of`.
         """
-        first, ranked = results.drop_duplicates("qid"), {name: results[name].tolist() for name in RANKING}
-        if "used" in results.columns:
-            ranked["used"] = used_marks(results)
-        batch = {
-            "found": _per_turn(first),
-            "lost": _per_turn(turns[~turns["qid"].isin(first["qid"])]),
-            "results": ranked,
-            "ledger": ledger.rows(),
-        }
+        check_ranking(self.name, results.columns)
+        batch = Part.of(turns, results, self.name)._asdict() | {"ledger": ledger.rows()}
         if not (self.path / PARAMETERS).exists():
             RunFolder(self.path).write_parameters(self.parameters)
         with atomic_write(self.path / f"{number:06d}{STAGES}", "wb") as file:
@@ -150,17 +141,10 @@ class Batches:
         with atomic_write(self.path / f"{number:06d}.json") as file:
             file.write(json.dumps(batch))  # ten times faster than dump
 
-    def parts(self, topics: pd.DataFrame) -> Iterator[Part]:
-        """The run, batch by batch, so that no more than one is in memory.
-
-        Args:
-            topics: all turns of the run.
-
-        Yields:
-            The turns of a batch, with what was written for those without passages; its ranking with the columns of the turns.
-        """
-        for batch in map(_read, self._paths()):
-            yield _turns(batch, topics), _ranking(batch)
+    def parts(self) -> Iterator[Part]:
+        """The run, batch by batch, so that no more than one is in memory."""
+        for batch in self._each():
+            yield Part(*(batch[name] for name in Part._fields))
 
     def stages(self) -> list[Path]:
         """The files that say what the stages did, in the order of the turns."""
@@ -170,7 +154,7 @@ class Batches:
         """What was counted so far, over all starts of the run."""
         found = Ledger()
         found.add(Account(self.path / COSTS))
-        for row in chain.from_iterable(batch["ledger"] for batch in map(_read, self._paths())):
+        for row in chain.from_iterable(batch["ledger"] for batch in self._each()):
             found.count(**row)
         return found
 
@@ -179,6 +163,14 @@ class Batches:
         for path in self._paths():  # the parameters last: batches that are left never lose what they belong to
             path.unlink()
         shutil.rmtree(self.path, ignore_errors=True)
+
+    def _each(self) -> Iterator[dict[str, Any]]:
+        for path in self._paths():
+            batch = _read(path)
+            if "qids" not in batch:
+                told = f"{path} is of an earlier version of this package"
+                raise DataError(f"{told}: remove {self.path} and run again; completions in the cache are not paid again")
+            yield batch
 
     def _paths(self) -> list[Path]:
         return sorted(path for path in self.path.glob("*.json") if path.name != PARAMETERS)
@@ -199,34 +191,6 @@ def _read(path: Any) -> dict[str, Any]:
         return found
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path} can't be read ({error}): remove {path.parent}, which begins the run anew") from None
-
-
-def _check_ranking(name: str, turns: pd.DataFrame, results: pd.DataFrame) -> None:
-    """Whether the first batch can be kept, before more is spent."""
-    check_ranking(name, results.columns)
-    check_turns(turns, results)
-    strictly_decreasing(results)
-
-
-def _per_turn(turns: pd.DataFrame) -> Columns:
-    names = [name for name in turns.columns if name in PER_TURN]
-    return {name: [as_stored(qid, name, value) for qid, value in zip(turns["qid"], turns[name], strict=True)] for name in names}
-
-
-def _turns(batch: Mapping[str, Columns], topics: pd.DataFrame) -> pd.DataFrame:
-    lost, qids = object_frame(batch["lost"]), {*batch["found"]["qid"], *batch["lost"]["qid"]}
-    turns = topics[topics["qid"].isin(qids)].reset_index(drop=True)
-    if lost.empty:
-        return turns
-    written = pd.concat([turns[~turns["qid"].isin(lost["qid"])], lost])
-    return written.set_index("qid", drop=False).loc[turns["qid"].tolist()].reset_index(drop=True)
-
-
-def _ranking(batch: Mapping[str, Columns]) -> pd.DataFrame:
-    found, ranking = object_frame(batch["found"]), object_frame(batch["results"])
-    places = pd.Index(found["qid"]).get_indexer(ranking["qid"])
-    spread = {name: column(found[name].to_numpy()[places]) for name in found.columns}
-    return pd.DataFrame(spread | {name: ranking[name] for name in ranking.columns}).astype({"score": float, "rank": int})
 
 
 def _divided(pipeline: pt.Transformer) -> tuple[list[pt.Transformer], list[pt.Transformer]]:

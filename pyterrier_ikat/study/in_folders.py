@@ -147,11 +147,10 @@ def _run_one(
     if study.dataset is not None:
         about["dataset"] = study.dataset
     folder.write_parts(
-        scores.add_all(batches.parts(topics)),
+        scores.add_all(batches.parts()),
         lambda: (scores.frame(), about | scores.about()),
         ledger.frame(),
         batches.stages(),
-        system.name,
     )
     batches.remove()
 

@@ -175,15 +175,14 @@ class TurnScores:
 
     def add_all(self, parts: Iterable[Part]) -> Iterator[Part]:
         """The parts, added while they go by."""
-        for topics, results in parts:
-            self.add(topics["qid"], results)
-            yield topics, results
+        for part in parts:
+            self.add(part.qids, part.scores())
+            yield part
 
-    def add(self, qids: Iterable[str], results: pd.DataFrame) -> None:
-        """Add the ranking of these turns."""
+    def add(self, qids: Iterable[str], ranking: Mapping[str, Mapping[str, float]]) -> None:
+        """Add the scores of the passages of these turns."""
         labels = {qid: self._labels[qid] for qid in qids if qid in self._labels}
         if labels:
-            ranking = ranking_of("to evaluate", results)
             scores = Evaluator(labels, self.measures).per_turn("to evaluate", ranking)
             self._scores |= dict(zip(labels, map(list, zip(*scores.values(), strict=True)), strict=True))
             self.judged += sum(len(labels[qid].keys() & ranking.get(qid, {}).keys()) for qid in labels)
@@ -205,8 +204,8 @@ def score_again(folder: RunFolder, qrels: pd.DataFrame, measures: Sequence[ir_me
     scores = TurnScores(qrels, [*computable(there), *measures])
     if known.get("qrels_sha256") == checksum_of(qrels) and "judged_passages" in known and set(scores.columns) <= set(there):
         return
-    results = folder.results()
-    scores.add(results["qid"].unique(), results)
+    ranking = ranking_of("to evaluate", folder.results())
+    scores.add(ranking, ranking)
     # Killed in between, the run says of no qrels that its scores were made with them.
     checksums = {name: one for name, one in known.get("sha256", {}).items() if name != "measures.csv"}
     folder.write_parameters(known | {"sha256": checksums, "qrels_sha256": None})

@@ -132,7 +132,7 @@ def test_a_run_of_four_times_the_batches_takes_no_more_memory_to_join(tmp_path):
             batches.keep(start, topics[start : start + 10], found.assign(docno=[f"d{n}" for n in rank], score=-rank, rank=rank), Ledger())
         scores = TurnScores(topics.assign(docno="d0", label=1)[["qid", "docno", "label"]])
         tracemalloc.start()
-        folder.write_parts(scores.add_all(batches.parts(topics)), lambda: (scores.frame(), scores.about()), batches.ledger().frame())
+        folder.write_parts(scores.add_all(batches.parts()), lambda: (scores.frame(), scores.about()), batches.ledger().frame())
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert len(folder.results()) == 2000 * count
