@@ -169,17 +169,14 @@ def _passage(path: Path, number: int, line: str) -> dict[str, str]:
     if half := half_character(line, item):
         raise DataError(f"{path}, line {number}: a text has half of a character ({half}); remove it, or save the file as UTF-8 again")
     fields = item if isinstance(item, dict) else {}
-    docno = next((fields[name] for name in ("id", "docno", "_id") if name in fields), _docno_in_parts(fields))
+    in_parts = f"{fields.get('doc_id', '')}:{fields.get('passage_id', '')}"
+    docno = next((fields[name] for name in ("id", "docno", "_id") if name in fields), in_parts)
     text, url = fields.get("contents", fields.get("text", fields.get("passage_text"))), fields.get("url") or ""
     if not isinstance(docno, str) or len(docno.split()) != 1 or docno[0] == ":" or docno[-1] == ":":
         raise DataError(f"{path}, line {number}: no passage id in the fields {', '.join(fields) or 'none'}; {_REPAIR}")
     if not isinstance(text, str) or not isinstance(url, str):
         raise DataError(f"{path}, line {number}: passage {docno} has no text; {_REPAIR}")
     return {"docno": docno, "text": text.strip(), "url": url}
-
-
-def _docno_in_parts(fields: dict[str, Any]) -> str:
-    return f"{fields.get('doc_id', '')}:{fields.get('passage_id', '')}"
 
 
 _REPAIR = (

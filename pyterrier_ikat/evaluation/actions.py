@@ -4,7 +4,6 @@ import math
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any, TypeAlias
 
 import pandas as pd
@@ -134,9 +133,10 @@ def wilson(right: int, of: int, level: float = 0.95) -> tuple[float, float]:
     """
     if not of:
         return math.nan, math.nan
-    z, share = NormalDist().inv_cdf((1 + level) / 2), right / of
-    middle, half = share + z * z / (2 * of), z * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of))
-    return tuple(min(max(bound / (1 + z * z / of), 0.0), 1.0) for bound in (middle - half, middle + half))  # type: ignore[return-value]
+    from scipy.stats import binomtest
+
+    interval = binomtest(right, of).proportion_ci(level, "wilson")
+    return float(interval.low), float(interval.high)
 
 
 def _decided(name: str, system: System, labels: Mapping[str, str]) -> dict[str, str]:

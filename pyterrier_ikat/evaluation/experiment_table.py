@@ -91,13 +91,10 @@ def measures_of(row: Mapping[str, Any]) -> list[str]:
 def _column(rows: Rows, measure: str, base: Mapping[str, Any] | None) -> Column:
     scores = ["n/a" if _unknown(row[measure]) else format_score(row[measure]) for row in rows]
     cells = mark_best(scores, [_mark(row, measure, base) for row in rows])
-    deviations = [row.get(f"{measure} std", NO_VALUE) for row in rows]
-    shown = [_with_deviation(cell, one) for cell, one in zip(cells, deviations, strict=True)]
-    return Column(measure, shown, numeric=True)
-
-
-def _with_deviation(cell: Cell, deviation: float) -> Cell:
-    return cell if math.isnan(deviation) else replace(cell, text=f"{cell.text}±{format_score(deviation)}")
+    for place, row in enumerate(rows):
+        if not math.isnan(deviation := row.get(f"{measure} std", NO_VALUE)):
+            cells[place] = replace(cells[place], text=f"{cells[place].text}±{format_score(deviation)}")
+    return Column(measure, cells, numeric=True)
 
 
 def _mark(row: Mapping[str, Any], measure: str, base: Mapping[str, Any] | None) -> str:
