@@ -1,5 +1,6 @@
 from .datasets import IkatDataset as IkatDataset
 from .datasets import dataset as dataset
+from .frame import conversation as conversation
 from .passages import TextLoader as TextLoader
 from .qrels import check_qrels as check_qrels
 from .qrels import merge_qrels as merge_qrels
@@ -9,7 +10,6 @@ from .topic_files import read_topics as read_topics
 from .topics import Conversation as Conversation
 from .topics import TopicTurn as TopicTurn
 from .topics import answers_frame as answers_frame
-from .topics import conversation as conversation
 from .topics import provenance_qrels as provenance_qrels
 from .topics import ptkb_qrels as ptkb_qrels
 from .topics import topics_frame as topics_frame

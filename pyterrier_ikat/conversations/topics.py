@@ -1,14 +1,11 @@
-"""The conversations of a collection, or anybody's chat, and what they give: the turn frame, gold answers, qrels from gold fields."""
+"""The conversations of a collection, and what they give: the turn frame, gold answers, qrels from gold fields."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import pandas as pd
 
-from ..arguments import checked
-from ..errors import UsageError
-from .frame import TOPIC_COLUMNS, is_message, is_persona, object_frame, statements_of, with_columns, with_query
+from .frame import TOPIC_COLUMNS, object_frame, with_columns, with_query
 from .qrels import qrels_frame
 
 MANUAL_COLUMNS = ("qresolved", "qgoldptkb")
@@ -154,70 +151,3 @@ def _rows(conversation: Conversation) -> Iterator[dict[str, object]]:
             "qresolved": turn.resolved if turn.resolved.strip() else turn.utterance,
             "qgoldptkb": list(turn.statements),
         }
-
-
-@checked
-def conversation(
-    messages: Sequence[Mapping[str, str]],
-    ptkb: Mapping[str, str] | Sequence[str] | None = None,
-    *,
-    number: str = "chat",
-    every_turn: bool = False,
-) -> pd.DataFrame:
-    """Turn anybody's chat into a turn frame: of its last user message, the rest as history, or of all its turns.
-
-    Args:
-        messages: chat messages ``{"role": "user" | "assistant", "content": text}``, oldest first; the last one is the user's.
-        ptkb: statements about the user: a dict id -> statement, or a list of statements (ids ``"1"``, ``"2"``, ...).
-        number: the conversation's name; the qid is ``<number>_<turn>``.
-        every_turn: one row per message of the user, each with what was said before it; the chat may then end with an answer.
-
-    Returns:
-        A frame with ``qid``, ``query``, ``qutterance``, ``qhistory``, ``qptkb``, ``qconversation``, ``qturn``.
-
-    Raises:
-        UsageError: when there is no message, a message lacks role or content, or the last one is not the user's.
-
-    Example:
-        >>> import pyterrier_ikat as ikat
-        >>> chat = [{"role": "user", "content": "Which tea has no caffeine?"},
-        ...         {"role": "assistant", "content": "Rooibos."},
-        ...         {"role": "user", "content": "And one against a cold?"}]
-        >>> ikat.conversation(chat, ["I am allergic to chamomile."])[["qid", "query"]].values.tolist()
-        [['chat_2', 'And one against a cold?']]
-        >>> ikat.conversation(chat, every_turn=True)["qid"].tolist()
-        ['chat_1', 'chat_2']
-    """
-    return conversation_frame(messages, ptkb, number, every_turn)
-
-
-def conversation_frame(
-    messages: Sequence[Mapping[str, str]], ptkb: Mapping[str, str] | Sequence[str] | None, number: str, every_turn: bool = False
-) -> pd.DataFrame:
-    """The frame of :func:`conversation`, of arguments of the right types."""
-    _check_chat(messages, ptkb, every_turn)
-    persona, said = statements_of(ptkb), [dict(message) for message in messages]
-    asked = [place for place, message in enumerate(said) if message["role"] == "user"]
-    places = list(enumerate(asked, 1)) if every_turn else [(len(asked), asked[-1])]
-    rows = [
-        (f"{number}_{turn}", said[place]["content"], said[place]["content"], said[:place], persona, number, turn) for turn, place in places
-    ]
-    return object_frame(dict(zip(TOPIC_COLUMNS, zip(*rows, strict=True), strict=True)))
-
-
-def _check_chat(messages: Any, ptkb: Any, every_turn: bool) -> None:
-    if not isinstance(messages, list | tuple):
-        raise UsageError(f"the conversation is a {type(messages).__name__}: give a list of messages")
-    if not is_persona(ptkb):
-        raise UsageError(f"ptkb={repr(ptkb)[:80]}: give a dict of statements by id, or a list of statements")
-    for position, message in enumerate(messages, 1):
-        if not is_message(message) or message["role"] not in ("user", "assistant"):
-            raise UsageError(
-                f'message {position} of the conversation is {repr(message)[:80]}: give {{"role": "user" or "assistant", "content": text}}'
-            )
-    if every_turn and not any(message["role"] == "user" for message in messages):
-        raise UsageError("the conversation has no message of the user: give at least one")
-    if not every_turn and (not messages or messages[-1]["role"] != "user"):
-        raise UsageError(
-            "a conversation ends with a message of the user: append the question that is to be answered, or give every_turn=True"
-        )

@@ -15,8 +15,7 @@ import pandas as pd
 from ..arguments import checked
 from ..completions.learned import highest_number, merge
 from ..completions.matching import normalised
-from ..conversations.frame import object_frame, statements_of
-from ..conversations.topics import conversation
+from ..conversations.frame import conversation, object_frame, statements_of
 from ..errors import DataError, UsageError, advice
 from ..llm_operator import as_llm
 from ..llms import LLM, StageError, TooLong

@@ -8,8 +8,7 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import column, histories, values, with_columns, without_result_warnings
-from ..conversations.topics import conversation_frame
+from ..conversations.frame import column, conversation, histories, values, with_columns, without_result_warnings
 from ..errors import DataError, UsageError, advice
 from ..events import Exchange, Heard, Observer, Step, observed_by
 from ..llms import Completion, StageError, TooLong
@@ -69,7 +68,7 @@ def answer(
         >>> answer(mine, [{"role": "user", "content": "Which tea has no caffeine?"}], tell=steps.append).response, steps
         ('Rooibos has none.', ['drafting an answer'])
     """
-    frame = conversation_frame(said, ptkb, number)
+    frame = conversation(said, ptkb, number=number)
     if turn is not None:
         frame = frame.assign(qid=column([f"{number}_{turn}"]), qturn=column([turn]))
     limit, more, heard, started = history, dict[str, Any](), list[Heard](), time.perf_counter()

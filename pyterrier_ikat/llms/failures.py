@@ -200,10 +200,9 @@ class StageError(IkatError):
     def __init__(self, stage: str, failures: Sequence[LLMFailure], kept_in: str = "") -> None:
         self.stage, self.failures, self.kept_in = stage, list(failures), kept_in
         kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(type(failure).__name__ for failure in failures).items())
-        shown = ", ".join(f"{failure.qid} ({failure.reason})" for failure in self.failures[:SHOWN])
-        more = f" and {len(failures) - SHOWN} more" if len(failures) > SHOWN else ""
+        shown = list_first([f"{failure.qid} ({failure.reason})" for failure in failures], SHOWN)
         requests = "1 request" if len(failures) == 1 else f"{len(failures)} requests"
-        super().__init__(f"stage {stage}: {requests} failed ({kinds}): {shown}{more}; {_repair(self.failures, kept_in)}")
+        super().__init__(f"stage {stage}: {requests} failed ({kinds}): {shown}; {_repair(self.failures, kept_in)}")
 
 
 class Waiting(NamedTuple):

@@ -15,7 +15,7 @@ from urllib.parse import urljoin
 
 from ..completions.usable import printable
 from ..portable import Remade
-from .failures import BadRequest, FatalLLMError, Filtered, LLMFailure, StructureRefused, TooLong, Transient, shorten
+from .failures import LONGEST, BadRequest, FatalLLMError, Filtered, LLMFailure, StructureRefused, TooLong, Transient, shorten
 from .limits import seconds_of
 from .network import HIDDEN, Address, Found, Server, Work, addresses
 from .request import Backend, Reply, Request
@@ -25,8 +25,6 @@ PATIENCE_HERE = 0.05
 """Seconds in which a server on this machine refuses a wrong key, model or quota."""
 TRY_AGAIN = (408, 409, 425, 429)
 NO_WORDS = re.compile(r"<(style|script)\b", re.IGNORECASE)
-LONGEST = 20_000
-"""Characters of an error that are read at all: what comes behind them is not shown."""
 TOO_LONG = re.compile(
     r"context.(?:length|size|window|limit)|(?:prompt|input) is too long|(?:maximum|allowed) (?:model|prompt|input) length"
     r"|longer than the (?:model|maximum)|reduce (?:the length|your message)|input token count|too large for model|model token limit",
