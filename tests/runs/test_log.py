@@ -74,6 +74,35 @@ def test_a_turn_is_replaced_taken_back_dropped_and_kept(log):
     assert ([turn.number for turn in one.taken], one.lost, one.learned) == ([2], [], True)
 
 
+def test_who_writes_a_log_knows_after_each_event_what_the_disk_has(log):
+    known = log.known
+    events = [
+        [turn_event(Turn(2, "And now?", "Mint.", session="1-1", met=("r1",)))],
+        [turn_event(Turn(2, "And now?", "Rooibos.", session="1-1")), {"event": "learned", "session": "1-1"}],
+        [{"event": "dropped", "session": "1-1", "turn": 2}],
+        [{"event": "kept", "session": "1-1", "turn": 2}, {"event": "sending"}],
+        [{"event": "undone", "session": "1-1", "turn": 1}],
+        [{"event": "session", "session": "1-2", "user": "user-1", "rubrics": {}, "more": {"topic": "1-2"}}],
+        [{"event": "end", "session": "1-1", "end": "satisfied"}],
+    ]
+    for together in events:
+        log.note(*together)
+        assert list(known.values()) == Log(log.folder).dialogues()
+    assert (list(known), [turn.number for turn in known["1-1"].turns], known["1-1"].end) == (["1-1", "1-2"], [2], "satisfied")
+
+
+def test_what_could_not_be_written_is_not_known(log, monkeypatch):
+    def full(path, line):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pyterrier_ikat.runs.log.append_line", full)
+        before = len(log.known["1-1"].turns)
+        with pytest.raises(OSError, match="No space"):
+            log.append(SECOND)
+    assert len(log.known["1-1"].turns) == before
+
+
 def test_another_program_s_change_is_never_written_over(log):
     log.path.write_text("[]")
     with pytest.raises(UsageError, match="another program has changed"):
