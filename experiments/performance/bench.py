@@ -38,6 +38,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "listwise": (),
     "bm25_engines": ("IKAT_BENCH_SIZES", "IKAT_BENCH_FOLDER"),
     "bm25": ("IKAT_BENCH_PASSAGES", "IKAT_BENCH_PYSERINI"),
+    "splade_search": ("IKAT_BENCH_PASSAGES",),
     "dense": ("IKAT_BENCH_VECTORS",),
     "gpu": (),
     "passage_texts": ("IKAT_BENCH_PASSAGES",),
