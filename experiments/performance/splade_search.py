@@ -1,6 +1,6 @@
 """SPLADE's search on one thread: the eager engine, PISA and a product of scipy's matrices, in CPU seconds.
 
-The index holds 100,000 passages, or as many as ``IKAT_BENCH_PASSAGES`` says, of about 140 terms each; queries have 10, 30 or 100, and
+The index holds 100,000 passages, or as many as ``IKAT_BENCH_PASSAGES`` says, of about 150 terms each; queries have 10, 30 or 100, and
 rankings are 1000 deep. Terms and weights are drawn at random, a few terms often and most of them rarely, from as many as BERT has:
 encoding passages and queries is the model's time. Ours and PISA's rankings have docnos; scipy's are rows. Times are the least of
 several calls. The limit reads the 8 bytes of each posting of a query once, over the memory bandwidth that one core has here.
@@ -44,7 +44,7 @@ def rows() -> Iterator[Row]:
                 "PISA (maxscore)": partial(search, pisa, "query_toks", asked, DEPTH),
                 "a product of scipy": partial(plain, matrix, asked),
             }
-            read = np.mean([sum(len(ours.part(number)[0]) for number in ours.find(list(one)) if number >= 0) for one in asked])
+            read = float(np.mean([sum(len(ours.part(number)[0]) for number in ours.find(list(one)) if number >= 0) for one in asked]))
             why = f"{read:,.0f} postings of {POSTING} bytes over {bandwidth / 1e9:.1f} GB/s, on one core"
             seconds = cpu_seconds(work) / QUERIES
             same = np.mean([mine.docnos == theirs.docnos for mine, theirs in zip(work(), others["PISA (maxscore)"](), strict=True)])

@@ -2,15 +2,15 @@
 
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyterrier as pt
 
+from ..arguments import at_least
 from ..conversations.frame import histories, question_column, texts_in, well_formed, with_columns, with_query
-from ..errors import UsageError, list_first
-from ..operator import Operator
+from ..errors import list_first
+from ..operator import Operator, with_fields
 from ..portable import digest
 from ..store.cache import compute_missing, open_cache
 from ..store.models import load, loaded_once, model_state
@@ -24,6 +24,7 @@ ROOM = 512
 log = logging.getLogger("pyterrier_ikat")
 
 
+@with_fields
 class Seq2SeqRewrite(Operator):
     """Rewrite the user's question by a sequence-to-sequence model of ``transformers``.
 
@@ -62,28 +63,17 @@ class Seq2SeqRewrite(Operator):
     loads_models = True
     activity = "rewriting"
 
-    def __init__(
-        self,
-        model: str | Path,
-        responses: int = 0,
-        max_length: int = 64,
-        num_beams: int = 10,
-        batch_size: int = 8,
-    ) -> None:
-        super().__init__()
-        for name, value, least in (
-            ("responses", responses, 0),
-            ("max_length", max_length, 2),
-            ("num_beams", num_beams, 1),
-            ("batch_size", batch_size, 1),
-        ):
-            if value < least:
-                raise UsageError(f"{name}={value!r} is too small: give {least} or more")
-        self.model = str(model)
-        self.responses = responses
-        self.max_length = max_length
-        self.num_beams = num_beams
-        self.batch_size = batch_size
+    model: str
+    responses: int = 0
+    max_length: int = 64
+    num_beams: int = 10
+    batch_size: int = 8
+
+    def __post_init__(self) -> None:
+        at_least(0, responses=self.responses)
+        at_least(1, num_beams=self.num_beams, batch_size=self.batch_size)
+        at_least(2, max_length=self.max_length)
+        self.model = str(self.model)
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
         """The question stands for its rewrite."""

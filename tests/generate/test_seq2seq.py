@@ -197,8 +197,8 @@ def test_a_missing_library_is_named_with_the_install_line(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"responses": -1}, "responses=-1 is too small: give 0 or more"),
-        ({"max_length": 1}, "max_length=1 is too small: give 2"),
+        ({"responses": -1}, "responses=-1: give 0 or more"),
+        ({"max_length": 1}, "max_length=1: give 2 or more"),
         ({"num_beams": 0}, "num_beams=0"),
         ({"batch_size": 0}, "batch_size=0"),
     ],
