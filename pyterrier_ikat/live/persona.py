@@ -8,6 +8,7 @@ from typing import Any
 
 from ..conversations import Conversation, datasets, read_topics
 from ..conversations.datasets import DATASETS, PREFIX
+from ..conversations.frame import is_persona
 from ..errors import DataError, UsageError, advice, option
 from ..generate import UserMemory
 from ..portable import digest
@@ -30,12 +31,12 @@ class Persona:
     utterances: tuple[str, ...] = ()
 
 
-def read_persona(source: str | Path | None = None, number: str | None = None) -> Persona:
+def read_persona(source: str | Path, number: str | None = None) -> Persona:
     """Read a persona.
 
     Args:
         source: a text file with one statement per line; a JSON file with a list of statements or an object id -> statement; a topics file
-            of TREC iKAT, or ``topics.jsonl``; or a dataset, such as ``ikat:sample`` or a folder. None for a user without a persona.
+            of TREC iKAT, or ``topics.jsonl``; or a dataset, such as ``ikat:sample`` or a folder.
         number: the conversation's name; if ``source`` has several conversations, the conversation with the wanted persona.
 
     Raises:
@@ -47,9 +48,7 @@ def read_persona(source: str | Path | None = None, number: str | None = None) ->
         >>> persona.number, len(persona.ptkb), len(persona.utterances)
         ('2-1', 10, 6)
     """
-    check_number(number)
-    if source is None:
-        return Persona(number=number or NUMBER)
+    _check_number(number)
     path = Path(source)
     if path.is_dir() or str(source).startswith(PREFIX) or (str(source) in DATASETS and not path.exists()):
         data = datasets.dataset(path if path.is_dir() else source)
@@ -67,6 +66,33 @@ def read_persona(source: str | Path | None = None, number: str | None = None) ->
         what = "has no statement" if not statements else f"has no text as statement {wrong}"
         raise DataError(f"the persona {path} {what}: give one statement per line, or a JSON list of statements")
     return Persona(statements, number or NUMBER)
+
+
+def user_of(ptkb: Any, source: str | Path | None = None, number: str | None = None) -> Persona:
+    """Who talks: the statements themselves, or where they come from.
+
+    Args:
+        ptkb: a dict id -> statement, or a list of statements; None for none, or with ``source``.
+        source: see :func:`read_persona`.
+        number: the conversation's name.
+
+    Raises:
+        UsageError: when ``ptkb`` is something else, both are given, or ``number`` isn't one word.
+        DataError: see :func:`read_persona`.
+
+    Example:
+        >>> user_of(["I like tea."]).ptkb
+        {'1': 'I like tea.'}
+    """
+    if source is not None:
+        if ptkb is not None:
+            raise UsageError("ptkb and persona both say what is known of the user: omit one")
+        return read_persona(source, number)
+    if not is_persona(ptkb):
+        raise UsageError(f"ptkb={repr(ptkb)[:80]}: give a dict of statements by id, or a list of statements such as ['I like tea.']")
+    _check_number(number)
+    statements = ptkb if isinstance(ptkb, Mapping) else {str(place): text for place, text in enumerate(ptkb or [], 1)}
+    return Persona(dict(statements), number or NUMBER)
 
 
 def _content(path: Path) -> Any:
@@ -89,12 +115,8 @@ def _persona_of(conversations: list[Conversation], source: str, number: str | No
     return Persona(newest.ptkb, newest.number, tuple(turn.utterance for one in chosen for turn in one.turns))
 
 
-def check_number(number: str | None) -> None:
-    """Check that a conversation's name can be part of a qid.
-
-    Raises:
-        UsageError: when it isn't one word.
-    """
+def _check_number(number: str | None) -> None:
+    """Check that a conversation's name can be part of a qid."""
     if number is not None and len(number.split()) != 1:
         raise UsageError(f"the conversation's name {number!r} can't be part of a qid: give one word, such as chat-1")
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pyterrier_ikat import DataError, UsageError
-from pyterrier_ikat.live.persona import Persona, read_persona
+from pyterrier_ikat.live.persona import Persona, read_persona, user_of
 
 STATEMENTS = {"1": "I avoid caffeine.", "2": "I own a dog."}
 TURN = {"turn_id": 1, "utterance": "Which tea?", "response": "Rooibos."}
@@ -28,7 +28,7 @@ def test_statements_of_a_file(tmp_path, name, text):
 
 
 def test_nobody():
-    assert read_persona() == Persona({}, "chat", ())
+    assert user_of(None) == Persona({}, "chat", ())
 
 
 def test_the_only_conversation_of_a_topics_file(tmp_path):
@@ -82,4 +82,4 @@ def test_a_file_that_is_not_there_or_no_text(tmp_path):
 @pytest.mark.parametrize("number", ["", "my chat"])
 def test_a_name_that_is_no_part_of_a_qid(number):
     with pytest.raises(UsageError, match="give one word"):
-        read_persona(None, number)
+        user_of(None, None, number)

@@ -9,7 +9,6 @@ from typing import Any
 import pyterrier as pt
 
 from ...arguments import checked
-from ...conversations.frame import is_persona
 from ...errors import UsageError, advice, list_first, option
 from ...generate import UserMemory
 from ...llms import LLM, Ledger, llm
@@ -21,7 +20,7 @@ from ...runs.turn_shown import chat_html, plain, strip_controls, why_drawn, why_
 from ...study.resources import Resources, is_given
 from ...study.systems import ALL, System, open_systems
 from ..answering import HISTORY, StillTooLong, Tell, answer
-from ..persona import NUMBER, Persona, check_number, open_memory, read_persona
+from ..persona import open_memory, user_of
 from .keeping import ChatFolder, Remembering
 
 MODELS = ("llm", "second_llm")
@@ -123,7 +122,7 @@ class Chat:
             raise UsageError(f"{option('history')} is {history}: give the most tokens of history that a turn sees, 0 or more")
         if save_to is not None and continue_from is not None:
             raise UsageError(f"a chat that is continued is saved in its own folder: omit {advice('save_to=...', '--save')}")
-        user = _user(ptkb, persona, number)
+        user = user_of(ptkb, persona, number)
         self.number, self.ptkb, self.history = user.number, user.ptkb, history
         self.turns: list[Turn] = []
         self._folder: ChatFolder | None = None
@@ -331,19 +330,6 @@ class Chat:
 
     def _repr_html_(self) -> str:
         return chat_html(self.number, self.turns)
-
-
-def _user(ptkb: Any, persona: str | Path | None, number: str | None) -> Persona:
-    """Who talks, by statements or by where they come from."""
-    if persona is not None:
-        if ptkb is not None:
-            raise UsageError("ptkb and persona both say what is known of the user: omit one")
-        return read_persona(persona, number)
-    if not is_persona(ptkb):
-        raise UsageError(f"ptkb={repr(ptkb)[:80]}: give a dict of statements by id, or a list of statements such as ['I like tea.']")
-    check_number(number)
-    statements = ptkb if isinstance(ptkb, Mapping) else {str(place): text for place, text in enumerate(ptkb or [], 1)}
-    return Persona(dict(statements), number or NUMBER)
 
 
 def _notes(system: System) -> Iterator[str]:
