@@ -88,11 +88,10 @@ class Study:
         here = judgements[judgements["qid"].isin(asked)].reset_index(drop=True)
         self.qrels = judgements if topics is None and turns is None and len(here) else here
         self.unasked = [] if topics is None or turns is not None else [qid for qid in judgements["qid"].unique() if qid not in asked]
-        for one in opened if topics is None or not only_plan else ():
-            columns = one.columns(self.turns_of(one))
+        for one in opened:
+            columns = one.columns(self.turns_of(one)) if topics is None or not only_plan else None
             if columns is not None and not only_plan:
                 check_ranking(one.name, columns)
-        for one in opened:
             for model in one.models:
                 model.backend.check_turns(set(self.turns_of(one)["qid"]))
         if data is not None:

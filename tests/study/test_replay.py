@@ -1,5 +1,6 @@
 """Runs at smaller depths from one deep run, against runs that were made at those depths."""
 
+import shutil
 from dataclasses import replace
 
 import pandas as pd
@@ -92,6 +93,19 @@ def test_a_run_without_the_re_ranker_that_its_method_may_have_is_replayed(given,
     whole = RunFolder(tmp_path / "ad").results()
     assert listed(ranking) == listed(whole[whole["rank"] < 5])
     assert pairs == 0
+
+
+def test_a_run_whose_ranking_is_not_what_its_kept_scores_give_is_refused(runs, tmp_path):
+    shutil.copytree(runs["ad"].path, tmp_path / "ad")
+    folder, path = RunFolder(tmp_path / "ad"), tmp_path / "ad" / "run.trec"
+    lines = [line.split(" ") for line in path.read_text().splitlines()]
+    first = next(number for number, line in enumerate(lines) if line[0] == "1-1_2")
+    assert lines[first + 1][0] == "1-1_2"
+    lines[first][2], lines[first + 1][2] = lines[first + 1][2], lines[first][2]
+    path.write_text("".join(f"{' '.join(line)}\n" for line in lines))
+    folder.write_parameters(folder.parameters() | folder.bound())
+    with pytest.raises(UsageError, match="what it kept doesn't give its ranking of turn 1-1_2: make the run again"):
+        at(folder, Point(5))
 
 
 def test_a_deeper_point_is_refused(runs):
