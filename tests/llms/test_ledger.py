@@ -98,6 +98,20 @@ def test_a_sum_with_an_unknown_amount_is_unknown_and_never_0(spends):
         assert getattr(whole, one.name) == (None if None in amounts else sum(amounts))
 
 
+def test_a_distinct_request_saves_its_cost_once_and_costs_alone_once():
+    ledger = Ledger()
+    for stage, key, increments in [
+        ("answer", "a", {"known": 1, "worth": 0.25}),
+        ("answer", "a", {"known": 1, "worth": 0.25}),
+        ("rewrite", "a", {"known": 1, "worth": 0.25}),  # it was counted where it was asked first
+        ("answer", "b", {"calls": 1, "cost": 0.5}),
+        ("answer", "b", {"known": 1, "worth": 0.5}),  # paid a moment ago: nothing is saved
+    ]:
+        ledger.count(stage, "m", key=key, **increments)
+    found = ledger.frame()[["stage", "calls", "known", "cost", "worth", "alone"]].values.tolist()
+    assert found == [["answer", 1, 3, 0.5, 0.25, 0.75], ["rewrite", 0, 1, 0, 0, 0]]
+
+
 def test_counting_from_many_threads_loses_nothing():
     ledger = Ledger()
     threads = [threading.Thread(target=lambda: [ledger.count("s", "m", calls=1) for _ in range(500)]) for _ in range(8)]
