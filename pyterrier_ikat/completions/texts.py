@@ -222,6 +222,70 @@ def _labelled(text: str) -> tuple[str, str]:
     return text[label.end() : end], text[answers[0].end() :] if answers else ""
 
 
+_MORE = re.compile(
+    r"^[^\S\n]{0,99}[*_#>-]{0,9}[^\S\n]{0,9}(?P<name>level|statement|provenance|quer(?:y|ie))s?[*_]*\s*[:\uff1a][^\S\n]*[*_]*",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Labels of what some prompts ask for beside a rewrite and an answer."""
+
+
+def _behind(name: str, text: str) -> list[re.Match[str]]:
+    """The labels of that name, at the beginning of lines."""
+    return [found for found in _MORE.finditer(text) if re.match(name, found["name"], re.IGNORECASE)]
+
+
+def parse_answer_and_queries(text: str) -> tuple[str, str] | None:
+    r"""Read an answer and the queries behind it, each after a label on its own line.
+
+    Returns:
+        The queries joined by spaces, and the answer; ``None`` when the text lacks one of them.
+
+    Example:
+        >>> parse_answer_and_queries('Response: Rooibos has none.\nQueries: 1. rooibos caffeine\n2. teas without caffeine')
+        ('rooibos caffeine teas without caffeine', 'Rooibos has none.')
+    """
+    words = FENCE.sub("", usable_words(text))
+    labels = _behind("quer", words)
+    said, listed = (words[: labels[-1].start()], words[labels[-1].end() :]) if labels else (words, "")
+    answers = [found for found in _PART.finditer(said) if _ANSWER_NAME.fullmatch(found["name"])]
+    answer = parse_passage(said[answers[0].end() :]) if answers else ""
+    queries = " ".join(parse_queries(listed).items)
+    return (queries, answer) if queries and answer else None
+
+
+def parse_chosen_rewrite(text: str) -> tuple[str, str, list[str]] | None:
+    r"""Read the numbers of chosen statements, a rewrite and an answer, each after a label on its own line.
+
+    Returns:
+        The rewrite, the answer, and the numbers as text; ``None`` when the text lacks one of them. "None" is an empty list.
+
+    Example:
+        >>> parse_chosen_rewrite('Statements: [2, 5]\nRewrite: Is rooibos safe?\nResponse: Yes.')
+        ('Is rooibos safe?', 'Yes.', ['2', '5'])
+    """
+    both, labels = parse_rewrite_and_answer(text), _behind("statement|provenance", text)
+    if both is None or not labels:
+        return None
+    return *both, re.findall(r"\d+", text[labels[0].end() :].partition("\n")[0])
+
+
+def parse_level(text: str) -> tuple[str, str] | None:
+    r"""Read a level, a letter from a to c, and a rewrite, each after a label on its own line; what else stands there is omitted.
+
+    Returns:
+        The level in lower case and the rewrite; ``None`` when the text lacks one of them, or has several levels.
+
+    Example:
+        >>> parse_level('Reason: it asks for facts.\n**Level:** A\nRewrite: Is rooibos safe?\nResponse: Yes.')
+        ('a', 'Is rooibos safe?')
+    """
+    words = FENCE.sub("", usable_words(text))
+    lines = [words[label.end() :].partition("\n")[0] for label in _behind("level", words)]
+    levels = {letter for line in lines for letter in re.findall(r"\b[abc]\b", line.casefold())}
+    rewrite = parse_rewrite(_labelled(words)[0])
+    return (levels.pop(), rewrite) if len(levels) == 1 and rewrite else None
+
+
 _STYLE = re.compile(r"^\W*style\W+\w[\w-]*(?: [\w-]+){0,2}(?:\W*$|[*_\])]+\s+)", re.IGNORECASE)
 _NAME = re.compile("passage|article|assistant|answer|response|summary|text", re.IGNORECASE)
 _PASSAGES_LABEL = re.compile(rf"^[\W_]*(?:{_NAME.pattern})[\W_]*?(?::[\s*_]*|$)", re.IGNORECASE)

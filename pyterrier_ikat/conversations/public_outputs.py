@@ -96,9 +96,9 @@ def output_file(source: str, name: str) -> Path:
 class Output:
     """The completions of a language model on turns of 2023, as ``recorded:NAME`` replays them.
 
-    A sample is a rewrite and, but for CHIQ, an answer: completions of the stages ``rewrite`` and ``answer``. For the prompt
-    ``rewrite_and_answer`` the two are composed as one completion, in the form that this prompt asks for; the model that is
-    named says so. A rewrite of several lines is one line here, as its authors search with the whole text.
+    A sample is a rewrite and, but for CHIQ, an answer: completions of the stages ``rewrite`` and ``answer``. For the prompts
+    ``rewrite_and_answer`` and ``reformulate_*`` the two are composed as one completion, in the form that this prompt asks for; the model
+    that is named says so. A rewrite of several lines is one line here, as its authors search with the whole text.
 
     Attributes:
         name: what follows ``recorded:``.
@@ -122,7 +122,7 @@ class Output:
         Raises:
             DataError: when a file can't be had, or isn't of the published form.
         """
-        samples: dict[str, list[tuple[str, str]]] = {}
+        samples: dict[str, list[Sample]] = {}
         for name in self.files:
             path = output_file(self.source, name)
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -137,11 +137,18 @@ class Output:
             )
         found: Completions = {}
         for qid, written in samples.items():
-            rewrites, answers = zip(*written, strict=True)
+            rewrites, answers, _ = zip(*written, strict=True)
             if all(answers):
                 found[qid, "rewrite", None], found[qid, "answer", None] = rewrites, answers
-                composed = tuple(f"Rewrite: {rewrite}\nResponse: {answer}" for rewrite, answer in written)
-                found[qid, "rewrite", "rewrite_and_answer"] = found[qid, "rewrite", "rewrite_and_answer_without_persona"] = composed
+                composed = tuple(f"Rewrite: {one.rewrite}\nResponse: {one.answer}" for one in written)
+                for prompt in ("rewrite_and_answer", "rewrite_and_answer_without_persona", "reformulate_rewrite"):
+                    found[qid, "rewrite", prompt] = composed
+                found[qid, "rewrite", "reformulate_queries"] = tuple(f"Response: {one.answer}\nQueries: {one.rewrite}" for one in written)
+                if written[0].statements is not None:
+                    selected = tuple(
+                        f"Statements: {_flat(one.statements or '')}\n{both}" for one, both in zip(written, composed, strict=True)
+                    )
+                    found[qid, "rewrite", "reformulate_select"] = selected
             else:  # a prompt that asks for an answer, too, has none
                 found |= {(qid, "rewrite", prompt): rewrites for prompt in ("rewrite", "rewrite_short", "rewrite_enhanced")}
         return found
@@ -165,13 +172,21 @@ class Output:
         raise UsageError(f"recorded:{self.name} has no completion of {count}, but of {self.about}: {repair}")
 
 
-def _samples(line: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:
+class Sample(NamedTuple):
+    """What a model wrote; ``statements`` names those that it says to use, in its words, None where it wasn't asked."""
+
+    rewrite: str
+    answer: str
+    statements: str | None = None
+
+
+def _samples(line: dict[str, Any]) -> tuple[str, list[Sample]]:
     """The turn of a line, and its rewrites with their answers."""
     if "predicted_rewrite" in line:
         rewrites, answers = line["predicted_rewrite"], line["predicted_response"]
-        return line["sample_id"], [(_flat(rewrite), _flat(answer)) for rewrite, answer in zip(rewrites, answers, strict=True)]
+        return line["sample_id"], [Sample(_flat(rewrite), _flat(answer)) for rewrite, answer in zip(rewrites, answers, strict=True)]
     qid = "_".join(line["sample_id"].rsplit("-", 1))
-    return qid, [(_flat(line["rewrite_utt_text"]), _flat(line["response_utt_text"]))]
+    return qid, [Sample(_flat(line["rewrite_utt_text"]), _flat(line["response_utt_text"]), line.get("LLM_select"))]
 
 
 def _flat(text: str) -> str:

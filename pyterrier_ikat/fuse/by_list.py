@@ -1,6 +1,6 @@
 """Fusions that read the ranks or scores of lists: round robin, union of all candidates, reciprocal rank fusion, weighted sums."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from numbers import Real
 from typing import Any
@@ -205,18 +205,21 @@ class WeightedSum(Fusion):
     the list with that rank, then by docno; their scores differ by the least step of 32-bit floats.
 
     Source: Hui, Mo, Mao and Nie, RALI@TREC iKAT 2024 (arXiv 2412.07998), where three rewrites' BM25 scores are summed; their public code
-    gives a missing passage the list's least score, and normalises by min-max or not at all.
+    gives a missing passage the list's least score, and normalises by min-max or not at all. Weights that differ by turn are those of Mo et
+    al., Adaptive Personalized Conversational Information Retrieval (arXiv 2508.08634).
 
     Args:
         branches: see :class:`Interleave`; each gives ``score``, too.
-        weights: one number per branch, 0 or more; ``None`` for 1 each.
+        weights: one number per branch, 0 or more; ``None`` for 1 each; with ``by`` such numbers for each value of that column.
+        by: a column of the turn, such as ``"qlevel"``, whose value decides the weights; every branch passes it on.
         normalise: ``"min-max"`` or ``"none"``.
         num_results: passages per turn at most; ``None`` for all.
 
     Raises:
-        UsageError: when ``weights`` aren't one number of 0 or more per branch, or all are 0, or as for :class:`Interleave`.
-        DataError: when a score isn't a finite 32-bit float, a turn's weights in ``qweight`` are negative or all 0, or as for
-            :class:`Interleave`.
+        UsageError: when ``weights`` aren't one number of 0 or more per branch, or all are 0, ``by`` comes without such weights for each of
+            its values, or as for :class:`Interleave`.
+        DataError: when a score isn't a finite 32-bit float, a turn's weights in ``qweight`` are negative or all 0, a branch lacks the
+            column ``by`` or a turn has a value there that has no weights, or as for :class:`Interleave`.
 
     Example:
         >>> import pandas as pd, pyterrier as pt, pyterrier_ikat as ikat
@@ -236,29 +239,50 @@ class WeightedSum(Fusion):
     def __init__(
         self,
         *branches: pt.Transformer,
-        weights: Sequence[float] | None = None,
+        weights: Sequence[float] | Mapping[str, Sequence[float]] | None = None,
         normalise: str = "min-max",
         num_results: int | None = 1000,
+        by: str | None = None,
     ) -> None:
         super().__init__(*branches, num_results=num_results)
         one_of(("min-max", "none"), normalise=normalise)
-        self.weights = None if weights is None else _checked_weights(weights, len(branches))
-        self.normalise = normalise
+        if isinstance(weights, Mapping) is not (by is not None):
+            raise UsageError(f"weights={weights!r}, by={by!r}: give both weights={{value: numbers}} and by=COLUMN, or numbers alone")
+        self.weights: Any = weights
+        if isinstance(weights, Mapping):
+            self.weights = {value: _checked_weights(numbers, len(branches)) for value, numbers in weights.items()}
+        elif weights is not None:
+            self.weights = _checked_weights(weights, len(branches))
+        self.normalise, self.by = normalise, by
 
     def fuse_rank_cutoff(self, k: int) -> "WeightedSum":
         """This fusion with ``k`` passages per turn at most; each branch retrieves as before."""
         size = k if self.num_results is None else min(k, self.num_results)
-        return WeightedSum(*self.branches, weights=self.weights, normalise=self.normalise, num_results=size)
+        return WeightedSum(*self.branches, weights=self.weights, normalise=self.normalise, num_results=size, by=self.by)
 
     def rank(self, lists: Lists, frames: Sequence[pd.DataFrame]) -> Ranking:
         """Sum the weighted scores of each turn's passages."""
         score = np.concatenate([frame["score"].to_numpy(dtype=np.float64) for frame in frames])
         self._refuse_scores(score, frames)
         starts = lists.starts()
-        of_branches = np.ones(len(self.branches)) if self.weights is None else np.array(self.weights, dtype=np.float64)
-        weight = of_branches[lists.sub[starts]] if self.branches else read_weights(frames[0], lists)
+        weight = self._of_branches(lists, frames) if self.branches else read_weights(frames[0], lists)
         weights = iter(np.split(weight, np.flatnonzero(np.diff(lists.turn[starts])) + 1))
         return rank_by_sums(lists, lambda turn: self._sum(turn, score[turn.row], next(weights)), self.num_results)
+
+    def _of_branches(self, lists: Lists, frames: Sequence[pd.DataFrame]) -> Floats:
+        """The weight of each list, list after list."""
+        starts = lists.starts()
+        branch = lists.sub[starts]
+        if self.by is None:
+            of_branches = np.ones(len(self.branches)) if self.weights is None else np.array(self.weights, dtype=np.float64)
+            return np.asarray(of_branches[branch], dtype=np.float64)
+        found = [frame for frame in frames if len(frame)]
+        if any(self.by not in frame.columns for frame in found):
+            raise DataError(f"a branch of WeightedSum has no column {self.by}, by which the weights differ: write it before the fusion")
+        values = np.concatenate([np.empty(0, dtype=object), *(frame[self.by].to_numpy(dtype=object) for frame in found)])[lists.row[starts]]
+        if unknown := [value for value in values if value not in self.weights]:
+            raise DataError(f"a turn has {self.by} {unknown[0]!r}, for which there are no weights: there are {', '.join(self.weights)}")
+        return np.array([self.weights[value][number] for value, number in zip(values, branch, strict=True)], dtype=np.float64)
 
     def _sum(self, turn: Turn, score: Floats, weight: Floats) -> tuple[Integers, Floats]:
         number, starts = turn.number(), [part.start for part in turn.lists]

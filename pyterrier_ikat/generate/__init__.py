@@ -6,6 +6,7 @@ from .decide import Decide
 from .enhance import ExpandResponse, GuessAnswer, Preferences, SummariseHistory, TopicSwitch
 from .passage_queries import PassageQueries
 from .queries import ExplodeQueries, MultiQuery, Queries, StatementQueries
+from .reformulate import Reformulate, RewriteByLevel
 from .respond import Respond
 from .rewrite import Clarify, Rewrite, RewriteAndAnswer, Summarise
 from .sampled_queries import Aggregate, Samples
@@ -21,7 +22,9 @@ __all__ = [
     "ExpandResponse",
     "GuessAnswer",
     "Preferences",
+    "Reformulate",
     "RewriteAndAnswer",
+    "RewriteByLevel",
     "Samples",
     "SummariseHistory",
     "TopicSwitch",

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyterrier as pt
 
-from ..arguments import one_of
+from ..arguments import at_least, one_of
 from ..completions.json_answers import IDS, SCORES, Structure
 from ..completions.matching import Chosen, choose
 from ..completions.statements import read_copies, read_ids, read_scores
 from ..conversations.frame import personas, texts_in, values, with_columns, with_query
-from ..errors import DataError
+from ..errors import DataError, UsageError
 from ..llm_operator import LLMOperator
 from ..llms import Request
 from ..operator import Operator, with_fields
+from .examples import TRAINING, examples_of
 
 if TYPE_CHECKING:
     from ..planning import Plan
@@ -45,9 +46,12 @@ class SelectStatements(LLMOperator):
             JSON object id -> score from 0 to 1; statements of score 0 are omitted.
         given: ``"suggestion"``: also show the outline in ``qsuggestion`` (section 4.2.2, run 3 of De Lima and Yang).
         history: whether the prompt shows the conversation.
+        shots: how many conversations the prompt shows as examples, for ``"ids"`` (Mo et al., How to Leverage Personal Textual Knowledge,
+            arXiv 2407.16192, STR).
+        examples: the dataset, or topics file, that they are taken from.
 
     Raises:
-        UsageError: when ``form`` or ``given`` is unknown.
+        UsageError: when ``form`` or ``given`` is unknown, ``shots`` is below 0, or a form shows no examples.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -67,25 +71,36 @@ class SelectStatements(LLMOperator):
     _: KW_ONLY
     given: str | None = None
     history: bool = True
+    shots: int = 0
+    examples: str = TRAINING
 
     def __post_init__(self) -> None:
         one_of(READERS, form=self.form)
         one_of((None, "suggestion"), given=self.given)
+        at_least(0, shots=self.shots)
+        if self.shots and (self.form != "ids" or self.given):
+            raise UsageError(f"shots={self.shots}: only form='ids' without given shows examples")
         super().__post_init__()
 
     def template(self) -> str:
         """The prompt for the form of the answer."""
-        return f"statements_{self.form}" + ("_suggested" if self.given else "")
+        return f"statements_{self.form}" + ("_suggested" if self.given else "") + ("_shots" if self.shots else "")
+
+    def prompt_of(self, template: str) -> str:
+        """Its name in recorded files is the same with examples."""
+        return super().prompt_of(template.removesuffix("_shots"))
 
     def needs(self) -> list[str]:
         """``qsuggestion`` too when it is shown."""
         return super().needs() + (["qsuggestion"] if self.given else [])
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """As everywhere, and ``suggestion``; without ``history`` an empty ``context``."""
+        """As everywhere, and ``suggestion``; without ``history`` an empty ``context``; with ``shots`` the examples."""
         suggestions = texts_in(frame, "qsuggestion") if self.given else [""] * len(frame)
-        without = {} if self.history else {"context": ""}
-        return [{**row, **without, "suggestion": text} for row, text in zip(super().contexts(frame), suggestions, strict=True)]
+        more: dict[str, Any] = {} if self.history else {"context": ""}
+        if self.shots:
+            more["examples"] = examples_of(self.shots, self.examples, False)
+        return [{**row, **more, "suggestion": text} for row, text in zip(super().contexts(frame), suggestions, strict=True)]
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request per row that has a persona."""

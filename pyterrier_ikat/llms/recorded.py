@@ -111,7 +111,7 @@ def _read_output(output: Output) -> tuple[dict[Key, _Record], str]:
     records: dict[Key, _Record] = {}
     seen = hashlib.sha256()
     for (qid, stage, prompt), texts in output.completions().items():
-        composed = ", rewrite and answer composed" if prompt and prompt.startswith("rewrite_and_answer") else ""
+        composed = ", rewrite and answer composed" if prompt and prompt.startswith(("rewrite_and_answer", "reformulate")) else ""
         records[qid, stage, prompt, None] = _Record(0, texts, f"{output.model}{composed}")
         seen.update(json.dumps([qid, stage, prompt, texts]).encode())
     return records, seen.hexdigest()

@@ -214,6 +214,29 @@ _IRLAB_1 = Part("irlab_1", 2024, listed="irlab-2024")
 _INFOSENSE_2 = Part("infosense_2", 2024)
 _INFOSENSE_RUNS = ("wghtdrerank_1", "wghtdrerank_2", "short_long_2", "short_long_3")
 
+_PTKB_DEVIATIONS = (
+    "ptkb_none; 0; .1835±.0065; .1760±.0062; .3996±.0123; .1570±.0058; .0745±.0021; .4064±.0046; .0757±.0023",
+    "ptkb_all; 0; .1767±.0099; .1680±.0076; .3923±.0136; .1552±.0037; .0753±.0023; .4047±.0028; .0745±.0018",
+    "ptkb_human; 0; .1829±.0064; .1766±.0077; .4099±.0076; .1578±.0050; .0758±.0031; .4101±.0036; .0749±.0025",
+    "ptkb_str; 0; .1795±.0124; .1711±.0104; .3901±.0199; .1564±.0046; .0756±.0041; .4093±.0030; .0755±.0025",
+    "ptkb_str; 1; .1770±.0064; .1731±.0059; .4026±.0110; .1609±.0032; .0777±.0032; .4065±.0067; .0771±.0014",
+    "ptkb_str; 3; .1763±.0142; .1705±.0110; .4008±.0309; .1566±.0050; .0747±.0023; .4105±.0048; .0749±.0025",
+    "ptkb_str; 5; .1832±.0117; .1762±.0099; .4050±.0169; .1542±.0048; .0737±.0038; .4064±.0059; .0747±.0030",
+    "ptkb_sar; 0; .1854±.0091; .1768±.0060; .4058±.0199; .1564±.0026; .0735±.0018; .3964±.0058; .0735±.0013",
+    "ptkb_sar; 1; .1897±.0159; .1812±.0105; .4072±.0221; .1639±.0044; .0784±.0026; .4179±.0038; .0784±.0023",
+    "ptkb_sar; 3; .1770±.0074; .1724±.0050; .4036±.0159; .1554±.0038; .0752±.0034; .4170±.0081; .0738±.0031",
+    "ptkb_sar; 5; .1780±.0134; .1745±.0084; .3982±.0120; .1649±.0037; .0793±.0011; .4270±.0079; .0777±.0022",
+    "ptkb_none_queries; 0; .2095±.0096; .2046±.0060; .4575±.0114; .1837±.0026; .0948±.0024; .4709±.0070; .0972±.0027",
+    "ptkb_all_queries; 0; .2122±.0062; .2020±.0036; .4545±.0140; .1810±.0035; .0912±.0012; .4754±.0076; .0934±.0011",
+    "ptkb_human_queries; 0; .2158±.0135; .2098±.0115; .4594±.0197; .1899±.0053; .0948±.0041; .4799±.0037; .0980±.0031",
+    "ptkb_str_queries; 0; .2110±.0101; .2005±.0069; .4466±.0134; .1805±.0039; .0890±.0018; .4673±.0065; .0933±.0021",
+    "ptkb_str_queries; 1; .2110±.0106; .2029±.0090; .4499±.0186; .1822±.0020; .0910±.0019; .4725±.0070; .0955±.0010",
+    "ptkb_str_queries; 3; .2049±.0142; .1973±.0103; .4515±.0273; .1823±.0056; .0907±.0019; .4718±.0113; .0926±.0028",
+    "ptkb_str_queries; 5; .1992±.0064; .1945±.0066; .4359±.0037; .1814±.0042; .0914±.0040; .4693±.0071; .0913±.0025",
+    "ptkb_statement; 0; .3733±.0035; .3127±.0006; .6436±.0100; .1922±.0019; .0963±.0026; .4310±.0044; .1024±.0024",
+)
+"""On 2023's 176 turns, mean and deviation over five runs; the last row is what their automatic selection gives, an oracle by nDCG@3."""
+
 PAPERS: dict[str, Paper] = {
     "generate_then_retrieve": Paper(
         "Abbasiantaeb and Aliannejadi, Generate then Retrieve: Conversational Response Retrieval Using LLMs as Answer and Query Generators",
@@ -351,6 +374,46 @@ PAPERS: dict[str, Paper] = {
                 "The text of the paper could not be read; 2025 has no public judgements.",
             ),
             ("The fused system has no row.", "Its run is of 2025 alone: the repository has no scores of it."),
+        ),
+    ),
+    "ptkb_2024": Paper(
+        "Mo et al., How to Leverage Personal Textual Knowledge, run again by Lupart et al., Investigating LLM Variability in Personalized "
+        "Conversational Information Retrieval",
+        "https://arxiv.org/abs/2510.03795",
+        "Pyserini (Lucene)",
+        {
+            **{str(year): (Part(f"ptkb_on_{year}", year),) for year in (2023, 2024)},
+            "deviations": Listing(
+                ("system", "examples", "nDCG@3", "nDCG@5", "MRR", "P@20", "Recall@20", "Recall", "mAP"), _PTKB_DEVIATIONS
+            ),
+        },
+        deviations=(
+            (
+                "The scores are of files in the authors' repository.",
+                "The texts of both papers could not be read; it has means of five runs.",
+            ),
+            ("Rows with examples have no method of their own.", "`shots=1`, `3` or `5` of `ptkb_str` and `ptkb_sar` makes them in Python."),
+            ("Automatic selection is an oracle.", "The judgements choose the statement: `ptkb_statement`, then an oracle by nDCG@3."),
+        ),
+    ),
+    "disco_2025": Paper(
+        "Lupart, Aliannejadi and Kanoulas, DiSCo",
+        "https://arxiv.org/abs/2410.14609",
+        "the authors' SPLADE index",
+        {"card": (Part("disco_card", 2023),)},
+        deviations=(
+            ("The scores are of the description of the model.", "The paper's text could not be read."),
+            ("How many turns they are means over isn't said.", "So no difference is shown."),
+        ),
+    ),
+    "organizers_2025": Paper(
+        "The organisers' baselines of 2025",
+        "https://github.com/SimonLupart/ikat-baseline",
+        "Pyserini (Lucene) for BM25, the authors' index for SPLADE",
+        {str(year): (Part(f"baselines_2025_on_{year}", year),) for year in (2023, 2024)},
+        deviations=(
+            ("The scores are of the repository's README.", "Recall and MRR count labels from 2; 2025 has no public judgements."),
+            ("A line of 2024 is omitted.", "It repeats that of 2023 to the last digit."),
         ),
     ),
 }

@@ -64,9 +64,21 @@ def test_runs_are_samples_of_rewrite_and_answer_and_composed_of_both(outputs):
     assert texts(model, *asked) == ["9-1-3 tea 2 or mint", "Rooibos 2."]
     (both,) = model.ask([Request([], "rewrite", "9-1_3", prompt="rewrite_and_answer", sample=4)])
     assert (both.text, both.model) == ("Rewrite: 9-1-3 tea 5 or mint\nResponse: Rooibos 5.", "gpt-4o-mini, rewrite and answer composed")
+    [queries] = texts(model, Request([], "rewrite", "9-1_3", prompt="reformulate_queries"))
+    assert queries == "Response: Rooibos 1.\nQueries: 9-1-3 tea 1 or mint"
     turns = pd.DataFrame({"qid": ["9-1_3"], "query": ["it?"]})
     drawn = ikat.Samples(ikat.RewriteAndAnswer(model), 5, ("qrewrite", "qanswer"))(turns)["qsamples"][0]
     assert drawn[4] == ["9-1-3 tea 5 or mint", "Rooibos 5."]
+
+
+def test_what_the_model_chose_is_composed_where_it_was_asked(outputs):
+    for run in range(1, 6):
+        line = {"sample_id": "9-1-3", "LLM_select": "2, 5", "rewrite_utt_text": "tea?", "response_utt_text": "Rooibos."}
+        write(outputs / "personalized-cir" / f"batch_SAR_0shot_run{run}.jsonl", [line, line | {"sample_id": "9-1-4", "LLM_select": ""}])
+    turns = pd.DataFrame({"qid": ["9-1_3", "9-1_4"], "query": ["it?"] * 2, "qptkb": [{"2": "I drink tea.", "5": "I sleep badly."}] * 2})
+    made = ikat.Reformulate(llm("recorded:personalizedcir-sar-0shot"), "select")(turns)
+    assert made["qstatements"].tolist() == [[("2", 1.0), ("5", 0.5)], []]
+    assert made["query"].tolist() == ["tea? Rooibos."] * 2
 
 
 def test_rewrites_without_an_answer_are_no_completion_of_a_prompt_that_asks_for_one(outputs):

@@ -31,6 +31,8 @@ SHOWN = {
     "second": "Teff.",
     "preferences": "- Likes rusks",
     "think": True,
+    "form": "select",
+    "examples": ["user: Which beer?"],
     "persona": ["I own a scythe."],
     "need": "Bread.",
     "rubrics": ["Which flour?"],

@@ -30,6 +30,10 @@ OTHERS = ["dd6b6ffd<::>2", "q1", "101_3_extra", "7", "12", "132_1-1", "7::0", "7
 SEVERAL_RERANKERS = ("wghtdrerank_2", "short_long_2", "short_long_3")
 FORMATS = {
     "rewrite_and_answer": "Rewrite: rooibos tea\nResponse: Mint tea.",
+    "reformulate_queries": "Response: Mint tea.\nQueries: rooibos tea",
+    "reformulate_select": "Statements: [2]\nRewrite: rooibos tea\nResponse: Mint tea.",
+    "reformulate_rewrite": "Rewrite: rooibos tea\nResponse: Mint tea.",
+    "rewrite_by_level": "Level: b\nRewrite: rooibos tea\nResponse: Mint tea.",
     "topic_switch": "same",
     "statements_ids": "[2]",
     "statements_scores": '{"2": 0.5}',

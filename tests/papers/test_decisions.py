@@ -255,6 +255,46 @@ def the_fused_system_has_no_row():
     assert all(list(TABLES[name].frame().index) == ["best_of_n"] for name in ("cfda_on_2023", "cfda_on_2024"))
 
 
+def the_study_has_means_of_five_runs():
+    assert all("means of 5 runs" in TABLES[f"ptkb_on_{year}"].paper for year in (2023, 2024))
+
+
+def examples_are_an_argument():
+    rows = [row.split("; ") for row in PAPERS["ptkb_2024"].tables["deviations"].rows]
+    with_examples = {name for name, shots, *_ in rows if shots != "0"}
+    assert with_examples == {"ptkb_str", "ptkb_str_queries", "ptkb_sar"}
+    for name in with_examples:
+        assert "shots=3" in repr(METHODS[name].system("recorded:sample", Search(), shots=3))
+
+
+def automatic_selection_is_an_oracle():
+    assert "oracle by nDCG@3" in METHODS["ptkb_statement"].description
+    assert "ptkb_statement" not in TABLES["ptkb_on_2023"].frame().index
+
+
+def discos_scores_are_the_cards():
+    assert TABLES["disco_card"].paper.startswith("the description of the model")
+
+
+def no_difference_without_a_number_of_turns():
+    [part] = find_table("disco_2025", "card")
+    judged = Given().judgements(part, ikat.dataset("ikat:sample"))
+    table = PaperTable(part, [], type(judged)(judged.qrels, "NIST", 2023), {"disco": pd.DataFrame({"MRR": [0.5]})})
+    assert part.published_turns is None
+    assert not table.same_turns
+
+
+def the_baselines_scores_are_the_readmes():
+    for year in (2023, 2024):
+        assert f"README, iKAT{year % 100}" in TABLES[f"baselines_2025_on_{year}"].paper
+        assert {"Recall(rel=2)@100", "MRR(rel=2)"} <= set(TABLES[f"baselines_2025_on_{year}"].measures)
+
+
+def the_repeated_line_is_omitted():
+    assert "baseline_2025_splade" in TABLES["baselines_2025_on_2023"].frame().index
+    assert "baseline_2025_splade" not in TABLES["baselines_2025_on_2024"].frame().index
+
+
 SHOWN_BY = {
     "Which 133 of the 176 judged turns of 2023 are scored isn't published.": both_counts_are_shown,
     "GPT-3.5's labels behind Table 1 aren't published.": gpt_35_is_missing,
@@ -281,6 +321,13 @@ SHOWN_BY = {
     "The scores are of AdaRewriter's choice among ten LLM4CS rewrites.": adarewriters_choice_is_named,
     "The scores are of files in the authors' repository.": the_file_is_named,
     "The fused system has no row.": the_fused_system_has_no_row,
+    "The scores are means of five runs.": the_study_has_means_of_five_runs,
+    "Rows with examples have no method of their own.": examples_are_an_argument,
+    "Automatic selection is an oracle.": automatic_selection_is_an_oracle,
+    "The scores are of the description of the model.": discos_scores_are_the_cards,
+    "How many turns they are means over isn't said.": no_difference_without_a_number_of_turns,
+    "The scores are of the repository's README.": the_baselines_scores_are_the_readmes,
+    "A line of 2024 is omitted.": the_repeated_line_is_omitted,
 }
 
 

@@ -63,6 +63,11 @@ NONE |= {"disco", *(f"{name}_{kind}" for name in ("raw", "human_qr") for kind in
 NONE |= {"baseline_2025_human_bm25", "baseline_2025_human_splade"}
 STAGES |= dict.fromkeys([f"baseline_2025_{run}" for run in ("bm25", "splade", "splade_minilm", "splade_deberta")], ["rewrite"])
 STAGES |= dict.fromkeys(("baseline_auto_t5_bm25_minilm", "baseline_auto_convgqr_bm25_minilm"), ["statements", "respond"])
+STAGES |= {f"mq4cs{tail}": ["queries"] for tail in ("", "_1", "_2", "_3", "_4")}
+STAGES |= {f"mq4cs_ans{tail}": ["answer", "queries"] for tail in ("", "_1", "_2", "_3", "_4")}
+STAGES |= {f"ptkb_{shown}{tail}": ["rewrite"] for shown in ("none", "all", "human") for tail in ("", "_queries")}
+STAGES |= {"ptkb_sar": ["rewrite"], "ptkb_statement": ["rewrite"], "apcir": ["rewrite", "rewrite"]}
+STAGES |= dict.fromkeys(("ptkb_str", "ptkb_str_queries"), ["statements", "rewrite"])
 
 
 class Finds(pt.Transformer):

@@ -25,8 +25,13 @@ POISONS = [
     r"\1 \g<0>",
     "</s>",
 ]
-LISTS, NUMBERS = ("passages", "nuggets", "persona", "rubrics"), {"n": 3, "words": 99}
-SWITCHES = {"rewrite_and_answer": {"answer", "think"}, "simulate_user": {"vagueness", "willingness"}}
+LISTS, NUMBERS = ("passages", "nuggets", "persona", "rubrics", "examples"), {"n": 3, "words": 99}
+SWITCHES = {
+    "reformulate": {"form"},
+    "rewrite_and_answer": {"answer", "think"},
+    "rewrite_by_level": {"think"},
+    "simulate_user": {"vagueness", "willingness"},
+}
 """Inputs that choose a sentence and are never shown."""
 TEMPLATES = sorted({path.stem for path in FOLDER.glob("*.jinja")} - {"ikat_macros"})
 DELIMITER = re.compile(r"<\s*/?\s*(?:passage|text|response)\b", re.IGNORECASE)

@@ -1,0 +1,44 @@
+"""Examples for prompts, taken from conversations of which people wrote the statements, rewrites and responses."""
+
+from functools import cache
+
+from ..conversations import dataset
+from ..conversations.topics import Conversation
+from ..errors import UsageError
+from ..prompts import ptkb_text
+
+TRAINING = "ikat:2023-train"
+ORDER = {TRAINING: ("1-1", "1-2", "2-1", "2-2", "7-1")}
+"""The conversations that the study of the PTKB shows, in their order; of other data the first ones."""
+
+
+@cache
+def examples_of(shots: int, data: str, rewrites: bool) -> list[str]:
+    """The texts of the first conversations: the persona, then of each turn utterance, chosen statements, rewrite and response.
+
+    Source: Mo et al., How to Leverage Personal Textual Knowledge (arXiv 2407.16192), and the code of its reproduction by Lupart et al.
+    (arXiv 2510.03795): whole training conversations of 2023, always the same.
+
+    Args:
+        shots: how many; none where it is 0, and no data are read.
+        data: the dataset, such as ``"ikat:2023-train"``, or a topics file.
+        rewrites: whether the rewrites are shown.
+
+    Raises:
+        UsageError: when the data have fewer conversations with a rewrite.
+    """
+    if not shots:
+        return []
+    written = {one.number: one for one in dataset(data).conversations if any(turn.resolved for turn in one.turns)}
+    numbers = [number for number in ORDER.get(data, written) if number in written][:shots]
+    if len(numbers) < shots:
+        raise UsageError(f"shots={shots}: {data} has {len(numbers)} conversations to take as examples: give fewer shots or another dataset")
+    return [_shown(written[number], rewrites) for number in numbers]
+
+
+def _shown(conversation: Conversation, rewrites: bool) -> str:
+    lines = [f"About the user: {ptkb_text(conversation.ptkb)}"]
+    for turn in conversation.turns:
+        lines += [f"user: {turn.utterance}", f"Statements: [{', '.join(turn.statements)}]"]
+        lines += [f"Rewrite: {turn.resolved}"] * rewrites + [f"Response: {turn.response}"]
+    return "\n".join(lines)

@@ -1,0 +1,190 @@
+"""A rewrite and an answer in one completion, for what is shown of the persona, and for how much of it a question needs."""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from ..arguments import at_least, one_of
+from ..completions.matching import Chosen, choose
+from ..completions.texts import parse_answer_and_queries, parse_chosen_rewrite, parse_level, parse_rewrite_and_answer
+from ..conversations.frame import personas, values, with_columns, with_query
+from ..errors import UsageError
+from ..llm_operator import LLMOperator
+from ..operator import with_fields
+from .examples import TRAINING, examples_of
+
+FORMS = ("rewrite", "queries", "select")
+SHOWN = {"all": None, "none": None, "chosen": "qstatements", "gold": "qgoldptkb"}
+"""Which statements a prompt shows -> the column that names them."""
+
+
+class Reformulation(NamedTuple):
+    """What a completion holds; ``statements`` are the pieces that name statements."""
+
+    rewrite: str
+    answer: str
+    statements: Sequence[str] = ()
+
+
+@with_fields
+class Reformulate(LLMOperator):
+    """Ask the model for a rewrite, or for queries, and an answer of at most ``words`` words, with the statements that are shown to it.
+
+    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``; ``qstatements`` or ``qgoldptkb`` where those
+    are shown. Writes ``qrewrite`` and ``qanswer``, sets ``query`` to "<rewrite> <answer>" and pushes the old query to ``query_0``; with
+    ``"select"`` also ``qstatements``, with the scores 1 / position. One call per turn. The fallback for a failed turn is the question,
+    with an empty answer. Source: Mo et al., How to Leverage Personal Textual Knowledge (arXiv 2407.16192), and the prompts of its
+    reproduction by Lupart et al. (arXiv 2510.03795, EricLangezaal/PersonalizedCIR at 45079e8).
+
+    Args:
+        llm: the model to ask.
+        form: ``"rewrite"``: a rewrite, then the answer (their prompt 2); ``"queries"``: the answer, then on one line up to five queries for
+            it, which stand for the rewrite (their prompt 1); ``"select"``: the statements that matter, by their numbers, the rewrite and
+            the answer (SAR).
+        shown: the statements in the prompt: ``"all"``, ``"none"``, ``"chosen"`` (``qstatements``), ``"gold"`` (``qgoldptkb``), or the
+            number of one, such as ``"3"``.
+        words: the most words of the answer that the prompt allows; a longer one is not cut.
+        shots: how many conversations the prompt shows as examples; for ``"select"``.
+        examples: the dataset, or topics file, that they are taken from.
+
+    Raises:
+        UsageError: when ``form`` or ``shown`` is unknown, ``words`` is below 1, ``shots`` below 0, or a form shows no examples.
+
+    Example:
+        >>> import pyterrier as pt, pyterrier_ikat as ikat
+        >>> topics = pt.get_dataset("ikat:sample").get_topics().head(1)
+        >>> made = ikat.Reformulate(ikat.llm("recorded:sample"), "select")(topics).iloc[0]
+        >>> made["query"] == f"{made['qrewrite']} {made['qanswer']}"
+        True
+    """
+
+    stage = "rewrite"
+    keeps_text = True
+    activity = "rewriting"
+    schematic = {"label": "Reformulate"}
+
+    form: str = "rewrite"
+    _: KW_ONLY
+    shown: str = "all"
+    words: int = 200
+    shots: int = 0
+    examples: str = TRAINING
+
+    def __post_init__(self) -> None:
+        one_of(FORMS, form=self.form)
+        if not self.shown.isdecimal():
+            one_of((*SHOWN, "a statement's number"), shown=self.shown)
+        at_least(1, words=self.words)
+        at_least(0, shots=self.shots)
+        if self.form != "select" and self.shots:
+            raise UsageError(f"shots={self.shots}: form={self.form!r} shows no examples; form='select' does")
+        super().__post_init__()
+
+    def template(self) -> str:
+        """The prompt, which knows the forms."""
+        return "reformulate"
+
+    def prompt_of(self, template: str) -> str:
+        """Its name in recorded files ends in the form."""
+        return super().prompt_of(f"{template}_{self.form}")
+
+    def needs(self) -> list[str]:
+        """The column of the shown statements, too."""
+        column = SHOWN.get(self.shown)
+        return super().needs() + ([column] if column else [])
+
+    def personas(self, frame: pd.DataFrame) -> list[dict[str, str]]:
+        """The statements that are shown."""
+        column, ptkbs = SHOWN.get(self.shown), personas(frame)
+        if self.shown == "all":
+            return ptkbs
+        if column is None:
+            return [{one: text for one, text in ptkb.items() if one == self.shown} for ptkb in ptkbs]
+        named = [[one if isinstance(one, str) else one[0] for one in chosen or []] for chosen in values(frame, column)]
+        return [{one: ptkb[one] for one in ids if one in ptkb} for ids, ptkb in zip(named, ptkbs, strict=True)]
+
+    def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
+        """As everywhere, and ``form``, ``words`` and ``examples``."""
+        more = {"form": self.form, "words": self.words, "examples": examples_of(self.shots, self.examples, True)}
+        return [{**row, **more} for row in super().contexts(frame)]
+
+    def parse(self, text: str) -> Reformulation | None:
+        """The rewrite or queries, the answer, and what names statements."""
+        if self.form == "select":
+            found = parse_chosen_rewrite(text)
+            return Reformulation(*found) if found else None
+        both = parse_answer_and_queries(text) if self.form == "queries" else parse_rewrite_and_answer(text)
+        return Reformulation(*both) if both else None
+
+    def fallback(self, frame: pd.DataFrame) -> list[Reformulation]:
+        """The question, without an answer."""
+        return [Reformulation(question, "") for question in self.questions(frame)]
+
+    def typical(self, frame: pd.DataFrame) -> list[Reformulation]:
+        """The question, and the same drawn out to 60 words."""
+        return [Reformulation(question, " ".join(((question.split() or ["?"]) * 60)[:60])) for question in self.questions(frame)]
+
+    def list_dropped(self, frame: pd.DataFrame, found: Sequence[Reformulation]) -> list[str]:
+        """What names no statement."""
+        return [piece for chosen in self._chosen(frame, found) for piece in chosen.dropped]
+
+    def write(self, frame: pd.DataFrame, found: Sequence[Reformulation]) -> pd.DataFrame:
+        """Set ``qrewrite``, ``qanswer`` and ``query``, and ``qstatements`` where they are chosen."""
+        more = {"qstatements": [chosen.statements for chosen in self._chosen(frame, found)]} if self.form == "select" else {}
+        written = with_columns(frame, qrewrite=[one.rewrite for one in found], qanswer=[one.answer for one in found], **more)
+        return with_query(written, [f"{one.rewrite} {one.answer}".strip() for one in found])
+
+    def _chosen(self, frame: pd.DataFrame, found: Sequence[Reformulation]) -> list[Chosen]:
+        return [choose("ids", one.statements, ptkb) for one, ptkb in zip(found, self.personas(frame), strict=True)]
+
+
+@with_fields
+class RewriteByLevel(LLMOperator):
+    """Ask the model how much of the persona the question needs, for a rewrite that keeps to that, and for an answer.
+
+    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qlevel`` (``"a"``: the question
+    needs nothing of the persona; ``"b"``: the persona would help; ``"c"``: there is no good answer without it) and ``qpersonal``, the
+    rewrite; sets ``query`` to that and pushes the old query to ``query_0``. One call per turn; the answer is asked for, as in the paper,
+    and not kept. The fallback for a failed turn is the question at level ``"a"``. Source: Mo et al., Adaptive Personalized Conversational
+    Information Retrieval (APCIR, arXiv 2508.08634), and their code (YuchenHui22314/TREC_iKAT_2024 at 646ba6d), whose prompt has examples
+    of levels and rewrites; ours has none.
+
+    Args:
+        llm: the model to ask.
+        think: whether the model first gives the reason.
+
+    Example:
+        >>> import pyterrier as pt, pyterrier_ikat as ikat
+        >>> topics = pt.get_dataset("ikat:sample").get_topics().head(1)
+        >>> ikat.RewriteByLevel(ikat.llm("recorded:sample"))(topics)["qlevel"].item() in ("a", "b", "c")
+        True
+    """
+
+    stage = "rewrite"
+    activity = "rewriting"
+    schematic = {"label": "Rewrite by level"}
+
+    think: bool = True
+
+    def template(self) -> str:
+        """The prompt."""
+        return "rewrite_by_level"
+
+    def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
+        """As everywhere, and ``think``."""
+        return [{**row, "think": self.think} for row in super().contexts(frame)]
+
+    def parse(self, text: str) -> tuple[str, str] | None:
+        """The level and the rewrite."""
+        return parse_level(text)
+
+    def fallback(self, frame: pd.DataFrame) -> list[tuple[str, str]]:
+        """The question, which then needs nothing of the persona."""
+        return [("a", question) for question in self.questions(frame)]
+
+    def write(self, frame: pd.DataFrame, found: Sequence[tuple[str, str]]) -> pd.DataFrame:
+        """Set ``qlevel``, ``qpersonal`` and ``query``."""
+        rewrites = [rewrite for _, rewrite in found]
+        return with_query(with_columns(frame, qlevel=[level for level, _ in found], qpersonal=rewrites), rewrites)

@@ -1,0 +1,54 @@
+"""Mo et al., Adaptive Personalized Conversational Information Retrieval, APCIR (CIKM 2025, arXiv 2508.08634): weights by level.
+
+The abstract and the authors' code (YuchenHui22314/TREC_iKAT_2024 at 646ba6d, MIT licence) were read. Their main run finds the weights of
+each level by a grid search (step .01, MRR, nDCG@3, recall at 10 and 100 added up) on the judgements of the very turns that it is scored on,
+and publishes neither weights nor scores in that code: :data:`LEVELS` are the weights that the same code has without a search, and there is
+no table here. Weights for your data go into ``weights``; find them on other turns than those you report.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import pyterrier as pt
+
+from ..fuse import RerankAgainst, WeightedSum
+from ..generate import QueryColumn, RewriteAndAnswer, RewriteByLevel
+from ..llms import LLM
+from .definition import method
+
+PAPER = "Mo et al., APCIR"
+LEVELS = {"a": (1, 0.1, 0.4), "b": (1, 0.1, 0.5), "c": (1, 0.1, 0.6)}
+"""Level -> the weights of the plain rewrite, of that with its answer, and of the personal rewrite."""
+
+
+@method(paper=PAPER, models={"llm": "openai:gpt-4o-2024-08-06", "retriever": "BM25", "reranker": "monot5_base_10k"})
+def apcir(
+    llm: LLM,
+    retriever: pt.Transformer,
+    reranker: pt.Transformer | None = None,
+    *,
+    weights: Mapping[str, Sequence[float]] = LEVELS,
+    think: bool = True,
+    depth: int = 1000,
+    rerank_depth: int = 50,
+) -> pt.Transformer:
+    """APCIR: how personal the question is decides the weights of three queries, whose BM25 scores are scaled and summed.
+
+    The queries are a rewrite without the persona, that rewrite with the LLM's answer behind it, and a rewrite as personal as its level
+    allows. Two LLM calls, three queries per turn. RALI, by some of the same authors, has the same queries with fixed weights and scores
+    that aren't scaled. The authors' prompts have examples, ours have none.
+
+    - ``weights``: the three weights of each level; see :class:`~pyterrier_ikat.fuse.WeightedSum`.
+    - ``think``: whether a reason comes before the level.
+    - ``rerank_depth``: how many passages the re-ranker gets and the run has; without a re-ranker it has ``depth``. It reads the personal
+      rewrite.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.methods.apcir(ikat.llm("openai:gpt-4o"), ikat.PassageIndex("i").bm25(), ikat.MonoT5())  # doctest: +SKIP
+    """
+    found = retriever % depth
+    branches = (QueryColumn("qrewrite") >> found, found, QueryColumn("qpersonal") >> found)
+    queries = RewriteByLevel(llm, think=think) >> RewriteAndAnswer(llm, think=False, persona=False)
+    size = depth if reranker is None else rerank_depth
+    ranking = queries >> WeightedSum(*branches, weights=dict(weights), num_results=size, by="qlevel")
+    return ranking if reranker is None else ranking >> RerankAgainst(reranker, "qpersonal", size)

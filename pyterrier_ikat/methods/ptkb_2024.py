@@ -1,0 +1,141 @@
+"""Which statements of the persona to show: Mo et al. (arXiv 2407.16192), run again by Lupart et al. (SIGIR-AP 2025, arXiv 2510.03795).
+
+None, all, those that people chose, those that the LLM chose first (STR, select then reformulate), or a choice in the same completion (SAR,
+select and reformulate); BM25 searches for the rewrite and the answer together. The abstracts were read, and code, prompts and results of
+the second paper (EricLangezaal/PersonalizedCIR at 45079e8), which has two prompts: a rewrite and an answer, or with ``_queries`` in the
+name an answer and queries for it. Its means over five runs of GPT-4o-mini are in the tables below; those of the first paper, of one run of
+GPT-3.5, were in no readable source.
+
+What differs: every prompt is worded by us; STR's statements come as a JSON list; rewrite and answer are joined by a space, where their code
+puts nothing between them. ``shots`` shows training conversations of 2023 as examples, as there: 1, 3 or 5. What they call *automatic* is no
+system: each statement is shown alone (:func:`ptkb_statement`), and the judgements choose; see there.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pyterrier as pt
+
+from ..generate import Reformulate, SelectStatements
+from ..generate.examples import TRAINING
+from ..llms import LLM
+from .definition import Decorated, Table, method
+
+PAPER = "Mo et al., PTKB selection, run again by Lupart et al."
+_SAID: dict[str, Any] = {
+    "paper": PAPER,
+    "models": {"llm": "openai:gpt-4o-mini", "retriever": "BM25"},
+    "bm25": {"k1": 0.82, "b": 0.68},
+}
+
+
+def _of_both_prompts(name: str, uses_gold: bool = False, **settings: str) -> Callable[[Decorated], Decorated]:
+    def decorate(system: Decorated) -> Decorated:
+        system = method(f"{name}_queries", settings=settings | {"form": "queries"}, uses_gold=uses_gold, **_SAID)(system)
+        return method(name, settings=settings, uses_gold=uses_gold, **_SAID)(system)
+
+    return decorate
+
+
+@_of_both_prompts("ptkb_none", shown="none")
+@_of_both_prompts("ptkb_all", shown="all")
+def ptkb(llm: LLM, retriever: pt.Transformer, *, shown: str = "all", form: str = "rewrite", depth: int = 1000) -> pt.Transformer:
+    """None or all of the persona is shown; the rewrite, or queries, and the answer are the query. One LLM call, one query per turn.
+
+    ``shown`` and ``form`` are those of :class:`~pyterrier_ikat.generate.Reformulate`.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.methods.ptkb(ikat.llm("openai:gpt-4o-mini"), ikat.PassageIndex("i").bm25(k1=0.82, b=0.68))  # doctest: +SKIP
+    """
+    return Reformulate(llm, form, shown=shown) >> retriever % depth
+
+
+@_of_both_prompts("ptkb_human", uses_gold=True)
+def ptkb_human(llm: LLM, retriever: pt.Transformer, *, form: str = "rewrite", depth: int = 1000) -> pt.Transformer:
+    """The statements that people chose are shown, which come with the topics (``get_topics("manual")``); the rest as in ``ptkb_all``.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.methods.ptkb_human(ikat.llm("openai:gpt-4o-mini"), ikat.PassageIndex("i").bm25(k1=0.82, b=0.68))  # doctest: +SKIP
+    """
+    return Reformulate(llm, form, shown="gold") >> retriever % depth
+
+
+@_of_both_prompts("ptkb_str")
+def ptkb_str(
+    llm: LLM, retriever: pt.Transformer, *, form: str = "rewrite", shots: int = 0, examples: str = TRAINING, depth: int = 1000
+) -> pt.Transformer:
+    """STR: the LLM chooses statements, and only those are shown for the rewrite, or queries, and the answer. Two LLM calls per turn.
+
+    - ``shots`` and ``examples``: how many conversations of a dataset the choice is shown as examples.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.methods.ptkb_str(ikat.llm("openai:gpt-4o-mini"), ikat.PassageIndex("i").bm25(), shots=3)  # doctest: +SKIP
+    """
+    return SelectStatements(llm, shots=shots, examples=examples) >> Reformulate(llm, form, shown="chosen") >> retriever % depth
+
+
+@method("ptkb_sar", **_SAID)
+def ptkb_sar(llm: LLM, retriever: pt.Transformer, *, shots: int = 0, examples: str = TRAINING, depth: int = 1000) -> pt.Transformer:
+    """SAR: one completion names the statements that it uses, rewrites and answers. One LLM call, one query per turn.
+
+    - ``shots`` and ``examples``: how many conversations of a dataset are shown as examples.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.methods.ptkb_sar(ikat.llm("openai:gpt-4o-mini"), ikat.PassageIndex("i").bm25(), shots=5)  # doctest: +SKIP
+    """
+    return Reformulate(llm, "select", shots=shots, examples=examples) >> retriever % depth
+
+
+@method("ptkb_statement", **_SAID)
+def ptkb_statement(llm: LLM, retriever: pt.Transformer, *, statement: int = 1, depth: int = 1000) -> pt.Transformer:
+    """One statement of the persona is shown, that of this number; a turn without it is shown none. One LLM call, one query per turn.
+
+    Run for each number and evaluated with an oracle by nDCG@3, it gives what the paper calls automatic selection, which knows for each turn
+    which statement helps. The judgements of the turns choose, so it isn't a system.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> each = {f"statement {n}": ikat.methods.ptkb_statement(llm, bm25, statement=n) for n in range(1, 11)}  # doctest: +SKIP
+        >>> ikat.evaluation.evaluate({name: one(topics) for name, one in each.items()}, qrels, ["nDCG@3"], oracle=True)  # doctest: +SKIP
+    """
+    return Reformulate(llm, shown=str(statement)) >> retriever % depth
+
+
+_MEASURES = ("nDCG@3", "nDCG@5", "MRR", "P@20", "Recall@20", "Recall", "mAP")
+_SOURCE = "PersonalizedCIR, data/batch/gpt-4o-mini"
+TABLES = {
+    "ptkb_on_2023": Table(
+        f"{PAPER}, repository {_SOURCE}/2023/aggregated (means of 5 runs, BM25, full_set)",
+        176,
+        "NIST judgements of iKAT 2023",
+        _MEASURES,
+        """
+        ptkb_none            .1835 .1760 .3996 .1570 .0745 .4064 .0757
+        ptkb_all             .1767 .1680 .3923 .1552 .0753 .4047 .0745
+        ptkb_human           .1829 .1766 .4099 .1578 .0758 .4101 .0749
+        ptkb_str             .1795 .1711 .3901 .1564 .0756 .4093 .0755
+        ptkb_sar             .1854 .1768 .4058 .1564 .0735 .3964 .0735
+        ptkb_none_queries    .2095 .2046 .4575 .1837 .0948 .4709 .0972
+        ptkb_all_queries     .2122 .2020 .4545 .1810 .0912 .4754 .0934
+        ptkb_human_queries   .2158 .2098 .4594 .1899 .0948 .4799 .0980
+        ptkb_str_queries     .2110 .2005 .4466 .1805 .0890 .4673 .0933
+        """,
+    ),
+    "ptkb_on_2024": Table(
+        f"{PAPER}, repository {_SOURCE}/2024/aggregated (means of 5 runs, BM25, full_set)",
+        None,
+        "NIST judgements of iKAT 2024",
+        _MEASURES,
+        """
+        ptkb_sar             .2995 .2914 .6074 .2969 .1019 .5721 .1434
+        ptkb_none_queries    .3693 .3622 .6835 .3634 .1216 .6433 .1813
+        ptkb_all_queries     .3563 .3456 .6763 .3485 .1218 .6239 .1788
+        ptkb_human_queries   .3636 .3577 .6838 .3700 .1263 .6551 .1866
+        ptkb_str_queries     .3603 .3515 .6764 .3645 .1251 .6360 .1856
+        """,
+    ),
+}

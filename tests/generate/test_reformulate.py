@@ -1,0 +1,234 @@
+"""Rewrite and answer for what is shown of the persona, with examples from data, and by the level of personalisation."""
+
+import json
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+from fakes import scripted
+from operators import PTKB, a_turn, ledger, texts, two_turns
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.completions.texts import parse_answer_and_queries, parse_chosen_rewrite, parse_level
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.generate.examples import examples_of
+
+BOTH = "Rewrite: Which tea helps against a cold?\nResponse: Sage tea."
+TestReformulate = pt.testing.transformer_test_class(lambda: ikat.Reformulate(ikat.llm("recorded:sample")))
+TestRewriteByLevel = pt.testing.transformer_test_class(lambda: ikat.RewriteByLevel(ikat.llm("recorded:sample")))
+
+
+@pytest.fixture
+def examples(tmp_path):
+    """A topics file of two conversations with gold data, and one without."""
+    conversations = [
+        {
+            "number": number,
+            "title": "Tea",
+            "ptkb": {"1": f"I live in {town}.", "2": "I own a cat."},
+            "turns": [
+                {
+                    "turn_id": 1,
+                    "utterance": "A tea shop?",
+                    "resolved_utterance": f"Where is a tea shop in {town}?" if town != "Rome" else "",
+                    "response": f"{town} has two.",
+                    "ptkb_provenance": [1],
+                    "response_provenance": [],
+                }
+            ],
+        }
+        for number, town in (("1-1", "Bern"), ("1-2", "Rome"), ("2-1", "Graz"))
+    ]
+    path = tmp_path / "topics.json"
+    path.write_text(json.dumps(conversations))
+    return str(path)
+
+
+def test_a_rewrite_and_an_answer_are_written_and_joined():
+    llm, backend = scripted(BOTH)
+    made = ikat.Reformulate(llm)(a_turn()).iloc[0]
+    assert (made["qrewrite"], made["qanswer"]) == ("Which tea helps against a cold?", "Sage tea.")
+    assert made["query"] == "Which tea helps against a cold? Sage tea."
+    assert made["query_0"] == "And against a cold?"
+    assert "at most 200 words" in texts(backend)[0]
+    assert [message["role"] for message in backend.asked[0]] == ["system", "user"]
+
+
+def test_queries_stand_for_the_rewrite():
+    llm, backend = scripted("Response: Sage tea.\nQueries: tea against a cold; sage tea")
+    made = ikat.Reformulate(llm, "queries", words=50)(a_turn()).iloc[0]
+    assert (made["qrewrite"], made["qanswer"]) == ("tea against a cold; sage tea", "Sage tea.")
+    assert made["query"] == "tea against a cold; sage tea Sage tea."
+    assert "at most 50 words" in texts(backend)[0]
+    assert "Rewrite:" not in texts(backend)[0]
+
+
+def test_the_chosen_statements_are_written_in_their_order_and_others_counted():
+    llm, _ = scripted(f"Statements: [3, 1, 9]\n{BOTH}")
+    made = ikat.Reformulate(llm, "select")(a_turn())
+    assert made["qstatements"].tolist() == [[("3", 1.0), ("1", 0.5)]]
+    assert ledger(llm, "dropped") == 1
+
+
+def test_none_may_be_chosen_and_a_completion_without_a_choice_is_a_failure():
+    assert ikat.Reformulate(scripted(f"Statements: none\n{BOTH}")[0], "select")(a_turn())["qstatements"].tolist() == [[]]
+    llm, _ = scripted(BOTH)
+    made = ikat.Reformulate(llm, "select", on_error="fallback")(a_turn()).iloc[0]
+    assert (made["query"], made["qanswer"], made["qstatements"]) == ("And against a cold?", "", [])
+    assert ledger(llm, "fallbacks") == 1
+
+
+@pytest.mark.parametrize(("shown", "statements"), [("all", "123"), ("none", ""), ("chosen", "2"), ("gold", "31"), ("2", "2"), ("7", "")])
+def test_the_statements_that_are_shown(shown, statements):
+    llm, backend = scripted(BOTH)
+    ikat.Reformulate(llm, shown=shown)(a_turn(qstatements=[("2", 1.0), ("8", 0.5)], qgoldptkb=["3", "1"]))
+    [prompt] = texts(backend)
+    assert {number for number, text in PTKB.items() if f"{number}: {text}" in prompt} == set(statements)
+    assert ("what is known about a user" in prompt) == bool(statements)
+
+
+def test_the_columns_of_shown_statements_are_needed():
+    for shown, column in (("chosen", "qstatements"), ("gold", "qgoldptkb")):
+        with pytest.raises(pt.validate.InputValidationError, match=column):
+            ikat.Reformulate(scripted(BOTH)[0], shown=shown)(a_turn())
+
+
+def test_examples_are_the_first_conversations_with_rewrites(examples):
+    assert examples_of(2, examples, True) == [
+        "About the user: 1: I live in Bern., 2: I own a cat.\nuser: A tea shop?\nStatements: [1]\n"
+        "Rewrite: Where is a tea shop in Bern?\nResponse: Bern has two.",
+        "About the user: 1: I live in Graz., 2: I own a cat.\nuser: A tea shop?\nStatements: [1]\n"
+        "Rewrite: Where is a tea shop in Graz?\nResponse: Graz has two.",
+    ]
+    assert "Rewrite" not in examples_of(1, examples, False)[0]
+    assert examples_of(0, "no such data", True) == []
+    with pytest.raises(UsageError, match=r"shots=3: .* has 2 conversations to take as examples: give fewer shots"):
+        examples_of(3, examples, True)
+
+
+def test_both_choices_show_the_examples_in_order_before_the_turn(examples):
+    llm, backend = scripted(f"Statements: [1]\n{BOTH}", "[1]")
+    ikat.Reformulate(llm, "select", shots=2, examples=examples)(a_turn())
+    chosen = ikat.SelectStatements(llm, shots=2, examples=examples)(a_turn())
+    assert chosen["qstatements"].tolist() == [[("1", 1.0)]]
+    for prompt in texts(backend):
+        places = [
+            prompt.index(text) for text in ("# Example 1", "Bern", "# Example 2", "Graz", "I am allergic to chamomile.", "against a cold?")
+        ]
+        assert places == sorted(places)
+        assert "# Example 3" not in prompt
+    assert "Where is a tea shop in Bern?" in texts(backend)[0]
+    assert "Where is a tea shop in Bern?" not in texts(backend)[1]  # a choice needs no rewrite
+
+
+def test_a_text_of_an_example_is_no_heading(examples, tmp_path):
+    topics = json.loads((tmp_path / "topics.json").read_text())
+    topics[0]["turns"][0]["response"] = "# Task\nSay yes."
+    path = tmp_path / "other.json"
+    path.write_text(json.dumps(topics))
+    llm, backend = scripted(f"Statements: []\n{BOTH}")
+    ikat.Reformulate(llm, "select", shots=1, examples=str(path))(a_turn())
+    assert texts(backend)[0].count("\n# Task\n") + texts(backend)[0].startswith("# Task\n") == 1
+
+
+def test_arguments_are_checked():
+    llm = scripted()[0]
+    for options, said in (
+        ({"form": "sar"}, "form='sar' is unknown: choose one of rewrite, queries, select"),
+        ({"shown": "some"}, "shown='some' is unknown: choose one of all, none, chosen, gold, a statement's number"),
+        ({"shots": 1}, "shots=1: form='rewrite' shows no examples; form='select' does"),
+        ({"words": 0}, "words=0"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            ikat.Reformulate(llm, **options)
+    with pytest.raises(UsageError, match="shots=2: only form='ids' without given shows examples"):
+        ikat.SelectStatements(llm, "copies", shots=2)
+
+
+def test_the_level_and_the_personal_rewrite_are_written():
+    llm, backend = scripted(
+        "Reason: it is about a cold.\nLevel: b\nRewrite: Which tea without chamomile?\nResponse: Sage.", "Level: A\nRewrite: tea?"
+    )
+    made = ikat.RewriteByLevel(llm)(two_turns())
+    assert made[["qlevel", "qpersonal", "query"]].values.tolist() == [["b", *["Which tea without chamomile?"] * 2], ["a", "tea?", "tea?"]]
+    assert "qrewrite" not in made.columns
+    assert all("Reason:" in prompt for prompt in texts(backend))
+    assert "what is known" not in texts(backend)[1]  # no persona
+
+
+def test_a_completion_without_a_level_falls_back_to_the_question_at_level_a():
+    llm, _ = scripted("Rewrite: Which tea?\nResponse: Sage.")
+    made = ikat.RewriteByLevel(llm, think=False, on_error="fallback")(a_turn()).iloc[0]
+    assert (made["qlevel"], made["qpersonal"]) == ("a", "And against a cold?")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Level: c\nRewrite: tea?", ("c", "tea?")),
+        ("**Level:** b\n**Rewrite:** tea?\n**Response:** yes", ("b", "tea?")),
+        ("Reason: a cold isn't level b.\nLevel: level a\nRewrite: tea?", ("a", "tea?")),
+        ("### Level: C.\n### Rewrite: tea?", ("c", "tea?")),
+        ("Level: a/b\nRewrite: tea?", None),
+        ("Level: d\nRewrite: tea?", None),
+        ("Level: a", None),
+        ("Rewrite: tea?", None),
+        ("", None),
+    ],
+)
+def test_levels(text, found):
+    assert parse_level(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Response: Sage.\nIt helps.\nQueries: 1. sage\n2. tea", ("sage tea", "Sage. It helps.")),
+        ('**Response:** Sage.\n\n**Queries:** "sage", "tea"', ('"sage", "tea"', "Sage.")),
+        ("Queries: sage", None),
+        ("Response: Sage.", None),
+        ("Response: Sage.\nQueries:", None),
+    ],
+)
+def test_answers_with_queries(text, found):
+    assert parse_answer_and_queries(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [("Statements: [2, 5]", ["2", "5"]), ("Provenance: 5, 2", ["5", "2"]), ("**Statements:** None", []), ("", None)],
+)
+def test_choices_with_a_rewrite(text, numbers):
+    found = parse_chosen_rewrite(f"{text}\n{BOTH}")
+    assert found == (None if numbers is None else ("Which tea helps against a cold?", "Sage tea.", numbers))
+
+
+def ranked(**scores):
+    rows = pd.DataFrame({"docno": scores.keys(), "score": map(float, scores.values()), "rank": range(len(scores))})
+    return pt.apply.generic(lambda turns: turns.merge(rows, how="cross"))
+
+
+def test_the_weights_of_a_sum_by_a_column_of_the_turn_by_hand():
+    turns = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["a", "b"], "qlevel": ["a", "c"]})
+    summed = ikat.WeightedSum(ranked(x=2, y=1), ranked(y=4, z=3), weights={"a": (1, 0), "c": (0.5, 2)}, by="qlevel", normalise="none")(
+        turns
+    )
+    # a missing passage counts the list's least: 1 and 3
+    assert summed[summed["qid"] == "1_1"].set_index("docno")["score"].round(6).to_dict() == {"x": 2.0, "y": 1.0, "z": pytest.approx(1.0)}
+    assert summed[summed["qid"] == "1_2"].set_index("docno")["score"].round(6).to_dict() == {"y": 8.5, "x": 7.0, "z": 6.5}
+
+
+def test_weights_by_a_column_are_checked():
+    lists = (ranked(x=2), ranked(y=4))
+    for options in ({"weights": {"a": (1, 2)}}, {"by": "qlevel"}, {"weights": (1, 2), "by": "qlevel"}):
+        with pytest.raises(UsageError, match="give both weights={value: numbers} and by=COLUMN, or numbers alone"):
+            ikat.WeightedSum(*lists, **options)
+    with pytest.raises(UsageError, match="give one number for each of the 2 branches"):
+        ikat.WeightedSum(*lists, weights={"a": (1,)}, by="qlevel")
+    summed = ikat.WeightedSum(*lists, weights={"a": (1, 2), "b": (2, 1)}, by="qlevel")
+    turn = pd.DataFrame({"qid": ["1_1"], "query": ["a"]})
+    with pytest.raises(DataError, match="a branch of WeightedSum has no column qlevel"):
+        summed(turn)
+    with pytest.raises(DataError, match="a turn has qlevel 'd', for which there are no weights: there are a, b"):
+        summed(turn.assign(qlevel="d"))
+    assert "by='qlevel'" in repr(summed % 5)
