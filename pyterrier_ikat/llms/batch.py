@@ -137,7 +137,12 @@ class Jobs:
 
 
 class BatchSending(Sending):
-    """Sends requests as batches, and collects what these have brought."""
+    """Sends requests as batches, and collects what these have brought, round by round: those asked first, then what follows them."""
+
+    requests: dict[str, Request]
+    outcomes: dict[str, Outcome]
+    tries: dict[str, int]
+    errors: list[FatalLLMError]
 
     def run(self, requests: dict[str, Request]) -> dict[str, Outcome]:
         """The outcome of each request, and of its follow-ups.
@@ -157,11 +162,11 @@ class BatchSending(Sending):
             self._tidy()
             left = requests
             while left:
-                found = dict[str, Outcome]()
+                self.requests, self.outcomes, self.tries, self.errors = left, {}, {}, []
                 with under_way.noted():
-                    _Round(self, left, found).run()
-                outcomes |= found
-                left = self.follow(found)
+                    self._collect_and_send()
+                outcomes |= self.outcomes
+                left = self.follow(self.outcomes)
         under_way.tell()
         return outcomes
 
@@ -171,18 +176,7 @@ class BatchSending(Sending):
             if len(self.cache.get(job.requests).keys() | self.cache.failures(job.requests).keys()) == len(job.requests):
                 self.jobs.remove(job)
 
-
-class _Round:
-    """The state of some requests: known outcomes, requests that wait in batches, and requests for new batches."""
-
-    def __init__(self, sending: BatchSending, requests: dict[str, Request], outcomes: dict[str, Outcome]) -> None:
-        self.sending, self.llm, self.jobs = sending, sending.llm, sending.jobs
-        self.cache, self.provider, self.settings = sending.cache, sending.provider, sending.settings
-        self.requests, self.outcomes = requests, outcomes
-        self.tries: dict[str, int] = {}
-        self.errors: list[FatalLLMError] = []
-
-    def run(self) -> None:
+    def _collect_and_send(self) -> None:
         """Collect what has ended, and send what is missing."""
         self._read_cache()
         ended, waiting = list[Job](), list[tuple[Job, str]]()
@@ -249,7 +243,7 @@ class _Round:
             if key not in job.requests or key in done:
                 continue
             try:
-                self._settle(job, key, line)
+                self._settle_line(job, key, line)
             except Transient as error:
                 reasons[key] = error.reason
                 continue
@@ -278,13 +272,13 @@ class _Round:
             f"again later, when the provider may have written them in full; if it stays so, {self.jobs.how_to_ask_again(job)}"
         )
 
-    def _settle(self, job: Job, key: str, line: Mapping[str, Any]) -> None:
+    def _settle_line(self, job: Job, key: str, line: Mapping[str, Any]) -> None:
         stage, qid, tries = job.requests[key]
         request = self.requests.get(key) or Request([], stage, qid)
         reply = self.provider.reply(request, line)
         retries = {"retries": tries} if tries else {}
         self.llm.ledger.count(request.stage, self.llm.model, key=key, calls=1, **retries)
-        outcome = self.sending.settle(key, request, reply, 0.0)
+        outcome = self.settle(key, request, reply, 0.0)
         if isinstance(outcome, LLMFailure):
             self._keep_failure(key, outcome)
         elif not usable_text(outcome.text):
