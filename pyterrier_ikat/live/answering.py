@@ -10,7 +10,7 @@ import pyterrier as pt
 
 from ..conversations.frame import column, conversation, histories, values, with_columns, without_result_warnings
 from ..errors import DataError, UsageError, advice
-from ..events import Heard, Observer, Step, hearing, observed_by
+from ..events import Exchange, Heard, Observer, Step, observed_by
 from ..llms import Completion, StageError, TooLong
 from ..llms.ledger import Spend
 from ..operator import Operator, label_of, stages
@@ -71,19 +71,17 @@ def answer(
     frame = conversation(said, ptkb, number=number)
     if turn is not None:
         frame = frame.assign(qid=column([f"{number}_{turn}"]), qturn=column([turn]))
-    limit, more, started = history, dict[str, Any](), time.perf_counter()
-    with hearing() as heard:
-        while True:
-            try:
-                found = _attempt(system.pipeline, frame, limit, _Watch(tell))
-                break
-            except StageError as error:
-                limit = more["history"] = _halved(error, frame, limit, halvings)
-                halvings = None if halvings is None else halvings - 1
-                if tell is not None:
-                    tell(f"the prompt is too long for the model: asking again with at most {limit} tokens of history")
-    took, asked = time.perf_counter() - started, tuple(exchange for _, exchange in heard)
-    return replace(found, spend=spent(heard), asked=asked, method=system.name, more=more, seconds=took)
+    limit, more, heard, started = history, dict[str, Any](), list[Heard](), time.perf_counter()
+    while True:
+        try:
+            found = _attempt(system.pipeline, frame, limit, _Watch(heard, tell))
+            took, asked = time.perf_counter() - started, tuple(exchange for _, exchange in heard)
+            return replace(found, spend=spent(heard), asked=asked, method=system.name, more=more, seconds=took)
+        except StageError as error:
+            limit = more["history"] = _halved(error, frame, limit, halvings)
+            halvings = None if halvings is None else halvings - 1
+            if tell is not None:
+                tell(f"the prompt is too long for the model: asking again with at most {limit} tokens of history")
 
 
 def _halved(error: StageError, frame: pd.DataFrame, limit: int | None, halvings: int | None) -> int:
@@ -162,14 +160,15 @@ def shortened(turn: pd.DataFrame, tokens: int | None) -> tuple[pd.DataFrame, int
 
 
 class _Watch(Observer):
-    """Says what each stage of an attempt begins to do, and gathers its queries, drafts and newest texts.
+    """Says what each stage of an attempt begins to do, and gathers its queries, drafts and newest texts, and what models are asked.
 
     Args:
+        heard: where the exchanges with models of all attempts are gathered.
         tell: gets a few words, unless the step before had the same.
     """
 
-    def __init__(self, tell: Tell | None) -> None:
-        self._tell, self._said = tell, ""
+    def __init__(self, heard: list[Heard], tell: Tell | None) -> None:
+        self._heard, self._tell, self._said = heard, tell, ""
         self.queries: dict[str, None] = {}
         self.drafts: dict[str, None] = {}
         self.written: dict[str, Any] = {}
@@ -198,6 +197,10 @@ class _Watch(Observer):
         rewrite = next(iter(values(row, "qrewrite", "")), "")
         new = {"rewrite": clean_text(rewrite), "statements": statements_in(row)}
         self.written |= {name: value for name, value in new.items() if value}
+
+    def hear(self, llm: Any, exchanges: Sequence[Exchange]) -> None:
+        """Keep what a model was asked."""
+        self._heard += [(llm, exchange) for exchange in exchanges]
 
     def record(self) -> dict[str, Any]:
         """The fields of a `Turn`."""
