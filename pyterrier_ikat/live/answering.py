@@ -14,7 +14,7 @@ from ..events import Exchange, Heard, Observer, Step, observed_by
 from ..llms import Completion, StageError, TooLong
 from ..llms.ledger import Spend
 from ..operator import Operator, label_of, stages
-from ..runs.answered_turn import Turn, clean_text, statements_in
+from ..runs.answered_turn import Turn, statements_in, text_in
 from ..study.systems import System
 
 Tell = Callable[[str], None]
@@ -171,7 +171,7 @@ class _Watch(Observer):
         self._heard, self._tell, self._said = heard, tell, ""
         self.queries: dict[str, None] = {}
         self.drafts: dict[str, None] = {}
-        self.written: dict[str, Any] = {}
+        self.rewrite, self.statements = "", tuple[str, ...]()
 
     def say(self, step: str) -> None:
         """Say a step."""
@@ -192,11 +192,11 @@ class _Watch(Observer):
         if "query" in inp.columns and "docno" in out.columns and "docno" not in inp.columns:
             self.queries |= dict.fromkeys(inp["query"].astype(str))
         row = out.head(1)
-        draft = "" if "used" in row.columns else next(iter(values(row, "qanswer", "")), "")
-        self.drafts |= dict.fromkeys(filter(None, [clean_text(draft)]))  # all of them: each branch of a fusion may write one
-        rewrite = next(iter(values(row, "qrewrite", "")), "")
-        new = {"rewrite": clean_text(rewrite), "statements": statements_in(row)}
-        self.written |= {name: value for name, value in new.items() if value}
+        draft = "" if "used" in row.columns else text_in(row, "qanswer")
+        if draft:
+            self.drafts[draft] = None  # all of them: each branch of a fusion may write one
+        self.rewrite = text_in(row, "qrewrite") or self.rewrite
+        self.statements = statements_in(row) or self.statements
 
     def hear(self, llm: Any, exchanges: Sequence[Exchange]) -> None:
         """Keep what a model was asked."""
@@ -204,7 +204,8 @@ class _Watch(Observer):
 
     def record(self) -> dict[str, Any]:
         """The fields of a `Turn`."""
-        return {"queries": tuple(self.queries), "draft": "\n\n".join(self.drafts), **self.written}
+        draft = "\n\n".join(self.drafts)
+        return {"queries": tuple(self.queries), "draft": draft, "rewrite": self.rewrite, "statements": self.statements}
 
 
 def spent(heard: Sequence[Heard]) -> Spend:

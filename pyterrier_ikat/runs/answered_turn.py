@@ -84,7 +84,17 @@ class Turn:
     asked: tuple[Exchange, ...] = field(default=(), compare=False)
 
     @classmethod
-    def of(cls, number: int, utterance: str, results: pd.DataFrame, **more: Any) -> "Turn":
+    def of(
+        cls,
+        number: int,
+        utterance: str,
+        results: pd.DataFrame,
+        *,
+        draft: str = "",
+        rewrite: str = "",
+        statements: tuple[str, ...] = (),
+        **more: Any,
+    ) -> "Turn":
         """The turn made from a system's results.
 
         ``qanswer`` is the response if ``Respond`` wrote it (the frame has ``used``), or if the system retrieves no passages at all. In a
@@ -94,20 +104,22 @@ class Turn:
             number: its number.
             utterance: the user's words.
             results: the frame that the system returned.
+            draft: what its stages wrote as queries; by default the frame's.
+            rewrite: their newest rewrite; by default the frame's.
+            statements: those that they chose; by default the frame's.
             more: the fields that the frame doesn't have.
         """
-        texts = {name: clean_text(str(next(iter(values(results, name, "")), ""))) for name in ("qanswer", "qrewrite")}
-        more = {"rewrite": texts["qrewrite"], "statements": statements_in(results), **more}
+        answer = text_in(results, "qanswer")
+        more |= {"rewrite": rewrite or text_in(results, "qrewrite"), "statements": statements or statements_in(results)}
         if "docno" not in results.columns:
-            return cls(number, utterance, texts["qanswer"], **more | {"draft": ""})
+            return cls(number, utterance, answer, **more)
         ranking = results.sort_values("rank", kind="stable") if "rank" in results.columns else results
         responds = "used" in results.columns
         best = ranking[ranking["used"].astype(bool)] if responds else ranking.head(SHOWN)
-        if not responds:
-            more["draft"] = more.get("draft") or texts["qanswer"]
         unknown = float("nan") if "score" in ranking.columns else 0.0
         scores = dict(zip(map(str, ranking["docno"]), map(float, values(ranking, "score", unknown)), strict=True))
-        return cls(number, utterance, texts["qanswer"] if responds else "", _sources(best), citations=scores, **more)
+        response, draft = (answer, draft) if responds else ("", draft or answer)
+        return cls(number, utterance, response, _sources(best), draft=draft, citations=scores, **more)
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> "Turn":
@@ -160,9 +172,8 @@ def messages_of(turns: Sequence[Turn]) -> list[dict[str, str]]:
 
 
 def _sources(passages: pd.DataFrame) -> tuple[Source, ...]:
-    scores = [None if is_missing(score) else float(score) for score in values(passages, "score")]
-    rows = zip(passages["docno"], values(passages, "text", ""), scores, strict=True)
-    return tuple(Source(str(docno), str(text), score) for docno, text, score in rows)
+    rows = zip(passages["docno"], values(passages, "text", ""), values(passages, "score"), strict=True)
+    return tuple(Source(str(docno), str(text), None if is_missing(score) else float(score)) for docno, text, score in rows)
 
 
 def statements_in(results: pd.DataFrame) -> tuple[str, ...]:
@@ -172,6 +183,11 @@ def statements_in(results: pd.DataFrame) -> tuple[str, ...]:
     first = results.head(1)
     known, chosen = personas(first)[0], values(first, "qstatements", [])[0]
     return tuple(known[name] for name, _ in chosen if name in known)
+
+
+def text_in(results: pd.DataFrame, name: str) -> str:
+    """The text of the first row in a column; empty where there is none."""
+    return clean_text(str(next(iter(values(results, name, "")), "")))
 
 
 def clean_text(text: str) -> str:
