@@ -80,18 +80,18 @@ class Evaluator:
         """
         check_turn_names(f"run {name}", ranking, self.turns)
         run = {qid: ranking[qid] for qid in self.turns if qid in ranking}
-        found: dict[str, list[float]] = {label(measure): [] for measure in self.measures}
+        scores: dict[ir_measures.Measure, dict[str, float]] = {measure: {} for measure in self.measures}
         for group, trec_eval in self._passes:
-            scores: dict[ir_measures.Measure, dict[str, float]] = {measure: {} for measure in group}
             if trec_eval is None:
                 scores[group[0]] = _other_scores(group[0], self._judged, run)
             else:
                 for metric in trec_eval.iter_calc(dict(run)):
                     if metric.query_id in run:
                         scores[metric.measure][metric.query_id] = metric.value
-            for measure in group:
-                lost = float(measure == ir_measures.NumQ)
-                found[label(measure)] = [scores[measure].get(turn, lost) for turn in self.turns]
+        found: dict[str, list[float]] = {}
+        for measure, of_turns in scores.items():
+            lost = float(measure == ir_measures.NumQ)
+            found[label(measure)] = [of_turns.get(turn, lost) for turn in self.turns]
         return found
 
 
@@ -244,12 +244,11 @@ def name_runs(runs: Any, nameless: str = "") -> dict[str, Any]:
         >>> name_runs(["runs/one.trec", "two.trec"])
         {'one': PosixPath('runs/one.trec'), 'two': PosixPath('two.trec')}
     """
-    if isinstance(runs, Mapping):
-        named = [(str(name), run) for name, run in runs.items()]
-    else:
-        named = [(_name(run) or nameless, run) for run in (runs if isinstance(runs, list | tuple) else [runs])]
+    alone = runs if isinstance(runs, list | tuple) else [runs]
+    named = runs.items() if isinstance(runs, Mapping) else ((_name(run) or nameless, run) for run in alone)
     found: dict[str, Any] = {}
     for name, run in named:
+        name = str(name)
         if not name:
             raise UsageError(
                 f'the runs are of type {type(run).__name__}: give each frame its name, {{"name": frame, ...}}, or give run folders'
