@@ -6,7 +6,7 @@
 
 - ``methods``, ``datasets``, ``llm-options``, ``turn-frame``: tables; ``help``: the help text of every command; ``performance``: the times
   in docs/bench.json, a line for each stage; ``measurements``: all of them;
-- ``paper-overview``, ``papers``, ``prompts``: a row per paper, every row of the papers' tables, every prompt template;
+- ``paper-overview``, ``papers``, ``prompts``: a row per paper, twice, and every prompt template; ``paper-NAME``: a paper's page;
 - ``evidence-...``: tables of real turns, which ``experiments/evidence.py --write`` makes;
 - ``operators``: a directive per operator, on the page for PyTerrier's site, between the lines ``.. generated: operators`` and ``.. end``;
 - ``output``: a block of code and a block of what it prints; ``output-of-real-turns``: the same, where IKAT_DATA names the data.
@@ -25,10 +25,12 @@ from pages.method_pages import method_table
 from pages.operator_pages import operator_directives
 from pages.outputs import with_output, with_output_of_real_data
 from pages.paper_overview import paper_overview
-from pages.paper_pages import paper_tables, prompt_table
+from pages.paper_pages import paper_list, paper_page, prompt_table
 from pages.performance import performance_summary, performance_table
 from pages.source import DOCS, ROOT, lay_out
 from pages.tables import dataset_table, llm_option_table, turn_frame_table
+
+from pyterrier_ikat.papers import PAPERS
 
 BUILT = DOCS / "_build"
 RESULTS = ROOT / "experiments" / "performance" / "RESULTS.md"
@@ -39,7 +41,7 @@ MAKERS: dict[str, Make] = {
     "llm-options": llm_option_table,
     "turn-frame": turn_frame_table,
     "paper-overview": paper_overview,
-    "papers": paper_tables,
+    "papers": paper_list,
     "performance": performance_summary,
     "measurements": performance_table,
     "prompts": prompt_table,
@@ -49,6 +51,7 @@ MAKERS: dict[str, Make] = {
 }
 EVIDENCE = ("runs", "proxy", "best-query", "gpt4", "nuggets")
 MAKERS |= dict.fromkeys((f"evidence-{name}" for name in EVIDENCE), str)  # they stay: experiments/evidence.py makes them
+MAKERS |= {f"paper-{name}": lambda _, name=name: paper_page(name) for name in PAPERS}
 WITHOUT_OUTPUT = MAKERS | dict.fromkeys(("output", "output-of-real-turns"), str)
 
 
@@ -109,7 +112,16 @@ def main() -> None:
     parser.add_argument("--texts", action="store_true", help="only the texts, no build")
     parser.add_argument("--tables", action="store_true", help="as --texts, without what code prints, which takes minutes")
     given = parser.parse_args()
-    pages = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), RESULTS, ROOT / "pyterrier_ikat" / "pt_docs" / "index.rst"]
+    for name in PAPERS:
+        if not (page := DOCS / "papers" / f"{name}.md").exists():
+            page.write_text(f"<!-- generated: paper-{name} -->\n<!-- end -->\n", encoding="utf-8")
+    pages = [
+        ROOT / "README.md",
+        *sorted(DOCS.glob("*.md")),
+        *sorted(DOCS.glob("papers/*.md")),
+        RESULTS,
+        ROOT / "pyterrier_ikat" / "pt_docs" / "index.rst",
+    ]
     fresh = renew(pages, check=given.check, makers=WITHOUT_OUTPUT if given.tables else MAKERS)
     if given.check and not fresh:
         sys.exit("stale: run `make docs`, look at the difference, and commit it")

@@ -13,6 +13,8 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.cli.run import DEMO_METHODS
 from pyterrier_ikat.methods import METHODS
+from pyterrier_ikat.papers import PAPERS, find_table
+from pyterrier_ikat.papers.paper_resources import keys_of, read_resources
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -33,7 +35,7 @@ from pages import (  # noqa: E402
 )
 
 RUNS_CODE = ("output", "output-of-real-turns")
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("papers/*.md"))]
 CODE = "```bash\n{}\n```\n\n```\nas it was\n```"
 
 
@@ -300,3 +302,20 @@ def test_the_page_for_pyterriers_site_names_what_there_is():
     assert len(named) == len(set(named))
     assert set(named) <= set(ikat.__all__)
     assert markers.renewed(page, {"operators": operator_pages.operator_directives}) == page, "run `make docs`"
+
+
+def test_what_is_copied_from_a_papers_page_names_everything_that_its_row_needs(tmp_path):
+    blocks = [
+        block
+        for page in sorted(DOCS.glob("papers/*.md"))
+        for block in re.findall(r"```bash\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    ]
+    assert len(blocks) == sum(len(part.systems) for paper in PAPERS.values() for part in paper.parts)
+    for block in blocks:
+        file, lines, paper, number, system = re.fullmatch(
+            r"cat > (\S+) <<'END'\n(.*)\nEND\nikat paper (\w+) (\w+) --systems (\w+) --resources \S+\n", block, re.DOTALL
+        ).groups()
+        (tmp_path / file).write_text(lines, encoding="utf-8")
+        resources = read_resources(tmp_path / file)
+        assert set(resources) == {key for keys in keys_of(METHODS[system]).values() for key in keys}
+        assert any(system in part.systems for part in find_table(paper, number))

@@ -1,61 +1,95 @@
-"""The tables of docs/reproduce.md and docs/own_prompts.md: every row with its command, every deviation, every prompt template."""
+"""The pages of the papers, and the table of docs/own_prompts.md: every row with what makes it, every deviation, every prompt template."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from jinja2 import Environment, meta, nodes
 
 import pyterrier_ikat.prompts as prompts
+from pyterrier_ikat.evaluation.evaluator import format_score
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.papers.paper_resources import keys_of
-from pyterrier_ikat.papers.published import PAPERS, Listing, Matrix, Paper, Prompts
+from pyterrier_ikat.papers.paper_scores import TIMES
+from pyterrier_ikat.papers.published import PAPERS, Listing, Matrix, Part, Prompts
 
 from .text import table
 
 TEMPLATES = Path(prompts.__file__).parent
 
 
-def paper_tables(_: str) -> str:
-    """Each paper: its tables with a row per system, its figures, and what differs."""
-    return "\n\n".join(_paper(name, paper) for name, paper in PAPERS.items())
+def paper_list(_: str) -> str:
+    """Each paper with its tables and figures, linked to its page."""
+    rows = [
+        [f"[{name}](papers/{name}.md)", paper.title, ", ".join(paper.tables), ", ".join(paper.figures)] for name, paper in PAPERS.items()
+    ]
+    return table(["paper", "title", "tables", "figures"], rows)
 
 
-def _paper(name: str, paper: Paper) -> str:
+def paper_page(name: str) -> str:
+    """The page of a paper: a block to copy for every row of its tables, its figures, and what differs."""
+    paper = PAPERS[name]
     title = f"[{paper.title}]({paper.link})" if paper.link else paper.title
-    parts = [f"## {name}", f"{title}. Its first stage ran on {paper.engine}; ours runs on PISA."]
+    parts = [f"# {name}", f"{title}. Its first stage ran on {paper.engine}."]
     for number, what in paper.tables.items():
+        parts.append(f"## Table {number}")
         if isinstance(what, Matrix):
-            parts.append(
-                f"**Table {number}**: labels of {what.judge} and of NIST's assessors. `ikat paper {name} {number} --resources FILE`"
-            )
+            parts.append(f"Labels of {what.judge} and of NIST's assessors.")
+            parts.append(f"```\nikat paper {name} {number} --resources mine.toml\n```")
         elif isinstance(what, Listing):
             shown = f"`ikat paper {name} {number}` prints it, `ikat methods NAME` shows each"
-            parts.append(f"**Table {number}**: what the runs are made of; {shown}: {', '.join(what.systems)}.")
+            parts.append(f"What the runs are made of; {shown}: {', '.join(what.systems)}.")
         elif isinstance(what, Prompts):
             templates = ", ".join(f"`{template}.jinja`" for template in what.templates)
-            parts.append(f"**{what.what}**: {templates}, worded by us; `ikat paper {name} {number}` prints them.")
+            parts.append(f"{what.what}: {templates}, worded by us; `ikat paper {name} {number}` prints them.")
         else:
-            for part in what:
-                turns = part.published_turns or "an unknown number of"
-                parts.append(f"**Table {number}**: iKAT {part.year}, {part.judgements}, {turns} turns.")
-                rows = [
-                    [
-                        f"`{system}`",
-                        ", ".join(f"`{key}`" for keys in keys_of(METHODS[system]).values() for key in keys),
-                        _command(name, number, system),
-                    ]
-                    for system in part.systems
-                ]
-                parts.append(table(["row", "needs", "command"], rows))
+            parts += [text for part in what for text in _rows(name, number, part)]
     if paper.figures:
-        commands = ", ".join(f"`ikat paper {name} {number} --resources FILE`" for number in paper.figures)
-        parts.append(f"Figures: {commands}.")
-    parts.append(table(["difference or decision", "why"], [list(row) for row in paper.deviations]))
+        commands = "\n".join(f"ikat paper {name} {number} --resources mine.toml" for number in paper.figures)
+        parts.append(f"## Figures\n\n```\n{commands}\n```")
+    parts.append("## Differences and decisions\n\n" + table(["difference or decision", "why"], [list(row) for row in paper.deviations]))
     return "\n\n".join(parts)
 
 
-def _command(name: str, number: str, system: str) -> str:
-    return f"`ikat paper {name} {number} --systems {system} --resources FILE`"
+def _rows(name: str, number: str, part: Part) -> Iterator[str]:
+    """What the scores of a part are, and for each row what to copy."""
+    turns = part.published_turns or "an unknown number of"
+    whole = f"`ikat paper {name} {number} --resources mine.toml` makes all rows"
+    yield f"iKAT {part.year}, {part.judgements}, {turns} turns. A row opens to what makes it alone; {whole}."
+    published = part.table.frame()
+    for system in part.systems:
+        scores = {measure: score for measure, score in published.loc[system].items() if score == score}
+        expected = ", ".join(
+            f"{measure} {score:.2f}" if measure in TIMES else f"{measure} {format_score(score)}" for measure, score in scores.items()
+        )
+        first = expected.partition(", ")[0]
+        commands = f"ikat paper {name} {number} --systems {system} --resources {system}.toml"
+        block = f"```bash\ncat > {system}.toml <<'END'\n{resources_of(system)}\nEND\n{commands}\n```"
+        yield f"<details><summary><code>{system}</code> {first}</summary>\n\n{block}\n\nPublished: {expected}.\n\n</details>"
+
+
+def resources_of(system: str) -> str:
+    """The lines of a resources file for one system: the paper's models where their names say which, else a word in capitals to replace."""
+    entry = METHODS[system]
+    lines = {}
+    for resource, keys in keys_of(entry).items():
+        named = re.split(r",(?! )", entry.models.get(resource, ""))
+        for place, key in enumerate(keys):
+            lines[key] = _model(resource, key, named[min(place, len(named) - 1)])
+    return "\n".join(f'"{key}" = "{value}"' for key, value in lines.items())
+
+
+def _model(resource: str, key: str, paper: str) -> str:
+    if resource == "retriever":
+        return "splade.index" if key == "splade" else "full.index"
+    if resource in ("llm", "second_llm"):
+        name, _, options = paper.partition(" ")
+        if paper.startswith("openai:"):
+            return paper
+        if name.startswith("gpt"):
+            return f"openai:{paper}"
+        return f"openai:MODEL {options} base_url=ADDRESS" if "=" in options else "openai:MODEL base_url=ADDRESS"
+    return paper if "/" in paper or paper == "ensemble" else "MODEL_OR_FOLDER"
 
 
 def prompt_table(_: str) -> str:

@@ -43,6 +43,10 @@ def lay_out(source: Path) -> None:
     shutil.copytree(DOCS / "_static", source / "_static")
     for page in (DOCS / "conf.py", *DOCS.glob("*.md")):
         shutil.copy(page, source)
+    shutil.copytree(DOCS / "papers", source / "papers")
+    listed = "\n".join(f"papers/{page.stem}" for page in sorted((DOCS / "papers").glob("*.md")))
+    with (source / "reproduce.md").open("a", encoding="utf-8") as reproduce:
+        reproduce.write(f"\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n")
     for name, target in (("README.md", "readme.md"), ("CHANGELOG.md", "changelog.md"), ("CONTRIBUTING.md", "contributing.md")):
         (source / target).write_text(at_home((ROOT / name).read_text(encoding="utf-8"), name), encoding="utf-8")
     _lay_out_notebooks(source / "notebooks")
