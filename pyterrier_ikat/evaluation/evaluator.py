@@ -70,7 +70,8 @@ class Evaluator:
             else:
                 alone = measure.params.get("gains") or measure.params.get("judged_only")
                 groups.setdefault(measure if alone else None, []).append(measure)
-        self._passes += [(group, ir_measures.pytrec_eval.evaluator(group, readable)) for group in groups.values()]
+        for group in groups.values():
+            self._passes.append((group, ir_measures.pytrec_eval.evaluator(group, readable)))
 
     def per_turn(self, name: str, ranking: Ranking) -> dict[str, list[float]]:
         """Measure -> a score for each turn of the judgements; ``name`` is what errors call the run.

@@ -42,6 +42,8 @@ def label(measure: ir_measures.Measure) -> str:
         >>> label(R @ 20), label(R(rel=2) @ 20), label(NumRet)  # what was found, relevant or not
         ('R(rel=1)@20', 'R(rel=2)@20', 'NumRet')
     """
+    if not measure.params.keys() <= measure.SUPPORTED_PARAMS.keys():
+        return str(measure.NAME)  # ir_measures can't print it
     text = str(measure)
     level = measure["rel"] if "rel" in measure.SUPPORTED_PARAMS else None
     if not isinstance(level, int) or "rel=" in text:
@@ -108,7 +110,7 @@ def computable(names: Iterable[str]) -> Iterator[ir_measures.Measure]:
 
 
 def _checked(given: ir_measures.Measure | str) -> ir_measures.Measure:
-    text = given if isinstance(given, str) else _name(given)
+    text = given if isinstance(given, str) else label(given)
     if (path := text.rpartition(":")[0]).endswith(".py"):
         return _in_file(path, text.rpartition(":")[2])
     try:
@@ -149,11 +151,6 @@ def _meant(text: str) -> str:
     name, rest = re.fullmatch(r"([^(@]*)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
     near = did_you_mean(name, ir_measures.measures.registry)
     return f"{near[:-1]}{rest}? " if near else ""
-
-
-def _name(measure: ir_measures.Measure) -> str:
-    known = measure.params.keys() <= measure.SUPPORTED_PARAMS.keys()  # ir_measures can't print another one
-    return label(measure) if known else str(measure.NAME)
 
 
 def _check_values(measure: ir_measures.Measure, text: str) -> None:
