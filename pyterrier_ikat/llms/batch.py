@@ -144,8 +144,8 @@ class BatchSending(Sending):
     tries: dict[str, int]
     errors: list[FatalLLMError]
 
-    def run(self, requests: dict[str, Request]) -> dict[str, Outcome]:
-        """The outcome of each request, and of its follow-ups.
+    def run(self, requests: dict[str, Request]) -> None:
+        """Collect the outcome of each request, and of its follow-ups.
 
         Raises:
             BatchUnderWay: when some of them wait in batches now.
@@ -157,18 +157,15 @@ class BatchSending(Sending):
         self.provider = Provider(cast(OpenAIBackend, llm.backend), llm.retry)
         self.jobs = jobs_of(self.cache)
         llm.backend.open()
-        outcomes, under_way = dict[str, Outcome](), UnderWay()
+        under_way = UnderWay()
         with self.jobs.alone():
             self._tidy()
-            left = requests
-            while left:
-                self.requests, self.outcomes, self.tries, self.errors = left, {}, {}, []
+            while requests:
+                self.requests, self.outcomes, self.tries, self.errors = requests, {}, {}, []
                 with under_way.noted():
                     self._collect_and_send()
-                outcomes |= self.outcomes
-                left = self.follow(self.outcomes)
+                requests = self.follow(self.outcomes)
         under_way.tell()
-        return outcomes
 
     def _tidy(self) -> None:
         """Remove what a process left that was killed behind its last answer."""

@@ -110,30 +110,27 @@ class Sending:
 
     Args:
         llm: who is asked.
-        hits: requests of the same `LLM.ask` that the cache answered, for the progress bar.
         follow: gets what has arrived, by cache key, and gives the distinct requests that follow.
         calls: how many requests the `LLM.ask` has in all, where others follow the first ones.
+
+    Attributes:
+        hits: requests of the same `LLM.ask` that are answered already, for the progress bar.
     """
 
-    def __init__(self, llm: Means, hits: int = 0, follow: Follow = lambda answers: {}, calls: int = 0) -> None:
-        self.llm, self.hits, self.follow, self.calls = llm, hits, follow, calls
+    def __init__(self, llm: Means, follow: Follow = lambda answers: {}, calls: int = 0) -> None:
+        self.llm, self.follow, self.calls = llm, follow, calls
         self.stop = Event()
-        self.failed = 0
+        self.hits = self.failed = 0
         self._asked: set[str] = set()
         self._costs: list[float] = []
-        self._outcomes: dict[str, Outcome] = {}
         self._bar: Any = None
-        self._known = 0
+        self._known = self._done = self._whole = 0
 
-    def run(self, requests: dict[str, Request]) -> dict[str, Outcome]:
-        """Send ``requests``, by cache key, and what follows, and wait for them; see `LLM.ask` for the errors.
-
-        Returns:
-            The outcome of each that no other thread or process is asking.
-        """
+    def run(self, requests: dict[str, Request]) -> None:
+        """Send ``requests``, by cache key, and what follows, and wait for all that nobody else asks; see `LLM.ask` for the errors."""
         backend = self.llm.backend
         backend.open()
-        self._outcomes = {}
+        self._done = self._whole = 0
         label = f"{', '.join(dict.fromkeys(request.stage for request in requests.values()))} ({self.llm.model})"
         total = max(len(requests), self.calls - self.hits)
         ctrl_c: dict[str, Any] = {"interrupted": self._say_waiting, "abandoned": backend.cut}
@@ -143,8 +140,7 @@ class Sending:
             workers.run(self._batches(requests))
         if workers.error is not None:
             raise self._ended(workers.error, max(total, self._known))
-        self.hits += len(self._outcomes)
-        return self._outcomes
+        self.hits += self._done
 
     def _batches(self, requests: dict[str, Request]) -> list[Batch]:
         items, size = list(requests.items()), self.llm.backend.batch_size
@@ -152,9 +148,10 @@ class Sending:
 
     def _arrived(self, outcomes: dict[str, Outcome]) -> list[Batch]:
         """Show what came; gives what follows."""
-        self._outcomes.update(outcomes)
-        for outcome in outcomes.values():
-            self.failed += isinstance(outcome, LLMFailure)
+        failed = sum(isinstance(outcome, LLMFailure) for outcome in outcomes.values())
+        self.failed += failed
+        self._done += len(outcomes)
+        self._whole += len(outcomes) - failed
         self._bar.set_postfix(cached=self.hits, failed=self.failed, **self.llm.budget.progress(), refresh=False)
         self._bar.update(len(outcomes))
         followers = self.follow(outcomes)
@@ -168,7 +165,7 @@ class Sending:
             error = FatalLLMError(f"{self.llm.model} raised {type(error).__name__}: {error}")
         if not isinstance(error, StageEnded):
             return error
-        kept = sum(isinstance(outcome, Completion) for outcome in self._outcomes.values()) if self.llm.cache is not None else 0
+        kept = 0 if self.llm.cache is None else self._whole
         if isinstance(error, BudgetExceeded) and self._costs:
             error.about = (total - kept) * sum(self._costs) / len(self._costs)
         error.__traceback__ = error.__context__ = None  # their frames hold the connections

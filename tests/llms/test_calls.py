@@ -288,7 +288,7 @@ class BusyThenWrongKey(Backend):
 def test_a_call_that_is_not_tried_again_because_the_stage_ended_is_no_failure_of_its_turn():
     made = llm(BusyThenWrongKey())
     made.throttle.patience = 0.01
-    sending = Sending(made, 0)
+    sending = Sending(made)
     made.backend.stop = sending.stop
     with pytest.raises(FatalLLMError, match="the key is wrong"):
         sending.run(dict(zip("ab", ask("a", "b"), strict=True)))
