@@ -103,17 +103,11 @@ def render(name: str, style: str = "gpt", folder: str | None = None, **values: A
         >>> print(render("rewrite", ptkb="1: I am vegan", context="", question="And for breakfast?")[-18:])
         And for breakfast?
     """
-    names, place = _names(name, style), folder or FOLDER
-    try:
+    names = _names(name, style)
+    with _explained(names, folder, f"; it may use {', '.join(sorted(values))}"):
         prompt = render_bounded(_environment(folder).select_template(names), values).strip()
-    except TemplateNotFound as error:
-        raise _missing(error, names, folder) from None
-    except Exception as error:  # whatever a template of a user's own does
-        raise UsageError(
-            f"prompt template {_where(error, names[-1], place)}: {_reason(error)}; it may use {', '.join(sorted(values))}"
-        ) from None
     if not prompt:
-        raise UsageError(f"prompt template {names[-1]} of {place} makes an empty prompt: write into it what the model is asked")
+        raise UsageError(f"prompt template {names[-1]} of {folder or FOLDER} makes an empty prompt: write into it what the model is asked")
     return prompt
 
 
@@ -136,22 +130,27 @@ def checksum_of(name: str, style: str = "gpt", folder: str | None = None) -> str
         UsageError: when the template, or one that it includes, can't be read.
     """
     environment, names = _environment(folder), _names(name, style)
-    try:
-        found = environment.select_template(names).name
-    except TemplateNotFound:
-        return ""  # of an operator that makes its requests in another way; otherwise its first request says it
-    except Exception as error:
-        raise UsageError(f"prompt template {_where(error, names[-1], folder or FOLDER)}: {_reason(error)}") from None
-    try:
+    with _explained(names, folder):
+        try:
+            found = environment.select_template(names).name
+        except TemplateNotFound:
+            return ""  # of an operator that makes its requests in another way; otherwise its first request says it
         return checksum(environment, str(found))
-    except TemplateNotFound as error:
-        raise _missing(error, names, folder) from None
-    except Exception as error:
-        raise UsageError(f"prompt template {_where(error, names[-1], folder or FOLDER)}: {_reason(error)}") from None
 
 
 def _names(name: str, style: str) -> list[str]:
     return [f"{name}.jinja"] if style == "gpt" else [f"{name}_{style}.jinja", f"{name}.jinja"]
+
+
+@contextmanager
+def _explained(names: list[str], folder: str | None, more: str = "") -> Iterator[None]:
+    """Whatever goes wrong with a template inside the block, which a user may have written, is one line."""
+    try:
+        yield
+    except TemplateNotFound as error:
+        raise _missing(error, names, folder) from None
+    except Exception as error:
+        raise UsageError(f"prompt template {_where(error, names[-1], folder or FOLDER)}: {_reason(error)}{more}") from None
 
 
 def _missing(error: TemplateNotFound, names: list[str], folder: str | None) -> UsageError:

@@ -31,6 +31,7 @@ SHOWN = {
     "second": "Teff.",
     "preferences": "- Likes rusks",
     "think": True,
+    "gold": "Millet has none.",
     "form": "select",
     "examples": ["user: Which beer?"],
     "persona": ["I own a scythe."],
