@@ -70,3 +70,12 @@ def test_a_batch_that_was_made_while_an_index_changed_is_not_kept(tmp_path):
     with pytest.raises(DataError, match="tea.index was replaced or changed while a run used it: put back what the run began with"):
         batches.run(system, TOPICS, [], 1)
     assert batches.finished() == {"1_1"}
+
+
+def test_a_run_whose_index_changed_before_its_first_batch_keeps_nothing(tmp_path):
+    system = Finds()
+    batches = Batches(RunFolder(tmp_path / "mine"), parameters_of(system))
+    system.index.state = "mint"
+    with pytest.raises(DataError, match="tea.index was replaced or changed"):
+        batches.run(system, TOPICS[:1], [], 1)
+    assert batches.finished() == set()

@@ -57,6 +57,24 @@ def test_other_texts_beside_the_same_vectors_are_another_run():
     assert [name for name in known if changed[name] != known[name]] == ["parts"]
 
 
+class Vectors(Index):
+    """One that shows where it lies, and the index of its texts."""
+
+    def __init__(self, place):
+        self.texts = Index("tea")
+        super().__init__("vectors", self.texts)
+        self.place = place
+
+    def __repr__(self):
+        return f"Vectors({self.place!r}, {self.texts!r})"
+
+
+def test_where_an_index_lies_counts_in_no_stage_also_if_it_shows_that_of_its_texts():
+    known = parameters_of(Searches(Vectors("here")))
+    assert known["stages"] == {"1": "Searches(index)"}
+    assert parameters_of(Searches(Vectors("there"))) == known
+
+
 @pytest.mark.parametrize(
     "made",
     [
