@@ -100,15 +100,14 @@ def result_frame(inp: pd.DataFrame, rankings: Mapping[int, Ranking]) -> pd.DataF
     """
     each_turn_once(inp)
     found = [rankings.get(row, NOTHING) for row in range(len(inp))]
-    counts = np.array([len(ranking.docnos) for ranking in found], dtype=np.int64)
+    docnos, scores = zip(*found, NOTHING, strict=True)  # one at least, also for a frame without rows
+    counts = np.array(list(map(len, docnos)), dtype=np.int64)[:-1]
     report_turns_without_result(inp, counts)
     queries = inp.drop(columns=[name for name in (*STALE_WITH_QUERY, *REPLACED) if name in inp.columns])
     columns: dict[str, Any] = {str(name): _repeat(queries[name], counts) for name in queries.columns}
-    docnos = np.empty(counts.sum(), dtype=object)
-    docnos[:] = list(chain.from_iterable(ranking.docnos for ranking in found))
-    scores = np.concatenate([NOTHING.scores, *(ranking.scores for ranking in found)]).astype(np.float64)
-    found_by = pd.DataFrame({**columns, "docno": pd.Series(docnos, dtype=object)}, copy=False)
-    return set_ranks(found_by, np.repeat(np.arange(len(inp)), counts), scores, by_docno=True)
+    columns["docno"] = pd.Series(list(chain.from_iterable(docnos)), dtype=object)
+    turns = np.repeat(np.arange(len(inp)), counts)
+    return set_ranks(pd.DataFrame(columns, copy=False), turns, np.concatenate(scores).astype(np.float64), by_docno=True)
 
 
 def _repeat(values: "pd.Series[Any]", counts: Any) -> "pd.Series[Any]":
