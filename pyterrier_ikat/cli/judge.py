@@ -112,28 +112,38 @@ def agree(first: str, second: str, paths: tuple[str, ...], threshold: int, datas
     example="""\
 ikat submit runs/rtg --dataset ikat:2025 --run-id rtg \\
     --run-type automatic --team OURS --out rtg.jsonl
+ikat submit runs/decide --dataset mtrag:mini --run-type rag --out d.jsonl
 ikat submit live/gtr --run-id gtr --run-type interactive --out gtr.json""",
 )
 @click.argument("folder", metavar="RUN", type=click.Path())
 @click.option("--dataset", "dataset_name", help="such as ikat:2025; an interactive run needs none")
-@click.option("--run-id", required=True, help="the run's name, without spaces")
+@click.option("--run-id", help="the run's name, without spaces; predictions for MTRAG have none")
 @click.option(
-    "--run-type", required=True, help="automatic or manual; 2024 also only_response; 2025 generation-only; interactive for `ikat interact`"
+    "--run-type",
+    required=True,
+    help="automatic or manual; 2024 also only_response; 2025 generation-only; MTRAG: retrieval, generation or rag; interactive for `ikat "
+    "interact`",
 )
 @click.option("--team", help="the team's id, for 2025 only")
 @click.option("--out", required=True, type=click.Path(), help="the file to write")
-def submit(folder: str, dataset_name: str | None, run_id: str, run_type: str, team: str | None, out: str) -> None:
+def submit(folder: str, dataset_name: str | None, run_id: str | None, run_type: str, team: str | None, out: str) -> None:
     """Write the submission of RUN, a folder made by `ikat run` or `ikat interact`.
 
-    A submission that `ikat validate` refuses is not written. That of an interactive run has the form of the server's dump.
+    A submission that `ikat validate` refuses is not written. That of an interactive run has the form of the server's dump, that of a run on
+    MTRAG the form that IBM's evaluation scripts read.
     """
+    from ..conversations.mtrag import PREFIX
     from ..live.interactive.submission import write_interactive
     from ..runs import RunFolder
     from ..runs.log import Log
-    from ..submit import write_submission
+    from ..submit import write_predictions, write_submission
     from ..submit.problem import format_problems
 
-    if Log.is_in(folder) or run_type == "interactive":
+    if dataset_name is not None and dataset_name.startswith(PREFIX):
+        problems = write_predictions(RunFolder(folder), dataset_named(dataset_name), out, run_type=run_type)
+    elif run_id is None:
+        raise UsageError("a submission has a name: give --run-id")
+    elif Log.is_in(folder) or run_type == "interactive":
         problems = write_interactive(folder, out, run_id=run_id, run_type=run_type, team=team)
     elif dataset_name is None:
         raise UsageError("a submission is of a dataset: give --dataset, such as ikat:2025")
@@ -152,9 +162,12 @@ def validate(path: str, dataset_name: str) -> None:
 
     The submission may come from any system.
     """
-    from ..submit import validate as check
+    from ..conversations.mtrag import PREFIX
+    from ..submit import check_predictions
+    from ..submit import validate as check_submission
     from ..submit.problem import format_problems, select_errors
 
+    check = check_predictions if dataset_name.startswith(PREFIX) else check_submission
     problems = check(path, dataset_named(dataset_name))
     lines, wrong = format_problems(problems), len(select_errors(problems))
     for line in lines:

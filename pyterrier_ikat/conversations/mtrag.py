@@ -37,6 +37,15 @@ COUNTS = {
 """Subject, turns and passages. The passages are those of the files: the table in the repository exchanges the last three rows."""
 
 
+COLLECTIONS = {
+    "clapnq": "mt-rag-clapnq-elser-512-100-20240503",
+    "cloud": "mt-rag-ibmcloud-elser-512-100-20240502",
+    "fiqa": "mt-rag-fiqa-beir-elser-512-100-20240501",
+    "govt": "mt-rag-govt-elser-512-100-20240611",
+}
+"""The names of the collections in the tasks, and in the evaluation scripts of the repository."""
+
+
 class _MtragDataset(IkatDataset):
     """The parts that both kinds share."""
 
@@ -202,6 +211,19 @@ class _Collection(PassageFiles):
         if count != self.size:
             message = f"{self.files[0]} has {count:,} passages, MTRAG's has {self.size:,}, and scores depend on it: fetch it again"
             warnings.warn(f"{message}, unless you mean this one", OtherDataWarning, stacklevel=2)
+
+
+def collections_of(dataset: IkatDataset) -> dict[str, str]:
+    """For each turn of an MTRAG dataset the name of its collection.
+
+    Raises:
+        UsageError: for another dataset.
+    """
+    if isinstance(dataset, DomainDataset):
+        return dict.fromkeys(dataset.get_topics()["qid"], COLLECTIONS[dataset.domain])
+    if isinstance(dataset, TasksDataset):
+        return dataset._read().collections
+    raise UsageError(f"{dataset.name} is none of MTRAG, whose predictions these are: give mtrag:mini or another of its datasets")
 
 
 MTRAG: dict[str, Callable[[], IkatDataset]] = {

@@ -21,10 +21,11 @@ CUT = "it may be cut short: fetch it again"
 
 
 class Tasks(NamedTuple):
-    """Tasks as conversations, and the passages that belong to them, by docno."""
+    """Tasks as conversations, the passages that belong to them by docno, and the name of each task's collection by qid."""
 
     conversations: list[Conversation]
     passages: dict[str, dict[str, str]]
+    collections: dict[str, str]
 
 
 class _Item(NamedTuple):
@@ -64,7 +65,8 @@ def _read_tasks(path: Path, changed: int) -> Tasks:
     passages = {passage["docno"]: passage for passage in map(_passage, documents)}
     if lacking := sorted({docno for turn in turns.values() for docno in turn.passages} - passages.keys()):
         place.fail(f"the passage {lacking[0]} of a task is not in it", CUT)
-    return Tasks(grouped(turns.values()), passages)
+    collections = {qid: str(task.value.get("Collection", "")) for qid, task in zip(turns, tasks, strict=True)}
+    return Tasks(grouped(turns.values()), passages, collections)
 
 
 def read_queries(path: Path) -> dict[str, list[str]]:

@@ -1,8 +1,20 @@
-"""Submissions to TREC iKAT 2023, 2024 and 2025: written, checked, and read back for evaluation."""
+"""Submissions to TREC iKAT 2023, 2024 and 2025, and predictions for MTRAG: written, checked, and read back for evaluation."""
 
 from .checks import validate
+from .predictions import check_predictions, read_predictions, write_predictions
 from .problem import Problem
 from .reading import Submission, read_submission
 from .writing import RefusedError, ResponseCutWarning, write_submission
 
-__all__ = ["Problem", "RefusedError", "ResponseCutWarning", "Submission", "read_submission", "validate", "write_submission"]
+__all__ = [
+    "Problem",
+    "RefusedError",
+    "ResponseCutWarning",
+    "Submission",
+    "check_predictions",
+    "read_predictions",
+    "read_submission",
+    "validate",
+    "write_predictions",
+    "write_submission",
+]

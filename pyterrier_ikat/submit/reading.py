@@ -13,7 +13,8 @@ from ..errors import DataError
 from ..order import in_trec_eval_order
 from .checks import check_turn_ids, find_statement_id
 from .formats import Response, Run, SubmittedTurn, Topics, load_run
-from .problem import Place, Problem, select_errors
+from .predictions import is_predictions, read_predictions
+from .problem import Place, Problem, read_json_values, select_errors
 
 _BESIDES = re.compile(
     r"(line \d+\.)?(run_name|run_type|eval_response|metadata.*)|responses\[\d+\]\.(text|ptkb_provenance.*)"
@@ -67,11 +68,13 @@ def read_submission(path: str | Path, dataset: IkatDataset | None = None) -> Sub
 
 
 def read_ranking(path: str | Path) -> pd.DataFrame:
-    """The ranking of a submission as in :func:`read_submission`, ignoring problems with names, responses and statements.
+    """The ranking of a submission as in :func:`read_submission`, ignoring problems with names, responses and statements; or of predictions.
 
     Raises:
         DataError: when the file is truncated or no submission, a turn occurs twice, or a passage, its score or a whole ranking is missing.
     """
+    if is_predictions(read_json_values(path, Place())):
+        return read_predictions(path)[0]
     return _results_frame(_load(path, None, _hides_passages)[0])
 
 

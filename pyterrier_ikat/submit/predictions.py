@@ -1,0 +1,226 @@
+"""Predictions for MTRAG, in the form that IBM's evaluation scripts read: written from a run, checked, and read back.
+
+JSON lines, one per turn: ``conversation_id``, ``task_id``, ``turn``, ``Collection``, ``input`` [``speaker``, ``text``], ``contexts``
+[``document_id``, ``score``, ``text`` where it is known], at most ten; ``predictions`` [``text``] for the tasks with responses. Source:
+``scripts/evaluation`` of IBM/mt-rag-benchmark at cc5b1d4, whose ``format_checker.py`` has the modes retrieval_taska, generation_taskb and
+rag_taskc, and the rules that :func:`check_predictions` has, too.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ..conversations.frame import column, object_frame
+from ..conversations.ikat_dataset import IkatDataset
+from ..conversations.mtrag import collections_of
+from ..errors import DataError, UsageError, advice
+from ..order import in_trec_eval_order, strictly_decreasing
+from ..runs import RunFolder
+from ..store.files import atomic_write
+from .problem import Place, Problem, Values, read_fields, read_json_values, select_errors
+
+CONTEXTS = 10
+"""The most passages of a turn that the checker takes."""
+MEGABYTES = 20
+KINDS = {"retrieval": False, "generation": True, "rag": True}
+"""Run type -> whether it has predictions; they are the tasks A, B and C of SemEval 2026."""
+_SPEAKERS = {"user": "user", "assistant": "agent"}
+_REQUIRED = {"task_id": str, "Collection": str, "input": list, "contexts": list}
+_OPTIONAL = {"predictions": list, "conversation_id": str, "turn": int, "task_type": str, "dataset": str}
+
+
+def write_predictions(run: RunFolder, dataset: IkatDataset, path: str | Path, *, run_type: str) -> list[Problem]:
+    """Write a run's first ten passages of each turn, and its responses, for IBM's evaluation; a file with errors is not written.
+
+    The passages' texts are written where the dataset has them at hand (``mtrag:mini``, ``mtrag:reference``); the retrieval evaluation
+    doesn't read them, that of responses does.
+
+    Args:
+        run: the folder of a finished run.
+        dataset: an MTRAG dataset; each of its turns gets a line.
+        path: the file to write, ``.jsonl``.
+        run_type: ``"retrieval"`` (task A), ``"generation"`` (task B) or ``"rag"`` (task C); the last two need responses.
+
+    Returns:
+        The warnings of :func:`check_predictions`.
+
+    Raises:
+        UsageError: when there is no such run type, the run has no responses and needs them, or the path doesn't end in ``.jsonl``.
+        DataError: when the run lacks turns of the dataset or has others, or the check refuses the file.
+    """
+    if run_type not in KINDS:
+        raise UsageError(f"run type {run_type!r} is none of MTRAG: give {', '.join(KINDS)}")
+    responses = _responses(run) if KINDS[run_type] else {}
+    topics = dataset.get_topics()
+    _check_turns(run, topics["qid"].tolist(), dataset.name)
+    found = strictly_decreasing(_first(run.results()))
+    contexts = _contexts(found, dataset)
+    names = collections_of(dataset)
+    lines = []
+    for turn in topics.itertuples():
+        said = [*turn.qhistory, {"role": "user", "content": turn.qutterance}]
+        line = {
+            "conversation_id": turn.qconversation,
+            "task_id": turn.qid,
+            "turn": turn.qturn,
+            "Collection": names[turn.qid],
+            "input": [{"speaker": _SPEAKERS[message["role"]], "text": message["content"]} for message in said],
+            "contexts": contexts.get(turn.qid, []),
+        }
+        lines.append(line | ({"predictions": [{"text": responses.get(turn.qid, "")}]} if KINDS[run_type] else {}))
+    return _written(lines, Path(path), dataset, run_type)
+
+
+def _written(lines: Sequence[Mapping[str, Any]], path: Path, dataset: IkatDataset, run_type: str) -> list[Problem]:
+    if path.suffix != ".jsonl":
+        raise UsageError(f"{path}: IBM's checker takes files whose names end in .jsonl: give such a path")
+    try:
+        with atomic_write(path) as file:
+            file.writelines(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
+            file.flush()
+            problems = check_predictions(file.name, dataset, run_type)
+            if wrong := select_errors(problems):
+                raise DataError("\n".join([f"{path} was not written, {len(wrong)} errors:", *map(str, wrong[:20])]))
+    except OSError as error:
+        raise UsageError(f"{path} can't be written ({error.strerror}): give another path") from None
+    return problems
+
+
+def _responses(run: RunFolder) -> dict[str, str]:
+    found = {turn["qid"]: turn.get("response") for turn in run.turns()}
+    if not any(found.values()):
+        how = advice("such as rtg, or any system >> ikat.Respond(llm)", "such as `ikat run rtg ...`")
+        raise UsageError(f"{run.path} has no responses: run a system that ends with Respond ({how}), or give the run type retrieval")
+    return {qid: text for qid, text in found.items() if text}
+
+
+def _check_turns(run: RunFolder, wanted: list[str], name: str) -> None:
+    there = {turn["qid"] for turn in run.turns()}
+    if odd := sorted(there ^ set(wanted)):
+        what = "lacks turns of" if odd[0] in wanted else "has turns that aren't in"
+        raise DataError(f"{run.path} {what} {name} ({odd[0]}, {len(odd)} in all): run the system on all turns of this dataset")
+
+
+def _first(results: pd.DataFrame) -> pd.DataFrame:
+    return results[results["rank"] < CONTEXTS]
+
+
+def _contexts(found: pd.DataFrame, dataset: IkatDataset) -> dict[str, list[dict[str, Any]]]:
+    """The passages of each turn, with their texts where the dataset has them at hand."""
+    try:
+        texts = dataset.text_loader().transform(found[["qid", "docno"]])["text"].tolist()
+    except UsageError:  # an index has them
+        texts = [None] * len(found)
+    by_turn: dict[str, list[dict[str, Any]]] = {}
+    for qid, docno, score, text in zip(found["qid"], found["docno"], found["score"], texts, strict=True):
+        more = {} if text is None else {"text": text}
+        by_turn.setdefault(qid, []).append({"document_id": docno, "score": float(score)} | more)
+    return by_turn
+
+
+def check_predictions(path: str | Path, dataset: IkatDataset, run_type: str | None = None) -> list[Problem]:
+    """Check a file of predictions, anybody's, as IBM's checker does, and further; all problems in one pass.
+
+    Theirs are: the turns of the dataset, each once; the fields with their types; at most ten passages with id and score; predictions with
+    text. Ours: no passage twice, scores that are finite and don't rise, predictions that aren't empty, and a collection that the
+    evaluation knows.
+
+    Args:
+        path: the file.
+        dataset: an MTRAG dataset.
+        run_type: ``"generation"`` and ``"rag"`` need predictions; None: where a line has them, they are checked.
+
+    Returns:
+        The errors and warnings; an empty list if there are none.
+    """
+    place, names = Place(), collections_of(dataset)
+    values = read_json_values(path, place)
+    if Path(path).stat().st_size > MEGABYTES * 2**20:
+        place.error(f"the file has more than {MEGABYTES} MB, which IBM's checker takes: give fewer passages or shorter responses")
+    seen: set[str] = set()
+    for number, item in values:
+        name = item.get("task_id") if isinstance(item, dict) else None
+        here = place.of_turn(name) if isinstance(name, str) else place.at(f"line {number}")
+        got = read_fields(here, item, _REQUIRED | ({"predictions": list} if run_type and KINDS[run_type] else {}), _OPTIONAL, strict=False)
+        if name in seen:
+            here.at("task_id").error("the turn is there more than once: keep one of them")
+        if isinstance(name, str) and name not in names:
+            here.at("task_id").error(f"{dataset.name} has no such turn: remove it")
+        seen.add(str(name))
+        if got.get("Collection", names.get(str(name))) != names.get(str(name)):
+            here.at("Collection").error(f"the turn is of {names.get(str(name))}, and the evaluation goes by this name: write it")
+        _check_contexts(here.at("contexts"), got.get("contexts"))
+        _check_texts(here.at("predictions"), got.get("predictions"))
+    for missing in names.keys() - seen if values else ():
+        place.of_turn(missing).error("the turn is missing: add it")
+    return list(dict.fromkeys(place.found))
+
+
+def _check_contexts(place: Place, contexts: list[Any] | None) -> None:
+    if contexts is None:
+        return
+    if len(contexts) > CONTEXTS:
+        place.error(f"there are {len(contexts)} passages: keep the first {CONTEXTS}")
+    if not contexts:
+        place.warning("there is no passage")
+    kinds, optional = {"document_id": str, "score": float}, {"text": str, "title": str, "source": str, "url": str}
+    read = [read_fields(place.at(number), one, kinds, optional, strict=False) for number, one in enumerate(contexts)]
+    docnos = [one.get("document_id") for one in read]
+    if len(set(docnos)) < len(docnos):
+        place.error("a passage is there twice: keep one")
+    scores = [one["score"] for one in read if "score" in one]
+    if any(later > before for before, later in zip(scores, scores[1:], strict=False)):
+        place.error("the scores rise: order the passages by their scores")
+
+
+def _check_texts(place: Place, predictions: list[Any] | None) -> None:
+    if predictions is None:
+        return
+    if not predictions:
+        place.error("there is no prediction: write one")
+    for number, one in enumerate(predictions):
+        got = read_fields(place.at(number), one, {"text": str}, strict=False)
+        if not got.get("text", "?").strip():
+            place.at(number).at("text").error("it is empty: write a response")
+
+
+def is_predictions(values: Values) -> bool:
+    """Whether a file has predictions: objects with a task and contexts."""
+    return any(isinstance(value, dict) and {"task_id", "contexts"} <= value.keys() for _, value in values[:1])
+
+
+def read_predictions(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Read a file of predictions, anybody's, as frames.
+
+    Ids as in the sample files of the evaluation scripts (``dd6b...::2``) become those of the tasks (``dd6b...<::>2``).
+
+    Returns:
+        Results (``qid``, ``docno``, ``score``, ``rank`` from 0) in trec_eval's order, and turns (``qid``, ``qanswer``, empty without a
+        prediction).
+
+    Raises:
+        DataError: when the file can't be read, a turn occurs twice, or a passage lacks its id or score.
+    """
+    place = Place()
+    rows, turns = [], []
+    for number, item in read_json_values(path, place):
+        got = read_fields(place.at(f"line {number}"), item, {"task_id": str, "contexts": list}, {"predictions": list}, strict=False)
+        qid = str(got.get("task_id", "")).replace("<::>", "::").replace("::", "<::>")
+        for rank, one in enumerate(got.get("contexts", [])):
+            inside = place.at(f"line {number}").at("contexts").at(rank)
+            context = read_fields(inside, one, {"document_id": str, "score": float}, strict=False)
+            rows.append((qid, context.get("document_id"), context.get("score"), rank))
+        said = got.get("predictions") or [{}]
+        turns.append((qid, said[0].get("text", "") if isinstance(said[0], dict) else ""))
+    wrong = [str(problem) for problem in select_errors(place.found)]
+    if len({qid for qid, _ in turns}) < len(turns):
+        wrong.append("a turn is there more than once: keep one of them")
+    if wrong:
+        raise DataError("\n".join([f"{path} can't be read as predictions, {len(wrong)} errors:", *wrong[:20]]))
+    qids, docnos, scores, ranks = zip(*rows, strict=True) if rows else ((), (), (), ())
+    numbers = {"score": pd.Series(scores, dtype=float), "rank": pd.Series(ranks, dtype=int)}
+    results = in_trec_eval_order(pd.DataFrame({"qid": column(qids), "docno": column(docnos), **numbers}))
+    return results, object_frame({"qid": [qid for qid, _ in turns], "qanswer": [text for _, text in turns]})

@@ -1,0 +1,186 @@
+"""Predictions for MTRAG as IBM's evaluation reads them: written from a run, checked by the rules of its checker and ours, read back."""
+
+import json
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.cli import main
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.operator import Operator
+from pyterrier_ikat.runs import RunFolder
+from pyterrier_ikat.submit import check_predictions, read_predictions, write_predictions
+from pyterrier_ikat.submit.reading import read_ranking
+
+pytestmark = pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.download.OtherDataWarning")
+GOVT = "mt-rag-govt-elser-512-100-20240611"
+TASKS = (("a<::>1", ("Tea?",)), ("a<::>2", ("Tea?", "Yes.", "And that?")), ("b<::>1", ("Dogs?",)))
+TEXTS = {f"{number}-0-9": f"Tea number {number} is a drink." for number in range(12)}
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    """The subset of MTRAG in its published form, with three tasks and twelve passages."""
+    monkeypatch.setenv("IKAT_DATA", str(tmp_path))
+    for domain in ("clapnq", "cloud", "fiqa", "govt"):
+        folder = tmp_path / "mtrag" / domain
+        folder.mkdir(parents=True)
+        (folder / f"{domain}_rewrite.jsonl").write_text("")
+    tasks = [
+        {
+            "task_id": qid,
+            "Collection": GOVT,
+            "input": [{"speaker": ("user", "agent")[place % 2], "text": text} for place, text in enumerate(said)],
+            "targets": [{"speaker": "agent", "text": "Yes."}],
+            "Answerability": ["ANSWERABLE"],
+            "contexts": [{"document_id": "1-0-9"}],
+        }
+        for qid, said in TASKS
+    ]
+    documents = [{"document_id": docno, "text": text} for docno, text in TEXTS.items()]
+    path = tmp_path / "mtrag" / "reference_subset_with_human_evaluations.json"
+    path.write_text(json.dumps({"tasks": tasks, "documents": documents}))
+    return ikat.dataset("mtrag:mini")
+
+
+class Model:
+    def generate(self, chats):
+        return ["Green tea is." for _ in chats]
+
+
+class Finds(Operator):
+    """Finds all passages for every turn, the later ones worse; those of two neighbours tie."""
+
+    schematic = {"label": "Finds"}
+
+    def transform(self, inp):
+        passages = pd.DataFrame({"docno": list(TEXTS), "text": list(TEXTS.values()), "score": [6.0 - number // 2 for number in range(12)]})
+        return inp.merge(passages, how="cross").assign(rank=[*range(12)] * len(inp))
+
+
+@pytest.fixture
+def run(data, tmp_path):
+    ikat.run({"tea": Finds() >> ikat.Respond(ikat.llm(Model()))}, data, out=tmp_path / "runs")
+    return RunFolder(tmp_path / "runs" / "tea")
+
+
+def lines_of(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_each_task_has_its_line_with_ten_passages_and_the_response(run, data, tmp_path):
+    path = tmp_path / "rag.jsonl"
+    assert write_predictions(run, data, path, run_type="rag") == []
+    first, second, _ = lines_of(path)
+    assert (first["task_id"], first["conversation_id"], first["turn"], first["Collection"]) == ("a<::>1", "a", 1, GOVT)
+    assert [(said["speaker"], said["text"]) for said in second["input"]] == [("user", "Tea?"), ("agent", "Yes."), ("user", "And that?")]
+    assert [one["document_id"] for one in first["contexts"]] == list(TEXTS)[:10]
+    assert first["contexts"][3]["text"] == "Tea number 3 is a drink."
+    scores = [one["score"] for one in first["contexts"]]
+    assert scores == sorted(set(scores), reverse=True)  # ties are lowered
+    assert first["predictions"] == [{"text": "Green tea is."}]
+
+
+def test_retrieval_has_no_predictions_and_needs_no_responses(data, tmp_path):
+    ikat.run({"plain": Finds()}, data, out=tmp_path / "runs")
+    plain = RunFolder(tmp_path / "runs" / "plain")
+    write_predictions(plain, data, tmp_path / "a.jsonl", run_type="retrieval")
+    assert all("predictions" not in line for line in lines_of(tmp_path / "a.jsonl"))
+    with pytest.raises(UsageError, match="plain has no responses: run a system that ends with Respond"):
+        write_predictions(plain, data, tmp_path / "b.jsonl", run_type="rag")
+
+
+def test_what_is_written_is_read_back_and_evaluated_the_same(run, data, tmp_path):
+    path = tmp_path / "rag.jsonl"
+    write_predictions(run, data, path, run_type="rag")
+    results, turns = read_predictions(path)
+    assert turns.values.tolist() == [[qid, "Green tea is."] for qid, _ in TASKS]
+    assert results[results["qid"] == "a<::>2"]["docno"].tolist() == list(TEXTS)[:10]
+    assert read_ranking(path).equals(results)
+    table = ikat.evaluation.evaluate([run, path], data.get_qrels(), ["nDCG@5"])
+    assert table["nDCG@5"].nunique() == 1
+
+
+def test_ids_of_the_scripts_samples_are_those_of_the_tasks(tmp_path):
+    path = tmp_path / "theirs.jsonl"
+    context = {"document_id": "x", "score": 2, "text": "t", "title": ""}
+    path.write_text(json.dumps({"task_id": "dd6b::2", "collection": "any", "contexts": [context], "targets": []}))
+    results, turns = read_predictions(path)
+    assert results[["qid", "docno", "score", "rank"]].values.tolist() == [["dd6b<::>2", "x", 2.0, 0]]
+    assert turns.values.tolist() == [["dd6b<::>2", ""]]
+
+
+def broken(**changes):
+    line = {"task_id": "a<::>1", "Collection": GOVT, "input": [], "contexts": [{"document_id": "x", "score": 1.0}]}
+    line |= {"predictions": [{"text": "Yes."}]} | changes
+    return {name: value for name, value in line.items() if value is not None}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"Collection": None}, "Collection: the field is missing"),
+        ({"input": "Tea?"}, 'input: it is "Tea?": it has to be an array'),
+        ({"contexts": [{"document_id": f"{n}", "score": -n} for n in range(11)]}, "contexts: there are 11 passages: keep the first 10"),
+        ({"contexts": [{"document_id": "x"}]}, "contexts[0].score: the field is missing"),
+        ({"contexts": [{"document_id": 1, "score": 1}]}, "contexts[0].document_id: it is 1: it has to be a string"),
+        ({"contexts": ["x"]}, 'contexts[0]: it is "x": it has to be an object with document_id, score'),
+        ({"predictions": None}, "predictions: the field is missing"),
+        ({"predictions": ["Yes."]}, "predictions[0]: it is"),
+        # those that IBM's checker doesn't see
+        ({"predictions": [{"text": " "}]}, "predictions[0].text: it is empty: write a response"),
+        ({"predictions": []}, "predictions: there is no prediction: write one"),
+        (
+            {"contexts": [{"document_id": "x", "score": 1}, {"document_id": "x", "score": 0}]},
+            "contexts: a passage is there twice: keep one",
+        ),
+        ({"contexts": [{"document_id": "x", "score": 0}, {"document_id": "y", "score": 1}]}, "contexts: the scores rise"),
+        ({"Collection": "govt"}, f"Collection: the turn is of {GOVT}"),
+    ],
+)
+def test_each_error_is_named_with_its_turn_and_field(changes, said, data, tmp_path):
+    path = tmp_path / "p.jsonl"
+    rest = [broken(task_id=qid) for qid, _ in TASKS[1:]]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in [broken(**changes), *rest]))
+    [problem] = [one for one in check_predictions(path, data, "rag") if one.severity == "error"]
+    assert str(problem).startswith(f"error: turn a<::>1, {said}")
+
+
+def test_missing_repeated_and_foreign_turns_are_errors_and_no_passage_a_warning(data, tmp_path):
+    path = tmp_path / "p.jsonl"
+    made = [broken(contexts=[]), broken(), broken(task_id="b<::>1"), broken(task_id="c<::>1")]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in made))
+    assert sorted(map(str, check_predictions(path, data))) == [
+        "error: turn a<::>1, task_id: the turn is there more than once: keep one of them",
+        "error: turn a<::>2: the turn is missing: add it",
+        "error: turn c<::>1, Collection: the turn is of None, and the evaluation goes by this name: write it",
+        "error: turn c<::>1, task_id: mtrag:mini has no such turn: remove it",
+        "warning: turn a<::>1, contexts: there is no passage",
+    ]
+
+
+def test_what_cannot_be_written_or_read_is_refused(run, data, tmp_path):
+    with pytest.raises(UsageError, match="run type 'automatic' is none of MTRAG: give retrieval, generation, rag"):
+        write_predictions(run, data, tmp_path / "p.jsonl", run_type="automatic")
+    with pytest.raises(UsageError, match=r"p.json: IBM's checker takes files whose names end in .jsonl"):
+        write_predictions(run, data, tmp_path / "p.json", run_type="rag")
+    with pytest.raises(DataError, match=r"lacks turns of ikat:sample|has turns that aren't in"):
+        write_predictions(run, ikat.dataset("ikat:sample"), tmp_path / "p.jsonl", run_type="rag")
+    with pytest.raises(UsageError, match="ikat:sample is none of MTRAG"):
+        check_predictions(tmp_path / "p.jsonl", ikat.dataset("ikat:sample"))
+    (tmp_path / "twice.jsonl").write_text(f"{json.dumps(broken())}\n" * 2)
+    with pytest.raises(DataError, match="can't be read as predictions, 1 errors:\na turn is there more than once"):
+        read_predictions(tmp_path / "twice.jsonl")
+    assert not list(tmp_path.glob("p.json*"))
+
+
+def test_the_commands_write_and_check_them(run, data, tmp_path):
+    path = str(tmp_path / "rag.jsonl")
+    done = CliRunner().invoke(main, ["submit", str(run.path), "--dataset", "mtrag:mini", "--run-type", "rag", "--out", path])
+    assert (done.exit_code, done.output) == (0, f"{path}\n")
+    done = CliRunner().invoke(main, ["validate", path, "--dataset", "mtrag:mini"])
+    assert (done.exit_code, done.output) == (0, f"{path}: 0 errors, 0 warnings\n")
+    refused = CliRunner().invoke(main, ["submit", str(run.path), "--dataset", "ikat:2025", "--run-type", "automatic", "--out", path])
+    assert "a submission has a name: give --run-id" in refused.output
