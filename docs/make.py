@@ -49,7 +49,7 @@ MAKERS: dict[str, Make] = {
     "output": with_output,
     "output-of-real-turns": with_output_of_real_data,
 }
-EVIDENCE = ("runs", "proxy", "best-query", "gpt4", "nuggets")
+EVIDENCE = ("runs", "proxy", "systems", "tuning", "best-query", "other-prompts", "variance", "gpt4", "nuggets")
 MAKERS |= dict.fromkeys((f"evidence-{name}" for name in EVIDENCE), str)  # they stay: experiments/evidence.py makes them
 MAKERS |= {f"paper-{name}": lambda _, name=name: paper_page(name) for name in PAPERS}
 WITHOUT_OUTPUT = MAKERS | dict.fromkeys(("output", "output-of-real-turns"), str)

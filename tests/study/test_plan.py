@@ -53,6 +53,8 @@ STAGES = {
     "decide": ["rewrite", "decide", "respond"],
     "agreed_of_n": ["rewrite"],
     "spread_of_n": ["rewrite"],
+    "rewrite_answer_hybrid": ["rewrite"],
+    "rewrite_answer_hybrid_5": ["rewrite"],
     "cfda_best_of_n": ["topic", "rewrite", "guess", "expand", "preferences", "rewrite", "rewrite"],
     "baseline_auto_gpt4_bm25_minilm": ["statements", "rewrite", "respond"],
     "baseline_auto_gpt4o_splade_minilm": ["statements", "rewrite", "respond"],

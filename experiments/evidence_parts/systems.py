@@ -1,0 +1,281 @@
+"""Which system to use: ways to ask for a turn's passages, each with several ways to search, on real turns with real texts of a model."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+import pyterrier as pt
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations.public_outputs import OUTPUTS
+from pyterrier_ikat.llms import LLM
+from pyterrier_ikat.methods.ours import DENSE_SHARE
+
+from .common import (
+    FIVE_RUNS,
+    MINI,
+    Collection,
+    Values,
+    conversation_of,
+    ndcg,
+    open_collection,
+    p_of_conversations,
+    p_of_turns,
+    shown_p,
+    table,
+)
+
+LISTS = 100
+"""Passages in each list that is fused or re-ranked."""
+TUNED_ON = ("ikat:2023-train", "mtrag:mini")
+GRID = [round(step / 20, 2) for step in range(21)]
+BASELINE = ("rewrite", "BM25")
+Question = Callable[[pt.Transformer], pt.Transformer]
+"""What is asked: a pipeline from a retriever."""
+
+
+class Asking(NamedTuple):
+    """A way to ask.
+
+    Attributes:
+        with_retriever: the pipeline without a re-ranker.
+        with_reranker: the pipeline from BM25 and a re-ranker.
+        calls: LLM calls a turn.
+        searches: searches a turn, with one retriever.
+        with_dense: what is asked of a dense retriever where that is another; a hybrid then fuses both in the end, and is no retriever.
+    """
+
+    with_retriever: Question
+    with_reranker: Callable[[pt.Transformer, pt.Transformer], pt.Transformer]
+    calls: int
+    searches: int
+    with_dense: Question | None = None
+
+
+def asking(llm: LLM) -> dict[str, Asking]:
+    """The ways to ask, by name."""
+    methods = ikat.methods
+    drawn = ikat.Samples(ikat.RewriteAndAnswer(llm), 1, ("qrewrite", "qanswer"))
+    joined = drawn >> ikat.Aggregate("first")
+
+    def simple(question: pt.Transformer | None, calls: int) -> Asking:
+        before = ikat.QueryColumn("qutterance") if question is None else question
+        return Asking(lambda search: before >> search, lambda search, reranker: before >> search >> reranker, calls, 1)
+
+    def two_lists(search: pt.Transformer) -> pt.Transformer:
+        return ikat.RewriteAndAnswer(llm) >> ikat.WeightedSum(
+            ikat.QueryColumn("qrewrite") >> search, ikat.QueryColumn("qanswer") >> search, num_results=LISTS
+        )
+
+    def llm4cs(search: pt.Transformer, reranker: pt.Transformer | None = None, **options: object) -> pt.Transformer:
+        return methods.llm4cs(llm, search, reranker, depth=LISTS, **options)
+
+    def mean_vector(search: pt.Transformer) -> pt.Transformer:
+        """The ranking by the mean vector: a cosine with it is proportional to the mean of the texts' cosines with all passages."""
+        each = ikat.Samples(ikat.RewriteAndAnswer(llm), 5, ("qrewrite", "qanswer")) >> pt.apply.generic(each_text)
+        return each >> ikat.ExplodeQueries() >> search >> ikat.WeightedSum(normalise="none", num_results=LISTS)
+
+    def chosen(rule: str) -> Asking:
+        def make(search: pt.Transformer, reranker: pt.Transformer | None = None) -> pt.Transformer:
+            return methods.chosen_of_n(llm, search, reranker, rule=rule, depth=LISTS)
+
+        return Asking(make, make, 10, 11)
+
+    return {
+        "raw utterance": simple(None, 0),
+        "manual rewrite (a person's)": simple(ikat.ManualRewrite(), 0),
+        "rewrite": simple(ikat.Rewrite(llm), 1),
+        "answer": simple(ikat.Answer(llm), 1),
+        "rewrite and answer, one query": simple(joined, 1),
+        "rewrite and answer, a list each": Asking(
+            two_lists, lambda search, reranker: two_lists(search) >> ikat.RerankAgainst(reranker, "qanswer", LISTS), 1, 2
+        ),
+        "LLM4CS, 5 samples as one query": Asking(llm4cs, llm4cs, 5, 1, mean_vector),
+        "5 samples, lists fused": Asking(
+            lambda search: llm4cs(search, aggregate="fusion"), lambda search, reranker: llm4cs(search, reranker, aggregate="fusion"), 5, 5
+        ),
+        "10 samples, lists fused": Asking(
+            lambda search: llm4cs(search, aggregate="fusion", n=10),
+            lambda search, reranker: llm4cs(search, reranker, aggregate="fusion", n=10),
+            10,
+            10,
+        ),
+        "best of 10 by agreement": chosen("agreement"),
+        "best of 10 by spread": chosen("spread"),
+    }
+
+
+def each_text(drawn: pd.DataFrame) -> pd.DataFrame:
+    """The turns with each text of each sample as a query of its own."""
+    return drawn.assign(qsubqueries=[[text for sample in samples for text in sample] for samples in drawn["qsamples"]])
+
+
+def weighted(bm25: pt.Transformer, dense: pt.Transformer, share: float) -> pt.Transformer:
+    """Both lists, scaled to 0 to 1 and summed; ``share`` is the weight of the dense one, of 1."""
+    return ikat.WeightedSum(bm25, dense, weights=(1 - share, share), num_results=LISTS)
+
+
+def scored_by(dense: pt.Transformer) -> pt.Transformer:
+    """A re-ranker with the scores of a dense search of all passages: those of MiniLM as a bi-encoder, and no text is encoded twice."""
+
+    def score(found: pd.DataFrame) -> pd.DataFrame:
+        queries = found[["query"]].drop_duplicates().assign(qid=lambda frame: [str(number) for number in range(len(frame))])
+        scored = found.drop(columns=["score", "rank"]).merge(dense(queries)[["query", "docno", "score"]], on=["query", "docno"])
+        return pt.model.add_ranks(scored, single_query=False)
+
+    return pt.apply.generic(score)
+
+
+def searching(ask: Asking, collection: Collection, share: float) -> dict[str, pt.Transformer]:
+    """The pipelines of one way to ask, by how they search."""
+    bm25, dense = collection.bm25 % LISTS, collection.dense % LISTS
+    alone = ask.with_retriever(bm25), ask.with_dense(collection.dense) if ask.with_dense else ask.with_retriever(dense)
+    parts = alone if ask.with_dense else (bm25, dense)
+    both = {"RRF of both": ikat.RRF(*parts, num_results=LISTS), "weighted sum of both": weighted(*parts, share)}
+    hybrid = both if ask.with_dense else {name: ask.with_retriever(one) for name, one in both.items()}
+    return {
+        **dict(zip(("BM25", "MiniLM"), alone, strict=True)),
+        **hybrid,
+        f"BM25, first {LISTS} by MiniLM": ask.with_reranker(bm25, scored_by(collection.dense)),
+    }
+
+
+def on_turns(pipeline: pt.Transformer, turns: pd.DataFrame, qrels: pd.DataFrame) -> Values:
+    """nDCG@10 of each turn; 0 where nothing was found."""
+    return ndcg(pipeline(turns), qrels).reindex(turns["qid"]).fillna(0.0)
+
+
+def judged_turns(collection: Collection) -> pd.DataFrame:
+    """The turns with judgements, and what a person wrote of them."""
+    turns = collection.data.get_topics("manual")
+    return turns[turns["qid"].isin(collection.qrels["qid"])].reset_index(drop=True)
+
+
+def tune(folder: str | Path) -> dict[str, Values]:
+    """The mean nDCG@10 of people's rewrites for each share of the dense list, on each collection that has no part in the tests."""
+    found = {}
+    for name in TUNED_ON:
+        collection = open_collection(name, folder, dense=True)
+        turns = judged_turns(collection)
+        by_query = [ikat.ManualRewrite() >> search % LISTS for search in (collection.bm25, collection.dense)]
+        lists = [replayed(search(turns)) for search in by_query]
+        found[name] = pd.Series({share: on_turns(weighted(*lists, share), turns, collection.qrels).mean() for share in GRID})
+    return found
+
+
+def replayed(found: pd.DataFrame) -> pt.Transformer:
+    """A retriever whose result for each turn is known."""
+    return pt.apply.generic(lambda turns: found[found["qid"].isin(turns["qid"])])
+
+
+def pick(of_systems: Mapping[tuple[str, str], Values]) -> Values:
+    """The values of each conversation's turns by the system that is best on all other conversations."""
+    turns = pd.DataFrame(dict(of_systems))
+    conversation = conversation_of(turns.index)
+    held_out = [turns.loc[conversation == one, turns[conversation != one].mean().idxmax()] for one in conversation.unique()]
+    return pd.concat(held_out).loc[turns.index]
+
+
+def run_systems(folder: str | Path, output: str, share: float, only: str = "") -> tuple[dict[str, Asking], dict[tuple[str, str], Values]]:
+    """nDCG@10 of each turn for each way to ask and to search."""
+    collection, ways = open_collection(MINI, folder, dense=True), asking(ikat.llm(f"recorded:{output}"))
+    known = {qid for qid, _, _ in OUTPUTS[output].completions()}
+    turns = judged_turns(collection)
+    turns = turns[turns["qid"].isin(known)].reset_index(drop=True)
+    qrels = collection.qrels[collection.qrels["qid"].isin(turns["qid"])]
+    samples = int(OUTPUTS[output].about.split()[0])
+    ways = {name: ask for name, ask in ways.items() if ask.calls <= samples and only in name}
+    found = {
+        (name, by): on_turns(pipeline, turns, qrels)
+        for name, ask in ways.items()
+        for by, pipeline in searching(ask, collection, share).items()
+    }
+    return ways, found
+
+
+def compared(ways: Mapping[str, Asking], found: Mapping[tuple[str, str], Values]) -> str:
+    """The means of all systems, with what differs significantly from the baseline."""
+    base, tests = found[BASELINE], len(found) - 1
+    columns = list(dict.fromkeys(by for _, by in found))
+    rows = []
+    for name, ask in ways.items():
+        cells = [f"{found[name, by].mean():.3f}{mark(found[name, by], base, tests)}" for by in columns]
+        rows.append([name, str(ask.calls), str(ask.searches), *cells])
+    return table(["what is searched for", "LLM calls", "searches", *columns], rows)
+
+
+def mark(ours: Values, base: Values, tests: int) -> str:
+    """An arrow where the values of turns differ significantly, by Bonferroni's correction for so many tests."""
+    if ours is base or not p_of_turns(ours, base) * tests < 0.05:
+        return ""
+    return " ↑" if ours.mean() > base.mean() else " ↓"
+
+
+def against(found: Mapping[tuple[str, str], Values], ours: tuple[str, str], others: Sequence[tuple[str, str]]) -> str:
+    """One system against others, tested over turns and over conversations, by Bonferroni's correction for their number."""
+    rows = []
+    for other in others:
+        ps = [min(1.0, p(found[ours], found[other]) * len(others)) for p in (p_of_turns, p_of_conversations)]
+        rows.append([", ".join(other), f"{found[ours].mean() - found[other].mean():+.3f}", *map(shown_p, ps)])
+    return table([f"{', '.join(ours)}, against", "difference", "over turns", "over conversations"], rows)
+
+
+WINNER = ("rewrite and answer, one query", "weighted sum of both")
+AGAINST = (
+    ("rewrite", "BM25"),
+    ("rewrite", "weighted sum of both"),
+    ("answer", "BM25"),
+    ("answer", "weighted sum of both"),
+    ("rewrite and answer, one query", "BM25"),
+    ("rewrite and answer, one query", "MiniLM"),
+    ("rewrite and answer, one query", "RRF of both"),
+    ("rewrite and answer, one query", f"BM25, first {LISTS} by MiniLM"),
+    ("rewrite and answer, a list each", "weighted sum of both"),
+    ("LLM4CS, 5 samples as one query", "weighted sum of both"),
+    ("5 samples, lists fused", "weighted sum of both"),
+    ("10 samples, lists fused", "weighted sum of both"),
+    ("best of 10 by agreement", "weighted sum of both"),
+    ("best of 10 by spread", "weighted sum of both"),
+    ("manual rewrite (a person's)", "weighted sum of both"),
+)
+"""With what the method `rewrite_answer_hybrid` is compared."""
+
+
+def of_weights(folder: str | Path, output: str, share: float) -> str:
+    """A list for the rewrite and one for the answer, with several weights, and with the one that is best on all other conversations."""
+    collection, llm = open_collection(MINI, folder, dense=True), ikat.llm(f"recorded:{output}")
+    hybrid = weighted(collection.bm25 % LISTS, collection.dense % LISTS, share)
+    turns = judged_turns(collection)
+    lists = [replayed((question >> hybrid)(turns)) for question in (ikat.Rewrite(llm), ikat.Answer(llm))]
+    found = {
+        answer: on_turns(ikat.WeightedSum(*lists, weights=(1 - answer, answer), num_results=LISTS), turns, collection.qrels)
+        for answer in (0.0, 0.25, 0.5, 0.75, 1.0)
+    }
+    rows = [[f"{answer:.2f}", f"{values.mean():.4f}"] for answer, values in found.items()]
+    rows.append(["best on the other conversations", f"{pick(found).mean():.4f}"])
+    return table(["weight of the answer's list, of 1", "nDCG@10"], rows)
+
+
+def systems(folder: str | Path) -> str:
+    """All systems on LLM4CS's texts, what the best of them beat, and the same on SAR's texts."""
+    ways, found = run_systems(folder, "cfda-llm4cs", DENSE_SHARE)
+    best = max(found, key=lambda system: found[system].mean())
+    automatic = {system: values for system, values in found.items() if "manual" not in system[0]}
+    said = (
+        f"Highest: {', '.join(best)} ({found[best].mean():.4f}). The one of {len(automatic)} automatic ones that is best on all other "
+        f"conversations, conversation by conversation: {pick(automatic).mean():.4f}."
+    )
+    pairs = against(found, WINNER, AGAINST)
+    sar, of_sar = run_systems(folder, FIVE_RUNS, DENSE_SHARE)
+    return "\n\n".join([compared(ways, found), said, pairs, of_weights(folder, "cfda-llm4cs", DENSE_SHARE), compared(sar, of_sar)])
+
+
+def tuning(folder: str | Path) -> str:
+    """The weight of the dense list on the collections that no system is tested on."""
+    found = tune(folder)
+    mean = sum(one / len(found) for one in found.values())
+    shown = [share for share in GRID if share % 0.25 == 0]
+    rows = [[f"{share:.2f}", *(f"{one[share]:.4f}" for one in found.values()), f"{mean[share]:.4f}"] for share in shown]
+    said = f"Of {len(GRID)} weights, {mean.idxmax():.2f} has the highest mean."
+    return f"{table(['weight of the dense list, of 1', *found, 'mean'], rows)}\n\n{said}"
