@@ -86,7 +86,7 @@ FAULTS = [
         "    except Exception as error:\n        with suppress(OSError):\n            temporary.unlink",
     ),
     Fault("store/files.py", "a cut last line is read", 'split(b"\\n")[:-1], 1)', 'split(b"\\n"), 1)'),
-    Fault("conversations/topics.py", "the history has the question itself", "said[:place], persona", "said[: place + 1], persona"),
+    Fault("conversations/frame.py", "the history has the question itself", "said[:place], persona", "said[: place + 1], persona"),
     Fault(
         "conversations/qrels.py",
         "of two labels the other one counts",
@@ -195,6 +195,14 @@ FAULTS = [
         "Part.of(turns, results,",
         'Part.of(turns[turns["qid"].isin(results["qid"])], results,',
     ),
+    Fault("study/batches.py", "an index may change while a run uses it", "                check_parts()\n", ""),
+    Fault(
+        "study/identity.py",
+        "a name is put into a longer one's text",
+        "sorted(self._names, key=len, reverse=True)",
+        "list(self._names)[::-1]",
+    ),
+    Fault("study/identity.py", "what a run began with is what is there now", " if states is None else states\n", "\n"),
     Fault("study/identity.py", "other prompts make the same run", '"prompts": prompts_of(pipeline)', '"prompts": {}'),
     Fault("study/identity.py", "an index with other texts makes the same run", "else part.fingerprint()", "else ''"),
     Fault("study/replay.py", "what was kept need not give the run's ranking", "if again.get(qid, []) != whole.get(qid, []):", "if False:"),
