@@ -1,6 +1,7 @@
 """What a template of a user's own may do wrong: one line each, with the file, and no template runs for ever."""
 
 import pytest
+from jinja2 import TemplateRuntimeError
 
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.prompts import bounded, checksum_of, render
@@ -73,3 +74,11 @@ def test_a_template_that_is_renamed_or_added_counts_at_once(tmp_path):
     assert render("answer", "llama", str(tmp_path), **shown) == "Mine: Tea?"
     (tmp_path / "answer_llama.jinja").rename(tmp_path / "answer.jinja")
     assert render("answer", folder=str(tmp_path), **shown) == render("answer", "llama", str(tmp_path), **shown) == "Mine: Tea?"
+
+
+def test_a_template_takes_as_many_steps_as_it_may_and_not_one_more(monkeypatch):
+    monkeypatch.setattr(bounded, "STEPS", 10)
+    template = bounded.BoundedEnvironment().from_string("{% for one in range(size) %}{{ one }}{% endfor %}")
+    assert bounded.render_bounded(template, {"size": 9}) == "012345678"  # the template itself is the tenth step
+    with pytest.raises(TemplateRuntimeError, match="more than 10 steps"):
+        bounded.render_bounded(template, {"size": 10})
