@@ -172,13 +172,20 @@ def test_the_columns_of_the_turn_frame_are_those_of_its_docstring():
     assert all(row.count(" | ") == 1 and row.startswith("| `") for row in listed[2:])
 
 
-def test_a_method_page_says_what_the_catalogue_says():
-    page = method_pages._page(METHODS["aqd_a"])
-    for part in ("| LLM calls per turn | 2 |", "133 turns; GPT-3.5 judgements", "| 0.6826 |", "--llm recorded:sample", "RerankAgainst"):
-        assert part in page
-    assert "Nothing: no paper has scores" in method_pages._page(METHODS["ad_human"])
-    assert "MODEL_OR_FOLDER" in method_pages._page(METHODS["convgqr"])
-    assert 'on `get_topics("manual")`' in method_pages._page(METHODS["rtg_manual"])
+def test_the_page_of_a_family_says_what_the_catalogue_says():
+    pages = {name: method_pages._page(name, entries) for name, entries in method_pages.families().items()}
+    assert len(pages) < len(METHODS) / 2
+    aqd_a = pages["aqd_a"]
+    for part in ("133 turns; GPT-3.5 judgements", "| method | nDCG@5 |", "| `aqd_a` | 0.6826 |", "--llm recorded:sample", "RerankAgainst"):
+        assert part in aqd_a
+    row = next(line for line in aqd_a.splitlines() if line.startswith("| `aqd_a` | -"))
+    assert row.split(" | ")[4:6] == ["2", "5"]
+    for name, entry in METHODS.items():
+        assert f"\n`{name}`:\n" in pages[entry.system.__name__]
+    assert "Nothing: no paper has scores" in pages["raw"]
+    assert "MODEL_OR_FOLDER" in pages["convgqr"]
+    assert "| `rtg_manual` |" in pages["rtg"]
+    assert 'manual: on `get_topics("manual")`' in pages["rtg"]
 
 
 ROW = {"task": "fuse", "ours": 0.5, "today": None, "instead": "", "limit": None, "why": "", "more": {}}

@@ -1,4 +1,4 @@
-"""A page per method of the catalogue, and the table of all of them."""
+"""A page per family of methods, those of one system with their variants, and the table of all of them."""
 
 import re
 from collections.abc import Callable
@@ -21,6 +21,14 @@ OPTIONS = {
 """Resource -> the option that names it, and what stands for it on the sample."""
 
 
+def families() -> dict[str, list[Method]]:
+    """The system of a page -> its methods."""
+    found: dict[str, list[Method]] = {}
+    for entry in METHODS.values():
+        found.setdefault(entry.system.__name__, []).append(entry)
+    return found
+
+
 def method_table(_: str) -> str:
     """All methods by paper, those of the same system in one row."""
     papers: dict[str, dict[Callable[..., object], list[Method]]] = {}
@@ -31,20 +39,20 @@ def method_table(_: str) -> str:
 
 
 def write_method_pages(folder: Path) -> None:
-    """Write a page per method to ``methods/`` under ``folder``, and link the names in its ``methods.md`` to them."""
+    """Write a page per family to ``methods/`` under ``folder``, and link the names in its ``methods.md`` to them."""
     pages = folder / "methods"
     pages.mkdir()
-    for entry in METHODS.values():
-        (pages / f"{entry.name}.md").write_text(_page(entry), encoding="utf-8")
-        (pages / f"{entry.name}.svg").write_text(draw(entry.name).svg, encoding="utf-8")
-    listed = "\n".join(f"methods/{name}" for name in sorted(METHODS))
+    for name, entries in families().items():
+        (pages / f"{name}.md").write_text(_page(name, entries), encoding="utf-8")
+        (pages / f"{name}.svg").write_text(draw(entries[0].name).svg, encoding="utf-8")
+    listed = "\n".join(f"methods/{name}" for name in sorted(families()))
     overview = folder / "methods.md"
     linked = re.sub(r"`(\w+)`(?=[,| ])", _link, overview.read_text(encoding="utf-8"))
     overview.write_text(f"{linked}\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n", encoding="utf-8")
 
 
 def _link(found: re.Match[str]) -> str:
-    return f"[`{found[1]}`](methods/{found[1]}.md)" if found[1] in METHODS else found[0]
+    return f"[`{found[1]}`](methods/{METHODS[found[1]].system.__name__}.md)" if found[1] in METHODS else found[0]
 
 
 def _upper(text: str) -> str:
@@ -58,37 +66,36 @@ def _row(entries: list[Method]) -> list[str]:
     return [names, first_sentence(entries[0].system.__doc__), *counts]
 
 
-def _page(entry: Method) -> str:
-    run = "manual" if entry.manual else "automatic"
-    facts = [
-        *[("variant", _settings(entry))] * bool(entry.settings),
-        ("run", f"{run}: " + ('on `get_topics("manual")`' if entry.manual else "sees no gold fields")),
-        ("needs", ", ".join(f"`{name}`" for name in entry.needs)),
-        *[("takes, when given", ", ".join(f"`{name}`" for name in entry.takes))] * bool(entry.takes),
-        ("LLM calls per turn", calls_per_turn(entry)[0]),
-        ("queries per turn", calls_per_turn(entry)[1]),
-        ("passages per query", entry.depth),
-    ]
+def _page(name: str, entries: list[Method]) -> str:
+    first = entries[0]
+    papers = dict.fromkeys(entry.paper for entry in entries)
     return (
         "\n\n".join(
             [
-                f"# {entry.name}",
-                f"{first_sentence(entry.system.__doc__)}\n\nFrom: {entry.paper}.",
-                f"```{{drawing}} {entry.name}.svg\n```",
-                f"```python\n{formatted(entry.expression)}\n```",
-                table(["", ""], facts),
+                f"# {name}",
+                f"{first_sentence(first.system.__doc__)}\n\nFrom: {'; '.join(papers)}.",
+                f"```{{drawing}} {name}.svg\n```",
                 "## How to run it",
-                _how_to_run(entry),
-                "## What the paper reports",
-                _published(entry),
-                "## What the paper used",
-                _deviations(entry),
+                _how_to_run(first),
+                "## Methods",
+                table(["method", "settings", "run", "needs", "LLM calls", "queries", "passages per query"], map(_facts, entries)),
+                *(f"`{entry.name}`:\n\n```python\n{formatted(entry.expression)}\n```" for entry in entries),
+                "## What the papers report",
+                _published(entries),
+                "## What the papers used",
+                _deviations(entries),
                 "## The system",
-                f"```{{eval-rst}}\n.. autofunction:: {entry.system.__module__}.{entry.system.__name__}\n   :no-index:\n```",
+                f"```{{eval-rst}}\n.. autofunction:: {first.system.__module__}.{name}\n   :no-index:\n```",
             ]
         )
         + "\n"
     )
+
+
+def _facts(entry: Method) -> list[str]:
+    run = 'manual: on `get_topics("manual")`' if entry.manual else "automatic: sees no gold fields"
+    needs = [f"`{name}`" for name in entry.needs] + [f"`{name}` when given" for name in entry.takes]
+    return [f"`{entry.name}`", _settings(entry) or "-", run, ", ".join(needs), *calls_per_turn(entry), str(entry.depth)]
 
 
 def _settings(entry: Method) -> str:
@@ -113,22 +120,33 @@ def _how_to_run(entry: Method) -> str:
     return "\n\n".join(lines)
 
 
-def _published(entry: Method) -> str:
-    reported = published_scores(entry)
-    if not reported:
-        return "Nothing: no paper has scores of this variant."
+def _published(entries: list[Method]) -> str:
+    tables: dict[str, dict[str, list[str]]] = {}
+    for entry in entries:
+        for name, figures in published_scores(entry).items():
+            shown = {measure: f"{value:.4f}" if value == value else "-" for measure, value in figures.items()}
+            tables.setdefault(name, {"": ["method", *shown]})[entry.name] = [f"`{entry.name}`", *shown.values()]
+    if not tables:
+        return "Nothing: no paper has scores of these methods."
     parts = []
-    for name, figures in reported.items():
-        source = TABLES[name]
+    for name, rows in tables.items():
+        source, (head, *scores) = TABLES[name], list(rows.values())
         turns = f"{source.turns} turns" if source.turns else "the number of turns is unknown"
-        shown = [f"{value:.4f}" if value == value else "-" for value in figures.values()]
-        parts.append(f"{source.paper}; {turns}; {source.qrels}:\n\n" + table(list(figures), [shown]))
+        parts.append(f"{source.paper}; {turns}; {source.qrels}:\n\n" + table(head, scores))
     return "\n\n".join(parts)
 
 
-def _deviations(entry: Method) -> str:
-    if not entry.models and not entry.bm25:
-        return "No paper prescribes its models."
-    rows = [(f"`{resource}`", models) for resource, models in entry.models.items()]
-    rows += [(f"BM25's {name}", value) for name, value in entry.bm25.items()]
-    return table(["resource", "in the paper"], rows) + "\n\n`ikat run` prints each difference from these, and keeps it in the run folder."
+def _deviations(entries: list[Method]) -> str:
+    used: dict[tuple[str, str], list[str]] = {}
+    for entry in entries:
+        for resource, models in entry.models.items():
+            used.setdefault((f"`{resource}`", models), []).append(f"`{entry.name}`")
+        for name, value in entry.bm25.items():
+            used.setdefault((f"BM25's {name}", str(value)), []).append(f"`{entry.name}`")
+    if not used:
+        return "No paper prescribes their models."
+    rows = [[*what, "all" if len(names) == len(entries) else ", ".join(names)] for what, names in used.items()]
+    return (
+        table(["resource", "in the paper", "methods"], rows)
+        + "\n\n`ikat run` prints each difference from these, and keeps it in the run folder."
+    )
