@@ -22,6 +22,7 @@ sys.path.insert(0, str(DOCS))
 
 import make  # noqa: E402 - the folder is no package
 from pages import (  # noqa: E402
+    glossary,
     markers,
     method_pages,
     operator_pages,
@@ -186,6 +187,18 @@ def test_the_page_of_a_family_says_what_the_catalogue_says():
     assert "MODEL_OR_FOLDER" in pages["convgqr"]
     assert "| `rtg_manual` |" in pages["rtg"]
     assert 'manual: on `get_topics("manual")`' in pages["rtg"]
+
+
+def test_the_first_use_of_a_word_of_the_glossary_is_a_link_outside_code_tables_and_headings():
+    words = glossary.terms("# G\n\n```{glossary}\nturn\n  One row.\n\nfirst stage\n  The search.\n```\n")
+    assert words == ["first stage", "turn"]
+    page = "# A turn\n\nEach `turn` of [turns](x.md) returns; Turns come, a turn goes.\n\n| turn |\n\n```\nturn\n```\nThe first stage.\n"
+    assert glossary.linked(page, words) == (
+        "# A turn\n\nEach `turn` of [turns](x.md) returns; {term}`Turns <turn>` come, a turn goes.\n\n| turn |\n\n```\nturn\n```\n"
+        "The {term}`first stage <first stage>`.\n"
+    )
+    there = glossary.terms((DOCS / "glossary.md").read_text(encoding="utf-8"))
+    assert 20 <= len(there) <= 30
 
 
 ROW = {"task": "fuse", "ours": 0.5, "today": None, "instead": "", "limit": None, "why": "", "more": {}}

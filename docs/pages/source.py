@@ -5,6 +5,7 @@ import re
 import shutil
 from pathlib import Path
 
+from .glossary import link_pages
 from .method_pages import write_method_pages
 from .operator_pages import write_operator_pages
 from .stand_ins import prepare
@@ -44,6 +45,7 @@ def lay_out(source: Path) -> None:
     for page in (DOCS / "conf.py", *DOCS.glob("*.md")):
         shutil.copy(page, source)
     shutil.copytree(DOCS / "papers", source / "papers")
+    link_pages(source)
     listed = "\n".join(f"papers/{page.stem}" for page in sorted((DOCS / "papers").glob("*.md")))
     with (source / "reproduce.md").open("a", encoding="utf-8") as reproduce:
         reproduce.write(f"\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n")
