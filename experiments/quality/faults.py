@@ -203,6 +203,10 @@ FAULTS = [
         "list(self._names)[::-1]",
     ),
     Fault("study/identity.py", "what a run began with is what is there now", " if states is None else states\n", "\n"),
+    Fault("study/account.py", "half a line counts as written", "if self._file.write(line) < len(line):", "if self._file.write(line) < 0:"),
+    Fault(
+        "study/results.py", "a kill leaves scores of other judgements", '"qrels_sha256": None', '"qrels_sha256": known.get("qrels_sha256")'
+    ),
     Fault("study/identity.py", "other prompts make the same run", '"prompts": prompts_of(pipeline)', '"prompts": {}'),
     Fault("study/identity.py", "an index with other texts makes the same run", "else part.fingerprint()", "else ''"),
     Fault("study/replay.py", "what was kept need not give the run's ranking", "if again.get(qid, []) != whole.get(qid, []):", "if False:"),

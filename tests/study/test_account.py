@@ -265,6 +265,20 @@ def test_only_calls_whose_end_nobody_knows_make_a_cost_at_least(server, tmp_path
     assert "tried 5, answered 3." in ledger({"x": account}).markdown()
 
 
+def test_a_disk_that_takes_a_part_of_a_line_is_full(tmp_path):
+    class Part:
+        def write(self, line):
+            return len(line) - 1
+
+        def close(self):
+            pass
+
+    account = Account(tmp_path / "costs.jsonl")
+    account._file = Part()
+    with pytest.raises(DataError, match=r"costs\.jsonl can't be written \(No space left on device\): free space"):
+        account.count("answer", "m", key="a", cost=0.25)
+
+
 def test_a_line_of_the_costs_that_was_changed_is_named(tmp_path):
     path = tmp_path / "one.partial" / "costs.jsonl"
     account = Account(path)

@@ -72,6 +72,18 @@ def test_a_missing_file_of_scores_is_made_again(run):
     assert (run.folder.path / "measures.csv").read_text() == before
 
 
+def test_a_kill_behind_new_scores_leaves_none_of_other_judgements(run, monkeypatch):
+    run()
+    before = kept(run)
+    with monkeypatch.context() as killed:
+        killed.setattr(results_module, "write_metadata", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            results_module.score_again(run.folder, QRELS.assign(docno=["d1", "d7"]), [])
+    assert kept(run) != before  # the scores are there, the note whose they are is not
+    results_module.score_again(run.folder, QRELS, [])
+    assert kept(run) == before
+
+
 def test_a_measure_of_ones_own_is_computed_each_time(run):
     for value in (0.25, 0.75):
         own = ir_measures.define_byquery(lambda qrels, run, value=value: value, name="Own")
