@@ -1,6 +1,7 @@
 """Which system to use: ways to ask for a turn's passages, each with several ways to search, on real turns with real texts of a model."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,7 +32,26 @@ LISTS = 100
 TUNED_ON = ("ikat:2023-train", "mtrag:mini")
 GRID = [round(step / 20, 2) for step in range(21)]
 BASELINE = ("rewrite", "BM25")
-Question = Callable[[pt.Transformer], pt.Transformer]
+WINNER = ("rewrite and answer, one query", "weighted sum of both")
+AGAINST = (
+    ("rewrite", "BM25"),
+    ("rewrite", "weighted sum of both"),
+    ("answer", "BM25"),
+    ("answer", "weighted sum of both"),
+    ("rewrite and answer, one query", "BM25"),
+    ("rewrite and answer, one query", "MiniLM"),
+    ("rewrite and answer, one query", "RRF of both"),
+    ("rewrite and answer, one query", f"BM25, first {LISTS} by MiniLM"),
+    ("rewrite and answer, a list each", "weighted sum of both"),
+    ("LLM4CS, 5 samples as one query", "weighted sum of both"),
+    ("5 samples, lists fused", "weighted sum of both"),
+    ("10 samples, lists fused", "weighted sum of both"),
+    ("best of 10 by agreement", "weighted sum of both"),
+    ("best of 10 by spread", "weighted sum of both"),
+    ("manual rewrite (a person's)", "weighted sum of both"),
+)
+"""With what the method `rewrite_answer_hybrid` is compared."""
+Question = Callable[..., pt.Transformer]
 """What is asked: a pipeline from a retriever."""
 
 
@@ -55,55 +75,57 @@ class Asking(NamedTuple):
 
 def asking(llm: LLM) -> dict[str, Asking]:
     """The ways to ask, by name."""
-    methods = ikat.methods
-    drawn = ikat.Samples(ikat.RewriteAndAnswer(llm), 1, ("qrewrite", "qanswer"))
-    joined = drawn >> ikat.Aggregate("first")
-
-    def simple(question: pt.Transformer | None, calls: int) -> Asking:
-        before = ikat.QueryColumn("qutterance") if question is None else question
-        return Asking(lambda search: before >> search, lambda search, reranker: before >> search >> reranker, calls, 1)
-
-    def two_lists(search: pt.Transformer) -> pt.Transformer:
-        return ikat.RewriteAndAnswer(llm) >> ikat.WeightedSum(
-            ikat.QueryColumn("qrewrite") >> search, ikat.QueryColumn("qanswer") >> search, num_results=LISTS
+    joined = ikat.Samples(ikat.RewriteAndAnswer(llm), 1, ("qrewrite", "qanswer")) >> ikat.Aggregate("first")
+    llm4cs, agreed, spread, fused_5, fused_10 = (
+        partial(of_samples, llm, maker, options)
+        for maker, options in (
+            (ikat.methods.llm4cs, {}),
+            (ikat.methods.chosen_of_n, {"rule": "agreement"}),
+            (ikat.methods.chosen_of_n, {"rule": "spread"}),
+            (ikat.methods.llm4cs, {"aggregate": "fusion"}),
+            (ikat.methods.llm4cs, {"aggregate": "fusion", "n": 10}),
         )
-
-    def llm4cs(search: pt.Transformer, reranker: pt.Transformer | None = None, **options: object) -> pt.Transformer:
-        return methods.llm4cs(llm, search, reranker, depth=LISTS, **options)
-
-    def mean_vector(search: pt.Transformer) -> pt.Transformer:
-        """The ranking by the mean vector: a cosine with it is proportional to the mean of the texts' cosines with all passages."""
-        each = ikat.Samples(ikat.RewriteAndAnswer(llm), 5, ("qrewrite", "qanswer")) >> pt.apply.generic(each_text)
-        return each >> ikat.ExplodeQueries() >> search >> ikat.WeightedSum(normalise="none", num_results=LISTS)
-
-    def chosen(rule: str) -> Asking:
-        def make(search: pt.Transformer, reranker: pt.Transformer | None = None) -> pt.Transformer:
-            return methods.chosen_of_n(llm, search, reranker, rule=rule, depth=LISTS)
-
-        return Asking(make, make, 10, 11)
-
+    )
+    lists = partial(two_lists, llm)
     return {
-        "raw utterance": simple(None, 0),
+        "raw utterance": simple(ikat.QueryColumn("qutterance"), 0),
         "manual rewrite (a person's)": simple(ikat.ManualRewrite(), 0),
         "rewrite": simple(ikat.Rewrite(llm), 1),
         "answer": simple(ikat.Answer(llm), 1),
         "rewrite and answer, one query": simple(joined, 1),
         "rewrite and answer, a list each": Asking(
-            two_lists, lambda search, reranker: two_lists(search) >> ikat.RerankAgainst(reranker, "qanswer", LISTS), 1, 2
+            lists, lambda search, reranker: lists(search) >> ikat.RerankAgainst(reranker, "qanswer", LISTS), 1, 2
         ),
-        "LLM4CS, 5 samples as one query": Asking(llm4cs, llm4cs, 5, 1, mean_vector),
-        "5 samples, lists fused": Asking(
-            lambda search: llm4cs(search, aggregate="fusion"), lambda search, reranker: llm4cs(search, reranker, aggregate="fusion"), 5, 5
-        ),
-        "10 samples, lists fused": Asking(
-            lambda search: llm4cs(search, aggregate="fusion", n=10),
-            lambda search, reranker: llm4cs(search, reranker, aggregate="fusion", n=10),
-            10,
-            10,
-        ),
-        "best of 10 by agreement": chosen("agreement"),
-        "best of 10 by spread": chosen("spread"),
+        "LLM4CS, 5 samples as one query": Asking(llm4cs, llm4cs, 5, 1, partial(mean_vector, llm)),
+        "5 samples, lists fused": Asking(fused_5, fused_5, 5, 5),
+        "10 samples, lists fused": Asking(fused_10, fused_10, 10, 10),
+        "best of 10 by agreement": Asking(agreed, agreed, 10, 11),
+        "best of 10 by spread": Asking(spread, spread, 10, 11),
     }
+
+
+def simple(question: pt.Transformer, calls: int) -> Asking:
+    """One query, which a re-ranker reads, too."""
+    return Asking(lambda search: question >> search, lambda search, reranker: question >> search >> reranker, calls, 1)
+
+
+def two_lists(llm: LLM, search: pt.Transformer) -> pt.Transformer:
+    """A search for the rewrite and one for the answer, whose scaled scores are summed."""
+    lists = [ikat.QueryColumn(column) >> search for column in ("qrewrite", "qanswer")]
+    return ikat.RewriteAndAnswer(llm) >> ikat.WeightedSum(*lists, num_results=LISTS)
+
+
+def of_samples(
+    llm: LLM, maker: Question, options: Mapping[str, object], search: pt.Transformer, reranker: pt.Transformer | None = None
+) -> pt.Transformer:
+    """A method that samples."""
+    return maker(llm, search, reranker, depth=LISTS, **options)
+
+
+def mean_vector(llm: LLM, search: pt.Transformer) -> pt.Transformer:
+    """LLM4CS's dense ranking: the cosine with the mean vector is proportional to the mean of the texts' cosines with all passages."""
+    each = ikat.Samples(ikat.RewriteAndAnswer(llm), 5, ("qrewrite", "qanswer")) >> pt.apply.generic(each_text)
+    return each >> ikat.ExplodeQueries() >> search >> ikat.WeightedSum(normalise="none", num_results=LISTS)
 
 
 def each_text(drawn: pd.DataFrame) -> pd.DataFrame:
@@ -177,7 +199,7 @@ def pick(of_systems: Mapping[tuple[str, str], Values]) -> Values:
     return pd.concat(held_out).loc[turns.index]
 
 
-def run_systems(folder: str | Path, output: str, share: float, only: str = "") -> tuple[dict[str, Asking], dict[tuple[str, str], Values]]:
+def run_systems(folder: str | Path, output: str, share: float) -> tuple[dict[str, Asking], dict[tuple[str, str], Values]]:
     """nDCG@10 of each turn for each way to ask and to search."""
     collection, ways = open_collection(MINI, folder, dense=True), asking(ikat.llm(f"recorded:{output}"))
     known = {qid for qid, _, _ in OUTPUTS[output].completions()}
@@ -185,7 +207,7 @@ def run_systems(folder: str | Path, output: str, share: float, only: str = "") -
     turns = turns[turns["qid"].isin(known)].reset_index(drop=True)
     qrels = collection.qrels[collection.qrels["qid"].isin(turns["qid"])]
     samples = int(OUTPUTS[output].about.split()[0])
-    ways = {name: ask for name, ask in ways.items() if ask.calls <= samples and only in name}
+    ways = {name: ask for name, ask in ways.items() if ask.calls <= samples}
     found = {
         (name, by): on_turns(pipeline, turns, qrels)
         for name, ask in ways.items()
@@ -219,27 +241,6 @@ def against(found: Mapping[tuple[str, str], Values], ours: tuple[str, str], othe
         ps = [min(1.0, p(found[ours], found[other]) * len(others)) for p in (p_of_turns, p_of_conversations)]
         rows.append([", ".join(other), f"{found[ours].mean() - found[other].mean():+.3f}", *map(shown_p, ps)])
     return table([f"{', '.join(ours)}, against", "difference", "over turns", "over conversations"], rows)
-
-
-WINNER = ("rewrite and answer, one query", "weighted sum of both")
-AGAINST = (
-    ("rewrite", "BM25"),
-    ("rewrite", "weighted sum of both"),
-    ("answer", "BM25"),
-    ("answer", "weighted sum of both"),
-    ("rewrite and answer, one query", "BM25"),
-    ("rewrite and answer, one query", "MiniLM"),
-    ("rewrite and answer, one query", "RRF of both"),
-    ("rewrite and answer, one query", f"BM25, first {LISTS} by MiniLM"),
-    ("rewrite and answer, a list each", "weighted sum of both"),
-    ("LLM4CS, 5 samples as one query", "weighted sum of both"),
-    ("5 samples, lists fused", "weighted sum of both"),
-    ("10 samples, lists fused", "weighted sum of both"),
-    ("best of 10 by agreement", "weighted sum of both"),
-    ("best of 10 by spread", "weighted sum of both"),
-    ("manual rewrite (a person's)", "weighted sum of both"),
-)
-"""With what the method `rewrite_answer_hybrid` is compared."""
 
 
 def of_weights(folder: str | Path, output: str, share: float) -> str:
