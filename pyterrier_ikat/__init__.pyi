@@ -36,6 +36,7 @@ from .methods import method as method
 from .rank import *
 from .retrieve import RM3 as RM3
 from .retrieve import DenseIndex as DenseIndex
+from .retrieve import GivenRanking as GivenRanking
 from .retrieve import Index as Index
 from .retrieve import MergeShards as MergeShards
 from .retrieve import PassageIndex as PassageIndex

@@ -209,6 +209,21 @@ def decide(
     return _system(Rewrite(llm), retriever, reranker, depth) >> Decide(llm, passages=passages) >> Respond(llm, passages=passages)
 
 
+@method(paper="ours, for generation-only runs")
+def generation_only(llm: LLM, retriever: pt.Transformer, *, depth: int = 1000, passages: int = 5, words: int = 250) -> pt.Transformer:
+    """Statements are chosen, and the response is written from the best passages of a ranking that is there already.
+
+    Two LLM calls per turn. ``retriever`` is an ``ikat.GivenRanking`` of the run that the organisers, or another system, made; any other
+    retriever searches for the raw utterance.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> given = ikat.GivenRanking("organisers.trec", ikat.PassageIndex("full.index").text_loader())  # doctest: +SKIP
+        >>> ikat.methods.generation_only(ikat.llm("openai:gpt-4o"), given)  # doctest: +SKIP
+    """
+    return SelectStatements(llm, "ids") >> retriever % depth >> Respond(llm, passages, words)
+
+
 def _expanded(queries: pt.Transformer, retriever: pt.Transformer, rm3: bool, depth: int) -> pt.Transformer:
     if not rm3:
         return queries >> retriever % depth

@@ -5,6 +5,7 @@ from .artifact import PassageText
 from .bm25 import BM25, RM3
 from .dense import DenseRetriever, QueryEncoder
 from .dense_index import DenseIndex
+from .given_ranking import GivenRanking
 from .index import Index, PassageIndex
 from .merge_shards import MergeShards
 from .splade import SpladeIndex, SpladeRetriever
@@ -15,6 +16,7 @@ __all__ = [
     "RM3",
     "DenseIndex",
     "DenseRetriever",
+    "GivenRanking",
     "Index",
     "MergeShards",
     "NoResultWarning",

@@ -1,0 +1,40 @@
+"""Lupart, Mekonnen, Abbasiantaeb and Aliannejadi, uva-irlab-conv at SemEval-2026 Task 8 (MTRAGEval, arXiv 2606.11945).
+
+Only the abstract could be read. It has a rewrite by an LLM, learned sparse retrieval as the primary method, pointwise and listwise
+re-ranking by an LLM and a response, each with the whole conversation. It names no model, number of passages, prompt or rule for questions
+that the collection can't answer, and its scores aren't in it: what is here beyond these stages is ours, and there is no table.
+"""
+
+import pyterrier as pt
+
+from ..generate import Respond, Rewrite
+from ..llms import LLM
+from .definition import method
+
+PAPER = "Lupart et al., uva-irlab-conv at SemEval-2026 Task 8"
+
+
+@method(paper=PAPER, models={"llm": "an unnamed LLM", "retriever": "SPLADE", "reranker": "listwise:an unnamed LLM"})
+def uva_irlab_conv(
+    llm: LLM,
+    retriever: pt.Transformer,
+    reranker: pt.Transformer,
+    *,
+    depth: int = 100,
+    passages: int = 5,
+) -> pt.Transformer:
+    """uva-irlab-conv: a rewrite, SPLADE, re-ranking by an LLM that sees the conversation, and a response from the best passages.
+
+    Two LLM calls per turn beside those of the re-ranker, one query. As ``reranker`` take ``ikat.ListwiseRerank(llm)``, which reads the
+    conversation (``--reranker listwise:openai:gpt-4o``), or ``ikat.LLMRerank(llm, 20) >> ikat.ListwiseRerank(llm)`` for both kinds. To
+    abstain where there is no answer, use :class:`~pyterrier_ikat.generate.Decide` before the response, as the method ``decide`` does.
+
+    - ``depth``: how many passages the re-ranker gets and the run has.
+    - ``passages``: how many the response is made from.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> llm = ikat.llm("openai:gpt-4o")  # doctest: +SKIP
+        >>> ikat.methods.uva_irlab_conv(llm, splade, ikat.ListwiseRerank(llm))  # doctest: +SKIP
+    """
+    return Rewrite(llm) >> retriever % depth >> reranker >> Respond(llm, passages=passages)

@@ -1,0 +1,75 @@
+"""A ranking that is there already in the place of a retriever."""
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations.frame import NoResultWarning
+from pyterrier_ikat.errors import DataError
+from pyterrier_ikat.runs import write_run
+
+RUN = pd.DataFrame(
+    [("1_1", "b", 3.0, 0), ("1_1", "a", 2.0, 1), ("1_2", "c", 1.0, 0)],
+    columns=["qid", "docno", "score", "rank"],
+)
+TEXTS = {"a": "Mint tea.", "b": "Rooibos tea.", "c": "Green tea."}
+TURNS = pd.DataFrame({"qid": ["1_2", "1_1"], "query": ["green?", "tea?"], "qutterance": ["x", "y"]})
+
+
+@pytest.fixture
+def path(tmp_path):
+    write_run(RUN, tmp_path / "given.trec")
+    return tmp_path / "given.trec"
+
+
+@pytest.fixture
+def texts():
+    return pt.apply.generic(lambda found: found.assign(text=[TEXTS[docno] for docno in found["docno"]]))
+
+
+class TestGivenRanking(pt.testing.transformer_test_class(lambda: ikat.GivenRanking("given.trec"))):
+    pass
+
+
+def test_each_turn_gets_its_passages_whatever_its_query_is(path, texts):
+    found = ikat.GivenRanking(path, texts)(TURNS)
+    assert found[["qid", "docno", "score", "rank", "text"]].values.tolist() == [
+        ["1_2", "c", 1.0, 0, "Green tea."],
+        ["1_1", "b", 3.0, 0, "Rooibos tea."],
+        ["1_1", "a", 2.0, 1, "Mint tea."],
+    ]
+    assert found["query"].tolist() == ["green?", "tea?", "tea?"]
+    assert found["qutterance"].tolist() == ["x", "y", "y"]
+    assert (ikat.GivenRanking(path) % 1)(TURNS)["docno"].tolist() == ["c", "b"]
+
+
+def test_a_turn_that_the_run_lacks_is_named(path):
+    with pytest.warns(NoResultWarning, match="1 of 2 turns have no passage: 9_9"):
+        found = ikat.GivenRanking(path)(TURNS.assign(qid=["1_2", "9_9"]))
+    assert found["docno"].tolist() == ["c"]
+
+
+def test_a_run_that_cannot_be_read_is_refused(tmp_path):
+    with pytest.raises(DataError, match="nothing.trec"):
+        ikat.GivenRanking(tmp_path / "nothing.trec")(TURNS)
+
+
+def test_two_runs_of_one_name_are_told_apart(path):
+    [before] = [part.fingerprint() for part in ikat.GivenRanking(path).parts()]
+    write_run(RUN.assign(score=RUN["score"] + 1), path)
+    [after] = [part.fingerprint() for part in ikat.GivenRanking(path).parts()]
+    assert before != after
+    assert repr(ikat.GivenRanking("given.trec")) == "ikat.GivenRanking('given.trec')"
+
+
+def test_responses_are_written_to_the_passages_of_another_systems_run(tmp_path):
+    data = ikat.dataset("ikat:sample")
+    index = ikat.PassageIndex(tmp_path / "index").index(data.get_corpus_iter(verbose=False))
+    ikat.run(["human_qr"], "ikat:sample", index=index.path, out=tmp_path / "runs")
+    given = ikat.GivenRanking(tmp_path / "runs" / "human_qr", index.text_loader())
+    system = ikat.methods.generation_only(ikat.llm("recorded:sample"), given)
+    ikat.run({"answers": system}, "ikat:sample", out=tmp_path / "runs")
+    first, second = (ikat.runs.RunFolder(tmp_path / "runs" / name) for name in ("human_qr", "answers"))
+    assert second.results()[["qid", "docno", "rank"]].equals(first.results()[["qid", "docno", "rank"]])
+    assert all(turn["response"] and len(turn["used"]) == 5 for turn in second.turns())
