@@ -1,6 +1,4 @@
 import json
-import sys
-from pathlib import Path
 
 import pandas as pd
 import pyterrier as pt
@@ -9,17 +7,14 @@ from click.testing import CliRunner
 from fakes import scripted
 from hypothesis import given
 from hypothesis import strategies as st
-from small_frames import run
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.conversations import check_qrels, read_qrels
 from pyterrier_ikat.conversations.qrels import judge_of
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.evaluation import Judge, UmbrelaJudge, parse_judgement, with_gold
 from pyterrier_ikat.llms import LLM, Backend, FatalLLMError, Reply, StageError
 from pyterrier_ikat.llms.cache import CompletionCache
-from pyterrier_ikat.runs import write_run
 
 
 @pytest.mark.parametrize(
@@ -162,31 +157,6 @@ def test_pools_that_cannot_be_judged():
         Judge(scripted()[0])(with_gold(pooled.iloc[[0, 0]], data))
     with pytest.raises(DataError, match="turn 1-1_1, passage sample-walk-001:0: text is None"):
         Judge(scripted()[0])(with_gold(pooled, data).assign(text=None))
-
-
-def test_the_script_judges_offline_with_recorded_labels(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "experiments"))
-    data = pt.get_dataset("ikat:sample")
-    official = check_qrels(data.get_qrels())
-    turn = official[official["qid"] == "1-1_1"]
-    docnos = turn["docno"].tolist()[:3]
-    write_run(run(**{"1-1_1": " ".join(docnos[:2])}), tmp_path / "runs" / "one.trec")
-    write_run(run(**{"1-1_1": " ".join(docnos[:0:-1])}), tmp_path / "runs" / "two.trec")
-    lines = [
-        {"qid": "1-1_1", "stage": "judge", "item": docno, "completion": text, "model": "recorded"}
-        for docno, text in zip(docnos, ("3", "1", "no idea"), strict=True)
-    ]
-    (tmp_path / "labels.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    sys.modules.pop("judging", None)
-    from judging import main
-
-    arguments = [tmp_path / "runs", "--llm", f"recorded:{tmp_path / 'labels.jsonl'}", "--out", tmp_path / "new.qrels"]
-    done = CliRunner().invoke(main, [str(argument) for argument in arguments], catch_exceptions=False)
-    assert done.exit_code == 0
-    assert "Pool: top 10 of 2 runs, 3 passages of 1 turns; 1 got no label." in done.output
-    assert "2 pairs judged by both" in done.output
-    assert "Kendall's tau of the systems by nDCG@5" in done.output
-    assert read_qrels(tmp_path / "new.qrels")["label"].tolist() == [3, 1]
 
 
 TestJudge = pt.testing.transformer_test_class(lambda: Judge(ikat.llm("recorded:sample")))
