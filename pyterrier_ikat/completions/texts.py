@@ -19,6 +19,7 @@ _REWRITE_LABEL = re.compile(
 )
 _REWRITE_KEY = re.compile(_REWRITE_NAME, re.IGNORECASE)
 _OBJECTS = re.compile(r"^\s*\{.*\}\s*$", re.DOTALL | re.MULTILINE)
+_COLONS = (":", "\uff1a")
 QUOTES = "\"'`“”„‘’‚«»‹›「」『』"
 """Quotation marks that models put around their answers."""
 
@@ -99,7 +100,7 @@ def _is_one(value: Any) -> bool:
 def _lines(text: str) -> tuple[list[str], list[str]]:
     """The lines that are queries, and the others: marked lines where there are any, else quoted ones where most are, else all."""
     lines = [line for line in text.splitlines() if line.strip()]
-    listed = [line for line in lines if not _clean(line).endswith(":")]
+    listed = [line for line in lines if not _clean(line).endswith(_COLONS)]
     marked = [line for line in listed if _MARK.match(line)]
     quoted = [line for line in listed if unquoted(line.strip()) != line.strip()]
     # One query in quotation marks among bare ones is what the user searches for literally.
@@ -162,7 +163,7 @@ def parse_rewrite(text: str) -> str:
     lines = [line for line in FENCE.sub("", text if held is None else held).splitlines() if line.strip()]
     for line in lines:
         query = _clean(_REWRITE_LABEL.sub("", line, count=1))
-        lead_in = query.endswith(":") and len(lines) > 1
+        lead_in = query.endswith(_COLONS) and len(lines) > 1
         if any(character.isalnum() for character in query) and not lead_in:
             return "" if is_loop(query) else query
     return ""
@@ -289,7 +290,6 @@ def parse_level(text: str) -> tuple[str, str] | None:
 _STYLE = re.compile(r"^\W*style\W+\w[\w-]*(?: [\w-]+){0,2}(?:\W*$|[*_\])]+\s+)", re.IGNORECASE)
 _NAME = re.compile("passage|article|assistant|answer|response|summary|text", re.IGNORECASE)
 _PASSAGES_LABEL = re.compile(rf"^[\W_]*(?:{_NAME.pattern})[\W_]*?(?::[\s*_]*|$)", re.IGNORECASE)
-_COLONS = (":", "\uff1a")
 _LONGEST_ANNOUNCEMENT = 120
 """In bytes of UTF-8, about 20 words of English: a script without blanks says as much in as many bytes."""
 

@@ -32,6 +32,7 @@ PASSAGE_FORMS = {
     "blank lines": "\n\n{}\n\n",
     "lines": None,
     "lead-in zh": "以下是段落:\n{}",
+    "lead-in zh, wide colon": "以下是段落\uff1a\n{}",
 }
 QUESTIONS = [
     "Is rooibos free of caffeine?",
@@ -63,6 +64,7 @@ QUESTION_FORMS = {
     "lead-in de": "Hier ist die Frage:\n\n{}",
     "lead-in fr": "Voici la question :\n\n{}",
     "lead-in zh": "改写后的问题如下:\n{}",
+    "lead-in zh, wide colon": "改写后的问题如下\uff1a\n{}",
     "blank lines": "\n\n{}\n\n",
 }
 PASSAGES_BY_HAND = [
