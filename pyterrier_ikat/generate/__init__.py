@@ -2,6 +2,7 @@
 
 from .answer import Answer, OutlineAnswer
 from .best_query import BestQuery
+from .condense import Condense
 from .decide import Decide
 from .enhance import ExpandResponse, GuessAnswer, Preferences, SummariseHistory, TopicSwitch
 from .passage_queries import PassageQueries
@@ -32,6 +33,7 @@ __all__ = [
     "Answer",
     "AppendQuery",
     "Clarify",
+    "Condense",
     "Decide",
     "ExplodeQueries",
     "HistoricalQueryExpansion",

@@ -72,7 +72,7 @@ def _first_words(text: str, words: int) -> str:
 
 
 ABSTENTION = "The collection has no answer to this."
-TEMPLATES = {"rag": "respond", "passages_only": "respond_passages_only", "suggested": "respond_suggested"}
+TEMPLATES = {"rag": "respond", "passages_only": "respond_passages_only", "suggested": "respond_suggested", "condensed": "respond"}
 
 
 @with_fields
@@ -97,7 +97,7 @@ class Respond(ReadsPassages):
             passages, 200 words; Fu et al., NII@TREC iKAT 2024, appendix A8); ``"passages_only"``: say nothing that they
             do not say (De Lima and Yang, Passage Query Methods, section 3.3.3: 3 passages); ``"suggested"``: follow the
             suggestion in ``qsuggestion``, in a friendly tone (Fu et al., appendix A4, second prompt: 5 passages, 250
-            words).
+            words); ``"condensed"``: as ``"rag"``, of the texts in ``qpassages``, which :class:`Condense` wrote with ``used``.
         statements: ``"all"``: show the whole persona; ``"chosen"``: only the statements in ``qstatements``.
         abstention: the response when there is no answer.
         passage_words: the most words of a passage that are shown, cut at the end of a sentence (the code of De Lima and Yang: 300);
@@ -139,16 +139,23 @@ class Respond(ReadsPassages):
         """The passages, and ``qstatements`` and ``qsuggestion`` where they are shown."""
         columns = super().needs()
         columns += ["qstatements"] if self.statements == "chosen" else []
-        return columns + (["qsuggestion"] if self.form == "suggested" else [])
+        return columns + {"suggested": ["qsuggestion"], "condensed": ["qpassages", "used"]}.get(self.form, [])
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
         """For each turn the values that every prompt shows, its ``passages``, ``words`` and ``suggestion``."""
         turns = frame.drop_duplicates("qid")
         suggestions = texts_in(turns, "qsuggestion") if self.form == "suggested" else [""] * len(turns)
-        rows = zip(super().contexts(frame), suggestions, strict=True)
+        shown = super().contexts(frame)
+        if self.form == "condensed":
+            shown = [{**row, "passages": texts} for row, texts in zip(shown, turns["qpassages"], strict=True)]
+        rows = zip(shown, suggestions, strict=True)
         return [
             {**row, "passages": self._shown(row["passages"]), "words": self.words, "suggestion": suggestion} for row, suggestion in rows
         ]
+
+    def used(self, frame: pd.DataFrame) -> "pd.Series[bool]":
+        """Which passages are shown, be it in a summary."""
+        return frame["used"].astype(bool) if self.form == "condensed" and "used" in frame.columns else super().used(frame)
 
     def _shown(self, passages: Sequence[str]) -> Sequence[str]:
         return passages if self.passage_words is None else [cut_at_sentence(text, self.passage_words) for text in passages]

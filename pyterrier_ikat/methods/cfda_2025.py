@@ -9,7 +9,19 @@ that repository are in the tables below. They are of the model's choice among th
 import pyterrier as pt
 
 from ..fuse import RRF, RerankAgainst
-from ..generate import BestQuery, ExpandResponse, GuessAnswer, Preferences, Rewrite, RewriteAndAnswer, Samples, TopicSwitch
+from ..generate import (
+    BestQuery,
+    Condense,
+    ExpandResponse,
+    GuessAnswer,
+    Preferences,
+    Respond,
+    Rewrite,
+    RewriteAndAnswer,
+    Samples,
+    SelectStatements,
+    TopicSwitch,
+)
 from ..llms import LLM
 from .definition import Table, method
 
@@ -76,7 +88,7 @@ def cfda_best_of_n(
     there. 2 x ``n`` LLM calls per turn and 5 for CHIQ's history, 3 where a new topic begins, 2 in a first turn.
 
     What differs: how the best rewrite is chosen (see above); every prompt is worded by us; the queries come as a line of text, where theirs
-    come as JSON; LLM4CS has no examples. Their responses, from summaries of up to 20 passages, are not part of it.
+    come as JSON; LLM4CS has no examples. :func:`cfda_auto` has their responses, too.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -86,6 +98,56 @@ def cfda_best_of_n(
     llm4cs = Samples(RewriteAndAnswer(llm), n, ("qrewrite",))
     branches = [_best(drawn, retriever, reranker, passages) >> retriever % depth for drawn in (chiq, llm4cs)]
     return RRF(*branches, num_results=rerank_depth) >> RerankAgainst(reranker, "qrewrite", rerank_depth)
+
+
+@method(paper=PAPER, models=_MODELS)
+def cfda_auto(
+    llm: LLM,
+    retriever: pt.Transformer,
+    reranker: pt.Transformer,
+    *,
+    n: int = 10,
+    passages: int = 10,
+    depth: int = 1000,
+    rerank_depth: int = 100,
+    threshold: float | None = 0.3,
+) -> pt.Transformer:
+    """CFDA's whole automatic run: the ranking of :func:`cfda_best_of_n`, statements, and a response from up to 20 passages.
+
+    As in the authors' code (``ikat-offline``): the first passage and those after it that score above ``threshold``, until the first that
+    doesn't, are the citations; three of them stay whole, the others are summed up by fives; the response reads these and the chosen
+    statements, in at most 250 words. Up to 6 LLM calls per turn more than for the ranking.
+
+    What differs: every prompt is worded by us; the temperatures are those of ``llm`` (theirs: 0, .1 and .5); the whole history is shown,
+    where theirs has the first 25 words of each response; the response is cut at the end of a sentence; what the user newly says about
+    themselves isn't added to the statements, which :class:`~pyterrier_ikat.generate.UpdatePtkb` before the system does.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.methods.cfda_auto(ikat.llm("openai:gpt-4o-mini"), splade, ikat.CrossEncoder("..."))  # doctest: +SKIP
+    """
+    ranking = cfda_best_of_n(llm, retriever, reranker, n=n, passages=passages, depth=depth, rerank_depth=rerank_depth)
+    return _responded(llm, ranking, threshold)
+
+
+@method(paper=PAPER, models={"llm": _MODELS["llm"], "retriever": "an unnamed one: the organisers' ranking"})
+def cfda_generation_only(llm: LLM, retriever: pt.Transformer, *, depth: int = 1000, threshold: float | None = 0.3) -> pt.Transformer:
+    """CFDA's generation-only run: statements and response of :func:`cfda_auto`, to a ranking that is there already.
+
+    Up to 6 LLM calls per turn. ``retriever`` is an ``ikat.GivenRanking``; the authors' code takes the organisers' statements, too, which
+    are chosen here. ``threshold`` suits the scores of the re-ranker that made that ranking.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> given = ikat.GivenRanking("organisers.trec", ikat.PassageIndex("full.index").text_loader())  # doctest: +SKIP
+        >>> ikat.methods.cfda_generation_only(ikat.llm("openai:gpt-4o-mini"), given)  # doctest: +SKIP
+    """
+    return _responded(llm, retriever % depth, threshold)
+
+
+def _responded(llm: LLM, ranking: pt.Transformer, threshold: float | None) -> pt.Transformer:
+    condensed = SelectStatements(llm, "copies") >> ranking >> Condense(llm, threshold=threshold)
+    return condensed >> Respond(llm, words=250, form="condensed", statements="chosen")
 
 
 _PERF = "(ikat-baseline/EXP/adarewriter10_llm4csnpr_cand10_splade_rerank_deberta"

@@ -36,6 +36,7 @@ ANSWERS = {
     "summarise": "Flat ways.",
     "decide": '{"action": "answer"}',
     "respond": "Yes.",
+    "condense_passages": "Poles help.",
     "respond_passages_only": "Yes.",
     "respond_suggested": "Yes.",
     "rerank": "2",

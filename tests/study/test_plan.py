@@ -70,6 +70,8 @@ STAGES |= {f"mq4cs_ans{tail}": ["answer", "queries"] for tail in ("", "_1", "_2"
 STAGES |= {f"ptkb_{shown}{tail}": ["rewrite"] for shown in ("none", "all", "human") for tail in ("", "_queries")}
 STAGES |= {"ptkb_sar": ["rewrite"], "ptkb_statement": ["rewrite"], "apcir": ["rewrite", "rewrite"]}
 STAGES |= dict.fromkeys(("ptkb_str", "ptkb_str_queries"), ["statements", "rewrite"])
+STAGES |= {"cfda_auto": ["statements", *STAGES["cfda_best_of_n"], "condense", "respond"]}
+STAGES |= {"cfda_generation_only": ["statements", "condense", "respond"]}
 STAGES |= {"generation_only": ["statements", "respond"], "uva_irlab_conv": ["rewrite", "respond"]}
 
 

@@ -1,0 +1,128 @@
+"""Sum up the passages below the first ones, some at a time, so that a response can rest on many."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from ..arguments import at_least
+from ..completions.usable import answer_text
+from ..conversations.frame import column, with_columns
+from ..llms import Request
+from ..operator import with_fields
+from .decide import ReadsPassages
+from .respond import cut_at_sentence
+
+if TYPE_CHECKING:
+    from ..planning import Plan
+
+
+@with_fields
+class Condense(ReadsPassages):
+    """Ask the model for summaries of each turn's passages below the first ones; the first ones stay whole.
+
+    Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text`` and, where there are any, ``score``, ``qutterance``,
+    ``qhistory``. Keeps rows and ranking. Writes ``qpassages``, a list of texts that ``Respond(form="condensed")`` shows: the first
+    ``direct`` passages, then a summary for each ``chunk`` of the others, counted from the last, so that the first summary may have fewer;
+    and ``used``, whether a passage is in there. One call per summary. The fallback for a failed one is the beginning of its passages.
+    Source: the code of Chang et al., CFDA & CLIP at TREC iKAT 2025 (gyeozai/CFDA-TREC-iKAT2025 at 68884f9, ``ikat-offline``).
+
+    Args:
+        llm: the model to ask.
+        passages: how many of the best passages are read at most.
+        direct: how many of them stay whole.
+        chunk: how many passages a summary has.
+        threshold: from the second passage on, only those above this score are read, until the first that isn't; ``None`` for all.
+        words: the most words of a summary that the prompt allows.
+
+    Raises:
+        UsageError: when ``passages``, ``chunk`` or ``words`` is below 1, or ``direct`` below 0.
+        DataError: when a passage has no rank or qid, or a passage to be read has no text.
+
+    Example:
+        >>> import pandas as pd, pyterrier_ikat as ikat
+        >>> class Model:
+        ...     def generate(self, chats):
+        ...         return ["Two teas." for chat in chats]
+        >>> found = pd.DataFrame({"qid": ["t"] * 3, "query": ["tea?"] * 3, "docno": ["a", "b", "c"], "rank": [0, 1, 2],
+        ...     "text": ["Mint.", "Sage.", "Rooibos."]})
+        >>> ikat.Condense(ikat.llm(Model()), direct=1)(found)["qpassages"][0]
+        ['Mint.', 'Two teas.']
+    """
+
+    stage = "condense"
+    keeps_text = True
+    activity = "summing up passages"
+    schematic = {"label": "Condense"}
+
+    passages: int = 20
+    _: KW_ONLY
+    direct: int = 3
+    chunk: int = 5
+    threshold: float | None = None
+    words: int = 250
+
+    def __post_init__(self) -> None:
+        at_least(1, chunk=self.chunk, words=self.words)
+        at_least(0, direct=self.direct)
+        super().__post_init__()
+
+    def template(self) -> str:
+        """The prompt."""
+        return "condense_passages"
+
+    def used(self, frame: pd.DataFrame) -> "pd.Series[bool]":
+        """Which passages are read."""
+        first = super().used(frame)
+        if self.threshold is None or "score" not in frame.columns:
+            return first
+        order = frame["rank"].astype(float).groupby(frame["qid"], sort=False).rank(method="first")
+        low = frame["score"].le(self.threshold) & order.gt(1)
+        stop = order.where(low).groupby(frame["qid"], sort=False).transform("min")
+        return first & ~order.ge(stop)
+
+    def requests(self, frame: pd.DataFrame) -> list[Request]:
+        """One request for each summary, turn by turn."""
+        return [
+            self.request(qid, {**row, "passages": texts, "words": self.words}, self.template(), str(number))
+            for qid, row, number, texts in self._chunks(frame)
+        ]
+
+    def _chunks(self, frame: pd.DataFrame) -> Iterator[tuple[str, dict[str, Any], int, Sequence[str]]]:
+        for qid, row in zip(frame["qid"].unique(), self.contexts(frame), strict=True):
+            rest = row["passages"][self.direct :]
+            bounds = sorted({0, *range(len(rest) % self.chunk, len(rest), self.chunk), len(rest)})
+            for number, (start, end) in enumerate(pairwise(bounds), 1):
+                yield qid, row, number, rest[start:end]
+
+    def parse(self, text: str) -> str | None:
+        """The text without a ``<think>`` block."""
+        return answer_text(text)
+
+    def fallback(self, frame: pd.DataFrame) -> list[str]:
+        """The beginning of the passages."""
+        return [cut_at_sentence(" ".join(texts), self.words) for *_, texts in self._chunks(frame)]
+
+    def typical(self, frame: pd.DataFrame) -> list[str]:
+        """As many words as are allowed."""
+        return [" ".join(["words"] * self.words) for _ in self._chunks(frame)]
+
+    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+        """The requests for as many passages as are read at most, and summaries as long as they may be."""
+        passages = plan.passages(frame, min(self.passages, plan.cut))
+        shown = self._shown(passages, plan.ask(self, passages))
+        return with_columns(frame, qpassages=[shown[qid] for qid in frame["qid"]])
+
+    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+        """Set ``qpassages`` and ``used``."""
+        shown = self._shown(frame, found) if len(frame) else {}
+        return frame.assign(qpassages=column([shown[qid] for qid in frame["qid"]], frame.index), used=self.used(frame))
+
+    def _shown(self, frame: pd.DataFrame, found: Sequence[Any]) -> dict[str, list[str]]:
+        """For each turn the first passages and the summaries."""
+        shown = {qid: list(row["passages"][: self.direct]) for qid, row in zip(frame["qid"].unique(), self.contexts(frame), strict=True)}
+        for (qid, *_), text in zip(self._chunks(frame), found, strict=True):
+            shown[qid].append(text)
+        return shown
