@@ -111,8 +111,10 @@ class Condense(ReadsPassages):
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
         """The requests for as many passages as are read at most, and summaries as long as they may be."""
-        passages = plan.passages(frame, min(self.passages, plan.cut))
+        passages, before = plan.passages(frame, min(self.passages, plan.cut)), plan.fewer_passages
+        plan.fewer_passages = before or self.threshold is not None
         shown = self._shown(passages, plan.ask(self, passages))
+        plan.fewer_passages = before
         return with_columns(frame, qpassages=[shown[qid] for qid in frame["qid"]])
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:

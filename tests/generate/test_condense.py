@@ -85,7 +85,9 @@ def test_a_plan_counts_as_many_summaries_as_there_may_be(tmp_path):
     for depth, calls in ((1000, 4), (8, 1)):
         system = bm25 % depth >> ikat.Condense(model.llm) >> ikat.Respond(model.llm, form="condensed")
         rows = ikat.plan({"one": system}, ikat.conversation(CHAT, PTKB)).set_index("stage")["calls"]
-        assert {name.partition(",")[0]: number for name, number in rows.items()} == {"condense": calls, "respond": 1}
+        assert dict(rows) == {"condense": calls, "respond": 1}
+    low = bm25 >> ikat.Condense(model.llm, threshold=0.3) >> ikat.Respond(model.llm, form="condensed")
+    assert ikat.plan({"one": low}, ikat.conversation(CHAT, PTKB))["stage"].tolist() == ["condense, at most", "respond"]
 
 
 def test_arguments_are_checked():

@@ -62,6 +62,7 @@ def test_template_source_and_format_strings_are_text_in_every_place_of_every_pro
 
 
 QUOTED = {
+    "condense_passages": "passages",
     "judge": "answer passage",
     "judge_umbrela": "passage",
     "listwise": "passages",
