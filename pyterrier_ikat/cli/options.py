@@ -46,7 +46,7 @@ RESOURCES = (
         metavar="FILE|NAME=VALUE",
         help='a TOML file of lines such as second_llm = "openai:gpt-4o", which may have more than a method takes; sample, for recorded '
         "completions; or one line as NAME=VALUE. May be repeated. Names: index, llm, reranker, second_llm, retriever, dense, rewriter, "
-        "expander, prompts, texts, splade_model, splade_query_model",
+        "expander, prompts, statements, texts, splade_model, splade_query_model",
     ),
 )
 
@@ -104,7 +104,7 @@ def _in_file(path: str, methods: Sequence[str] | None) -> dict[str, str]:
     lines = OF_THE_SAMPLE if path == SAMPLE else read_resources(path)
     taken = set(ALL) if methods is None else taken_by(methods_in(list(methods)))
     if taken & {"llm", "second_llm"}:
-        taken.add("prompts")
+        taken |= {"prompts", "statements"}
     return {name: text for name, text in lines.items() if name in taken}
 
 

@@ -11,7 +11,7 @@ from .reformulate import Reformulate, RewriteByLevel
 from .respond import Respond
 from .rewrite import Clarify, Rewrite, RewriteAndAnswer, Summarise
 from .sampled_queries import Aggregate, Samples
-from .select_statements import AppendStatements, SelectStatements
+from .select_statements import AppendStatements, SelectStatements, ShowStatements
 from .seq2seq import Seq2SeqRewrite
 from .update_ptkb import UpdatePtkb
 from .user_memory import UserMemory
@@ -51,6 +51,7 @@ __all__ = [
     "Summarise",
     "RawUtterance",
     "AppendStatements",
+    "ShowStatements",
     "UpdatePtkb",
     "UserMemory",
 ]

@@ -1,4 +1,4 @@
-"""A rewrite and an answer in one completion, for what is shown of the persona, and for how much of it a question needs."""
+"""A rewrite and an answer in one completion, and one for how much of it a question needs."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
@@ -9,15 +9,13 @@ import pandas as pd
 from ..arguments import at_least, one_of
 from ..completions.matching import Chosen, choose
 from ..completions.texts import parse_answer_and_queries, parse_chosen_rewrite, parse_level, parse_rewrite_and_answer
-from ..conversations.frame import personas, values, with_columns, with_query
+from ..conversations.frame import with_columns, with_query
 from ..errors import UsageError
 from ..llm_operator import LLMOperator
 from ..operator import with_fields
 from .examples import TRAINING, examples_of
 
 FORMS = ("rewrite", "queries", "select")
-SHOWN = {"all": None, "none": None, "chosen": "qstatements", "gold": "qgoldptkb"}
-"""Which statements a prompt shows -> the column that names them."""
 
 
 class Reformulation(NamedTuple):
@@ -30,10 +28,10 @@ class Reformulation(NamedTuple):
 
 @with_fields
 class Reformulate(LLMOperator):
-    """Ask the model for a rewrite, or for queries, and an answer of at most ``words`` words, with the statements that are shown to it.
+    """Ask the model for a rewrite, or for queries, and an answer of at most ``words`` words, with the persona.
 
-    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``; ``qstatements`` or ``qgoldptkb`` where those
-    are shown. Writes ``qrewrite`` and ``qanswer``, sets ``query`` to "<rewrite> <answer>" and pushes the old query to ``query_0``; with
+    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qrewrite`` and ``qanswer``, sets
+    ``query`` to "<rewrite> <answer>" and pushes the old query to ``query_0``; with
     ``"select"`` also ``qstatements``, with the scores 1 / position. One call per turn. The fallback for a failed turn is the question,
     with an empty answer. Source: Mo et al., How to Leverage Personal Textual Knowledge (arXiv 2407.16192), and the prompts of its
     reproduction by Lupart et al. (arXiv 2510.03795, EricLangezaal/PersonalizedCIR at 45079e8).
@@ -43,14 +41,12 @@ class Reformulate(LLMOperator):
         form: ``"rewrite"``: a rewrite, then the answer (their prompt 2); ``"queries"``: the answer, then on one line up to five queries for
             it, which stand for the rewrite (their prompt 1); ``"select"``: the statements that matter, by their numbers, the rewrite and
             the answer (SAR).
-        shown: the statements in the prompt: ``"all"``, ``"none"``, ``"chosen"`` (``qstatements``), ``"gold"`` (``qgoldptkb``), or the
-            number of one, such as ``"3"``.
         words: the most words of the answer that the prompt allows; a longer one is not cut.
         shots: how many conversations the prompt shows as examples; for ``"select"``.
         examples: the dataset, or topics file, that they are taken from.
 
     Raises:
-        UsageError: when ``form`` or ``shown`` is unknown, ``words`` is below 1, ``shots`` below 0, or a form shows no examples.
+        UsageError: when ``form`` is unknown, ``words`` is below 1, ``shots`` below 0, or a form shows no examples.
 
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat
@@ -67,15 +63,12 @@ class Reformulate(LLMOperator):
 
     form: str = "rewrite"
     _: KW_ONLY
-    shown: str = "all"
     words: int = 200
     shots: int = 0
     examples: str = TRAINING
 
     def __post_init__(self) -> None:
         one_of(FORMS, form=self.form)
-        if not self.shown.isdecimal():
-            one_of((*SHOWN, "a statement's number"), shown=self.shown)
         at_least(1, words=self.words)
         at_least(0, shots=self.shots)
         if self.form != "select" and self.shots:
@@ -89,21 +82,6 @@ class Reformulate(LLMOperator):
     def prompt_of(self, template: str) -> str:
         """Its name in recorded files ends in the form."""
         return super().prompt_of(f"{template}_{self.form}")
-
-    def needs(self) -> list[str]:
-        """The column of the shown statements, too."""
-        column = SHOWN.get(self.shown)
-        return super().needs() + ([column] if column else [])
-
-    def personas(self, frame: pd.DataFrame) -> list[dict[str, str]]:
-        """The statements that are shown."""
-        column, ptkbs = SHOWN.get(self.shown), personas(frame)
-        if self.shown == "all":
-            return ptkbs
-        if column is None:
-            return [{one: text for one, text in ptkb.items() if one == self.shown} for ptkb in ptkbs]
-        named = [[one if isinstance(one, str) else one[0] for one in chosen or []] for chosen in values(frame, column)]
-        return [{one: ptkb[one] for one in ids if one in ptkb} for ids, ptkb in zip(named, ptkbs, strict=True)]
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
         """As everywhere, and ``form``, ``words`` and ``examples``."""

@@ -146,6 +146,57 @@ class SelectStatements(LLMOperator):
         return [choose(self.form, pieces, ptkb) for pieces, ptkb in zip(found, personas, strict=True)]
 
 
+SHOWN = {"none": None, "chosen": "qstatements", "gold": "qgoldptkb"}
+"""What of a persona is shown -> the column that names it."""
+
+
+@with_fields
+class ShowStatements(Operator):
+    """Show later stages a part of the persona only.
+
+    Reads ``qid``, ``query``, ``qptkb`` and the column of what is shown; sets ``qptkb`` to these statements, in their order and with their
+    ids. In front of any system it answers what the persona is worth: Lupart et al., IRLab@iKAT24, section 3.3, name the use of chosen
+    statements alone as an alternative; Mo et al., How to Leverage Personal Textual Knowledge (arXiv 2407.16192), compare none, all, chosen and gold.
+
+    Args:
+        shown: ``"none"``, ``"chosen"`` (``qstatements``, as :class:`SelectStatements` writes them), ``"gold"`` (``qgoldptkb``), or the id
+            of one statement, such as ``"3"``. Ids that the persona lacks are skipped.
+
+    Raises:
+        UsageError: for anything else.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> turn = ikat.conversation([{"role": "user", "content": "Breakfast?"}], ["I own a dog.", "I am vegan."])
+        >>> ikat.ShowStatements("chosen")(turn.assign(qstatements=[[("2", 0.9)]]))["qptkb"].tolist()
+        [{'2': 'I am vegan.'}]
+    """
+
+    one_row_per_turn = True
+    schematic = {"label": "Show statements"}
+
+    shown: str = "chosen"
+
+    def __post_init__(self) -> None:
+        if not self.shown.isdecimal():
+            one_of((*SHOWN, "a statement's id"), shown=self.shown)
+
+    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+        """As the search; the whole persona, where nothing says what is shown."""
+        column = SHOWN.get(self.shown)
+        return self.transform(frame) if column is None or column in frame.columns else frame
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Set ``qptkb``."""
+        column = SHOWN.get(self.shown)
+        pt.validate.query_frame(inp, extra_columns=["query", *([column] if column else [])], context=self)
+        ptkbs = personas(inp)
+        if column is None:
+            return with_columns(inp, qptkb=[{one: text for one, text in ptkb.items() if one == self.shown} for ptkb in ptkbs])
+        named = [[one if isinstance(one, str) else one[0] for one in chosen or []] for chosen in values(inp, column)]
+        return with_columns(inp, qptkb=[{one: ptkb[one] for one in ids if one in ptkb} for ids, ptkb in zip(named, ptkbs, strict=True)])
+
+
 @with_fields
 class AppendStatements(Operator):
     """Append the texts of chosen statements about the user to the query.

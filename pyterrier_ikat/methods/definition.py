@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import pandas as pd
 import pyterrier as pt
 
+from ..arguments import one_of
 from ..errors import UsageError, option
+from ..generate import SelectStatements, ShowStatements
 from ..operator import Operator
 from ..prompts import prompts_from
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from ..planning import Plan
 
 RESOURCES = ("llm", "second_llm", "rewriter", "expander", "retriever", "dense", "reranker")
+STATEMENTS = ("none", "chosen")
+"""The statements about the user that a method may be shown, instead of all."""
 OF_VARIANTS = ("second_llm", "dense")
 """Resources that make another system of a function: one with a default for them takes them only where its method says so."""
 
@@ -198,11 +202,13 @@ class Method:
         """Whether it makes a manual run, on ``get_topics("manual")``."""
         return self.uses_gold or self.settings.get("question") == "qresolved" or bool(self.settings.get("manual"))
 
-    def build(self, *, prompts: str | Path | None = None, **given: Any) -> pt.Transformer:
+    def build(self, *, prompts: str | Path | None = None, statements: str | None = None, **given: Any) -> pt.Transformer:
         """The operator expression over the resources in ``given``; unneeded ones are ignored.
 
         Args:
             prompts: a folder of your own prompt templates, for all of its LLM operators without a folder of their own.
+            statements: which statements about the user the stages of a method with an LLM see: ``"none"``, or those that the LLM has
+                ``"chosen"`` first (one more call per turn); all when None.
             **given: resources by name.
 
         Raises:
@@ -222,8 +228,8 @@ class Method:
                 wanted = f"give it num_results={self.depth}"
                 raise UsageError(f"method {self.name} takes {self.depth} passages per query, the {called} returns {found}: {wanted}")
         with prompts_from(prompts):
-            built = self.system(**{name: value for name, value in taken.items() if value is not None}, **self.settings)
-        return self._checked(built)
+            built = self._checked(self.system(**{name: value for name, value in taken.items() if value is not None}, **self.settings))
+            return built if statements is None or "llm" not in taken else _shown(statements, taken["llm"]) >> built
 
     def _checked(self, built: Any) -> pt.Transformer:
         """What the method's function returned, if it is a pipeline."""
@@ -298,3 +304,9 @@ def method(name: str | Decorated | None = None, *, paper: str = "", **said: Any)
 def methods_of(system: System) -> list[Method]:
     """The methods of a function, in the order of its decorators; one with its own name where it has none."""
     return vars(system).get("methods") or [Method(system.__name__, system)]
+
+
+def _shown(statements: str, llm: Any) -> pt.Transformer:
+    """The stages in front of a method that show it a part of the persona."""
+    one_of(STATEMENTS, statements=statements)
+    return ShowStatements(statements) if statements == "none" else SelectStatements(llm) >> ShowStatements(statements)

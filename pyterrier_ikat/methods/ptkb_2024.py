@@ -16,7 +16,7 @@ from typing import Any
 
 import pyterrier as pt
 
-from ..generate import Reformulate, SelectStatements
+from ..generate import Reformulate, SelectStatements, ShowStatements
 from ..generate.examples import TRAINING
 from ..llms import LLM
 from .definition import Decorated, Table, method
@@ -42,13 +42,14 @@ def _of_both_prompts(name: str, uses_gold: bool = False, **settings: str) -> Cal
 def ptkb(llm: LLM, retriever: pt.Transformer, *, shown: str = "all", form: str = "rewrite", depth: int = 1000) -> pt.Transformer:
     """None or all of the persona is shown; the rewrite, or queries, and the answer are the query. One LLM call, one query per turn.
 
-    ``shown`` and ``form`` are those of :class:`~pyterrier_ikat.generate.Reformulate`.
+    ``shown``: ``"all"`` or ``"none"``; ``form`` is that of :class:`~pyterrier_ikat.generate.Reformulate`.
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.ptkb(ikat.llm("openai:gpt-4o-mini"), ikat.PassageIndex("i").bm25(k1=0.82, b=0.68))  # doctest: +SKIP
     """
-    return Reformulate(llm, form, shown=shown) >> retriever % depth
+    persona = [] if shown == "all" else [ShowStatements(shown)]
+    return pt.Compose(*persona, Reformulate(llm, form), retriever % depth)
 
 
 @_of_both_prompts("ptkb_human", uses_gold=True)
@@ -59,7 +60,7 @@ def ptkb_human(llm: LLM, retriever: pt.Transformer, *, form: str = "rewrite", de
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.ptkb_human(ikat.llm("openai:gpt-4o-mini"), ikat.PassageIndex("i").bm25(k1=0.82, b=0.68))  # doctest: +SKIP
     """
-    return Reformulate(llm, form, shown="gold") >> retriever % depth
+    return ShowStatements("gold") >> Reformulate(llm, form) >> retriever % depth
 
 
 @_of_both_prompts("ptkb_str")
@@ -74,7 +75,8 @@ def ptkb_str(
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.ptkb_str(ikat.llm("openai:gpt-4o-mini"), ikat.PassageIndex("i").bm25(), shots=3)  # doctest: +SKIP
     """
-    return SelectStatements(llm, shots=shots, examples=examples) >> Reformulate(llm, form, shown="chosen") >> retriever % depth
+    chosen = SelectStatements(llm, shots=shots, examples=examples) >> ShowStatements("chosen")
+    return chosen >> Reformulate(llm, form) >> retriever % depth
 
 
 @method("ptkb_sar", **_SAID)
@@ -102,7 +104,7 @@ def ptkb_statement(llm: LLM, retriever: pt.Transformer, *, statement: int = 1, d
         >>> each = {f"statement {n}": ikat.methods.ptkb_statement(llm, bm25, statement=n) for n in range(1, 11)}  # doctest: +SKIP
         >>> ikat.evaluation.evaluate({name: one(topics) for name, one in each.items()}, qrels, ["nDCG@3"], oracle=True)  # doctest: +SKIP
     """
-    return Reformulate(llm, shown=str(statement)) >> retriever % depth
+    return ShowStatements(str(statement)) >> Reformulate(llm) >> retriever % depth
 
 
 _MEASURES = ("nDCG@3", "nDCG@5", "MRR", "P@20", "Recall@20", "Recall", "mAP")

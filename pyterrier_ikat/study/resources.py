@@ -35,6 +35,7 @@ class Resources:
         rewriter: a T5 or BART rewriter's name, or an operator.
         expander: ConvGQR's T5 expansion model, or an operator.
         prompts: a folder of your own prompt templates, for all LLM operators of a method.
+        statements: which statements about the user methods with an LLM see: ``"none"``, or the ``"chosen"`` ones, for one call per turn.
         splade_model: the model that encoded the passages of an index that doesn't say it.
         splade_query_model: another model for the queries of a SPLADE index, fine-tuned from that of its passages.
         texts: the folder of a passage index with the texts of a SPLADE index that has none.
@@ -53,6 +54,7 @@ class Resources:
     rewriter: Any = None
     expander: Any = None
     prompts: str | Path | None = None
+    statements: str | None = None
     splade_model: str | None = None
     splade_query_model: str | None = None
     texts: str | None = None
@@ -70,8 +72,10 @@ class Resources:
             UsageError: for an unknown name, or a resource that no method takes.
         """
         known = [one.name for one in fields(cls)]
-        given = {name: one if is_given(one) else None for name, one in options.items()}
+        given = {name: one if is_given(one) or name == "statements" else None for name, one in options.items()}
         taken = taken_by(methods) | {"prompts"}  # whether a system reads prompts is seen once it is built
+        if "llm" in taken:
+            taken.add("statements")
         first_stages = taken & {"retriever", "dense"}
         if first_stages and all(isinstance(given.get(name), pt.Transformer) for name in first_stages):
             taken -= OF_THE_INDEX
@@ -204,7 +208,8 @@ def deviations(entry: Method, given: Resources, opened: Resources) -> list[str]:
         label = opened.index.retriever().schematic["label"]
         settings = entry.bm25 if label == "BM25" else {"query_model": getattr(opened.index, "query_model", None)}
         used["retriever"] = " ".join([label, *(f"{name}={value}" for name, value in settings.items() if value is not None)])
-    return entry.deviations(used)
+    shown = given.statements if "llm" in entry.resources.values() else None
+    return entry.deviations(used) + [f"statements about the user: {shown}"] * bool(shown)
 
 
 def _in_words(given: Any, opened: Any) -> str | None:

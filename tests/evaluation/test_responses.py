@@ -122,7 +122,7 @@ def test_correctness_is_yes_or_no_against_the_gold_answer():
     assert judged["outcome"].tolist() == ["judged", "judged", "failed", "no basis"]
     assert means(judged).loc["correctness", ["mean", "n"]].tolist() == [0.5, 2]
     prompt = backend.asked[0][0]["content"]
-    assert "<reference>\nGold 1.\n</reference>" in prompt
+    assert "<text>\nGold 1.\n</text>" in prompt
     assert "vegan" not in prompt
 
 

@@ -78,19 +78,13 @@ def test_none_may_be_chosen_and_a_completion_without_a_choice_is_a_failure():
     assert ledger(llm, "fallbacks") == 1
 
 
-@pytest.mark.parametrize(("shown", "statements"), [("all", "123"), ("none", ""), ("chosen", "2"), ("gold", "31"), ("2", "2"), ("7", "")])
-def test_the_statements_that_are_shown(shown, statements):
+@pytest.mark.parametrize("statements", ["123", "2", ""])
+def test_the_prompt_speaks_of_the_user_only_where_something_is_known(statements):
     llm, backend = scripted(BOTH)
-    ikat.Reformulate(llm, shown=shown)(a_turn(qstatements=[("2", 1.0), ("8", 0.5)], qgoldptkb=["3", "1"]))
+    ikat.Reformulate(llm)(a_turn(qptkb={one: PTKB[one] for one in statements}))
     [prompt] = texts(backend)
     assert {number for number, text in PTKB.items() if f"{number}: {text}" in prompt} == set(statements)
     assert ("what is known about a user" in prompt) == bool(statements)
-
-
-def test_the_columns_of_shown_statements_are_needed():
-    for shown, column in (("chosen", "qstatements"), ("gold", "qgoldptkb")):
-        with pytest.raises(pt.validate.InputValidationError, match=column):
-            ikat.Reformulate(scripted(BOTH)[0], shown=shown)(a_turn())
 
 
 def test_examples_are_the_first_conversations_with_rewrites(examples):
@@ -135,7 +129,6 @@ def test_arguments_are_checked():
     llm = scripted()[0]
     for options, said in (
         ({"form": "sar"}, "form='sar' is unknown: choose one of rewrite, queries, select"),
-        ({"shown": "some"}, "shown='some' is unknown: choose one of all, none, chosen, gold, a statement's number"),
         ({"shots": 1}, "shots=1: form='rewrite' shows no examples; form='select' does"),
         ({"words": 0}, "words=0"),
     ):

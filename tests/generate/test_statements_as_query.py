@@ -3,9 +3,11 @@
 import pandas as pd
 import pyterrier as pt
 import pytest
+from fakes import ByPrompt
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import object_frame
+from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.operator import Operator
 
 PTKB = {"1": "I own a dog.", "2": "I am vegan.", "10": "I live in Rome."}
@@ -141,3 +143,41 @@ def test_operators_are_values():
 
 TestRankStatements = pt.testing.transformer_test_class(lambda: ikat.RankStatements(ikat.BiEncoder("m")))
 TestWithStatements = pt.testing.transformer_test_class(ikat.AppendStatements)
+
+
+SAID = {"qstatements": [[("10", 0.9), ("7", 0.5), ("1", 0.1)], None], "qgoldptkb": [["2"], []]}
+
+
+@pytest.mark.parametrize(("shown", "ids"), [("none", []), ("chosen", ["10", "1"]), ("gold", ["2"]), ("2", ["2"]), ("7", [])])
+def test_later_stages_see_the_shown_statements_alone_with_their_ids(shown, ids):
+    made = ikat.ShowStatements(shown)(turns(**SAID))
+    assert [list(ptkb.items()) for ptkb in made["qptkb"]] == [[(one, PTKB[one]) for one in ids], []]
+
+
+def test_what_is_shown_must_be_known_and_there():
+    with pytest.raises(UsageError, match="shown='some' is unknown: choose one of none, chosen, gold, a statement's id"):
+        ikat.ShowStatements("some")
+    for shown, name in (("chosen", "qstatements"), ("gold", "qgoldptkb")):
+        with pytest.raises(pt.validate.InputValidationError, match=name):
+            ikat.ShowStatements(shown)(turns())
+
+
+@pytest.mark.parametrize(("statements", "shown", "calls"), [(None, {"1", "2"}, 1), ("none", set(), 1), ("chosen", {"2"}, 2)])
+def test_any_method_with_an_llm_is_shown_fewer_statements_on_demand(tmp_path, statements, shown, calls):
+    model = ByPrompt(statements_ids="[2]", rewrite="vegan breakfast")
+    index = ikat.PassageIndex(tmp_path / "index").index([{"docno": "a", "text": "breakfast"}])
+    chat = ikat.conversation([{"role": "user", "content": "Breakfast?"}], ["I own a dog.", "I am vegan."])
+    ikat.methods.find("qr").build(llm=model.llm, retriever=index.bm25(num_results=1000), statements=statements)(chat)
+    assert len(model.asked) == calls
+    prompt = str(model.asked[-1].messages)
+    assert {one for one, text in (("1", "I own a dog."), ("2", "I am vegan.")) if text in prompt} == shown
+
+
+def test_statements_are_a_resource_that_methods_without_an_llm_refuse(tmp_path):
+    index = ikat.PassageIndex(tmp_path / "index").index(ikat.dataset("ikat:sample").get_corpus_iter(verbose=False))
+    with pytest.raises(UsageError, match="statements='all' is unknown: choose one of none, chosen"):
+        ikat.plan(["qr"], "ikat:sample", index=index, llm="recorded:sample", statements="all")
+    with pytest.raises(UsageError, match="no system uses statements"):
+        ikat.plan(["raw"], "ikat:sample", index=index, statements="none")
+    found = ikat.plan(["raw", "qr"], "ikat:sample", index=index, llm="recorded:sample", statements="chosen")
+    assert set(found["stage"]) >= {"statements", "rewrite"}
