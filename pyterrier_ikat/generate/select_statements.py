@@ -156,7 +156,8 @@ class ShowStatements(Operator):
 
     Reads ``qid``, ``query``, ``qptkb`` and the column of what is shown; sets ``qptkb`` to these statements, in their order and with their
     ids. In front of any system it answers what the persona is worth: Lupart et al., IRLab@iKAT24, section 3.3, name the use of chosen
-    statements alone as an alternative; Mo et al., How to Leverage Personal Textual Knowledge (arXiv 2407.16192), compare none, all, chosen and gold.
+    statements alone as an alternative; Mo et al., How to Leverage Personal Textual Knowledge (arXiv 2407.16192), compare none, all, chosen
+    and gold ones.
 
     Args:
         shown: ``"none"``, ``"chosen"`` (``qstatements``, as :class:`SelectStatements` writes them), ``"gold"`` (``qgoldptkb``), or the id
