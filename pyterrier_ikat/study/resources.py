@@ -209,7 +209,8 @@ def deviations(entry: Method, given: Resources, opened: Resources) -> list[str]:
         settings = entry.bm25 if label == "BM25" else {"query_model": getattr(opened.index, "query_model", None)}
         used["retriever"] = " ".join([label, *(f"{name}={value}" for name, value in settings.items() if value is not None)])
     shown = given.statements if "llm" in entry.resources.values() else None
-    return entry.deviations(used) + [f"statements about the user: {shown}"] * bool(shown)
+    replayed = "; recorded completions stay what they were for all of them" if shown and opened.llm.backend.replays else ""
+    return entry.deviations(used) + [f"statements about the user: {shown}{replayed}"] * bool(shown)
 
 
 def _in_words(given: Any, opened: Any) -> str | None:

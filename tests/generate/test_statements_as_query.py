@@ -1,5 +1,7 @@
 """Statements ranked by a re-ranker, and statements as part of the query."""
 
+from types import SimpleNamespace
+
 import pandas as pd
 import pyterrier as pt
 import pytest
@@ -9,6 +11,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import object_frame
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.operator import Operator
+from pyterrier_ikat.study.systems import open_systems
 
 PTKB = {"1": "I own a dog.", "2": "I am vegan.", "10": "I live in Rome."}
 
@@ -181,3 +184,15 @@ def test_statements_are_a_resource_that_methods_without_an_llm_refuse(tmp_path):
         ikat.plan(["raw"], "ikat:sample", index=index, statements="none")
     found = ikat.plan(["raw", "qr"], "ikat:sample", index=index, llm="recorded:sample", statements="chosen")
     assert set(found["stage"]) >= {"statements", "rewrite"}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_run_says_which_statements_were_shown_and_that_recordings_do_not_change(tmp_path):
+    index = ikat.PassageIndex(tmp_path / "index").index(ikat.dataset("ikat:sample").get_corpus_iter(verbose=False))
+    notes = {}
+    asked = SimpleNamespace(generate=lambda chats: ["tea"] * len(chats))
+    for name, model in (("recorded", "recorded:sample"), ("asked", ikat.llm(asked))):
+        systems = open_systems(["raw", "qr"], index=index, llm=model, statements="none")
+        notes[name] = [[note for note in system.deviations if "statements" in note] for system in systems]
+    assert notes["asked"] == [[], ["statements about the user: none"]]
+    assert notes["recorded"] == [[], ["statements about the user: none; recorded completions stay what they were for all of them"]]
