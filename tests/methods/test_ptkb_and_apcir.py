@@ -1,5 +1,7 @@
 """The study of the PTKB and APCIR: what each shows, asks, searches for and sums."""
 
+import json
+
 import pandas as pd
 import pyterrier as pt
 import pytest
@@ -7,6 +9,7 @@ from fakes import ByPrompt
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.methods import METHODS, published
+from pyterrier_ikat.papers import PAPERS
 
 ANSWERS = {
     "reformulate_rewrite": "Rewrite: Which tea helps me sleep?\nResponse: Rooibos.",
@@ -79,6 +82,22 @@ def test_the_published_means_are_those_of_the_files():
     assert published("ptkb_on_2023").loc["ptkb_human_queries", "Recall"] == 0.4799
     assert published("ptkb_on_2024").loc["ptkb_none_queries", "MRR"] == 0.6835
     assert published("ptkb_on_2024").loc["ptkb_sar", "mAP"] == 0.1434
+
+
+def test_the_published_means_and_deviations_are_those_of_the_files(shared):
+    files = {"ptkb_str": "LLM", "ptkb_sar": "SAR"} | {f"ptkb_{name.casefold()}": name for name in ("None", "All", "human")}
+    keys = ("NDCG@3", "NDCG@5", "MRR", "Precision@20", "Recall@20", "Recall@1000", "MAP")
+    for row in PAPERS["ptkb_2024"].tables["deviations"].rows:
+        name, shots, *cells = row.split("; ")
+        if name == "ptkb_statement":
+            continue  # its file isn't among the copies
+        tail = "" if name == "ptkb_sar" else "_prompt1" if name.endswith("_queries") else "_prompt2"
+        path = shared / "outputs/personalized-cir" / f"aggregated_bm25_batch_{files[name.removesuffix('_queries')]}_{shots}shot{tail}.json"
+        [found] = json.loads(path.read_text()).values()
+        of_runs = [found["full_set"][key] for key in keys]
+        assert cells == [f"{one['mean'] / 100:.4f}±{one['std'] / 100:.4f}".replace("0.", ".") for one in of_runs], name
+        if shots == "0":
+            assert list(published("ptkb_on_2023").loc[name]) == [round(one["mean"] / 100, 4) for one in of_runs]
 
 
 def test_apcir_sums_three_scaled_lists_by_the_weights_of_the_level_by_hand():
