@@ -63,7 +63,6 @@ setup(
         "pyyaml",  # ir_metadata.yml of run folders
         "PyStemmer>=2.2,<3",  # the stems of PISA; from version 3 on it makes others
         "requests",
-        "tqdm",
         "tomli>=2.0; python_version < '3.11'",  # files of resources
         "typing-extensions>=4.1; python_version < '3.11'",  # operators as dataclasses
     ],

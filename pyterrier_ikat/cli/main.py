@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 from ..errors import IkatError, Terminated, UsageError, commands_advised, was_interrupted
+from ..progress import command_line
 from ..renamed import COMMANDS, OPTIONS
 
 STOPPED = "stopped; finished work is kept, and the same command continues from there"
@@ -29,6 +30,8 @@ REPAIRS = {
 
 MAY_BE_EMPTY = ("query_prefix", "passage_prefix")
 """Options whose empty text means something: no prefix."""
+DRAW_THEIR_OWN = ("chat", "serve")
+"""Commands that say by themselves what they do."""
 SECTIONS = ("Prepare", "Run", "Live", "Evaluate", "Inspect", "Submit")
 GROUPS = {
     "Systems": "name names index llm reranker given second_llm user_llm judge_llm memory history",
@@ -79,7 +82,10 @@ class _Command(click.Command):
                 raise UsageError(f"{shown} is empty: give a value" + ("" if parameter.required else ", or omit it"))
         # Without the source line that raised it.
         warnings.showwarning = lambda message, *_, **__: click.echo(f"ikat: warning: {message}", err=True)
-        return super().invoke(ctx)
+        if self.name in DRAW_THEIR_OWN:
+            return super().invoke(ctx)
+        with command_line(f"ikat {self.name}"):
+            return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The options, in groups where they are many."""

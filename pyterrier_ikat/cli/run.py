@@ -215,7 +215,7 @@ def demo(out: str, everything: bool) -> None:
             taken = taken_by(METHODS[name] for name in chosen)
             given = {name: value for name, value in (stand_ins | {"second_llm": f"recorded:{second}"}).items() if name in taken}
             study = Study(chosen, dataset, ledger=ledger, **given)
-            folders |= study.run(folder / "runs", ended=lambda name: click.echo(f"{name} is done", err=True)).folders
+            folders |= study.run(folder / "runs").folders
     baseline = "human_qr" if "human_qr" in names else None
     results = Results.of(study, folder / "runs", {name: folders[name] for name in names}, baseline=baseline)
     _print(results)

@@ -17,7 +17,7 @@ import pyterrier as pt
 import requests
 
 from ..errors import DataError, UsageError
-from ..events import bar as bar_of
+from ..progress import bar as bar_of
 from ..store.files import replace
 
 DATA_FOLDER, HOME_FOLDER = "IKAT_DATA", "IKAT_HOME"
@@ -278,7 +278,7 @@ def _transfer(source: Source, part: Path, have: int) -> None:
 
 def _receive(answer: requests.Response, file: IO[bytes], size: int | None) -> None:
     announced = int(answer.headers.get("Content-Length", 0)) + file.tell()
-    with bar_of(desc=answer.url.rsplit("/", 1)[-1], total=size or announced or None, initial=file.tell(), unit="B", unit_scale=True) as bar:
+    with bar_of(desc=answer.url.rsplit("/", 1)[-1], total=size or announced or None, initial=file.tell(), unit="B") as bar:
         for piece in answer.iter_content(1 << 16):
             bar.update(file.write(piece))
     file.flush()

@@ -9,7 +9,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..errors import DataError, UsageError, advice
-from ..events import bar
+from ..progress import bar
 from .frame import each_turn_once, histories, object_frame, personas, texts_in, values, with_columns
 from .passages import TextLoader, Traced
 from .topics import MANUAL_COLUMNS, Conversation, TopicTurn, answers_frame, provenance_qrels, ptkb_qrels, topics_frame, with_automatic
@@ -96,8 +96,8 @@ class IkatDataset(pt.datasets.Dataset, ABC):
             DataError: when there are no passages, or a passage file is malformed (named with its line).
         """
         passages, total = self._passages()
-        shown = bar(passages, desc=f"{self.name} passages", total=total or None, disable=not verbose)
-        return Traced(shown, getattr(passages, "where", None))
+        shown = bar(passages, desc=f"{self.name} passages", unit="passage", total=total or None, disable=not verbose)
+        return Traced(shown, getattr(passages, "where", None), total or 0)
 
     def collection(self) -> tuple[int | None, frozenset[str] | None]:
         """The number of passages, and their docnos where they are few; None for a value that isn't known here."""

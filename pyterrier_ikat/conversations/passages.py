@@ -239,11 +239,15 @@ class Traced(Iterator[dict[str, str]]):
     Args:
         passages: the passages.
         where: gives the place of the passage with a number, counted from 1.
+        total: how many there are; 0 where that isn't known.
     """
 
-    def __init__(self, passages: Iterable[dict[str, str]], where: Callable[[int], str] | None) -> None:
+    def __init__(self, passages: Iterable[dict[str, str]], where: Callable[[int], str] | None, total: int = 0) -> None:
         self._passages = iter(passages)
-        self.where = where
+        self.where, self._total = where, total
+
+    def __length_hint__(self) -> int:
+        return self._total
 
     def __next__(self) -> dict[str, str]:
         return next(self._passages)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
-import pyterrier as pt
 
 from ..errors import DataError, UsageError, advice, list_first
 from .download import OUTPUTS as FOLDER
@@ -78,7 +77,7 @@ def turn_lists() -> dict[str, TurnList]:
 @cache
 def say(source: str) -> None:
     """Tell, once, whose the files are that are used."""
-    pt.tqdm.write(f"{FOLDER}/{source}: {whose(source)}", file=sys.stderr)
+    print(f"{FOLDER}/{source}: {whose(source)}", file=sys.stderr)
 
 
 def output_file(source: str, name: str) -> Path:

@@ -12,11 +12,11 @@ import pandas as pd
 import pyterrier as pt
 
 from ..errors import DataError, IkatError, UsageError
-from ..events import bar as bar_of
 from ..events import carried
 from ..llms import LLM, BatchUnderWay, StageError
 from ..llms.failures import UnderWay
 from ..operator import Operator
+from ..progress import bar as bar_of
 from .worker import Answers, Outcome, Question, pack, thaw_error
 from .workers import Workers, death_errors, find_workers
 

@@ -9,10 +9,8 @@ from os.path import commonprefix
 from threading import Event
 from typing import Any
 
-import pyterrier as pt
-
 from ..completions.usable import usable_text
-from ..events import bar as bar_of
+from ..progress import bar as bar_of
 from .cache import CompletionCache
 from .failures import BudgetExceeded, FatalLLMError, LLMFailure, StageEnded, Transient, Unavailable
 from .ledger import Budget, Ledger
@@ -135,7 +133,7 @@ class Sending:
         total = max(len(requests), self.calls - self.hits)
         ctrl_c: dict[str, Any] = {"interrupted": self._say_waiting, "abandoned": backend.cut}
         workers = Workers(self._batch, self._arrived, threads=backend.concurrency, stop=self.stop, **ctrl_c)
-        with bar_of(total=total, desc=label, unit="call", delay=1, disable=backend.replays) as self._bar:
+        with bar_of(total=total, desc=label, unit="call", disable=backend.replays) as self._bar:
             self._known = len(requests)
             workers.run(self._batches(requests))
         if workers.error is not None:
@@ -152,7 +150,7 @@ class Sending:
         self.failed += failed
         self._done += len(outcomes)
         self._whole += len(outcomes) - failed
-        self._bar.set_postfix(cached=self.hits, failed=self.failed, **self.llm.budget.progress(), refresh=False)
+        self._bar.note(cached=self.hits, failed=self.failed, **self.llm.budget.progress())
         self._bar.update(len(outcomes))
         followers = self.follow(outcomes)
         self._known += len(followers)
@@ -275,7 +273,7 @@ class Sending:
     def _say_waiting(self) -> None:
         under_way = self.llm.throttle.busy
         calls = "the call" if under_way == 1 else f"the {under_way} calls"
-        pt.tqdm.write(f"stopping: waiting for {calls} under way; press Ctrl-C again to end at once", file=sys.stderr)
+        print(f"stopping: waiting for {calls} under way; press Ctrl-C again to end at once", file=sys.stderr)
 
 
 LEAST_SHARED = 64

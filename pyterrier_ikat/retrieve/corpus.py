@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, UsageError
-from ..events import bar
+from ..progress import bar
 from ..store.files import atomic_write, read_description, require_free
 from .artifact import FORMAT, OURS, TEXTS
 from .text_writer import TextWriter
@@ -49,7 +49,7 @@ class CorpusReader:
         self.count = 0
         self._digest = hashlib.sha256()
         self._ahead: list[Mapping[str, Any]] = []
-        self._items: Iterator[Mapping[str, Any]] = iter(bar(corpus, desc="reading passages", unit="passage", delay=2, gives_way=True))
+        self._items: Iterator[Mapping[str, Any]] = iter(bar(corpus, desc="reading passages", unit="passage", gives_way=True))
 
     def __iter__(self) -> "CorpusReader":
         return self

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import DataError, UsageError
-from ..events import bar
+from ..progress import bar
 from ..store.files import atomic_write
 from .dense_search import Rows, Vectors
 
@@ -58,9 +58,7 @@ def encode_passages(
     done = _read_progress(progress, made_by)
     if not _holds(folder, done):  # it went to its place, and only the folder of the progress stayed
         done = Encoded(0, 0, 0.0)
-    worded = (
-        (docno, text) for docno, text in bar(passages, total=total, desc="encoding passages", unit="passage", delay=2) if text.strip()
-    )
+    worded = ((docno, text) for docno, text in bar(passages, total=total, desc="encoding passages", unit="passage") if text.strip())
     for _ in islice(worded, done.rows):
         pass
     with (folder / VECTORS).open("ab") as vectors, (folder / DOCNOS).open("ab") as docnos, (folder / ENDS).open("ab") as ends:

@@ -21,7 +21,7 @@ from typing import IO
 import numpy as np
 
 from ..errors import DataError, advice
-from ..events import bar
+from ..progress import bar
 from ..store.files import atomic_write, flush, link, replace
 from . import pisa
 from .corpus import Corpus, CorpusReader, check_expected
@@ -241,7 +241,7 @@ def _merge_postings(shards: Sequence[Path], starts: Sequence[int], folder: Path)
         for file in docs:
             file.seek(8)  # behind the same two numbers
         streams = [zip(file, repeat(shard)) for shard, file in enumerate(terms)]  # noqa: B905
-        for term, found in groupby(bar(merge(*streams), desc="merging terms", delay=2), key=itemgetter(0)):
+        for term, found in groupby(bar(merge(*streams), desc="merging terms", unit="term"), key=itemgetter(0)):
             having = [shard for _, shard in found]
             all_terms.write(term)
             _copy_term(having, docs, all_docs, starts)

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from ..conversations.frame import well_formed
 from ..errors import DataError, UsageError
-from ..events import bar as bar_of
 from ..portable import digest
+from ..progress import bar as bar_of
 from ..store.files import atomic_write
 from ..store.models import load, loaded_once, model_state
 
@@ -131,7 +131,7 @@ def encode_passages(folder: Path, passages: Iterable[tuple[str, str]], model: st
         UsageError: when the model can't be loaded or gives a weight that isn't finite.
     """
     made_by, files = digest("splade", *model_state(model)).hex(), []
-    with bar_of(total=total, desc="encoding passages", unit="passage", delay=2) as bar:
+    with bar_of(total=total, desc="encoding passages", unit="passage") as bar:
         for batch in _chunks(passages, BATCHES_PER_FILE * batch_size):
             file = folder / f"{_key(made_by, batch)}.npz"
             if not file.exists():

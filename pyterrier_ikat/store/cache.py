@@ -15,8 +15,8 @@ from typing import NamedTuple, TypeVar
 from weakref import WeakSet, finalize
 
 from ..errors import DataError, advice
-from ..events import bar as bar_of
 from ..portable import digest
+from ..progress import bar as bar_of
 
 FORMAT = 2
 TABLE = "CREATE TABLE cache (key BLOB PRIMARY KEY, value BLOB NOT NULL, checksum BLOB NOT NULL)"
@@ -264,7 +264,7 @@ def parts_of(count: int, at_once: int, label: str, unit: str) -> Iterator[slice]
     if count <= at_once:  # a bar would be shown when all is done
         yield from [slice(0, count)] * (count > 0)
         return
-    with bar_of(total=count, desc=label, unit=unit, delay=2) as bar:
+    with bar_of(total=count, desc=label, unit=unit) as bar:
         for start in range(0, count, at_once):
             end = min(start + at_once, count)
             yield slice(start, end)

@@ -9,8 +9,8 @@ from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
 from ..errors import UsageError
-from ..events import without_loading_bars
 from ..portable import digest
+from ..progress import doing, without_loading_bars
 
 Arguments = ParamSpec("Arguments")
 Model = TypeVar("Model")
@@ -123,7 +123,7 @@ def load(kind: str, model: str, make: Callable[[], Loaded]) -> Loaded:
         UsageError: when the model can't be loaded, or the library for it isn't installed.
     """
     try:
-        with without_loading_bars():
+        with doing(f"loading the {kind} {model}"), without_loading_bars():
             return make()
     except ImportError as error:
         package = "gguf" if error.name == "gguf" else "'pyterrier_ikat[rank]'"

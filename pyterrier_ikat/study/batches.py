@@ -23,6 +23,7 @@ from ..events import observed_by
 from ..llms import Ledger
 from ..llms.failures import UnderWay
 from ..operator import stages, without_unread_texts
+from ..progress import TURNS, bar
 from ..runs import RunFolder
 from ..runs import stages as stages_file
 from ..runs.origin import OURS, describe_difference, versions, with_package
@@ -31,7 +32,7 @@ from ..runs.stages import TurnStages
 from ..store.files import atomic_write
 from .account import COSTS, Account
 from .identity import Parts, kept_as_they_are
-from .recorder import Recorder
+from .recorder import Recorder, Shown
 from .systems import check_ranking
 
 PARAMETERS = "run.json"
@@ -102,16 +103,16 @@ class Batches:
         before, behind = _divided(without_unread_texts(pipeline))
         left = topics[~topics["qid"].isin(self.finished())]
         recorder = Recorder(left["qid"].tolist(), Parts([pipeline]).written)
-        with observed_by(recorder):
+        under_way, done = UnderWay(), len(topics) - len(left)
+        with bar(total=len(topics), initial=done, unit="turn", kind=TURNS) as count, observed_by(recorder, Shown()):
             written = _through(before, left.reset_index(drop=True))
-        under_way = UnderWay()
-        for places in _cut(left.index.tolist(), size):
-            turns = written.iloc[places].reset_index(drop=True)
-            with under_way.noted():
-                with observed_by(recorder):
+            for places in _cut(left.index.tolist(), size):
+                turns = written.iloc[places].reset_index(drop=True)
+                with under_way.noted():
                     results = _through(behind, turns)
-                check_parts()
-                self.keep(int(left.index[places.start]), turns, results, counting.take(), recorder.take(turns["qid"].tolist()))
+                    check_parts()
+                    self.keep(int(left.index[places.start]), turns, results, counting.take(), recorder.take(turns["qid"].tolist()))
+                    count.update(len(turns))
         under_way.tell()
 
     def finished(self) -> set[str]:

@@ -2,7 +2,7 @@
 
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import ir_measures
 
 from ..errors import UsageError, advice
-from ..events import in_chain, within
+from ..events import in_chain
 from ..llms import Ledger
 from ..llms.failures import UnderWay
 from ..operator import alike
+from ..progress import PLACE, doing
 from ..runs import RunFolder
 from ..runs.run_files import checksum_of
 from ..store.locks import lock_folders
@@ -42,7 +43,6 @@ def run_in_folders(
     out: str | Path,
     batch: int | None = None,
     measures: Sequence[ir_measures.Measure] = (),
-    ended: Callable[[str], None] = lambda name: None,
 ) -> dict[str, RunFolder]:
     """Run every system without a finished run in its folder; a finished run gets the scores that it lacks.
 
@@ -51,7 +51,6 @@ def run_in_folders(
         out: the folder of the runs.
         batch: the number of turns at a time.
         measures: what the runs are scored by beside the track's measures.
-        ended: called with the name of each system whose run is done.
 
     Raises:
         UsageError: before anything is run, when a folder can't be written to, or holds another run or finished batches of another one, or
@@ -81,9 +80,9 @@ def run_in_folders(
                 score_again(folder, study.qrels, measures)
                 continue
             where = f"{one.name} ({number} of {len(folders)})" if len(folders) > 1 else one.name
-            with in_chain(one.sample - 1), under_way.noted(), within(where):
+            with in_chain(one.sample - 1), under_way.noted(), doing(where, PLACE) as shown:
                 _run_one(study, one, folder, batches, size, measures)
-                ended(one.name)
+                shown.report(f"{len(study.turns_of(one))} turns")
         under_way.tell()
     return folders
 

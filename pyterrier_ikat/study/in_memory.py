@@ -17,11 +17,13 @@ from ..evaluation import TRACK_2023, as_measures
 from ..evaluation.evaluator import check_baseline, check_common_turns, check_turn_names, experiment_rows
 from ..evaluation.finished_runs import ranking_of
 from ..evaluation.scores import make_evaluator
-from ..events import in_chain
+from ..events import in_chain, observed_by
 from ..llms.failures import UnderWay
 from ..operator import Operator, frame_for, stages, without_texts_unread_by_all
+from ..progress import PLACE, doing
 from ..runs import write_run
 from .identity import kept_as_they_are
+from .recorder import Shown
 from .study import Study
 from .systems import Given, methods_in
 
@@ -125,7 +127,7 @@ def _run_trees(study: Study, keep: Keep) -> UnderWay:
         together = without_texts_unread_by_all({one.name: one.pipeline for one in of_kind})
         turns = study.turns_of(of_kind[0])
         asked = turns[turns["qid"].isin(study.qrels["qid"])].reset_index(drop=True)
-        with in_chain(sample - 1), under_way.noted():
+        with in_chain(sample - 1), under_way.noted(), doing(", ".join(together), PLACE), observed_by(Shown()):
             _run_tree(together, asked, study.qrels, keep)
         # The tree ends at the first stage that waits for an LLM's batch: the others are to send theirs today, too.
         for system in together.values() if under_way.waiting else ():

@@ -14,7 +14,9 @@ from ..arguments import is_missing
 from ..conversations.frame import starts_of_runs
 from ..events import Exchange, Observer, Step
 from ..llms import LLMFailure
+from ..operator import label_of
 from ..order import Floats
+from ..progress import Entry, doing
 from ..runs.run_files import as_json
 from ..runs.stages import TurnStages
 
@@ -102,6 +104,21 @@ class Recorder(Observer):
         if id(stage) not in self._names:
             self._names[id(stage)] = stage, self._name_of(repr(stage))  # with the stage, whose id stays its own as long as it is kept
         return self._names[id(stage)][1]
+
+
+class Shown(Observer):
+    """Says on the line of progress which stage works."""
+
+    def __init__(self) -> None:
+        self._open: list[Entry] = []
+
+    def begin(self, step: Step) -> None:
+        """Say what the stage does, in its own words if it has any."""
+        self._open.append(doing(step.stage.doing(step.inp) or label_of(step.stage)))
+
+    def end(self, step: Step) -> None:
+        """It is done."""
+        self._open.pop().close()
 
 
 def _written(inp: pd.DataFrame, out: pd.DataFrame) -> Turns:

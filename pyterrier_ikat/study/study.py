@@ -1,7 +1,7 @@
 """Systems, their turns and the judgements, checked before anything is run or paid for."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -126,11 +126,10 @@ class Study:
         batch: int | None = None,
         measures: Sequence[ir_measures.Measure | str] = TRACK_2023,
         baseline: str | None = None,
-        ended: Callable[[str], None] = lambda name: None,
     ) -> Results:
-        """Run the systems, each into its folder in ``out``: see :func:`pyterrier_ikat.run`; ``ended`` is told which of them is done."""
+        """Run the systems, each into its folder in ``out``: see :func:`pyterrier_ikat.run`."""
         wanted = as_measures(measures)
-        return Results.of(self, Path(out), run_in_folders(self, out, batch, wanted, ended), wanted, baseline)
+        return Results.of(self, Path(out), run_in_folders(self, out, batch, wanted), wanted, baseline)
 
     def plan(self) -> PlanTable:
         """The estimated LLM calls, tokens and cost."""

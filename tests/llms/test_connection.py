@@ -14,7 +14,6 @@ from pathlib import Path
 import forked_python
 import pytest
 from chat_server import DROP, KEY, Answer, ask, refused, said
-from tqdm import TMonitor
 
 from pyterrier_ikat.llms import Completion, FatalLLMError, Unavailable, llm, network
 from pyterrier_ikat.llms.failures import Transient
@@ -155,8 +154,8 @@ def test_many_calls_that_run_out_of_time_leave_no_thread_and_no_connection(raw):
 
 
 def _threads_of_the_calls(before):
-    """The threads begun since, without the server's own and the one that tqdm keeps for all bars."""
-    return [thread for thread in set(threading.enumerate()) - before if thread.name != "server" and not isinstance(thread, TMonitor)]
+    """The threads begun since, without the server's own."""
+    return [thread for thread in set(threading.enumerate()) - before if thread.name != "server"]
 
 
 def test_an_answer_in_time_is_taken_however_it_comes(raw):

@@ -1,27 +1,23 @@
 """One stage's calls on their way: what the progress bar shows, whose time is counted, what is named."""
 
-import io
-
 import pytest
 from chat_server import ask, refused, said
-from tqdm.std import tqdm
 
-from pyterrier_ikat import events
-from pyterrier_ikat.llms import Backend, FatalLLMError, Reply, llm
+from pyterrier_ikat import progress
+from pyterrier_ikat.llms import Backend, FatalLLMError, Reply, llm, sending
 from pyterrier_ikat.llms.limits import Retry
 
 
 @pytest.fixture
 def bars(monkeypatch):
-    """The progress bars that were made; they write into a file of their own."""
+    """The counts that were shown."""
     made = []
 
-    class Noted(tqdm):
-        def __init__(self, *given, **options):
-            super().__init__(*given, **{**options, "disable": options["disable"] or False, "file": io.StringIO()})
-            made.append(self)
+    def noted(**given):
+        made.append(progress.bar(**given))
+        return made[-1]
 
-    monkeypatch.setattr(events, "tqdm", Noted)
+    monkeypatch.setattr(sending, "bar_of", noted)
     return made
 
 
@@ -30,16 +26,10 @@ def test_the_bar_counts_what_is_sent_cached_failed_and_paid(model, server, bars)
     made.ask(ask("a"))
     server.respond = lambda body: refused(400) if body["messages"][0]["content"] == "bad" else said()
     made.ask([*ask("a", "bad", "b"), *ask("c", stage="rewrite")])
-    first, second = bars
-    assert (first.n, first.total, first.desc, first.postfix) == (1, 1, "answer (m)", "cached=0, cost=$0.0100, failed=0")
-    assert (second.n, second.total, second.desc) == (3, 3, "answer, rewrite (m)")
-    assert second.postfix == "cached=1, cost=$0.0300, failed=1"
-
-
-def test_a_stage_of_less_than_a_second_shows_no_bar(model, bars):
-    model().ask(ask("a", "b"))
-    assert bars[0].fp.getvalue() == ""
-    assert bars[0].delay == 1
+    assert [one.shown(0) for one in bars] == [
+        "answer (m) 1/1 calls, cost=$0.0100",
+        "answer, rewrite (m) 3/3 calls, cached=1, cost=$0.0300, failed=1",
+    ]
 
 
 def test_the_time_of_a_call_is_shared_by_its_requests():

@@ -12,10 +12,10 @@ from typing import Any, TextIO
 import pandas as pd
 
 from ...errors import IkatError, Terminated, UsageError, was_interrupted
-from ...events import without_bars
 from ...llms import LLM
 from ...llms.failures import KEPT
 from ...operator import parts_of
+from ...progress import without_bars
 from ...runs.turn_shown import WIDTH, help_drawn, plain, sources_drawn, strip_controls, turn_drawn, why_drawn
 from ..answering import Tell
 from .conversation import Chat

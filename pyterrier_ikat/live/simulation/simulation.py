@@ -2,6 +2,7 @@
 
 import threading
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
@@ -12,11 +13,12 @@ from typing import Any
 from ...arguments import checked
 from ...errors import IkatError, UsageError, advice, list_first
 from ...evaluation.evaluator import check_baseline
-from ...events import bar, in_chain
+from ...events import in_chain
 from ...generate.sampled_queries import SamplesWarning
 from ...llms import LLM, Ledger
 from ...llms.failures import StageEnded
 from ...planning import PlanTable
+from ...progress import LINE, bar, in_time
 from ...runs.log import Log
 from ...runs.origin import SAMPLE
 from ...store.locks import lock_folders
@@ -267,8 +269,13 @@ class Simulation:
             opened.callback(workers.shutdown, wait=False, cancel_futures=True)
             opened.callback(stop.set)
             sessions = {workers.submit(session, system, user): (system.name, user.id) for system, user in left}
-            for future in bar(as_completed(sessions), desc="sessions", total=len(sessions)):
+            left_of, began = Counter(name for name, _ in sessions.values()), LINE.clock()
+            for future in bar(as_completed(sessions), total=len(sessions), unit="session"):
                 _settle(future, sessions[future], failures)
+                name, _ = sessions[future]
+                left_of[name] -= 1
+                if not left_of[name]:
+                    LINE.report(f"{name}: {len(self.users)} sessions in {in_time(LINE.clock() - began)}")
         if failures:
             order = list(sessions.values())  # not that of time
             raise SessionsFailed(sorted(failures, key=lambda one: order.index(one[:2])), len(every))
