@@ -48,14 +48,14 @@ def _cells(source: str) -> Iterator[nbformat.NotebookNode]:
 def started(**environment: str) -> Iterator[NotebookClient]:
     """A kernel for any number of notebooks, so that the heavy packages are imported once; with further environment variables."""
     client = NotebookClient(new_notebook(), timeout=300, kernel_name="python3")
-    with client.setup_kernel(env={**os.environ, **environment}):
+    with client.setup_kernel(env={**os.environ, "TQDM_DISABLE": "1", **environment}):
         yield client
 
 
 def execute(notebook: nbformat.NotebookNode, kernel: NotebookClient) -> nbformat.NotebookNode:
     """The notebook with its outputs, run without any name or display option of the one before, in an empty folder; an error is raised.
 
-    Progress bars are omitted.
+    What is under way is not shown: it would stay as an empty output.
     """
     with tempfile.TemporaryDirectory() as folder:
         empty = f"__import__('os').chdir({folder!r})\n__import__('pandas').reset_option('^display')\n%reset -f"
