@@ -1,7 +1,7 @@
 """Write the notebooks from their sources and execute them: `python notebooks/make.py [NAME ...]`.
 
 A source is `source/NAME.py` in cells, `# %%` (code) and `# %% [markdown]` (text), which editors know, too. The cell that
-installs is added here. `real_data` reads the folder that `IKAT_DATA` names, or downloads.
+installs is added here. `real_data` and `evidence` read the folder that `IKAT_DATA` names, or download.
 """
 
 import os

@@ -70,7 +70,8 @@ def kernel(tmp_path_factory):
         make.execute(new_notebook(cells=[new_code_cell("__import__('forked_python').Popen.end_server()")]), client)
 
 
-NOTEBOOKS = [pytest.param(name, marks=pytest.mark.real_data) if name == "real_data" else name for name in make.NAMES]
+OF_REAL_DATA = ("evidence", "real_data")
+NOTEBOOKS = [pytest.param(name, marks=pytest.mark.real_data) if name in OF_REAL_DATA else name for name in make.NAMES]
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
@@ -145,9 +146,9 @@ def test_outputs_tell_nothing_of_the_machine(name):
         assert all(output.output_type != "error" and output.get("name") != "stderr" for output in cell.outputs)
 
 
-def test_no_text_of_the_real_data_is_saved(ikat_data):
-
-    shown = (FOLDER / "real_data.ipynb").read_text(encoding="utf-8") + "".join(map(texts, code(saved("real_data"))))
+@pytest.mark.parametrize("name", OF_REAL_DATA)
+def test_no_text_of_the_real_data_is_saved(name, ikat_data):
+    shown = (FOLDER / f"{name}.ipynb").read_text(encoding="utf-8") + "".join(map(texts, code(saved(name))))
     data = ikat.dataset("ikat:2023-mini")
     topics = data.get_topics("manual")
     said = {*topics["qutterance"], *topics["qresolved"], *(text for ptkb in topics["qptkb"] for text in ptkb.values())}

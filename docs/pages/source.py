@@ -15,6 +15,7 @@ ROOT = DOCS.parent
 IN_READING_ORDER = (
     "quickstart",
     "real_data",
+    "evidence",
     "own_llm_and_index",
     "reuse",
     "generate_then_retrieve",
