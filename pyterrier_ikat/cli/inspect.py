@@ -192,7 +192,7 @@ def _split(text: str, separator: str) -> list[str]:
 @TURNS
 @TEXTS
 @MEASURES
-@click.option("--passages", default=20, show_default=True, help="passages shown of each run and turn")
+@click.option("--baseline", help="the run that the others are compared with; by default the first one")
 @click.option("--out", required=True, type=click.Path(dir_okay=False), help="the HTML file to write")
 def report(
     paths: tuple[str, ...],
@@ -201,7 +201,7 @@ def report(
     turns: str | None,
     index_path: str | None,
     measures: str | None,
-    passages: int,
+    baseline: str | None,
     out: str,
 ) -> None:
     """Write one HTML file that shows RUNs as conversations to read and compare.
@@ -214,7 +214,8 @@ def report(
 
     wanted = None if measures is None else as_measures(measures)
     texts = text_loader_of(index_path)
-    click.echo(make(list(paths), dataset_name, qrels=qrels, turns=turns, texts=texts, measures=wanted, passages=passages).save(out))
+    page = make(list(paths), dataset_name, qrels=qrels, turns=turns, texts=texts, measures=wanted, baseline=baseline)
+    click.echo(page.save(out))
 
 
 @main.command(section="Inspect", example="ikat ledger runs/*")

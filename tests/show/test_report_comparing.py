@@ -1,5 +1,6 @@
 """The page compares runs: worked out by hand on three runs and two conversations of two turns."""
 
+import re
 from dataclasses import replace
 
 import pandas as pd
@@ -9,6 +10,7 @@ from chromium import find_browser
 from small_runs import ranking
 
 from pyterrier_ikat.conversations.frame import column
+from pyterrier_ikat.evaluation import evaluate
 from pyterrier_ikat.show import report
 from pyterrier_ikat.show.report import material as runs_module
 from pyterrier_ikat.show.report.material import RunData
@@ -75,7 +77,8 @@ def texts(browser, query):
 
 
 def reasons(browser):
-    return texts(browser, ".reason")
+    """The sentences, with {docno} for the first words of a passage."""
+    return [re.sub("“The teas of ([^:]*): mint, and …”", r"{\1}", text) for text in texts(browser, ".reason")]
 
 
 def order(browser):
@@ -91,25 +94,26 @@ def press(browser, key, shift=False):
 def test_a_sentence_per_turn_names_what_makes_the_difference_for_any_pair(browser, url):
     browser.open(url)
     assert reasons(browser) == [
-        "high leads by .5000 in RR(rel=1). high finds yes (label 4) at rank 1, low at 2. In low low-1, not judged, came in at rank 1.",
+        "high leads by .5000 in RR(rel=1). high finds {yes} (label 4) at rank 1, low at 2. In low {low-1}, not judged, came in at rank 1.",
         "No difference in RR(rel=1): both rank the relevant passages alike.",
-        "low leads by .5000 in RR(rel=1). low finds yes (label 3) at rank 1, high at 2. In high high-1, not judged, came in at rank 1.",
+        "low leads by .5000 in RR(rel=1). low finds {yes} (label 3) at rank 1, high at 2. In high {high-1}, not judged, came in at rank 1.",
     ]
     choose(browser, baseline="2")
     assert reasons(browser)[1:] == [
-        "lost leads by .7500 in RR(rel=1). lost finds yes (label 2) at rank 1, high at 4. "
-        "In high high-1, not judged, came in at rank 1; high-2, not judged, came in at rank 2.",
-        "high leads by .5000 in RR(rel=1). high finds yes (label 3) at rank 2, lost does not find it. "
-        "In lost lost-1, not judged, came in at rank 1; lost-2, not judged, came in at rank 2.",
+        "lost leads by .7500 in RR(rel=1). lost finds {yes} (label 2) at rank 1, high at 4. "
+        "In high {high-1}, not judged, came in at rank 1; {high-2}, not judged, came in at rank 2.",
+        "high leads by .5000 in RR(rel=1). high finds {yes} (label 3) at rank 2, lost does not find it. "
+        "In lost {lost-1}, not judged, came in at rank 1; {lost-2}, not judged, came in at rank 2. lost never retrieved {yes}. "
+        "never retrieved",
     ]
     choose(browser, measure="1")  # the text is about the measure that is shown
     assert reasons(browser)[1:] == [
-        "lost leads by 1.0000 in P(rel=1)@1. lost finds yes (label 2) at rank 1, high at 4 (+1.0000). "
-        "In high high-1, not judged, came in at rank 1.",
+        "lost leads by 1.0000 in P(rel=1)@1. lost finds {yes} (label 2) at rank 1, high at 4 (+1.0000). "
+        "In high {high-1}, not judged, came in at rank 1.",
         "No difference in P(rel=1)@1: neither high nor lost finds a relevant passage among its first 1.",
     ]
     choose(browser, run="0", measure="0")
-    assert reasons(browser)[2].startswith("low leads by 1.0000 in RR(rel=1). low finds yes (label 3) at rank 1, lost does not find it.")
+    assert reasons(browser)[2].startswith("low leads by 1.0000 in RR(rel=1). low finds {yes} (label 3) at rank 1, lost does not find it.")
     choose(browser, run="2")
     assert reasons(browser) == []  # a run isn't compared with itself
     assert browser.errors == []
@@ -140,7 +144,7 @@ def test_scores_are_rounded_as_in_all_other_tables(browser, tmp_path):
     browser.open(page.save(tmp_path / "rounded.html").as_uri())
     browser.run("document.querySelector('#show-all').click()")
     assert [text.split()[0] for text in texts(browser, "#t1 .headline .run > :last-child")] == [f"{value:.3f}" for value in values]
-    assert [text.split()[0] for text in texts(browser, ".means td")] == [f"{value:.4f}" for value in values]
+    assert [text.split()[0] for text in texts(browser, ".means [data-value]")] == [f"{value:.4f}" for value in values]
 
 
 def test_what_the_baseline_lacks_is_marked(browser, url):
@@ -244,12 +248,13 @@ def test_enter_goes_to_the_next_hit(browser, url):
         press(browser, "Enter", shift)
         walked.append(texts(browser, "#count")[0])
     assert walked == ["hit 1 of 1 in 1-1_1", "hit 1 of 1 in 1-1_2", "hit 1 of 1 in 1-1_1", "hit 1 of 1 in 2-1_2"]
-    # in the order of the page, 2-1_1 first: `mint` in a query and eight passages, `low-2` in an id and a text; then 1 + 9 + 2
+    # in the order of the page, 2-1_1 first: `mint` in a query, eight passages and two that the sentence calls by their words, `low-2` in an
+    # id and a text; then 1 + 9 + 2
     choose(browser, search="mint low-2", order="loss")
     press(browser, "Enter")
-    assert texts(browser, "#count") == ["hit 1 of 11 in 2-1_1"]
+    assert texts(browser, "#count") == ["hit 1 of 13 in 2-1_1"]
     assert browser.run("CSS.highlights.get('hit').size") == 1
-    for _ in range(11):
+    for _ in range(13):
         press(browser, "Enter")
     assert texts(browser, "#count") == ["hit 1 of 12 in 1-1_2"]
     assert browser.errors == []
@@ -294,6 +299,127 @@ def test_fourteen_runs_stay_in_the_view(browser, tmp_path, width, most):
     assert browser.run(right) <= most
     assert browser.run("document.querySelector('#t1 tbody td:last-child').getBoundingClientRect().width") > 200
     assert browser.run("document.documentElement.scrollWidth") == width
+
+
+def bars(browser):
+    """The bars of the histogram that have turns, from that of the largest loss (-10) to that of the largest gain (10)."""
+    found = browser.run("[...document.querySelectorAll('#bars button')].map(bar => bar.title)")
+    return {place - 10: title for place, title in enumerate(found) if not title.startswith("0 ")}
+
+
+def test_the_histogram_counts_the_turns_and_filters_them(browser, url):
+    browser.open(url)
+    assert texts(browser, ".means .outcomes") == ["won / tied / lost", "", "1 / 1 / 1", "1 / 0 / 2"]
+    assert texts(browser, "#outcomes") == ["1 won, 1 tied, 1 lost"]  # RR of high less that of low: .5, 0, -.5
+    assert bars(browser) == {-10: "1 turn worse by 0.450 to 0.500", 0: "1 turn without a difference", 10: "1 turn better by 0.450 to 0.500"}
+    browser.run("document.querySelector('#bars button').click()")
+    settle(browser)
+    assert order(browser) == ["2-1_1"]
+    browser.open(browser.run("location.href"))  # the address keeps it
+    assert order(browser) == ["2-1_1"]
+    choose(browser, run="2")  # lost less low: -.25, .75, -1; the bars stay chosen
+    assert texts(browser, "#outcomes") == ["1 won, 0 tied, 2 lost"]
+    assert bars(browser) == {
+        -10: "1 turn worse by 0.900 to 1.000",
+        -3: "1 turn worse by 0.200 to 0.300",
+        8: "1 turn better by 0.700 to 0.800",
+    }
+    assert order(browser) == ["2-1_1"]
+    browser.run("document.forms[0].reset()")
+    settle(browser)
+    assert order(browser) == TURNS
+    assert browser.errors == []
+
+
+def test_the_histogram_is_used_by_keyboard_alone(browser, url):
+    browser.open(url)
+    browser.run("document.querySelector('#bars button[tabindex=\"0\"]').focus()")
+    browser.press(" ")  # that of the ties
+    settle(browser)
+    assert order(browser) == ["1-1_2"]
+    for _ in range(10):
+        press(browser, "ArrowRight", shift=True)
+    settle(browser)
+    assert browser.run("document.forms[0].elements.bars.value") == "0:10"
+    assert order(browser) == ["1-1_1", "1-1_2"]
+    press(browser, "Escape")
+    settle(browser)
+    assert order(browser) == TURNS
+    assert browser.errors == []
+
+
+def test_the_histogram_is_brushed_by_the_pointer(browser, url):
+    browser.open(url)
+    places = browser.run(
+        "[0, 10].map(n => document.querySelectorAll('#bars button')[n].getBoundingClientRect()).map(b => [b.x + 3, b.y + 9])"
+    )
+    for kind, (x, y), buttons in (("Pressed", places[0], 1), ("Moved", places[1], 1), ("Released", places[1], 0)):
+        browser.call("Input.dispatchMouseEvent", type=f"mouse{kind}", x=x, y=y, button="left", buttons=buttons, clickCount=1)
+    settle(browser)
+    assert browser.run("document.forms[0].elements.bars.value") == "-10:0"
+    assert order(browser) == ["1-1_2", "2-1_1"]
+
+
+def test_kinds_of_lost_turns_are_counted_and_filter_them(browser, url):
+    browser.open(url)
+    choose(browser, run="2")  # lost has `yes` at 4 behind passages without a label, and not at all
+    counts = browser.run(
+        "[...document.querySelectorAll('#kinds button')].map(one => [one.innerText.trim().split(/\\s*\\n\\s*/), one.disabled])"
+    )
+    assert [(name, int(number)) for (name, number), disabled in counts if not disabled] == [("never retrieved", 1), ("unknown", 1)]
+    browser.run("document.querySelectorAll('#kinds button')[1].click()")
+    settle(browser)
+    assert order(browser) == ["2-1_1"]
+    choose(browser, kind="5")
+    assert order(browser) == ["1-1_1"]
+    browser.run("document.querySelectorAll('#kinds button')[5].click()")
+    settle(browser)
+    assert order(browser) == TURNS
+    assert browser.errors == []
+
+
+def test_means_of_groups_are_those_of_their_turns(browser, url):
+    browser.open(url)
+    assert texts(browser, "#groups thead th") == ["group", "turns", "low", "high", "difference"]
+    assert texts(browser, "#groups tbody tr") == ["1\t2\t0.7500\t0.7500\t+0.0000", "2\t1\t0.2500\t0.2500\t+0.0000"]
+    browser.run("const by = document.querySelector('#by'); by.value = 'conversation'; by.dispatchEvent(new Event('change'))")
+    assert texts(browser, "#groups tbody tr") == ["1-1\t2\t0.3750\t0.6250\t+0.2500", "2-1\t1\t1.0000\t0.5000\t−0.5000"]
+
+
+def test_turns_are_grouped_by_the_need_of_the_users_statements(browser, tmp_path):
+    gold = {"1-1_1": ["1"], "1-1_2": [], "2-1_1": ["2", "3"]}
+    runs = {name: make_run(name)[lambda run: run["qid"].isin(gold)] for name in ("low", "high")}
+    persona = {"1": "I like tea.", "2": "I cycle.", "3": "I am vegan."}
+    runs = {name: run.assign(qptkb=column([persona] * len(run))) for name, run in runs.items()}
+    runs = {name: run.assign(qgoldptkb=column([gold[qid] for qid in run["qid"]])) for name, run in runs.items()}
+    browser.open(report(runs, qrels=LABELS, measures=["RR"]).save(tmp_path / "needs.html").as_uri())
+    browser.run("const by = document.querySelector('#by'); by.value = 'needs'; by.dispatchEvent(new Event('change'))")
+    assert texts(browser, "#groups tbody tr") == ["yes\t2\t0.7500\t0.7500\t+0.0000", "no\t1\t0.2500\t0.2500\t+0.0000"]
+
+
+def test_only_significant_differences_of_means_have_colour_and_arrow(browser, tmp_path):
+    turns = [f"1-1_{number}" for number in range(1, 9)]
+    ranks = {"base": [4, 3, 4, 3, 4, 3, 4, 3], "better": [1, 1, 1, 2, 1, 1, 1, 2], "alike": [4, 3, 4, 3, 4, 3, 4, 2]}
+    runs = {
+        name: ranking(
+            [
+                (qid, "yes" if place == rank else f"{name}-{place}", 9.0 - place)
+                for qid, rank in zip(turns, of, strict=True)
+                for place in range(1, 5)
+            ]
+        )
+        for name, of in ranks.items()
+    }
+    qrels = pd.DataFrame({"qid": turns, "docno": "yes", "label": 1})
+    tested = evaluate(runs, qrels, ["RR"], "base").set_index("name")["RR(rel=1) reject"]
+    assert (tested["better"], tested["alike"]) == (True, False)
+    page = report(runs, qrels=qrels, measures=["RR"], baseline="base").save(tmp_path / "tested.html").as_uri()
+    browser.open(page)
+    assert texts(browser, ".means [data-value] span:not(:first-child)") == ["↑+0.5833", "+0.0208"]
+    kinds = "[...document.querySelectorAll('.means [data-value] :nth-child(2)')].map(one => one.className)"
+    assert browser.run(kinds) == ["win", "quiet"]
+    choose(browser, baseline="1")
+    assert texts(browser, ".means [data-value] :nth-child(2)") == ["↓−0.5833", "↓−0.5625"]
 
 
 @pytest.mark.skipif(find_axe() is None, reason="no axe-core here: pip install axe-core-python")

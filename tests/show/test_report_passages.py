@@ -10,7 +10,7 @@ QRELS = pd.DataFrame({"qid": ["1_1", "1_1"], "docno": ["a", "c"], "label": [3, 0
 
 
 def listed(*runs, depth=2, qrels=QRELS, texts=None):
-    return passages_by_turn([RunData(str(number), *run) for number, run in enumerate(runs)], qrels, texts, depth)
+    return passages_by_turn([RunData(str(number), *run) for number, run in enumerate(runs)], qrels, texts, depth)[:2]
 
 
 def test_runs_share_one_list_by_their_best_rank_with_their_ranks_further_down():

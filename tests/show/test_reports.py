@@ -83,7 +83,7 @@ def test_every_element_is_closed_ids_are_unique_and_links_lead_somewhere(page):
 def test_every_control_has_a_name(page):
     html_of = {(tag, attrs.get("name")): attrs for tag, attrs in page.elements if tag in ("input", "select")}
     unnamed = [name for (_, name), attrs in html_of.items() if "aria-label" not in attrs]
-    within_labels = ["search", "baseline", "run", "measure", "order", "shown", "conversation", "outcome"]
+    within_labels = ["by", "search", "baseline", "run", "measure", "order", "shown", "conversation", "outcome", "kind"]
     assert unnamed == within_labels
     assert ("html", {"lang": "en"}) in page.elements
 
@@ -188,7 +188,8 @@ def test_the_dataset_by_name_and_other_measures(folders):
     page = Page(report(folders, "ikat:sample", measures=["RR", "P(rel=2)@5"]).html)
     options = [attrs["value"] for tag, attrs in page.elements if tag == "option"]
     assert "RR(rel=1) P(rel=2)@5" in page.said()
-    assert len(options) == 2 + 2 + 2 + 4 + 1 + 1 + 4  # baseline, compared run, measures, orders, all conversations or one, outcomes
+    # baseline, compared run, measures, orders, all conversations or one, outcomes; kinds of lost turns, groups of means
+    assert len(options) == 2 + 2 + 2 + 4 + 1 + 1 + 4 + 7 + 3
     with pytest.raises(UsageError, match="no dataset 'ikat:1999'"):
         report(folders, "ikat:1999")
 
@@ -255,7 +256,7 @@ def test_levels_and_labels_are_coloured():
     one = ranking([("1_1", "a", 2.0), ("1_1", "b", 1.0), ("1_2", "c", 1.0)])
     two = ranking([("1_1", "b", 2.0), ("1_2", "b", 1.0)])
     page = Page(report({"one": one, "two": two}, qrels=qrels, measures=["P@1", "RR"]).html)
-    levels = [attrs["class"] for tag, attrs in page.elements if tag == "i"]
+    levels = [attrs["class"] for tag, attrs in page.elements if tag == "i" and "class" in attrs]
     assert levels == ["l0", "l1", "l2", "l3", "l4", "n0 l4", "n1 l0", "n0 l0", "n1 l4"]
     labels = [attrs["class"] for tag, attrs in page.elements if tag == "b" and "class" in attrs]
     assert sorted(labels) == ["g0", "g2", "g4"]

@@ -70,7 +70,8 @@ class Simulated:
 
     def report(self, **options: Any) -> Any:
         """The conversations, to read and compare, the baseline first: see :func:`pyterrier_ikat.report`."""
-        first = sorted(self.folders, key=lambda name: name != self.baseline)
+        baseline = None if self.baseline is None else grouped(self.folders)[self.baseline][0]  # of repeats the first
+        first = sorted(self.folders, key=lambda name: name != baseline)
         return report([self.folders[name].folder for name in first], **options)
 
     def shown(self) -> Table:

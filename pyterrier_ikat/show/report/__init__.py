@@ -13,12 +13,14 @@ import pyterrier as pt
 from ...conversations import datasets
 from ...conversations.choice import QrelsSource, Turns, read_turns
 from ...conversations.datasets import IkatDataset
-from ...errors import UsageError, advice
-from ...evaluation.evaluator import name_runs
+from ...errors import UsageError
+from ...evaluation.evaluator import check_baseline, name_runs
+from ...evaluation.experiment_table import TEST
 from .dialogues import find_logs, refuse_arguments, report_sessions
+from .kinds import KINDS
 from .material import Material, RunData, Runs, find_material, only_turns, read_runs
 from .page import OF_RANKINGS, Report, pack_calls, render_page, shown_first
-from .rankings import Scores, mean_scores, measures_to_show, passages_by_turn, scores_to_show
+from .rankings import Scores, mean_scores, measures_to_show, passages_by_turn, scores_to_show, significant_pairs
 from .reasons import reasons_by_turn, relevant_by_turn
 from .turn_views import build_conversations, turns_to_show
 
@@ -33,6 +35,7 @@ def report(
     turns: Turns | None = None,
     texts: pt.Transformer | None = None,
     measures: Sequence[ir_measures.Measure | str] | None = None,
+    baseline: str | None = None,
     passages: int = 20,
 ) -> Report:
     """Show one run, or several side by side, as conversations to read.
@@ -52,13 +55,15 @@ def report(
     Args:
         runs: one run, a list, or a dict name -> run. A run is a folder made by ``ikat run`` (path or ``RunFolder``), a TREC run file, a
             submission (path, or what ``ikat.submit.read_submission`` gave) or a result frame such as ``pipeline(topics)``; or all are
-            folders of conversations (path or ``Log``), for which of the other arguments only ``texts`` and ``passages`` count.
+            folders of conversations (path or ``Log``), for which of the other arguments only ``texts``, ``baseline`` and
+            ``passages`` count.
         dataset: where utterances, judgements and passages come from; by default the one that the run folders name.
         qrels: judgements ``qid``, ``docno``, ``label``, the name of the dataset's variant, or a TREC qrels file; its default without.
         turns: only these turns: a list of ids, or the path of a file with one on each line.
         texts: an operator that adds ``text`` by ``docno``, such as ``index.text_loader()``; by default the dataset's own.
         measures: the first one colours the overview. By default the track's, and those that a run folder has beside them. Without qrels
             the scores are those of the run folders.
+        baseline: the run that the others are compared with, until another one is chosen in the page; by default the first one.
         passages: how many passages of each run and turn are shown; of a conversation with a user, how many sources of each response.
 
     Returns:
@@ -79,43 +84,47 @@ def report(
         True
     """
     if passages < 1:
-        raise UsageError(f"{advice(f'passages={passages!r}', f'--passages {passages}')}: show at least one")
+        raise UsageError(f"passages={passages!r}: show at least one")
     named = name_runs(runs, "run")
+    check_baseline(named, baseline)
     if logs := find_logs(named):
         refuse_arguments(logs, dataset=dataset, qrels=qrels, turns=turns, measures=measures)
-        return report_sessions(logs, texts, passages)
+        return report_sessions(logs, texts, passages, baseline)
     data = None if dataset is None else datasets.dataset(dataset)
     read = read_runs(named, data)
     material = find_material(read, data, qrels, texts)
     if turns is not None:
         read, material = only_turns(read, material, read_turns(turns, turns_to_show(read, material), material.name or "none of the runs"))
-    return _report_rankings(read, material, measures, passages)
+    return _report_rankings(read, material, measures, passages, 0 if baseline is None else list(named).index(baseline))
 
 
 def _report_rankings(
-    read: Sequence[RunData], material: Material, measures: Sequence[ir_measures.Measure | str] | None, passages: int
+    read: Sequence[RunData], material: Material, measures: Sequence[ir_measures.Measure | str] | None, passages: int, baseline: int
 ) -> Report:
     """The page of runs of topics, the turns of all systems side by side."""
     shown = turns_to_show(read, material)
     names, scores = scores_to_show(read, material.qrels, shown, measures)
-    listed, words = passages_by_turn(read, material.qrels, material.texts, passages)
+    listed, words, texts = passages_by_turn(read, material.qrels, material.texts, passages)
     relevant, means = relevant_by_turn(read, material.qrels), mean_scores(scores)
-    compared = _best_but_first(means) if means else 1
-    reasons = reasons_by_turn(read, material.qrels, scores, measures_to_show(read, measures))
-    packed, cut = pack_calls(shown, [run.calls for run in read], reasons if len(read) > 1 else {})
-    first = {qid: texts[0][compared - 1] for qid, texts in reasons.items() if texts[0]}
+    compared = _best_but(baseline, means, len(read))
+    reasons = reasons_by_turn(read, material.qrels, scores, measures_to_show(read, measures), texts)
+    packed, cut = pack_calls(shown, [run.calls for run in read], reasons.texts)
     page = render_page(
         "report.html.jinja",
         OF_RANKINGS,
         runs=read,
         dataset=material.name,
         notes=[*material.notes, *filter(None, [cut])],
-        conversations=build_conversations(read, material, listed, scores, relevant, first),
+        conversations=build_conversations(read, material, listed, scores, relevant, reasons, (baseline, compared)),
         turns=shown,
         measures=names,
         means=means,
+        sure=significant_pairs(scores),
+        test=TEST,
+        kinds=KINDS if reasons.kinds else (),
         compared=compared,
-        shown=shown_first(len(read), compared),
+        baseline=baseline,
+        shown=shown_first(len(read), baseline, compared),
         packed=packed,
         judged=len(scores),
         labelled=material.qrels is not None,
@@ -126,9 +135,10 @@ def _report_rankings(
     return Report(page, ", ".join(run.name for run in read))
 
 
-def _best_but_first(means: Scores) -> int:
-    """Which of the runs behind the first has the best mean; 1 where there is none."""
-    return max(range(1, len(means)), key=lambda number: means[number][0], default=1)
+def _best_but(baseline: int, means: Scores, runs: int) -> int:
+    """Which of the runs but the baseline has the best mean, the first where none is known; the baseline where there is no other run."""
+    others = [number for number in range(runs) if number != baseline]
+    return max(others, key=lambda number: means[number][0] if means else 0, default=baseline)
 
 
 def describe_calls(ledger: pd.DataFrame | None) -> str:

@@ -79,13 +79,14 @@ def refuse_arguments(logs: Mapping[str, Log], **given: Any) -> None:
             raise UsageError(f"{option(name)} is for runs of topics, and {run} holds {log.kind}: omit it")
 
 
-def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passages: int) -> Report:
+def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passages: int, baseline: str | None = None) -> Report:
     """The page of conversations, the sessions of all systems side by side.
 
     Args:
         logs: the logs by the names of the systems.
         texts: adds ``text`` by ``docno`` where a log has none.
         passages: how many sources of each response are shown.
+        baseline: the system that the others are compared with; by default the first one.
 
     Raises:
         DataError: when a log can't be read or is empty, a session has other users or rubrics in another log, or ``texts`` lacks a passage.
@@ -107,7 +108,8 @@ def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passa
     if len(logs) > 1 and "seconds" not in better:
         notes.append(UNORDERED)
     values = _values(aligned, measured, measures)
-    compared = _best_but_first(means, measures)
+    base = 0 if baseline is None else list(logs).index(baseline)
+    compared = _best_but(base, means, measures)
     page = render_page(
         "sessions.html.jinja",
         OF_SESSIONS,
@@ -122,7 +124,8 @@ def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passa
         measures=[_measure(name, measured) for name in measures],
         ends=sorted({one.end or NOT_ENDED for found in dialogues.values() for one in found}),
         compared=compared,
-        shown=shown_first(len(logs), compared),
+        baseline=base,
+        shown=shown_first(len(logs), base, compared),
         words=words if any(text for turn in turns for _, _, text in passages_of(turn, known)) else 0,
     )
     return Report(page, ", ".join(logs))
@@ -182,12 +185,12 @@ def _shown(name: str, value: Any) -> str:
     return format_measure(name, value) if name in MEASURES else f"{value:.{DECIMALS[name]}f}"
 
 
-def _best_but_first(means: pd.DataFrame, measures: Sequence[str]) -> int:
-    """Which of the systems behind the first has the best mean; 1 where there is none."""
-    if len(means) < 3 or not measures:  # noqa: PLR2004
-        return 1
-    values = (means[measures[0]] * BETTER[measures[0]]).fillna(float("-inf"))
-    return int(values[1:].idxmax())
+def _best_but(baseline: int, means: pd.DataFrame, measures: Sequence[str]) -> int:
+    """Which of the systems but the baseline has the best mean, the first where none is known; the baseline where it is alone."""
+    others = means.reset_index(drop=True).drop(index=baseline)
+    if others.empty or not measures:
+        return int(others.index[0]) if len(others) else baseline
+    return int((others[measures[0]] * BETTER[measures[0]]).fillna(float("-inf")).idxmax())
 
 
 def _describe(header: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ submission tells ranking, response, chosen statements and cited passages; a TREC
 it has.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -46,6 +46,8 @@ class RunData:
         ledger: the LLM calls, as in ``ledger.csv``; None where unknown.
         parameters: how it was made, as in ``run.json``.
         calls: qid -> the LLM calls of the turn that the folder keeps.
+        beyond: qid -> the passages that retrievers found and the ranking lacks, as far as the folder keeps them.
+        reranked: the turns that a re-ranker scored, as far as the folder keeps that.
     """
 
     name: str
@@ -55,6 +57,8 @@ class RunData:
     ledger: pd.DataFrame | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     calls: Mapping[str, Sequence[Call]] = field(default_factory=dict)
+    beyond: Mapping[str, Set[str]] = field(default_factory=dict)
+    reranked: Set[str] = frozenset()
 
     @property
     def run_on(self) -> set[str] | None:
@@ -97,8 +101,19 @@ def _read(name: str, run: Any, dataset: IkatDataset | None) -> RunData:
 def _of_folder(name: str, folder: RunFolder) -> RunData:
     turns, kept = {turn["qid"]: turn for turn in folder.turns()}, read_kept(folder)
     turns = {qid: turn | ({"searched": kept[qid].searched} if qid in kept else {}) for qid, turn in turns.items()}
-    calls = {qid: one.calls for qid, one in kept.items() if one.calls}
-    return RunData(name, folder.results(), turns, _read_scores(folder), read_ledger(folder), folder.parameters(), calls)
+    calls, results = {qid: one.calls for qid, one in kept.items() if one.calls}, folder.results()
+    ranked = results.groupby("qid")["docno"].agg(set).to_dict()
+    return RunData(
+        name,
+        results,
+        turns,
+        _read_scores(folder),
+        read_ledger(folder),
+        folder.parameters(),
+        calls,
+        beyond={qid: beyond for qid, one in kept.items() if (beyond := one.found - ranked.get(qid, set()))},
+        reranked={qid for qid, one in kept.items() if one.reranked},
+    )
 
 
 def _read_scores(folder: RunFolder) -> pd.DataFrame:

@@ -24,8 +24,8 @@ from ...runs.stages import NAME
 from ...store.files import atomic_write
 
 FOLDER = Path(__file__).parent / "files"
-OF_RANKINGS = ("turns.js", "compare.js", "rankings.js", "calls.js", "search.js", "moving.js")
-OF_SESSIONS = ("turns.js", "compare.js", "sessions.js", "search.js", "moving.js")
+OF_RANKINGS = ("turns.js", "compare.js", "overview.js", "rankings.js", "calls.js", "search.js", "moving.js")
+OF_SESSIONS = ("turns.js", "compare.js", "overview.js", "sessions.js", "search.js", "moving.js")
 SHOWN = 4
 """So many systems are shown side by side from the start; of more, the baseline and the one compared with it."""
 
@@ -80,14 +80,14 @@ def read_script(scripts: Sequence[str]) -> str:
     return "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in scripts)
 
 
-def shown_first(systems: int, compared: int) -> Sequence[int]:
+def shown_first(systems: int, baseline: int, compared: int) -> Sequence[int]:
     """The numbers of the systems that are shown from the start.
 
     Example:
-        >>> list(shown_first(3, 1)), list(shown_first(9, 7))
+        >>> list(shown_first(3, 0, 1)), list(shown_first(9, 0, 7))
         ([0, 1, 2], [0, 7])
     """
-    return range(systems) if systems <= SHOWN else (0, compared)
+    return range(systems) if systems <= SHOWN else (baseline, compared)
 
 
 def _hash(text: str) -> str:
@@ -126,9 +126,11 @@ class Call:
 
 @dataclass
 class Kept:
-    """What the stages did of a turn."""
+    """What the stages did of a turn: ``found`` has what all retrievers found, ``reranked`` says whether passages were scored again."""
 
     searched: list[str] = field(default_factory=list)
+    found: set[str] = field(default_factory=set)
+    reranked: bool = False
     calls: list[Call] = field(default_factory=list)
 
 
@@ -145,6 +147,8 @@ def read_kept(folder: RunFolder) -> dict[str, Kept]:
     for line in folder.stages():
         turn = kept.setdefault(line["qid"], Kept())
         turn.searched += [query["query"] for query in line.get("found", ())]
+        turn.found.update(*(query["docnos"] for query in line.get("found", ())))
+        turn.reranked |= "scored" in line
         turn.calls += [_call(line["stage"], asked) for asked in line.get("asked", ())]
         if isinstance(query := line.get("wrote", {}).get("query"), str):
             rewritten[line["qid"]] = query

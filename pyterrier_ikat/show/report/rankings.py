@@ -10,6 +10,7 @@ import pyterrier as pt
 
 from ...errors import DataError
 from ...evaluation import TRACK_2023, as_measures, label, per_turn
+from ...evaluation.evaluator import compared
 from ...evaluation.measures import computable
 from .material import RunData
 
@@ -64,13 +65,13 @@ class ListedPassage:
 
 def passages_by_turn(
     runs: Sequence[RunData], qrels: pd.DataFrame | None, texts: pt.Transformer | None, depth: int
-) -> tuple[dict[str, list[ListedPassage]], int]:
+) -> tuple[dict[str, list[ListedPassage]], int, dict[str, str]]:
     """For each turn the best ``depth`` passages of every run and those that a response is based on, by their best rank in any run.
 
     A passage that one run shows has its rank in the other runs, too, however low it is.
 
     Returns:
-        qid -> passages, and how many words of a passage are kept; 0 where there are no texts.
+        qid -> passages; how many words of a passage are kept, 0 where there are no texts; and docno -> the whole texts.
 
     Raises:
         DataError: when ``texts`` lacks a passage.
@@ -92,7 +93,7 @@ def passages_by_turn(
         ]
         for qid, found in places.items()
     }
-    return listed, limit if words else 0
+    return listed, limit if words else 0, known
 
 
 def _best_place(by_run: Sequence[RunPlace | None]) -> tuple[int, int]:
@@ -197,6 +198,28 @@ def mean_scores(scores: Mapping[str, Scores]) -> Scores:
         return []
     means: Scores = np.mean([rows for rows in scores.values()], axis=0).tolist()
     return means
+
+
+def significant_pairs(scores: Mapping[str, Scores]) -> list[list[list[int]]]:
+    """For each run and measure the numbers of the runs that it differs from by the corrected test of ``ikat evaluate``.
+
+    That is a two-sided paired t-test over the turns; with each run as the baseline there are as many comparisons as other runs.
+
+    Example:
+        >>> scores = {f"9-1_{turn}": [[0.0], [0.5 + turn / 100], [turn % 2 / 10]] for turn in range(1, 7)}
+        >>> significant_pairs(scores)
+        [[[1]], [[0, 2]], [[1]]]
+    """
+    if not scores:
+        return []
+    values = np.array(list(scores.values()), dtype=float)  # by turn, run and measure
+    runs, measures = range(values.shape[1]), range(values.shape[2])
+
+    def differ(one: int, other: int, measure: int) -> bool:
+        return bool(compared("", values[:, one, measure], values[:, other, measure], len(runs) - 1)[" reject"])
+
+    found = {(one, other, place) for one in runs for other in range(one) for place in measures if differ(one, other, place)}
+    return [[[other for other in runs if (max(run, other), min(run, other), place) in found] for place in measures] for run in runs]
 
 
 def _scores_of_folders(runs: Sequence[RunData], wanted: Sequence[str] | None) -> list[pd.DataFrame]:

@@ -1,8 +1,8 @@
 """Why one run is better than another on a turn, by the measure that is shown: the passages that make the difference, in sentences."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, islice
 from math import inf, log2
 
 import ir_measures
@@ -12,6 +12,7 @@ from ...evaluation import label
 from ...evaluation.evaluator import format_score
 from ...evaluation.measures import cutoff_of, is_sum, level_of, passage_shares
 from ...evaluation.scores import SAME
+from .kinds import FIRST, NO_KIND, Lost, evidence_of, kind_of, words_that_matter
 from .material import RunData
 from .rankings import Scores
 
@@ -19,6 +20,10 @@ UP, DOWN, INTRUDERS = 2, 1, 2
 """So many passages are named that gain the winner the most, that gain the loser the most, and that came in before the first of them."""
 MOST = 60_000
 """A page has so many texts at most, unless those for its first measure are more."""
+OPENING = 6
+"""A passage is called by so many of its first words."""
+NONE_LOST = "-"
+"""In place of a kind: none of the two runs is worse, or one was not run on the turn."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +82,21 @@ class Explainer:
         labels: the turn's judgements.
         names: the runs' names.
         ranks: for each run docno -> rank from 1, the best first.
+        called: docno -> what the passage is called; its docno without.
+        graded: whether the judgements name passages that are not relevant, too.
     """
 
     def __init__(
-        self, measure: ir_measures.Measure, labels: Mapping[str, int], names: Sequence[str], ranks: Sequence[Mapping[str, int]]
+        self,
+        measure: ir_measures.Measure,
+        labels: Mapping[str, int],
+        names: Sequence[str],
+        ranks: Sequence[Mapping[str, int]],
+        called: Mapping[str, str] | None = None,
+        graded: bool = True,
     ) -> None:
-        self.measure, self.labels, self.names, self.ranks = measure, labels, names, ranks
+        self.measure, self.labels, self.names, self.ranks, self.called = measure, labels, names, ranks, called or {}
+        self.graded = graded
         cutoff = cutoff_of(measure)
         self.end = inf if cutoff is None else cutoff + 1  # the first rank that the measure does not see
         relevant = [docno for docno, grade in labels.items() if grade >= level_of(measure)]
@@ -110,22 +124,48 @@ class Explainer:
         if abs(lead) < SAME:
             return f"No difference in {label(self.measure)}{self._why_alike(one, other)}."
         first, second = (one, other) if lead > 0 else (other, one)
-        ours, theirs = self.gains[first], self.gains[second]
-        changes = {docno: ours.get(docno, 0.0) - theirs.get(docno, 0.0) for docno in {**ours, **theirs}}
-        moved = sorted(((change, docno) for docno, change in changes.items() if abs(change) > SAME), key=lambda pair: -pair[0])
-        up = [pair for pair in moved if pair[0] > 0]
-        down = [pair for pair in reversed(moved) if pair[0] < 0 and up]  # alone they would speak for the loser
+        up, down = self._moved(first, second)
         told = [self._found(first, second, *pair) for pair in up[:UP]] + [self._found(second, first, *pair) for pair in down[:DOWN]]
         rest = self._rest([*up[UP:], *down[DOWN:]])
         intruders = self._intruders(first, second, up[0][1]) if up else ""
         said = [f"{self.names[first]} leads by {format_score(abs(lead))} in {label(self.measure)}.", *told, rest, intruders]
         return " ".join(filter(None, said))
 
+    def lost(self, one: int, other: int, lead: float) -> Lost | None:
+        """What decides the kind of a turn that one of two runs loses; None when none does. Arguments as for :meth:`explain`."""
+        if abs(lead) < SAME:
+            return None
+        first, second = (one, other) if lead > 0 else (other, one)
+        up, _ = self._moved(first, second)
+        gained = [docno for _, docno in up]
+        return Lost(
+            winner=self.names[first],
+            loser=self.names[second],
+            ranks=self.ranks[second],
+            gained=gained,
+            intruders=[docno for docno, _ in self._before(first, second, gained[0])] if gained else [],
+            labels=self.labels,
+            relevant={docno for docno, grade in self.labels.items() if grade >= level_of(self.measure)},
+            end=min(self.end, FIRST + 1),
+            graded=self.graded,
+        )
+
+    def _moved(self, winner: int, loser: int) -> tuple[list[tuple[float, str]], list[tuple[float, str]]]:
+        """The passages by which the winner gains, and by which the loser does: by how much, the most first."""
+        ours, theirs = self.gains[winner], self.gains[loser]
+        changes = {docno: ours.get(docno, 0.0) - theirs.get(docno, 0.0) for docno in {**ours, **theirs}}
+        moved = sorted(((change, docno) for docno, change in changes.items() if abs(change) > SAME), key=lambda pair: -pair[0])
+        up = [pair for pair in moved if pair[0] > 0]
+        return up, [pair for pair in reversed(moved) if pair[0] < 0 and up]  # alone they would speak for the loser
+
+    def _name(self, docno: str) -> str:
+        return self.called.get(docno, docno)
+
     def _found(self, who: int, whom: int, change: float, docno: str) -> str:
         lower = self.ranks[whom].get(docno)
         rest = f"{self.names[whom]} at {lower}" if lower else f"{self.names[whom]} does not find it"
         share = f" ({_signed(change)})" if is_sum(self.measure) else ""
-        return f"{self.names[who]} finds {docno} (label {self.labels[docno]}) at rank {self.ranks[who][docno]}, {rest}{share}."
+        return f"{self.names[who]} finds {self._name(docno)} (label {self.labels[docno]}) at rank {self.ranks[who][docno]}, {rest}{share}."
 
     def _rest(self, moved: Sequence[tuple[float, str]]) -> str:
         if not moved:
@@ -134,17 +174,22 @@ class Explainer:
         return f"{what}: {_signed(sum(change for change, _ in moved))}." if is_sum(self.measure) else f"{what} came in or out."
 
     def _intruders(self, winner: int, loser: int, docno: str) -> str:
-        """Passages that are not relevant and stand before a relevant one, or in its place, in the losing run alone."""
+        """In words, the passages that came in before a relevant one."""
+        found: list[str] = []
+        for other, rank in islice(self._before(winner, loser, docno), INTRUDERS):
+            how = "moved up to" if self.ranks[winner].get(other, inf) < self.end else "came in at"
+            found.append(f"{self._name(other)}, not {'relevant' if other in self.labels else 'judged'}, {how} rank {rank}")
+        return f"In {self.names[loser]} {'; '.join(found)}." if found else ""
+
+    def _before(self, winner: int, loser: int, docno: str) -> Iterator[tuple[str, int]]:
+        """Passages that are not relevant and stand before a relevant one, or in its place, in the losing run alone, with their ranks."""
         ours, theirs = self.ranks[winner], self.ranks[loser]
         end = min(theirs.get(docno, ours[docno] + 1 if self.end == inf else inf), self.end)
-        found: list[str] = []
         for other, rank in theirs.items():
-            if rank >= end or len(found) == INTRUDERS:
+            if rank >= end:
                 break
             if self.labels.get(other, 0) < level_of(self.measure) and ours.get(other, ours[docno] + 1) > ours[docno]:
-                how = "moved up to" if ours.get(other, inf) < self.end else "came in at"
-                found.append(f"{other}, not {'relevant' if other in self.labels else 'judged'}, {how} rank {rank}")
-        return f"In {self.names[loser]} {'; '.join(found)}." if found else ""
+                yield other, rank
 
     def _why_alike(self, one: int, other: int) -> str:
         if not self.relevant:
@@ -163,29 +208,96 @@ def _signed(change: float) -> str:
     return f"{'+' if change >= 0 else '−'}{format_score(abs(change))}"
 
 
-def reasons_by_turn(
-    runs: Sequence[RunData], qrels: pd.DataFrame | None, scores: Mapping[str, Scores], measures: Sequence[ir_measures.Measure]
-) -> dict[str, list[list[str]]]:
-    """For each scored turn and measure a text on every pair of runs, in the order of ``itertools.combinations``.
+@dataclass(frozen=True)
+class Reasons:
+    """Why one run is better than another.
 
-    Pages of many runs have the texts for the first measures only.
+    Attributes:
+        texts: for each scored turn and measure a text on every pair of runs, in the order of ``itertools.combinations``.
+        kinds: for each of these turns and measures a text with one character per pair: the number of the kind in
+            :data:`~pyterrier_ikat.show.report.kinds.KINDS` by which the worse of the two loses, or ``NONE_LOST``.
+    """
+
+    texts: Mapping[str, list[list[str]]]
+    kinds: Mapping[str, list[str]]
+
+
+def reasons_by_turn(
+    runs: Sequence[RunData],
+    qrels: pd.DataFrame | None,
+    scores: Mapping[str, Scores],
+    measures: Sequence[ir_measures.Measure],
+    texts: Mapping[str, str] | None = None,
+) -> Reasons:
+    """Why one run is better than another on each scored turn, by each measure; pages of many runs are told it by the first measures only.
+
+    Args:
+        runs: the runs.
+        qrels: the judgements; without them nothing is told.
+        scores: those of the turns.
+        measures: the measures, in the order of the scores.
+        texts: docno -> the text of the passage, as far as known.
     """
     if qrels is None or not scores or len(runs) < 2:  # noqa: PLR2004
-        return {}
+        return Reasons({}, {})
     pairs = list(combinations(range(len(runs)), 2))
     told = measures[: max(1, MOST // max(1, len(pairs) * len(scores)))]
     names, rankings = [run.name for run in runs], [_Ranking(run.results) for run in runs]
     labels = {qid: dict(zip(rows["docno"], rows["label"].tolist(), strict=True)) for qid, rows in qrels.groupby("qid", sort=False)}
-    found = {}
+    graded, called = bool((qrels["label"] <= 0).any()), {docno: _opening(text) for docno, text in (texts or {}).items() if text.strip()}
+    said, kinds = {}, {}
     for qid, of_turn in scores.items():
         ranks = [ranking.of(qid) for ranking in rankings]
         lacking = [run.run_on is not None and qid not in run.run_on for run in runs]
-        explained = [(place, Explainer(measure, labels[qid], names, ranks)) for place, measure in enumerate(told)]
-        found[qid] = [
-            [_not_run(names, pair, lacking) or one.explain(*pair, _lead(of_turn, pair, place)) for pair in pairs]
-            for place, one in explained
-        ]
-    return found
+        explained = [Explainer(measure, labels[qid], names, ranks, called, graded) for measure in told]
+        why = _Kinds(runs, qid, texts or {})
+        cells = [[_cell(one, pair, _lead(of_turn, pair, place), lacking, why) for pair in pairs] for place, one in enumerate(explained)]
+        said[qid] = [[text for text, _ in row] for row in cells]
+        kinds[qid] = ["".join(kind for _, kind in row) for row in cells]
+    return Reasons(said, kinds)
+
+
+def place_of_pair(one: int, other: int, runs: int) -> int:
+    """The place of a pair of different runs among all pairs, as ``itertools.combinations`` counts.
+
+    Example:
+        >>> place_of_pair(0, 1, 3), place_of_pair(2, 1, 3)
+        (0, 2)
+    """
+    return list(combinations(range(runs), 2)).index((min(one, other), max(one, other)))
+
+
+def _cell(one: Explainer, pair: tuple[int, int], lead: float, lacking: Sequence[bool], why: "_Kinds") -> tuple[str, str]:
+    """What is said of two runs, and the kind of the turn."""
+    if not_run := _not_run(one.names, pair, lacking):
+        return not_run, NONE_LOST
+    said, turn = one.explain(*pair, lead), one.lost(*pair, lead)
+    if turn is None:
+        return said, NONE_LOST
+    kind, why_so = why.kind(turn, *(pair if lead > 0 else pair[::-1]), one.called)
+    return f"{said} {why_so}".strip(), str(kind)
+
+
+class _Kinds:
+    """The kinds of the pairs of runs on one turn."""
+
+    def __init__(self, runs: Sequence[RunData], qid: str, texts: Mapping[str, str]) -> None:
+        self._evidence, self._texts = [evidence_of(run, qid) for run in runs], texts
+        self._words: dict[str, frozenset[str]] = {}
+
+    def kind(self, turn: Lost, winner: int, loser: int, called: Mapping[str, str]) -> tuple[int, str]:
+        """See :func:`~pyterrier_ikat.show.report.kinds.kind_of`."""
+        if not turn.gained:
+            return NO_KIND, ""
+        first = [docno for docno, rank in turn.ranks.items() if rank < turn.end]
+        for docno in {*first, *turn.relevant} & self._texts.keys() - self._words.keys():
+            self._words[docno] = frozenset(words_that_matter(self._texts[docno]))
+        return kind_of(turn, self._evidence[winner], self._evidence[loser], self._words, called)
+
+
+def _opening(text: str) -> str:
+    words = text.split()
+    return f"“{' '.join(words[:OPENING])}{' …' if len(words) > OPENING else ''}”"
 
 
 def _lead(scores: Scores, pair: tuple[int, int], place: int) -> float:

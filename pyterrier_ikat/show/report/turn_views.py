@@ -9,7 +9,7 @@ from ...errors import DataError
 from ...evaluation.scores import natural_key
 from .material import Material, RunData
 from .rankings import ListedPassage, Scores
-from .reasons import Relevant, further_down
+from .reasons import Reasons, Relevant, further_down, place_of_pair
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,18 @@ class Side:
 
 @dataclass(frozen=True)
 class TurnView:
-    """One turn; ``number`` counts the turns of the report from 1, ``depth`` those of the conversation, ``reason`` compares two runs."""
+    """One turn.
+
+    Attributes:
+        number: counts the turns of the report from 1.
+        depth: counts those of the conversation.
+        passages: what the runs found, in one list.
+        scores: of each run by each measure; None when the turn is not judged.
+        reason: compares two runs in a sentence.
+        kinds: how it is lost, for each measure and pair of runs.
+        needs: whether a gold statement of the user belongs to it, as far as that is known.
+        further: relevant passages that no run shows.
+    """
 
     number: int
     qid: str
@@ -76,6 +87,8 @@ class TurnView:
     passages: list[ListedPassage]
     scores: Scores | None
     reason: str = ""
+    kinds: list[str] = field(default_factory=list)
+    needs: bool | None = None
     further: list[Relevant] = field(default_factory=list)
 
 
@@ -104,7 +117,8 @@ def build_conversations(
     passages: Mapping[str, list[ListedPassage]],
     scores: Mapping[str, Scores],
     relevant: Mapping[str, list[Relevant]] | None = None,
-    reasons: Mapping[str, str] | None = None,
+    reasons: Reasons | None = None,
+    pair: tuple[int, int] = (0, 1),
 ) -> list[ConversationView]:
     """The turns of all runs, by conversation.
 
@@ -114,7 +128,8 @@ def build_conversations(
         passages: the passages that each turn shows.
         scores: the scores of each judged turn.
         relevant: the relevant passages of each judged turn.
-        reasons: for each judged turn the text that compares two runs.
+        reasons: why runs differ on the judged turns.
+        pair: the two runs of which the page says first why they differ, by their numbers.
 
     Raises:
         DataError: when a run has a turn that the dataset lacks.
@@ -130,8 +145,11 @@ def build_conversations(
         sides = [_side(run, qid, turn, listed, count.get(qid, 0)) for run, count in zip(runs, counts, strict=True)]
         utterance, resolved, gold = (_text(turn, key) for key in ("qutterance", "qresolved", "gold_answer"))
         further = further_down((relevant or {}).get(qid, []), {passage.docno for passage in listed})
-        reason = (reasons or {}).get(qid, "")
-        view = TurnView(number, qid, depth, utterance, resolved, gold, sides, listed, scores.get(qid), reason, further)
+        told, kinds = ({}, {}) if reasons is None else (reasons.texts, reasons.kinds)
+        reason = told[qid][0][place_of_pair(*pair, len(runs))] if qid in told else ""
+        view = TurnView(
+            number, qid, depth, utterance, resolved, gold, sides, listed, scores.get(qid), reason, kinds.get(qid, []), _needs(turn), further
+        )
         grouped.setdefault(name, []).append(view)
     return [ConversationView(name, _persona(turns, known), turns) for name, turns in grouped.items()]
 
@@ -165,6 +183,11 @@ def _turn(runs: Sequence[RunData], material: Material, qid: str) -> Mapping[str,
     if qid in material.turns:
         return material.turns[qid]
     return next((run.turns[qid] for run in runs if qid in run.turns), {})
+
+
+def _needs(turn: Mapping[str, Any]) -> bool | None:
+    gold = turn.get("qgoldptkb")
+    return bool(gold) if isinstance(gold, list | tuple) else None
 
 
 def _text(turn: Mapping[str, Any], key: str) -> str:

@@ -1,15 +1,19 @@
   // Why a run is better, and its LLM calls: both are compressed.
 
   async function explain() {
-    const [low, high] = [baseline(), compared()].sort((a, b) => a - b);
-    const pair = low * names.length - (low * (low + 1)) / 2 + high - low - 1;
+    const pair = pairOf();
     const explained = turns.filter((one) => one.reason);
     if (!explained.length) return;
     const { reasons } = await data();
     for (const turn of explained) {
-      const told = low === high ? null : reasons[turn.place][measure()]?.[pair]; // a page of many runs explains its first measures
+      const told = pair < 0 ? null : reasons[turn.place][measure()]?.[pair]; // a page of many runs explains its first measures
       turn.reason.hidden = !told;
-      if (told) turn.reason.textContent = told;
+      if (!told) continue;
+      turn.reason.textContent = told;
+      const kind = KINDS.slice(0, -1)[turn.kinds[measure()]?.[pair]]; // the last one is unknown
+      if (!kind) continue;
+      turn.reason.append(" ");
+      add(turn.reason, "span", kind, "tag");
     }
   }
 

@@ -1,6 +1,7 @@
   // What differs from the baseline, which runs are shown, and the order of the turns.
 
-  const SAME = 0.00005; // scores that differ by less read alike
+  const SAME = 1e-9; // scores that differ by less are a tie, as in all tables
+  const ALIKE = 0.00005; // scores that differ by less read alike
   const isKnown = (one) => !Number.isNaN(one);
   const sideOf = (change) => (!isKnown(change) ? "" : Math.abs(change) < SAME ? "tie" : change > 0 ? "win" : "loss");
   const of = (element, name, otherwise) => Number(element?.dataset[name] ?? otherwise);
@@ -24,14 +25,16 @@
   // best (better is -1), of numbers of sessions none (0).
   function score(cells, values, digits, among = isShown, better = 1) {
     const seen = values.filter((one, run) => among(run) && isKnown(one)).map((one) => one * better);
-    const top = Math.max(...seen), differ = top - Math.min(...seen) >= SAME;
+    const top = Math.max(...seen), differ = top - Math.min(...seen) >= ALIKE;
     values.forEach((one, run) => {
       const change = one - values[baseline()], side = sideOf(change * better);
       cells[run].textContent = "";
-      add(cells[run], differ && top - one * better < SAME ? "b" : "span", isKnown(one) ? fixed(one, digits) : cells[run].dataset.lacking ?? "–");
+      add(cells[run], differ && top - one * better < ALIKE ? "b" : "span", isKnown(one) ? fixed(one, digits) : cells[run].dataset.lacking ?? "–");
       if (run === baseline() || !side || side === "tie" || !Number(fixed(Math.abs(change), digits))) return;
       cells[run].append(" ");
-      add(cells[run], "span", `${change > 0 ? "+" : "−"}${fixed(Math.abs(change), digits)}`, side);
+      const tested = cells[run].dataset.sure, sure = tested?.split(" ").includes(String(baseline())), arrow = sure ? (change > 0 ? "↑" : "↓") : "";
+      const told = add(cells[run], "span", `${arrow}${change > 0 ? "+" : "−"}${fixed(Math.abs(change), digits)}`, tested === undefined || sure ? side : "quiet");
+      if (sure) told.title = `significantly ${change > 0 ? "above" : "below"} ${names[baseline()]}`;
     });
   }
 
@@ -69,13 +72,15 @@
     }
     if (one("#how-many")) one("#how-many").textContent = `${shownRuns().length} of ${names.length}`;
     const means = one(".means");
-    if (means) table(means, all("tbody tr", means).map((row) => [...row.cells].slice(1).map((cell) => Number(cell.dataset.value))), 4, () => true);
+    if (means) table(means, all("tbody tr", means).map((row) => all("[data-value]", row).map((cell) => Number(cell.dataset.value))), 4, () => true);
+    showOutcomes();
     for (const turn of turns) {
       turn.text = undefined;
       showScores(turn);
     }
     mark();
     arrange();
+    showOverview();
   }
 
   function showScores(turn) {
@@ -91,7 +96,22 @@
     turn.chip.title = `${turn.name}, ${chosen().textContent}: ${told}`;
   }
 
-  const gain = (turn) => (turn.scores[compared()][measure()] - turn.scores[baseline()][measure()]) * of(chosen(), "better", 1);
+  const gain = (turn) => gainOf(compared())(turn);
+
+  const gainOf = (run) => (turn) => (turn.scores[run][measure()] - turn.scores[baseline()][measure()]) * of(chosen(), "better", 1);
+
+  // On how many turns a run wins, ties and loses.
+  function outcomes(run) {
+    const sides = turns.filter((turn) => turn.judged).map(gainOf(run)).map(sideOf);
+    return ["win", "tie", "loss"].map((side) => sides.filter((other) => other === side).length);
+  }
+
+  function showOutcomes() {
+    all(".means .outcomes").forEach((cell, row) => {
+      cell.hidden = false;
+      if (row) cell.textContent = row - 1 === baseline() ? "" : outcomes(row - 1).join(" / "); // the first is the title
+    });
+  }
 
   // How far the shown runs are apart on a turn.
   function spread(turn) {

@@ -12,11 +12,13 @@
     return (!value("conversation") || turn.conversation === value("conversation"))
       && turn.depth >= number("first", 0) && turn.depth <= number("last", Infinity)
       && (!value("end") || turn.ends[compared()] === value("end"))
+      && (!value("kind") || kindOf(turn) === value("kind"))
+      && (!value("bars") || isBrushed(turn))
       && measured(turn) && words.every((word) => text(turn).includes(word));
   }
 
   const sought = () => value("search").toLowerCase().split(/\s+/).filter(Boolean);
-  const FILTERS = ["conversation", "first", "last", "least", "most", "outcome", "end"], UNIT = form.dataset.unit;
+  const FILTERS = ["conversation", "first", "last", "least", "most", "outcome", "end", "kind", "bars"], UNIT = form.dataset.unit;
 
   function filter() {
     const words = sought();
@@ -33,6 +35,7 @@
     one("#filtering").textContent = filters ? `(${filters})` : "";
     hit = { turn: null, place: -1 };
     count.textContent = `${left} of ${turns.length} ${UNIT}s`;
+    showChosen();
     highlight(words);
   }
 

@@ -17,6 +17,8 @@
     judged: "scores" in element.dataset,
     ends: (element.dataset.ends || "").split("|"),
     sides: all(".side", element),
+    needs: element.dataset.needs,
+    kinds: (element.dataset.kinds || "").split("|"),
     reason: one(".reason", element),
   }));
   let order = turns; // as they stand in the page

@@ -1,0 +1,144 @@
+  // What the compared run wins and loses against the baseline: a histogram, the kinds of lost turns, and the means of groups.
+
+  const HALF = 10; // bars on each side of that of the ties
+  const overview = one("#overview"), bars = overview ? all("#bars button") : [], kindButtons = all("#kinds button");
+  const KINDS = kindButtons.map((button) => one("span", button).textContent);
+  const scored = () => turns.filter((turn) => turn.judged && isKnown(gain(turn)));
+  let width = 0.1;
+
+  // The number of the pair of the chosen runs, as itertools.combinations counts; -1 for a run and itself.
+  function pairOf() {
+    const [low, high] = [baseline(), compared()].sort((a, b) => a - b);
+    return low === high ? -1 : low * names.length - (low * (low + 1)) / 2 + high - low - 1;
+  }
+
+  // The number of the kind of a turn that the compared run loses.
+  const kindOf = (turn) => (turn.judged && sideOf(gain(turn)) === "loss" ? turn.kinds[measure()]?.[pairOf()] : undefined);
+
+  // The bar of a turn: 0 of a tie, 1 of the smallest gains, -1 of the smallest losses.
+  function barOf(turn) {
+    const change = gain(turn);
+    return sideOf(change) === "tie" ? 0 : Math.sign(change) * Math.min(HALF, Math.max(1, Math.ceil(Math.abs(change) / width - 1e-6)));
+  }
+
+  const brushed = () => (value("bars") ? value("bars").split(":").map(Number) : [Infinity, -Infinity]);
+
+  function isBrushed(turn) {
+    const [from, to] = brushed();
+    return turn.judged && isKnown(gain(turn)) && barOf(turn) >= from && barOf(turn) <= to;
+  }
+
+  function showOverview() {
+    if (!overview) return;
+    const found = scored(), largest = Math.max(...found.map((turn) => Math.abs(gain(turn))), 0), digits = of(chosen(), "digits", 3);
+    const unit = largest > SAME ? 10 ** Math.floor(Math.log10(largest) + 1e-9) : 1, end = Math.max(Math.ceil(largest / unit - 1e-9), 1) * unit;
+    width = end / HALF;
+    showBars(found, digits);
+    const [start, , stop] = all(".axis span", overview), better = of(chosen(), "better", 1);
+    start.textContent = `${better > 0 ? "−" : "+"}${fixed(end, digits)}`;
+    stop.textContent = `${better > 0 ? "+" : "−"}${fixed(end, digits)}`;
+    showKinds(found);
+    showGroups(found);
+    showChosen();
+  }
+
+  function showBars(found, digits) {
+    const counts = bars.map((_, place) => found.filter((turn) => barOf(turn) === place - HALF).length), most = Math.max(...counts, 1);
+    bars.forEach((bar, place) => {
+      const number = place - HALF, [near, far] = [Math.abs(number) - 1, Math.abs(number)].map((edge) => fixed(edge * width, digits));
+      bar.firstChild.className = number < 0 ? "lose" : number > 0 ? "gain" : "";
+      bar.firstChild.style.height = counts[place] ? `${Math.max((counts[place] / most) * 100, 3)}%` : "0";
+      const where = number ? `${number > 0 ? "better" : "worse"} by ${near} to ${far}` : "without a difference";
+      bar.title = `${counts[place]} ${counts[place] === 1 ? UNIT : `${UNIT}s`} ${where}`;
+      bar.setAttribute("aria-label", bar.title);
+    });
+    const [won, tied, lost] = outcomes(compared()), told = one("#outcomes");
+    told.textContent = "";
+    for (const [number, name, side] of [[won, " won, ", "win"], [tied, " tied, ", ""], [lost, " lost", "loss"]]) {
+      add(told, "b", number, side);
+      told.append(name);
+    }
+  }
+
+  function showKinds(found) {
+    const kinds = found.map(kindOf), most = Math.max(...kindButtons.map((button) => kinds.filter((kind) => kind === button.value).length), 1);
+    for (const button of kindButtons) {
+      const number = kinds.filter((kind) => kind === button.value).length;
+      one("b", button).textContent = number;
+      one("i", button).style.width = `${(number / most) * 100}%`;
+      button.disabled = !number;
+    }
+  }
+
+  function groupOf(turn) {
+    const by = one("#by").value;
+    if (by === "conversation") return one(`[name="conversation"] option[value="${turn.conversation}"]`).textContent;
+    return by === "depth" ? turn.depth : { 0: "no", 1: "yes" }[turn.needs] ?? "not known";
+  }
+
+  function showGroups(found) {
+    const groups = new Map(), body = one("#groups tbody"), digits = Math.max(of(chosen(), "digits", 4), 1);
+    for (const turn of found) groups.set(groupOf(turn), [...(groups.get(groupOf(turn)) ?? []), turn]);
+    const rows = [...groups].sort(([a], [b]) => (typeof a === "number" ? a - b : 0));
+    body.textContent = "";
+    for (const [group, members] of rows) {
+      const row = add(body, "tr", ""), mean = (run) => members.reduce((sum, turn) => sum + turn.scores[run][measure()], 0) / members.length;
+      const [ours, theirs] = [mean(compared()), mean(baseline())];
+      add(row, "th", group).scope = "row";
+      add(row, "td", members.length);
+      for (const one of [theirs, ours]) add(row, "td", fixed(one, digits));
+      add(row, "td", `${ours < theirs ? "−" : "+"}${fixed(Math.abs(ours - theirs), digits)}`, "quiet");
+    }
+  }
+
+  // Which bars and which kind filter the turns.
+  function showChosen() {
+    const [from, to] = brushed();
+    bars.forEach((bar, place) => bar.setAttribute("aria-pressed", place - HALF >= from && place - HALF <= to));
+    overview?.classList.toggle("brushed", Boolean(value("bars")));
+    for (const button of kindButtons) button.setAttribute("aria-pressed", button.value === value("kind"));
+  }
+
+  function set(name, text) {
+    field[name].value = text;
+    field[name].dispatchEvent(new Event("input", { bubbles: true }));
+    showChosen();
+  }
+
+  let anchor = null;
+  function brush(from, to) {
+    set("bars", `${Math.min(from, to)}:${Math.max(from, to)}`);
+  }
+
+  function focusBar(place) {
+    bars.forEach((bar, other) => { bar.tabIndex = other === place ? 0 : -1; });
+    bars[place].focus();
+  }
+
+  if (overview) {
+    overview.hidden = false;
+    bars.forEach((bar, place) => {
+      const number = place - HALF;
+      bar.tabIndex = number ? -1 : 0;
+      bar.addEventListener("pointerdown", () => { anchor = { number, was: value("bars") }; });
+      bar.addEventListener("pointerenter", () => { if (anchor && anchor.number !== number) brush(anchor.number, number); });
+      bar.addEventListener("click", () => { // also by keyboard
+        if (value("bars") === `${number}:${number}`) set("bars", "");
+        else brush(number, number);
+        anchor = null;
+      });
+      bar.addEventListener("keydown", (event) => {
+        const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key], next = Math.min(Math.max(place + by, 0), bars.length - 1);
+        if (event.key === "Escape") set("bars", "");
+        if (!by) return;
+        event.preventDefault();
+        const [from, to] = brushed(), other = from > to ? number : from === number ? to : from;
+        if (event.shiftKey) brush(other, next - HALF);
+        focusBar(next);
+      });
+    });
+    one("#bars").addEventListener("dragstart", (event) => event.preventDefault());
+    document.addEventListener("pointerup", () => { anchor = null; });
+    for (const button of kindButtons) button.addEventListener("click", () => set("kind", value("kind") === button.value ? "" : button.value));
+    one("#by").addEventListener("change", () => showGroups(scored()));
+  }
