@@ -22,7 +22,16 @@ from ..store.models import load_python
 from .definition import Method, StandIn, Table, methods_of
 
 _OWN = ("catalogue", "definition")
-_PAPERS = [import_module(f"{__package__}.{found.name}") for found in iter_modules([str(Path(__file__).parent)]) if found.name not in _OWN]
+
+
+def _age(name: str) -> tuple[bool, str, str]:
+    """Where a file stands in the catalogue: without a year first, then by year; our own methods last."""
+    year = name.rpartition("_")[2]
+    return name == "ours", year if year.isdecimal() else "", name
+
+
+_FILES = sorted((found.name for found in iter_modules([str(Path(__file__).parent)]) if found.name not in _OWN), key=_age)
+_PAPERS = [import_module(f"{__package__}.{name}") for name in _FILES]
 
 
 def _in(module: ModuleType) -> list[Method]:
