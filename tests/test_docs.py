@@ -79,18 +79,18 @@ def test_a_conversation_from_scratch_to_a_table_runs_as_the_page_says():
     assert len(code.splitlines()) <= 10
 
 
-LIVE = (DOCS / "live.md").read_text(encoding="utf-8")
+LIVE = "".join((DOCS / name).read_text(encoding="utf-8") for name in ("live.md", "live_reference.md"))
 LIVE_CODE = re.findall(r"<!-- generated: output -->\n```python\n(.*?)```\n\n```\n(.*?)```\n<!-- end -->", LIVE, re.DOTALL)
 
 
 @pytest.mark.parametrize(("code", "printed"), LIVE_CODE, ids=["chat", "learned", "memory", "simulation"])
-def test_the_code_of_the_live_page_prints_what_stands_below_it(tmp_path, monkeypatch, capsys, code, printed):
+def test_the_code_of_the_live_pages_prints_what_stands_below_it(tmp_path, monkeypatch, capsys, code, printed):
     monkeypatch.chdir(tmp_path)
     exec(code, {})
     assert [line.rstrip() for line in capsys.readouterr().out.strip("\n").split("\n")] == printed.splitlines()
 
 
-def test_no_code_of_the_live_page_is_left_out():
+def test_no_code_of_the_live_pages_is_left_out():
     clients = [code for code in re.findall(r"```python\n(.*?)```", LIVE, re.DOTALL) if code.startswith("from openai import")]
     assert LIVE.count("```python") == len(LIVE_CODE) + len(clients)  # tests/live/serving runs the client
 

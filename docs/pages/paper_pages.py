@@ -1,4 +1,4 @@
-"""The pages of the papers, and the table of docs/own_prompts.md: every row with what makes it, every deviation, every prompt template."""
+"""The pages of the papers, and the table of docs/prompts.md: every row with what makes it, every deviation, every prompt template."""
 
 import re
 from collections.abc import Iterator

@@ -244,8 +244,8 @@ def test_prompts_that_no_system_reads_and_recorded_completions_of_an_unknown_dat
         pass
 
 
-def test_the_client_of_the_live_page_talks_as_it_is_written():
-    page = (Path(__file__).parents[3] / "docs" / "live.md").read_text(encoding="utf-8")
+def test_the_client_of_the_live_reference_talks_as_it_is_written():
+    page = (Path(__file__).parents[3] / "docs" / "live_reference.md").read_text(encoding="utf-8")
     [code] = re.findall(r"```python\n(from openai import OpenAI\n.*?)```", page, re.DOTALL)
     with running({"rtg": Talks()}) as server:
         said: dict = {}
