@@ -26,6 +26,7 @@ autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
+maximum_signature_line_length = 88
 
 html_theme = "furo"
 html_title = "pyterrier_ikat"
@@ -59,7 +60,15 @@ def class_signature(app: Any, what: str, name: str, value: Any, options: Any, si
     return str(inspect.Signature(bare)), None
 
 
+def unlink_addresses(_: Any, page: nodes.document) -> None:
+    """No link to mail: these pages have no address, but docutils takes ``NII@TREC`` for one."""
+    for link in list(page.findall(nodes.reference)):
+        if link.get("refuri", "").startswith("mailto:"):
+            link.parent.replace(link, link.children)
+
+
 def setup(app: Any) -> None:
-    """Register the directive and the signatures."""
+    """Register the directive, the signatures and what is no link."""
     app.add_directive("drawing", DrawingDirective)
     app.connect("autodoc-process-signature", class_signature)
+    app.connect("doctree-read", unlink_addresses)

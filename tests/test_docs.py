@@ -145,6 +145,8 @@ def test_every_operator_is_made_and_drawn(tmp_path, monkeypatch):
     assert not {"PassageIndex", "llm", "UsageError"} & set(found)
     for name, value in found.items():
         page = operator_pages._operator_page(name, value, tmp_path)
+        expression = page.split("```python\n")[1].split("\n```")[0]
+        assert max(map(len, expression.splitlines())) <= 88 or '"' in expression
         assert f".. auto{'class' if isinstance(value, type) else 'function'}:: pyterrier_ikat.{name}" in page
         assert str(tmp_path) not in page + (tmp_path / f"{name}.svg").read_text()
 
@@ -268,6 +270,23 @@ def test_cells_and_sentences():
     assert text.table(["a"], [["x|y"]]) == "| a |\n| --- |\n| x\\|y |"
     assert text.first_sentence("One ``x``\n    of :class:`~a.B`, e.g. two. Three.\n\nMore.") == "One `x` of `a.B`, e.g. two."
     assert text.formatted("a>>b") == "a >> b"
+
+
+def test_the_lines_of_an_expression_fit_on_a_page():
+    assert text.formatted(" >> ".join(["ikat.Interleave()"] * 4)) == " >> ".join(["ikat.Interleave()"] * 4), "80 letters"
+    long = text.formatted(" >> ".join(["ikat.Interleave()"] * 5))
+    assert long.splitlines() == ["(", "    ikat.Interleave()", *["    >> ikat.Interleave()"] * 4, ")"]
+
+
+def test_words_with_an_at_sign_are_no_links_to_mail():
+    core, nodes = pytest.importorskip("docutils.core"), pytest.importorskip("docutils.nodes")
+    from conf import unlink_addresses
+
+    page = core.publish_doctree("NII@TREC iKAT 2024, nDCG@5 and https://trec.nist.gov.")
+    assert [link["refuri"] for link in page.findall(nodes.reference)] == ["mailto:NII@TREC", "https://trec.nist.gov"]
+    unlink_addresses(None, page)
+    assert [link["refuri"] for link in page.findall(nodes.reference)] == ["https://trec.nist.gov"]
+    assert page.astext() == "NII@TREC iKAT 2024, nDCG@5 and https://trec.nist.gov."
 
 
 def _commands(program, pages):

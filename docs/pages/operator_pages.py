@@ -16,7 +16,7 @@ from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.show.drawing import draw
 
 from .stand_ins import example
-from .text import first_sentence, table
+from .text import first_sentence, formatted, table
 
 ROOMS = ("generate", "retrieve", "rank", "fuse")
 """Rooms whose operators are shown first."""
@@ -102,7 +102,7 @@ def _operator_page(name: str, value: Any, folder: Path) -> str:
     used = [
         f"[{method}](../methods/{entry.system.__name__}.md)" for method, entry in METHODS.items() if f"ikat.{name}(" in entry.expression
     ]
-    parts = [f"# {name}", f"```{{drawing}} {name}.svg\n```", f"```python\n{made!r}\n```", _documented(name, value)]
+    parts = [f"# {name}", f"```{{drawing}} {name}.svg\n```", f"```python\n{formatted(repr(made))}\n```", _documented(name, value)]
     if columns := list(_columns(made)):
         parts.append("## Columns\n\n" + table(["reads at least", "gives"], columns))
     if used:
