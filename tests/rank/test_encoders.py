@@ -287,10 +287,10 @@ def test_an_empty_folder_is_no_model(tmp_path):
         ikat.CrossEncoder(tmp_path)(FOUND)
 
 
-def test_a_missing_library_is_named_with_the_install_line(monkeypatch):
+def test_a_missing_library_is_named_with_the_install_line(monkeypatch, tmp_path):
     monkeypatch.setitem(__import__("sys").modules, "sentence_transformers", None)
     with pytest.raises(ikat.UsageError, match=r"pip install 'pyterrier_ikat\[rank\]'"):
-        ikat.CrossEncoder("not-loaded-yet")(FOUND)
+        ikat.CrossEncoder(tmp_path)(FOUND)
 
 
 def test_cosines_encode_each_distinct_text_once():

@@ -77,10 +77,10 @@ def test_a_model_that_cannot_be_loaded_is_named_with_what_to_do():
         ikat.MonoT5("no/such-model")(FOUND)
 
 
-def test_a_missing_library_is_named(monkeypatch):
+def test_a_missing_library_is_named(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "pyterrier_t5", None)
     with pytest.raises(ikat.UsageError, match=r"needs pyterrier_t5: pip install 'pyterrier_ikat\[rank\]'"):
-        ikat.MonoT5("not-loaded-yet")(FOUND)
+        ikat.MonoT5(tmp_path)(FOUND)
 
 
 def test_empty_frames_give_the_columns_of_full_ones_without_a_model():

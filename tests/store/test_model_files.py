@@ -1,6 +1,11 @@
 import os
 
-from pyterrier_ikat.store.models import files_below, loaded_once, model_state
+import pytest
+
+from pyterrier_ikat import UsageError
+from pyterrier_ikat.store.models import PATIENCE, files_below, load, loaded_once, model_state
+
+hub = pytest.importorskip("huggingface_hub")
 
 
 def test_a_folder_whose_files_change_is_another_model(tmp_path):
@@ -56,3 +61,59 @@ def test_a_model_is_loaded_once_and_again_when_a_file_of_its_folder_changed(tmp_
     assert load("m", 8) is again
     monkeypatch.chdir(tmp_path / "other")
     assert load("m", 8) is not again
+
+
+@pytest.fixture
+def asked(monkeypatch, tmp_path):
+    """What the hub is asked; it has the models whose names begin with "known"."""
+    names = []
+
+    def model_info(self, name, timeout):
+        assert timeout == PATIENCE
+        names.append(name)
+        if name.startswith("slow"):
+            raise ConnectionError("timed out")
+        if not name.startswith("known"):
+            raise hub.errors.RepositoryNotFoundError("404", response=_Answer())
+
+    monkeypatch.setattr(hub.HfApi, "model_info", model_info)
+    monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    return names
+
+
+class _Answer:
+    headers, request = {}, None
+
+
+def never():
+    raise AssertionError("the model was loaded")
+
+
+@pytest.mark.parametrize(
+    ("model", "why", "names"),
+    [
+        ("no/such", "it is not here, and https://huggingface.co has no such model", ["no/such"]),
+        ("such", "it is not here, and https://huggingface.co has no such model", ["such", "sentence-transformers/such"]),
+        ("slow/one", "it is not here, and https://huggingface.co can't be reached: timed out", ["slow/one"]),
+    ],
+)
+def test_a_wrong_name_is_told_before_the_libraries_are_loaded(asked, model, why, names):
+    with pytest.raises(UsageError) as told:
+        load("bi-encoder", model, never)
+    assert str(told.value).startswith(f"can't load the bi-encoder '{model}' ({why}): give the folder of a downloaded model")
+    assert "\n" not in str(told.value)
+    assert asked == names
+
+
+def test_what_is_here_or_on_the_hub_is_loaded(asked, tmp_path):
+    assert load("bi-encoder", "known/model", lambda: "loaded") == "loaded"
+    (tmp_path / "models--kept--model").mkdir()
+    assert load("bi-encoder", "kept/model", lambda: "loaded") == "loaded"
+    assert load("bi-encoder", str(tmp_path), lambda: "loaded") == "loaded"
+    assert asked == ["known/model"]
+
+
+def test_a_name_that_the_hub_can_not_have_is_told(asked, monkeypatch):
+    monkeypatch.undo()
+    with pytest.raises(UsageError, match="can't load the cross-encoder 'cross-encoder/none/such' .Repo id must be in the form"):
+        load("cross-encoder", "cross-encoder/none/such", never)
