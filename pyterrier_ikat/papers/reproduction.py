@@ -18,7 +18,7 @@ from ..methods.definition import model_key
 from ..planning import PlanTable
 from ..retrieve import Index, PassageIndex
 from ..runs import RunFolder
-from ..show.plots import new_axes, plot_breakdown, save_plot
+from ..show.plots import axes_for, plot_breakdown, save_plot
 from ..study import plan, run
 from ..tables import wrapped
 from .agreement import JudgedPool
@@ -230,12 +230,12 @@ def draw_figure(reproduction: Reproduction, figure: Figure, path: str | Path) ->
 
 
 def _bars(table: pd.DataFrame, measure: str) -> Any:
-    axes = new_axes(8)
-    places = range(len(table))
-    axes.bar(places, table["ours"], width=0.6, label="ours", color="tab:blue")
-    if table["published"].notna().any():
-        axes.plot(places, table["published"], "kD", label="published")
-    axes.set_xticks(list(places), list(table["system"]), rotation=60, ha="right")
-    axes.set_ylabel(measure)
-    axes.legend()
+    with axes_for(None, (8, 4.8)) as axes:
+        places = range(len(table))
+        axes.bar(places, table["ours"], width=0.6, label="ours", color="tab:blue")
+        if table["published"].notna().any():
+            axes.plot(places, table["published"], "kD", label="published")
+        axes.set_xticks(list(places), list(table["system"]), rotation=60, ha="right")
+        axes.set_ylabel(measure)
+        axes.legend()
     return axes

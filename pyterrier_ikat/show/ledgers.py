@@ -23,7 +23,7 @@ from ..runs.log import Log
 from ..runs.stages import NAME as STAGES
 from ..study.batches import Batches
 from ..tables import Cell, Column, Table
-from .plots import add_legend, line_styles, new_axes
+from .plots import Width, add_legend, axes_for, is_narrow, line_styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -270,6 +270,8 @@ def plot_cost(
     measure: ir_measures.Measure | str = nDCG @ 5,
     against: str = "calls",
     ax: "Axes | None" = None,
+    *,
+    width: Width = "page",
 ) -> "Axes":
     """Draw how good each system is against what its LLM calls came to.
 
@@ -281,6 +283,7 @@ def plot_cost(
         against: ``"calls"``, ``"tokens"`` (sent and received) or ``"cost"`` (US dollars), of all turns together. What a
             cache answered cost nothing; the legend has the number of these requests.
         ax: the matplotlib Axes to draw on; new ones when None.
+        width: ``"page"``, or ``"column"``: see :func:`~pyterrier_ikat.show.plot_breakdown`.
 
     Returns:
         The Axes, with a marker for each system of the table; of a system that was run several times (``samples=``) also a bar of the
@@ -305,20 +308,20 @@ def plot_cost(
     if against not in AGAINST:
         raise UsageError(f"against={against!r} is unknown: choose one of {', '.join(AGAINST)}")
     spent = ledger_frame(ledgers)
-    ax = new_axes(8) if ax is None else ax
-    drawn, names = [], []
-    rows = zip(table["name"], table[column], table.get(f"{column} std", [float("nan")] * len(table)), strict=True)
-    for (name, score, deviation), (colour, marker, _) in zip(rows, line_styles(), strict=False):
-        amount, cached = _spent_by(spent, name, against)
-        drawn += ax.plot(amount, score, color=colour, marker=marker, linestyle="", markersize=9)
-        if pd.notna(deviation):
-            ax.errorbar(amount, score, yerr=deviation, color=colour, capsize=4)
-        names.append(f"{name} (and {cached} cached)" if cached else name)
-    ax.set(xlabel=AGAINST[against], ylabel=f"mean {column} of {table['turns'].iloc[0]} turns", ylim=(0, None))
-    ax.margins(x=0.08)
-    ax.grid(alpha=0.3)
-    add_legend(ax, "system", drawn, names)
-    return ax
+    with axes_for(ax, (8, 4.8), width) as axes:
+        drawn, names = [], []
+        rows = zip(table["name"], table[column], table.get(f"{column} std", [float("nan")] * len(table)), strict=True)
+        for (name, score, deviation), (colour, marker, _) in zip(rows, line_styles(), strict=False):
+            amount, cached = _spent_by(spent, name, against)
+            drawn += axes.plot(amount, score, color=colour, marker=marker, linestyle="", markersize=5 if is_narrow(axes) else 9)
+            if pd.notna(deviation):
+                axes.errorbar(amount, score, yerr=deviation, color=colour, capsize=4)
+            names.append(f"{name} (and {cached} cached)" if cached else name)
+        axes.set(xlabel=AGAINST[against], ylabel=f"mean {column} of {table['turns'].iloc[0]} turns", ylim=(0, None))
+        axes.margins(x=0.08)
+        axes.grid(alpha=0.3)
+        add_legend(axes, "system", drawn, names)
+    return axes
 
 
 def _spent_by(ledger: pd.DataFrame, name: str, against: str) -> tuple[float, int]:

@@ -1,9 +1,10 @@
 """Plots: scores by depth and conversation, wins and losses, agreement and labels."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import ir_measures
 import numpy as np
@@ -31,23 +32,51 @@ _TEXT_AS_TEXT: dict[Any, Any] = {"svg.fonttype": "none", "pdf.fonttype": 42, "sv
 _UNDATED: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
 _DOTS_PER_INCH = 200
 
+Width: TypeAlias = Literal["page", "column"]
+COLUMN = 3.33
+"""Inches of one of two columns: ACM's; those of ACL and IEEE differ by less than a third of an inch."""
+_IN_COLUMN: dict[Any, Any] = {
+    **{"font.size": 8, "axes.labelsize": 8, "axes.linewidth": 0.6, "lines.markersize": 3.5, "lines.linewidth": 1},
+    **{"legend.fontsize": 7, "legend.title_fontsize": 7, "legend.handlelength": 1.5, "legend.columnspacing": 1, "hatch.linewidth": 0.6},
+}
+
 
 def line_styles() -> Iterator[tuple[str, str, str]]:
     """Colour, marker and line of each system; all three together repeat after 168 systems."""
     return zip(cycle(COLOURS), cycle(MARKERS), cycle(LINES), strict=False)
 
 
-def new_axes(width: float = 6.4, height: float = 4.8) -> "Axes":
-    """Axes of their own; width and height in inches.
+@contextmanager
+def axes_for(ax: "Axes | None", inches: tuple[float, float], width: Width = "page") -> Iterator["Axes"]:
+    """The Axes to draw on while the letters and marks have the right size.
+
+    Args:
+        ax: given Axes; new ones when None.
+        inches: width and height of new ones on a page.
+        width: ``"column"`` makes new ones as wide as a column of a paper, half as high, with letters of 7 and 8 points.
 
     Raises:
-        UsageError: when matplotlib is not installed.
+        UsageError: when the width is unknown, or matplotlib is not installed.
     """
+    if width not in ("page", "column"):
+        raise UsageError(f'width={width!r} is unknown: choose "page" or "column"')
     try:
-        from matplotlib import pyplot
+        from matplotlib import pyplot, rc_context
     except ImportError:
         raise UsageError("drawing needs matplotlib: pip install pyterrier_ikat[plots]") from None
-    return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+    narrow = width == "column"
+    with rc_context(_IN_COLUMN if narrow else {}):
+        if ax is None:
+            ax = pyplot.subplots(figsize=(COLUMN, inches[1] / 2) if narrow else inches, layout="constrained")[1]
+        if narrow:
+            ax.tick_params(labelsize=7, length=2)  # ticks are made when they are drawn, out of this context
+        yield ax
+
+
+def is_narrow(ax: "Axes") -> bool:
+    """Whether the figure of these Axes is as narrow as a column."""
+    figure: Any = ax.get_figure(root=True)
+    return bool(figure.get_figwidth() <= COLUMN)
 
 
 def escape_math(text: str) -> str:
@@ -56,9 +85,20 @@ def escape_math(text: str) -> str:
 
 
 def add_legend(ax: "Axes", title: str, handles: list[Any], names: list[str]) -> None:
-    """A legend beside the plot, which hides nothing and takes names that begin with an underscore too."""
-    if handles:
-        ax.legend(handles, [escape_math(name) for name in names], title=title, loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0)
+    """A legend beside the plot, above a narrow one, which hides nothing and takes names that begin with an underscore too."""
+    if not handles:
+        return
+    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1)}
+    if is_narrow(ax):
+        columns = 2 if max(map(len, names)) <= _SHORT_NAME else 1
+        place = {"loc": "lower left", "bbox_to_anchor": (0, 1.02), "ncols": columns, "frameon": False}
+        figure: Any = ax.get_figure(root=True)
+        figure.set_figheight(figure.get_figheight() + _LEGEND_LINE * (-(-len(names) // columns) + 1 + title.count("\n")))
+    ax.legend(handles, [escape_math(name) for name in names], title=title, alignment="left", borderaxespad=0, **place)
+
+
+_SHORT_NAME, _LEGEND_LINE = 18, 0.14
+"""Letters of the names that fit twice above a narrow plot, and the inches of a line of its legend."""
 
 
 def save_plot(ax: "Axes", path: str | Path) -> Path:
@@ -88,15 +128,17 @@ def save_plot(ax: "Axes", path: str | Path) -> Path:
         raise UsageError(f"{path}: a plot is saved as {', '.join(_UNDATED)}: end the name with one of them")
     figure: Any = ax.get_figure(root=True)
     with rc_context(_TEXT_AS_TEXT), atomic_write(path, "wb") as file:
-        figure.savefig(file, format=file_format[1:], bbox_inches="tight", dpi=_DOTS_PER_INCH, metadata=_UNDATED[file_format])
+        figure.savefig(
+            file, format=file_format[1:], bbox_inches="tight", pad_inches="layout", dpi=_DOTS_PER_INCH, metadata=_UNDATED[file_format]
+        )
     return Path(path)
 
 
-_MOST_NAMED = 40
+_MOST_NAMED = {"page": 40, "column": 24}
 """Turns that can be named under their bars without overlap."""
 
 
-def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
+def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None, *, width: Width = "page") -> "Axes":
     """Draw the result of :func:`~pyterrier_ikat.evaluation.breakdown`: a line per system over the depth, or marks for each conversation.
 
     Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, Figures 3 and 4.
@@ -104,13 +146,15 @@ def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
     Args:
         table: the breakdown.
         ax: the matplotlib Axes to draw on; new ones when None.
+        width: ``"page"``, or ``"column"`` for a column of a paper with two of them (3.33 inches, small letters, the legend above).
 
     Returns:
-        The Axes. The number of turns stands in brackets under each depth or conversation. Systems stand side by side. Over the depth,
-        vertical lines show the 95 % confidence intervals of the means of five turns or more, from the table's ``attrs``.
+        The Axes. The number of turns stands in brackets under each depth or conversation. Systems stand side by side. The lines end
+        where fewer than five turns are left, if five there are. Over the depth, vertical lines show the 95 % confidence intervals of the
+        means of five turns or more, from the table's ``attrs``.
 
     Raises:
-        UsageError: when matplotlib is not installed.
+        UsageError: when the width is unknown, or matplotlib is not installed.
 
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
@@ -118,33 +162,73 @@ def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
         >>> plot_breakdown(ikat.breakdown({"AD": scores}, by="depth")).get_ylabel()
         'mean nDCG@5'
     """
-    by, systems = table.columns[0], [name for name in table.columns[1:] if name != "turns"]
-    of_depth = by == "depth"
-    ax = new_axes(_width_for(systems, len(table))) if ax is None else ax
-    places = table[by].to_numpy(dtype=float) if of_depth else np.arange(len(table), dtype=float)
-    shifts = (np.arange(len(systems)) - (len(systems) - 1) / 2) * _ROOM_OF_SYSTEMS / max(len(systems), 1)
+    of_depth = table.columns[0] == "depth"
+    shown = _with_enough_turns(table) if of_depth else table
+    systems = [name for name in table.columns[1:] if name != "turns"]
+    with axes_for(ax, (_width_for(systems, len(shown)), 4.8), width) as axes:
+        places = shown["depth"].to_numpy(dtype=float) if of_depth else np.arange(len(shown), dtype=float)
+        drawn, title = (_lines if of_depth else _marks)(axes, shown, systems, places)
+        _name_groups(axes, shown, places, left_out=len(table) - len(shown))
+        axes.set(ylabel=f"mean {table.columns.name or 'score'}", ylim=(0, None))
+        if np.nanmax(shown[systems].to_numpy(dtype=float), initial=0.0) <= 1:  # an interval may end where no score is
+            axes.set_ylim(0, min(axes.get_ylim()[1], 1.05))
+        axes.grid(axis="y", alpha=0.3)
+        add_legend(axes, title, drawn, systems)
+    return axes
+
+
+def _with_enough_turns(table: pd.DataFrame) -> pd.DataFrame:
+    """The depths down to the last one of enough turns; all of them where none has as many."""
+    enough = np.flatnonzero(table["turns"].to_numpy() >= _FEWEST_TURNS)
+    return table.iloc[: enough[-1] + 1] if len(enough) else table
+
+
+def _side_by_side(systems: list[str]) -> np.ndarray:
+    return (np.arange(len(systems)) - (len(systems) - 1) / 2) * _ROOM_OF_SYSTEMS / max(len(systems), 1)
+
+
+def _lines(ax: "Axes", table: pd.DataFrame, systems: list[str], places: np.ndarray) -> tuple[list[Any], str]:
+    """A line per system over the depth, with intervals where there are some; the lines and the legend's title."""
     enough = table["turns"].to_numpy() >= _FEWEST_TURNS
-    intervals = table.attrs.get("half_widths", {}) if of_depth and enough.any() else {}
+    intervals = table.attrs.get("half_widths", {}) if enough.any() else {}
     drawn = []
-    for name, shift, (colour, marker, line) in zip(systems, shifts, line_styles(), strict=False):
+    for name, shift, (colour, marker, line) in zip(systems, _side_by_side(systems), line_styles(), strict=False):
         of_system = intervals.get(name, {})
-        widths = np.where(enough, [of_system.get(key, np.nan) for key in table[by]], np.nan)
-        look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 5, "linestyle": line if of_depth else "", "linewidth": 1}
-        drawn.append(ax.errorbar(places + shift, table[name], yerr=widths if intervals else None, elinewidth=0.8, **look))
-    ticks = [f"{key}{chr(10) if of_depth else ' '}({turns})" for key, turns in zip(table[by], table["turns"], strict=True)]
-    ax.set_xticks(places, ticks, rotation=0 if of_depth else 90)
-    what = "depth: number of the turn in its conversation" if of_depth else "conversation"
-    xlabel = f"{what} (in brackets: turns, {table['turns'].sum()} in all)"
-    ax.set(xlabel=xlabel, ylabel=f"mean {table.columns.name or 'score'}", ylim=(0, None))
+        widths = np.where(enough, [of_system.get(depth, np.nan) for depth in table["depth"]], np.nan)
+        look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 3 if is_narrow(ax) else 5, "linestyle": line}
+        drawn.append(ax.errorbar(places + shift, table[name], yerr=widths if intervals else None, elinewidth=0.8, linewidth=1, **look))
+    return drawn, _WITH_INTERVALS if intervals else "system"
+
+
+def _marks(ax: "Axes", table: pd.DataFrame, systems: list[str], places: np.ndarray) -> tuple[list[Any], str]:
+    """A mark per system and conversation; the marks and the legend's title."""
+    drawn = []
+    for name, shift, (colour, marker, _) in zip(systems, _side_by_side(systems), line_styles(), strict=False):
+        look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 3 if is_narrow(ax) else 5, "linestyle": ""}
+        drawn.append(ax.errorbar(places + shift, table[name], **look))
+    return drawn, "system"
+
+
+def _name_groups(ax: "Axes", table: pd.DataFrame, places: np.ndarray, left_out: int) -> None:
+    """Depths or conversations with their turns under the axis, as many of them as a narrow plot has room for, and a line between two."""
+    of_depth, narrow = table.columns[0] == "depth", is_narrow(ax)
+    gap = "\n" if of_depth else " "
+    ticks = [f"{key}{gap}({turns})" for key, turns in zip(table.iloc[:, 0], table["turns"], strict=True)]
+    step = max(1, -(-len(ticks) // (_NAMED_DEPTHS if of_depth else _MOST_NAMED["column"]))) if narrow else 1
+    ax.set_xticks(places[::step], ticks[::step], rotation=0 if of_depth else 90)
+    what = "conversation"
+    if of_depth:
+        what = "depth: number of the turn in its conversation" + "\n" * narrow
+    deeper = f"; deeper: fewer than {_FEWEST_TURNS}" * bool(left_out)
+    ax.set_xlabel(f"{what}{' ' * (not what.endswith(chr(10)))}(in brackets: turns, {table['turns'].sum()} in all{deeper})")
     if len(places):
         ax.set_xlim(places[0] - 0.5, places[-1] + 0.5)
-    if np.nanmax(table[systems].to_numpy(dtype=float), initial=0.0) <= 1:  # an interval may end where no score is
-        ax.set_ylim(0, min(ax.get_ylim()[1], 1.05))
-    ax.grid(axis="y", alpha=0.3)
-    for start in places[1:]:  # between two depths or conversations
+    for start in places[1:]:
         ax.axvspan(start - 0.5, start - 0.5, color="black", alpha=0.15, linewidth=0.8)
-    add_legend(ax, _WITH_INTERVALS if intervals else "system", drawn, systems)
-    return ax
+
+
+_NAMED_DEPTHS = 12
+"""Depths that a narrow plot has room to name."""
 
 
 _ROOM_OF_SYSTEMS = 0.8
@@ -152,7 +236,7 @@ _ROOM_OF_SYSTEMS = 0.8
 
 
 _FEWEST_TURNS = 5
-"""Turns from which on a mean has its interval drawn: that of fewer is wider than the range of most measures."""
+"""Turns from which on a mean over a depth is shown: the interval of fewer is wider than the range of most measures."""
 
 _WITH_INTERVALS = f"system: mean, and 95 % interval\nof {_FEWEST_TURNS} turns or more"
 
@@ -170,6 +254,7 @@ def plot_differences(
     *,
     baseline: str,
     ax: "Axes | None" = None,
+    width: Width = "page",
 ) -> "Axes":
     """Draw by how much one of two systems is better on each turn: a bar per turn, from its greatest gain to its greatest loss.
 
@@ -179,6 +264,7 @@ def plot_differences(
         measure: an ir_measures measure or its name.
         baseline: the one of the two that is subtracted.
         ax: the matplotlib Axes to draw on; new ones when None.
+        width: ``"page"``, or ``"column"``: see :func:`plot_breakdown`.
 
     Returns:
         The Axes. Up to 40 turns are named under their bars; a turn without a bar is a tie (less than 1e-9 apart).
@@ -200,24 +286,27 @@ def plot_differences(
     other = next(name for name in runs if name != baseline)
     scores = scores_by_run(runs, qrels, measure)
     change = (scores[other] - scores[baseline]).sort_values(ascending=False, kind="stable")
-    ax = new_axes(8) if ax is None else ax
-    places, heights = np.arange(len(change)), change.to_numpy()
-    better, worse = heights >= SAME, heights <= -SAME
-    drawn = [
-        ax.bar(places[better], heights[better], color=BETTER, width=0.9),
-        ax.bar(places[worse], heights[worse], color=WORSE, width=0.9, hatch="//", edgecolor="white", linewidth=0),
-        ax.axhline(0, color="black", linewidth=0.8),
-        ax.axhline(heights.mean(), color="black", linestyle="--", linewidth=1),
-    ]
-    ties = f"ties: {(~better & ~worse).sum()}"
-    add_legend(
-        ax, "turns", drawn, [f"{other} better: {better.sum()}", f"{baseline} better: {worse.sum()}", ties, f"mean {heights.mean():+.4f}"]
-    )
-    named = len(change) <= _MOST_NAMED
-    ax.set_xticks(range(len(change)) if named else [], list(change.index) if named else [], rotation=90, fontsize="small")
-    ylabel = f"{label(as_measures(measure)[0])}: {escape_math(other)} − {escape_math(baseline)}"
-    ax.set(xlabel=f"{len(change)} turns, sorted by the difference", ylabel=ylabel)
-    return ax
+    with axes_for(ax, (8, 4.8), width) as axes:
+        places, heights = np.arange(len(change)), change.to_numpy()
+        better, worse = heights >= SAME, heights <= -SAME
+        drawn = [
+            axes.bar(places[better], heights[better], color=BETTER, width=0.9),
+            axes.bar(places[worse], heights[worse], color=WORSE, width=0.9, hatch="//", edgecolor="white", linewidth=0),
+            axes.axhline(0, color="black", linewidth=0.8),
+            axes.axhline(heights.mean(), color="black", linestyle="--", linewidth=1),
+        ]
+        ties = f"ties: {(~better & ~worse).sum()}"
+        add_legend(
+            axes,
+            "turns",
+            drawn,
+            [f"{other} better: {better.sum()}", f"{baseline} better: {worse.sum()}", ties, f"mean {heights.mean():+.4f}"],
+        )
+        named = len(change) <= _MOST_NAMED["column" if is_narrow(axes) else "page"]
+        axes.set_xticks(range(len(change)) if named else [], list(change.index) if named else [], rotation=90, fontsize="small")
+        ylabel = f"{label(as_measures(measure)[0])}: {escape_math(other)} − {escape_math(baseline)}"
+        axes.set(xlabel=f"{len(change)} turns, sorted by the difference", ylabel=ylabel)
+    return axes
 
 
 _DARK = 0.7
@@ -226,7 +315,9 @@ _ROOM_FOR_TEXT = 0.06
 """Share of a bar that has room for its percentage."""
 
 
-def plot_agreement(found: Agreement, first: str = "first judge", second: str = "second judge", ax: "Axes | None" = None) -> "Axes":
+def plot_agreement(
+    found: Agreement, first: str = "first judge", second: str = "second judge", ax: "Axes | None" = None, *, width: Width = "page"
+) -> "Axes":
     """Draw the confusion matrix of two judges: in each cell the number of pairs and their share of the row.
 
     Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, Tables 2 and 4.
@@ -236,6 +327,7 @@ def plot_agreement(found: Agreement, first: str = "first judge", second: str = "
         first: who gave the labels of the rows.
         second: who gave the labels of the columns.
         ax: the matplotlib Axes to draw on; new ones when None.
+        width: ``"page"``, or ``"column"``: see :func:`plot_breakdown`.
 
     Returns:
         The Axes; the darker a cell, the greater its share of the row.
@@ -251,27 +343,28 @@ def plot_agreement(found: Agreement, first: str = "first judge", second: str = "
     """
     counts = found.confusion.to_numpy()
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    ax = new_axes(6.4, 5.6) if ax is None else ax
-    ax.imshow(shares, cmap="Blues", vmin=0, vmax=1)
-    for row, column in np.ndindex(*counts.shape):
-        text = f"{counts[row, column]:,}\n{shares[row, column]:.0%}"
-        ax.text(column, row, text, ha="center", va="center", color="white" if shares[row, column] > _DARK else "black")
-    labels = [str(one) for one in found.confusion.index]
-    ax.set_xticks(range(len(labels)), labels)
-    ax.set_yticks(range(len(labels)), labels)
-    ax.set(xlabel=f"label by {escape_math(second)}", ylabel=f"label by {escape_math(first)} (a row is 100 %)")
-    graded, binary = (f"{kappa:.3f}" if kappa == kappa else "undefined" for kappa in (found.kappa, found.binary_kappa))
-    relevant = f"relevant from label {found.threshold} on: agreement {found.binary:.1%}, kappa {binary}"
-    ax.set_title(f"{found.pairs:,} pairs judged by both, kappa of the labels {graded}\n{relevant}", fontsize="medium")
-    return ax
+    with axes_for(ax, (6.4, 5.6), width) as axes:
+        axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+        for row, column in np.ndindex(*counts.shape):
+            text = f"{counts[row, column]:,}\n{shares[row, column]:.0%}"
+            axes.text(column, row, text, ha="center", va="center", color="white" if shares[row, column] > _DARK else "black")
+        labels = [str(one) for one in found.confusion.index]
+        axes.set_xticks(range(len(labels)), labels)
+        axes.set_yticks(range(len(labels)), labels)
+        axes.set(xlabel=f"label by {escape_math(second)}", ylabel=f"label by {escape_math(first)} (a row is 100 %)")
+        graded, binary = (f"{kappa:.3f}" if kappa == kappa else "undefined" for kappa in (found.kappa, found.binary_kappa))
+        relevant = f"relevant from label {found.threshold} on: agreement {found.binary:.1%}, kappa {binary}"
+        axes.set_title(f"{found.pairs:,} pairs judged by both, kappa of the labels {graded}\n{relevant}", fontsize="medium")
+    return axes
 
 
-def plot_labels(qrels: Mapping[str, pd.DataFrame], ax: "Axes | None" = None) -> "Axes":
+def plot_labels(qrels: Mapping[str, pd.DataFrame], ax: "Axes | None" = None, *, width: Width = "page") -> "Axes":
     """Draw how the relevance labels are distributed: a bar per source, stacked from the lowest label to the highest.
 
     Args:
         qrels: source -> ``qid``, ``docno``, ``label``.
         ax: the matplotlib Axes to draw on; new ones when None.
+        width: ``"page"``, or ``"column"``: see :func:`plot_breakdown`.
 
     Returns:
         The Axes. Beside each bar stands how many pairs and turns it is about, in it the percentages from 6 % on.
@@ -290,20 +383,20 @@ def plot_labels(qrels: Mapping[str, pd.DataFrame], ax: "Axes | None" = None) -> 
         raise UsageError('there are no qrels: give {"NIST": qrels, ...}')
     checked = {name: check_qrels(frame, f"the qrels of {name}") for name, frame in qrels.items()}
     shares = pd.DataFrame({name: frame["label"].value_counts(normalize=True) for name, frame in checked.items()}).fillna(0.0).sort_index()
-    ax = new_axes(8, 1.8 + 0.7 * len(checked)) if ax is None else ax
-    from matplotlib import colormaps
+    with axes_for(ax, (8, 1.8 + 0.7 * len(checked)), width) as axes:
+        from matplotlib import colormaps
 
-    drawn, lefts = [], 100 * (shares.cumsum() - shares).to_numpy()
-    colours = colormaps["Blues"](np.linspace(0.1, 0.9, len(shares)))  # from light to dark, even for all kinds of colour vision
-    for row, left, colour, hatch in zip(shares.to_numpy(), lefts, colours, cycle(HATCHES), strict=False):
-        drawn.append(ax.barh(range(len(row)), 100 * row, left=left, color=colour, hatch=hatch, edgecolor="black", linewidth=0.5))
-        texts = [f"{share:.0%}" if share >= _ROOM_FOR_TEXT else "" for share in row]
-        ax.bar_label(drawn[-1], texts, label_type="center", bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5})
-    counts = [f"{escape_math(name)}\n{_counted(frame)}" for name, frame in checked.items()]
-    ax.set_yticks(range(len(checked)), counts)
-    ax.set(xlim=(0, 100), ylim=(len(checked) - 0.5, -0.5), xlabel="judged pairs of turn and passage (%)")
-    add_legend(ax, "label", drawn, [str(one) for one in shares.index])
-    return ax
+        drawn, lefts = [], 100 * (shares.cumsum() - shares).to_numpy()
+        colours = colormaps["Blues"](np.linspace(0.1, 0.9, len(shares)))  # from light to dark, even for all kinds of colour vision
+        for row, left, colour, hatch in zip(shares.to_numpy(), lefts, colours, cycle(HATCHES), strict=False):
+            drawn.append(axes.barh(range(len(row)), 100 * row, left=left, color=colour, hatch=hatch, edgecolor="black", linewidth=0.5))
+            texts = [f"{share:.0%}" if share >= _ROOM_FOR_TEXT else "" for share in row]
+            axes.bar_label(drawn[-1], texts, label_type="center", bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5})
+        counts = [f"{escape_math(name)}\n{_counted(frame)}" for name, frame in checked.items()]
+        axes.set_yticks(range(len(checked)), counts)
+        axes.set(xlim=(0, 100), ylim=(len(checked) - 0.5, -0.5), xlabel="judged pairs of turn and passage (%)")
+        add_legend(axes, "label", drawn, [str(one) for one in shares.index])
+    return axes
 
 
 def _counted(qrels: pd.DataFrame) -> str:

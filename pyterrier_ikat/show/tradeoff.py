@@ -19,7 +19,7 @@ from ..runs import RunFolder
 from ..study.replay import Point, Replay
 from ..tables import LOWER, Cell, Column, Table, of_frame
 from .ledgers import read_ledger
-from .plots import add_legend, escape_math, line_styles, new_axes
+from .plots import Width, add_legend, axes_for, escape_math, is_narrow, line_styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -178,13 +178,14 @@ def check_amount(against: str) -> None:
         raise UsageError(f"{advice(f'against={against!r}', f'--against {against}')} is unknown: choose one of {', '.join(AMOUNTS)}")
 
 
-def plot_tradeoff(table: pd.DataFrame, against: str = "pairs", ax: "Axes | None" = None) -> "Axes":
+def plot_tradeoff(table: pd.DataFrame, against: str = "pairs", ax: "Axes | None" = None, *, width: Width = "page") -> "Axes":
     """Draw what :func:`tradeoff` returned: the measure against an amount, a line per run and number of queries.
 
     Args:
         table: the rows.
         against: ``"pairs"``, ``"calls"``, ``"tokens"`` or ``"cost"``.
         ax: the matplotlib Axes to draw on; new ones when None.
+        width: ``"page"``, or ``"column"``: see :func:`~pyterrier_ikat.show.plot_breakdown`.
 
     Returns:
         The Axes. Open marks are significantly worse than the best; a ring marks the cheapest that is not.
@@ -204,23 +205,98 @@ def plot_tradeoff(table: pd.DataFrame, against: str = "pairs", ax: "Axes | None"
     if known.empty:
         raise DataError(f"the {against} of these runs are not known: draw against another of {', '.join(AMOUNTS)}")
     measure = str(table.columns.name)
-    ax = new_axes(8) if ax is None else ax
-    drawn, names = [], []
-    groups = known.groupby(["system", "queries"], sort=False)
-    for ((system, queries), rows), (colour, marker, line) in zip(groups, line_styles(), strict=False):
-        drawn += ax.plot(rows[against].astype(float), rows[measure], color=colour, marker=marker, linestyle=line)
-        names.append(system if queries == "all" else f"{system}, {queries} (not the same as asking for {queries.split()[-1]})")
-        worse = rows[rows["worse"]]
-        ax.plot(worse[against].astype(float), worse[measure], color=colour, marker=marker, linestyle="", markerfacecolor="white")
-        for amount, score, depth in zip(rows[against], rows[measure], rows["depth"], strict=True):
-            ax.annotate(str(depth), (float(amount), score), textcoords="offset points", xytext=(4, 5), fontsize="x-small")
-    best = known[[against in cell.split(", ") for cell in known["cheapest"]]]
-    if len(best):
-        drawn += ax.plot(best[against].astype(float), best[measure], "o", markersize=16, markerfacecolor="none", color="black")
-        names.append("cheapest that is not significantly worse")
-    ax.set(xlabel=f"{AMOUNTS[against]} (beside the marks: depth)", ylabel=f"mean {escape_math(measure)}", ylim=(0, None))
-    if against == "pairs" and float(known[against].min()) > 0:
+    with axes_for(ax, (8, 4.8), width) as axes:
+        drawn, names, labels = [], [], []
+        groups = known.groupby(["system", "queries"], sort=False)
+        for ((system, queries), rows), (colour, marker, line) in zip(groups, line_styles(), strict=False):
+            drawn += axes.plot(rows[against].astype(float), rows[measure], color=colour, marker=marker, linestyle=line)
+            names.append(system if queries == "all" else f"{system}, {queries}")
+            worse = rows[rows["worse"]]
+            axes.plot(worse[against].astype(float), worse[measure], color=colour, marker=marker, linestyle="", markerfacecolor="white")
+            labels += [(*point, colour) for point in _labels(rows, against, measure)]
+        best = known[[against in cell.split(", ") for cell in known["cheapest"]]]
+        if len(best):
+            size = 9 if is_narrow(axes) else 16
+            drawn += axes.plot(best[against].astype(float), best[measure], "o", markersize=size, markerfacecolor="none", color="black")
+            names.append("cheapest that is not significantly worse")
+        beside = ("\n" if is_narrow(axes) else " ") + "(beside the marks: depth)"
+        axes.set(xlabel=AMOUNTS[against] + beside, ylabel=f"mean {escape_math(measure)}")
+        axes.margins(x=0.12, y=0.12)  # room for the labels
+        axes.set_ylim(0, None)
+        _plain_ticks(axes, logarithmic=against == "pairs" and float(known[against].min()) > 0)
+        axes.grid(alpha=0.3)
+        add_legend(axes, _LEGEND + _FIRST * bool((known["queries"] != "all").any()), drawn, names)
+        _write_labels(axes, labels)
+    return axes
+
+
+_LEGEND, _FIRST = "system (open: significantly worse)", "\nfirst n: not the same as asking for n"
+
+
+def _labels(rows: pd.DataFrame, against: str, measure: str) -> list[tuple[float, float, str]]:
+    """Where the points of a line are, and their depths: those of points in the same place together, as ``100-1000``."""
+    places: dict[tuple[float, float], list[int]] = {}
+    for amount, score, depth in zip(rows[against], rows[measure], rows["depth"], strict=True):
+        places.setdefault((float(amount), round(float(score), 3)), []).append(int(depth))
+    return [
+        (amount, score, str(depths[0]) if len(depths) == 1 else f"{min(depths)}\u2013{max(depths)}")
+        for (amount, score), depths in places.items()
+    ]
+
+
+def _plain_ticks(ax: "Axes", *, logarithmic: bool) -> None:
+    """Numbers as 2,000, not as powers of ten; on a logarithmic axis 1, 2 and 5 of each power, or the power alone over many of them."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    if logarithmic:
         ax.set_xscale("log")
-    ax.grid(alpha=0.3)
-    add_legend(ax, "system (open: significantly worse)", drawn, names)
-    return ax
+        low, high = ax.get_xlim()
+        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < _FEW_POWERS and not is_narrow(ax) else (1,)))
+        ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+
+
+_FEW_POWERS = 200
+"""Largest over smallest amount from which on only powers of ten are named."""
+
+
+def _write_labels(ax: "Axes", labels: Sequence[tuple[float, float, str, str]]) -> None:
+    """Each label in the colour of its line, in the first place around its point where no other label and no mark is."""
+    figure: Any = ax.get_figure(root=True)
+    figure.draw_without_rendering()  # now the axes have their place
+    points = figure.dpi / 72
+    size = 6 if is_narrow(ax) else 7
+    marks = [ax.transData.transform(label[:2]) / points for label in labels]
+    edges = ax.bbox
+    taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in marks]
+    for (amount, score, text, colour), (x, y) in zip(labels, marks, strict=True):
+        width = 0.65 * size * len(text)
+        boxes = {side: (x + dx * width + ex, y + dy * size + ey) for side, (dx, dy, ex, ey) in _SIDES.items()}
+        inside = [side for side, (left, low) in boxes.items() if _within(edges, left * points, low * points, (left + width) * points)]
+        free = [side for side in inside if not _covers((*boxes[side], boxes[side][0] + width, boxes[side][1] + size), taken)]
+        left, low = boxes[free[0] if free else "above"]
+        taken.append((left, low, left + width, low + size))
+        ax.annotate(text, (amount, score), (left - x, low - y), textcoords="offset points", fontsize=size, color=colour)
+
+
+_SIDES = {
+    "above": (-0.5, 0, 0, 5),
+    "below": (-0.5, -1, 0, -5),
+    "right": (0, -0.5, 5, 0),
+    "left": (-1, -0.5, -5, 0),
+    "above right": (0, 0, 4, 4),
+    "below right": (0, -1, 4, -4),
+    "above left": (-1, 0, -4, 4),
+    "below left": (-1, -1, -4, -4),
+    "further above": (-0.5, 0, 0, 13),
+    "further below": (-0.5, -1, 0, -13),
+}
+"""Where a label can stand, in order of preference: shares of its width and height, and points, from its point to its lower left corner."""
+
+
+def _within(edges: Any, left: float, low: float, right: float) -> bool:
+    return bool(edges.x0 <= left and right <= edges.x1 and edges.y0 <= low <= edges.y1 - 0.03 * edges.height)
+
+
+def _covers(box: tuple[float, ...], others: Sequence[tuple[float, ...]]) -> bool:
+    return any(box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3] for other in others)

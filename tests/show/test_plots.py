@@ -74,18 +74,44 @@ def test_a_breakdown_has_every_system_once_and_tells_how_many_turns(by, shown):
 
 
 def test_intervals_of_a_depth_are_those_of_students_t():
-    """Five turns of depth 1 with 0, 0, 0.5, 1, 1: their deviation is 0.5, the standard error 0.5 / sqrt(5), the quantile 2.7764."""
-    one = pd.DataFrame({"qid": [*(f"{number}_1" for number in range(5)), "1_2", "2_2"], "nDCG@5": [0, 0, 0.5, 1, 1, 0, 1.0]})
+    """Five turns of depth 2 with 0, 0, 0.5, 1, 1: their deviation is 0.5, the standard error 0.5 / sqrt(5), the quantile 2.7764."""
+    one = pd.DataFrame({"qid": [*(f"{number}_2" for number in range(5)), "1_1", "2_1"], "nDCG@5": [0, 0, 0.5, 1, 1, 0, 1.0]})
     table = breakdown({"one": one}, by="depth")
     half = pytest.approx(2.7764 * 0.5 / 5**0.5, abs=1e-4)
-    assert table.attrs["half_widths"] == {"one": {1: half, 2: pytest.approx(12.7062 * 0.5, abs=1e-4)}}
+    assert table.attrs["half_widths"] == {"one": {1: pytest.approx(12.7062 * 0.5, abs=1e-4), 2: half}}
     ax = plot_breakdown(table)
-    five, two = ax.containers[0].lines[2][0].get_segments()
+    two, five = ax.containers[0].lines[2][0].get_segments()
     assert 0.5 - five[0][1] == half
     assert five[1][1] - 0.5 == half
     assert len(two) == 0, "the interval of two turns would be 12 times as high as the plot"
     assert ax.get_ylim() == (0, 1.05)
     assert plot_breakdown(breakdown({"one": one})).containers[0].lines[2] == ()
+
+
+def of_depths(*turns):
+    """A system that scores 0.5 on so many turns of depth 1, 2, ..."""
+    return pd.DataFrame({"qid": [f"{c}_{depth}" for depth, many in enumerate(turns, 1) for c in range(many)], "nDCG@5": 0.5})
+
+
+@pytest.mark.parametrize(
+    ("turns", "shown", "counted"),
+    [
+        ((6, 5, 4, 1), [1, 2], "11 in all; deeper: fewer than 5"),
+        ((5, 4, 5, 4), [1, 2, 3], "14 in all; deeper: fewer than 5"),
+        ((5, 5), [1, 2], "10 in all"),
+        ((4, 3), [1, 2], "7 in all"),
+    ],
+)
+def test_lines_end_where_fewer_than_five_turns_are_left(turns, shown, counted):
+    """A thin depth between two others stays; where no depth has five turns, all are drawn."""
+    ax = plot_breakdown(breakdown({"one": of_depths(*turns)}, by="depth"))
+    assert ax.lines[0].get_xdata().tolist() == shown
+    assert ax.get_xlabel() == f"depth: number of the turn in its conversation (in brackets: turns, {counted})"
+    assert len(ticks(ax.xaxis)) == len(shown)
+
+
+def test_conversations_of_few_turns_are_all_drawn():
+    assert len(plot_breakdown(breakdown({"one": of_depths(7, 1)})).lines[0].get_xdata()) == 7
 
 
 def test_the_turns_under_twenty_depths_do_not_overlap():
@@ -290,6 +316,43 @@ def test_every_plot_draws_on_the_axes_it_is_given_and_opens_none(place):
     given = pyplot.figure().subplots()
     assert drawings()[place](given) is given
     assert pyplot.get_fignums() == [given.figure.number]
+
+
+def in_a_column():
+    found = {"QR": figures(*[1, 0.5] * 25), "AD": figures(*[0.5, 0.75] * 25)}
+    qrels = judged(0, 1, 2)
+    return {
+        "depth": plot_breakdown(breakdown({f"system {n}": of_depths(*[5] * 20) for n in range(14)}, by="depth"), width="column"),
+        "conversation": plot_breakdown(breakdown(found), width="column"),
+        "differences": plot_differences(found, baseline="QR", width="column"),
+        "cost": plot_cost(evaluated()[:1], {"raw": Ledger()}, width="column"),
+        "agreement": plot_agreement(agreement(qrels, qrels), width="column"),
+        "labels": plot_labels({"NIST": qrels}, width="column"),
+    }
+
+
+def test_plots_for_a_column_are_as_wide_as_it_with_letters_that_can_be_read(tmp_path):
+    for name, ax in in_a_column().items():
+        saved = save_plot(ax, tmp_path / f"{name}.svg").read_text(encoding="utf-8")
+        assert float(re.search(r'<svg[^>]* width="([\d.]+)pt"', saved)[1]) / 72 <= 3.36, name
+        texts = [text for text in ax.figure.findobj(matplotlib.text.Text) if text.get_text()]
+        assert {6 <= text.get_fontsize() <= 8 for text in texts} == {True}, name
+    assert matplotlib.rcParams["font.size"] == matplotlib.rcParamsDefault["font.size"]
+
+
+@pytest.mark.parametrize("name", ["depth", "conversation"])
+def test_what_is_named_in_a_column_does_not_overlap(name):
+    ax = in_a_column()[name]
+    ax.figure.canvas.draw()
+    boxes = [tick.get_window_extent() for tick in ax.get_xticklabels()]
+    assert len(boxes) > 5
+    assert [left for left, right in zip(boxes, boxes[1:], strict=False) if left.x1 >= right.x0] == []
+    assert ax.get_legend().get_window_extent().y0 >= ax.bbox.y1, "the legend is above the plot"
+
+
+def test_an_unknown_width_is_refused():
+    with pytest.raises(UsageError, match='width=\'wide\' is unknown: choose "page" or "column"'):
+        plot_labels({"NIST": judged(0, 1)}, width="wide")
 
 
 def test_a_saved_plot_keeps_its_text_and_is_the_same_file_every_time(tmp_path):

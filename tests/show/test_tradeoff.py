@@ -1,5 +1,7 @@
 """Quality against cost, from finished runs."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pyterrier as pt
@@ -12,6 +14,7 @@ from scipy import stats
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.show.plots import save_plot
 from pyterrier_ikat.show.tradeoff import _marked, plot_tradeoff, tradeoff
 
 
@@ -91,6 +94,48 @@ def test_of_equal_means_the_one_with_fewer_pairs_is_the_best():
     assert table["p"].isna().tolist() == [True, False, False]  # the others are compared with it
 
 
+def points(*rows):
+    found = pd.DataFrame(rows, columns=["system", "depth", "pairs", "calls", "nDCG@5"])
+    return found.assign(queries="all", p=0.5, worse=False, cheapest="").rename_axis(columns="nDCG@5")
+
+
+TWO = points(*[("a", d, 240 * n, 24, 0.1 * n) for n, d in enumerate((10, 20, 50), 1)], *[("b", d, 250 * d, 24, 0.3) for d in (1, 2, 3)])
+
+
+def test_each_point_has_one_label_in_the_colour_of_its_line_and_none_covers_another():
+    ax = plot_tradeoff(TWO)
+    ax.figure.canvas.draw()
+    assert [text.get_text() for text in ax.texts] == ["10", "20", "50", "1", "2", "3"]
+    assert [text.get_color() for text in ax.texts] == [ax.lines[0].get_color()] * 3 + [ax.lines[2].get_color()] * 3
+    boxes = [text.get_window_extent() for text in ax.texts]
+    assert [one for place, one in enumerate(boxes) for other in boxes[:place] if one.overlaps(other)] == []
+
+
+def test_depths_in_the_same_place_share_a_label():
+    """Depths 1 to 3 of b need the same calls and score the same; those of a score differently."""
+    assert [text.get_text() for text in plot_tradeoff(TWO, "calls").texts] == ["10", "20", "50", "1\u20133"]
+
+
+@pytest.mark.parametrize(
+    ("most", "shown"), [(2_400, ["200", "500", "1,000", "2,000"]), (2_400_000, ["100", "1,000", "10,000", "100,000", "1,000,000"])]
+)
+def test_ticks_are_plain_numbers(most, shown):
+    """The axis goes on for 12 % of its powers of ten: from 182 to 3164, and from 79 to 7.2 million."""
+    ax = plot_tradeoff(points(("a", 10, 240, 0, 0.1), ("a", 20, most, 0, 0.2)))
+    ax.figure.canvas.draw()
+    low, high = ax.get_xlim()
+    assert [tick.get_text() for tick in ax.get_xticklabels() if low <= tick.get_position()[0] <= high] == shown
+    assert [tick for tick in ax.get_xticklabels(minor=True) if tick.get_text()] == []
+    ax = plot_tradeoff(points(("a", 10, 240, 2_000_000, 0.1), ("a", 20, 480, 4_000_000, 0.2)), "calls")
+    ax.figure.canvas.draw()
+    assert "2,000,000" in [tick.get_text() for tick in ax.get_xticklabels()]
+
+
+def test_a_tradeoff_for_a_column_is_as_wide_as_it(tmp_path):
+    saved = save_plot(plot_tradeoff(TWO, width="column"), tmp_path / "t.svg").read_text()
+    assert float(re.search(r'<svg[^>]* width="([\d.]+)pt"', saved)[1]) / 72 <= 3.36
+
+
 def test_the_command_prints_and_draws(runs, tmp_path):
     plot = tmp_path / "t.svg"
     done = CliRunner().invoke(
@@ -99,7 +144,8 @@ def test_the_command_prints_and_draws(runs, tmp_path):
     assert done.exit_code == 0, done.output
     assert "Mean over 24 judged turns" in done.output
     assert "The first n queries of a turn are not the same as asking for n." in done.output
-    assert "aqd, first 1 (not the same as asking for 1)" in plot.read_text()
+    assert ">aqd, first 1<" in plot.read_text()
+    assert "first n: not the same as asking for n" in plot.read_text()
     done = CliRunner().invoke(main, ["tradeoff", runs[1], "--dataset", "ikat:sample", "--format", "csv"])
     assert [line.split(",")[:3] for line in done.output.splitlines()[1:]] == [
         ["human_qr", str(depth), "all"] for depth in (10, 20, 50, 100, 200, 500, 1000)
