@@ -82,7 +82,8 @@ def reasons(browser):
 
 
 def order(browser):
-    return texts(browser, ".turn h3 .quiet")
+    # the text of what is out of the view is not laid out
+    return browser.run("[...document.querySelectorAll('.turn h3 .quiet')].filter(one => one.checkVisibility()).map(one => one.textContent)")
 
 
 def press(browser, key, shift=False):
@@ -150,7 +151,8 @@ def test_scores_are_rounded_as_in_all_other_tables(browser, tmp_path):
 def test_what_the_baseline_lacks_is_marked(browser, url):
     browser.open(url)
     assert texts(browser, "#t1 .final") == ["a green tea", "A tea, with fresh mint", "coffee"]
-    assert texts(browser, "#t1 .final mark") == ["with fresh mint", "coffee"]
+    assert texts(browser, "#t1 .final mark") == ["fresh mint", "coffee"]  # words that say something
+    assert browser.run("[...document.querySelectorAll('#t1 .final')].map(one => one.dataset.lacks ?? '')") == ["", "green", "green, tea"]
     assert texts(browser, "#t1 .said.new") == ["2", "2"]
     assert texts(browser, "#t1 .name") == ["low", "high", "lost"]
     choose(browser, baseline="1")
@@ -235,6 +237,39 @@ def test_words_of_the_compared_queries_are_marked_in_passages(browser, url):
     assert browser.run(marked) == ["teas", "mint"]  # of `a green tea` and `A tea, with fresh mint`
     choose(browser, run="2")
     assert browser.run(marked) == ["teas"]
+
+
+def test_passages_stand_as_the_compared_run_ranks_them(browser, url):
+    browser.open(url)
+    browser.run("document.querySelector('#t1 .passages').open = true")
+    settle(browser)
+    rows = "[...document.querySelectorAll('#t1 .passages tbody tr')].filter(row => !row.hidden)"
+    ranks = rows + ".map(row => parseInt(row.cells[{}].innerText) || 0)"
+    assert browser.run(ranks.format(2)) == [1, 2, 3, 0, 0, 0, 0, 0]
+    choose(browser, run="2")
+    assert browser.run(ranks.format(3)) == [1, 2, 3, 4, 0, 0, 0, 0]
+
+
+def test_words_that_few_passages_have_are_underlined_more_strongly(browser, tmp_path):
+    texts_of = {"one": "Tea with mint.", "two": "Tea.", "three": "Green teas.", "four": "A cup of tea."}
+    run = ranking([("1-1_1", docno, 9.0 - place) for place, docno in enumerate(texts_of)]).assign(query="Which tea has mint?")
+    run = run.assign(text=[texts_of[docno] for docno in run["docno"]])
+    browser.open(report({"low": run, "high": run}, qrels=None).save(tmp_path / "words.html").as_uri())
+    browser.run("document.querySelector('#t1 .passages').open = true")
+    settle(browser)
+    word = "r.startContainer.data.slice(r.startOffset, r.endOffset)"
+    assert browser.run(f"[...CSS.highlights.get('rare')].map(r => {word})") == ["mint"]  # in one of four passages
+    assert browser.run(f"[...CSS.highlights.get('asked')].map(r => {word})") == ["Tea", "Tea", "teas", "tea"]
+
+
+def test_a_note_stays_with_its_turn_and_is_no_text_of_the_report(browser, url):
+    browser.open(url)
+    browser.run("const box = document.querySelector('#t2 textarea'); box.value = 'odd <b>'; box.dispatchEvent(new Event('input'))")
+    browser.open(url)
+    assert browser.run("[...document.querySelectorAll('textarea')].map(one => one.value)") == ["", "odd <b>", "", ""]
+    choose(browser, search="note")
+    assert texts(browser, "#count") == ["0 of 4 turns"]
+    assert browser.errors == []
 
 
 def test_enter_goes_to_the_next_hit(browser, url):
@@ -381,7 +416,7 @@ def test_kinds_of_lost_turns_are_counted_and_filter_them(browser, url):
 def test_means_of_groups_are_those_of_their_turns(browser, url):
     browser.open(url)
     assert texts(browser, "#groups thead th") == ["group", "turns", "low", "high", "difference"]
-    assert texts(browser, "#groups tbody tr") == ["1\t2\t0.7500\t0.7500\t+0.0000", "2\t1\t0.2500\t0.2500\t+0.0000"]
+    assert texts(browser, "#groups tbody tr") == ["1\t2\t0.7500\t0.7500\t0.0000", "2\t1\t0.2500\t0.2500\t0.0000"]
     browser.run("const by = document.querySelector('#by'); by.value = 'conversation'; by.dispatchEvent(new Event('change'))")
     assert texts(browser, "#groups tbody tr") == ["1-1\t2\t0.3750\t0.6250\t+0.2500", "2-1\t1\t1.0000\t0.5000\t−0.5000"]
 
@@ -394,7 +429,7 @@ def test_turns_are_grouped_by_the_need_of_the_users_statements(browser, tmp_path
     runs = {name: run.assign(qgoldptkb=column([gold[qid] for qid in run["qid"]])) for name, run in runs.items()}
     browser.open(report(runs, qrels=LABELS, measures=["RR"]).save(tmp_path / "needs.html").as_uri())
     browser.run("const by = document.querySelector('#by'); by.value = 'needs'; by.dispatchEvent(new Event('change'))")
-    assert texts(browser, "#groups tbody tr") == ["yes\t2\t0.7500\t0.7500\t+0.0000", "no\t1\t0.2500\t0.2500\t+0.0000"]
+    assert texts(browser, "#groups tbody tr") == ["yes\t2\t0.7500\t0.7500\t0.0000", "no\t1\t0.2500\t0.2500\t0.0000"]
 
 
 def test_only_significant_differences_of_means_have_colour_and_arrow(browser, tmp_path):

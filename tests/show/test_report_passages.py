@@ -58,6 +58,8 @@ def test_many_long_passages_are_cut_shorter_but_stay_readable():
     assert word_limit(["word " * 100] * 10) == 120
     assert word_limit(["word " * 200] * 20_000) == 45  # 20,000 x 45 x 5 characters are 4.5 million, 60 words are 6
     assert word_limit(["word " * 150] * 80_000) == 30
+    assert word_limit(["word " * 200] * 20_000, 1_200_000) == 45  # 1.2 million written take the place of 0.2, which leaves 4.6
+    assert word_limit(["word " * 200] * 20_000, 1_400_000) == 30  # 4.4 are left
     assert word_limit([]) == 120
 
 

@@ -53,6 +53,12 @@ def test_the_passages_that_a_response_is_based_on_are_marked(folders, sample):
     assert report(folders, sample).html.count(" <b>used</b> ") == 3
 
 
+def test_a_conversation_and_its_turns_name_their_subject(page):
+    assert (
+        page.said().count("Planning a first long-distance walk at sixty, with a dog") == 1 + 3
+    )  # the conversation and the three turns that were run
+
+
 def test_how_the_runs_were_made_is_told(page):
     said = page.said()
     assert "plain plain() No LLM calls. llm: the paper has gpt-4, this run gpt-4o" in said

@@ -167,6 +167,7 @@ class Material:
         qrels: ``qid``, ``docno``, ``label``; None where there are none.
         texts: adds ``text`` by ``docno``; None where there are no texts.
         notes: what is not known, and why; shown in the report.
+        titles: conversation -> its subject, where that is known.
     """
 
     name: str
@@ -174,6 +175,7 @@ class Material:
     qrels: pd.DataFrame | None
     texts: pt.Transformer | None
     notes: tuple[str, ...]
+    titles: Mapping[str, str] = field(default_factory=dict)
 
 
 def find_material(
@@ -193,7 +195,7 @@ def find_material(
     name, turns = ("", {}) if found is None else (found.name, _topics_by_turn(found))
     judged = _given(qrels) if found is None else _qrels(found, qrels, notes)
     loader = texts if texts is not None else _text_loader(found, runs, notes)
-    return Material(name, turns, judged, loader, tuple(notes))
+    return Material(name, turns, judged, loader, tuple(notes), {} if found is None else _titles(found))
 
 
 def _dataset_of(runs: Sequence[RunData], notes: list[str]) -> IkatDataset | None:
@@ -266,6 +268,13 @@ def _text_loader(dataset: IkatDataset | None, runs: Sequence[RunData], notes: li
     repair = advice("give texts=, the text_loader() of the index that was searched", "give --index PATH, the index that was searched")
     notes.append(f"No passage texts: {repair}.")
     return None
+
+
+def _titles(dataset: IkatDataset) -> dict[str, str]:
+    try:
+        return {one.number: one.title for one in dataset.conversations if one.title}
+    except IkatError:  # of a collection without its manual rewrites only the turns are known
+        return {}
 
 
 def _topics_by_turn(dataset: IkatDataset) -> dict[str, dict[str, Any]]:

@@ -18,6 +18,8 @@ LIMITS = (120, 90, 60, 45, 30)
 """So many words of a passage are shown; fewer where the page has many passages. The index has the rest."""
 CHARACTERS = 4_800_000
 """So many characters of passages fit into a page: 332 turns of three systems without a common passage stay within 12 MB."""
+WRITTEN = 1_000_000
+"""So many characters that the runs wrote fit beside these; what is above takes their place."""
 OPEN_WORDS = 30
 """So many words can be read without opening the passage."""
 
@@ -84,7 +86,7 @@ def passages_by_turn(
         _add_deep(run, number, places)
     labels = {} if qrels is None else qrels.set_index(["qid", "docno"])["label"].to_dict()
     known = _texts_of(runs, texts, {docno for turn in places.values() for docno in turn})
-    limit = word_limit([known.get(docno, "") for turn in places.values() for docno in turn])
+    limit = word_limit([known.get(docno, "") for turn in places.values() for docno in turn], sum(map(_written, runs)))
     words = {docno: cut_words(text, limit) for docno, text in known.items()}
     listed = {
         qid: [
@@ -109,15 +111,27 @@ def _add_deep(run: RunData, number: int, places: Mapping[str, dict[str, list[Run
             by_run[number] = RunPlace(int(rank) + 1, float(score), deep=True)
 
 
-def word_limit(texts: Sequence[str]) -> int:
-    """How many words of each text a page can hold.
+def _written(run: RunData) -> int:
+    """The characters of queries, rewrites and answers, each text of a turn once."""
+    lists = [[*turn.get("searched", ()), *turn.get("qsubqueries", ())] for turn in run.turns.values()]
+    texts = [[turn[name] for name in ("qrewrite", "qanswer", "response") if isinstance(turn.get(name), str)] for turn in run.turns.values()]
+    return sum(len(text) for several in [*lists, *texts] for text in set(several))
+
+
+def word_limit(texts: Sequence[str], written: int = 0) -> int:
+    """How many words of each text a page can hold, beside what the runs wrote.
+
+    Args:
+        texts: those of all passages.
+        written: the characters that the runs wrote.
 
     Example:
         >>> word_limit(["tea"]), word_limit(["a word " * 500] * 20_000)
         (120, 60)
     """
     sizes = [(len(text), max(len(text.split()), 1)) for text in texts]
-    fitting = (limit for limit in LIMITS if sum(size * min(1.0, limit / words) for size, words in sizes) <= CHARACTERS)
+    room = CHARACTERS - max(0, written - WRITTEN)
+    fitting = (limit for limit in LIMITS if sum(size * min(1.0, limit / words) for size, words in sizes) <= room)
     return next(fitting, LIMITS[-1])
 
 

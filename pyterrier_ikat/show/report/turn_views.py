@@ -104,9 +104,10 @@ class PersonaStatement:
 
 @dataclass(frozen=True)
 class ConversationView:
-    """A conversation."""
+    """A conversation; ``title`` is its subject, empty where that is not known."""
 
     name: str
+    title: str
     persona: list[PersonaStatement]
     turns: list[TurnView]
 
@@ -151,7 +152,7 @@ def build_conversations(
             number, qid, depth, utterance, resolved, gold, sides, listed, scores.get(qid), reason, kinds.get(qid, []), _needs(turn), further
         )
         grouped.setdefault(name, []).append(view)
-    return [ConversationView(name, _persona(turns, known), turns) for name, turns in grouped.items()]
+    return [ConversationView(name, material.titles.get(name, ""), _persona(turns, known), turns) for name, turns in grouped.items()]
 
 
 def turns_to_show(runs: Sequence[RunData], material: Material) -> list[str]:

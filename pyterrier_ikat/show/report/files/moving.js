@@ -113,7 +113,8 @@
 
   let waiting;
   form.addEventListener("input", (event) => {
-    if ([...CHOSEN, "shown"].includes(event.target.name)) compare();
+    if (event.target.name === "order") arrange();
+    else if ([...CHOSEN, "shown"].includes(event.target.name)) compare();
     clearTimeout(waiting);
     waiting = setTimeout(() => { filter(); keep(); }, 120);
   });

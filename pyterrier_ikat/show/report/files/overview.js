@@ -87,7 +87,8 @@
       add(row, "th", group).scope = "row";
       add(row, "td", members.length);
       for (const one of [theirs, ours]) add(row, "td", fixed(one, digits));
-      add(row, "td", `${ours < theirs ? "−" : "+"}${fixed(Math.abs(ours - theirs), digits)}`, "quiet");
+      const change = fixed(Math.abs(ours - theirs), digits);
+      add(row, "td", Number(change) ? `${ours < theirs ? "−" : "+"}${change}` : change, "quiet");
     }
   }
 

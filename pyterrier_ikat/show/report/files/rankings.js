@@ -26,7 +26,7 @@
     if (turn.text === undefined) {
       const further = turn.packed.slice(turn.packed.lastIndexOf("</table>"));
       plain.innerHTML = rowsOf(turn).map((row) => `<${row}`).join("").replace(/<\/tbody>[^]*/, "").concat(further).replace(/<[^>]*>/g, " ");
-      const parts = [...turn.element.children].filter((part) => !part.matches(".sides, .passages"));
+      const parts = [...turn.element.children].filter((part) => !part.matches(".sides, .passages, .notes"));
       parts.push(...turn.sides.filter((_, run) => isShown(run)), ...all(".passages > summary", turn.element));
       turn.text = `${parts.map((part) => part.textContent).join(" ")} ${plain.value}`.toLowerCase();
     }
@@ -35,13 +35,20 @@
 
   const wordsIn = (text) => text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
 
+  const COMMON = new Set(("a about all an and any are as at be been but by can could did do does for from had has have he her his how i if "
+    + "in is it its me my no not of on or our she should so some such than that the their them there these they this to too was we were "
+    + "what when where which who why will with would you your").split(" "));
+  const stem = (word) => (word.length > 3 && word.endsWith("s") && !word.endsWith("ss") ? word.slice(0, -1) : word);
+  // The words that matter, singular or plural.
+  const stemsIn = (text) => wordsIn(text).filter((word) => word.length > 1 && !COMMON.has(word)).map(stem);
+
   function markWords(element, theirs) {
-    const known = theirs && new Set(wordsIn(theirs.textContent)), text = element.textContent;
+    const known = theirs && new Set(stemsIn(theirs.textContent)), text = element.textContent;
     element.textContent = text;
     if (!known) return;
     element.textContent = "";
     for (const piece of text.split(/(\s+)/)) {
-      const last = element.lastChild, isNew = wordsIn(piece).some((word) => !known.has(word));
+      const last = element.lastChild, isNew = stemsIn(piece).some((word) => !known.has(word));
       if (isNew && last?.nodeName === "MARK") last.textContent += piece;
       else if (isNew) add(element, "mark", piece);
       else if (last && last.nodeName !== "MARK") last.data += piece;
@@ -64,13 +71,20 @@
     for (const item of items) item.classList.toggle("new", compare && isNew(item));
   }
 
+  const LACKING = 10; // so many words of the baseline's queries are named that a query lacks
+  const queriesOf = (side) => all(".final, .subqueries .said", side).map((element) => element.textContent).join(" ");
+
   function markSides(turn) {
-    const base = turn.sides[baseline()];
+    const base = turn.sides[baseline()], theirs = wordsIn(queriesOf(base));
     turn.sides.forEach((side, run) => {
       const own = run === baseline();
       for (const kind of [".rewrite", ".final"]) {
         for (const element of all(kind, side)) markWords(element, own ? null : one(kind, base));
       }
+      const query = one(".final", side), ours = new Set(stemsIn(queriesOf(side)));
+      const lacking = own || !ours.size ? [] : theirs.filter((word) => !COMMON.has(word) && !ours.has(stem(word)));
+      if (lacking.length) query?.setAttribute("data-lacks", [...new Set(lacking)].slice(0, LACKING).join(", "));
+      else query?.removeAttribute("data-lacks");
       markItems(all(".statements .said", side), own ? [] : all(".statements .said", base), !own && Boolean(one(".statements, .none", base)));
       markItems(all(".subqueries .said", side), own ? [] : all(".subqueries .said", base), own ? false : undefined);
     });
@@ -91,33 +105,68 @@
       row.hidden = !having.length;
       names.forEach((_, run) => row.cells[run + 1].classList.toggle("only", shownRuns().length > 1 && having.length === 1 && having[0] === run));
     }
+    orderPassages(turn);
     markQueries(turn);
   }
 
-  const COMMON = new Set(("a about all an and any are as at be been but by can could did do does for from had has have he her his how i if "
-    + "in is it its me my no not of on or our she should so some such than that the their them there these they this to too was we were "
-    + "what when where which who why will with would you your").split(" "));
-  const asked = "highlights" in CSS ? new Highlight() : null;
-  if (asked) CSS.highlights.set("asked", asked);
-  const stem = (word) => (word.length > 3 && word.endsWith("s") && !word.endsWith("ss") ? word.slice(0, -1) : word);
+  const [asked, rare] = ["asked", "rare"].map((name) => {
+    const marks = "highlights" in CSS ? new Highlight() : null;
+    if (marks) CSS.highlights.set(name, marks);
+    return marks;
+  });
 
-  // The words of the queries of the baseline and of the run compared with it, singular or plural, are underlined in the passages.
+  // The words of the queries of the baseline and of the run compared with it are underlined in the passages; those that at most a quarter
+  // of the turn's passages have, more strongly.
   function markQueries(turn) {
     if (!asked) return;
-    for (const range of turn.asked ?? []) asked.delete(range);
-    const texts = [baseline(), compared()].map((run) => turn.sides[run]).flatMap((side) => all(".final, .subqueries .said", side));
-    const wanted = new Set(texts.flatMap((element) => wordsIn(element.textContent)).filter((word) => !COMMON.has(word)).map(stem));
-    turn.asked = wanted.size ? all(".passages tbody td:last-child > *", turn.element).flatMap((cell) => ranges(cell, (data) => (
+    for (const range of turn.asked ?? []) for (const marks of [asked, rare]) marks.delete(range);
+    const wanted = new Set([baseline(), compared()].flatMap((run) => stemsIn(queriesOf(turn.sides[run]))));
+    const rows = all(".passages tbody td:last-child", turn.element), having = new Map();
+    for (const row of rows) for (const word of new Set(stemsIn(row.textContent))) having.set(word, (having.get(word) ?? 0) + 1);
+    turn.asked = wanted.size ? rows.flatMap((row) => [...row.children]).flatMap((cell) => ranges(cell, (data) => (
       [...data.matchAll(/[\p{L}\p{N}]+/gu)].filter((found) => wanted.has(stem(found[0].toLowerCase()))).map((found) => [found.index, found[0].length])
     ))) : [];
-    for (const range of turn.asked) asked.add(range);
+    for (const range of turn.asked) {
+      const word = stem(range.startContainer.data.slice(range.startOffset, range.endOffset).toLowerCase());
+      (rows.length > 3 && having.get(word) <= rows.length / 4 ? rare : asked).add(range);
+    }
   }
 
-  // What differs from the baseline, after another choice.
-  function mark() {
-    for (const turn of turns) {
+  // The passages stand as the compared run ranks them; those that it lacks follow.
+  function orderPassages(turn) {
+    const rank = (row) => parseInt(row.cells[compared() + 1].textContent, 10) || Infinity, place = (row) => Number(row.cells[0].textContent);
+    const rows = all(".passages tbody tr", turn.element).sort((a, b) => (rank(a) === rank(b) ? place(a) - place(b) : rank(a) - rank(b)));
+    one(".passages tbody", turn.element).append(...rows);
+  }
+
+  // What a reader notes on a turn stays in the browser, for this page alone.
+  function keepNotes() {
+    let store;
+    try { store = framed ? null : localStorage; } catch { return; }
+    for (const turn of store ? turns : []) {
+      const box = one(".notes", turn.element), key = `${location.pathname}#${turn.name}`, room = one("textarea", box);
+      room.value = store.getItem(key) ?? "";
+      box.hidden = false;
+      box.open = Boolean(room.value);
+      room.addEventListener("input", () => { if (room.value) store.setItem(key, room.value); else store.removeItem(key); });
+    }
+  }
+  keepNotes();
+
+  // What differs from the baseline, after another choice: of a turn once it comes near the view, because all of them would take seconds.
+  const near = new IntersectionObserver((entries) => {
+    for (const entry of entries.filter((other) => other.isIntersecting)) {
+      const turn = turnOf(entry.target);
+      near.unobserve(entry.target);
       markSides(turn);
       markPassages(turn);
+    }
+  }, { rootMargin: "100%" });
+
+  function mark() {
+    for (const turn of turns) {
+      near.unobserve(turn.element);
+      near.observe(turn.element);
     }
     explain();
   }

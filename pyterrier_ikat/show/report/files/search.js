@@ -54,7 +54,7 @@
 
   function hits(turn, words) {
     unpack(turn);
-    const hidden = (range) => range.startContainer.parentElement.closest("[hidden]")
+    const hidden = (range) => range.startContainer.parentElement.closest("[hidden], .notes")
       || shown(range.startContainer.parentElement) === false;
     return ranges(turn.element, (data) => {
       const lower = data.toLowerCase(), found = [];
