@@ -32,6 +32,7 @@ html_theme = "furo"
 html_title = "pyterrier_ikat"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(Path(__file__).parent / "_static" / "scorer.js")
 html_copy_source = False
 html_show_sphinx = False
 

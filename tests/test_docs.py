@@ -29,6 +29,7 @@ from pages import (  # noqa: E402
     outputs,
     paper_overview,
     performance,
+    search_words,
     source,
     stand_ins,
     tables,
@@ -201,6 +202,17 @@ def test_the_first_use_of_a_word_of_the_glossary_is_a_link_outside_code_tables_a
     )
     there = glossary.terms((DOCS / "glossary.md").read_text(encoding="utf-8"))
     assert 20 <= len(there) <= 30
+
+
+def test_what_people_type_becomes_entries_of_the_index_below_the_heading_that_answers_it():
+    page = "# Cost\n\nText.\n\n## Budget\n\nMore.\n"
+    made = search_words.indexed(page, {"Budget": "limit, money"}, "cost.md")
+    assert made == "# Cost\n\nText.\n\n## Budget\n\n```{index} ! limit, ! money\n```\n\nMore.\n"
+    with pytest.raises(ValueError, match=r"cost.md has no heading 'Prices'"):
+        search_words.indexed(page, {"Prices": "dollars"}, "cost.md")
+    for name, sections in search_words.SECTIONS.items():
+        written = (ROOT / "README.md" if name == "readme.md" else DOCS / name).read_text(encoding="utf-8")
+        assert search_words.indexed(written, sections, name) != written
 
 
 ROW = {"task": "fuse", "ours": 0.5, "today": None, "instead": "", "limit": None, "why": "", "more": {}}

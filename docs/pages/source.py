@@ -8,6 +8,7 @@ from pathlib import Path
 from .glossary import link_pages
 from .method_pages import write_method_pages
 from .operator_pages import write_operator_pages
+from .search_words import write_index
 from .stand_ins import prepare
 
 DOCS = Path(__file__).parents[1]
@@ -52,6 +53,7 @@ def lay_out(source: Path) -> None:
         reproduce.write(f"\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n")
     for name, target in (("README.md", "readme.md"), ("CHANGELOG.md", "changelog.md"), ("CONTRIBUTING.md", "contributing.md")):
         (source / target).write_text(at_home((ROOT / name).read_text(encoding="utf-8"), name), encoding="utf-8")
+    write_index(source)
     _lay_out_notebooks(source / "notebooks")
     before = Path.cwd()
     os.chdir(source)  # the examples name the index without a folder, so that no page shows a path of this machine
