@@ -24,7 +24,10 @@ IN_READING_ORDER = (
     "infosense_2024",
     "nii_2024",
     "rali_2024",
+    "ptkb_2024",
     "cfda_2025",
+    "disco_2025",
+    "organizers_2025",
     "judging",
     "submission",
 )

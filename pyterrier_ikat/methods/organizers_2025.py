@@ -27,40 +27,40 @@ def _run(
 
 @_run("baseline_2025_bm25", "BM25")
 @_run("baseline_2025_splade", "SPLADE")
-def organizers_2025(llm: LLM, retriever: pt.Transformer, *, depth: int = 1000) -> pt.Transformer:
+def baseline_2025(llm: LLM, retriever: pt.Transformer, *, depth: int = 1000) -> pt.Transformer:
     """The organisers' 2025 baselines without a re-ranker: one rewrite, which sees the whole persona, retrieves.
 
     One LLM call and one query per turn.
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.organizers_2025(ikat.llm("openai:gpt-4o-mini"), ikat.PassageIndex("i").bm25())  # doctest: +SKIP
+        >>> ikat.methods.baseline_2025(ikat.llm("openai:gpt-4o-mini"), ikat.PassageIndex("i").bm25())  # doctest: +SKIP
     """
     return Rewrite(llm) >> retriever % depth
 
 
 @_run("baseline_2025_splade_minilm", "SPLADE", "cross-encoder/ms-marco-MiniLM-L-6-v2")
 @_run("baseline_2025_splade_deberta", "SPLADE", "naver/trecdl22-crossencoder-debertav3")
-def organizers_2025_reranked(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer, *, depth: int = 100) -> pt.Transformer:
+def baseline_2025_reranked(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer, *, depth: int = 100) -> pt.Transformer:
     """The organisers' 2025 baselines with a re-ranker, which sees the first 100 passages; the others are dropped.
 
     One LLM call and one query per turn.
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.organizers_2025_reranked(ikat.llm("openai:gpt-4o-mini"), splade, ikat.CrossEncoder("..."))  # doctest: +SKIP
+        >>> ikat.methods.baseline_2025_reranked(ikat.llm("openai:gpt-4o-mini"), splade, ikat.CrossEncoder("..."))  # doctest: +SKIP
     """
     return Rewrite(llm) >> retriever % depth >> reranker
 
 
 @_run("baseline_2025_human_bm25", "BM25", llm="")
 @_run("baseline_2025_human_splade", "SPLADE", llm="")
-def organizers_2025_manual(retriever: pt.Transformer, *, depth: int = 1000) -> pt.Transformer:
+def baseline_2025_manual(retriever: pt.Transformer, *, depth: int = 1000) -> pt.Transformer:
     """The organisers' 2025 baselines on the manual rewrite. No LLM call, one query per turn.
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.organizers_2025_manual(ikat.PassageIndex("i").bm25())  # doctest: +SKIP
+        >>> ikat.methods.baseline_2025_manual(ikat.PassageIndex("i").bm25())  # doctest: +SKIP
     """
     return ManualRewrite() >> retriever % depth
 

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.methods import find, find_all, methods_of
+from pyterrier_ikat.methods import METHODS, find, find_all, methods_of
 from pyterrier_ikat.methods.catalogue import calls_per_turn
 
 FILE = """
@@ -141,3 +141,9 @@ def test_methods_of_a_file_run_from_the_command_line(file, tmp_path):
     assert "note: twice: llm: the paper has openai:gpt-4o" in shown
     assert "twice_human" in call("methods", file)
     assert call("run", f"{file}:twice", *options, "--out", str(tmp_path / "x"), "--plan").count("answer") == 1
+
+
+def test_every_system_can_be_called_by_its_name_in_the_room_of_methods():
+    """A file of the same name would hide the function."""
+    for entry in METHODS.values():
+        assert getattr(ikat.methods, entry.system.__name__) is entry.system

@@ -242,6 +242,7 @@ FUSERS = of_room("fuse") | {
 """Expanded result frame to result frame."""
 
 READERS = {
+    "Condense": _llm(ikat.Condense),
     "Decide": _llm(ikat.Decide),
     "Judge": _llm(ikat.Judge),
     "PassageText": Operator(lambda llm, home: home.index.text_loader()),
