@@ -8,7 +8,6 @@
 
 # %%
 import warnings
-
 warnings.simplefilter("ignore")
 import pyterrier as pt
 import pyterrier_ikat as ikat
@@ -37,7 +36,7 @@ systems = {
     "best of ten": ikat.methods.best_of_n(llm, bm25, reranker, depth=100),
     "both kinds, fused": ikat.methods.cfda_best_of_n(llm, bm25, reranker, depth=100),
 }
-table = ikat.experiment(systems, data, [nDCG @ 5], baseline="one rewrite")
+table = ikat.experiment(systems, data, [nDCG@5], baseline="one rewrite")
 table[["name", "nDCG@5", "nDCG@5 p-value corrected", "turns"]].round(3)
 
 # %% [markdown]

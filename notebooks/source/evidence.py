@@ -8,10 +8,8 @@
 
 # %%
 import warnings
-
 warnings.simplefilter("ignore")
 import logging
-
 logging.disable(logging.WARNING)
 import pandas as pd
 import pyterrier as pt
@@ -34,7 +32,7 @@ systems = {
     "answer": ikat.Answer(llm) >> bm25,
     "rewrite and answer": both >> bm25,
 }
-table = ikat.experiment(systems, data, [nDCG @ 10, R(rel=1) @ 20], baseline="rewrite")
+table = ikat.experiment(systems, data, [nDCG@10, R(rel=1)@20], baseline="rewrite")
 table[["name", "nDCG@10", "nDCG@10 p-value corrected", "R(rel=1)@20", "turns"]].round(4)
 
 # %% [markdown]
@@ -47,7 +45,7 @@ table[["name", "nDCG@10", "nDCG@10 p-value corrected", "R(rel=1)@20", "turns"]].
 topics, qrels = data.get_topics(), data.get_qrels()
 drawn = ikat.Samples(ikat.RewriteAndAnswer(llm), 10, ("qrewrite",))(topics)
 runs = {f"sample {n + 1}": bm25(drawn.assign(query=[texts[n][0] for texts in drawn["qsamples"]])) for n in range(10)}
-alone = ikat.evaluate(runs, qrels, [nDCG @ 10])["nDCG@10"]
+alone = ikat.evaluate(runs, qrels, [nDCG@10])["nDCG@10"]
 alone.describe()[["mean", "std", "min", "max"]].round(4).to_frame()
 
 # %% [markdown]
@@ -57,7 +55,7 @@ alone.describe()[["mean", "std", "min", "max"]].round(4).to_frame()
 # %%
 choices = {f"chosen by {rule}": ikat.methods.chosen_of_n(llm, bm25, rule=rule, answer=False, depth=100) for rule in ("agreement", "spread")}
 choices["all lists fused"] = ikat.Samples(ikat.RewriteAndAnswer(llm), 10, ("qrewrite",)) >> ikat.ExplodeQueries() >> bm25 >> ikat.RRF()
-ikat.experiment(choices, data, [nDCG @ 10])[["name", "nDCG@10", "turns"]].round(4)
+ikat.experiment(choices, data, [nDCG@10])[["name", "nDCG@10", "turns"]].round(4)
 
 # %% [markdown]
 # Ten searches buy little over one, less than an answer beside the rewrite does. Which rule is best differs between prompts: see the page.

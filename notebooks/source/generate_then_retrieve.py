@@ -8,7 +8,6 @@
 
 # %%
 import warnings
-
 warnings.simplefilter("ignore")
 import pyterrier as pt
 import pyterrier_ikat as ikat
@@ -53,9 +52,8 @@ ikat.show.draw(systems["AQD_A"])
 ikat.plan(systems, topics)
 
 # %%
-table = pt.Experiment(
-    systems, topics, data.get_qrels(), [nDCG @ 5, R(rel=2) @ 20], baseline="QR", correction="bonferroni", plan="tree", verbose=False
-)
+table = pt.Experiment(systems, topics, data.get_qrels(), [nDCG@5, R(rel=2)@20], baseline="QR", correction="bonferroni",
+                      plan="tree", verbose=False)
 table[["name", "nDCG@5", "nDCG@5 p-value corrected", "R(rel=2)@20"]].round(3)
 
 # %% [markdown]

@@ -8,7 +8,6 @@
 
 # %%
 import warnings
-
 warnings.simplefilter("ignore")
 import pyterrier as pt
 import pyterrier_ikat as ikat
@@ -30,7 +29,7 @@ systems = {
 ikat.show.draw(systems["weighted re-ranking"])
 
 # %%
-table = pt.Experiment(systems, topics, data.get_qrels(), [nDCG @ 5, R(rel=2) @ 20], verbose=False)
+table = pt.Experiment(systems, topics, data.get_qrels(), [nDCG@5, R(rel=2)@20], verbose=False)
 table[["name", "nDCG@5", "R(rel=2)@20"]].round(3)
 
 # %% [markdown]

@@ -10,7 +10,6 @@
 # %%
 import re
 import warnings
-
 warnings.simplefilter("ignore")
 import pyterrier as pt
 import pyterrier_ikat as ikat
@@ -33,7 +32,7 @@ systems = {
 # `Judged@10` is the share of the top 10 that was judged.
 
 # %%
-table = ikat.experiment(systems, data, [nDCG @ 5, Judged @ 10], baseline="QR")
+table = ikat.experiment(systems, data, [nDCG@5, Judged@10], baseline="QR")
 table[["name", "nDCG@5", "nDCG@5 p-value corrected", "Judged@10", "turns"]].round(3)
 
 # %% [markdown]
@@ -53,7 +52,6 @@ shown.head(3)
 # Any object with `.generate()` is a language model. This one counts the longer words that passage and gold response share. With
 # a key, `ikat.llm("openai:gpt-4o")` judges instead.
 
-
 # %%
 class SharedWords:
     def generate(self, chats):
@@ -63,7 +61,6 @@ class SharedWords:
         wanted, found = (set(re.findall("[a-z]{5,}", text.lower())) for text in (answer, passage))
         shared = sorted(wanted & found)
         return f"{min(len(shared) // 2, 4)}\nShared words: {', '.join(shared) or 'none'}."
-
 
 judged = ikat.Judge(ikat.llm(SharedWords()))(shown)
 judged[["qid", "docno", "label", "reason"]].head(5)
@@ -83,8 +80,8 @@ print(ikat.agreement(judged, qrels))
 
 # %%
 merged = ikat.merge_qrels(qrels, judged)
-again = ikat.experiment(runs, data, [nDCG @ 5, Judged @ 10], topics=topics, qrels=merged)
-tau = ikat.evaluation.order_agreement(table, again, nDCG @ 5)
+again = ikat.experiment(runs, data, [nDCG@5, Judged@10], topics=topics, qrels=merged)
+tau = ikat.evaluation.order_agreement(table, again, nDCG@5)
 print(f"Kendall's tau of the systems' orders by the official and the merged judgements: {tau:.2f}")
 again[["name", "nDCG@5", "Judged@10", "turns"]].round(3)
 
@@ -97,10 +94,11 @@ again[["name", "nDCG@5", "Judged@10", "turns"]].round(3)
 # better than the baseline.
 
 # %%
-depths = ikat.breakdown(runs, qrels, nDCG @ 5, by="depth")
-ikat.show.plot_breakdown(depths)
+depths = ikat.breakdown(runs, qrels, nDCG@5, by="depth")
+ikat.show.plot_breakdown(depths);
+
 # %%
-ikat.evaluation.win_tie_loss(runs, qrels, nDCG @ 5, baseline="QR")
+ikat.evaluation.win_tie_loss(runs, qrels, nDCG@5, baseline="QR")
 
 # %% [markdown]
 # ## Try next

@@ -13,7 +13,6 @@ import json
 import os
 import threading
 import warnings
-
 warnings.simplefilter("ignore")
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -61,7 +60,6 @@ chat[["qid", "qutterance", "qptkb"]]
 # ## A model behind an address
 # This class takes the place of your server. If you have a server, set only `address`, and omit `server` here and below.
 
-
 # %%
 class StandIn(BaseHTTPRequestHandler):
     REPLIES = {"squeak": "Clean the dry chain and oil every link.", "air": "Look for a leak at the valve of the tyre."}
@@ -80,7 +78,6 @@ class StandIn(BaseHTTPRequestHandler):
 
     def log_message(self, *args):
         pass
-
 
 server = ThreadingHTTPServer(("127.0.0.1", 0), StandIn)
 threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -10,7 +10,6 @@
 
 # %%
 import warnings
-
 warnings.simplefilter("ignore")
 import pandas as pd
 import pyterrier as pt
@@ -59,7 +58,7 @@ results[["docno", "rank", "text"]].head(3)
 
 # %%
 systems = {"raw": ikat.methods.raw(bm25, minilm, depth=100), "QR": ikat.methods.qr(llm, bm25, minilm, depth=100), "AQD": aqd}
-table = ikat.experiment(systems, data, [nDCG @ 5, R(rel=2) @ 20], baseline="QR")
+table = ikat.experiment(systems, data, [nDCG@5, R(rel=2)@20], baseline="QR")
 table[["name", "nDCG@5", "nDCG@5 p-value corrected", "R(rel=2)@20", "turns"]].round(3)
 
 # %% [markdown]

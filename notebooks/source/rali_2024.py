@@ -8,7 +8,6 @@
 
 # %%
 import warnings
-
 warnings.simplefilter("ignore")
 import pyterrier as pt
 import pyterrier_ikat as ikat
@@ -33,7 +32,7 @@ systems = {
 ikat.show.draw(systems["the paper's weights"])
 
 # %%
-table = ikat.experiment(systems, data, [nDCG @ 5, R(rel=2) @ 20], baseline="the paper's weights")
+table = ikat.experiment(systems, data, [nDCG@5, R(rel=2)@20], baseline="the paper's weights")
 table[["name", "nDCG@5", "nDCG@5 p-value corrected", "R(rel=2)@20", "turns"]].round(3)
 
 # %% [markdown]
@@ -54,7 +53,7 @@ first_stages = {
     "hybrid, weighted sum": rewrite >> ikat.WeightedSum(bm25 % 100, dense % 100, weights=(1, 1)),
     "hybrid, RRF": rewrite >> ikat.RRF(bm25 % 100, dense % 100),
 }
-hybrid = ikat.experiment(first_stages, data, [nDCG @ 5, R(rel=2) @ 20], baseline="BM25")
+hybrid = ikat.experiment(first_stages, data, [nDCG@5, R(rel=2)@20], baseline="BM25")
 hybrid[["name", "nDCG@5", "nDCG@5 p-value corrected", "R(rel=2)@20", "turns"]].round(3)
 
 # %% [markdown]

@@ -11,7 +11,6 @@
 
 # %%
 import warnings
-
 warnings.simplefilter("ignore")
 import pandas as pd
 import pyterrier as pt
@@ -20,16 +19,13 @@ from ir_measures import R, nDCG
 
 data = pt.get_dataset("ikat:2023-mini")
 topics, qrels = data.get_topics("manual"), data.get_qrels()
-pd.Series(
-    {
-        "conversations": topics["qid"].str.split("_").str[0].nunique(),
-        "turns": len(topics),
-        "messages before a turn, mean": topics["qhistory"].map(len).mean(),
-        "statements about the user, mean": topics["qptkb"].map(len).mean(),
-        "relevant passages of a turn, mean": len(qrels) / qrels["qid"].nunique(),
-    },
-    name="2023-mini",
-).round(1).to_frame()
+pd.Series({
+    "conversations": topics["qid"].str.split("_").str[0].nunique(),
+    "turns": len(topics),
+    "messages before a turn, mean": topics["qhistory"].map(len).mean(),
+    "statements about the user, mean": topics["qptkb"].map(len).mean(),
+    "relevant passages of a turn, mean": len(qrels) / qrels["qid"].nunique(),
+}, name="2023-mini").round(1).to_frame()
 
 # %% [markdown]
 # ## Systems without a language model
@@ -53,7 +49,7 @@ ikat.show.draw(systems["expanded from the history"])
 
 # %%
 runs = {name: system(topics) for name, system in systems.items()}
-table = ikat.evaluate(runs, qrels, [nDCG @ 3, nDCG @ 5, R(rel=1) @ 20], baseline="raw utterance")
+table = ikat.evaluate(runs, qrels, [nDCG@3, nDCG@5, R(rel=1)@20], baseline="raw utterance")
 table[["name", "nDCG@3", "nDCG@5", "nDCG@5 p-value corrected", "R(rel=1)@20", "turns"]].round(4)
 
 # %% [markdown]
@@ -67,9 +63,10 @@ table[["name", "nDCG@3", "nDCG@5", "nDCG@5 p-value corrected", "R(rel=1)@20", "t
 # below counts the turns on which a system is better and worse than the baseline.
 
 # %%
-ikat.show.plot_breakdown(ikat.breakdown(runs, qrels, nDCG @ 5, by="depth"))
+ikat.show.plot_breakdown(ikat.breakdown(runs, qrels, nDCG@5, by="depth"));
+
 # %%
-ikat.evaluation.win_tie_loss(runs, qrels, nDCG @ 5, baseline="raw utterance")
+ikat.evaluation.win_tie_loss(runs, qrels, nDCG@5, baseline="raw utterance")
 
 # %% [markdown]
 # ## Which statements about the user matter?
@@ -79,10 +76,8 @@ ikat.evaluation.win_tie_loss(runs, qrels, nDCG @ 5, baseline="raw utterance")
 # %%
 import re
 
-
 def words(text):
     return set(re.findall("[a-z]{4,}", text.lower()))
-
 
 shared_words = pt.apply.doc_score(lambda row: float(len(words(row["query"]) & words(row["text"]))))
 ranked = {

@@ -6,7 +6,6 @@
 
 # %%
 import warnings
-
 warnings.simplefilter("ignore")
 import pandas as pd
 import pyterrier as pt
@@ -18,19 +17,14 @@ import pyterrier_ikat as ikat
 # rankings into one per topic.
 
 # %%
-passages = [
-    {"docno": "d1", "text": "Rooibos tea has no caffeine."},
-    {"docno": "d2", "text": "Coffee keeps you awake."},
-    {"docno": "d3", "text": "Decaffeinated coffee is made with water or carbon dioxide."},
-]
+passages = [{"docno": "d1", "text": "Rooibos tea has no caffeine."}, {"docno": "d2", "text": "Coffee keeps you awake."},
+            {"docno": "d3", "text": "Decaffeinated coffee is made with water or carbon dioxide."}]
 index = ikat.PassageIndex("my.index").index(passages)
 topics = pd.DataFrame({"qid": ["1"], "query": ["drinks for the evening"]})
-
 
 class TwoQueries:
     def generate(self, chats):
         return ["1. tea without caffeine\n2. decaffeinated coffee" for chat in chats]
-
 
 # %%
 several = ikat.MultiQuery(ikat.llm(TwoQueries()), n=2) >> index.bm25() >> ikat.RRF()
@@ -67,13 +61,9 @@ pd.concat([stage(question).assign(first_stage=name) for name, stage in first_sta
 # The columns of a conversation are added by `ikat.conversation`, from any list of messages:
 
 # %%
-chat = ikat.conversation(
-    [
-        {"role": "user", "content": "Which tea has no caffeine?"},
-        {"role": "assistant", "content": "Rooibos."},
-        {"role": "user", "content": "And coffee?"},
-    ]
-)
+chat = ikat.conversation([{"role": "user", "content": "Which tea has no caffeine?"},
+                          {"role": "assistant", "content": "Rooibos."},
+                          {"role": "user", "content": "And coffee?"}])
 pipelines = {"utterance": ikat.RawUtterance() >> index.bm25(), "all utterances": ikat.AllUtterances() >> index.bm25()}
 pd.concat([pipeline(chat).assign(system=name) for name, pipeline in pipelines.items()])[["system", "query", "docno", "rank"]]
 

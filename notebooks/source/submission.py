@@ -8,7 +8,6 @@
 # %%
 import json
 import warnings
-
 warnings.simplefilter("ignore")
 from pathlib import Path
 import pyterrier as pt
@@ -79,7 +78,7 @@ for problem in ikat.submit.validate("broken.json", data):
 
 # %%
 submission = ikat.submit.read_submission("mine.json", data)
-ikat.evaluate({"run": folder.results(), "submission": submission.results}, data.get_qrels(), [nDCG @ 5, R(rel=2) @ 20])
+ikat.evaluate({"run": folder.results(), "submission": submission.results}, data.get_qrels(), [nDCG@5, R(rel=2)@20])
 
 # %% [markdown]
 # The chosen statements have the same scores, too. Equal scores show that nothing was lost in the file; they do not show that the track accepts the run.
