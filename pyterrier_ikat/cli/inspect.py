@@ -1,6 +1,8 @@
 """Commands that list datasets and methods, show one method, and show runs and what they cost."""
 
-from collections.abc import Iterator, Sequence
+import shutil
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from ..methods import Method
 
 INDENT = "  "
+LONGEST_NAME = 20
+"""The width of the column of methods; a longer name leaves less room for its sentence."""
 
 
 @main.command(section="Prepare", example="ikat datasets")
@@ -30,6 +34,9 @@ def datasets(form: str) -> None:
     rows += listed()
     rows += [(f"--turns {name}", f"{len(one.turns)} turns: {one.about} ({one.source})") for name, one in turn_lists().items()]
     columns = [Column(title, [Cell(row[place]) for row in rows]) for place, title in enumerate(("dataset", "content"))]
+    if form == "text":
+        click.echo("\n".join(f"{click.style(name, fg='cyan')}\n{wrapped(content, INDENT)}" for name, content in rows))
+        return
     show(Table([{"dataset": name, "content": content} for name, content in rows], columns, []), form)
 
 
@@ -38,10 +45,10 @@ def datasets(form: str) -> None:
 @click.option("--draw", "drawing", type=click.Path(dir_okay=False), help="with NAME: draw it into this .svg or .html file")
 @FORMAT
 def methods(name: str | None, drawing: str | None, form: str) -> None:
-    """List all methods by paper, or show the one named NAME in detail.
+    """List all methods by paper, a line for each family, or show the one named NAME in detail.
 
-    FILE.py lists the methods of a Python file, FILE.py:NAME shows one of them. Other formats than text list more: LLM calls and queries per
-    turn, depth, models and the paper's tables.
+    A family is a method and its variants: +3 says that it has three. FILE.py lists the methods of a Python file, FILE.py:NAME shows one of
+    them. Other formats than text list every method, with LLM calls and queries per turn, depth, models and the paper's tables.
     """
     from ..methods import METHODS, find_all
 
@@ -56,9 +63,9 @@ def methods(name: str | None, drawing: str | None, form: str) -> None:
     if form != "text":
         show(_as_table(found), form)
     elif name is None or name.endswith(".py"):
-        click.echo("\n".join(list_methods(found)))
+        click.echo("\n".join(list_methods(found, variants=name is not None)))
         one = "NAME" if name is None else f"{name}:NAME"
-        click.echo(f"\n{len(found)} methods. `ikat methods {one}` shows one in detail.")
+        click.echo(f"\n{len(found)} methods. `ikat methods {one}` shows one in detail, with its variants.")
     else:
         click.echo("\n".join(describe(found[0])))
 
@@ -73,39 +80,41 @@ def _as_table(found: "Sequence[Method]") -> Table:
     return of_frame(frame.drop(columns=["published", "turns"]), notes)
 
 
-def list_methods(found: "Sequence[Method]") -> Iterator[str]:
-    """The methods by paper: a sentence for each system, and the names of its variants."""
+def list_methods(found: "Sequence[Method]", variants: bool = False) -> Iterator[str]:
+    """The methods by paper, in lines as wide as the terminal: one for each family, or with ``variants`` for each method."""
+    papers: dict[str, list[tuple[str, str]]] = {}
+    for first, *others in [[one] for one in found] if variants else families(found):
+        more = f" +{len(others)}" if others else ""
+        papers.setdefault(first.paper or "without a paper", []).append((first.name + more, _plain(first.summary) or "No description."))
+    longest, width = max(len(name) for rows in papers.values() for name, _ in rows), shutil.get_terminal_size().columns
+    longest = min(longest, LONGEST_NAME)
+    for number, (paper, rows) in enumerate(papers.items()):
+        yield from ([""] * bool(number)) + wrapped(click.style(paper, bold=True)).splitlines()
+        for name, summary in rows:
+            said = textwrap.shorten(summary, width - len(INDENT) - max(longest, len(name)) - 2, placeholder=" ...")
+            yield f"{INDENT}{click.style(name.ljust(longest), fg='cyan')}  {said}"
+
+
+def families(found: "Iterable[Method]") -> "list[list[Method]]":
+    """The methods that one function makes, the first of them the one without a variant's settings."""
     systems: dict[object, list[Method]] = {}
     for entry in found:
         systems.setdefault(entry.system, []).append(entry)
-    papers: dict[str, list[list[Method]]] = {}
-    for entries in systems.values():
-        papers.setdefault(entries[0].paper or "without a paper", []).append(entries)
-    for number, (paper, of_paper) in enumerate(papers.items()):
-        yield from ([""] * bool(number)) + wrapped(click.style(paper, bold=True)).splitlines()
-        for first, *others in of_paper:
-            yield f"{INDENT}{click.style(first.name, fg='cyan')}"
-            yield wrapped(_plain(first.summary) or "No description.", 2 * INDENT)
-            yield from _variants(first, others)
-
-
-def _variants(first: "Method", others: "Sequence[Method]") -> Iterator[str]:
-    groups: dict[str, list[str]] = {}
-    for one in others:
-        groups.setdefault("Also" if one.paper == first.paper else f"Also ({one.paper.partition(':')[0]})", []).append(one.name)
-    for said, names in groups.items():
-        yield wrapped(f"{said}: {', '.join(names)}", 2 * INDENT, INDENT)
+    return list(systems.values())
 
 
 def describe(entry: "Method") -> Iterator[str]:
     """A method in detail: what it is, its expression, what it needs, and what papers report of it."""
-    from ..methods import TABLES
+    from ..methods import METHODS, TABLES
     from ..methods.catalogue import calls_per_turn, published_scores
 
     yield from wrapped(f"{click.style(entry.name, bold=True)}: {entry.paper}" if entry.paper else entry.name).splitlines()
     if entry.description:
         yield ""
         yield from "\n\n".join(wrapped(_plain(part)) for part in entry.description.split("\n\n")).splitlines()
+    family = next(methods for methods in families({**METHODS, entry.name: entry}.values()) if entry in methods)
+    if len(family) > 1:
+        yield from ["", wrapped(f"Family: {', '.join(one.name for one in family)}", "", INDENT)]
     yield from ["", broken(entry.expression), ""]
     calls, queries = calls_per_turn(entry)
     optional = f"; optional: {', '.join(entry.takes)}" if entry.takes else ""

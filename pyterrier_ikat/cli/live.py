@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from ..tables import wrapped
 from .main import main
 from .options import BASELINE, FORMAT, resources
 from .output import print_ledger, show, show_plan
@@ -196,10 +197,10 @@ def simulate(names: tuple[str, ...], users: str, user_llm: str, out: str, thread
     given = {name: value for name, value in options.items() if value is not None}
     simulation = Simulation(names, users, user_llm, only_plan=only_plan, **given)
     for note in simulation.notes:
-        click.echo(note, err=beside)
+        click.echo(wrapped(note), err=beside)
     if only_plan:
         show_plan(simulation.plan(out), form)
-        click.echo(f"\n{BOUND}", err=beside)
+        click.echo(f"\n{wrapped(BOUND)}", err=beside)
         return
     try:
         done = simulation.run(out, threads)

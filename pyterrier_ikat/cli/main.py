@@ -19,6 +19,7 @@ import click
 from ..errors import IkatError, Terminated, UsageError, commands_advised, was_interrupted
 from ..progress import command_line
 from ..renamed import COMMANDS, OPTIONS
+from ..tables import wrapped
 
 STOPPED = "stopped; finished work is kept, and the same command continues from there"
 REPAIRS = {
@@ -40,6 +41,8 @@ GROUPS = {
     "Output": "out form plot save_to continue_from only_plan with_profile cache description",
 }
 """Title -> the options of a long help text that stand below it, by the names of their values; all others are options."""
+WIDEST = 200
+"""The longest line of a help text, in a terminal of that width or more."""
 LONG = 8
 """The options of a help text that has groups."""
 EXAMPLE = """\
@@ -88,15 +91,14 @@ class _Command(click.Command):
             return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The options, in groups where they are many."""
+        """The required options first, then the others, in groups where they are many."""
         records = {
             str(one.name): record for one in self.get_params(ctx) if isinstance(one, click.Option) and (record := one.get_help_record(ctx))
         }
-        groups = {title: [records.pop(name) for name in names.split() if name in records] for title, names in GROUPS.items()}
-        if sum(map(len, groups.values())) + len(records) <= LONG:
-            super().format_options(ctx, formatter)
-            return
-        for title, rows in [*groups.items(), ("Options", list(records.values()))]:
+        many = len(records) > LONG
+        groups = {"Required": " ".join(str(one.name) for one in self.params if one.required)} | (GROUPS if many else {})
+        sections = [(title, [records.pop(name) for name in names.split() if name in records]) for title, names in groups.items()]
+        for title, rows in [*sections, ("Options", list(records.values()))]:
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
@@ -128,7 +130,18 @@ class _Group(click.Group):
         return super().main(*args, **more)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As of any group; without a command, the names of all of them, and where to begin."""
+        if not args and not ctx.resilient_parsing:
+            click.echo("\n".join(self._overview()))
+            ctx.exit(2)
         return super().parse_args(ctx, [_at_home(word) for word in args])
+
+    def _overview(self) -> Iterator[str]:
+        yield "Run and compare conversational search systems (TREC iKAT):"
+        for section in SECTIONS:
+            names = [name for name, one in self.commands.items() if isinstance(one, _Command) and one.section == section]
+            yield wrapped(f"{section.ljust(max(map(len, SECTIONS)))}  {', '.join(sorted(names))}", "  ", "          ")
+        yield from ("", "Begin with", *(f"  {line}" for line in EXAMPLE.splitlines()), "`ikat --help` says what each command does.")
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """As of any group; a command of before is answered with the new one."""
@@ -181,7 +194,7 @@ def _at_home(word: str) -> str:
     return option + equals + (os.path.expanduser(value) if value.startswith("~/") else value)
 
 
-@click.group(cls=_Group)
+@click.group(cls=_Group, context_settings={"max_content_width": WIDEST})
 @click.version_option(package_name="pyterrier_ikat", prog_name="ikat")
 def main() -> None:
     """Run and compare the conversational search systems of the TREC iKAT papers.

@@ -140,7 +140,7 @@ def run(
     print_results(results, form)
     beside = form != "text"
     for note in results.deviations():
-        click.echo(f"note: {note}", err=beside)
+        click.echo(wrapped(f"note: {note}", "", "  "), err=beside)
     if stages is not None:
         click.echo(err=beside)
         show(stages.shown(), err=beside)

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.cli.inspect import broken
+from pyterrier_ikat.cli.inspect import broken, families
 from pyterrier_ikat.cli.main import SECTIONS
 from pyterrier_ikat.cli.output import draw, show
 from pyterrier_ikat.evaluation.experiment_table import experiment_table
@@ -88,6 +88,33 @@ def test_every_help_ends_with_an_example_within_80_columns(name):
     assert all(one.help for one in main.commands[name].params if isinstance(one, click.Option))
 
 
+def test_a_wide_terminal_has_wide_help_and_required_options_come_first(monkeypatch, capsys):
+    def shown(columns):  # CliRunner forces 80
+        monkeypatch.setenv("COLUMNS", str(columns))
+        main(["simulate", "--help"], standalone_mode=False)
+        return capsys.readouterr().out.splitlines()
+
+    narrow, wide = shown(80), shown(200)
+    assert max(map(len, narrow)) <= 80 < max(map(len, wide)) <= 200
+    assert len(wide) < 0.75 * len(narrow)
+    titles = [line for line in narrow if line.endswith(":") and not line.startswith(" ")]
+    assert titles == ["Required:", "Systems:", "Measures:", "Output:", "Options:", "Examples:"]
+    assert lines_of("validate", "--help").index("Required:") < lines_of("validate", "--help").index("Options:")
+
+
+def test_without_a_command_fifteen_lines_name_all_of_them():
+    lines = lines_of()
+    assert len(lines) <= 15
+    assert max(map(len, lines)) <= 80
+    assert {word.strip(",") for line in lines for word in line.split()} >= set(COMMANDS)
+
+
+def test_datasets_are_readable_within_80_columns():
+    lines = lines_of("datasets")
+    assert max(map(len, lines)) <= 80
+    assert {line for line in lines if not line.startswith(" ")} >= {"ikat:sample", "ikat:2023-mini", "--turns irlab-2024"}
+
+
 def test_the_commands_stand_in_sections():
     shown = CliRunner().invoke(main, ["--help"], terminal_width=80).output
     places = [shown.index(f"\n{section}:\n") for section in SECTIONS]
@@ -96,11 +123,23 @@ def test_the_commands_stand_in_sections():
     assert shown.rstrip().endswith("ikat report runs/* --out report.html")
 
 
-def test_methods_are_grouped_by_paper_within_80_columns():
-    lines = CliRunner().invoke(main, ["methods"]).output.splitlines()
-    assert max(map(len, lines)) <= 80
-    words = {word.strip(",") for line in lines for word in line.split()}
-    assert set(METHODS) <= words
+def lines_of(*words, columns=80):
+    return CliRunner(env={"COLUMNS": str(columns)}).invoke(main, list(words)).output.splitlines()
+
+
+def test_methods_are_grouped_by_paper_and_a_family_has_a_line_as_wide_as_the_terminal():
+    for columns in (80, 200):
+        lines = lines_of("methods", columns=columns)
+        assert max(map(len, lines)) <= columns
+        firsts = [line.split()[0] for line in lines if line.startswith("  ")]
+        assert set(firsts) == {family[0].name for family in families(METHODS.values())}
+        assert len(firsts) == len(set(firsts))
+    assert max(map(len, lines)) > 100
+    (ad,) = [line for line in lines if line.startswith("  ad ")]
+    assert ad.split()[1] == "+5"
+    family = next(methods for methods in families(METHODS.values()) if methods[0].name == "ad")
+    assert f"Family: {', '.join(one.name for one in family)}" in " ".join(lines_of("methods", family[-1].name))
+    lines = lines_of("methods")
     assert [line for line in lines if line.startswith("Mo et al., CHIQ")] == ["Mo et al., CHIQ"]
     table = CliRunner().invoke(main, ["methods", "--format", "csv"]).output
     assert [line.partition(",")[0] for line in table.splitlines() if line.partition(",")[0] in METHODS] == list(METHODS)

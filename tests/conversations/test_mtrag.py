@@ -345,7 +345,7 @@ def test_the_command_line_indexes_runs_and_evaluates_mini(files, tmp_path, monke
         assert found.exit_code == 0, found.output
         return found.output
 
-    assert "mtrag:mini " in call("datasets")
+    assert "mtrag:mini\n" in call("datasets")
     assert "mini.index: 2 passages" in call("index", "mtrag:mini", "mini.index")
     mini = ("--dataset", "mtrag:mini")
     call("run", "raw", *mini, "--index", "mini.index", "--out", "runs")
