@@ -38,7 +38,7 @@ html_show_sphinx = False
 
 
 class DrawingDirective(Directive):
-    """``{drawing} FILE``: an SVG file inside the page, so that its tooltips work; wide ones scroll."""
+    """``{drawing} FILE``: a drawing inside the page, so that its tooltips work, as wide as there is room for."""
 
     required_arguments = 1
 
@@ -47,8 +47,8 @@ class DrawingDirective(Directive):
         environment = self.state.document.settings.env
         path = Path(environment.doc2path(environment.docname)).parent / self.arguments[0]
         environment.note_dependency(str(path))
-        svg = path.read_text(encoding="utf-8")
-        return [nodes.raw("", f'<div class="drawing" tabindex="0" role="group" aria-label="drawing">{svg}</div>', format="html")]
+        drawn = path.read_text(encoding="utf-8")
+        return [nodes.raw("", f'<div class="drawing" tabindex="0" role="group" aria-label="drawing">{drawn}</div>', format="html")]
 
 
 def class_signature(app: Any, what: str, name: str, value: Any, options: Any, signature: str | None, returned: str | None) -> Any:

@@ -149,7 +149,7 @@ def test_every_operator_is_made_and_drawn(tmp_path, monkeypatch):
         expression = page.split("```python\n")[1].split("\n```")[0]
         assert max(map(len, expression.splitlines())) <= 88 or '"' in expression
         assert f".. auto{'class' if isinstance(value, type) else 'function'}:: pyterrier_ikat.{name}" in page
-        assert str(tmp_path) not in page + (tmp_path / f"{name}.svg").read_text()
+        assert str(tmp_path) not in page + (tmp_path / f"{name}.html").read_text()
 
 
 def test_every_operator_and_every_other_name_is_in_one_group():

@@ -44,7 +44,7 @@ def write_method_pages(folder: Path) -> None:
     pages.mkdir()
     for name, entries in families().items():
         (pages / f"{name}.md").write_text(_page(name, entries), encoding="utf-8")
-        (pages / f"{name}.svg").write_text(draw(entries[0].name).svg, encoding="utf-8")
+        (pages / f"{name}.html").write_text(draw(entries[0].name).fitting, encoding="utf-8")
     listed = "\n".join(f"methods/{name}" for name in sorted(families()))
     overview = folder / "methods.md"
     linked = re.sub(r"`(\w+)`(?=[,| ])", _link, overview.read_text(encoding="utf-8"))
@@ -74,7 +74,7 @@ def _page(name: str, entries: list[Method]) -> str:
             [
                 f"# {name}",
                 f"{first_sentence(first.system.__doc__)}\n\nFrom: {'; '.join(papers)}.",
-                f"```{{drawing}} {name}.svg\n```",
+                f"```{{drawing}} {name}.html\n```",
                 "## How to run it",
                 _how_to_run(first),
                 "## Methods",

@@ -98,11 +98,11 @@ def _write(folder: Path, title: str, groups: dict[str, list[str]], members: dict
 
 def _operator_page(name: str, value: Any, folder: Path) -> str:
     made = example(value)
-    (folder / f"{name}.svg").write_text(draw(made).svg, encoding="utf-8")
+    (folder / f"{name}.html").write_text(draw(made).fitting, encoding="utf-8")
     used = [
         f"[{method}](../methods/{entry.system.__name__}.md)" for method, entry in METHODS.items() if f"ikat.{name}(" in entry.expression
     ]
-    parts = [f"# {name}", f"```{{drawing}} {name}.svg\n```", f"```python\n{formatted(repr(made))}\n```", _documented(name, value)]
+    parts = [f"# {name}", f"```{{drawing}} {name}.html\n```", f"```python\n{formatted(repr(made))}\n```", _documented(name, value)]
     if columns := list(_columns(made)):
         parts.append("## Columns\n\n" + table(["reads at least", "gives"], columns))
     if used:

@@ -14,9 +14,16 @@ from ..conversations.topics import MANUAL_COLUMNS
 from ..errors import UsageError
 from ..methods import Method, find
 from ..store.files import atomic_write
-from .drawing_svg import render_svg
+from .drawing_svg import NARROW, render_svg
 
 FOUND = ("docno", "text", "score", "rank")
+BOTH = """<style>
+.ikat-narrow {{ display: none; }}
+@media (max-width: 760px) {{ .ikat-wide {{ display: none; }} .ikat-narrow {{ display: block; }} }}
+</style>
+<div class="ikat-wide">{wide}</div>
+<div class="ikat-narrow">{narrow}</div>
+"""
 PAGE = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -49,8 +56,14 @@ class Drawing:
 
     @property
     def html(self) -> str:
-        """The SVG in a page of its own; a wide drawing scrolls."""
-        return PAGE.format(name=escape(self.name), svg=self.svg)
+        """The drawing in a page of its own."""
+        return PAGE.format(name=escape(self.name), svg=self.fitting)
+
+    @property
+    def fitting(self) -> str:
+        """The drawing for a page, as wide as there is room for: on a phone its stages stand below each other."""
+        wide, narrow = self.svg, render_svg(self.schematic, self.name, NARROW)
+        return wide if wide == narrow else BOTH.format(wide=wide, narrow=narrow)
 
     @property
     def svg(self) -> str:
@@ -81,7 +94,7 @@ class Drawing:
         return path
 
     def _repr_html_(self) -> str:
-        return f'<div style="overflow-x: auto">{self.svg}</div>'
+        return f'<div style="overflow-x: auto">{self.fitting}</div>'
 
     def __repr__(self) -> str:
         return f"<drawing of {self.name}: .save('FILE.svg') or .save('FILE.html') writes it>"

@@ -1,18 +1,21 @@
 """A pipeline's schematic as SVG: boxes, arrows and the kind of frame on each of them; nothing is loaded, no script, no font of its own.
 
-Each part of the drawing is a :class:`Block`, whose line enters and leaves at half of its height. A box names the model that its stage
-uses; its tooltip has all settings, and the tooltip of an arrow has the columns of the frame.
+Each part of the drawing is a :class:`Block`. Stages that don't fit beside each other go on below, where a line leads back to the left.
+A box names the model that its stage uses; its tooltip has all settings, and the tooltip of an arrow has the columns of the frame.
 """
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
-LETTER, SMALL_LETTER, FONT = 7.6, 6.0, "font-family='Arial, Helvetica, sans-serif'"
-BOX, ARROW, GAP, PAD = 36.0, 46.0, 14.0, 12.0
+LETTER, SMALL_LETTER, FONT = 7.6, 5.5, "font-family='Arial, Helvetica, sans-serif'"
+BOX, ARROW, GAP, PAD, TURN, FORK = 36.0, 28.0, 14.0, 12.0, 10.0, 7.0
 LINE, FILL, FRAME, TEXT = "#1d5b8f", "#d6e8f7", "#f3f8fc", "#10222f"
+
+WIDE, NARROW = 720.0, 366.0
+"""Pixels of a drawing beside text, and on a phone."""
 
 NAMES_MODEL = ("llm", "model", "in the paper")
 """The settings that name a model, or what a paper used."""
@@ -29,26 +32,38 @@ class Block:
         width: in pixels.
         height: in pixels.
         svg: its elements.
+        enters: how far down the line enters.
+        leaves: how far to the right and down the line leaves.
     """
 
     width: float
     height: float
     svg: str
+    enters: float
+    leaves: tuple[float, float]
+
+    @classmethod
+    def straight(cls, width: float, height: float, svg: str) -> "Block":
+        """One whose line enters and leaves at half of its height."""
+        return cls(width, height, svg, height / 2, (width, height / 2))
 
     def at(self, x: float, y: float) -> str:
         """The elements, moved to (x, y)."""
         return f"<g transform='translate({x:g} {y:g})'>{self.svg}</g>"
 
 
-def render_svg(schematic: Record, name: str) -> str:
+def render_svg(schematic: Record, name: str, widest: float = WIDE) -> str:
     """The drawing of a schematic as a document of its own.
 
     Args:
         schematic: the result of ``pt.schematic.transformer_schematic``.
         name: what is drawn, for screen readers.
+        widest: the pixels from which on stages go on below; one that is wider stays whole.
     """
-    ends = [Block(8.0 + LETTER * len(word), BOX, _words(word, 4 + LETTER * len(word) / 2, BOX / 2)) for word in ("Input", "Output")]
-    whole = _row(_records(schematic), schematic.get("input_columns"), ends)
+    ends = [
+        Block.straight(8.0 + LETTER * len(word), BOX, _words(word, 4 + LETTER * len(word) / 2, BOX / 2)) for word in ("Input", "Output")
+    ]
+    whole = _row(_records(schematic), schematic.get("input_columns"), widest - 2 * PAD, ends)
     width, height = whole.width + 2 * PAD, whole.height + 2 * PAD
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{width:g}' height='{height:g}' viewBox='0 0 {width:g} {height:g}' role='img'>"
@@ -61,30 +76,58 @@ def _records(schematic: Record) -> list[Record]:
     return found
 
 
-def _row(records: Sequence[Record], columns: list[str] | None, ends: Sequence[Block] = ()) -> Block:
-    """Stages one after the other, an arrow with the kind of frame before and behind each."""
-    blocks, frames = [_stage(record) for record in records], [columns, *(record.get("output_columns") for record in records)]
-    start, end = ends or (Block(0, 0, ""), Block(0, 0, ""))
-    height = max(block.height for block in (*blocks, start, end))
-    parts, x = [], 0.0
-    for place, block in enumerate((start, *blocks, end)):
-        if place:
-            parts.append(_arrow(x, height / 2, ARROW, frames[place - 1]))
-            x += ARROW
-        parts.append(block.at(x, (height - block.height) / 2))
-        x += block.width
-    return Block(x, height, "".join(parts))
+def _row(records: Sequence[Record], columns: list[str] | None, widest: float, ends: Sequence[Block] = ()) -> Block:
+    """Stages one after the other, an arrow with the kind of frame before and behind each; lines below each other where one is too wide."""
+    frames = [columns, *(record.get("output_columns") for record in records)]
+    start, end = ends or (Block.straight(0, 0, ""), Block.straight(0, 0, ""))
+    blocks = [start, *(_stage(record, widest - 2 * ARROW - TURN) for record in records), end]
+    parts, width, top = [], 0.0, 0.0
+    entered, leaves = 0.0, (0.0, 0.0)
+    for number, line in enumerate(_lines(blocks, widest)):
+        middle = top + max(blocks[place].enters for place in line)
+        if number:
+            between, (x, y) = top - GAP / 2, leaves
+            parts.append(_path(f"M{x:g} {y:g}H{x + TURN:g}V{between:g}H1V{middle:g}"))
+            width, leaves = max(width, x + TURN), (1.0, middle)
+        else:
+            entered, leaves = middle, (0.0, middle)
+        for place in line:
+            block, (x, y) = blocks[place], leaves
+            if place:
+                parts.append(_arrow(x, y, middle, frames[place - 1]))
+                x += ARROW
+            parts.append(block.at(x, middle - block.enters))
+            leaves = (x + block.leaves[0], middle - block.enters + block.leaves[1])
+            width = max(width, x + block.width)
+        top = max(middle - blocks[place].enters + blocks[place].height for place in line) + GAP
+    return Block(width, top - GAP, "".join(parts), entered, leaves)
 
 
-def _stage(record: Record) -> Block:
+def _lines(blocks: Sequence[Block], widest: float) -> list[list[int]]:
+    """The places of the blocks in each line; the last stage of a branch keeps the arrow that leads out of it."""
+    lines, x = [[0]], blocks[0].width
+    for place, block in enumerate(blocks[1:], start=1):
+        last = place == len(blocks) - 1
+        leads_out = place == len(blocks) - 2 and not blocks[-1].width
+        needed = x + ARROW + block.width + (ARROW if leads_out else 0.0 if last else TURN)
+        if needed > widest and not (last and not block.width) and (len(lines[-1]) > 1 or x):
+            lines.append([place])
+            x = ARROW + block.width
+        else:
+            lines[-1].append(place)
+            x += ARROW + block.width
+    return lines
+
+
+def _stage(record: Record, widest: float) -> Block:
     inner = record.get("inner_pipelines")
     if not inner:
         block = _box(record["label"], model_name(record.get("settings") or {}))
     elif record["inner_pipelines_mode"] == "unlinked":
-        block = _holding(record, inner)
+        block = _holding(record, inner, widest - 2 * PAD)
     else:
-        block = _branches(record, inner)
-    return Block(block.width, block.height, f"<g>{_tooltip(record)}{block.svg}</g>")
+        block = _branches(record, inner, widest - 2 * PAD - 2 * FORK)
+    return replace(block, svg=f"<g>{_tooltip(record)}{block.svg}</g>")
 
 
 def model_name(settings: Record) -> str:
@@ -106,48 +149,50 @@ def _box(label: str, model: str) -> Block:
     width, height = max(60.0, LETTER * len(label) + 24, SMALL_LETTER * len(model) + 16), BOX + 10 * bool(model)
     shape = f"<rect width='{width:g}' height='{height:g}' rx='5' fill='{FILL}' stroke='{LINE}' stroke-width='1.5'/>"
     words = _words(label, width / 2, BOX / 2 - 1 * bool(model), bold=True)
-    return Block(width, height, shape + words + (_words(model, width / 2, BOX - 3, small=True) if model else ""))
+    return Block.straight(width, height, shape + words + (_words(model, width / 2, BOX - 3, small=True) if model else ""))
 
 
-def _holding(record: Record, inner: Sequence[Record]) -> Block:
+def _holding(record: Record, inner: Sequence[Record], widest: float) -> Block:
     """A stage that uses other pipelines on frames of its own: a frame around them."""
     labels = record.get("inner_pipelines_labels") or [""] * len(inner)
-    rows = [_row(_records(pipeline), pipeline.get("input_columns")) for pipeline in inner]
+    rows = [_row(_records(pipeline), pipeline.get("input_columns"), widest) for pipeline in inner]
     width = max(*(row.width for row in rows), *(LETTER * len(label) for label in (record["label"], *labels))) + 2 * PAD
     parts, y = [_words(record["label"], width / 2, 16, bold=True)], 28.0
     for label, row in zip(labels, rows, strict=True):
         parts.append(_words(label, width / 2, y + 6, small=True))
         parts.append(row.at((width - row.width) / 2, y + 16))
         y += row.height + 16 + GAP
-    return Block(width, y, _framed(width, y) + "".join(parts))
+    return Block.straight(width, y, _framed(width, y) + "".join(parts))
 
 
-def _branches(record: Record, inner: Sequence[Record]) -> Block:
+def _branches(record: Record, inner: Sequence[Record], widest: float) -> Block:
     """A stage whose pipelines all get its input: they fork, and its frame brings them together."""
-    rows = [_row(_records(pipeline), pipeline.get("input_columns")) for pipeline in inner]
-    widest, title = max(row.width for row in rows), 28.0
-    width, height = widest + 2 * PAD, title + sum(row.height + GAP for row in rows)
-    parts, middles, y = [_words(record["label"], width / 2, 16, bold=True)], [], title
+    rows = [_row(_records(pipeline), pipeline.get("input_columns"), widest) for pipeline in inner]
+    title, width = 28.0, max(row.width for row in rows) + 2 * PAD + 2 * FORK
+    height = title + sum(row.height + GAP for row in rows)
+    parts, enter, leave, y = [_words(record["label"], width / 2, 16, bold=True)], [height / 2], [height / 2], title
     for row in rows:
-        middles.append(y + row.height / 2)
-        parts.append(row.at(PAD, y))
-        parts.append(_path(f"M{PAD + row.width:g} {middles[-1]:g}H{width - PAD:g}"))
+        x, down = row.leaves
+        enter.append(y + row.enters)
+        leave.append(y + down)
+        parts.append(row.at(PAD + FORK, y))
+        parts.append(_path(f"M{PAD:g} {enter[-1]:g}h{FORK:g}M{PAD + FORK + x:g} {leave[-1]:g}H{width - PAD:g}"))
         y += row.height + GAP
-    top, bottom = min(height / 2, *middles), max(height / 2, *middles)
-    for x, edge in ((PAD, 0.0), (width - PAD, width)):
-        parts.append(_path(f"M{x:g} {top:g}V{bottom:g}M{x:g} {height / 2:g}H{edge:g}"))
-    return Block(width, height, _framed(width, height) + "".join(parts))
+    for x, edge, middles in ((PAD, 0.0, enter), (width - PAD, width, leave)):
+        parts.append(_path(f"M{x:g} {min(middles):g}V{max(middles):g}M{x:g} {height / 2:g}H{edge:g}"))
+    return Block.straight(width, height, _framed(width, height) + "".join(parts))
 
 
 def _framed(width: float, height: float) -> str:
     return f"<rect width='{width:g}' height='{height:g}' rx='5' fill='{FRAME}' stroke='{LINE}' stroke-dasharray='4 3'/>"
 
 
-def _arrow(x: float, y: float, length: float, columns: list[str] | None) -> str:
-    head = f"<path d='M{x + length:g} {y:g}l-8 -4v8z' fill='{LINE}'/>"
+def _arrow(x: float, start: float, y: float, columns: list[str] | None) -> str:
+    """An arrow to the right, by a step where the line comes from another height."""
+    head = f"<path d='M{x + ARROW:g} {y:g}l-8 -4v8z' fill='{LINE}'/>"
     title = f"<title>{_safe(', '.join(columns))}</title>" if columns else ""
-    kind = _words(_kind(columns), x + length / 2 - 3, y - 10, small=True)
-    return f"<g>{title}{_path(f'M{x:g} {y:g}h{length - 7:g}')}{head}{kind}</g>"
+    kind = _words(_kind(columns), x + ARROW / 2 - 3, y - 10, small=True)
+    return f"<g>{title}{_path(f'M{x:g} {start:g}V{y:g}h{ARROW - 7:g}')}{head}{kind}</g>"
 
 
 def _kind(columns: list[str] | None) -> str:

@@ -12,7 +12,7 @@ from chromium import Browser, find_browser
 import pyterrier_ikat as ikat
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.show.drawing import draw
-from pyterrier_ikat.show.drawing_svg import model_name, render_svg
+from pyterrier_ikat.show.drawing_svg import NARROW, WIDE, Block, _lines, model_name, render_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 LABELS = {
@@ -56,10 +56,12 @@ def test_every_method_draws_the_stages_of_its_expression(name):
         assert not re.search(r"""(?:src|href)=|url\(|@import""", text)
 
 
+@pytest.mark.parametrize("widest", [NARROW, WIDE])
 @pytest.mark.parametrize("name", METHODS)
-def test_no_box_of_a_drawing_overlaps_another_or_leaves_it(name):
-    """Two boxes lie apart, or one holds the other; nothing is outside the picture."""
-    root = ElementTree.fromstring(draw(name).svg)
+def test_no_box_of_a_drawing_overlaps_another_or_leaves_it(name, widest):
+    """Two boxes lie apart, or one holds the other; nothing is outside the picture, which is not wider than a phone or a page."""
+    root = ElementTree.fromstring(render_svg(draw(name).schematic, name, widest))
+    assert float(root.get("width")) <= {NARROW: 390, WIDE: 736}[widest]
     found, size = [], (float(root.get("width")), float(root.get("height")))
 
     def walk(element, x, y):
@@ -87,6 +89,30 @@ def test_a_linear_method_tells_the_kind_of_frame_between_its_stages():
     assert texts(draw("raw").svg) == [
         *("Input", "Q", "Raw utterance", "Q", "Retriever", "R", "% 1000", "R", "Reranker", "R", "Output"),
     ]
+
+
+def boxes_of_width(*widths):
+    return [Block.straight(width, 36, "") for width in widths]
+
+
+@pytest.mark.parametrize(
+    ("widths", "widest", "lines"),
+    [
+        ((40, 100, 100, 50), 374, [[0, 1, 2, 3]]),  # 40 + 28 + 100 + 28 + 100 + 28 + 50
+        ((40, 100, 100, 50), 373, [[0, 1, 2], [3]]),  # 40 + 28 + 100 + 28 + 100, and 10 to turn
+        ((40, 100, 100, 50), 305, [[0, 1], [2, 3]]),  # 28 + 100 + 28 + 50
+        ((40, 500, 50), 300, [[0], [1], [2]]),  # what is too wide is whole, on a line of its own
+        ((0, 100, 100, 0), 284, [[0, 1, 2, 3]]),  # a branch: 28 + 100 + 28 + 100 + 28
+        ((0, 100, 100, 0), 283, [[0, 1], [2, 3]]),  # the arrow that leads out is not alone
+    ],
+)
+def test_stages_that_do_not_fit_go_on_below(widths, widest, lines):
+    assert _lines(boxes_of_width(*widths), widest) == lines
+
+
+def test_a_drawing_that_fits_a_phone_is_there_once():
+    assert draw(ikat.RawUtterance()).fitting == draw(ikat.RawUtterance()).svg
+    assert draw("aqd").fitting.count("<svg") == 2
 
 
 def test_the_branches_of_a_union_fork_and_join():
@@ -219,8 +245,12 @@ def test_a_wide_drawing_is_never_clipped(tmp_path):
     browser = Browser(tmp_path / "profile")
     try:
         for file, scrolls in ((drawing.save(tmp_path / "gtr.html"), "main"), (cell, "body > div")):
-            for width in (390, 1280):
-                browser.open(file.as_uri(), width=width)
+            for width in (390, 800, 1280):
+                browser.open(file.as_uri(), width=width, height=4000)
+                last = browser.run("""[...document.querySelectorAll("svg text")].filter(one => one.checkVisibility() && one.textContent ==
+                    "Output").map(one => one.getBoundingClientRect().right)""")
+                assert len(last) == 1
+                assert last[0] <= width
                 seen = browser.run(SEEN.replace("SCROLLS", f'document.querySelector("{scrolls}")'))
                 assert {"Input", "Output", "Statements", "claude-3-opus-20240229"} <= {text for text, _ in seen}
                 assert [text for text, whole in seen if not whole] == []
