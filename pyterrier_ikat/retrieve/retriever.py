@@ -32,7 +32,7 @@ LARGE, SHORT = 3_000_000, 8
 """Where an index of more passages has both, queries of fewer distinct words go to PISA, and all others to the eager engine. Over 20,000,
 100,000 and 1,000,000 passages the eager engine took less CPU with 5, 10, 20, 50 and 200 words. From 100,000 to 1,000,000 passages its time
 for 5 words grew five to six times, PISA's three times: from this, the two cross between 2,500,000 and 4,000,000. With 10 words and more
-there was no sign of it (``docs/scale.md``)."""
+there was no sign of it (``docs/performance.md``)."""
 THREADS = min(max(os.cpu_count() or 2, 2), 16)
 """Threads of a search by either engine. With one thread PISA keeps Python's lock while it searches."""
 
