@@ -9,6 +9,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ...errors import DataError, UsageError, list_first, option
+from ...evaluation.experiment_table import TEST
 from ...evaluation.sessions import (
     BETTER,
     MEASURES,
@@ -24,9 +25,10 @@ from ...evaluation.sessions import (
 from ...runs import RunFolder
 from ...runs.answered_turn import Turn
 from ...runs.log import Dialogue, Log
+from .curves import rubric_curves
 from .material import RunSource
 from .page import OF_SESSIONS, Report, render_page, shown_first
-from .rankings import CHARACTERS, OPEN_WORDS, load_texts, word_limit
+from .rankings import CHARACTERS, OPEN_WORDS, load_texts, significant_pairs, word_limit
 from .session_views import NOT_ENDED, Shown, align, build_users, passages_of
 
 DIGITS = {"rubrics met": 2, "turns until satisfied": 0, "seconds": 2, "calls": 0, "cost": 4}
@@ -42,6 +44,8 @@ UNORDERED = (
     "Seconds depend on the order of sessions, because searches, scores and completions that another session has computed are not "
     "repeated: no system is marked as faster."
 )
+TESTED = ("satisfied", "rubrics met", "turns", "calls", "cost")
+"""The measures that ``ikat simulate`` tests: those that every session has, whatever the order of the sessions."""
 MARKUP = 150
 """The approximate characters of a source in the page, without its text."""
 
@@ -119,6 +123,9 @@ def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passa
         caption=caption,
         users=build_users(aligned, values, Shown(sources, words, any(turn.spend.price is not None for turn in turns), headers, known)),
         sessions=len(aligned),
+        curves=rubric_curves(dialogues),
+        sure=_significant(aligned, measured, columns),
+        test=TEST,
         columns=[{"name": name, "digits": DECIMALS[name], "better": better.get(name, int(name == "satisfied"))} for name in columns],
         means=[[(row[name], _shown(name, row[name])) for name in columns] for row in means.to_dict("records")],
         measures=[_measure(name, measured) for name in measures],
@@ -129,6 +136,19 @@ def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passa
         words=words if any(text for turn in turns for _, _, text in passages_of(turn, known)) else 0,
     )
     return Report(page, ", ".join(logs))
+
+
+def _significant(aligned: Mapping[str, Any], measured: Mapping[str, pd.DataFrame], columns: Sequence[str]) -> list[list[list[int]]]:
+    """For each system and column the systems that it differs from by the test of a simulation, over the sessions; no other column has any.
+
+    A measure that one session of a system lacks is not tested, as where its systems do not have the same sessions.
+    """
+    named = {name: frame.set_index("session") for name, frame in measured.items()}
+    named = {name: frame.assign(satisfied=(frame["end"] == "satisfied").astype(float)) for name, frame in named.items()}
+    wanted = [name if name in TESTED else "" for name in columns]
+    tested = [frame.reindex(list(aligned)).reindex(columns=wanted) for frame in named.values()]
+    scores = {session: [frame.loc[session].tolist() for frame in tested] for session in aligned}
+    return significant_pairs(scores) if len(tested) > 1 else [[[] for _ in columns]]
 
 
 def _better(headers: Sequence[Mapping[str, Any]]) -> dict[str, int]:

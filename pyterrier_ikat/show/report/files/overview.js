@@ -1,7 +1,7 @@
   // What the compared run wins and loses against the baseline: a histogram, the kinds of lost turns, and the means of groups.
 
   const HALF = 10; // bars on each side of that of the ties
-  const overview = one("#overview"), bars = overview ? all("#bars button") : [], kindButtons = all("#kinds button");
+  const bars = all("#bars button"), overview = bars.length ? one("#overview") : null, kindButtons = all("#kinds button");
   const KINDS = kindButtons.map((button) => one("span", button).textContent);
   const scored = () => turns.filter((turn) => turn.judged && isKnown(gain(turn)));
   let width = 0.1;
@@ -117,7 +117,7 @@
   }
 
   if (overview) {
-    overview.hidden = false;
+    for (const box of all(".box", overview)) box.hidden = false;
     bars.forEach((bar, place) => {
       const number = place - HALF;
       bar.tabIndex = number ? -1 : 0;
