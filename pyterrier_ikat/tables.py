@@ -140,6 +140,17 @@ MARKS = "Best bold, second best underlined."
 """The note on marks that only a table with fonts has."""
 
 
+STYLE = """<style>
+table.ikat-table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: 0.5em 0; }
+table.ikat-table th, table.ikat-table td { border: 0; padding: 0.25em 0.8em; vertical-align: top; }
+table.ikat-table thead tr { border-bottom: 2px solid currentColor; }
+table.ikat-table tbody tr { border-bottom: 1px solid rgba(128, 128, 128, 0.35); }
+table.ikat-table tbody tr:hover { background: rgba(128, 128, 128, 0.15); }
+table.ikat-table caption { caption-side: bottom; font-style: normal; padding: 0.5em 0.8em; text-align: left; }
+</style>"""
+"""How a table looks in a notebook: rules between the rows, digits below each other; the colours are those of the page, light or dark."""
+
+
 class Table:
     """A table to show, and to take into a paper; it displays itself in a notebook.
 
@@ -227,7 +238,7 @@ class Table:
         return str(self.frame.map(_inert).rename(columns=_inert).to_csv(index=False))
 
     def _repr_html_(self) -> str:
-        """A table for a notebook, title and notes as its caption."""
+        """A table for a notebook, title and notes as its caption; a wide one scrolls."""
         titles, rows = self._cells(escape, "<b>%s</b>", "<u>%s</u>", "<sup>%s</sup>")
         sides = ["right" if column.to_the_right else "left" for column in self.columns]
 
@@ -237,7 +248,8 @@ class Table:
 
         caption = f'<caption style="caption-side: bottom; text-align: left">{escape(" ".join(self._caption()))}</caption>'
         body = "".join(row("td", cells) for cells in rows)
-        return f"<table>{caption}<thead>{row('th', titles)}</thead><tbody>{body}</tbody></table>"
+        shown = f'<table class="ikat-table">{caption}<thead>{row("th", titles)}</thead><tbody>{body}</tbody></table>'
+        return f'{STYLE}<div style="overflow-x: auto">{shown}</div>'
 
     def __str__(self) -> str:
         return self.text()

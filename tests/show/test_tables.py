@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from chromium import Browser, find_browser
 from fakes import ByPrompt
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -132,6 +133,32 @@ def test_scores_with_arrows_stand_below_each_other():
     shown = table(compared())
     assert shown.markdown().splitlines()[1] == "| :--- | :--- |"
     assert '<th style="text-align: left">nDCG@5</th>' in shown._repr_html_()
+
+
+LOOKS = """(() => {
+    const table = document.querySelector("table.ikat-table"), look = (what) => getComputedStyle(table.querySelector(what));
+    return [look("thead tr").borderBottomWidth, look("tbody tr").borderBottomWidth, look("td").paddingLeft, look("td:last-child").textAlign,
+        getComputedStyle(table).fontVariantNumeric, getComputedStyle(table.parentElement).overflowX];
+})()"""
+
+
+@pytest.mark.skipif(find_browser() is None, reason="no Chromium here: apt-get install chromium")
+@pytest.mark.parametrize("page", ["", "jp-RenderedHTMLCommon"])
+def test_a_notebook_rules_its_tables_and_lets_wide_ones_scroll(tmp_path, page):
+    """In JupyterLab's page too, whose own rules are for all tables in it."""
+    jupyter = ".jp-RenderedHTMLCommon table, .jp-RenderedHTMLCommon tr, .jp-RenderedHTMLCommon td { border: none; padding: 9px; }"
+    wide = table(experiment_table(**{f"measure {number}": [0.5, 0.25, 0.125] for number in range(9)}))
+    file = tmp_path / "cell.html"
+    file.write_text(
+        f'<!doctype html><meta name=viewport content="width=device-width"><style>{jupyter}</style><div class="{page}" style="font: 10px Arial">{wide._repr_html_()}</div>'
+    )
+    browser = Browser(tmp_path / "profile")
+    try:
+        browser.open(file.as_uri(), width=390)
+        assert browser.run(LOOKS) == ["2px", "1px", "8px", "right", "tabular-nums", "auto"]
+        assert browser.run("document.documentElement.scrollWidth") == 390
+    finally:
+        browser.close()
 
 
 def test_csv_has_every_column_unrounded():
