@@ -149,9 +149,8 @@ def test_a_notebook_rules_its_tables_and_lets_wide_ones_scroll(tmp_path, page):
     jupyter = ".jp-RenderedHTMLCommon table, .jp-RenderedHTMLCommon tr, .jp-RenderedHTMLCommon td { border: none; padding: 9px; }"
     wide = table(experiment_table(**{f"measure {number}": [0.5, 0.25, 0.125] for number in range(9)}))
     file = tmp_path / "cell.html"
-    file.write_text(
-        f'<!doctype html><meta name=viewport content="width=device-width"><style>{jupyter}</style><div class="{page}" style="font: 10px Arial">{wide._repr_html_()}</div>'
-    )
+    head = f'<!doctype html><meta name="viewport" content="width=device-width"><style>{jupyter}</style>'
+    file.write_text(f'{head}<div class="{page}" style="font: 10px Arial">{wide._repr_html_()}</div>')
     browser = Browser(tmp_path / "profile")
     try:
         browser.open(file.as_uri(), width=390)
