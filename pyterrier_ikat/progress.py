@@ -21,6 +21,8 @@ EVERY = 0.5
 """Seconds from one drawing to the next."""
 FIRST = 0.2
 """Seconds until the first one: what is done sooner needs no line."""
+SLOW = 5
+"""Seconds after which a count that has not moved says how long it has been there."""
 ASKED = "HF_HUB_DISABLE_PROGRESS_BARS"
 """The user asks for the bars of model loading by setting this variable to 0."""
 OFF = "TQDM_DISABLE"
@@ -114,6 +116,8 @@ class Entry:
             >>> count = Entry("answer", total=24, unit="call")
             >>> count.shown(1)
             'answer 0/24 calls'
+            >>> count.shown(9)
+            'answer 0/24 calls, 0:09'
             >>> count.update(6)
             >>> count.shown(12)
             'answer 6/24 calls, 0.5/s, 0:36 left'
@@ -128,6 +132,8 @@ class Entry:
             rate = new / seconds
             parts.append(f"{self._amount(rate)}/s" if rate >= 0.1 else f"{in_time(1 / rate)} each")
             parts += [f"{in_time((self.total - self.n) / rate)} left"] if self.total and self.total > self.n else []
+        elif seconds >= SLOW:
+            parts.append(in_time(seconds))
         parts += [f"{name}={value}" for name, value in sorted(self.notes.items()) if value != "0"]
         return " ".join([*([self.text] if self.text else []), ", ".join(parts)])
 

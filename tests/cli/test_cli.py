@@ -55,7 +55,7 @@ def test_index_run_and_evaluate(tmp_path, monkeypatch):
     done = run(tmp_path / "i", tmp_path / "runs", "raw", "aqd", "human_qr")
     assert done.exit_code == 0, done.output
     assert "Mean over 24 judged turns" in done.output
-    assert re.search(r"queries +recorded +0 +24 ", done.output)
+    assert re.search(r"queries +recorded +0 +24 ", call("ledger", tmp_path / "runs" / "aqd").output)
     again = call(
         "evaluate", *sorted((tmp_path / "runs").iterdir()), "--dataset", "ikat:sample", "--baseline", "human_qr", "--measures", "nDCG@5"
     )
