@@ -554,7 +554,7 @@ def test_the_mini_collection_end_to_end(ikat_data, tmp_path):
     assert done.exit_code == 0, done.output
     assert "Mean over 280 judged turns" in done.output
     rows = [
-        line.split() for line in done.output.splitlines() if line.split()[:1] and line.split()[0] in ("raw", "all_utterances", "human_qr")
+        line.split() for line in done.stdout.splitlines() if line.split()[:1] and line.split()[0] in ("raw", "all_utterances", "human_qr")
     ]
     figures = {row[0]: row[2] for row in rows}
     page = (Path(__file__).parents[2] / "docs" / "get_started.md").read_text()
