@@ -99,7 +99,7 @@ def test_what_the_re_ranker_left_below_the_first_passages():
 
 def test_a_passage_among_the_first_that_another_one_pushed_down():
     kind, said = told(run("lost", ["x", "a", "b"], reranked={"1_1"}))
-    assert (kind, said.endswith("Before it lost has “Coffee from Kenya.”, labelled not relevant.")) == ("pushed down", True)
+    assert (kind, said.endswith("Pushed down by “Coffee from Kenya.”, labelled not relevant.")) == ("pushed down", True)
 
 
 def test_what_none_of_these_explains_is_unknown():

@@ -105,12 +105,8 @@ def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passa
     turns = [turn for found in dialogues.values() for one in found for turn in one.turns]
     known = _load_texts(turns, texts, passages)
     words, sources = fit_sources([passages_of(turn, known) for turn in turns], passages)
-    if any(len(passages_of(turn)) > sources for turn in turns):
-        notes.append(f"Of each turn the first {sources} passages are shown.")
-    notes += cached_note(turns)
-    notes += recorded_note(dict(zip(logs, headers, strict=True)))
-    if len(logs) > 1 and "seconds" not in better:
-        notes.append(UNORDERED)
+    notes += _notes(dict(zip(logs, headers, strict=True)), turns, sources)
+    notes += [UNORDERED] if len(logs) > 1 and "seconds" not in better else []
     values = _values(aligned, measured, measures)
     base = 0 if baseline is None else list(logs).index(baseline)
     compared = _best_but(base, means, measures)
@@ -136,6 +132,13 @@ def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passa
         words=words if any(text for turn in turns for _, _, text in passages_of(turn, known)) else 0,
     )
     return Report(page, ", ".join(logs))
+
+
+def _notes(headers: Mapping[str, Mapping[str, Any]], turns: Sequence[Turn], sources: int) -> list[str]:
+    """What a reader has to know of the passages that are shown, and of completions that were not asked for anew."""
+    cut = any(len(passages_of(turn)) > sources for turn in turns)
+    notes = [f"Of each turn the first {sources} passages are shown."] if cut else []
+    return [*notes, *cached_note(turns), *recorded_note(headers)]
 
 
 def _significant(aligned: Mapping[str, Any], measured: Mapping[str, pd.DataFrame], columns: Sequence[str]) -> list[list[list[int]]]:

@@ -148,5 +148,5 @@ def _ranked(turn: Lost, theirs: Evidence, found: Sequence[str], called: Mapping[
         return NOT_RANKED_HIGH, f"{turn.loser} retrieved {called.get(low[0], low[0])}, and re-ranking left it {where}."
     judged = [docno for docno in turn.intruders if docno in turn.labels]
     if judged:
-        return PUSHED_DOWN, f"Before it {turn.loser} has {called.get(judged[0], judged[0])}, labelled not relevant."
+        return PUSHED_DOWN, f"Pushed down by {called.get(judged[0], judged[0])}, labelled not relevant."
     return NO_KIND, ""
