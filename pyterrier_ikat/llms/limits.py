@@ -238,11 +238,9 @@ class Workers(Generic[Task, Result]):
                 self._open -= 1
         except BaseException as error:
             self.stop.set()
-            if isinstance(error, KeyboardInterrupt):
-                self.interrupted()
+            self._end(error)
             raise
-        finally:
-            self._dismiss()
+        self._end()
 
     def _add(self, tasks: Iterable[Task]) -> None:
         for task in tasks:
@@ -263,11 +261,13 @@ class Workers(Generic[Task, Result]):
                 self.error = self.error or error
             return []
 
-    def _dismiss(self) -> None:
-        """Wait until all threads have finished what they are at."""
-        for _ in self._threads:
-            self._left.put(None)
+    def _end(self, error: BaseException | None = None) -> None:
+        """Wait until all threads have finished what they are at; not at the second Ctrl-C, however soon it follows the first."""
         try:
+            if isinstance(error, KeyboardInterrupt):
+                self.interrupted()
+            for _ in self._threads:
+                self._left.put(None)
             for thread in self._threads:
                 if thread.is_alive():
                     thread.join()

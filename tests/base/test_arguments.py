@@ -29,8 +29,17 @@ def home(tmp_path_factory):
     rows = [{"docno": f"d{number}", "text": text} for number, text in enumerate(["Rooibos has no caffeine.", "Green tea", "mint"])]
     index = ikat.PassageIndex(folder / "index").index(rows)
     (folder / "passages.jsonl").write_text('{"id": "d0", "contents": "mint", "url": ""}')
+    (folder / "run.trec").write_text("9-1_1 Q0 d1 1 2.5 given\n")
     return SimpleNamespace(
-        index=index, bm25=index.bm25, parts=[index.bm25()], t5="t5", rewriter="t5", cross_encoder="m", colbert="m", passages="p.jsonl"
+        run=folder / "run.trec",
+        index=index,
+        bm25=index.bm25,
+        parts=[index.bm25()],
+        t5="t5",
+        rewriter="t5",
+        cross_encoder="m",
+        colbert="m",
+        passages="p.jsonl",
     )
 
 

@@ -273,3 +273,27 @@ def test_an_interrupt_cancels_what_has_not_begun_and_finishes_what_has():
         Workers(work, interrupted, threads=2, stop=threading.Event()).run(range(100))
     assert sorted(begun) == sorted(finished)
     assert len(begun) < 100
+
+
+def test_a_second_ctrl_c_that_follows_at_once_ends_the_stage_too():
+    """It may come while the first one's message is being printed: nobody waits for the call under way then."""
+    release, told = threading.Event(), []
+
+    def work(task):
+        return task if task == 0 else release.wait(60)
+
+    def ctrl_c(*_):
+        raise KeyboardInterrupt
+
+    workers = Workers(
+        work,
+        ctrl_c,
+        threads=2,
+        stop=threading.Event(),
+        interrupted=ctrl_c,
+        abandoned=lambda: told.append(sum(thread.is_alive() for thread in workers._threads)),
+    )
+    with pytest.raises(KeyboardInterrupt):
+        workers.run([0, 1])
+    assert told[0] >= 1  # the call under way was left
+    release.set()

@@ -97,8 +97,7 @@ def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passa
     """
     headers, dialogues = [log.header for log in logs.values()], {name: _read(name, log) for name, log in logs.items()}
     aligned, measured = align(dialogues), {name: session_measures(found) for name, found in dialogues.items()}
-    means, (caption, *notes) = session_means(measured), session_notes(measured)
-    means = means.assign(satisfied=means["satisfied"] / means["sessions"])
+    means, (caption, *notes) = _means(measured), session_notes(measured)
     better = _better(headers)
     measures = [name for name in better if any(frame[name].notna().any() for frame in measured.values())]
     columns = shown_columns(means, measured)
@@ -125,13 +124,24 @@ def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passa
         columns=[{"name": name, "digits": DECIMALS[name], "better": better.get(name, int(name == "satisfied"))} for name in columns],
         means=[[(row[name], _shown(name, row[name])) for name in columns] for row in means.to_dict("records")],
         measures=[_measure(name, measured) for name in measures],
-        ends=sorted({one.end or NOT_ENDED for found in dialogues.values() for one in found}),
+        ends=_ends(dialogues),
         compared=compared,
         baseline=base,
         shown=shown_first(len(logs), base, compared),
         words=words if any(text for turn in turns for _, _, text in passages_of(turn, known)) else 0,
     )
     return Report(page, ", ".join(logs))
+
+
+def _means(measured: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """The means of each system, the satisfied sessions as a share."""
+    means = session_means(measured)
+    return means.assign(satisfied=means["satisfied"] / means["sessions"])
+
+
+def _ends(dialogues: Mapping[str, Sequence[Dialogue]]) -> list[str]:
+    """How the conversations ended, each way once."""
+    return sorted({one.end or NOT_ENDED for found in dialogues.values() for one in found})
 
 
 def _notes(headers: Mapping[str, Mapping[str, Any]], turns: Sequence[Turn], sources: int) -> list[str]:
