@@ -13,6 +13,7 @@ OPTIONS = {f"--{name.replace('_', '-')}": f"--resources {name}=..." for name in 
     "interact --method": "`ikat interact ADDRESS METHOD`",
     "interact --timeout": "timeout= of ikat.interact(...)",
     "paper --prompts": 'a line prompts = "FOLDER" in the file of --resources',
+    "report --passages": "passages= of ikat.report(...)",
     "serve --method": "`ikat serve METHOD...`",
     "simulate --passages": "passages= of ikat.simulate(...)",
 }

@@ -61,7 +61,7 @@ def axes_for(ax: "Axes | None", inches: tuple[float, float], width: Width = "pag
     if width not in ("page", "column"):
         raise UsageError(f'width={width!r} is unknown: choose "page" or "column"')
     try:
-        from matplotlib import pyplot, rc_context
+        from matplotlib import interactive, is_interactive, pyplot, rc_context
     except ImportError:
         raise UsageError("drawing needs matplotlib: pip install pyterrier_ikat[plots]") from None
     narrow = width == "column"
@@ -71,6 +71,8 @@ def axes_for(ax: "Axes | None", inches: tuple[float, float], width: Width = "pag
         if narrow:
             ax.tick_params(labelsize=7, length=2)  # ticks are made when they are drawn, out of this context
         yield ax
+        shown = is_interactive()
+    interactive(shown)  # a notebook's backend turns it on when the first plot loads it, and the context would turn it off again
 
 
 def is_narrow(ax: "Axes") -> bool:

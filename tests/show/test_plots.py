@@ -1,7 +1,10 @@
 """Plots: what is drawn where, what the axes and legends tell, and what the files hold."""
 
+import os
 import re
+import subprocess
 import sys
+from pathlib import Path
 
 import matplotlib
 import pandas as pd
@@ -374,3 +377,20 @@ def test_without_matplotlib_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.delattr(matplotlib, "pyplot", raising=False)
     with pytest.raises(UsageError, match=r"pip install pyterrier_ikat\[plots\]"):
         plot_labels({"NIST": judged(0, 1)})
+
+
+def test_a_plot_leaves_a_backend_that_shows_plots_as_it_is(tmp_path):
+    """Jupyter's backend turns showing on when it is loaded, which the first plot does."""
+    (tmp_path / "shows.py").write_text(
+        "import matplotlib\nfrom matplotlib.backends.backend_agg import FigureCanvasAgg as FigureCanvas\nmatplotlib.interactive(True)\n"
+    )
+    program = """
+import matplotlib, pandas as pd
+from pyterrier_ikat.show.plots import plot_labels
+plot_labels({"NIST": pd.DataFrame({"qid": ["1_1", "1_1"], "docno": ["a", "b"], "label": [0, 2]})})
+print(matplotlib.get_backend(), matplotlib.is_interactive())
+"""
+    path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
+    environment = {**os.environ, "MPLBACKEND": "module://shows", "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["module://shows", "True"], done.stderr
