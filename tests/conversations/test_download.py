@@ -78,8 +78,13 @@ def test_a_file_is_downloaded_once(server, home):
 
 
 def test_progress_is_shown_in_bytes(server, monkeypatch):
-    shown = []
-    monkeypatch.setattr(Line, "take", lambda line, entry: shown.append((entry.text, entry.unit, entry.n)))
+    shown, take = [], Line.take
+
+    def seen(line, entry):
+        shown.append((entry.text, entry.unit, entry.n))
+        take(line, entry)
+
+    monkeypatch.setattr(Line, "take", seen)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     data_file(NAME)
     assert shown == [(NAME, "B", len(BODY))]
