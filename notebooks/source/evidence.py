@@ -4,7 +4,7 @@
 #
 # CFDA & CLIP published ten GPT-4o-mini rewrites and answers for each turn of iKAT 2023. `recorded:cfda-llm4cs` reads them from the authors' repository
 # (or from `$IKAT_DATA/outputs`), and `ikat:2023-mini` has 280 of these turns with their gold passages. The texts belong to their authors, so this
-# notebook shows counts and scores only. The [page on evidence](../evidence.md) has all tables, tests and limits.
+# notebook shows counts and scores only. The page on evidence (`docs/evidence.md`) has all tables, tests and limits.
 
 # %%
 import warnings
