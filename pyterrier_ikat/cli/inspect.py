@@ -201,7 +201,7 @@ def _split(text: str, separator: str) -> list[str]:
 @TURNS
 @TEXTS
 @MEASURES
-@click.option("--baseline", help="the run that the others are compared with; by default the first one")
+@click.option("--baseline", help="the run that the others are compared with; by default that of the simulation, or the first one")
 @click.option("--out", required=True, type=click.Path(dir_okay=False), help="the HTML file to write")
 def report(
     paths: tuple[str, ...],

@@ -6,6 +6,7 @@ A folder has one file, ``log.jsonl``, to which a line is appended for each event
 ``log``       the first line describes the log: its ``kind`` (``"chat"``, ``"served"``, ``"interactive"`` or ``"simulated"``),
               its ``system``, and everything else that must not change when it is continued
 ``continued`` another version of this package goes on with the log: ``packages``
+``compared``  the simulation compares its systems with a baseline: ``baseline``; the last one counts
 ``session``   a conversation begins: ``session``, ``user``, ``rubrics`` (id -> the question that is to be answered), ``more``
 ``turn``      the system has answered: the fields of :class:`~.answered_turn.Turn`; a later one of the same number replaces it
 ``sent``      the user has received the response: ``session``, ``turn``, ``seconds`` until the user's reply
@@ -43,7 +44,7 @@ EARLIER = "dialogue.json"
 """The description in a folder that an earlier version made."""
 ENDS = ("satisfied", "out of patience", "topic ended", "turn limit")
 """Why a conversation ended: each rubric was met; the user gave up; the track's user had no further question; the run's limit."""
-STEPS = ("log", "continued", "start", "message", "sending", "next", "unsent")
+STEPS = ("log", "continued", "compared", "start", "message", "sending", "next", "unsent")
 """Events that change no conversation; an interactive run continues by them, see :mod:`pyterrier_ikat.live.interactive.journal`."""
 
 Event = Mapping[str, Any]
@@ -188,6 +189,16 @@ class Log:
     def packages(self) -> list[str]:
         """The versions of this package that made it, in their order."""
         return list([event["packages"] for event in self.events() if "packages" in event][-1])
+
+    @property
+    def baseline(self) -> str | None:
+        """The system that the others of a simulation are compared with; None where none was named."""
+        return next((event["baseline"] for event in reversed(list(self.events())) if event["event"] == "compared"), None)
+
+    def compare(self, baseline: str | None) -> None:
+        """Note the system that the others are compared with, unless it is known. It may change when a simulation is continued."""
+        if baseline is not None and baseline != self.baseline:
+            self.note({"event": "compared", "baseline": baseline})
 
     def begin(self, session: str, user: str, rubrics: Mapping[str, str] | None = None, **more: Any) -> None:
         """Note that a conversation begins; ``more`` are other facts about it."""

@@ -75,6 +75,23 @@ def test_means_are_marked_where_the_simulation_finds_a_significant_difference(tm
         assert [row["rubrics met reject"] for row in rows] == [False, True, False]
 
 
+def test_the_baseline_of_a_simulation_is_that_of_its_report(tmp_path):
+    def baseline(**given):
+        return re.search(r'name="baseline">.*? selected>(\w+)<', report(folders, **given).html)[1]
+
+    folders = write_logs(tmp_path)
+    assert baseline() == "one"
+    for folder in folders:
+        Log(folder).compare("two()")
+    assert baseline() == "two"
+    assert baseline(baseline="one") == "one"
+    Log(folders[0]).compare("one()")  # the folders are of two simulations
+    assert baseline() == "one"
+    Log(folders[1]).compare("else")
+    Log(folders[0]).compare("else")
+    assert baseline() == "one"  # else is not in the report
+
+
 def test_a_session_reads_from_rubrics_to_sources(page):
     said = page.said()
     in_order = [

@@ -101,7 +101,8 @@ def simulate(
             default ``user_llm``.
         out: the folder of the simulation.
         samples: how often each user talks to each system, each time with new completions of all models.
-        baseline: the system that the others are compared with: two-sided paired t-test over users, Bonferroni.
+        baseline: the system that the others are compared with: two-sided paired t-test over users, Bonferroni. The folders keep its
+            name for their report; another call may name another one.
         passages: how many passages, at most 5, users and judge read in place of a response that the system doesn't write.
         show_persona: whether systems get the persona as the user's PTKB; the track's interactive task shows them none.
         history: the most tokens of history that a system sees; None for no limit.
@@ -249,6 +250,8 @@ class Simulation:
         check_places(folders, Path(out))
         with lock_folders(*folders.values()), kept_as_they_are(one.pipeline for one in self.systems):
             logs = {one.name: Log.create(folders[one.name], self.header(one)) for one in self.systems}
+            for log in logs.values():
+                log.compare(self.baseline)
             self._play(logs, threads)
         return Simulated(logs, self.ledger, self.rules, self.baseline)
 

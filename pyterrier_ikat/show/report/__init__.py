@@ -63,7 +63,8 @@ def report(
         texts: an operator that adds ``text`` by ``docno``, such as ``index.text_loader()``; by default the dataset's own.
         measures: the first one colours the overview. By default the track's, and those that a run folder has beside them. Without qrels
             the scores are those of the run folders.
-        baseline: the run that the others are compared with, until another one is chosen in the page; by default the first one.
+        baseline: the run that the others are compared with, until another one is chosen in the page. By default that of the
+            simulation, otherwise the first one.
         passages: how many passages of each run and turn are shown; of a conversation with a user, how many sources of each response.
 
     Returns:

@@ -90,7 +90,7 @@ def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passa
         logs: the logs by the names of the systems.
         texts: adds ``text`` by ``docno`` where a log has none.
         passages: how many sources of each response are shown.
-        baseline: the system that the others are compared with; by default the first one.
+        baseline: the system that the others are compared with; by default that of the simulation, otherwise the first one.
 
     Raises:
         DataError: when a log can't be read or is empty, a session has other users or rubrics in another log, or ``texts`` lacks a passage.
@@ -107,7 +107,7 @@ def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passa
     notes += _notes(dict(zip(logs, headers, strict=True)), turns, sources)
     notes += [UNORDERED] if len(logs) > 1 and "seconds" not in better else []
     values = _values(aligned, measured, measures)
-    base = 0 if baseline is None else list(logs).index(baseline)
+    base = _kept_baseline(logs, headers) if baseline is None else list(logs).index(baseline)
     compared = _best_but(base, means, measures)
     page = render_page(
         "sessions.html.jinja",
@@ -131,6 +131,12 @@ def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passa
         words=words if any(text for turn in turns for _, _, text in passages_of(turn, known)) else 0,
     )
     return Report(page, ", ".join(logs))
+
+
+def _kept_baseline(logs: Mapping[str, Log], headers: Sequence[Mapping[str, Any]]) -> int:
+    """The number of the system that the simulation compared with; 0 where none is known, it isn't shown, or two simulations differ."""
+    kept, systems = {log.baseline for log in logs.values()} - {None}, [header.get("system") for header in headers]
+    return next((systems.index(name) for name in kept if len(kept) == 1 and name in systems), 0)
 
 
 def _means(measured: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

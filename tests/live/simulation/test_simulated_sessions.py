@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import threading
 from dataclasses import replace
 
@@ -27,6 +28,7 @@ from pyterrier_ikat.live.simulation import (
 from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, LLMFailure, Reply, TooLong
 from pyterrier_ikat.llms.ledger import Spend
 from pyterrier_ikat.runs import Log
+from pyterrier_ikat.show import report
 
 USERS = [user("u1"), user("u2", patience=2)]
 
@@ -66,6 +68,24 @@ def test_a_simulation_returns_what_it_shows_and_where_it_is(tmp_path):
         done["turns"]
     page = done.report().html
     assert page.find(">all<") < page.find(">mate<")  # the baseline first
+
+
+def test_the_folders_keep_the_baseline_and_a_simulation_goes_on_with_another_one(tmp_path):
+    systems = {name: Says("Rooibos, at 95 degrees.") for name in ("new", "base", "other")}
+
+    def kept(baseline):
+        ikat.simulate(systems, USERS, ScriptedPlayer(), judge(), out=tmp_path, baseline=baseline)
+        chosen = re.search(r"selected>(\w+)</option>", report(sorted(tmp_path.iterdir())).html)  # as ikat report sims/*
+        return chosen[1], Log(tmp_path / "new").baseline
+
+    assert kept(None) == ("base", None)  # the first one
+    size = (tmp_path / "new" / "log.jsonl").stat().st_size
+    assert kept("new") == ("new", "new")
+    assert kept("other") == ("other", "other")
+    grown = (tmp_path / "new" / "log.jsonl").stat().st_size
+    assert kept(None) == kept("other") == ("other", "other")
+    assert (tmp_path / "new" / "log.jsonl").stat().st_size == grown > size
+    assert [one.end for one in Log(tmp_path / "new").dialogues()] == ["satisfied"] * len(USERS)
 
 
 def test_each_rubric_is_met_in_the_turn_that_answers_it_and_the_user_stops(tmp_path):
