@@ -5,6 +5,7 @@ PYTHON = {"running": "study", "conversations.Turn": "conversations.TopicTurn"}
 OF_RESOURCES = ("second_llm", "retriever", "dense", "rewriter", "expander", "prompts", "texts", "splade_model", "splade_query_model")
 """Resources that had an option of their own."""
 OPTIONS = {f"--{name.replace('_', '-')}": f"--resources {name}=..." for name in OF_RESOURCES} | {
+    "--samples": "--repeats",
     "agree --run": "`ikat agree FIRST SECOND RUN...`",
     "chat --method": "`ikat chat METHOD`",
     "evaluate --bem": "--judge bem=FOLDER",
@@ -18,6 +19,8 @@ OPTIONS = {f"--{name.replace('_', '-')}": f"--resources {name}=..." for name in 
     "simulate --passages": "passages= of ikat.simulate(...)",
 }
 """Option of the command line, with its command where others have the option -> the new one."""
+ARGUMENTS = {"samples": "repeats"}
+"""Argument of the functions that run systems -> the new one."""
 COMMANDS = {
     "breakdown": "`ikat evaluate --by depth`",
     "evaluate-ptkb": "`ikat evaluate --of statements`",

@@ -35,7 +35,7 @@ OF = ("passages", "statements", "responses", "actions", "nuggets")
 PUBLISHED = "published"
 """In place of RUN: the responses that a dataset has, or the labels of people."""
 TAKEN_BY = {
-    "passages": {"qrels", "turns", "measures", "baseline", "pairwise", "samples", "oracle", "by", "plot"},
+    "passages": {"qrels", "turns", "measures", "baseline", "pairwise", "repeats", "oracle", "by", "plot"},
     "statements": {"qrels", "turns"},
     "responses": {"qrels", "turns", "judges", "llm", "index"},
     "actions": {"turns"},
@@ -68,9 +68,9 @@ ikat evaluate published --of nuggets --dataset ikat:2024""",
 @BASELINE
 @click.option("--pairwise", is_flag=True, help="test each pair of runs; letters show which ones differ")
 @click.option(
-    "--samples",
+    "--repeats",
     is_flag=True,
-    help="treat NAME, NAME.sample-2, ... as samples of one system: show their mean, deviation and shares of variance",
+    help="treat NAME, NAME.repeat-2, ... as repeats of one system: show their mean, deviation and shares of variance",
 )
 @click.option("--oracle", is_flag=True, help="add a row with the best run for each turn by the first measure, which no system can know")
 @click.option("--by", type=click.Choice(["depth", "conversation"]), help="means of one measure by depth of the turn or by conversation")
@@ -125,11 +125,11 @@ def _check_options(of: str, dataset_name: str | None, given: Mapping[str, Any]) 
             raise UsageError(f"--{shown} is for {others}: omit it with --of {of}")
     if of != "passages" and not dataset_name:
         raise UsageError(f"--of {of} needs the dataset: give --dataset, such as ikat:2023-mini")
-    if given["by"] and (tests := sorted(there.keys() & {"baseline", "pairwise", "samples", "oracle"})):
+    if given["by"] and (tests := sorted(there.keys() & {"baseline", "pairwise", "repeats", "oracle"})):
         raise UsageError(f"--by {given['by']} compares nothing: omit --{tests[0]}")
     if given["plot"] and not given["by"]:
         raise UsageError("--plot draws the means of --by: give --by depth or --by conversation")
-    if given["oracle"] and (other := sorted(there.keys() & {"pairwise", "samples"})):
+    if given["oracle"] and (other := sorted(there.keys() & {"pairwise", "repeats"})):
         raise UsageError(f"--oracle chooses among single runs: omit --{other[0]}")
     if given["pairwise"] and given["baseline"]:
         raise UsageError("--pairwise compares all runs with each other: omit --baseline")
@@ -153,14 +153,14 @@ def _show_groups(paths: Sequence[str], judged: "pd.DataFrame", dataset_name: str
 
 def _show_passages(paths: Sequence[str], dataset_name: str | None, given: Mapping[str, Any], form: str) -> None:
     from ..evaluation.evaluator import Evaluator, check_baseline, experiment_rows, name_runs, oracle_row, turn_scores
-    from ..evaluation.experiment_table import AVERAGED, averaged, experiment_table, sampled_rows
+    from ..evaluation.experiment_table import AVERAGED, averaged, experiment_table, repeated_rows
     from ..evaluation.measures import TRACK_2023, as_measures
 
-    qrels, samples, baseline = given["qrels"], given["samples"], given["baseline"]
+    qrels, repeats, baseline = given["qrels"], given["repeats"], given["baseline"]
     wanted = list(TRACK_2023) if given["measures"] is None else as_measures(given["measures"])
     named = name_runs(paths)
     judged = _judged(dataset_name, qrels, given["turns"], paths)
-    groups = _groups(named, samples)
+    groups = _groups(named, repeats)
     rankings = {name: _ranking(name, path) for name, path in named.items()}
     _check_judged(judged, rankings, dataset_name, qrels)
     check_baseline(groups, baseline)
@@ -169,9 +169,9 @@ def _show_passages(paths: Sequence[str], dataset_name: str | None, given: Mappin
     if given["pairwise"]:
         from ..evaluation.experiment_table import pairwise_table
 
-        show(pairwise_table({system: averaged(found) for system, found in of_systems.items()}, [AVERAGED] * samples), form)
+        show(pairwise_table({system: averaged(found) for system, found in of_systems.items()}, [AVERAGED] * repeats), form)
     else:
-        rows = sampled_rows(of_systems, wanted, baseline) if samples else experiment_rows(scores, wanted, baseline)
+        rows = repeated_rows(of_systems, wanted, baseline) if repeats else experiment_rows(scores, wanted, baseline)
         show(experiment_table([*rows, oracle_row(scores, wanted)] if given["oracle"] else rows), form)
     for line in _unmatched(rankings, judged, dataset_name, qrels, chosen=given["turns"] is not None):
         click.echo(wrapped(line), err=form != "text")
@@ -212,16 +212,16 @@ def _per_run(turns: Mapping[str, list[str]], what: str) -> Iterator[str]:
             yield f"{'each run' if same else name} {what.format(len(found))}: {list_first(found)}"
 
 
-def _groups(named: Mapping[str, Path], samples: bool) -> dict[str, list[str]]:
-    """The runs of each system; without --samples each is a system."""
-    if not samples:
+def _groups(named: Mapping[str, Path], repeats: bool) -> dict[str, list[str]]:
+    """The runs of each system; without --repeats each is a system."""
+    if not repeats:
         return {name: [name] for name in named}
     from ..runs import RunFolder
-    from ..runs.origin import check_samples, grouped
+    from ..runs.origin import check_repeats, grouped
 
     groups = grouped(named)
     for names in groups.values():
-        check_samples([RunFolder(named[name]) for name in names if named[name].is_dir()])  # what is no folder says nothing about itself
+        check_repeats([RunFolder(named[name]) for name in names if named[name].is_dir()])  # what is no folder says nothing about itself
     return groups
 
 

@@ -173,7 +173,7 @@ ikat simulate aqd rtg --users users.jsonl --user-llm openai:gpt-4o \\
 @resources
 @click.option("--out", required=True, type=click.Path(), help="folder of the simulation; each method gets one inside")
 @click.option(
-    "--samples", default=1, show_default=True, help="how often each user talks to each method, with new completions of all models"
+    "--repeats", default=1, show_default=True, help="how often each user talks to each method, with new completions of all models"
 )
 @click.option(
     "--show-persona", is_flag=True, help="show methods the persona as the user's PTKB; in the track's interactive task they get none"

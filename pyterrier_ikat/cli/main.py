@@ -37,7 +37,7 @@ SECTIONS = ("Prepare", "Run", "Live", "Evaluate", "Inspect", "Submit")
 GROUPS = {
     "Systems": "name names index llm reranker given second_llm user_llm judge_llm memory history",
     "Data": "dataset_name dataset qrels turns users persona number pairs judged_by systems",
-    "Measures": "of measures measure baseline pairwise samples judges by depths queries against",
+    "Measures": "of measures measure baseline pairwise repeats judges by depths queries against",
     "Output": "out form plot save_to continue_from only_plan with_profile cache description",
 }
 """Title -> the options of a long help text that stand below it, by the names of their values; all others are options."""

@@ -89,11 +89,11 @@ ikat run aqd my_systems.py:gate --dataset ikat:2023-mini --index mini.index \\
     "keep an LLM that reads passages busier",
 )
 @click.option(
-    "--samples",
+    "--repeats",
     type=int,
     default=1,
     show_default=True,
-    help="runs of each system that uses an LLM, each with its own completions; the others are stored as NAME.sample-2, ...",
+    help="runs of each system that uses an LLM, each with its own completions; the others are stored as NAME.repeat-2, ...",
 )
 @MEASURES
 @BASELINE

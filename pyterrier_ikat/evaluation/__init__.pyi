@@ -1,6 +1,6 @@
 from .actions import count_actions as count_actions
 from .actions import evaluate_actions as evaluate_actions
-from .experiment_table import sampled_rows as sampled_rows
+from .experiment_table import repeated_rows as repeated_rows
 from .experiment_table import variance_shares as variance_shares
 from .judge import Judge as Judge
 from .judge import Judgement as Judgement

@@ -1,4 +1,4 @@
-"""The experiment table, with the best of each measure and the significant differences marked: for runs, samples of each, and all pairs."""
+"""The experiment table, with the best of each measure and the significant differences marked: for runs, repeats of each, and all pairs."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def experiment_table(rows: Rows) -> Table:
-    """The table of the rows that :func:`~pyterrier_ikat.evaluation.evaluator.experiment_rows` gave, or those of samples.
+    """The table of the rows that :func:`~pyterrier_ikat.evaluation.evaluator.experiment_rows` gave, or those of repeats.
 
     Scores that read the same with four decimals share their mark.
 
@@ -83,9 +83,9 @@ def table(evaluated: "pd.DataFrame") -> Table:
 
 
 def measures_of(row: Mapping[str, Any]) -> list[str]:
-    """The measures of a row of an experiment table, without the columns that compare with the baseline or describe samples."""
+    """The measures of a row of an experiment table, without the columns that compare with the baseline or describe repeats."""
     derived = (" +", " -", " p-value", " reject", " p-value corrected", " std", " LLM share")
-    return [name for name in row if name not in ("name", "turns", "relevant_turns", "samples") and not name.endswith(derived)]
+    return [name for name in row if name not in ("name", "turns", "relevant_turns", "repeats") and not name.endswith(derived)]
 
 
 def _column(rows: Rows, measure: str, base: Mapping[str, Any] | None) -> Column:
@@ -111,8 +111,8 @@ def _notes(rows: Rows, base: Mapping[str, Any] | None) -> Sequence[str]:
         notes.append(f"{HIGHER} significantly higher, {LOWER} significantly lower than {base['name']}: {TEST}.")
     if rows[-1]["name"] == ORACLE:
         notes.append(f"{ORACLE}: of each turn the run that is best there by {measures_of(rows[0])[0]}, which no system knows.")
-    if "samples" in rows[0]:
-        notes += _notes_on_samples(rows, None if base is None else base["name"])
+    if "repeats" in rows[0]:
+        notes += _notes_on_repeats(rows, None if base is None else base["name"])
     return notes
 
 
@@ -127,23 +127,23 @@ Scores: TypeAlias = Mapping[str, Sequence[float]]
 """Measure -> a score for each turn."""
 
 NO_VALUE = float("nan")
-AVERAGED = "Before the test, each turn's scores are averaged over the samples."
+AVERAGED = "Before the test, each turn's scores are averaged over the repeats."
 
 
-def averaged(samples: Sequence[Scores]) -> dict[str, list[float]]:
-    """The mean of each turn over the samples.
+def averaged(repeats: Sequence[Scores]) -> dict[str, list[float]]:
+    """The mean of each turn over the repeats.
 
     Example:
         >>> averaged([{"nDCG": [0.0, 0.5]}, {"nDCG": [1.0, 0.5]}])
         {'nDCG': [0.5, 0.5]}
     """
-    return {measure: np.mean([np.asarray(one[measure]) for one in samples], axis=0).tolist() for measure in samples[0]}
+    return {measure: np.mean([np.asarray(one[measure]) for one in repeats], axis=0).tolist() for measure in repeats[0]}
 
 
 def variance_shares(scores: Sequence[Sequence[float]]) -> tuple[float, float]:
     """The shares of the variance of turns' scores that come from the turns and from the LLM.
 
-    A one-way random-effects analysis of variance: the turns are the groups, the samples the replicates. With k samples, the variance of
+    A one-way random-effects analysis of variance: the turns are the groups, the repeats the replicates. With k repeats, the variance of
     the LLM is the mean square within turns, that of the turns (mean square between turns - mean square within)/k, at least 0.
 
     Source of the estimator: Searle, Casella and McCulloch, Variance Components (Wiley, 1992), the balanced one-way classification. Source
@@ -151,75 +151,75 @@ def variance_shares(scores: Sequence[Sequence[float]]) -> tuple[float, float]:
     arXiv 2510.03795).
 
     Args:
-        scores: for each sample a score for each turn, in one order.
+        scores: for each repeat a score for each turn, in one order.
 
     Returns:
-        The share of the turns and the share of the LLM, which sum to 1; NaN with fewer than two samples or turns, or without variance.
+        The share of the turns and the share of the LLM, which sum to 1; NaN with fewer than two repeats or turns, or without variance.
 
     Example:
         >>> variance_shares([[0.0, 1.0], [0.0, 1.0]])
         (1.0, 0.0)
     """
     table = np.asarray(scores, dtype=np.float64)
-    samples, turns = table.shape
-    if samples < 2 or turns < 2:
+    repeats, turns = table.shape
+    if repeats < 2 or turns < 2:
         return NO_VALUE, NO_VALUE
     means = table.mean(axis=0)
-    between = samples * ((means - table.mean()) ** 2).sum() / (turns - 1)
-    llm = float(((table - means) ** 2).sum() / (turns * (samples - 1)))
-    of_turns = max(0.0, float(between - llm) / samples)
+    between = repeats * ((means - table.mean()) ** 2).sum() / (turns - 1)
+    llm = float(((table - means) ** 2).sum() / (turns * (repeats - 1)))
+    of_turns = max(0.0, float(between - llm) / repeats)
     whole = of_turns + llm
     return (of_turns / whole, llm / whole) if whole else (NO_VALUE, NO_VALUE)
 
 
-def sampled_rows(systems: Mapping[str, Sequence[Scores]], measures: Sequence[ir_measures.Measure], baseline: str | None) -> Rows:
+def repeated_rows(systems: Mapping[str, Sequence[Scores]], measures: Sequence[ir_measures.Measure], baseline: str | None) -> Rows:
     """The rows of :func:`~pyterrier_ikat.evaluation.evaluator.experiment_rows` for systems that were run several times.
 
-    Each turn's score is its mean over the samples, so that the paired t-test stays one over turns.
+    Each turn's score is its mean over the repeats, so that the paired t-test stays one over turns.
 
     Source of the test: Smucker, Allan and Carterette, A Comparison of Statistical Significance Tests for Information Retrieval Evaluation
     (CIKM 2007): the topic, here the turn, is the unit.
 
     Args:
-        systems: name -> its samples, at least one.
+        systems: name -> its repeats, at least one.
         measures: the measures.
         baseline: the system that the others are compared with.
 
     Returns:
-        The rows, and per measure `` std`` (over the samples, n - 1) and `` LLM share``, of :func:`variance_shares`; ``samples``.
+        The rows, and per measure `` std`` (over the repeats, n - 1) and `` LLM share``, of :func:`variance_shares`; ``repeats``.
 
     Example:
         >>> from ir_measures import nDCG
-        >>> rows = sampled_rows({"AD": [{"nDCG@5": [0.5, 0.0]}, {"nDCG@5": [0.5, 1.0]}]}, [nDCG @ 5], None)
-        >>> [(row["nDCG@5"], row["samples"], row["turns"]) for row in rows]
+        >>> rows = repeated_rows({"AD": [{"nDCG@5": [0.5, 0.0]}, {"nDCG@5": [0.5, 1.0]}]}, [nDCG @ 5], None)
+        >>> [(row["nDCG@5"], row["repeats"], row["turns"]) for row in rows]
         [(0.5, 2, 2)]
     """
-    rows = experiment_rows({name: averaged(samples) for name, samples in systems.items()}, measures, baseline)
-    return [row | _of_samples(systems[row["name"]], measures) for row in rows]
+    rows = experiment_rows({name: averaged(repeats) for name, repeats in systems.items()}, measures, baseline)
+    return [row | _of_repeats(systems[row["name"]], measures) for row in rows]
 
 
-def _of_samples(samples: Sequence[Scores], measures: Sequence[ir_measures.Measure]) -> dict[str, Any]:
-    found: dict[str, Any] = {"samples": len(samples)}
+def _of_repeats(repeats: Sequence[Scores], measures: Sequence[ir_measures.Measure]) -> dict[str, Any]:
+    found: dict[str, Any] = {"repeats": len(repeats)}
     for measure in measures:
         column = label(measure)
-        each = [aggregated(measure, one[column]) for one in samples]
+        each = [aggregated(measure, one[column]) for one in repeats]
         found[f"{column} std"] = float(np.std(each, ddof=1)) if len(each) > 1 else NO_VALUE
-        found[f"{column} LLM share"] = variance_shares([one[column] for one in samples])[1]
+        found[f"{column} LLM share"] = variance_shares([one[column] for one in repeats])[1]
     return found
 
 
-def _notes_on_samples(rows: Rows, baseline: str | None = None) -> list[str]:
+def _notes_on_repeats(rows: Rows, baseline: str | None = None) -> list[str]:
     """Notes for a reader of the table, a sentence each; none where no system was run several times."""
-    counts = sorted({row["samples"] for row in rows} - {1})
+    counts = sorted({row["repeats"] for row in rows} - {1})
     if not counts:
         return []
-    found = [f"\u00b1: standard deviation over {' or '.join(map(str, counts))} samples (runs of the same system)."]
+    found = [f"\u00b1: standard deviation over {' or '.join(map(str, counts))} repeats (runs of the same system)."]
     if baseline is not None and len(rows) > 1:
         found.append(AVERAGED)
     return found + [
         f"{row['name']}: share of the variance of turns' scores that comes from the LLM: {_shares(row)} (the rest: from the turns)."
         for row in rows
-        if row["samples"] > 1
+        if row["repeats"] > 1
     ]
 
 

@@ -1,4 +1,4 @@
-"""What made a run: its versions and parameters, with differences in words, the names of its samples, and the metadata to publish with it.
+"""What made a run: its versions and parameters, with differences in words, the names of its repeats, and the metadata to publish with it.
 
 ``ir_metadata.yml`` says where and how a run was made, in the form of ir_metadata, which other tools read. It has no name of a user or
 machine, no folder and no address of a server. Source: Breuer, Keller and Schaer, ir_metadata: An Extensible Metadata Schema for IR
@@ -22,9 +22,9 @@ from ..store.files import atomic_write
 if TYPE_CHECKING:
     from .folder import RunFolder
 
-SAMPLE = re.compile(r"(.+)\.sample-([1-9]\d*)")
+REPEAT = re.compile(r"(.+)\.repeat-([1-9]\d*)")
 IDENTITY = ("method", "topics_sha256", "prompts", "stages", "parts")
-"""The entries of ``run.json`` that samples of one system share."""
+"""The entries of ``run.json`` that repeats of one system share."""
 OURS = "pyterrier_ikat"
 _PACKAGES = (
     *(OURS, "pyterrier", "pyterrier-pisa", "pyterrier-t5", "pandas", "numpy", "torch", "transformers"),
@@ -97,32 +97,32 @@ def _agrees(name: str, found: Any, wanted: Any) -> bool:
     return bool(found == wanted)
 
 
-def sample_name(name: str, number: int) -> str:
+def repeat_name(name: str, number: int) -> str:
     """The name of a system's run of that number, from 1; the first one has the system's.
 
     Example:
-        >>> sample_name("aqd", 1), sample_name("aqd", 2)
-        ('aqd', 'aqd.sample-2')
+        >>> repeat_name("aqd", 1), repeat_name("aqd", 2)
+        ('aqd', 'aqd.repeat-2')
     """
-    return name if number == 1 else f"{name}.sample-{number}"
+    return name if number == 1 else f"{name}.repeat-{number}"
 
 
 def grouped(names: Iterable[str]) -> dict[str, list[str]]:
-    """The samples of each system, by their names.
+    """The repeats of each system, by their names.
 
     Example:
-        >>> grouped(["raw", "aqd", "aqd.sample-2", "raw.sample-2"])
-        {'raw': ['raw', 'raw.sample-2'], 'aqd': ['aqd', 'aqd.sample-2']}
+        >>> grouped(["raw", "aqd", "aqd.repeat-2", "raw.repeat-2"])
+        {'raw': ['raw', 'raw.repeat-2'], 'aqd': ['aqd', 'aqd.repeat-2']}
     """
     found: dict[str, list[str]] = {}
     for name in names:
-        sample = SAMPLE.fullmatch(name)
-        found.setdefault(sample[1] if sample else name, []).append(name)
+        repeat = REPEAT.fullmatch(name)
+        found.setdefault(repeat[1] if repeat else name, []).append(name)
     return found
 
 
-def check_samples(folders: Sequence["RunFolder"]) -> None:
-    """Whether run folders are samples of one system.
+def check_repeats(folders: Sequence["RunFolder"]) -> None:
+    """Whether run folders are repeats of one system.
 
     Raises:
         UsageError: when two were made by other stages, models, prompts, or on other topics.
@@ -131,7 +131,7 @@ def check_samples(folders: Sequence["RunFolder"]) -> None:
     for other in folders[1:]:
         if differs := describe_difference(_identity(other), _identity(folders[0])):
             raise UsageError(
-                f"{folders[0].path} and {other.path} are no samples of one system, the second has {differs}: evaluate them alone"
+                f"{folders[0].path} and {other.path} are not repeats of one system: the second has {differs}; evaluate them alone"
             )
 
 

@@ -286,8 +286,8 @@ def plot_cost(
         width: ``"page"``, or ``"column"``: see :func:`~pyterrier_ikat.show.plot_breakdown`.
 
     Returns:
-        The Axes, with a marker for each system of the table; of a system that was run several times (``samples=``) also a bar of the
-        standard deviation over the samples, above what the plain run came to.
+        The Axes, with a marker for each system of the table; of a system that was run several times (``repeats=``) also a bar of the
+        standard deviation over the repeats, above what the plain run came to.
 
     Raises:
         UsageError: when the table lacks the measure, ``against`` is unknown, or matplotlib is not installed.

@@ -5,7 +5,7 @@ from .in_memory import experiment as experiment
 from .resources import Resources as Resources
 from .results import Results as Results
 from .study import NoRewritesWarning as NoRewritesWarning
-from .study import SamplesWarning as SamplesWarning
+from .study import RepeatsWarning as RepeatsWarning
 from .study import Study as Study
 from .study import plan as plan
 from .study import run as run

@@ -80,7 +80,7 @@ def run_in_folders(
                 score_again(folder, study.qrels, measures)
                 continue
             where = f"{one.name} ({number} of {len(folders)})" if len(folders) > 1 else one.name
-            with in_chain(one.sample - 1), under_way.noted(), doing(where, PLACE) as shown:
+            with in_chain(one.repeat - 1), under_way.noted(), doing(where, PLACE) as shown:
                 _run_one(study, one, folder, batches, size, measures)
                 shown.report(f"{len(study.turns_of(one))} turns")
         under_way.tell()
@@ -111,8 +111,8 @@ def parameters(study: "Study", system: System) -> dict[str, Any]:
     """The identity of a run: a run is reused only when all of it is the same, or only ``on_error`` is more lenient than before."""
     topics = study.turns_of(system)
     about = {"method": system.method.name, "turns": len(topics), "topics_sha256": checksum_of(topics)}
-    if system.sample > 1:
-        about["sample"] = system.sample
+    if system.repeat > 1:
+        about["repeat"] = system.repeat
     if study.dataset is not None and not Path(study.dataset).is_absolute():  # of a folder the topics count, not where it lies
         about["dataset"] = study.dataset
     return about | system.parameters()

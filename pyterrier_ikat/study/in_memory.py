@@ -60,7 +60,7 @@ def experiment(
         turns: only these turns: a list of ids, or the path of a file with one on each line.
         names: the systems' names, if ``systems`` is a list of pipelines.
         save: a folder for the run files ``<name>.trec``; each is written as soon as its system has finished.
-        **resources: as for :func:`pyterrier_ikat.run`; with ``samples``, each run of a system is a row.
+        **resources: as for :func:`pyterrier_ikat.run`; with ``repeats``, each run of a system is a row.
 
     Returns:
         PyTerrier's experiment table: see :func:`~pyterrier_ikat.evaluation.evaluate`.
@@ -120,18 +120,18 @@ def _check_turns(study: Study) -> None:
 
 
 def _run_trees(study: Study, keep: Keep) -> UnderWay:
-    """Run the systems on the judged turns: the manual ones apart, since their turns are others, and each sample in its own chain."""
+    """Run the systems on the judged turns: the manual ones apart, since their turns are others, and each repeat in its own chain."""
     under_way = UnderWay()
-    for manual, sample in sorted({(one.method.manual, one.sample) for one in study.systems}):
-        of_kind = [one for one in study.systems if (one.method.manual, one.sample) == (manual, sample)]
+    for manual, repeat in sorted({(one.method.manual, one.repeat) for one in study.systems}):
+        of_kind = [one for one in study.systems if (one.method.manual, one.repeat) == (manual, repeat)]
         together = without_texts_unread_by_all({one.name: one.pipeline for one in of_kind})
         turns = study.turns_of(of_kind[0])
         asked = turns[turns["qid"].isin(study.qrels["qid"])].reset_index(drop=True)
-        with in_chain(sample - 1), under_way.noted(), doing(", ".join(together), PLACE), observed_by(Shown()):
+        with in_chain(repeat - 1), under_way.noted(), doing(", ".join(together), PLACE), observed_by(Shown()):
             _run_tree(together, asked, study.qrels, keep)
         # The tree ends at the first stage that waits for an LLM's batch: the others are to send theirs today, too.
         for system in together.values() if under_way.waiting else ():
-            with in_chain(sample - 1), under_way.noted():
+            with in_chain(repeat - 1), under_way.noted():
                 system.transform(asked)
     return under_way
 

@@ -15,6 +15,7 @@ from ..generate import Seq2SeqRewrite
 from ..llms import Ledger, llm
 from ..methods import Method
 from ..rank import OF_KIND, load_reranker
+from ..renamed import ARGUMENTS
 from ..retrieve import DenseIndex, DenseRetriever, Index, PassageIndex, SpladeIndex
 
 
@@ -80,6 +81,8 @@ class Resources:
         if first_stages and all(isinstance(given.get(name), pt.Transformer) for name in first_stages):
             taken -= OF_THE_INDEX
         for name, value in given.items():
+            if name in ARGUMENTS:
+                raise UsageError(f"{name}= is {ARGUMENTS[name]}= now")
             if name not in known:
                 near = difflib.get_close_matches(name, known, 1)
                 raise UsageError(

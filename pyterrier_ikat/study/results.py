@@ -12,7 +12,7 @@ from ..conversations.frame import column
 from ..errors import DataError, UsageError, list_first
 from ..evaluation import TRACK_2023, as_measures, label, per_turn
 from ..evaluation.evaluator import Evaluator, experiment_rows, judgements_by_turn
-from ..evaluation.experiment_table import experiment_table, sampled_rows
+from ..evaluation.experiment_table import experiment_table, repeated_rows
 from ..evaluation.finished_runs import ranking_of
 from ..evaluation.measures import computable, is_own
 from ..llms import Ledger
@@ -36,8 +36,8 @@ class Results:
         study: the systems, and what they ran on.
         out: the folder of the runs.
         folders: the folder of each run, by name.
-        table: the scores, as from :func:`pyterrier_ikat.experiment`, or with several samples as from
-            :func:`~pyterrier_ikat.evaluation.sampled_rows`; only the names if no turn is judged.
+        table: the scores, as from :func:`pyterrier_ikat.experiment`, or with several repeats as from
+            :func:`~pyterrier_ikat.evaluation.repeated_rows`; only the names if no turn is judged.
         baseline: the system that the others are compared with.
     """
 
@@ -100,7 +100,7 @@ class Results:
 
     def deviations(self) -> list[str]:
         """How models and retrievers differ from those of the papers; what holds for all of several systems is there once, and first."""
-        lines = {one.name: one.deviations for one in self.study.systems if one.sample == 1}
+        lines = {one.name: one.deviations for one in self.study.systems if one.repeat == 1}
         of_all = [line for line in next(iter(lines.values()), []) if len(lines) > 1 and all(line in held for held in lines.values())]
         others = [f"{name}: {line}" for name, held in lines.items() for line in held if line not in of_all]
         return [*(f"all systems: {line}" for line in of_all), *others]
@@ -141,7 +141,7 @@ def scores_of_folders(
     scores = {name: _scores_of(folder, qrels, measures) for name, folder in folders.items()}
     if groups:
         of_systems = {name: [_by_measure(scores[one]) for one in group] for name, group in groups.items()}
-        return pd.DataFrame(sampled_rows(of_systems, measures, baseline))
+        return pd.DataFrame(repeated_rows(of_systems, measures, baseline))
     return pd.DataFrame(experiment_rows(scores, measures, baseline))
 
 

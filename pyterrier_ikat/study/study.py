@@ -20,7 +20,6 @@ from ..conversations.qrels import check_qrels, read_qrels
 from ..errors import UsageError, advice, option
 from ..evaluation import TRACK_2023, as_measures
 from ..evaluation.evaluator import check_baseline, check_turn_names
-from ..generate.sampled_queries import SamplesWarning as SamplesWarning
 from ..generate.sampled_queries import samples_asked
 from ..llms import Ledger
 from ..planning import PlanTable, estimate
@@ -28,6 +27,10 @@ from .identity import check_collection, indexes_of
 from .in_folders import check_places, run_in_folders
 from .results import Results
 from .systems import System, Systems, check_ranking, load_models, methods_in, open_systems
+
+
+class RepeatsWarning(UserWarning):
+    """The runs of a system that is run several times may be the same."""
 
 
 class NoRewritesWarning(UserWarning):
@@ -43,14 +46,14 @@ class Study:
         topics: the turns, instead of the dataset's.
         qrels: the judgements: a frame, the name of a variant of the dataset's, or a TREC qrels file.
         turns: only these turns.
-        samples: the number of runs of each system that asks an LLM.
+        repeats: the number of runs of each system that asks an LLM.
         ledger: the account of the LLMs that are given as text.
         only_plan: whether nothing is to be run: no model is loaded, and a system need not end in a ranking.
         **resources: see :class:`~pyterrier_ikat.study.Resources`.
 
     Attributes:
-        systems: the systems, each sample for itself.
-        samples: the number of runs.
+        systems: the systems, each repeat for itself.
+        repeats: the number of runs.
         qrels: the judgements of their turns; empty where none is judged.
         unasked: judged turns missing from the given topics.
         dataset: the dataset's own name: one has several, sample and ikat:sample.
@@ -70,7 +73,7 @@ class Study:
         topics: pd.DataFrame | None = None,
         qrels: QrelsSource | None = None,
         turns: Turns | None = None,
-        samples: int = 1,
+        repeats: int = 1,
         ledger: Ledger | None = None,
         only_plan: bool = False,
         **resources: Any,
@@ -101,7 +104,7 @@ class Study:
             for frame in self._turns.values():
                 each_turn_once(frame)
             load_models(opened)
-        self.systems, self.samples = list(_samples(opened, samples)), samples
+        self.systems, self.repeats = list(_repeats(opened, repeats)), repeats
 
     @property
     def asked(self) -> set[str]:
@@ -115,7 +118,7 @@ class Study:
     def groups(self) -> dict[str, list[str]]:
         """The runs of each system, by name; empty where each is run once."""
         found: dict[str, list[str]] = {}
-        for one in self.systems if self.samples > 1 else ():
+        for one in self.systems if self.repeats > 1 else ():
             found.setdefault(one.method.name, []).append(one.name)
         return found
 
@@ -133,31 +136,31 @@ class Study:
 
     def plan(self) -> PlanTable:
         """The estimated LLM calls, tokens and cost."""
-        return estimate([(one.name, one.pipeline, self.turns_of(one), one.sample - 1) for one in self.systems])
+        return estimate([(one.name, one.pipeline, self.turns_of(one), one.repeat - 1) for one in self.systems])
 
 
-def _samples(systems: Sequence[System], samples: int) -> Iterator[System]:
-    """``samples`` runs of each system that asks an LLM.
+def _repeats(systems: Sequence[System], repeats: int) -> Iterator[System]:
+    """``repeats`` runs of each system that asks an LLM.
 
     Raises:
-        UsageError: when ``samples`` is below 1, or a system has the name of another system's sample.
+        UsageError: when ``repeats`` is below 1, or a system has the name of another system's repeat.
     """
-    if samples < 1:
-        raise UsageError(f"{advice(f'samples={samples}', f'--samples {samples}')}: run each system at least once")
+    if repeats < 1:
+        raise UsageError(f"{advice(f'repeats={repeats}', f'--repeats {repeats}')}: run each system at least once")
     names = {one.name for one in systems}
-    found = [replace(one, sample=number) for one in systems for number in range(1, 1 + (samples if one.models else 1))]
-    if taken := [one.name for one in found if one.sample > 1 and one.name in names]:
-        raise UsageError(f"a system is named {taken[0]!r}, as a sample of another one: give it another name")
-    for one in systems if samples > 1 else ():
+    found = [replace(one, repeat=number) for one in systems for number in range(1, 1 + (repeats if one.models else 1))]
+    if taken := [one.name for one in found if one.repeat > 1 and one.name in names]:
+        raise UsageError(f"a system is named {taken[0]!r}, as a repeat of another one: give it another name")
+    for one in systems if repeats > 1 else ():
         asked = samples_asked(one.pipeline)
-        reasons = {model: why for model in one.models if (why := model.backend.repeats(samples, asked.get(id(model), {})))}
+        reasons = {model: why for model in one.models if (why := model.backend.repeats(repeats, asked.get(id(model), {})))}
         if not one.models:
-            told = f"system {one.name} asks no LLM, so that every sample would be the same: it is run once"
+            told = f"system {one.name} asks no LLM, so that every repeat would be the same: it is run once"
         elif reasons:
-            told = f"samples of {one.name} may be the same: {'; '.join(f'{model!r} has {why}' for model, why in reasons.items())}"
+            told = f"repeats of {one.name} may be the same: {'; '.join(f'{model!r} has {why}' for model, why in reasons.items())}"
         else:
             continue
-        warnings.warn(told, SamplesWarning, stacklevel=4)
+        warnings.warn(told, RepeatsWarning, stacklevel=4)
     yield from found
 
 
@@ -211,7 +214,7 @@ def plan(
     *,
     topics: pd.DataFrame | None = None,
     turns: Turns | None = None,
-    samples: int = 1,
+    repeats: int = 1,
     **resources: Any,
 ) -> PlanTable:
     """Estimate the LLM calls, tokens and cost of systems before you spend anything.
@@ -233,7 +236,7 @@ def plan(
         dataset: an iKAT dataset or its name; or a turn frame (for a judge alone, the pool to judge).
         topics: the turns, instead of the dataset's.
         turns: only these turns: a list of ids, or the path of a file with one on each line.
-        samples: the number of runs of each system, as for :func:`pyterrier_ikat.run`; each sample is a system in the table.
+        repeats: the number of runs of each system, as for :func:`pyterrier_ikat.run`; each repeat is a system in the table.
         **resources: as for :func:`pyterrier_ikat.run`.
 
     Returns:
@@ -250,7 +253,7 @@ def plan(
     """
     if isinstance(dataset, pd.DataFrame):
         dataset, topics = None, dataset
-    return Study(systems, dataset, topics=topics, turns=turns, samples=samples, only_plan=True, **resources).plan()
+    return Study(systems, dataset, topics=topics, turns=turns, repeats=repeats, only_plan=True, **resources).plan()
 
 
 @checked
@@ -265,7 +268,7 @@ def run(
     batch: int | None = None,
     measures: Sequence[ir_measures.Measure | str] = TRACK_2023,
     baseline: str | None = None,
-    samples: int = 1,
+    repeats: int = 1,
     **resources: Any,
 ) -> Results:
     """Run systems on a dataset. Each gets a folder in ``out`` with its ranking, turns, scores and ledger, and an interrupted run resumes.
@@ -290,8 +293,8 @@ def run(
         measures: the measures of the returned table, from ir_measures or by name. The folders have the track's measures and these; a
             finished run is scored by those that its folder lacks.
         baseline: the system that the others are compared with.
-        samples: the number of runs of each system that asks an LLM, each with its own completions. The first is the plain run, in the
-            folder NAME; the others are in ``NAME.sample-2``, ``NAME.sample-3``, ...
+        repeats: the number of runs of each system that asks an LLM, each with its own completions. The first is the plain run, in the
+            folder NAME; the others are in ``NAME.repeat-2``, ``NAME.repeat-3``, ...
         **resources: the resources of methods, each as text or as an object: ``index``, ``llm``, ``second_llm``, ``retriever``, ``dense``,
             ``reranker``, ``rewriter``, ``expander``, ``prompts``; see :class:`~pyterrier_ikat.study.Resources`.
 
@@ -316,5 +319,5 @@ def run(
     names = [entry.name for entry in methods]
     check_baseline(names, baseline, "systems")
     check_places(names, Path(out))
-    study = Study(methods, dataset, topics=topics, qrels=qrels, turns=turns, samples=samples, **resources)
+    study = Study(methods, dataset, topics=topics, qrels=qrels, turns=turns, repeats=repeats, **resources)
     return study.run(out, batch=batch, measures=wanted, baseline=baseline)

@@ -14,7 +14,7 @@ from ..errors import UsageError, advice
 from ..llms import LLM, Ledger
 from ..methods import Method, find_all, methods_of
 from ..operator import every_stage, parts_of, subpipelines
-from ..runs.origin import sample_name
+from ..runs.origin import repeat_name
 from .identity import parameters_of
 from .resources import Resources, deviations, is_given, unused
 
@@ -36,7 +36,7 @@ class System:
         resources: what it runs on, opened. Systems that are opened together share them.
         deviations: how its models and its retriever differ from those of its paper, one line each.
         unused: resources that were given, and that only other systems take.
-        sample: the number of its run, from 1, where it is run several times.
+        repeat: the number of its run, from 1, where it is run several times.
         recorded: the conversations that its recorded completions answer, where they are known.
     """
 
@@ -45,7 +45,7 @@ class System:
     resources: Resources = Resources()
     deviations: Sequence[str] = ()
     unused: Sequence[str] = ()
-    sample: int = 1
+    repeat: int = 1
     recorded: Sequence[Conversation] = field(default=(), repr=False)
 
     @classmethod
@@ -56,7 +56,7 @@ class System:
     @cached_property
     def name(self) -> str:
         """The name of its run."""
-        return sample_name(self.method.name, self.sample)
+        return repeat_name(self.method.name, self.repeat)
 
     @property
     def models(self) -> list[LLM]:

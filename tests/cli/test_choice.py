@@ -205,7 +205,7 @@ def test_the_oracle_is_a_row_below_single_runs(made):
     shown = call(*common).output
     assert [line.split()[0] for line in shown.splitlines()[:3]] == ["system", "raw", "oracle"]
     assert "oracle: of each turn the run that is best there by nDCG@3, which no system knows." in " ".join(shown.split())
-    for other in ("--pairwise", "--samples"):
+    for other in ("--pairwise", "--repeats"):
         assert f"--oracle chooses among single runs: omit {other}" in call(*common, other).output
 
 
@@ -227,8 +227,15 @@ def test_a_judge_that_is_none_is_named(made):
         (("paper", "nii_2024", "I", "--prompts", "mine"), '--prompts is a line prompts = "FOLDER" in the file of --resources now'),
         (("run", "raw", "--prompts", "mine"), "--prompts is --resources prompts=... now"),
         (("simulate", "raw", "--passages", "3"), "--passages is passages= of ikat.simulate(...) now"),
+        (("run", "aqd", "--samples", "5"), "--samples is --repeats now"),
     ],
 )
 def test_what_was_there_before_is_answered_with_the_new_one(old, now):
     done = call(*old)
     assert (done.exit_code, done.output) == (2, f"ikat: {now}\n")
+
+
+@pytest.mark.parametrize("function", [ikat.plan, ikat.run, ikat.experiment])
+def test_an_argument_of_before_is_answered_with_the_new_one(function):
+    with pytest.raises(ikat.UsageError, match="^samples= is repeats= now$"):
+        function("raw", "ikat:sample", samples=2)

@@ -14,7 +14,7 @@ from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.events import in_chain
 from pyterrier_ikat.llms import Request, llm
 from pyterrier_ikat.runs import RunFolder
-from pyterrier_ikat.study import SamplesWarning
+from pyterrier_ikat.study import RepeatsWarning
 
 NONE = "personalizedcir-none-0shot-prompt1"
 pytestmark = pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.download.OtherDataWarning")
@@ -136,10 +136,10 @@ def test_more_runs_than_there_are_is_told_with_their_number(outputs):
     turns = pd.DataFrame({"qid": ["9-1_1"], "query": ["tea"]})
     system = {"L": ikat.Samples(ikat.RewriteAndAnswer(llm("recorded:cfda-llm4cs")), 5)}
     with warnings.catch_warnings():
-        warnings.simplefilter("error", SamplesWarning)
-        ikat.plan(system, topics=turns, samples=2)
-    with pytest.warns(SamplesWarning, match="with fewer than 25 completions, enough for 2 independent runs of 5 samples"):
-        ikat.plan(system, topics=turns, samples=5)
+        warnings.simplefilter("error", RepeatsWarning)
+        ikat.plan(system, topics=turns, repeats=2)
+    with pytest.warns(RepeatsWarning, match="with fewer than 25 completions, enough for 2 independent runs of 5 samples"):
+        ikat.plan(system, topics=turns, repeats=5)
 
 
 def test_a_list_of_turns_has_a_name_and_those_that_are_there_count():
@@ -180,11 +180,11 @@ def test_ten_rewrites_of_llm4cs_score_as_measured(shared, tmp_path):
     data = ikat.dataset("ikat:2023-mini")
     index = ikat.PassageIndex(tmp_path / "index").index(data.get_corpus_iter(verbose=False))
     system = {"QR": ikat.Rewrite(llm("recorded:cfda-llm4cs")) >> index.bm25()}
-    found = ikat.experiment(system, data, measures=["nDCG@10"], samples=10)["nDCG@10"]
+    found = ikat.experiment(system, data, measures=["nDCG@10"], repeats=10)["nDCG@10"]
     assert (found[0], found.mean()) == (pytest.approx(0.5084, abs=5e-5), pytest.approx(0.5159, abs=5e-5))
     sar = {"SAR": ikat.Rewrite(llm("recorded:personalizedcir-sar-0shot")) >> index.bm25()}
     with pytest.warns(FewerTurnsWarning, match="ikat:2023-mini has 174 of the 176 turns of judged-2023"):
-        found = ikat.experiment(sar, data, measures=["nDCG@10"], turns="judged-2023", samples=5)["nDCG@10"]
+        found = ikat.experiment(sar, data, measures=["nDCG@10"], turns="judged-2023", repeats=5)["nDCG@10"]
     assert (found.mean(), found.std()) == (pytest.approx(0.4934, abs=5e-5), pytest.approx(0.0059, abs=5e-5))
     with pytest.raises(UsageError, match=r"no completion of 106 of the 280 turns .* give turns='judged-2023'"):
         ikat.plan({"QR": ikat.Rewrite(llm("recorded:personalizedcir-sar-0shot"))}, data)

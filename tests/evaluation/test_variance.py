@@ -1,4 +1,4 @@
-"""Mean, deviation and shares of variance over samples, worked out by hand and by independent implementations."""
+"""Mean, deviation and shares of variance over repeats, worked out by hand and by independent implementations."""
 
 import math
 import statistics
@@ -8,21 +8,21 @@ import pytest
 from ir_measures import nDCG
 from scipy.stats import f_oneway, ttest_rel
 
-from pyterrier_ikat.evaluation.experiment_table import averaged, experiment_table, sampled_rows, variance_shares
+from pyterrier_ikat.evaluation.experiment_table import averaged, experiment_table, repeated_rows, variance_shares
 
-# Rows are samples, columns turns; by turn: (1, 2), (4, 4), (6, 7).
+# Rows are repeats, columns turns; by turn: (1, 2), (4, 4), (6, 7).
 TWO_OF_THREE = [[1.0, 4.0, 6.0], [2.0, 4.0, 7.0]]
 # By turn: (0, 3, 3), (4, 5, 6), (9, 9, 6).
 THREE_OF_THREE = [[0.0, 4.0, 9.0], [3.0, 5.0, 9.0], [3.0, 6.0, 6.0]]
 
 
-def test_two_samples_of_three_turns_by_hand():
+def test_two_repeats_of_three_turns_by_hand():
     # Means of turns 1.5, 4, 6.5, of all 4. Between: 2 * (6.25 + 0 + 6.25) / 2 = 12.5. Within: (0.5 + 0 + 0.5) / 3 = 1/3.
     # Variance of turns (12.5 - 1/3) / 2 = 73/12, of the LLM 1/3 = 4/12.
     assert variance_shares(TWO_OF_THREE) == pytest.approx((73 / 77, 4 / 77))
 
 
-def test_three_samples_of_three_turns_by_hand():
+def test_three_repeats_of_three_turns_by_hand():
     # Means 2, 5, 8, of all 5. Between: 3 * (9 + 0 + 9) / 2 = 27. Within: (6 + 2 + 6) / 6 = 7/3. Turns: (27 - 7/3) / 3 = 74/9, LLM 21/9.
     assert variance_shares(THREE_OF_THREE) == pytest.approx((74 / 95, 21 / 95))
 
@@ -47,25 +47,25 @@ def test_one_sample_one_turn_or_no_variance_has_no_shares(scores):
 def test_rows_have_mean_deviation_and_a_test_over_averaged_turns():
     ours = [{"nDCG": row} for row in ([0.1, 0.4, 0.6], [0.2, 0.4, 0.7])]
     base = [{"nDCG": [0.1, 0.2, 0.2]}]
-    rows = {row["name"]: row for row in sampled_rows({"base": base, "ours": ours}, [nDCG], "base")}
+    rows = {row["name"]: row for row in repeated_rows({"base": base, "ours": ours}, [nDCG], "base")}
     assert averaged(ours)["nDCG"] == pytest.approx([0.15, 0.4, 0.65])
     assert rows["ours"]["nDCG"] == pytest.approx(0.4)
     assert rows["ours"]["nDCG std"] == pytest.approx(statistics.stdev([1.1 / 3, 1.3 / 3]))
     assert rows["ours"]["nDCG p-value"] == pytest.approx(ttest_rel([0.15, 0.4, 0.65], [0.1, 0.2, 0.2]).pvalue)
     assert rows["ours"]["nDCG LLM share"] == pytest.approx(4 / 77)
-    assert (rows["ours"]["samples"], rows["base"]["samples"], rows["ours"]["turns"]) == (2, 1, 3)
+    assert (rows["ours"]["repeats"], rows["base"]["repeats"], rows["ours"]["turns"]) == (2, 1, 3)
     assert math.isnan(rows["base"]["nDCG std"])
 
 
 def test_the_table_in_text():
     ours = [{"nDCG": row} for row in ([0.1, 0.4, 0.6], [0.2, 0.4, 0.7])]
-    assert experiment_table(sampled_rows({"ours": ours}, [nDCG], None)).text().splitlines() == [
+    assert experiment_table(repeated_rows({"ours": ours}, [nDCG], None)).text().splitlines() == [
         "system         nDCG",
         "ours    .4000±.0471",
         "",
         "Mean over 3 judged turns; a turn without results counts 0.",
-        "±: standard deviation over 2 samples (runs of the same system).",
+        "±: standard deviation over 2 repeats (runs of the same system).",
         "ours: share of the variance of turns' scores that comes from the LLM: nDCG 5%",
         "(the rest: from the turns).",
     ]
-    assert "±" not in experiment_table(sampled_rows({"ours": ours[:1]}, [nDCG], None)).text()
+    assert "±" not in experiment_table(repeated_rows({"ours": ours[:1]}, [nDCG], None)).text()

@@ -49,9 +49,9 @@ def test_who_takes_the_results_for_a_frame_is_told_where_it_is(index, tmp_path):
         _ = ikat.running
 
 
-@pytest.mark.filterwarnings("ignore::pyterrier_ikat.study.SamplesWarning")
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.study.RepeatsWarning")
 def test_a_study_is_planned_and_run_with_what_it_was_made_of(index, tmp_path):
-    study = Study(["raw", "ad"], "ikat:sample", turns=TURNS, samples=2, index=index.path, llm="recorded:sample")
-    assert [one.name for one in study.systems] == ["raw", "ad", "ad.sample-2"]
+    study = Study(["raw", "ad"], "ikat:sample", turns=TURNS, repeats=2, index=index.path, llm="recorded:sample")
+    assert [one.name for one in study.systems] == ["raw", "ad", "ad.repeat-2"]
     assert study.plan().total["calls"] == 2 * len(TURNS)
-    assert sorted(study.run(tmp_path / "runs").folders) == ["ad", "ad.sample-2", "raw"]
+    assert sorted(study.run(tmp_path / "runs").folders) == ["ad", "ad.repeat-2", "raw"]

@@ -138,13 +138,13 @@ def test_turns_are_cut_where_others_are_finished():
     assert list(_cut([], 5)) == []
 
 
-def test_samples_and_branches_send_all_that_they_can(server, index, tmp_path):
+def test_repeats_and_branches_send_all_that_they_can(server, index, tmp_path):
     bm25 = ikat.PassageIndex(index).bm25(num_results=5)
     both = ikat.RRF(ikat.Answer(spec(server)) >> bm25, ikat.Rewrite(spec(server)) >> bm25)
-    ended(lambda: ikat.run({"both": both}, "ikat:sample", out=tmp_path, samples=2))
+    ended(lambda: ikat.run({"both": both}, "ikat:sample", out=tmp_path, repeats=2))
     assert sizes(server) == [24] * 4
     server.complete(answer=answer)
-    assert len(ikat.run({"both": both}, "ikat:sample", out=tmp_path, samples=2).table) == 1
+    assert len(ikat.run({"both": both}, "ikat:sample", out=tmp_path, repeats=2).table) == 1
     assert len(set(server.sent)) == 96
 
 

@@ -51,7 +51,7 @@ def plan_sessions(simulation: "Simulation", out: str | Path | None = None) -> Pl
             plan, turns = Plan(system.name, seen), list(_turns(simulation, system.method.name, user, kept.get(user.id)))
             if not turns:
                 continue
-            with in_chain(system.sample - 1):
+            with in_chain(system.repeat - 1):
                 for stage in _played(simulation, turns):
                     plan.ask(stage, pd.DataFrame(index=range(len(turns))))
                 plan.follow(system.pipeline, pd.concat([frame for *_, frame in turns], ignore_index=True))

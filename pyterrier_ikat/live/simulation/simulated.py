@@ -111,17 +111,17 @@ def simulation_rows(frames: Mapping[str, pd.DataFrame], baseline: str | None = N
     """The means of each system over the users, and how it differs from a baseline.
 
     Differences are tested by a two-sided paired t-test over users, the p-value times the number of comparisons (Bonferroni). With several
-    samples, each user's values are averaged over the samples first: the user is the unit, as the topic is in Smucker, Allan and
+    repeats, each user's values are averaged over the repeats first: the user is the unit, as the topic is in Smucker, Allan and
     Carterette, A Comparison of Statistical Significance Tests for Information Retrieval Evaluation (CIKM 2007). ``turns until satisfied``
     is not tested, because each system satisfies different users; ``seconds`` is not, because a session finds what others have searched,
     scored and asked before.
 
     Args:
-        frames: run -> its sessions, as :func:`session_frames` gives them; samples are named ``NAME.sample-2``, ...
+        frames: run -> its sessions, as :func:`session_frames` gives them; repeats are named ``NAME.repeat-2``, ...
         baseline: the system that the others are compared with.
 
     Returns:
-        ``name``, ``users``, ``samples``, ``satisfied`` (the share of the users) and the measures; with samples the standard deviation
+        ``name``, ``users``, ``repeats``, ``satisfied`` (the share of the users) and the measures; with repeats the standard deviation
         over them (`` std``); with a baseline `` +`` and `` -`` (users with a higher and a lower value; None
         where a cost is unknown), `` p-value``, `` p-value corrected`` and `` reject`` (at .05).
 
@@ -132,9 +132,9 @@ def simulation_rows(frames: Mapping[str, pd.DataFrame], baseline: str | None = N
         [('silent', 1, 0.0)]
     """
     systems = {name: [frames[run] for run in runs] for name, runs in grouped(frames).items()}
-    rows = [_means(name, samples) for name, samples in systems.items()]
+    rows = [_means(name, repeats) for name, repeats in systems.items()]
     if baseline is not None:
-        of_users = {name: _averaged(samples) for name, samples in systems.items()}
+        of_users = {name: _averaged(repeats) for name, repeats in systems.items()}
         for row in rows:
             theirs = None if row["name"] == baseline else of_users[baseline]
             for measure in TESTED:
@@ -142,21 +142,21 @@ def simulation_rows(frames: Mapping[str, pd.DataFrame], baseline: str | None = N
     return rows
 
 
-def _averaged(samples: Sequence[pd.DataFrame]) -> dict[str, Any]:
-    """Measure -> a value for each user, the mean over the samples."""
-    each = [frame.assign(**{SATISFIED: (frame["end"] == SATISFIED).astype(float)}) for frame in samples]
+def _averaged(repeats: Sequence[pd.DataFrame]) -> dict[str, Any]:
+    """Measure -> a value for each user, the mean over the repeats."""
+    each = [frame.assign(**{SATISFIED: (frame["end"] == SATISFIED).astype(float)}) for frame in repeats]
     return {measure: np.mean([frame[measure].to_numpy(dtype=float) for frame in each], axis=0) for measure in TESTED}
 
 
-def _means(name: str, samples: Sequence[pd.DataFrame]) -> dict[str, Any]:
-    means = pd.concat([session_means({name: frame}) for frame in samples])
+def _means(name: str, repeats: Sequence[pd.DataFrame]) -> dict[str, Any]:
+    means = pd.concat([session_means({name: frame}) for frame in repeats])
     means[SATISFIED] = means[SATISFIED] / means["sessions"]
-    row: dict[str, Any] = {"name": name, "users": len(samples[0]), "samples": len(samples)}
+    row: dict[str, Any] = {"name": name, "users": len(repeats[0]), "repeats": len(repeats)}
     for measure in (SATISFIED, *MEASURES):
         found = means[measure].to_numpy(dtype=float)
         known = found[~np.isnan(found)] if measure == "turns until satisfied" else found
         row[measure] = float(known.mean()) if len(known) else math.nan
-        if len(samples) > 1:
+        if len(repeats) > 1:
             row[f"{measure} std"] = float(known.std(ddof=1)) if len(known) > 1 else math.nan
     return row
 
@@ -181,8 +181,8 @@ def simulation_table(frames: Mapping[str, pd.DataFrame], baseline: str | None = 
     columns = [Column("system", [Cell(str(row["name"])) for row in rows]), Column("users", [Cell(str(row["users"])) for row in rows], True)]
     columns += [Column(measure, [_cell(row, measure, base) for row in rows], numeric=True) for measure in (SATISFIED, *shown)]
     told = [session_notes(first)[0].replace("sessions", "users", 1), *session_notes(first)[1:]]
-    if any(row["samples"] > 1 for row in rows):
-        told.append(f"\u00b1: standard deviation over {max(row['samples'] for row in rows)} samples; means are over all of them.")
+    if any(row["repeats"] > 1 for row in rows):
+        told.append(f"\u00b1: standard deviation over {max(row['repeats'] for row in rows)} repeats; means are over all of them.")
     if len(rows) > 1:
         told.append(SHARED if base is not None else SHARED.partition(":")[0] + ".")
     if base is not None:

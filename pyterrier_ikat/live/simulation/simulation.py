@@ -14,16 +14,16 @@ from ...arguments import checked
 from ...errors import IkatError, UsageError, advice, list_first
 from ...evaluation.evaluator import check_baseline
 from ...events import in_chain
-from ...generate.sampled_queries import SamplesWarning
 from ...llms import LLM, Ledger
 from ...llms.failures import StageEnded
 from ...planning import PlanTable
 from ...progress import LINE, bar, in_time
 from ...runs.log import Log
-from ...runs.origin import SAMPLE
+from ...runs.origin import REPEAT
 from ...store.locks import lock_folders
 from ...study.identity import checksums_of, kept_as_they_are
 from ...study.in_folders import check_places
+from ...study.study import RepeatsWarning
 from ...study.systems import System, Systems, distinct_models, methods_in, open_systems
 from ..answering import HISTORY
 from .planned import plan_sessions
@@ -73,7 +73,7 @@ def simulate(
     judge_llm: Any = None,
     *,
     out: str | Path,
-    samples: int = 1,
+    repeats: int = 1,
     baseline: str | None = None,
     passages: int = PASSAGES,
     show_persona: bool = False,
@@ -100,7 +100,7 @@ def simulate(
         judge_llm: the model that judges, or any object with ``met``, such as a :class:`~pyterrier_ikat.live.simulation.ScriptedJudge`; by
             default ``user_llm``.
         out: the folder of the simulation.
-        samples: how often each user talks to each system, each time with new completions of all models.
+        repeats: how often each user talks to each system, each time with new completions of all models.
         baseline: the system that the others are compared with: two-sided paired t-test over users, Bonferroni. The folders keep its
             name for their report; another call may name another one.
         passages: how many passages, at most 5, users and judge read in place of a response that the system doesn't write.
@@ -138,7 +138,7 @@ def simulate(
         users,
         user_llm,
         judge_llm,
-        samples=samples,
+        repeats=repeats,
         baseline=baseline,
         passages=passages,
         show_persona=show_persona,
@@ -157,7 +157,7 @@ class Simulation:
         users: see :func:`simulate`.
         user_llm: see :func:`simulate`.
         judge_llm: see :func:`simulate`.
-        samples: see :func:`simulate`.
+        repeats: see :func:`simulate`.
         baseline: see :func:`simulate`.
         passages: see :func:`simulate`.
         show_persona: see :func:`simulate`.
@@ -167,7 +167,7 @@ class Simulation:
         **resources: as for :func:`pyterrier_ikat.run`.
 
     Attributes:
-        systems: the systems; each sample is one.
+        systems: the systems; each repeat is one.
         users: the users.
         rules: the rules of all sessions.
         baseline: the system that the others are compared with.
@@ -185,7 +185,7 @@ class Simulation:
         user_llm: Any,
         judge_llm: Any = None,
         *,
-        samples: int = 1,
+        repeats: int = 1,
         baseline: str | None = None,
         passages: int = PASSAGES,
         show_persona: bool = False,
@@ -194,14 +194,14 @@ class Simulation:
         only_plan: bool = False,
         **resources: Any,
     ) -> None:
-        _at_least_one(samples=samples, history=history)
+        _at_least_one(repeats=repeats, history=history)
         if not 0 <= passages <= 5:
             raise UsageError(f"passages={passages}: give a number from 0 to 5")
         methods = methods_in(systems)
         if baseline is not None:
             check_baseline([one.name for one in methods], baseline, "systems")
-        if samples_of := [one.name for one in methods if SAMPLE.fullmatch(one.name)]:
-            raise UsageError(f"a system is named {samples_of[0]!r}, as a sample of another one: give it another name")
+        if repeats_of := [one.name for one in methods if REPEAT.fullmatch(one.name)]:
+            raise UsageError(f"a system is named {repeats_of[0]!r}, as a repeat of another one: give it another name")
         of_track = users_of_folder(str(users)) if isinstance(users, str | Path) else None
         self.users, self.notes = (of_track.users, of_track.notes) if of_track else (read_users(users), [])
         self.ledger, self.baseline = ledger or Ledger(), baseline
@@ -209,10 +209,10 @@ class Simulation:
         prompts = opened[0].resources.prompts
         player, judge = player_and_judge(user_llm, judge_llm, None if prompts is None else str(prompts), self.ledger)
         self.rules = Rules(player, judge, passages, show_persona, history)
-        if samples > 1:
+        if repeats > 1:
             played = (model_of(one) for one in (player, judge))
-            _warn_of_samples([*distinct_models(opened), *(model for model in played if model is not None)], samples)
-        self.systems = [replace(one, sample=number) for one in opened for number in range(1, samples + 1)]
+            _warn_of_repeats([*distinct_models(opened), *(model for model in played if model is not None)], repeats)
+        self.systems = [replace(one, repeat=number) for one in opened for number in range(1, repeats + 1)]
 
     def header(self, system: System) -> dict[str, Any]:
         """Everything that decides the conversations of a system; the log refuses to continue others."""
@@ -220,7 +220,7 @@ class Simulation:
         return {
             "kind": "simulated",
             "system": system.method.name,
-            "sample": system.sample,
+            "repeat": system.repeat,
             "users": len(self.users),
             "users_sha256": checksum(self.users),
             "user_llm": rules.player.identity,
@@ -263,7 +263,7 @@ class Simulation:
         left = [(system, user) for system, user in every if (system.name, user.id) not in ended]
 
         def session(system: System, user: SimulatedUser) -> None:
-            with in_chain(system.sample - 1):
+            with in_chain(system.repeat - 1):
                 play(user, system, self.rules, logs[system.name], go_on=lambda: not stop.is_set())
 
         failures: list[tuple[str, str, IkatError]] = []
@@ -300,8 +300,8 @@ def _at_least_one(**numbers: int | None) -> None:
             raise UsageError(f"{advice(f'{name}={number}', f'--{name} {number}')}: give 1 or more")
 
 
-def _warn_of_samples(models: Iterable[LLM], samples: int) -> None:
-    reasons = {model: why for model in {id(one): one for one in models}.values() if (why := model.backend.repeats(samples))}
+def _warn_of_repeats(models: Iterable[LLM], repeats: int) -> None:
+    reasons = {model: why for model in {id(one): one for one in models}.values() if (why := model.backend.repeats(repeats))}
     if reasons:
         told = "; ".join(f"{model!r} has {why}" for model, why in reasons.items())
-        warnings.warn(f"samples may be the same: {told}", SamplesWarning, stacklevel=4)
+        warnings.warn(f"repeats may be the same: {told}", RepeatsWarning, stacklevel=4)

@@ -45,7 +45,7 @@ def test_the_sample_is_simulated_offline_and_says_what_is_recorded(index, tmp_pa
     assert re.search(r"Users and judge needed \d+ completions, for which 0\.0000 US dollars was paid; the table counts only those of", said)
     assert {path.name for path in (tmp_path / "sims").iterdir()} == {"raw", "ad"}
     again = simulate(index, tmp_path / "sims", "--baseline", "raw", "--format", "csv")
-    assert again.stdout.splitlines()[0].startswith("name,users,samples,satisfied,")
+    assert again.stdout.splitlines()[0].startswith("name,users,repeats,satisfied,")
     assert again.stdout.splitlines()[1].split(",")[3] == "0.2"
 
 
@@ -72,11 +72,11 @@ def test_a_plan_is_the_most_that_can_be_asked(tmp_path):
 
     users = [user("u1", patience=3), user("u2", patience=2)]
     systems = {"answer": ikat.Answer(ikat.llm(Model())), "says": Says("Mate.")}
-    plan = Simulation(systems, users, ikat.llm(Model()), samples=2, only_plan=True).plan()
+    plan = Simulation(systems, users, ikat.llm(Model()), repeats=2, only_plan=True).plan()
     counts = {(row.system, row.stage): row.calls for row in plan.itertuples()}
     stages = ("simulate_user", "simulate_judge", "answer")
-    assert counts == {(run, stage): 5 for run in ("answer", "answer.sample-2") for stage in stages} | {
-        (run, stage): 5 for run in ("says", "says.sample-2") for stage in stages[:2]
+    assert counts == {(run, stage): 5 for run in ("answer", "answer.repeat-2") for stage in stages} | {
+        (run, stage): 5 for run in ("says", "says.repeat-2") for stage in stages[:2]
     }
     first = {(row.system, row.stage): row.new for row in plan.itertuples()}
     assert first["answer", "simulate_user"] == 4  # both users begin with the same prompt

@@ -1,4 +1,4 @@
-"""Sessions of simulated users: exact counts with scripts, what each part sees, resuming, and samples."""
+"""Sessions of simulated users: exact counts with scripts, what each part sees, resuming, and repeats."""
 
 import json
 import math
@@ -315,16 +315,16 @@ def test_another_simulation_in_the_folder_is_refused(tmp_path):
             simulated(tmp_path, {"s": Says("Mate.")}, **other)
 
 
-def test_samples_are_whole_sessions_with_their_own_completions(tmp_path):
+def test_repeats_are_whole_sessions_with_their_own_completions(tmp_path):
     recorded = tmp_path / "recorded.jsonl"
     said = [{"qid": "u1_1", "stage": "simulate_user", "completion": ["Tea?", "Which tea?"]}]
     said += [{"qid": "u1_1", "stage": "simulate_judge", "completion": ['["yes", "yes"]', '["no", "yes"]']}]
     recorded.write_text("".join(json.dumps(line | {"model": "m"}) + "\n" for line in said))
     one = user(patience=1)
-    table = simulated(tmp_path / "out", {"s": Says("Mate.")}, [one], f"recorded:{recorded}", f"recorded:{recorded}", samples=2)
+    table = simulated(tmp_path / "out", {"s": Says("Mate.")}, [one], f"recorded:{recorded}", f"recorded:{recorded}", repeats=2)
     assert table["rubrics met"].tolist() == [0.75]
     assert table["rubrics met std"].tolist() == [pytest.approx(math.sqrt(0.125))]  # of 1 and 0.5, n - 1
-    assert [dialogues(tmp_path / "out" / name)["u1"].turns[0].utterance for name in ("s", "s.sample-2")] == ["Tea?", "Which tea?"]
+    assert [dialogues(tmp_path / "out" / name)["u1"].turns[0].utterance for name in ("s", "s.repeat-2")] == ["Tea?", "Which tea?"]
 
 
 def test_differences_are_tested_over_users_with_bonferroni(tmp_path):
@@ -367,8 +367,8 @@ def test_wrong_calls_are_refused_before_anything_is_asked(tmp_path):
         ikat.simulate({"s": Says("")}, USERS, ScriptedPlayer(), out=tmp_path)
     with pytest.raises(UsageError, match="method human_qr reads annotations of each turn"):
         simulated(tmp_path, ["human_qr"])
-    with pytest.raises(UsageError, match="a system is named 's.sample-2', as a sample of another one"):
-        simulated(tmp_path, {"s": Says(""), "s.sample-2": Says("")})
+    with pytest.raises(UsageError, match="a system is named 's.repeat-2', as a repeat of another one"):
+        simulated(tmp_path, {"s": Says(""), "s.repeat-2": Says("")})
     with pytest.raises(UsageError, match="passages=6: give a number from 0 to 5"):
         simulated(tmp_path, {"s": Says("")}, passages=6)
     with pytest.raises(UsageError, match="the baseline 'b' is none of the systems: s"):

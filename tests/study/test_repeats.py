@@ -14,7 +14,7 @@ from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.llms import Backend, Reply, llm
 from pyterrier_ikat.llms.cache import CompletionCache
 from pyterrier_ikat.runs import RunFolder
-from pyterrier_ikat.study import SamplesWarning
+from pyterrier_ikat.study import RepeatsWarning
 
 TURNS = 24
 WORDS = ("heath walk", "tea", "river", "train", "bread")
@@ -78,66 +78,66 @@ def files(out):
     return {path.relative_to(out): path.read_bytes() for path in sorted(out.rglob("*")) if path.name in ("run.trec", "turns.jsonl")}
 
 
-def test_five_samples_after_one_pay_for_four(sampled, tmp_path):
+def test_five_repeats_after_one_pay_for_four(sampled, tmp_path):
     backend, plain = sampled()
     ikat.run(plain, "ikat:sample", out=tmp_path / "runs")
     assert len(backend.asked) == TURNS
     kept = files(tmp_path / "runs")
     backend, again = sampled()
-    planned = ikat.plan(again, "ikat:sample", samples=5)
+    planned = ikat.plan(again, "ikat:sample", repeats=5)
     planned = planned[planned["stage"] == "rewrite"]
     assert planned[["calls", "cached", "new"]].to_numpy().tolist() == [[TURNS, TURNS, 0], *[[TURNS, 0, TURNS]] * 4]
-    assert planned["system"].tolist() == ["QR", *(f"QR.sample-{number}" for number in range(2, 6))]
-    ikat.run(again, "ikat:sample", out=tmp_path / "runs", samples=5)
+    assert planned["system"].tolist() == ["QR", *(f"QR.repeat-{number}" for number in range(2, 6))]
+    ikat.run(again, "ikat:sample", out=tmp_path / "runs", repeats=5)
     assert len(backend.asked) == 4 * TURNS
     assert {request.chain for request in backend.asked} == {1, 2, 3, 4}
     assert kept.items() <= files(tmp_path / "runs").items()
-    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["QR", *(f"QR.sample-{number}" for number in range(2, 6))]
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["QR", *(f"QR.repeat-{number}" for number in range(2, 6))]
 
 
-def test_five_samples_in_another_folder_find_the_plain_runs_completions_in_the_cache(sampled, tmp_path):
+def test_five_repeats_in_another_folder_find_the_plain_runs_completions_in_the_cache(sampled, tmp_path):
     _, plain = sampled()
     ikat.run(plain, "ikat:sample", out=tmp_path / "one")
     backend, again = sampled()
-    ikat.run(again, "ikat:sample", out=tmp_path / "five", samples=5)
+    ikat.run(again, "ikat:sample", out=tmp_path / "five", repeats=5)
     assert len(backend.asked) == 4 * TURNS
     assert (tmp_path / "one" / "QR" / "run.trec").read_bytes() == (tmp_path / "five" / "QR" / "run.trec").read_bytes()
 
 
-def test_each_sample_is_a_chain_of_its_own_and_says_which(sampled, tmp_path):
+def test_each_repeat_is_a_chain_of_its_own_and_says_which(sampled, tmp_path):
     _, system = sampled()
-    ikat.run(system, "ikat:sample", out=tmp_path / "runs", samples=3)
+    ikat.run(system, "ikat:sample", out=tmp_path / "runs", repeats=3)
     for number, word in enumerate(WORDS[:3], 1):
-        folder = RunFolder(tmp_path / "runs" / ("QR" if number == 1 else f"QR.sample-{number}"))
+        folder = RunFolder(tmp_path / "runs" / ("QR" if number == 1 else f"QR.repeat-{number}"))
         assert {turn["qrewrite"] for turn in folder.turns()} == {word}
         assert folder.parameters()["method"] == "QR"
-        assert folder.parameters().get("sample", 1) == number
-        assert f"QR.sample-{number}" in (folder.path / "run.trec").read_text() or number == 1
+        assert folder.parameters().get("repeat", 1) == number
+        assert f"QR.repeat-{number}" in (folder.path / "run.trec").read_text() or number == 1
 
 
 @pytest.mark.parametrize("at", [1, 4])
-def test_a_killed_run_with_samples_resumes_and_pays_nothing_twice(sampled, tmp_path, at):
+def test_a_killed_run_with_repeats_resumes_and_pays_nothing_twice(sampled, tmp_path, at):
     _, whole = sampled()
-    ikat.run(whole, "ikat:sample", out=tmp_path / "whole", batch=10, samples=3)
+    ikat.run(whole, "ikat:sample", out=tmp_path / "whole", batch=10, repeats=3)
     (tmp_path / "llm.sqlite").unlink()
     first, killed = sampled(Stops(at))
     with pytest.raises(ZeroDivisionError):
-        ikat.run(killed, "ikat:sample", out=tmp_path / "killed", batch=10, samples=3)
+        ikat.run(killed, "ikat:sample", out=tmp_path / "killed", batch=10, repeats=3)
     second, again = sampled()
-    ikat.run(again, "ikat:sample", out=tmp_path / "killed", batch=10, samples=3)
+    ikat.run(again, "ikat:sample", out=tmp_path / "killed", batch=10, repeats=3)
     assert len(first.asked) + len(second.asked) == 3 * TURNS
     assert files(tmp_path / "killed") == files(tmp_path / "whole")
 
 
-def test_the_table_has_mean_and_deviation_over_samples_and_tests_their_averages(sampled, index, tmp_path):
+def test_the_table_has_mean_and_deviation_over_repeats_and_tests_their_averages(sampled, index, tmp_path):
     _, system = sampled()
-    with pytest.warns(SamplesWarning, match="system raw asks no LLM, so that every sample would be the same: it is run once"):
-        table = ikat.run({**system, "raw": "raw"}, "ikat:sample", out=tmp_path, samples=3, baseline="raw", index=index).table
-    assert not (tmp_path / "raw.sample-2").exists()
-    each = [RunFolder(tmp_path / name).measures()["nDCG@5"] for name in ("QR", "QR.sample-2", "QR.sample-3")]
+    with pytest.warns(RepeatsWarning, match="system raw asks no LLM, so that every repeat would be the same: it is run once"):
+        table = ikat.run({**system, "raw": "raw"}, "ikat:sample", out=tmp_path, repeats=3, baseline="raw", index=index).table
+    assert not (tmp_path / "raw.repeat-2").exists()
+    each = [RunFolder(tmp_path / name).measures()["nDCG@5"] for name in ("QR", "QR.repeat-2", "QR.repeat-3")]
     row = table.set_index("name").loc["QR"]
     means = pd.Series([scores.mean() for scores in each])
-    assert (row["samples"], row["turns"]) == (3, len(each[0]))
+    assert (row["repeats"], row["turns"]) == (3, len(each[0]))
     assert row["nDCG@5"] == pytest.approx(means.mean())
     assert row["nDCG@5 std"] == pytest.approx(means.std())
     from scipy.stats import ttest_rel
@@ -146,20 +146,20 @@ def test_the_table_has_mean_and_deviation_over_samples_and_tests_their_averages(
     assert row["nDCG@5 p-value"] == pytest.approx(ttest_rel(sum(each) / 3, raw).pvalue)
     text = ikat.show.table(table).text()
     assert "±" in text
-    assert "Before the test, each turn's scores are averaged over the samples." in text
+    assert "Before the test, each turn's scores are averaged over the repeats." in text
     assert pd.isna(table.set_index("name").loc["raw", "nDCG@5 std"])
     markdown = ikat.show.table(table).markdown()
-    assert "±: standard deviation over 3 samples" in markdown
+    assert "±: standard deviation over 3 repeats" in markdown
     assert r"\textpm{}" in ikat.show.table(table).latex()
 
 
-def test_what_makes_samples_the_same_is_told_once_for_each_system(index, tmp_path):
+def test_what_makes_repeats_the_same_is_told_once_for_each_system(index, tmp_path):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        ikat.plan(["qr", "aqd"], "ikat:sample", index=index, llm="openai:gpt-4o temperature=0 cache=none", samples=2, reranker="bi:m")
-    told = [str(one.message) for one in caught if issubclass(one.category, SamplesWarning)]
+        ikat.plan(["qr", "aqd"], "ikat:sample", index=index, llm="openai:gpt-4o temperature=0 cache=none", repeats=2, reranker="bi:m")
+    told = [str(one.message) for one in caught if issubclass(one.category, RepeatsWarning)]
     assert told == [
-        f"samples of {name} may be the same: ikat.llm('openai:gpt-4o temperature=0 cache=none') has temperature=0" for name in ("qr", "aqd")
+        f"repeats of {name} may be the same: ikat.llm('openai:gpt-4o temperature=0 cache=none') has temperature=0" for name in ("qr", "aqd")
     ]
 
 
@@ -169,33 +169,33 @@ def test_recorded_completions_with_lists_give_other_chains(index, tmp_path):
     lines = [{"qid": qid, "stage": "rewrite", "completion": ["tea", "river"], "model": "m"} for qid in data.get_topics()["qid"]]
     path.write_text("\n".join(map(json.dumps, lines)))
     with warnings.catch_warnings():
-        warnings.simplefilter("error", SamplesWarning)
+        warnings.simplefilter("error", RepeatsWarning)
         system = ikat.Rewrite(llm(f"recorded:{path}")) >> index.bm25(num_results=5)
-        ikat.run({"QR": system}, "ikat:sample", out=tmp_path / "runs", samples=2)
-    runs = [RunFolder(tmp_path / "runs" / name).results() for name in ("QR", "QR.sample-2")]
+        ikat.run({"QR": system}, "ikat:sample", out=tmp_path / "runs", repeats=2)
+    runs = [RunFolder(tmp_path / "runs" / name).results() for name in ("QR", "QR.repeat-2")]
     assert not runs[0].equals(runs[1])
-    with pytest.warns(SamplesWarning, match="24 of 24 records of recorded.jsonl with fewer than 3 completions"):
-        ikat.plan({"QR": system}, "ikat:sample", samples=3)
+    with pytest.warns(RepeatsWarning, match="24 of 24 records of recorded.jsonl with fewer than 3 completions"):
+        ikat.plan({"QR": system}, "ikat:sample", repeats=3)
 
 
 def test_bad_numbers_and_names_are_refused_before_anything_is_asked(sampled, tmp_path):
     backend, system = sampled()
-    with pytest.raises(UsageError, match="samples=0: run each system at least once"):
-        ikat.run(system, "ikat:sample", out=tmp_path / "runs", samples=0)
-    with pytest.raises(UsageError, match=r"a system is named 'QR\.sample-2', as a sample of another one"):
-        ikat.run({**system, "QR.sample-2": system["QR"]}, "ikat:sample", out=tmp_path / "runs", samples=2)
+    with pytest.raises(UsageError, match="repeats=0: run each system at least once"):
+        ikat.run(system, "ikat:sample", out=tmp_path / "runs", repeats=0)
+    with pytest.raises(UsageError, match=r"a system is named 'QR\.repeat-2', as a repeat of another one"):
+        ikat.run({**system, "QR.repeat-2": system["QR"]}, "ikat:sample", out=tmp_path / "runs", repeats=2)
     assert backend.asked == []
 
 
-def test_a_system_of_the_name_of_a_sample_is_not_taken_for_it(sampled, tmp_path):
+def test_a_system_of_the_name_of_a_repeat_is_not_taken_for_it(sampled, tmp_path):
     _, system = sampled()
-    ikat.run(system, "ikat:sample", out=tmp_path / "runs", samples=2)
+    ikat.run(system, "ikat:sample", out=tmp_path / "runs", repeats=2)
     with pytest.raises(UsageError, match="holds a run with different method"):
-        ikat.run({"QR.sample-2": system["QR"]}, "ikat:sample", out=tmp_path / "runs")
+        ikat.run({"QR.repeat-2": system["QR"]}, "ikat:sample", out=tmp_path / "runs")
 
 
-@pytest.mark.filterwarnings("default::pyterrier_ikat.study.SamplesWarning")
-def test_the_commands_run_plan_and_evaluate_samples(index, tmp_path):
+@pytest.mark.filterwarnings("default::pyterrier_ikat.study.RepeatsWarning")
+def test_the_commands_run_plan_and_evaluate_repeats(index, tmp_path):
     options = ["--dataset", "ikat:sample", "--index", str(index.path), "--llm", "recorded:sample", "--out", str(tmp_path / "runs")]
 
     def call(*arguments):
@@ -203,24 +203,24 @@ def test_the_commands_run_plan_and_evaluate_samples(index, tmp_path):
         assert done.exit_code == 0, done.output
         return done.output
 
-    planned = call("run", "ad", *options, "--samples", "3", "--plan")
-    assert planned.count("ikat: warning: samples of ad may be the same: ikat.llm('recorded:sample') has ") == 1
-    assert "ad.sample-3" in planned
-    said = call("run", "ad", *options, "--samples", "3")
+    planned = call("run", "ad", *options, "--repeats", "3", "--plan")
+    assert planned.count("ikat: warning: repeats of ad may be the same: ikat.llm('recorded:sample') has ") == 1
+    assert "ad.repeat-3" in planned
+    said = call("run", "ad", *options, "--repeats", "3")
     assert "±" in said
     assert "share of the variance" in said
-    paths = [str(tmp_path / "runs" / name) for name in ("ad", "ad.sample-2", "ad.sample-3")]
-    evaluated = call("evaluate", *paths, "--dataset", "ikat:sample", "--samples")
+    paths = [str(tmp_path / "runs" / name) for name in ("ad", "ad.repeat-2", "ad.repeat-3")]
+    evaluated = call("evaluate", *paths, "--dataset", "ikat:sample", "--repeats")
     assert evaluated.strip() in said
-    assert "ad.sample-2" not in evaluated
-    assert "ad.sample-2" in call("evaluate", *paths, "--dataset", "ikat:sample")
+    assert "ad.repeat-2" not in evaluated
+    assert "ad.repeat-2" in call("evaluate", *paths, "--dataset", "ikat:sample")
 
 
-def test_runs_of_other_systems_are_no_samples(sampled, index, tmp_path):
+def test_runs_of_other_systems_are_not_repeats(sampled, index, tmp_path):
     _, system = sampled()
     ikat.run(system, "ikat:sample", out=tmp_path / "one")
-    ikat.run({"QR.sample-2": "raw"}, "ikat:sample", out=tmp_path / "two", index=index)
-    paths = [str(tmp_path / "one" / "QR"), str(tmp_path / "two" / "QR.sample-2")]
-    done = CliRunner().invoke(main, ["evaluate", *paths, "--dataset", "ikat:sample", "--samples"])
+    ikat.run({"QR.repeat-2": "raw"}, "ikat:sample", out=tmp_path / "two", index=index)
+    paths = [str(tmp_path / "one" / "QR"), str(tmp_path / "two" / "QR.repeat-2")]
+    done = CliRunner().invoke(main, ["evaluate", *paths, "--dataset", "ikat:sample", "--repeats"])
     assert done.exit_code != 0
-    assert "are no samples of one system" in done.output
+    assert "are not repeats of one system" in done.output
