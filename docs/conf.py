@@ -30,6 +30,8 @@ maximum_signature_line_length = 88
 
 html_theme = "furo"
 html_title = "pyterrier_ikat"
+html_favicon = "_static/mark.svg"
+html_theme_options = {"light_logo": "mark.svg", "dark_logo": "mark-dark.svg"}
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_search_scorer = str(Path(__file__).parent / "_static" / "scorer.js")

@@ -7,7 +7,7 @@
 - ``methods``, ``datasets``, ``llm-options``, ``turn-frame``: tables; ``help``: the help text of every command; ``performance``: the times
   in docs/bench.json, a line for each stage; ``measurements``: all of them;
 - ``paper-overview``, ``papers``, ``prompts``: a row per paper, twice, and every prompt template; ``paper-NAME``: a paper's page;
-- ``evidence-...``: tables of real turns, which ``experiments/evidence.py --write`` makes;
+- ``evidence-...``: tables of real turns, which ``experiments/evidence.py --write`` makes; ``main-result``: a part of them;
 - ``operators``: a directive per operator, on the page for PyTerrier's site, between the lines ``.. generated: operators`` and ``.. end``;
 - ``output``: a block of code and a block of what it prints; ``output-of-real-turns``: the same, where IKAT_DATA names the data.
 """
@@ -28,7 +28,7 @@ from pages.paper_overview import paper_overview
 from pages.paper_pages import paper_list, paper_page, prompt_table
 from pages.performance import performance_summary, performance_table
 from pages.source import DOCS, ROOT, lay_out
-from pages.tables import dataset_table, llm_option_table, turn_frame_table
+from pages.tables import dataset_table, llm_option_table, main_result, turn_frame_table
 
 from pyterrier_ikat.papers import PAPERS
 
@@ -40,6 +40,7 @@ MAKERS: dict[str, Make] = {
     "datasets": dataset_table,
     "llm-options": llm_option_table,
     "turn-frame": turn_frame_table,
+    "main-result": main_result,
     "paper-overview": paper_overview,
     "papers": paper_list,
     "performance": performance_summary,

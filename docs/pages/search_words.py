@@ -40,17 +40,19 @@ SECTIONS = {
     },
     "submit.md": {"Submit": "submit a run, submission, submission format, submission file, validate a run, TREC submission"},
     "live.md": {
-        "Chat in the terminal": "chat in the terminal, chat",
-        "Serve systems": "Open WebUI, web page, browser, demo in a browser, OpenAI protocol, server, REST API",
-        "Interactive runs": "interactive task, interactive run, interactive submission",
-        "Memory over sessions": "memory across sessions, user model, learn statements",
-        "Simulated users": "simulate users, simulated users, user simulation, simulation",
+        "Talk to systems, live": (
+            "chat in the terminal, chat, Open WebUI, web page, browser, demo in a browser, OpenAI protocol, server, REST API, "
+            "interactive task, interactive run, interactive submission, memory across sessions, user model, learn statements, "
+            "simulate users, simulated users, user simulation, simulation"
+        )
     },
     "live_reference.md": {"The protocol": "MCP, Model Context Protocol"},
     "language_models.md": {
-        "Language models": "API keys, local models, OpenAI, use Ollama, vLLM, llama.cpp, Hugging Face, GGUF, LLM",
-        "What you pay": "batch API cost, batch API, token budget, cost, how much does it cost, prices, ledger, cache",
-        "When a call fails": "retries, timeout, time-out, refusals, reasoning models, server error",
+        "Language models": (
+            "API keys, local models, OpenAI, use Ollama, vLLM, llama.cpp, Hugging Face, GGUF, LLM, batch API cost, batch API, "
+            "token budget, cost, how much does it cost, prices, ledger, cache, retries, timeout, time-out, refusals, "
+            "reasoning models, server error"
+        )
     },
     "language_models_reference.md": {"Answers as JSON": "structured output, JSON schema"},
     "scale.md": {

@@ -1,6 +1,7 @@
 """Tables of what the package knows: datasets, the keys of an LLM's specification, the columns of the turn frame."""
 
 import re
+from pathlib import Path
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations import frame
@@ -36,3 +37,15 @@ def turn_frame_table(_: str) -> str:
     listed = re.split(r"^=+ +=+$", frame.__doc__ or "", flags=re.MULTILINE)[1]
     rows = [re.split(r"  +", line, maxsplit=1) for line in listed.strip().splitlines()]
     return table(["columns", "content"], [[as_markdown(cell) for cell in row] for row in rows])
+
+
+def main_result(_: str) -> str:
+    """The start of the page on evidence: some rows and columns of its table of systems."""
+    page = Path(__file__).parents[1].joinpath("evidence.md").read_text(encoding="utf-8")
+    [made] = re.findall(r"<!-- generated: evidence-systems -->\n(.*?)\n\n", page, re.DOTALL)
+    head, _, *rows = [line.strip("| ").split(" | ") for line in made.splitlines()]
+    shown = ("raw utterance", "manual rewrite (a person's)", "rewrite", "answer", "rewrite and answer, one query", "10 samples, lists fused")
+    columns = [head.index(name) for name in ("what is searched for", "LLM calls", "BM25", "MiniLM", "weighted sum of both")]
+    names = ["what is searched for", "LLM calls", "BM25", "dense", "both"]
+    found = {row[0]: [re.sub(r"0(\.\d+).*", r"\1", row[column]) for column in columns] for row in rows}
+    return table(names, [found[name] for name in shown])
