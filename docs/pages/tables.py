@@ -44,7 +44,14 @@ def main_result(_: str) -> str:
     page = Path(__file__).parents[1].joinpath("evidence.md").read_text(encoding="utf-8")
     [made] = re.findall(r"<!-- generated: evidence-systems -->\n(.*?)\n\n", page, re.DOTALL)
     head, _, *rows = [line.strip("| ").split(" | ") for line in made.splitlines()]
-    shown = ("raw utterance", "manual rewrite (a person's)", "rewrite", "answer", "rewrite and answer, one query", "10 samples, lists fused")
+    shown = (
+        "raw utterance",
+        "manual rewrite (a person's)",
+        "rewrite",
+        "answer",
+        "rewrite and answer, one query",
+        "10 samples, lists fused",
+    )
     columns = [head.index(name) for name in ("what is searched for", "LLM calls", "BM25", "MiniLM", "weighted sum of both")]
     names = ["what is searched for", "LLM calls", "BM25", "dense", "both"]
     found = {row[0]: [re.sub(r"0(\.\d+).*", r"\1", row[column]) for column in columns] for row in rows}
