@@ -232,7 +232,7 @@ class Profile(Observer):
     def shown(self) -> Table:
         """The same as a table to print."""
         spent = self.frame()
-        return of_frame(spent.assign(share=[f"{share:.1%}" for share in spent["share"]]), decimals=2)
+        return of_frame(spent.assign(share=[f"{share:.1%}" for share in spent["share"]]), decimals={"seconds": 2})
 
     def end(self, step: Step) -> None:
         """Add the step's time to the stage's kind, without the time of the steps inside it."""

@@ -44,7 +44,7 @@ class PlanTable(pd.DataFrame):
 
     def shown(self) -> Table:
         """The plan as a table to print, with the total as its note."""
-        return of_frame(pd.DataFrame(self).rename(columns={"cost": "cost (USD)"}), [self._in_words()])
+        return of_frame(pd.DataFrame(self).rename(columns={"cost": "cost (USD)"}), [self._in_words()], decimals={"cost (USD)": 4})
 
     def _in_words(self) -> str:
         shown = {name: "unknown" if value is pd.NA else f"{value:,}" for name, value in self.total.items() if name != "cost"}

@@ -4,6 +4,7 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -279,21 +280,21 @@ def of_frame(
     decimals: int | Mapping[str, int] = 4,
     unknown: str = "unknown",
 ) -> Table:
-    """A frame as a table: numbers to the right, those with a fraction rounded.
+    """A frame as a table: numbers to the right, those with a fraction rounded. Such a number is a score, unless it has decimals of its own.
 
     Args:
         frame: the values.
         notes: what a reader has to know.
         title: what it is.
         texts: how many columns, from the left, are texts; by default those that don't hold numbers.
-        decimals: of the numbers with a fraction, 4 by default: a number, or one by the title of a column.
+        decimals: of scores, 4 by default; or of amounts such as seconds and US dollars, by the title of a column.
         unknown: the text of a number that is not known.
 
     Example:
         >>> import pandas as pd
         >>> print(of_frame(pd.DataFrame({"run": ["qr", "aqd"], "turns": [3, 12], "nDCG": [0.5, None]})))
         run  turns     nDCG
-        qr       3   0.5000
+        qr       3    .5000
         aqd     12  unknown
         <BLANKLINE>
     """
@@ -302,13 +303,33 @@ def of_frame(
     columns = []
     for place, name in enumerate(frame.columns):
         values = frame.iloc[:, place]
-        digits = decimals if isinstance(decimals, int) else decimals.get(str(name), 4)
-        form = f"{{:.{digits}f}}".format if is_float_dtype(values) else str
+        form = _form(str(name), decimals) if is_float_dtype(values) else str
         numbers = is_numeric_dtype(values) and not is_bool_dtype(values)
         missing = unknown if numbers else ""
         cells = [Cell(missing if lost else form(value)) for value, lost in zip(values, values.isna(), strict=True)]
         columns.append(Column(str(name), cells, bool(numbers) if texts is None else place >= texts))
     return Table(frame, columns, notes, title)
+
+
+def _form(title: str, decimals: int | Mapping[str, int]) -> Callable[[float], str]:
+    if isinstance(decimals, int):
+        return partial(format_score, decimals=decimals)
+    return f"{{:,.{decimals[title]}f}}".format if title in decimals else format_score
+
+
+def format_score(value: float, decimals: int = 4, *, signed: bool = False) -> str:
+    """A score as it is shown everywhere: with four decimals, and without the zero before the point.
+
+    Args:
+        value: the score, or a difference of two.
+        decimals: how many; fewer for a score that is published so.
+        signed: whether a difference has its sign.
+
+    Example:
+        >>> format_score(0.8608), format_score(1), format_score(-0.0312), format_score(0.0312, signed=True)
+        ('.8608', '1.0000', '-.0312', '+.0312')
+    """
+    return re.sub(r"^([-+]?)0\.", r"\1.", f"{value:{'+' * signed}.{decimals}f}")
 
 
 def wrapped(text: str, indent: str = "", hanging: str = "") -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from pyterrier_ikat.methods import METHODS, TABLES, Method
 from pyterrier_ikat.methods.catalogue import calls_per_turn, published_scores
 from pyterrier_ikat.show.drawing import draw
+from pyterrier_ikat.tables import format_score
 
 from .text import first_sentence, formatted, table
 
@@ -124,7 +125,7 @@ def _published(entries: list[Method]) -> str:
     tables: dict[str, dict[str, list[str]]] = {}
     for entry in entries:
         for name, figures in published_scores(entry).items():
-            shown = {measure: f"{value:.4f}" if value == value else "-" for measure, value in figures.items()}
+            shown = {measure: format_score(value) if value == value else "-" for measure, value in figures.items()}
             tables.setdefault(name, {"": ["method", *shown]})[entry.name] = [f"`{entry.name}`", *shown.values()]
     if not tables:
         return "Nothing: no paper has scores of these methods."

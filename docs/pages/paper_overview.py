@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from pyterrier_ikat.methods import METHODS, TABLES, Method, Table
 from pyterrier_ikat.papers.published import PAPERS
+from pyterrier_ikat.tables import format_score
 
 from .text import table
 
@@ -66,7 +67,7 @@ def _scores(paper: str, entries: list[Method]) -> Iterator[str]:
         named = [name for name in frame.index if name in automatic]
         if measure and named and "PTKB" not in published.qrels and "GPT" not in published.qrels:
             scores = frame.loc[named, measure]
-            yield f"`{scores.idxmax()}` {scores.max():.4f} {measure} ({_where(paper, published)})".replace(" 0.", " .")
+            yield f"`{scores.idxmax()}` {format_score(scores.max())} {measure} ({_where(paper, published)})"
 
 
 def _where(paper: str, published: Table) -> str:

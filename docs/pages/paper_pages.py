@@ -7,11 +7,11 @@ from pathlib import Path
 from jinja2 import Environment, meta, nodes
 
 import pyterrier_ikat.prompts as prompts
-from pyterrier_ikat.evaluation.evaluator import format_score
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.papers.paper_resources import keys_of
 from pyterrier_ikat.papers.paper_scores import TIMES
 from pyterrier_ikat.papers.published import PAPERS, Listing, Matrix, Part, Prompts
+from pyterrier_ikat.tables import format_score
 
 from .text import table
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..tables import wrapped
+from ..tables import format_score, wrapped
 from .main import main
 from .options import dataset_named
 from .run import print_results
@@ -107,7 +107,7 @@ def _why(scores: Mapping[str, float], folders: "Mapping[str, RunFolder]") -> Ite
         yield wrapped(f"{name.ljust(longest)}  {WHAT_THEY_DO[name]}", "  ", " " * (longest + 2))
     best = max(scores, key=lambda name: scores[name])
     yield ""
-    yield wrapped(f"{best} has the highest {MEASURE} ({_score(scores[best])}): it {_what(METHODS[best])}.")
+    yield wrapped(f"{best} has the highest {MEASURE} ({format_score(scores[best])}): it {_what(METHODS[best])}.")
     steps = [name for name in (*STEPS, best) if name in folders]
     in_turn = {name: folders[name].measures()[MEASURE].get(TURN) for name in dict.fromkeys(steps)}
     if len(in_turn) > len(STEPS) and None not in in_turn.values():
@@ -125,7 +125,7 @@ def _turn(scores: Mapping[str, float], folders: "Mapping[str, RunFolder]") -> It
     yield from ("", wrapped(f'In turn {TURN} the user says: "{user}" Each system searches with something else ({MEASURE}):'), "")
     longest = max(map(len, scores))
     for name, score in scores.items():
-        yield wrapped(f"{name.ljust(longest)}  {_score(score)}  {_searched(turns[name])}", "  ", " " * (longest + 9))
+        yield wrapped(f"{name.ljust(longest)}  {format_score(score)}  {_searched(turns[name])}", "  ", " " * (longest + 9))
 
 
 def _searched(turn: Mapping[str, Any]) -> str:
@@ -139,7 +139,3 @@ def _searched(turn: Mapping[str, Any]) -> str:
 def _first_words(text: str, count: int) -> str:
     words = text.split()
     return " ".join(words[:count]) + " ..." * (len(words) > count)
-
-
-def _score(value: float) -> str:
-    return f"{value:.4f}".removeprefix("0")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import UsageError, did_you_mean, list_first
-from ..tables import Table, of_frame, wrapped
+from ..tables import Table, format_score, of_frame, wrapped
 from .main import main
 from .options import (
     BASELINE,
@@ -350,7 +350,9 @@ def _with_intervals(scores: "pd.DataFrame") -> Table:
     shown = scores.copy()
     for measure in MEASURES:
         triples = zip(shown.pop(measure), shown.pop(f"{measure}_low"), shown.pop(f"{measure}_high"), strict=True)
-        shown[measure] = [f"{value:.3f} [{low:.3f}, {high:.3f}]" if value == value else "" for value, low, high in triples]
+        shown[measure] = [
+            f"{format_score(value)} [{format_score(low)}, {format_score(high)}]" if value == value else "" for value, low, high in triples
+        ]
     return Table(scores, of_frame(shown).columns, ["In brackets: intervals of 95 %."])
 
 

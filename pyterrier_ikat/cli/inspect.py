@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import UsageError
-from ..tables import Cell, Column, Table, of_frame, wrapped
+from ..tables import Cell, Column, Table, format_score, of_frame, wrapped
 from .main import main
 from .options import DATASET, FORMAT, MEASURES, PLOT, QRELS, RUNS, TEXTS, TURNS, dataset_named, judged_by, text_loader_of
 from .output import show
@@ -124,7 +124,7 @@ def describe(entry: "Method") -> Iterator[str]:
         yield wrapped(f"The paper's {resource}: {models}")
     for name, scores in published_scores(entry).items():
         table = {**TABLES, **entry.tables}[name]
-        row = ", ".join(f"{measure} {value:.4f}" for measure, value in scores.items())
+        row = ", ".join(f"{measure} {format_score(value)}" for measure, value in scores.items())
         yield ""
         yield wrapped(f"{table.paper} ({table.turns or 'an unknown number of'} turns, {table.qrels}): {row}")
 

@@ -347,8 +347,3 @@ def warn_of_other_turns(who: str, ours: Iterable[str], theirs: Iterable[str]) ->
             OtherTurnsWarning,
             stacklevel=4,
         )
-
-
-def format_score(value: float) -> str:
-    """A score to four decimals, without the zero before the point."""
-    return re.sub(r"^(-?)0\.", r"\1.", f"{value:.4f}")

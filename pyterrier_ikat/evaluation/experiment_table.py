@@ -10,8 +10,8 @@ import ir_measures
 import numpy as np
 
 from ..errors import DataError
-from ..tables import HIGHER, LOWER, MARKS, Cell, Column, Table, mark_best
-from .evaluator import ALPHA, ORACLE, Rows, aggregated, experiment_rows, format_score, p_value
+from ..tables import HIGHER, LOWER, MARKS, Cell, Column, Table, format_score, mark_best
+from .evaluator import ALPHA, ORACLE, Rows, aggregated, experiment_rows, p_value
 from .measures import label
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from ..conversations.frame import object_frame, with_text_ids
 from ..conversations.qrels import check_qrels
 from ..errors import DataError, UsageError, advice
 from ..runs import strictly_decreasing
-from ..tables import Table, of_frame
+from ..tables import Table, format_score, of_frame
 from .evaluator import check_turn_names
 from .measures import TRACK_2023, as_measures, label
 from .scores import check_runs, evaluate, natural_key
@@ -91,9 +91,9 @@ class Agreement:
     def tables(self) -> list[Table]:
         """The counts of the labels, and of relevant and not relevant, as tables to print; the notes have the agreement."""
         said = [
-            f"{self.pairs} pairs judged by both: binary agreement {self.binary:.2%}, kappa {self.binary_kappa:.4f}; "
-            f"kappa of the graded labels {self.kappa:.4f}",
-            *(f"Kendall's tau of the systems by {measure}: {tau:.4f}" for measure, tau in self.tau.items()),
+            f"{self.pairs} pairs judged by both: binary agreement {self.binary:.2%}, kappa {format_score(self.binary_kappa)}; "
+            f"kappa of the graded labels {format_score(self.kappa)}",
+            *(f"Kendall's tau of the systems by {measure}: {format_score(tau)}" for measure, tau in self.tau.items()),
         ]
         graded = _shown(self.confusion, "Labels of the first file (rows) and of the second (columns)", [])
         return [graded, _shown(self.binary_confusion, f"Relevant, from label {self.threshold} on", said)]

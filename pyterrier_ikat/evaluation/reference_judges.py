@@ -10,6 +10,7 @@ import pandas as pd
 
 from ..errors import UsageError
 from ..store.models import load, loaded_once
+from ..tables import format_score
 from .response_judges import asked_column
 from .responses import Assessment
 
@@ -120,7 +121,7 @@ class AnswerEquivalence:
         inputs = [_input(tokenizer, *triple, self.max_length) for triple in triples]
         found = _probabilities(tokenizer, model, [pair for pair, _ in inputs], self.max_length, self.batch_size)
         return [
-            Assessment(value, f"{self.model} gives equivalence the probability {value:.3f}{', texts cut' if cut else ''}")
+            Assessment(value, f"{self.model} gives equivalence the probability {format_score(value)}{', texts cut' if cut else ''}")
             for value, (_, cut) in zip(found, inputs, strict=True)
         ]
 

@@ -18,9 +18,12 @@ from ..errors import DataError, UsageError, list_first
 from ..llms.ledger import Spend
 from ..runs.answered_turn import Turn
 from ..runs.log import Dialogue
+from ..tables import format_score
 
 MEASURES = {"rubrics met": 4, "turns until satisfied": 2, "turns": 2, "seconds": 2, "calls": 2, "cost": 4}
 """The measures of a session, and the number of decimals that tables show of each."""
+SHARES = ("rubrics met", "satisfied")
+"""Those that are shown as scores; the others are amounts."""
 BETTER = {"rubrics met": 1, "turns until satisfied": -1, "seconds": -1, "calls": -1, "cost": -1}
 """1 where a higher value is better, -1 where a lower one is. More turns alone are neither: an impatient user leaves early."""
 UNKNOWN = float("nan")
@@ -187,8 +190,10 @@ def format_measure(name: str, value: Any) -> str:
 
     Example:
         >>> format_measure("rubrics met", 0.5), format_measure("cost", float("nan")), format_measure("sessions", 3)
-        ('0.5000', 'unknown', '3')
+        ('.5000', 'unknown', '3')
     """
     if value != value:
         return "unknown" if name == "cost" else "–"
-    return f"{value:,.{MEASURES[name]}f}" if name in MEASURES else str(value)
+    if name in SHARES:
+        return format_score(value)
+    return f"{value:,.{MEASURES.get(name, 0)}f}"

@@ -228,7 +228,7 @@ class Ledger(Remade):
         same = ["served"] if (frame["served"] == frame["model"]).all() else []
         named = [name for name in never if name != "unanswered"]
         notes = [f"None: {', '.join(named)}."] if named and len(frame) else []
-        shown = of_frame(frame.drop(columns=[*never, *same]), decimals={"seconds": 2})
+        shown = of_frame(frame.drop(columns=[*never, *same]), decimals={"seconds": 2, "cost": 4, "worth": 4, "alone": 4})
         return Table(frame, shown.columns, notes, title)
 
     def __str__(self) -> str:

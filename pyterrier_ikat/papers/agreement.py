@@ -16,7 +16,7 @@ from ..methods.definition import model_key
 from ..planning import PlanTable
 from ..store.files import atomic_write
 from ..study import plan
-from ..tables import Table, of_frame
+from ..tables import Table, format_score, of_frame
 from .paper_resources import EVIDENCE
 from .paper_scores import MINI, Judgements
 from .published import Matrix, Part
@@ -97,7 +97,9 @@ class Relabelled:
     def _notes(self, found: Agreement) -> list[str]:
         official = len(self.dataset.get_qrels())
         notes = [EVIDENCE] if self.dataset.name == "ikat:sample" else []
-        notes.append(f"Ours: {found.pairs} of {official} pairs, binary agreement {found.binary:.2%}, kappa {found.binary_kappa:.4f}.")
+        notes.append(
+            f"Ours: {found.pairs} of {official} pairs, binary agreement {found.binary:.2%}, kappa {format_score(found.binary_kappa)}."
+        )
         if not self.beside:
             return [*notes, f"No published count stands beside ours: the paper's are about the pairs of ikat:{self.matrix.year}."]
         published = sum(map(sum, self.matrix.counts))

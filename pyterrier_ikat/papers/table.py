@@ -9,10 +9,9 @@ import pandas as pd
 
 from ..conversations.public_outputs import turn_lists
 from ..errors import UsageError
-from ..evaluation.evaluator import format_score
 from ..evaluation.experiment_table import differing_pairs
 from ..prompts import FOLDER
-from ..tables import Table, of_frame
+from ..tables import Table, format_score, of_frame
 from .paper_resources import EVIDENCE, Row
 from .paper_scores import TIMES, Judgements
 from .published import ANSWERS, Figure, Listing, Matrix, Part, Prompts, find_paper, find_table
@@ -212,8 +211,7 @@ class PaperTable:
     def _cell(value: float, measure: str, which: str) -> str:
         if value != value:
             return "-"
-        text = f"{value:.2f}" if measure in TIMES else format_score(value)
-        return f"+{text}" if which == "difference" and value >= 0 else text
+        return f"{value:.2f}" if measure in TIMES else format_score(value, signed=which == "difference")
 
 
 def _rows(number: int) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ..conversations.frame import well_formed
+from ..tables import format_score
 
 if TYPE_CHECKING:
     from ..llms import Ledger
@@ -92,7 +93,7 @@ def sources_drawn(turn: "Turn") -> Any:
 
     if not turn.sources:
         return Text("(the answer is based on no passage)", style="dim")
-    scores = ["" if one.score is None else f"(score {one.score:.4f})" for one in turn.sources]
+    scores = ["" if one.score is None else f"(score {format_score(one.score)})" for one in turn.sources]
     texts = [f"{score}\n{one.text.strip() or '(its text is not available)'}" for score, one in zip(scores, turn.sources, strict=True)]
     return _passages(turn.sources, texts)
 
@@ -258,7 +259,7 @@ def _calls(account: "Ledger") -> str:
 def _source(number: int, source: "Source") -> str:
     """A passage, whose whole text opens on a click."""
     first = f"[{number}] <code>{escape(source.docno)}</code> {escape(source.beginning)}"
-    score = "" if source.score is None else f"<i>score {source.score:.4f}</i> "
+    score = "" if source.score is None else f"<i>score {format_score(source.score)}</i> "
     return f"<details><summary>{first}</summary><div style='margin-left: 2em'>{score}{escape(source.text)}</div></details>"
 
 

@@ -16,6 +16,7 @@ from ..errors import UsageError
 from ..evaluation import Agreement, as_measures, label
 from ..evaluation.scores import SAME, scores_by_run
 from ..store.files import atomic_write
+from ..tables import format_score
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -302,7 +303,12 @@ def plot_differences(
             axes,
             "turns",
             drawn,
-            [f"{other} better: {better.sum()}", f"{baseline} better: {worse.sum()}", ties, f"mean {heights.mean():+.4f}"],
+            [
+                f"{other} better: {better.sum()}",
+                f"{baseline} better: {worse.sum()}",
+                ties,
+                f"mean {format_score(heights.mean(), signed=True)}",
+            ],
         )
         named = len(change) <= _MOST_NAMED["column" if is_narrow(axes) else "page"]
         axes.set_xticks(range(len(change)) if named else [], list(change.index) if named else [], rotation=90, fontsize="small")
@@ -354,7 +360,7 @@ def plot_agreement(
         axes.set_xticks(range(len(labels)), labels)
         axes.set_yticks(range(len(labels)), labels)
         axes.set(xlabel=f"label by {escape_math(second)}", ylabel=f"label by {escape_math(first)} (a row is 100 %)")
-        graded, binary = (f"{kappa:.3f}" if kappa == kappa else "undefined" for kappa in (found.kappa, found.binary_kappa))
+        graded, binary = (format_score(kappa, 3) if kappa == kappa else "undefined" for kappa in (found.kappa, found.binary_kappa))
         relevant = f"relevant from label {found.threshold} on: agreement {found.binary:.1%}, kappa {binary}"
         axes.set_title(f"{found.pairs:,} pairs judged by both, kappa of the labels {graded}\n{relevant}", fontsize="medium")
     return axes

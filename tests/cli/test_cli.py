@@ -45,7 +45,7 @@ def test_methods_datasets_and_one_method():
     shown = call("methods", "aqd_a").output
     assert "aqd_a_human_llama" in shown
     assert "ikat.RerankAgainst(reranker, 'qanswer')" in shown
-    assert "Table 1 (133 turns, GPT-3.5 judgements of the pooled top 10): nDCG@5 0.6826" in " ".join(shown.split())
+    assert "Table 1 (133 turns, GPT-3.5 judgements of the pooled top 10): nDCG@5 .6826" in " ".join(shown.split())
     assert "ikat:2023-mini" in call("datasets").output
 
 

@@ -145,7 +145,7 @@ def test_an_interactive_run_of_the_track_has_no_columns_of_success():
 @pytest.mark.parametrize(
     ("name", "value", "shown"),
     [
-        ("rubrics met", 0.62501, "0.6250"),
+        ("rubrics met", 0.62501, ".6250"),
         ("turns", 1.5, "1.50"),
         ("cost", 1234.5, "1,234.5000"),
         ("cost", math.nan, "unknown"),

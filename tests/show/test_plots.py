@@ -165,7 +165,7 @@ def test_differences_are_bars_from_the_greatest_gain_to_the_greatest_loss():
     assert heights(better) == [0.5, 0.25]
     assert heights(worse) == [-0.25]
     assert [round(bar.get_x() + bar.get_width() / 2, 9) for bar in (*better, *worse)] == [0, 1, 3]
-    assert legend(ax) == ["AD better: 2", "QR better: 1", "ties: 1", "mean +0.1250"]
+    assert legend(ax) == ["AD better: 2", "QR better: 1", "ties: 1", "mean +.1250"]
     assert ticks(ax.xaxis) == ["1_2", "2_2", "2_1", "1_1"]
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("4 turns, sorted by the difference", "nDCG@5: AD − QR")
     assert better[0].get_hatch() != worse[0].get_hatch()
@@ -263,8 +263,8 @@ def test_an_agreement_shows_each_count_and_its_share_of_the_row():
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("label by NIST", "label by GPT (a row is 100 %)")
     assert ticks(ax.xaxis) == ticks(ax.yaxis) == ["0", "1", "2"]
     assert ax.get_title().splitlines() == [
-        "6 pairs judged by both, kappa of the labels 0.667",
-        "relevant from label 2 on: agreement 83.3%, kappa 0.667",
+        "6 pairs judged by both, kappa of the labels .667",
+        "relevant from label 2 on: agreement 83.3%, kappa .667",
     ]
     dark = {text.get_text() for text in ax.texts if text.get_color() == "white"}
     assert dark == {"3\n75%", "2\n100%"}

@@ -123,20 +123,20 @@ def test_a_sentence_per_turn_names_what_makes_the_difference_for_any_pair(browse
 def test_scores_are_compared_with_the_chosen_baseline(browser, url):
     browser.open(url)
     # RR: low 0.5, 0.25, 1; high 1, 0.25, 0.5; lost 0.25, 1, 0
-    assert texts(browser, ".means td:nth-child(2)") == ["0.5833", "0.5833", "0.4167 −0.1667"]
-    assert texts(browser, "#t1 .headline .run > :last-child") == ["0.500", "1.000 +0.500", "0.250 −0.250"]
-    assert texts(browser, "#t1 .headline b") == ["1.000"]
+    assert texts(browser, ".means td:nth-child(2)") == [".5833", ".5833", ".4167 −.1667"]
+    assert texts(browser, "#t1 .headline .run > :last-child") == [".5000", "1.0000 +.5000", ".2500 −.2500"]
+    assert texts(browser, "#t1 .headline b") == ["1.0000"]
     choose(browser, baseline="2")
-    assert texts(browser, "#t1 .headline .run > :last-child") == ["0.500 +0.250", "1.000 +0.750", "0.250"]
-    assert texts(browser, ".means td:nth-child(2)") == ["0.5833 +0.1667", "0.5833 +0.1667", "0.4167"]
+    assert texts(browser, "#t1 .headline .run > :last-child") == [".5000 +.2500", "1.0000 +.7500", ".2500"]
+    assert texts(browser, ".means td:nth-child(2)") == [".5833 +.1667", ".5833 +.1667", ".4167"]
     assert texts(browser, "#legend b") == ["lost"]
     choose(browser, measure="1")
-    assert texts(browser, "#t1 .headline .run > :last-child") == ["0.000", "1.000 +1.000", "0.000"]
+    assert texts(browser, "#t1 .headline .run > :last-child") == [".0000", "1.0000 +1.0000", ".0000"]
     assert texts(browser, "#t1 .headline > .quiet") == ["P(rel=1)@1"]
 
 
 def test_scores_are_rounded_as_in_all_other_tables(browser, tmp_path):
-    values = [1 / 16, 3 / 16, 0.36875, 0.5765, 1.0]  # two ties, and two that look like one
+    values = [1 / 32, 3 / 32, 0.36875, 0.57645, 1.0]  # two ties, and two that look like one
     kept = {str(place): RunData(str(place), make_run("low")) for place in range(len(values))}
     scores = {name: pd.DataFrame({"qid": ["1-1_1"], "AP": [value]}) for (name, _), value in zip(kept.items(), values, strict=True)}
     with pytest.MonkeyPatch.context() as patch:
@@ -144,8 +144,9 @@ def test_scores_are_rounded_as_in_all_other_tables(browser, tmp_path):
         page = report({name: run.results for name, run in kept.items()})
     browser.open(page.save(tmp_path / "rounded.html").as_uri())
     browser.run("document.querySelector('#show-all').click()")
-    assert [text.split()[0] for text in texts(browser, "#t1 .headline .run > :last-child")] == [f"{value:.3f}" for value in values]
-    assert [text.split()[0] for text in texts(browser, ".means [data-value]")] == [f"{value:.4f}" for value in values]
+    shown = [f"{value:.4f}".removeprefix("0") for value in values]
+    assert [text.split()[0] for text in texts(browser, "#t1 .headline .run > :last-child")] == shown
+    assert [text.split()[0] for text in texts(browser, ".means [data-value]")] == shown
 
 
 def test_what_the_baseline_lacks_is_marked(browser, url):
@@ -199,7 +200,7 @@ def test_runs_are_hidden_and_shown(browser, url):
     assert texts(browser, "#how-many") == ["3 of 3"]
     hide(browser, 2)
     assert texts(browser, "#t1 .name") == ["low", "high"]
-    assert texts(browser, "#t1 .headline .run > :last-child") == ["0.500", "1.000 +0.500"]
+    assert texts(browser, "#t1 .headline .run > :last-child") == [".5000", "1.0000 +.5000"]
     assert len(texts(browser, ".means tbody tr")) == 3  # of which one chooses
     browser.open(browser.run("location.href"))
     assert texts(browser, "#t1 .name") == ["low", "high"]
@@ -346,7 +347,7 @@ def test_the_histogram_counts_the_turns_and_filters_them(browser, url):
     browser.open(url)
     assert texts(browser, ".means .outcomes") == ["won / tied / lost", "", "1 / 1 / 1", "1 / 0 / 2"]
     assert texts(browser, "#outcomes") == ["1 won, 1 tied, 1 lost"]  # RR of high less that of low: .5, 0, -.5
-    assert bars(browser) == {-10: "1 turn worse by 0.450 to 0.500", 0: "1 turn without a difference", 10: "1 turn better by 0.450 to 0.500"}
+    assert bars(browser) == {-10: "1 turn worse by .4500 to .5000", 0: "1 turn without a difference", 10: "1 turn better by .4500 to .5000"}
     browser.run("document.querySelector('#bars button').click()")
     settle(browser)
     assert order(browser) == ["2-1_1"]
@@ -355,9 +356,9 @@ def test_the_histogram_counts_the_turns_and_filters_them(browser, url):
     choose(browser, run="2")  # lost less low: -.25, .75, -1; the bars stay chosen
     assert texts(browser, "#outcomes") == ["1 won, 0 tied, 2 lost"]
     assert bars(browser) == {
-        -10: "1 turn worse by 0.900 to 1.000",
-        -3: "1 turn worse by 0.200 to 0.300",
-        8: "1 turn better by 0.700 to 0.800",
+        -10: "1 turn worse by .9000 to 1.0000",
+        -3: "1 turn worse by .2000 to .3000",
+        8: "1 turn better by .7000 to .8000",
     }
     assert order(browser) == ["2-1_1"]
     browser.run("document.forms[0].reset()")
@@ -416,9 +417,9 @@ def test_kinds_of_lost_turns_are_counted_and_filter_them(browser, url):
 def test_means_of_groups_are_those_of_their_turns(browser, url):
     browser.open(url)
     assert texts(browser, "#groups thead th") == ["group", "turns", "low", "high", "difference"]
-    assert texts(browser, "#groups tbody tr") == ["1\t2\t0.7500\t0.7500\t0.0000", "2\t1\t0.2500\t0.2500\t0.0000"]
+    assert texts(browser, "#groups tbody tr") == ["1\t2\t.7500\t.7500\t.0000", "2\t1\t.2500\t.2500\t.0000"]
     browser.run("const by = document.querySelector('#by'); by.value = 'conversation'; by.dispatchEvent(new Event('change'))")
-    assert texts(browser, "#groups tbody tr") == ["1-1\t2\t0.3750\t0.6250\t+0.2500", "2-1\t1\t1.0000\t0.5000\t−0.5000"]
+    assert texts(browser, "#groups tbody tr") == ["1-1\t2\t.3750\t.6250\t+.2500", "2-1\t1\t1.0000\t.5000\t−.5000"]
 
 
 def test_turns_are_grouped_by_the_need_of_the_users_statements(browser, tmp_path):
@@ -429,7 +430,7 @@ def test_turns_are_grouped_by_the_need_of_the_users_statements(browser, tmp_path
     runs = {name: run.assign(qgoldptkb=column([gold[qid] for qid in run["qid"]])) for name, run in runs.items()}
     browser.open(report(runs, qrels=LABELS, measures=["RR"]).save(tmp_path / "needs.html").as_uri())
     browser.run("const by = document.querySelector('#by'); by.value = 'needs'; by.dispatchEvent(new Event('change'))")
-    assert texts(browser, "#groups tbody tr") == ["yes\t2\t0.7500\t0.7500\t0.0000", "no\t1\t0.2500\t0.2500\t0.0000"]
+    assert texts(browser, "#groups tbody tr") == ["yes\t2\t.7500\t.7500\t.0000", "no\t1\t.2500\t.2500\t.0000"]
 
 
 def test_only_significant_differences_of_means_have_colour_and_arrow(browser, tmp_path):
@@ -450,11 +451,11 @@ def test_only_significant_differences_of_means_have_colour_and_arrow(browser, tm
     assert (tested["better"], tested["alike"]) == (True, False)
     page = report(runs, qrels=qrels, measures=["RR"], baseline="base").save(tmp_path / "tested.html").as_uri()
     browser.open(page)
-    assert texts(browser, ".means [data-value] span:not(:first-child)") == ["↑+0.5833", "+0.0208"]
+    assert texts(browser, ".means [data-value] span:not(:first-child)") == ["↑+.5833", "+.0208"]
     kinds = "[...document.querySelectorAll('.means [data-value] :nth-child(2)')].map(one => one.className)"
     assert browser.run(kinds) == ["win", "quiet"]
     choose(browser, baseline="1")
-    assert texts(browser, ".means [data-value] :nth-child(2)") == ["↓−0.5833", "↓−0.5625"]
+    assert texts(browser, ".means [data-value] :nth-child(2)") == ["↓−.5833", "↓−.5625"]
 
 
 @pytest.mark.skipif(find_axe() is None, reason="no axe-core here: pip install axe-core-python")

@@ -271,7 +271,7 @@ def test_ledgers_that_cannot_be_told_apart_or_read_are_refused(folders, tmp_path
 def test_every_form_has_title_and_notes_and_a_frame_is_rounded_in_text_alone():
     frame = pd.DataFrame({"run": ["a_b"], "turns": [3], "nDCG": [0.123456]})
     shown = of_frame(frame, ["One note."], "A title")
-    assert shown.written("text") == "A title\n\nrun  turns    nDCG\na_b      3  0.1235\n\nOne note.\n"
+    assert shown.written("text") == "A title\n\nrun  turns   nDCG\na_b      3  .1235\n\nOne note.\n"
     assert shown.written("markdown").startswith("**A title**\n\n| run | turns | nDCG |\n| :--- | ---: | ---: |\n")
     assert r"\caption{A title. One note.}" in shown.written("latex")
     assert shown.written("csv") == "run,turns,nDCG\na_b,3,0.123456\n"

@@ -191,12 +191,11 @@ def simulation_table(frames: Mapping[str, pd.DataFrame], baseline: str | None = 
 
 
 def _cell(row: Mapping[str, Any], measure: str, base: Mapping[str, Any] | None) -> Cell:
-    decimals = MEASURES.get(measure, 4)
-    text = f"{row[measure]:.{decimals}f}" if measure == SATISFIED else format_measure(measure, row[measure])
+    text = format_measure(measure, row[measure])
     spread = row.get(f"{measure} std", math.nan)
     differs = base is not None and row.get(f"{measure} reject") is True
     mark = "" if base is None or not differs else HIGHER if row[measure] > base[measure] else LOWER
-    return Cell(text if spread != spread else f"{text}\u00b1{spread:.{decimals}f}", mark=mark)
+    return Cell(text if spread != spread else f"{text}\u00b1{format_measure(measure, spread)}", mark=mark)
 
 
 def reading_notes(logs: Mapping[str, Log], user: str, judge: str) -> list[str]:

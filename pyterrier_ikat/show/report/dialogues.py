@@ -31,7 +31,7 @@ from .page import OF_SESSIONS, Report, render_page, shown_first
 from .rankings import CHARACTERS, OPEN_WORDS, load_texts, significant_pairs, word_limit
 from .session_views import NOT_ENDED, Shown, align, build_users, passages_of
 
-DIGITS = {"rubrics met": 2, "turns until satisfied": 0, "seconds": 2, "calls": 0, "cost": 4}
+DIGITS = {"rubrics met": 4, "turns until satisfied": 0, "seconds": 2, "calls": 0, "cost": 4}
 """The decimals of the measures of one session."""
 DECIMALS = {"sessions": 0, "satisfied": 4, **MEASURES}
 """The decimals of the means."""
@@ -122,7 +122,7 @@ def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passa
         sure=_significant(aligned, measured, columns),
         test=TEST,
         columns=[{"name": name, "digits": DECIMALS[name], "better": better.get(name, int(name == "satisfied"))} for name in columns],
-        means=[[(row[name], _shown(name, row[name])) for name in columns] for row in means.to_dict("records")],
+        means=[[(row[name], format_measure(name, row[name])) for name in columns] for row in means.to_dict("records")],
         measures=[_measure(name, measured) for name in measures],
         ends=_ends(dialogues),
         compared=compared,
@@ -218,10 +218,6 @@ def _measure(name: str, measured: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
     """A measure as the page knows it: with the value that has the strongest colour."""
     most = 1.0 if name == "rubrics met" else max(frame[name].max() for frame in measured.values() if frame[name].notna().any())
     return {"name": name, "digits": DIGITS[name], "better": BETTER[name], "most": float(most) or 1.0}
-
-
-def _shown(name: str, value: Any) -> str:
-    return format_measure(name, value) if name in MEASURES else f"{value:.{DECIMALS[name]}f}"
 
 
 def _best_but(baseline: int, means: pd.DataFrame, measures: Sequence[str]) -> int:

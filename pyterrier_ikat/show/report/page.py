@@ -22,6 +22,7 @@ from markupsafe import Markup
 from ...runs import RunFolder
 from ...runs.stages import NAME
 from ...store.files import atomic_write
+from ...tables import format_score
 
 FOLDER = Path(__file__).parent / "files"
 OF_RANKINGS = ("turns.js", "compare.js", "overview.js", "rankings.js", "calls.js", "search.js", "moving.js")
@@ -96,7 +97,9 @@ def _hash(text: str) -> str:
 
 @lru_cache
 def _environment() -> Environment:
-    return Environment(loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made = Environment(loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made.filters["format_score"] = format_score
+    return made
 
 
 LONGEST = (None, 2000, 500, 120)

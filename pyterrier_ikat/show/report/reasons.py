@@ -9,9 +9,9 @@ import ir_measures
 import pandas as pd
 
 from ...evaluation import label
-from ...evaluation.evaluator import format_score
 from ...evaluation.measures import cutoff_of, is_sum, level_of, passage_shares
 from ...evaluation.scores import SAME
+from ...tables import format_score
 from .kinds import FIRST, NO_KIND, Lost, evidence_of, kind_of, words_that_matter
 from .material import RunData
 from .rankings import Scores

@@ -13,6 +13,11 @@
     return /^50*$/.test(exact.slice(end)) && Number(exact[end - 1]) % 2 === 0 ? exact.slice(0, end) : number.toFixed(digits);
   }
 
+  // A score as in all tables: without the zero before the point. Of amounts, such as seconds, a lower one is better.
+  function formatted(number, digits, better = 1) {
+    return better > 0 ? fixed(number, digits).replace(/^(-?)0\./, "$1.") : fixed(number, digits);
+  }
+
   function add(parent, name, content, kind) {
     const made = document.createElement(name);
     made.textContent = content;
@@ -29,11 +34,11 @@
     values.forEach((one, run) => {
       const change = one - values[baseline()], side = sideOf(change * better);
       cells[run].textContent = "";
-      add(cells[run], differ && top - one * better < ALIKE ? "b" : "span", isKnown(one) ? fixed(one, digits) : cells[run].dataset.lacking ?? "–");
+      add(cells[run], differ && top - one * better < ALIKE ? "b" : "span", isKnown(one) ? formatted(one, digits, better) : cells[run].dataset.lacking ?? "–");
       if (run === baseline() || !side || side === "tie" || !Number(fixed(Math.abs(change), digits))) return;
       cells[run].append(" ");
       const tested = cells[run].dataset.sure, sure = tested?.split(" ").includes(String(baseline())), arrow = sure ? (change > 0 ? "↑" : "↓") : "";
-      const told = add(cells[run], "span", `${arrow}${change > 0 ? "+" : "−"}${fixed(Math.abs(change), digits)}`, tested === undefined || sure ? side : "quiet");
+      const told = add(cells[run], "span", `${arrow}${change > 0 ? "+" : "−"}${formatted(Math.abs(change), digits, better)}`, tested === undefined || sure ? side : "quiet");
       if (sure) told.title = `significantly ${change > 0 ? "above" : "below"} ${names[baseline()]}`;
     });
   }
@@ -85,14 +90,14 @@
 
   function showScores(turn) {
     if (!turn.judged) return;
-    const values = turn.scores.map((row) => row[measure()]), digits = of(chosen(), "digits", 3), most = of(chosen(), "most", 1);
+    const values = turn.scores.map((row) => row[measure()]), digits = of(chosen(), "digits", 4), most = of(chosen(), "most", 1);
     score(all(".headline .run > :last-child", turn.element), values, digits, isShown, of(chosen(), "better", 1));
     const measured = one(".measured", turn.element);
-    if (measured) table(measured, turn.scores, 3);
+    if (measured) table(measured, turn.scores, 4);
     all("i", turn.chip).forEach((cell, run) => {
       cell.className = `n${run} ${isKnown(values[run]) ? `l${Math.min(Math.floor((values[run] / most) * 5), 4)}` : "lacking"}`;
     });
-    const told = shownRuns().map((run) => `${names[run]} ${isKnown(values[run]) ? fixed(values[run], digits) : "–"}`).join(", ");
+    const told = shownRuns().map((run) => `${names[run]} ${isKnown(values[run]) ? formatted(values[run], digits, of(chosen(), "better", 1)) : "–"}`).join(", ");
     turn.chip.title = `${turn.name}, ${chosen().textContent}: ${told}`;
   }
 

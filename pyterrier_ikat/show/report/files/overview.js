@@ -30,13 +30,13 @@
 
   function showOverview() {
     if (!overview) return;
-    const found = scored(), largest = Math.max(...found.map((turn) => Math.abs(gain(turn))), 0), digits = of(chosen(), "digits", 3);
+    const found = scored(), largest = Math.max(...found.map((turn) => Math.abs(gain(turn))), 0), digits = of(chosen(), "digits", 4);
     const unit = largest > SAME ? 10 ** Math.floor(Math.log10(largest) + 1e-9) : 1, end = Math.max(Math.ceil(largest / unit - 1e-9), 1) * unit;
     width = end / HALF;
     showBars(found, digits);
     const [start, , stop] = all(".axis span", overview), better = of(chosen(), "better", 1);
-    start.textContent = `${better > 0 ? "−" : "+"}${fixed(end, digits)}`;
-    stop.textContent = `${better > 0 ? "+" : "−"}${fixed(end, digits)}`;
+    start.textContent = `${better > 0 ? "−" : "+"}${formatted(end, digits, better)}`;
+    stop.textContent = `${better > 0 ? "+" : "−"}${formatted(end, digits, better)}`;
     showKinds(found);
     showGroups(found);
     showChosen();
@@ -45,7 +45,7 @@
   function showBars(found, digits) {
     const counts = bars.map((_, place) => found.filter((turn) => barOf(turn) === place - HALF).length), most = Math.max(...counts, 1);
     bars.forEach((bar, place) => {
-      const number = place - HALF, [near, far] = [Math.abs(number) - 1, Math.abs(number)].map((edge) => fixed(edge * width, digits));
+      const number = place - HALF, [near, far] = [Math.abs(number) - 1, Math.abs(number)].map((edge) => formatted(edge * width, digits, of(chosen(), "better", 1)));
       bar.firstChild.className = number < 0 ? "lose" : number > 0 ? "gain" : "";
       bar.firstChild.style.height = counts[place] ? `${Math.max((counts[place] / most) * 100, 3)}%` : "0";
       const where = number ? `${number > 0 ? "better" : "worse"} by ${near} to ${far}` : "without a difference";
@@ -77,7 +77,7 @@
   }
 
   function showGroups(found) {
-    const groups = new Map(), body = one("#groups tbody"), digits = Math.max(of(chosen(), "digits", 4), 1);
+    const groups = new Map(), body = one("#groups tbody"), digits = Math.max(of(chosen(), "digits", 4), 1), better = of(chosen(), "better", 1);
     for (const turn of found) groups.set(groupOf(turn), [...(groups.get(groupOf(turn)) ?? []), turn]);
     const rows = [...groups].sort(([a], [b]) => (typeof a === "number" ? a - b : 0));
     body.textContent = "";
@@ -86,8 +86,8 @@
       const [ours, theirs] = [mean(compared()), mean(baseline())];
       add(row, "th", group).scope = "row";
       add(row, "td", members.length);
-      for (const one of [theirs, ours]) add(row, "td", fixed(one, digits));
-      const change = fixed(Math.abs(ours - theirs), digits);
+      for (const one of [theirs, ours]) add(row, "td", formatted(one, digits, better));
+      const change = formatted(Math.abs(ours - theirs), digits, better);
       add(row, "td", Number(change) ? `${ours < theirs ? "−" : "+"}${change}` : change, "quiet");
     }
   }
