@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from axe import find_axe, violations
 from chromium import find_browser
+from report_paths import walks
 from small_runs import ranking
 
 from pyterrier_ikat.conversations.frame import column
@@ -47,7 +48,11 @@ def url(tmp_path_factory):
     kept = {"low": [Call("rewrite", "Rewrite()", prompt, "a green tea")], "high": [Call("rewrite", "Rewrite()", prompt, "no key", True)]}
 
     def with_calls(name, frame):
-        return replace(build(name, frame), calls={"1-1_1": kept[name]} if name in kept else {})
+        return replace(
+            build(name, frame),
+            calls={"1-1_1": kept[name]} if name in kept else {},
+            parameters={"expression": f"{name}()", "deviations": []},
+        )
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runs_module, "_of_frame", with_calls)
@@ -270,6 +275,12 @@ def test_a_note_stays_with_its_turn_and_is_no_text_of_the_report(browser, url):
     assert browser.run("[...document.querySelectorAll('textarea')].map(one => one.value)") == ["", "odd <b>", "", ""]
     choose(browser, search="note")
     assert texts(browser, "#count") == ["0 of 4 turns"]
+    browser.run("URL.createObjectURL = blob => { window.saved = blob; return '#'; }; HTMLAnchorElement.prototype.click = () => {}")
+    browser.run("document.querySelector('#t1 textarea').value = 'a \"quoted\" one'; document.querySelector('#save-notes').click()")
+    assert browser.run("saved.text()") == 'qid,note\r\n"1-1_1","a ""quoted"" one"\r\n"1-1_2","odd <b>"\r\n'
+    browser.run("const own = document.querySelector('#t2 textarea'); own.value = ''; own.dispatchEvent(new Event('input'))")
+    browser.open(url)
+    assert not texts(browser, "#save-notes")  # there is no note to save
     assert browser.errors == []
 
 
@@ -422,6 +433,57 @@ def test_means_of_groups_are_those_of_their_turns(browser, url):
     assert texts(browser, "#groups tbody tr") == ["1-1\t2\t.3750\t.6250\t+.2500", "2-1\t1\t1.0000\t.5000\t−.5000"]
 
 
+def test_a_group_filters_its_turns_by_pointer_and_by_keyboard(browser, url):
+    def pressed():
+        return browser.run("[...document.querySelectorAll('#groups [aria-pressed=true]')].map(one => one.textContent)")
+
+    browser.open(url)
+    browser.run("document.querySelectorAll('#groups tbody tr')[1].cells[3].click()")  # any cell of the row
+    settle(browser)
+    assert (order(browser), pressed()) == (["1-1_2", "2-1_2"], ["2"])
+    browser.open(browser.run("location.href"))  # the address keeps it
+    assert (order(browser), pressed()) == (["1-1_2", "2-1_2"], ["2"])
+    browser.run("document.querySelectorAll('#groups button')[1].focus()")
+    browser.press(" ")  # once more shows all
+    settle(browser)
+    assert (order(browser), pressed()) == (TURNS, [])
+    browser.run("const by = document.querySelector('#by'); by.value = 'conversation'; by.dispatchEvent(new Event('change'))")
+    browser.run("document.querySelectorAll('#groups button')[1].focus()")
+    press(browser, "Enter")
+    settle(browser)
+    assert (order(browser), pressed()) == (["2-1_1", "2-1_2"], ["2-1"])
+    choose(browser, conversation="")
+    assert (order(browser), pressed()) == (TURNS, [])
+    assert browser.errors == []
+
+
+def test_the_turns_that_got_worse_are_one_click_away(browser, url):
+    browser.open(url)
+    for side, expected in (("loss", ["2-1_1"]), ("win", ["1-1_1"]), ("tie", ["1-1_2"]), ("tie", TURNS)):
+        browser.run(f"document.querySelector('#outcomes [value={side}]').click()")
+        settle(browser)
+        assert order(browser) == expected
+    assert browser.errors == []
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
+def test_whatever_one_wants_to_know_is_two_clicks_away(browser, url, width, height):
+    found = walks(browser, url, 1, width, height)
+    assert {name: clicks for name, (clicks, _, _) in found.items()} == {
+        "why": 1,
+        "worse": 1,
+        "final query": 1,
+        "prompt": 2,
+        "cost": 1,
+    }
+    texts_of = {name: text for name, (_, _, text) in found.items()}
+    assert texts_of["why"].startswith("high leads by .5000 in RR")
+    assert "2-1_1" in texts_of["worse"]
+    assert texts_of["final query"].startswith("A tea, with fresh mint")
+    assert texts_of["prompt"] == "Rewrite <b>this</b>:\nWhat of it?"
+    assert texts_of["cost"] == "No LLM calls."
+
+
 def test_turns_are_grouped_by_the_need_of_the_users_statements(browser, tmp_path):
     gold = {"1-1_1": ["1"], "1-1_2": [], "2-1_1": ["2", "3"]}
     runs = {name: make_run(name)[lambda run: run["qid"].isin(gold)] for name in ("low", "high")}
@@ -431,6 +493,9 @@ def test_turns_are_grouped_by_the_need_of_the_users_statements(browser, tmp_path
     browser.open(report(runs, qrels=LABELS, measures=["RR"]).save(tmp_path / "needs.html").as_uri())
     browser.run("const by = document.querySelector('#by'); by.value = 'needs'; by.dispatchEvent(new Event('change'))")
     assert texts(browser, "#groups tbody tr") == ["yes\t2\t.7500\t.7500\t.0000", "no\t1\t.2500\t.2500\t.0000"]
+    browser.run("document.querySelectorAll('#groups button')[1].click()")
+    settle(browser)
+    assert order(browser) == ["1-1_2"]
 
 
 def test_only_significant_differences_of_means_have_colour_and_arrow(browser, tmp_path):

@@ -2,7 +2,9 @@ import base64
 import hashlib
 import re
 from html import unescape
+from itertools import combinations, product
 
+import numpy as np
 import pandas as pd
 import pytest
 from parsed_page import ATTACKS, Page
@@ -13,7 +15,7 @@ from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.show import report
 from pyterrier_ikat.show.report import describe_calls
-from pyterrier_ikat.show.report.page import FOLDER, OF_RANKINGS, OF_SESSIONS, read_script
+from pyterrier_ikat.show.report.page import COLOURS, FOLDER, OF_RANKINGS, OF_SESSIONS, look, read_script
 
 
 @pytest.fixture
@@ -89,7 +91,7 @@ def test_every_element_is_closed_ids_are_unique_and_links_lead_somewhere(page):
 def test_every_control_has_a_name(page):
     html_of = {(tag, attrs.get("name")): attrs for tag, attrs in page.elements if tag in ("input", "select")}
     unnamed = [name for (_, name), attrs in html_of.items() if "aria-label" not in attrs]
-    within_labels = ["by", "search", "baseline", "run", "measure", "order", "shown", "conversation", "outcome", "kind"]
+    within_labels = ["by", "search", "baseline", "run", "measure", "order", "shown", "conversation", "needs", "outcome", "kind"]
     assert unnamed == within_labels
     assert ("html", {"lang": "en"}) in page.elements
 
@@ -194,8 +196,8 @@ def test_the_dataset_by_name_and_other_measures(folders):
     page = Page(report(folders, "ikat:sample", measures=["RR", "P(rel=2)@5"]).html)
     options = [attrs["value"] for tag, attrs in page.elements if tag == "option"]
     assert "RR(rel=1) P(rel=2)@5" in page.said()
-    # baseline, compared run, measures, orders, all conversations or one, outcomes; kinds of lost turns, groups of means
-    assert len(options) == 2 + 2 + 2 + 4 + 1 + 1 + 4 + 7 + 3
+    # baseline, compared run, measures, orders, all conversations or one, needs, outcomes; kinds of lost turns, groups of means
+    assert len(options) == 2 + 2 + 2 + 4 + 1 + 1 + 4 + 4 + 7 + 3
     with pytest.raises(UsageError, match="no dataset 'ikat:1999'"):
         report(folders, "ikat:1999")
 
@@ -243,16 +245,50 @@ TEXT_ON = {
 }
 
 
+def _colours(theme):
+    blocks = re.findall(r":root \{(.*?)\n *\}", (FOLDER / "report.css").read_text(encoding="utf-8"), re.S)
+    return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", blocks[theme]))
+
+
+# Machado, Oliveira and Fernandes, A Physiologically-based Model for Simulation of Color Vision Deficiency, 2009: severity 1, linear RGB
+EYES = {
+    "normal": np.eye(3),
+    "protanopia": np.array([[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]),
+    "deuteranopia": np.array([[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]),
+    "tritanopia": np.array([[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]),
+}
+
+
+def _seen(colour, eye):
+    """The colour in CIELAB, white D65."""
+    channels = np.array([int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)])
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    xyz = to_xyz @ np.clip(eye @ linear, 0, 1) / [0.9505, 1.0, 1.089]
+    x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_fourteen_runs_look_different_to_normal_and_colour_blind_eyes(theme):
+    looks, colours = [look(run).split() for run in range(14)], _colours(theme)
+    assert len({tuple(one) for one in looks}) == 14
+    for (name, eye), (one, other) in product(EYES.items(), combinations(looks, 2)):
+        if one[1] == other[1]:  # of one shape and dash: a difference of 2 can be seen side by side, one of 18 in small marks
+            assert np.linalg.norm(_seen(colours[one[0]], eye) - _seen(colours[other[0]], eye)) > 18, (name, one, other)
+    for one, other in combinations(range(COLOURS), 2):
+        assert np.linalg.norm(_seen(colours[f"r{one}"], EYES["normal"]) - _seen(colours[f"r{other}"], EYES["normal"])) > 18
+
+
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
 def test_every_text_has_a_contrast_of_at_least_four_and_a_half(theme):
-    blocks = re.findall(r":root \{(.*?)\n *\}", (FOLDER / "report.css").read_text(encoding="utf-8"), re.S)
-    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", blocks[theme]))
+    colours = _colours(theme)
     pairs = [(text, ground) for text, grounds in TEXT_ON.items() for ground in grounds]
-    pairs += [("ink", ground) for ground in ("said", "soft", "mark")] + [("quiet", "soft"), ("ink", "mark")]
+    pairs += [("ink", ground) for ground in ("said", "soft", "mark")] + [("quiet", "soft"), ("win", "soft"), ("loss", "soft")]
     for text, ground in pairs:
         light, dark = sorted((_luminance(colours[text]), _luminance(colours[ground])), reverse=True)
         assert (light + 0.05) / (dark + 0.05) >= 4.5, (text, ground)
-    for run in range(8):  # marks, not text
+    for run in range(COLOURS):  # marks, not text
         light, dark = sorted((_luminance(colours[f"r{run}"]), _luminance(colours["card"])), reverse=True)
         assert (light + 0.05) / (dark + 0.05) >= 3, run
 

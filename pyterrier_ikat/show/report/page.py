@@ -25,10 +25,14 @@ from ...store.files import atomic_write
 from ...tables import format_score
 
 FOLDER = Path(__file__).parent / "files"
-OF_RANKINGS = ("turns.js", "compare.js", "overview.js", "rankings.js", "calls.js", "search.js", "moving.js")
-OF_SESSIONS = ("turns.js", "compare.js", "overview.js", "sessions.js", "search.js", "moving.js")
+OF_RANKINGS = ("turns.js", "compare.js", "overview.js", "rankings.js", "calls.js", "search.js", "notes.js", "moving.js")
+OF_SESSIONS = ("turns.js", "compare.js", "overview.js", "sessions.js", "search.js", "notes.js", "moving.js")
 SHOWN = 4
 """So many systems are shown side by side from the start; of more, the baseline and the one compared with it."""
+
+
+COLOURS, SHAPES = 7, 4
+"""Runs differ by both; of fourteen the two that share a colour have different shapes, see ``report.css``."""
 
 
 class Report:
@@ -91,6 +95,16 @@ def shown_first(systems: int, baseline: int, compared: int) -> Sequence[int]:
     return range(systems) if systems <= SHOWN else (baseline, compared)
 
 
+def look(number: int) -> str:
+    """The classes of a run's colour and shape, and the dash of its line. Twenty-eight runs look different.
+
+    Example:
+        >>> look(0), look(7), look(13)
+        ('r0 s0', 'r0 s3', 'r6 s1')
+    """
+    return f"r{number % COLOURS} s{number % SHAPES}"
+
+
 def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
@@ -99,6 +113,7 @@ def _hash(text: str) -> str:
 def _environment() -> Environment:
     made = Environment(loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     made.filters["format_score"] = format_score
+    made.filters["look"] = look
     return made
 
 

@@ -33,6 +33,7 @@
     const whole = (places) => places.map((place) => lines[place]).join("\n");
     for (const [title, stage, messages, completion, failed] of calls[turnOf(box).place][Number(box.dataset.run)]) {
       const made = add(box, "details", "");
+      made.open = true; // one click shows all prompts
       add(made, "summary", title);
       add(made, "code", stage);
       const parts = [...messages.map(([role, places]) => [role === "user" ? "Prompt" : `Prompt (${role})`, places]), [failed ? "Failed" : "Completion", completion]];

@@ -133,7 +133,7 @@
 
   form.hidden = false;
   if (one("#legend")) one("#legend").hidden = false;
-  if (matchMedia("(max-width: 860px)").matches) for (const box of all("nav details, #filters > details")) box.open = false;
+  if (matchMedia("(max-width: 860px)").matches) for (const box of all("#filters > details")) box.open = false;
   const bar = () => document.documentElement.style.setProperty("--bar", getComputedStyle(form).position === "sticky" ? `${form.offsetHeight + 12}px` : "1rem");
   new ResizeObserver(bar).observe(form);
   update();

@@ -1,7 +1,7 @@
   // What the compared run wins and loses against the baseline: a histogram, the kinds of lost turns, and the means of groups.
 
   const HALF = 10; // bars on each side of that of the ties
-  const bars = all("#bars button"), overview = bars.length ? one("#overview") : null, kindButtons = all("#kinds button");
+  const bars = all("#bars button"), overview = bars.length ? one("#overview") : null, kindButtons = all("#kinds button"), outcomeButtons = all("#outcomes button");
   const KINDS = kindButtons.map((button) => one("span", button).textContent);
   const scored = () => turns.filter((turn) => turn.judged && isKnown(gain(turn)));
   let width = 0.1;
@@ -52,12 +52,7 @@
       bar.title = `${counts[place]} ${counts[place] === 1 ? UNIT : `${UNIT}s`} ${where}`;
       bar.setAttribute("aria-label", bar.title);
     });
-    const [won, tied, lost] = outcomes(compared()), told = one("#outcomes");
-    told.textContent = "";
-    for (const [number, name, side] of [[won, " won, ", "win"], [tied, " tied, ", ""], [lost, " lost", "loss"]]) {
-      add(told, "b", number, side);
-      told.append(name);
-    }
+    outcomes(compared()).forEach((number, place) => { one("b", outcomeButtons[place]).textContent = number; });
   }
 
   function showKinds(found) {
@@ -70,34 +65,50 @@
     }
   }
 
-  function groupOf(turn) {
+  // The group of a turn, as the filter has it.
+  const groupOf = (turn) => String(turn[one("#by").value] ?? "?");
+
+  const groupName = (group) => (one("#by").value === "depth" ? group : one(`[name="${one("#by").value}"] option[value="${group}"]`).textContent);
+
+  // The group that filters the turns; empty where none does.
+  function chosenGroup() {
     const by = one("#by").value;
-    if (by === "conversation") return one(`[name="conversation"] option[value="${turn.conversation}"]`).textContent;
-    return by === "depth" ? turn.depth : { 0: "no", 1: "yes" }[turn.needs] ?? "not known";
+    return by === "depth" ? (value("first") === value("last") ? value("first") : "") : value(by);
+  }
+
+  function chooseGroup(group) {
+    const by = one("#by").value, next = chosenGroup() === group ? "" : group;
+    if (by === "depth") field.first.value = next;
+    set(by === "depth" ? "last" : by, next);
   }
 
   function showGroups(found) {
     const groups = new Map(), body = one("#groups tbody"), digits = Math.max(of(chosen(), "digits", 4), 1), better = of(chosen(), "better", 1);
     for (const turn of found) groups.set(groupOf(turn), [...(groups.get(groupOf(turn)) ?? []), turn]);
-    const rows = [...groups].sort(([a], [b]) => (typeof a === "number" ? a - b : 0));
+    const rows = [...groups].sort(([a], [b]) => (one("#by").value === "depth" ? a - b : 0));
     body.textContent = "";
     for (const [group, members] of rows) {
       const row = add(body, "tr", ""), mean = (run) => members.reduce((sum, turn) => sum + turn.scores[run][measure()], 0) / members.length;
       const [ours, theirs] = [mean(compared()), mean(baseline())];
-      add(row, "th", group).scope = "row";
+      const title = add(row, "th", "");
+      title.scope = "row";
+      add(title, "button", groupName(group)).type = "button";
+      title.firstChild.value = group;
       add(row, "td", members.length);
       for (const one of [theirs, ours]) add(row, "td", formatted(one, digits, better));
       const change = formatted(Math.abs(ours - theirs), digits, better);
       add(row, "td", Number(change) ? `${ours < theirs ? "−" : "+"}${change}` : change, "quiet");
     }
+    showChosen();
   }
 
-  // Which bars and which kind filter the turns.
+  // Which bars, which outcome, which kind and which group filter the turns.
   function showChosen() {
     const [from, to] = brushed();
     bars.forEach((bar, place) => bar.setAttribute("aria-pressed", place - HALF >= from && place - HALF <= to));
     overview?.classList.toggle("brushed", Boolean(value("bars")));
-    for (const button of kindButtons) button.setAttribute("aria-pressed", button.value === value("kind"));
+    const pressed = [[kindButtons, value("kind")], [outcomeButtons, value("outcome")], [all("#groups button"), overview && chosenGroup()]];
+    for (const [buttons, wanted] of pressed) for (const button of buttons) button.setAttribute("aria-pressed", button.value === wanted);
   }
 
   function set(name, text) {
@@ -140,6 +151,9 @@
     });
     one("#bars").addEventListener("dragstart", (event) => event.preventDefault());
     document.addEventListener("pointerup", () => { anchor = null; });
-    for (const button of kindButtons) button.addEventListener("click", () => set("kind", value("kind") === button.value ? "" : button.value));
+    for (const [name, buttons] of [["kind", kindButtons], ["outcome", outcomeButtons]]) {
+      for (const button of buttons) button.addEventListener("click", () => set(name, value(name) === button.value ? "" : button.value));
+    }
+    one("#groups tbody").addEventListener("click", (event) => chooseGroup(one("button", event.target.closest("tr")).value));
     one("#by").addEventListener("change", () => showGroups(scored()));
   }

@@ -139,20 +139,6 @@
     one(".passages tbody", turn.element).append(...rows);
   }
 
-  // What a reader notes on a turn stays in the browser, for this page alone.
-  function keepNotes() {
-    let store;
-    try { store = framed ? null : localStorage; } catch { return; }
-    for (const turn of store ? turns : []) {
-      const box = one(".notes", turn.element), key = `${location.pathname}#${turn.name}`, room = one("textarea", box);
-      room.value = store.getItem(key) ?? "";
-      box.hidden = false;
-      box.open = Boolean(room.value);
-      room.addEventListener("input", () => { if (room.value) store.setItem(key, room.value); else store.removeItem(key); });
-    }
-  }
-  keepNotes();
-
   // What differs from the baseline, after another choice: of a turn once it comes near the view, because all of them would take seconds.
   const near = new IntersectionObserver((entries) => {
     for (const entry of entries.filter((other) => other.isIntersecting)) {

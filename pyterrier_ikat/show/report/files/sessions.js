@@ -19,7 +19,7 @@
     if (turn.text === undefined) {
       const sides = turn.sides.filter((_, run) => isShown(run)), hidden = turn.unpacked ? [] : turn.packed.filter(({ box }) => sides.includes(box.closest(".side")));
       plain.innerHTML = hidden.map(({ html }) => html.replace(/<[^>]*>/g, " ")).join(" ");
-      const parts = [...[...turn.element.children].filter((part) => !part.matches(".sides")), ...sides];
+      const parts = [...[...turn.element.children].filter((part) => !part.matches(".sides, .notes")), ...sides];
       turn.text = `${parts.map((part) => part.textContent).join(" ")} ${plain.value}`.toLowerCase();
     }
     return turn.text;
