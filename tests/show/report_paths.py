@@ -7,9 +7,10 @@ PLACE = """(() => {
     if (!found) return null;
     const before = found.getBoundingClientRect().top;
     found.scrollIntoView({ block: "nearest" });
-    const box = found.getBoundingClientRect(), x = box.left + Math.min(box.width / 2, 40), y = Math.max(box.top, 0) + Math.min(box.height / 2, 12);
-    const at = document.elementFromPoint(x, y);
-    return { moved: Math.abs(box.top - before), x, y, free: Boolean(at) && (found.contains(at) || at.contains(found)), text: found.innerText };
+    const box = found.getBoundingClientRect(), x = box.left + Math.min(box.width / 2, 40);
+    const y = Math.max(box.top, 0) + Math.min(box.height / 2, 12), at = document.elementFromPoint(x, y);
+    const free = Boolean(at) && (found.contains(at) || at.contains(found));
+    return { moved: Math.abs(box.top - before), x, y, free, text: found.innerText };
 })()"""
 WAIT = "new Promise(done => setTimeout(done, 250))"
 
