@@ -71,7 +71,7 @@ def unlink_addresses(_: Any, page: nodes.document) -> None:
 
 
 def setup(app: Any) -> None:
-    """Register the directive, the signatures and what is no link."""
+    """Register the directive, the signatures and what must not become a link."""
     app.add_directive("drawing", DrawingDirective)
     app.connect("autodoc-process-signature", class_signature)
     app.connect("doctree-read", unlink_addresses)

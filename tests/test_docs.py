@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(DOCS))
 
-import make  # noqa: E402 - the folder is no package
+import make  # noqa: E402 - the folder is not a package
 from pages import (  # noqa: E402
     glossary,
     markers,
@@ -96,7 +96,7 @@ def test_no_code_of_the_live_pages_is_left_out():
     assert LIVE.count("```python") == len(LIVE_CODE) + len(clients)  # tests/live/serving runs the client
 
 
-@pytest.mark.parametrize(("body", "message"), [(CODE.format("false"), "this block fails"), ("no code", "no block of code")])
+@pytest.mark.parametrize(("body", "message"), [(CODE.format("false"), "this block fails"), ("no code", "not a block of code")])
 def test_code_that_fails_or_is_missing_is_an_error(body, message):
     with pytest.raises(RuntimeError, match=message):
         outputs.with_output(body)

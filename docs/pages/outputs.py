@@ -21,7 +21,7 @@ def with_output(body: str) -> str:
     """
     found = _BLOCKS.fullmatch(body.strip())
     if found is None:
-        raise RuntimeError(f"this is no block of code and a block of its output:\n{body}")
+        raise RuntimeError(f"this is not a block of code and a block of its output:\n{body}")
     language, code = found.groups()
     return f"```{language}\n{code}```\n\n```\n{_printed(language, code)}```"
 

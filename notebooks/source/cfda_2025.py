@@ -2,9 +2,9 @@
 # # CFDA & CLIP at iKAT25: the best of ten rewrites, of two kinds
 # **Question: does it help to choose among sampled rewrites, and to fuse two kinds of rewriter?**
 #
-# Chang et al. draw ten rewrites by LLM4CS and ten by a personal CHIQ-AD, choose the best of each ten, fuse the two rankings and re-rank them. They choose by
-# a trained model that is not public; here a re-ranker looks at the passages. All runs offline on the bundled sample with recorded completions: no
-# evidence that one system is better than another.
+# Chang et al. draw ten rewrites with LLM4CS and ten with a personal CHIQ-AD, choose the best of each ten, fuse the two rankings and re-rank them. They choose by
+# a trained model that is not public; here a re-ranker looks at the passages. Everything runs offline on the bundled sample with recorded
+# completions. The scores are not evidence that one system is better than another.
 
 # %%
 import warnings
@@ -41,7 +41,7 @@ table[["name", "nDCG@5", "nDCG@5 p-value corrected", "turns"]].round(3)
 
 # %% [markdown]
 # ## What was published
-# The scores of the authors' files are of the trained model's choice: `best_of_n` stands for the kind of system, not for its chooser.
+# The scores in the authors' files are for the trained model's choice. `best_of_n` is a system of the same kind with another chooser.
 
 # %%
 ikat.methods.published("cfda_on_2024")

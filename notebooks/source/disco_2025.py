@@ -31,7 +31,7 @@ table[["name", "nDCG@5", "R(rel=2)@20", "turns"]].round(3)
 
 # %% [markdown]
 # ## The published scores
-# Those of the model card. With an encoder of theirs, `made` below runs the same system, and marks what differs.
+# The scores are those of the model card. With one of their encoders, `made` below runs the same system and marks what differs.
 
 # %%
 from pyterrier_ikat.papers import Reproduction, find_table

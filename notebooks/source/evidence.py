@@ -36,10 +36,10 @@ table = ikat.experiment(systems, data, [nDCG@10, R(rel=1)@20], baseline="rewrite
 table[["name", "nDCG@10", "nDCG@10 p-value corrected", "R(rel=1)@20", "turns"]].round(4)
 
 # %% [markdown]
-# An answer, even a wrong one, has the words of passages that answer. The raw utterance lacks the conversation.
+# An answer, even a wrong one, has words of the passages that answer. The raw utterance lacks the conversation.
 #
 # ## How much does the sample matter?
-# Each of the ten rewrites of a turn alone: the spread of ten runs of one prompt.
+# Each run takes one of a turn's ten rewrites. This is the spread of ten runs of one prompt.
 
 # %%
 topics, qrels = data.get_topics(), data.get_qrels()
@@ -58,12 +58,12 @@ choices["all lists fused"] = ikat.Samples(ikat.RewriteAndAnswer(llm), 10, ("qrew
 ikat.experiment(choices, data, [nDCG@10])[["name", "nDCG@10", "turns"]].round(4)
 
 # %% [markdown]
-# Ten searches buy little over one, less than an answer beside the rewrite does. Which rule is best differs between prompts: see the page.
+# Ten searches gain little over one, less than adding an answer to the rewrite does. Which rule is best differs between prompts: see the page.
 #
 # ## Does another team's run get its published score?
 # The page compares two whole runs with 20 measures each: `python experiments/evidence.py runs`.
 #
 # ## Try next
 # - Search with vectors, too: `ikat.methods.rewrite_answer_hybrid`, the best system of the page.
-# - Read other public outputs: `recorded:personalizedcir-sar-0shot`, over `ikat datasets`' list `--turns judged-2023`.
+# - Read other public outputs: `recorded:personalizedcir-sar-0shot`, with `--turns judged-2023` (`ikat datasets` lists both).
 # - Give a model of your own in place of `llm`, and compare it with these.

@@ -4,7 +4,7 @@
 #
 # Abbasiantaeb and Aliannejadi let a language model answer first. They search with the answer (AD), with queries made from the conversation (QD), or
 # with queries made from the answer (AQD, AQD_A). Here the systems run offline on the bundled sample. The sample and its *recorded* completions were
-# written for this package. The scores show how the systems work and are no evidence that one is better than another.
+# written for this package. The scores show how the systems work and are not evidence that one is better than another.
 
 # %%
 import warnings
@@ -58,7 +58,7 @@ table[["name", "nDCG@5", "nDCG@5 p-value corrected", "R(rel=2)@20"]].round(3)
 
 # %% [markdown]
 # On the sample, AQD has the highest nDCG@5. AD, AQD and AQD_A all find more relevant passages than the rewrite (QR). QD does not differ
-# significantly from QR. This is no result about the methods: the completions were written for the sample. The paper's own scores are in
+# significantly from QR. This is not a result about the methods: the completions were written for the sample. The paper's own scores are in
 # `ikat.methods.published("generate_then_retrieve_1")`.
 #
 # To see how a system works, look at one turn: the answer, the queries made from it, and the best passages.

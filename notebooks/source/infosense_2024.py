@@ -3,7 +3,7 @@
 # **Question: do long, passage-like queries find better passages than short ones?**
 #
 # De Lima and Yang (InfoSense) let the model write passages that would answer the user. They retrieve with these passages and score every candidate
-# against each of them. Here their systems run offline on the bundled sample, with recorded completions. The scores are no evidence that one system is
+# against each of them. Here their systems run offline on the bundled sample, with recorded completions. The scores are not evidence that one system is
 # better than another.
 
 # %%
@@ -70,4 +70,4 @@ for weight, text in zip(results["qweights"][0], results["qsubqueries"][0]):
 # ## Try next
 # - Read another turn: change `1-1_3`.
 # - Use a cross-encoder as re-ranker: `ikat.CrossEncoder("cross-encoder/ms-marco-MiniLM-L-6-v2")`.
-# - Estimate the cost of these systems with a live model by `ikat.plan`.
+# - Estimate the cost of these systems with a live model with `ikat.plan`.

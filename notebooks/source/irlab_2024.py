@@ -4,7 +4,7 @@
 #
 # Lupart, Abbasiantaeb and Aliannejadi retrieve with up to five queries written by a language model, and re-rank the pool of results once with a single
 # rewrite (MQ4CS-QR). Here their systems run offline on the bundled sample. BM25 takes the place of SPLADE, MiniLM the place of the cross-encoders, and
-# completions are recorded. The scores are no evidence that one system is better than another.
+# completions are recorded. The scores are not evidence that one system is better than another.
 
 # %%
 import warnings

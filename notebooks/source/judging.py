@@ -5,7 +5,7 @@
 # New systems find passages that no assessor saw. Here the top passages of all systems are pooled, and a language model judges them. The new judgements
 # are merged with the official ones, and the two judges are compared (Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4).
 #
-# Everything runs offline on the bundled sample. The judge below is a rule, so the scores are no evidence about any system or judge.
+# Everything runs offline on the bundled sample. The judge below is a rule, so the scores are not evidence about any system or judge.
 
 # %%
 import re
@@ -102,6 +102,6 @@ ikat.evaluation.win_tie_loss(runs, qrels, nDCG@5, baseline="QR")
 
 # %% [markdown]
 # ## Try next
-# - Judge with a live model, and give the agreement with the official labels beside the scores.
+# - Judge with a live model, and report the agreement with the official labels next to the scores.
 # - Pool only two systems and evaluate all four: which system loses?
 # - Use the command line: `ikat judge RUNS --dataset ikat:sample --index my.index --llm openai:gpt-4o --out judged.qrels`.

@@ -4,7 +4,7 @@
 #
 # Fu, Bedi, Acharya and Kando describe two systems. RtG retrieves with queries made for each chosen statement. GtR lets two language models answer,
 # unites the passages found by their queries, and re-ranks them against the second model's answer. Here the systems run offline on the bundled sample,
-# with recorded completions for both models. The scores are no evidence that one system is better than another.
+# with recorded completions for both models. The scores are not evidence that one system is better than another.
 
 # %%
 import warnings
@@ -62,5 +62,5 @@ pd.concat([llm.ledger.frame(), claude.ledger.frame()])[["stage", "known", "failu
 # %% [markdown]
 # ## Try next
 # - Give GtR two live models: `second_llm=ikat.llm("openai:gpt-4o-mini")`.
-# - Estimate the cost of the second model by `ikat.plan`.
+# - Estimate the cost of the second model with `ikat.plan`.
 # - Read where the two systems differ: `ikat.report({name: system(topics) for name, system in systems.items()}, data)`.

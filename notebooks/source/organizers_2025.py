@@ -2,8 +2,8 @@
 # # The organisers' baselines of 2025
 # **Question: how far does one rewrite get, and what does a re-ranker add?**
 #
-# The organisers' baselines of 2025 ask GPT-4o-mini for one rewrite that sees the whole persona, retrieve by BM25 or SPLADE, and re-rank the first 100
-# passages. Here they run offline on the bundled sample, with recorded completions and MiniLM. The scores are no evidence that one is better than another.
+# The organisers' baselines of 2025 ask GPT-4o-mini for one rewrite that sees the whole persona, retrieve with BM25 or SPLADE, and re-rank the first 100
+# passages. Here they run offline on the bundled sample, with recorded completions and MiniLM. The scores are not evidence that one is better than another.
 
 # %%
 import warnings
@@ -31,7 +31,7 @@ table[["name", "nDCG@5", "nDCG@5 p-value corrected", "R(rel=2)@20", "turns"]].ro
 
 # %% [markdown]
 # ## The published scores
-# Of the organisers' repository, on iKAT 2023 and 2024; 2025 has no public judgements.
+# The scores are from the organisers' repository, on iKAT 2023 and 2024. There are no public judgements of 2025.
 
 # %%
 from pyterrier_ikat.papers import Reproduction, find_table

@@ -4,7 +4,7 @@
 #
 # Mo et al. compare what is shown of the persona, and Lupart et al. ran it again five times with GPT-4o-mini: none, all, those that people chose, those
 # that the model chose first (STR), or a choice in the same completion (SAR). Here the systems run offline on the bundled sample, with recorded
-# completions. The scores are no evidence that one system is better than another.
+# completions. The scores are not evidence that one system is better than another.
 
 # %%
 import warnings
@@ -39,7 +39,7 @@ topics.assign(all=topics["qptkb"].map(len), chosen=chosen(topics)["qptkb"].map(l
 
 # %% [markdown]
 # ## The published scores
-# Means of five runs over 176 turns of iKAT 2023; the sample stands for no model of the study, so that nothing of ours stands beside them.
+# Means of five runs over 176 turns of iKAT 2023; the sample has no model of the study, so none of our scores stand beside them.
 
 # %%
 from pyterrier_ikat.papers import Reproduction, find_table

@@ -6,7 +6,7 @@
 # from. You build such a system, look at one turn, compare three systems, read their runs, and estimate the cost of a live model.
 #
 # Everything runs offline on a bundled sample. The sample and its *recorded* completions were written for this package. The scores show how the
-# systems work. They are no evidence that one system is better than another.
+# systems work. They are not evidence that one system is better than another.
 
 # %%
 import warnings

@@ -4,7 +4,7 @@
 #
 # Hui, Mo, Mao and Nie write three queries for a turn: a rewrite without the persona, the rewrite with the model's answer behind it, and a rewrite that
 # follows the persona. They sum the BM25 scores of the three rankings with weights. Here their system runs offline on the bundled sample, with recorded
-# completions and without its re-ranker. The scores are no evidence that one system is better than another.
+# completions and without its re-ranker. The scores are not evidence that one system is better than another.
 
 # %%
 import warnings
