@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 FORMS = ("text", "markdown", "latex", "csv")
 WIDTH = 80
+UNKNOWN, UNKNOWN_NOTE = "\u2013", "\u2013: unknown."
+"""What stands for a number that isn't known, and the note that says so, once."""
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 """What begins a cell that spreadsheets run."""
 HIGHER, LOWER = "\u2191", "\u2193"
@@ -278,7 +280,6 @@ def of_frame(
     *,
     texts: int | None = None,
     decimals: int | Mapping[str, int] = 4,
-    unknown: str = "unknown",
 ) -> Table:
     """A frame as a table: numbers to the right, those with a fraction rounded. Such a number is a score, unless it has decimals of its own.
 
@@ -288,14 +289,15 @@ def of_frame(
         title: what it is.
         texts: how many columns, from the left, are texts; by default those that don't hold numbers.
         decimals: of scores, 4 by default; or of amounts such as seconds and US dollars, by the title of a column.
-        unknown: the text of a number that is not known.
 
     Example:
         >>> import pandas as pd
         >>> print(of_frame(pd.DataFrame({"run": ["qr", "aqd"], "turns": [3, 12], "nDCG": [0.5, None]})))
-        run  turns     nDCG
-        qr       3    .5000
-        aqd     12  unknown
+        run  turns   nDCG
+        qr       3  .5000
+        aqd     12      –
+        <BLANKLINE>
+        –: unknown.
         <BLANKLINE>
     """
     from pandas.api.types import is_bool_dtype, is_float_dtype, is_numeric_dtype
@@ -305,10 +307,11 @@ def of_frame(
         values = frame.iloc[:, place]
         form = _form(str(name), decimals) if is_float_dtype(values) else str
         numbers = is_numeric_dtype(values) and not is_bool_dtype(values)
-        missing = unknown if numbers else ""
+        missing = UNKNOWN if numbers else ""
         cells = [Cell(missing if lost else form(value)) for value, lost in zip(values, values.isna(), strict=True)]
         columns.append(Column(str(name), cells, bool(numbers) if texts is None else place >= texts))
-    return Table(frame, columns, notes, title)
+    unknown = any(column.numeric and cell.text == UNKNOWN for column in columns for cell in column.cells)
+    return Table(frame, columns, [*notes, UNKNOWN_NOTE] if unknown else notes, title)
 
 
 def _form(title: str, decimals: int | Mapping[str, int]) -> Callable[[float], str]:

@@ -18,6 +18,7 @@ from ..errors import DataError, UsageError, list_first
 from ..llms.ledger import Spend
 from ..runs.answered_turn import Turn
 from ..runs.log import Dialogue
+from ..tables import UNKNOWN as NOT_KNOWN
 from ..tables import format_score
 
 MEASURES = {"rubrics met": 4, "turns until satisfied": 2, "turns": 2, "seconds": 2, "calls": 2, "cost": 4}
@@ -128,6 +129,8 @@ def session_notes(systems: Mapping[str, pd.DataFrame]) -> list[str]:
     notes = [f"Means over sessions; seconds: per turn; calls{' and cost (US dollars)' if costs else ''}: per session."]
     if len({frozenset(frame.loc[frame["end"] == "satisfied", "session"]) for frame in systems.values()}) > 1:
         notes.append("Turns until satisfied: over the satisfied users only, who differ between the systems.")
+    if costs and any(frame["cost"].isna().any() for frame in systems.values()):
+        notes.append("A cost without a number is unknown: the model has no prices, or its server tells no tokens.")
     every = list(dict.fromkeys(session for frame in systems.values() for session in frame["session"]))
     for name, frame in systems.items():
         if going := frame.loc[frame["end"] == "", "session"].tolist():
@@ -186,14 +189,14 @@ def shown_columns(means: pd.DataFrame, systems: Mapping[str, pd.DataFrame]) -> l
 
 
 def format_measure(name: str, value: Any) -> str:
-    """A value with the decimals of its measure; ``unknown`` for an unknown cost, ``–`` for a mean over nothing.
+    """A value with the decimals of its measure; ``–`` for an unknown cost, or a mean over nothing.
 
     Example:
         >>> format_measure("rubrics met", 0.5), format_measure("cost", float("nan")), format_measure("sessions", 3)
-        ('.5000', 'unknown', '3')
+        ('.5000', '–', '3')
     """
     if value != value:
-        return "unknown" if name == "cost" else "–"
+        return NOT_KNOWN
     if name in SHARES:
         return format_score(value)
     return f"{value:,.{MEASURES.get(name, 0)}f}"

@@ -1,7 +1,7 @@
 """What calls came to (`Spend`, the one value that everything adds up), the account of them per stage and model, and the budget."""
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -10,7 +10,7 @@ import pandas as pd
 
 from ..errors import UsageError
 from ..portable import Remade
-from ..tables import Table, of_frame
+from ..tables import UNKNOWN, UNKNOWN_NOTE, Cell, Column, Table
 from .failures import BudgetExceeded, FatalLLMError
 from .request import Completion, Reply
 
@@ -20,6 +20,11 @@ OTHERS = ("retries", "unanswered", "failures", "fallbacks", "dropped", "seconds"
 """The columns that are no part of a `Spend`."""
 MAY_BE_OMITTED = ("known", "retries", "unanswered", "failures", "fallbacks", "dropped", "cached_tokens", "worth")
 """The columns that a printed account omits where they are 0 in every row."""
+NAMED = ("known", "retries", "failures", "fallbacks", "dropped")
+"""The counts that a note names where they are omitted."""
+TITLES = {"prompt_tokens": "tokens in", "cached_tokens": "of these cached", "completion_tokens": "tokens out", "cost": "cost (USD)"}
+"""Column -> its title in a printed account; the others have their names."""
+DECIMALS = {"seconds": 1, "cost": 4, "worth": 4, "alone": 4}
 
 BETWEEN = ", "
 Place = tuple[str, str]
@@ -218,18 +223,14 @@ class Ledger(Remade):
         return taken
 
     def shown(self, title: str = "") -> Table:
-        """The account as a table to print, without the columns in which nothing happened: a note names them.
+        """The account as a table to print, see `account_columns`.
 
         Args:
             title: what it is an account of.
         """
         frame = self.frame()
-        never = [name for name in MAY_BE_OMITTED if (frame[name] == 0).fillna(False).all()]
-        same = ["served"] if (frame["served"] == frame["model"]).all() else []
-        named = [name for name in never if name != "unanswered"]
-        notes = [f"None: {', '.join(named)}."] if named and len(frame) else []
-        shown = of_frame(frame.drop(columns=[*never, *same]), decimals={"seconds": 2, "cost": 4, "worth": 4, "alone": 4})
-        return Table(frame, shown.columns, notes, title)
+        columns, notes = account_columns(frame)
+        return Table(frame, columns, notes if len(frame) else [], title)
 
     def __str__(self) -> str:
         return self.shown().text().rstrip("\n")
@@ -258,6 +259,49 @@ class _Row:
 
     def value(self, name: str) -> float | None:
         return self.amounts[name] if name in OTHERS else getattr(self.spend, name)
+
+
+def account_columns(frame: pd.DataFrame, untold: Collection[str] = ()) -> tuple[list[Column], list[str]]:
+    """An account as it is shown everywhere: the columns in which something happened, and notes on the others and on what is not known.
+
+    Args:
+        frame: as `Ledger.frame` gives it; accounts of several systems have a column ``system`` in front.
+        untold: amounts that the account can't have.
+
+    Example:
+        >>> spent = Ledger()
+        >>> spent.count("answer", "gpt-4o", calls=2, prompt_tokens=90, completion_tokens=None, cost=None)
+        >>> columns, notes = account_columns(spent.frame())
+        >>> [(column.title, column.cells[0].text) for column in columns[2:]]
+        [('calls', '2'), ('tokens in', '90'), ('tokens out', '–'), ('seconds', '0.0'), ('cost (USD)', '–')]
+        >>> notes[-1]
+        '–: unknown. The cost is known with price_in= and price_out= of the model, where the server tells the tokens.'
+    """
+    omitted = {*untold, *(name for name in MAY_BE_OMITTED if (frame[name] == 0).fillna(name == "cached_tokens").all())}
+    if frame["alone"].equals(frame["cost"]):
+        omitted.add("alone")
+    titles = [name for name in ("system", "stage", "model") if name in frame.columns]
+    if ((frame["served"].fillna("") != "") & (frame["served"] != frame["model"])).any():
+        titles.append("served")
+    columns = [Column(name, [Cell("" if pd.isna(one) else str(one)) for one in frame[name]]) for name in titles]
+    for name in (*COUNTS, *AMOUNTS):
+        if name not in omitted:
+            least = frame["unanswered"].fillna(0) > 0 if name == "cost" else [False] * len(frame)
+            cells = [Cell(_shown(value, name, at_least)) for value, at_least in zip(frame[name], least, strict=True)]
+            columns.append(Column(TITLES.get(name, name), cells, numeric=True))
+    never = [name for name in NAMED if name in omitted and name not in untold]
+    notes = [f"None: {', '.join(never)}."] if never else []
+    if any(cell.text == UNKNOWN for column in columns if column.numeric for cell in column.cells):
+        priced = "" if frame["cost"].notna().all() else f" {PRICED}"
+        notes.append(f"{UNKNOWN_NOTE}{priced}")
+    return columns, notes
+
+
+PRICED = "The cost is known with price_in= and price_out= of the model, where the server tells the tokens."
+
+
+def _shown(value: Any, name: str, at_least: bool) -> str:
+    return UNKNOWN if pd.isna(value) else ("at least " if at_least else "") + f"{value:,.{DECIMALS.get(name, 0)}f}"
 
 
 class Spending(Protocol):

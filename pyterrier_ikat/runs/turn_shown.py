@@ -5,8 +5,6 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from ..conversations.frame import well_formed
 from ..tables import format_score
 
@@ -188,20 +186,13 @@ def _calls_table(account: "Ledger") -> Any:
     return grid
 
 
-TEXTS = ("stage", "model")
-COUNTED = {"known": "cached", "retries": "retries", "failures": "failures", "fallbacks": "fallbacks", "dropped": "dropped"}
+TEXTS = ("stage", "model", "served")
 
 
 def call_rows(account: "Ledger") -> list[list[str]]:
     """The account of a turn: the titles, then a row for each stage and model; columns in which nothing happened are omitted."""
-    frame = account.frame()
-    shown = {name: title for name, title in COUNTED.items() if (frame[name] != 0).any()}
-    rows = [["stage", "model", "calls", *shown.values(), "tokens", "seconds", "USD"]]
-    for row in frame.itertuples():
-        amounts = ((row.prompt_tokens + row.completion_tokens, "{}"), (row.seconds, "{:.1f}"), (row.cost, "{:.4f}"))
-        numbers = [str(getattr(row, name)) for name in ("calls", *shown)]
-        rows.append([row.stage, row.model, *numbers, *("unknown" if pd.isna(value) else form.format(value) for value, form in amounts)])
-    return rows
+    columns = account.shown().columns
+    return [[column.title for column in columns], *([column.cells[row].text for column in columns] for row in range(len(account.frame())))]
 
 
 SAID = "margin-left: 4em; padding: .4em .8em; border-right: 4px solid #2f7d4f"

@@ -17,12 +17,12 @@ from ..evaluation import as_measures, label
 from ..evaluation.scores import natural_key
 from ..llms import Ledger
 from ..llms.failures import REFUSED
-from ..llms.ledger import AMOUNTS, COUNTS
+from ..llms.ledger import AMOUNTS, COUNTS, TITLES, account_columns
 from ..runs import RunFolder
 from ..runs.log import Log
 from ..runs.stages import NAME as STAGES
 from ..study.batches import Batches
-from ..tables import Cell, Column, Table
+from ..tables import Table
 from .plots import Width, add_legend, axes_for, is_narrow, line_styles
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ Ledgers: TypeAlias = Sequence[str | Path | RunFolder] | Mapping[str, str | Path 
 """Run folders, or a dict name -> run folder or ``Ledger``."""
 
 _MEANING = (
-    "US dollars: what was paid, over all starts of a run. Worth: what the calls would have cost that the cache answered. "
+    "Cost: what was paid, over all starts of a run. Worth: what the calls would have cost that the cache answered. "
     "Alone: what a system's own requests would cost, each once, had nobody asked them before."
 )
 _TOGETHER = {"cost": "paid", "worth": "from the cache", "alone": "alone"}
@@ -44,16 +44,6 @@ ALL = "all"
 """Stage and model of the calls of a conversation with a user, whose log does not tell them apart."""
 UNTOLD = ("retries", "failures", "fallbacks", "dropped", "seconds")
 """What such a log doesn't tell."""
-
-_TITLES = {
-    "known": "cached",
-    "prompt_tokens": "tokens in",
-    "cached_tokens": "of these cached",
-    "completion_tokens": "tokens out",
-    "cost": "US dollars",
-}
-_DECIMALS = {"seconds": 1, "cost": 4, "worth": 4, "alone": 4}
-_MAY_BE_LEFT_OUT = ("known", "retries", "unanswered", "failures", "fallbacks", "dropped", "worth")
 
 
 def ledger_frame(ledgers: Ledgers) -> pd.DataFrame:
@@ -115,38 +105,24 @@ def ledger(ledgers: Ledgers) -> Table:
         >>> spent = Ledger()
         >>> spent.count("rewrite", "gpt-4o", calls=2, prompt_tokens=None, completion_tokens=40, seconds=1.25, cost=None)
         >>> print(ledger({"QR": spent}).markdown().splitlines()[2])
-        | QR | rewrite | gpt-4o | 2 | unknown | 40 | 1.2 | unknown |
+        | QR | rewrite | gpt-4o | 2 | – | 40 | 1.2 | – |
     """
     frame = ledger_frame(ledgers)
-    never = [name for name in _MAY_BE_LEFT_OUT if (frame[name] == 0).fillna(False).all()]
     lacking = [name for name in (*COUNTS, *AMOUNTS) if frame[name].isna().all()] if (frame["stage"] == ALL).all() else []
-    if not frame["cached_tokens"].fillna(0).any():  # no provider says that it had any
-        never.append("cached_tokens")
+    columns, told = account_columns(frame, lacking)
     cached = not frame["alone"].equals(frame["cost"])
-    columns = [Column(name, [Cell(str(one)) for one in frame[name]]) for name in ("system", "stage", "model")]
-    for name in (*COUNTS, *AMOUNTS):
-        if name not in (*never, *lacking) and (cached or name != "alone"):
-            numbers = [Cell(_format_number(value, _DECIMALS.get(name, 0))) for value in frame[name]]
-            if name == "cost":
-                numbers = [_at_least(cell, lost) for cell, lost in zip(numbers, frame["unanswered"], strict=True)]
-            columns.append(Column(_TITLES.get(name, name), numbers, numeric=True))
     notes = ["All turns together." if "seconds" in lacking else "All turns together; seconds: the time of the calls added up."]
     if (frame["stage"] == ALL).any():
         notes.append("Conversations with users: calls and cost of the systems only, not of simulated users and judges.")
     if lacking:
-        notes.append(f"Not in the logs: {', '.join(_TITLES.get(name, name) for name in lacking)}.")
-    if missing := [_TITLES.get(name, name) for name in never if name not in (*AMOUNTS, "unanswered")]:
-        notes.append(f"None: {', '.join(missing)}.")
+        notes.append(f"Not in the logs: {', '.join(TITLES.get(name, name) for name in lacking)}.")
+    notes += told
     notes += _lost(frame) + _refused(ledgers, frame)
     if cached:
         alone = ", ".join(f"{name} {_format_sum(rows['alone'])}" for name, rows in frame.groupby("system", sort=False))
         together = ", ".join(f"{title} {_format_sum(frame[name])}" for name, title in _TOGETHER.items())
         notes.append(f"{_MEANING} Each alone: {alone}. Together: {together}.")
     return Table(frame, columns, notes)
-
-
-def _at_least(cost: Cell, lost: Any) -> Cell:
-    return cost if cost.text == "unknown" or pd.isna(lost) or lost == 0 else Cell(f"at least {cost.text}")
 
 
 def _lost(frame: pd.DataFrame) -> list[str]:
@@ -213,12 +189,9 @@ def _refused(ledgers: Ledgers, frame: pd.DataFrame) -> list[str]:
     return notes
 
 
-def _format_number(value: Any, decimals: int) -> str:
-    return "unknown" if pd.isna(value) else f"{value:,.{decimals}f}"
-
-
 def _format_sum(values: "pd.Series[Any]") -> str:
-    return _format_number(values.sum(skipna=False), _DECIMALS["cost"])
+    found = values.sum(skipna=False)
+    return "unknown" if pd.isna(found) else f"{found:,.4f}"
 
 
 def _folder(given: str | Path | RunFolder) -> RunFolder:

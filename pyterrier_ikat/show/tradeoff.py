@@ -17,7 +17,7 @@ from ..evaluation.experiment_table import TEST
 from ..methods import Method
 from ..runs import RunFolder
 from ..study.replay import Point, Replay
-from ..tables import LOWER, Cell, Column, Table, format_score, of_frame
+from ..tables import LOWER, UNKNOWN_NOTE, Cell, Column, Table, format_score, of_frame
 from .ledgers import read_ledger
 from .plots import Width, add_legend, axes_for, escape_math, is_narrow, line_styles
 
@@ -157,12 +157,13 @@ def tradeoff_table(table: pd.DataFrame, turns: int) -> Table:
     """
     measure = str(table.columns.name)
     p = ["" if one != one else format_score(one, 3) for one in table["p"]]
-    columns = of_frame(table.drop(columns="worse").assign(p=p), decimals={"cost": 4}, unknown="?").columns
+    columns = of_frame(table.drop(columns="worse").assign(p=p), decimals={"cost": 4}).columns
     marked = [Cell(format_score(score), mark=LOWER if worse else "") for score, worse in zip(table[measure], table["worse"], strict=True)]
     notes = [
-        f"Mean over {turns} judged turns; pairs, calls, tokens and cost are of all turns of the run; ? is unknown.",
+        f"Mean over {turns} judged turns; pairs, calls, tokens and cost are of all turns of the run.",
         f"{LOWER} significantly lower than the best: {TEST}.",
         f"cheapest: the least of that amount, among the rows without {LOWER}.",
+        *([UNKNOWN_NOTE] if table[[*AMOUNTS]].isna().any(axis=None) else []),
         *([NOT_THE_SAME] if (table["queries"] != "all").any() else []),
     ]
     return Table(table, [Column(measure, marked, numeric=True) if one.title == measure else one for one in columns], notes)

@@ -127,6 +127,7 @@ def test_notes_tell_what_is_missing(systems):
     assert session_notes(systems) == [
         "Means over sessions; seconds: per turn; calls and cost (US dollars): per session.",
         "Turns until satisfied: over the satisfied users only, who differ between the systems.",
+        "A cost without a number is unknown: the model has no prices, or its server tells no tokens.",
         "Not ended, so measured as far as they went: 1 session of other (b).",
         "other lacks 1 session (a): its means are over fewer users.",
     ]
@@ -148,7 +149,7 @@ def test_an_interactive_run_of_the_track_has_no_columns_of_success():
         ("rubrics met", 0.62501, ".6250"),
         ("turns", 1.5, "1.50"),
         ("cost", 1234.5, "1,234.5000"),
-        ("cost", math.nan, "unknown"),
+        ("cost", math.nan, "–"),
         ("turns", math.nan, "–"),
     ],
 )

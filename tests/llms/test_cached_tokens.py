@@ -67,7 +67,7 @@ def test_the_table_shows_them_where_a_provider_had_any(model, server):
     made = model("price_in=2 price_out=10 price_cached=0.5")
     made.ask(ask("a"))
     lines = ledger({"one": made.ledger}).markdown().splitlines()
-    assert lines[0] == "| system | stage | model | calls | tokens in | of these cached | tokens out | seconds | US dollars |"
+    assert lines[0] == "| system | stage | model | calls | tokens in | of these cached | tokens out | seconds | cost (USD) |"
     assert "| 1,000 | 900 | 10 |" in lines[2]
 
 

@@ -123,7 +123,7 @@ def test_a_session_reads_from_rubrics_to_sources(page):
 def test_the_overview_has_the_means_of_the_sessions(page, folders):
     # one: (1 + 1 + 1/4 + 0) / 4 rubrics, 2 of 4 satisfied after (2 + 1) / 2 turns; 2 + 1 + 2 + 1 turns; two: (1/2 + 1 + 1) / 3
     assert "one 4 .5000 .5625 1.50 1.50 2.00 4.50 0.3750" in page.said()
-    assert "two 3 .6667 .8333 1.50 1.67 1.00 1.67 unknown" in page.said()
+    assert "two 3 .6667 .8333 1.50 1.67 1.00 1.67 –" in page.said()
     means = ikat.evaluation.session_means(
         {name: ikat.evaluation.session_measures(Log(path).dialogues()) for name, path in zip(SYSTEMS, folders, strict=True)}
     )
@@ -392,7 +392,7 @@ def test_systems_are_compared_with_the_chosen_baseline(browser, url):
     assert texts(browser, ".means td:nth-child(8)") == ["4.50", "1.67 −2.83"]
     assert texts(browser, ".means td:nth-child(8) b") == ["1.67"]  # the fewest calls are the best
     assert texts(browser, ".means td:nth-child(8) .quiet") == ["−2.83"]  # not tested: they do not have the same sessions
-    assert texts(browser, ".means td:last-child") == ["0.3750", "unknown"]
+    assert texts(browser, ".means td:last-child") == ["0.3750", "–"]
     assert texts(browser, "#t1 .only > :last-child") == ["turn 2"]
     choose(browser, baseline="1", measure="2")
     assert texts(browser, "#t1 .headline .run > :last-child") == ["6 +4", "2"]

@@ -99,12 +99,14 @@ def test_text_has_aligned_columns_and_no_note_on_fonts():
     spent = Ledger()
     spent.count("rewrite", "gpt_4o", calls=1064, prompt_tokens=None, completion_tokens=40, seconds=14.21, cost=None)
     assert ledger({"QR": spent, "all_utterances": Ledger()}).text().splitlines() == [
-        "system          stage    model   calls  tokens in  tokens out  seconds  US dollars",
-        "QR              rewrite  gpt_4o  1,064    unknown          40     14.2     unknown",
+        "system          stage    model   calls  tokens in  tokens out  seconds  cost (USD)",
+        "QR              rewrite  gpt_4o  1,064          –          40     14.2           –",
         "all_utterances  none     none        0          0           0      0.0      0.0000",
         "",
         "All turns together; seconds: the time of the calls added up.",
-        "None: cached, retries, failures, fallbacks, dropped.",
+        "None: known, retries, failures, fallbacks, dropped.",
+        "–: unknown. The cost is known with price_in= and price_out= of the model, where",
+        "the server tells the tokens.",
     ]
     shown = table(experiment_table(**{"nDCG@5": [0.5, 0.25, 0.125]})).text()
     assert shown.splitlines()[1:] == [
@@ -236,10 +238,11 @@ def test_a_ledger_shows_thousands_and_what_is_unknown_and_leaves_out_what_never_
     asked = Ledger()
     asked.count("rewrite", "none_such|model", calls=1234, retries=2, prompt_tokens=None, completion_tokens=5, seconds=1.25, cost=None)
     lines = ledger({"one": asked, "two": folders[1]}).markdown().splitlines()
-    assert lines[0] == "| system | stage | model | calls | cached | retries | tokens in | tokens out | seconds | US dollars |"
-    assert lines[2] == r"| one | rewrite | none\_such\|model | 1,234 | 0 | 2 | unknown | 5 | 1.2 | unknown |"
+    assert lines[0] == "| system | stage | model | calls | known | retries | tokens in | tokens out | seconds | cost (USD) |"
+    assert lines[2] == r"| one | rewrite | none\_such\|model | 1,234 | 0 | 2 | – | 5 | 1.2 | – |"
     assert lines[3] == "| two | answer | gpt-4o | 2 | 1 | 0 | 100 | 1,900 | 0.0 | 0.2500 |"
-    assert lines[-1] == "All turns together; seconds: the time of the calls added up. None: failures, fallbacks, dropped."
+    told = "All turns together; seconds: the time of the calls added up. None: failures, fallbacks, dropped. –: unknown."
+    assert lines[-1].startswith(told)
 
 
 def test_an_unknown_amount_stays_unknown_through_a_run_folder(folders):
