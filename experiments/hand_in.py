@@ -21,9 +21,9 @@ import pyterrier as pt
 import pytrec_eval
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.completions.citations import cut_at_sentence
 from pyterrier_ikat.conversations.datasets import IkatDataset
 from pyterrier_ikat.evaluation import TRACK_2023, evaluate
-from pyterrier_ikat.generate.respond import cut_at_sentence
 from pyterrier_ikat.runs import strictly_decreasing
 from pyterrier_ikat.submit import read_submission, validate, write_submission
 

@@ -201,6 +201,7 @@ MADE_BY: Mapping[str, str] = {
     "qlearned": "ikat.UpdatePtkb(llm)",
     "qaction": "ikat.Decide(llm)",
     "qaskback": "ikat.Decide(llm)",
+    "qcitations": "ikat.Respond(llm, cite=True)",
     "query_toks": "ikat.RM3()",
     "query_vec": "ikat.Aggregate()",
 }

@@ -4,8 +4,8 @@ Planning and running never ask for the class of a stage. They use this protocol:
 a language model and its output; ``one_row_per_turn`` says whether a run may be cut into batches after it; :meth:`Operator.parts` lists
 what a finished run depends on; ``loads_models`` says whether to try the stage before anything is paid for;
 :meth:`Operator.check_shippable` says whether it may run in several processes; ``reads_texts`` says whether it may read passages' texts;
-:meth:`Operator.doing` says what it does, for somebody who waits for an answer. A stage of another package is identified by its repr and
-by the models and indexes in its attributes.
+:meth:`Operator.citing` makes it cite passages; :meth:`Operator.doing` says what it does, for somebody who waits for an answer. A stage of
+another package is identified by its repr and by the models and indexes in its attributes.
 """
 
 import inspect
@@ -138,6 +138,13 @@ class Operator(pt.Transformer):
         vars(found).update(vars(self), gives_texts=False)
         return found
 
+    def citing(self: Made) -> Made | None:
+        """This operator, asking for citations of the passages that its text rests on; None for one that can't.
+
+        A stage of another package may have this method, too; see :func:`citing`.
+        """
+        return None
+
     def doing(self, frame: pd.DataFrame) -> str:
         """Its work on ``frame`` in words for somebody who waits; empty for an operator that neither loads nor asks a model."""
         waits = self.activity or self.loads_models or any(hasattr(one, "ask") for one in self.arguments().values())
@@ -249,6 +256,27 @@ def every_stage(pipeline: pt.Transformer) -> Iterator[pt.Transformer]:
         yield stage
         for inner in subpipelines(stage):
             yield from every_stage(inner)
+
+
+def citing(pipeline: pt.Transformer) -> pt.Transformer:
+    """A pipeline whose response cites its passages: the last stage that can ask for it does; a pipeline without one stays as it is.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> class Model:
+        ...     def generate(self, chats):
+        ...         return ["Rooibos [1]." for chat in chats]
+        >>> citing(ikat.Respond(ikat.llm(Model()), passages=3) >> ikat.Interleave())
+        (ikat.Respond(ikat.llm('Model'), passages=3, cite=True) >> ikat.Interleave())
+    """
+    found = list(stages(pipeline))
+    for place in reversed(range(len(found))):
+        asked = getattr(found[place], "citing", None)  # of another package's stage, where it has it
+        turned = asked() if asked is not None else None
+        if turned is not None:
+            found[place] = turned
+            return pt.Compose(*found) if len(found) > 1 else turned
+    return pipeline
 
 
 def label_of(stage: pt.Transformer) -> str:

@@ -128,7 +128,12 @@ FAULTS = [
         '"params": {}',
     ),
     Fault("prompts/bounded.py", "a loop may take one step more", "next(steps) > STEPS", "next(steps) > STEPS + 1"),
-    Fault("generate/respond.py", "a response of just the length is cut", "if count_words(text) <= words:", "if count_words(text) < words:"),
+    Fault(
+        "completions/citations.py",
+        "a response of just the length is cut",
+        "if count_words(text) <= words:",
+        "if count_words(text) < words:",
+    ),
     Fault(
         "generate/update_ptkb.py",
         "one message too many is read",

@@ -10,6 +10,7 @@
 ``qstatements``, ``qsuggestion``      chosen statements as a list of (id, score), best first; what an answer would need
 ``qlearned``                          what ``UpdatePtkb`` learned about the user, a list of dicts
 ``qaction``, ``qaskback``             answer, ask or abstain; the question to the user
+``qcitations``                        for each sentence of a response that cites: ``sentence``, ``docnos`` and ``unknown`` numbers
 ``qsubqueries``, ``qweights``         what the query generators wrote, before ``ExplodeQueries``
 ``qsummary``, ``qsamples``            the history in short; what each of several samples wrote, a list of texts for each
 ``qnewtopic``, ``qpreferences``       whether the question begins a new topic; the user's preferences that matter, in words

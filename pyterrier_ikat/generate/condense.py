@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ..arguments import at_least
+from ..completions.citations import cut_at_sentence
 from ..completions.usable import answer_text
 from ..conversations.frame import column, with_columns
 from ..llms import Request
 from ..operator import with_fields
 from .decide import ReadsPassages
-from .respond import cut_at_sentence
 
 if TYPE_CHECKING:
     from ..planning import Plan

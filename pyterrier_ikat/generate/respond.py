@@ -1,7 +1,5 @@
 """The response to the user, written from the retrieved passages and cut at the end of a sentence."""
 
-import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY
 from typing import Any
@@ -11,65 +9,13 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import at_least, one_of
+from ..completions.citations import CitedSentence, CitedText, count_words, cut_at_sentence, read_citations, sentences_in
 from ..completions.usable import answer_text
 from ..conversations.frame import column, texts_in, turns_of
+from ..errors import UsageError
 from ..operator import with_fields
+from ..prompts import render
 from .decide import ReadsPassages, told_instead
-
-_CLOSING = r"(?:\[\d+(?:\s*[,–-]\s*\d+)*\]|[\"'”’»)\]*])*"
-_END = re.compile(rf"[.!?…]+{_CLOSING}(?=\s+[^\sa-z]|\s*$)|[。！？]+[」』”]*|(?=\n)")
-_LIST_NUMBER = r"(?:^|[.!?:]\s|\n\s*)\d{1,2}"
-_SHORTENED = re.compile(rf"(?:\b(?:dr|mr|mrs|ms|prof|st|vs|ca|cf|approx|e\.g|i\.e)|\b[a-z]|{_LIST_NUMBER})\.$", re.IGNORECASE)
-
-
-def count_words(text: str) -> int:
-    """The number of words, as TREC iKAT's checker of 2025 counts them: between white space, after NFKC normalisation.
-
-    Example:
-        >>> count_words("Two words")
-        2
-    """
-    return len(unicodedata.normalize("NFKC", text).split())
-
-
-def cut_at_sentence(text: str, words: int) -> str:
-    """The longest beginning of ``text`` that ends where a sentence or a line ends and has at most ``words`` words.
-
-    A text within the limit is returned unchanged. If the first sentence alone exceeds the limit, its first ``words`` words are returned.
-
-    Args:
-        text: any text.
-        words: the most words to keep, as :func:`count_words` counts them.
-
-    Example:
-        >>> cut_at_sentence("Oats are cheap. They keep well. Everybody has some.", 7)
-        'Oats are cheap. They keep well.'
-    """
-    if count_words(text) <= words:
-        return text
-    whole = [part for part in whole_sentences(text) if count_words(part) <= words]
-    return whole[-1] if whole else _first_words(text, words)
-
-
-def whole_sentences(text: str) -> list[str]:
-    """The beginnings of ``text`` that end where a sentence or a line ends, from the shortest.
-
-    Example:
-        >>> whole_sentences("Oats keep well, e.g. in a jar. They are cheap.")
-        ['Oats keep well, e.g. in a jar.', 'Oats keep well, e.g. in a jar. They are cheap.']
-    """
-    ends = [text[: found.end()].rstrip() for found in _END.finditer(text)]
-    return [part for part in ends if part.strip() and not _SHORTENED.search(part)]
-
-
-def _first_words(text: str, words: int) -> str:
-    kept = ""
-    for found in re.finditer(r"\S+", text):
-        if count_words(text[: found.end()]) > words:
-            break
-        kept = text[: found.end()]
-    return kept.strip()
-
 
 ABSTENTION = "The collection has no answer to this."
 TEMPLATES = {"rag": "respond", "passages_only": "respond_passages_only", "suggested": "respond_suggested", "condensed": "respond"}
@@ -82,9 +28,13 @@ class Respond(ReadsPassages):
     Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text`` and, where there are any, ``qutterance``, ``qhistory``,
     ``qptkb``. Keeps rows and ranking. Writes ``qanswer``, the response, and ``used``, whether the passage was shown to the model. One
     call per turn. A response of more than ``words`` words is cut at the end of a sentence
-    (:func:`~pyterrier_ikat.generate.respond.cut_at_sentence`) and counted in the ledger as ``dropped``. The fallback for a failed turn is
-    the beginning of its best passage, cut in the same way. A turn without passages has no row in a result frame, so the model is not
-    asked for it.
+    (:func:`~pyterrier_ikat.completions.citations.cut_at_sentence`) and counted in the ledger as ``dropped``. The fallback for a failed
+    turn is the beginning of its best passage, cut in the same way. A turn without passages has no row in a result frame, so the model is
+    not asked for it.
+
+    With ``cite``, ``used`` says whether the passage is cited; where the response cites none, whether it was shown. ``qcitations`` then has
+    for each sentence ``sentence``, ``docnos``, which it cites, and ``unknown``, numbers that no passage has, which count as ``dropped``,
+    too. ``qanswer`` has no marks. See :mod:`pyterrier_ikat.completions.citations`.
 
     If the frame has ``qaction``, as :class:`Decide` writes it, the model is asked only for turns whose action is ``"answer"``. For
     ``"ask"`` the response is the question in ``qaskback``, for ``"abstain"`` it is ``abstention``; neither is based on a passage.
@@ -102,9 +52,11 @@ class Respond(ReadsPassages):
         abstention: the response when there is no answer.
         passage_words: the most words of a passage that are shown, cut at the end of a sentence (the code of De Lima and Yang: 300);
             ``None``: the whole passage.
+        cite: ask the model to cite its passages as ``[1]``. A chat, a server and an interactive run do so.
 
     Raises:
-        UsageError: when ``passages``, ``words`` or ``passage_words`` is below 1, or ``form`` or ``statements`` is unknown.
+        UsageError: when ``passages``, ``words`` or ``passage_words`` is below 1, ``form`` or ``statements`` is unknown, or ``cite`` is
+            given with the form ``"condensed"``, whose summaries are not of one passage.
         DataError: when a passage has no rank or qid, a passage to be shown has no text, or a ``qaction`` is unknown.
 
     Example:
@@ -125,15 +77,35 @@ class Respond(ReadsPassages):
     abstention: str = ABSTENTION
     _: KW_ONLY
     passage_words: int | None = None
+    cite: bool = False
 
     def __post_init__(self) -> None:
         at_least(1, words=self.words, passage_words=self.passage_words)
         one_of(TEMPLATES, form=self.form)
+        if self.cite and self.form == "condensed":
+            raise UsageError("cite: a summary of several passages can't be cited as one: take another form, or omit cite")
         super().__post_init__()
 
     def template(self) -> str:
         """The prompt of the form."""
         return TEMPLATES[self.form]
+
+    def templates(self) -> list[str]:
+        """The prompt of the form, and the request for citations."""
+        return [self.template(), *["respond_cite"] * self.cite]
+
+    def message(self, template: str, values: dict[str, Any]) -> dict[str, str]:
+        """The prompt; the request for citations is its end."""
+        made = super().message(template, values)
+        if self.cite:
+            made["content"] += "\n\n" + render("respond_cite", self.style, self.prompts, **values)
+        return made
+
+    def citing(self) -> "Respond | None":
+        """With ``cite``; None for summaries, and for recorded completions, which nobody asked for citations."""
+        if self.form == "condensed" or getattr(getattr(self.llm, "backend", None), "replays", False):
+            return None
+        return type(self)(**{**self.arguments(), "cite": True})
 
     def needs(self) -> list[str]:
         """The passages, and ``qstatements`` and ``qsuggestion`` where they are shown."""
@@ -160,28 +132,58 @@ class Respond(ReadsPassages):
     def _shown(self, passages: Sequence[str]) -> Sequence[str]:
         return passages if self.passage_words is None else [cut_at_sentence(text, self.passage_words) for text in passages]
 
-    def parse(self, text: str) -> str | None:
-        """The text without a ``<think>`` block."""
-        return answer_text(text)
+    def parse(self, text: str) -> CitedText | None:
+        """The text without a ``<think>`` block, and with ``cite`` without marks."""
+        said = answer_text(text)
+        if said is None or not self.cite:
+            return None if said is None else CitedText(said)
+        cited = read_citations(said, self.passages)
+        return cited if cited.text else None
 
-    def fallback(self, frame: pd.DataFrame) -> list[str]:
+    def fallback(self, frame: pd.DataFrame) -> list[CitedText]:
         """The first sentences of each turn's best passage."""
-        return [cut_at_sentence(shown["passages"][0].strip(), self.words) for shown in self.contexts(frame)]
+        texts = [cut_at_sentence(shown["passages"][0].strip(), self.words) for shown in self.contexts(frame)]
+        return [CitedText(text, tuple(CitedSentence(one, (1,)) for one in sentences_in(text) if self.cite)) for text in texts]
 
     def typical(self, frame: pd.DataFrame) -> list[str]:
         """As many words as are allowed."""
         return [" ".join(["words"] * self.words)] * len(frame["qid"].unique())
 
     def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
-        """Responses that are longer than the limit."""
-        lengths = zip(frame["qid"].unique(), map(count_words, found), strict=True)
-        return [f"{length - self.words} words too many in turn {qid}" for qid, length in lengths if length > self.words]
+        """Responses that are longer than the limit, and numbers that no passage has."""
+        dropped = []
+        for qid, cited in self._cited(frame, found).items():
+            length = count_words(cited.text)
+            dropped += [f"{length - self.words} words too many in turn {qid}"] * (length > self.words)
+            dropped += [f"[{number}] in turn {qid}, which no passage has" for number in cited.unknown]
+        return dropped
+
+    def _cited(self, frame: pd.DataFrame, found: Sequence[CitedText]) -> dict[str, CitedText]:
+        """For each turn the response; it may have had fewer passages than are shown at most."""
+        shown = frame.loc[self.used(frame), "qid"].value_counts()
+        return {qid: cited.among(int(shown[qid])) for qid, cited in zip(frame["qid"].unique(), found, strict=True)}
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
-        """Set ``qanswer`` and ``used``; an answer that was there before becomes ``qdraft``."""
-        frame = self._with_draft(frame)
-        answers = {qid: cut_at_sentence(text, self.words) for qid, text in zip(frame["qid"].unique(), found, strict=True)}
-        return frame.assign(qanswer=column([answers[qid] for qid in frame["qid"]], frame.index), used=self.used(frame))
+        """Set ``qanswer``, ``used`` and, with ``cite``, ``qcitations``; an answer that was there before becomes ``qdraft``."""
+        cited = {qid: one.cut(self.words) for qid, one in self._cited(frame, found).items()}
+        answers = column([cited[qid].text for qid in frame["qid"]], frame.index)
+        frame = self._with_draft(frame).assign(qanswer=answers, used=self.used(frame))
+        return self._with_citations(frame, cited) if self.cite else frame
+
+    def _with_citations(self, frame: pd.DataFrame, cited: Mapping[str, CitedText]) -> pd.DataFrame:
+        """The frame with ``qcitations``, and only cited passages as used where there are any."""
+        shown = frame[frame["used"]].sort_values("rank", kind="stable").groupby("qid", sort=False)["docno"].agg(list)
+        citations = {
+            qid: [
+                {"sentence": one.text, "docnos": [shown[qid][number - 1] for number in one.numbers], "unknown": list(one.unknown)}
+                for one in text.sentences
+            ]
+            for qid, text in cited.items()
+        }
+        named = {qid: {docno for one in entries for docno in one["docnos"]} for qid, entries in citations.items()}
+        pairs = zip(frame["qid"], frame["docno"], frame["used"], strict=True)
+        used = [bool(was) and (not named[qid] or docno in named[qid]) for qid, docno, was in pairs]
+        return frame.assign(qcitations=column([citations[qid] for qid in frame["qid"]], frame.index), used=used)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Respond to every turn of a result frame."""
@@ -195,7 +197,8 @@ class Respond(ReadsPassages):
         return both.iloc[np.argsort(np.concatenate([np.flatnonzero(~told), np.flatnonzero(told)]))]
 
     def _tell(self, frame: pd.DataFrame, told: Mapping[str, str]) -> pd.DataFrame:
-        return self._with_draft(frame).assign(qanswer=column([told[qid] for qid in frame["qid"]], frame.index), used=False)
+        made = self._with_draft(frame).assign(qanswer=column([told[qid] for qid in frame["qid"]], frame.index), used=False)
+        return made.assign(qcitations=column([None] * len(made), made.index)) if self.cite else made
 
     def _with_draft(self, frame: pd.DataFrame) -> pd.DataFrame:
         return frame.assign(qdraft=frame["qanswer"]) if "qanswer" in frame.columns else frame

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from ..arguments import is_missing
+from ..completions.citations import CitedSentence, with_marks
 from ..conversations.frame import personas, values
 from ..events import Exchange
 from ..llms.ledger import Spend
@@ -47,13 +48,16 @@ class Turn:
         number: its number in the conversation, from 1.
         utterance: the user's words.
         response: the system's answer, as the user gets it; empty if the system writes none or found no passage.
-        sources: the passages that the response is based on; without a response the best 5.
+        sources: the passages that the response is based on: those that it cites, as they first occur, and where its system was not asked
+            for citations those that it was shown; without a response the best 5.
         rewrite: the query that an LLM or a rewriter made of the utterance; empty if there is none.
         queries: the queries that were searched, in their order.
         statements: the texts of the chosen statements about the user, best first.
         draft: an answer that the system wrote as its query, or to decide by; it is not the response. Several are separated by a blank line.
         citations: docno -> score, best first: the whole ranking of a turn that was just answered; in a log what was cited.
         spend: the completions that the system used, also those of a memory that learned from the turn.
+        cited: the sentences of the response with the numbers of their sources, from 1; None where the system was not asked for citations.
+        shown: the passages that the model was shown, where it was asked for citations and cites none.
         seconds: how long the system took, without the memory.
         session: the conversation.
         method: the name of the system.
@@ -73,6 +77,8 @@ class Turn:
     statements: tuple[str, ...] = ()
     draft: str = ""
     citations: Mapping[str, float] = field(default_factory=dict, compare=False)
+    cited: tuple[CitedSentence, ...] | None = None
+    shown: tuple[Source, ...] = ()
     spend: Spend = Spend()
     seconds: float = field(default=0.0, compare=False)
     session: str = ""
@@ -119,7 +125,9 @@ class Turn:
         unknown = float("nan") if "score" in ranking.columns else 0.0
         scores = dict(zip(map(str, ranking["docno"]), map(float, values(ranking, "score", unknown)), strict=True))
         response, draft = (answer, draft) if responds else ("", draft or answer)
-        return cls(number, utterance, response, _sources(best), draft=draft, citations=scores, **more)
+        more |= {"draft": draft, "citations": scores}
+        entries = next(iter(values(ranking, "qcitations")), None) if responds else None
+        return cls(number, utterance, response, **_rests_on(_sources(best), entries), **more)
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> "Turn":
@@ -130,7 +138,10 @@ class Turn:
         """
         known = record.keys() & {one.name for one in fields(cls)}
         given: dict[str, Any] = {name: tuple(record[name]) if isinstance(record[name], list) else record[name] for name in known}
-        read = {"sources": tuple(Source(**one) for one in record["sources"]), "spend": Spend(**record["spend"])}
+        read: dict[str, Any] = {name: tuple(Source(**one) for one in record.get(name, ())) for name in ("sources", "shown")}
+        read["spend"] = Spend(**record["spend"])
+        if record.get("cited") is not None:
+            read["cited"] = tuple(CitedSentence(text, tuple(numbers), tuple(unknown)) for text, numbers, unknown in record["cited"])
         return cls(**given | read)
 
     def record(self) -> dict[str, Any]:
@@ -139,8 +150,23 @@ class Turn:
 
     def without_texts(self) -> "Turn":
         """What a log keeps of a turn of a person: the texts of passages stay in the index, and only what was cited has scores."""
-        sources = tuple(replace(source, text="") for source in self.sources)
-        return replace(self, sources=sources, citations={one.docno: one.score for one in sources if one.score is not None})
+        sources, shown = (tuple(replace(one, text="") for one in passages) for passages in (self.sources, self.shown))
+        return replace(self, sources=sources, shown=shown, citations={one.docno: one.score for one in sources if one.score is not None})
+
+    @property
+    def marked(self) -> str:
+        """The response with the numbers of its sources behind its sentences."""
+        return with_marks(self.response, self.cited or ())
+
+    @property
+    def cites_none(self) -> bool:
+        """Whether the system was asked for citations, and the response has none."""
+        return bool(self.response) and self.cited is not None and not self.sources
+
+    @property
+    def unknown(self) -> list[int]:
+        """The numbers in the response that no passage has."""
+        return list(dict.fromkeys(number for one in self.cited or () for number in one.unknown))
 
     def with_calls(self, spend: Spend, asked: Sequence[Exchange] = ()) -> "Turn":
         """The turn with further completions.
@@ -174,6 +200,17 @@ def messages_of(turns: Sequence[Turn]) -> list[dict[str, str]]:
 def _sources(passages: pd.DataFrame) -> tuple[Source, ...]:
     rows = zip(passages["docno"], values(passages, "text", ""), values(passages, "score"), strict=True)
     return tuple(Source(str(docno), str(text), None if is_missing(score) else float(score)) for docno, text, score in rows)
+
+
+def _rests_on(passages: tuple[Source, ...], entries: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
+    """The sources of a response, and what it says of them; ``entries`` are its ``qcitations``."""
+    if entries is None:
+        return {"sources": passages}
+    known = {one.docno: one for one in passages}
+    numbers = {docno: number for number, docno in enumerate(dict.fromkeys(docno for one in entries for docno in one["docnos"]), 1)}
+    cited = [CitedSentence(one["sentence"], tuple(numbers[docno] for docno in one["docnos"]), tuple(one["unknown"])) for one in entries]
+    sources = tuple(known[docno] for docno in numbers)
+    return {"sources": sources, "shown": () if sources else passages, "cited": tuple(cited)}
 
 
 def statements_in(results: pd.DataFrame) -> tuple[str, ...]:

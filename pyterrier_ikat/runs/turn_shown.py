@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from ..completions.citations import pieces_with_numbers
 from ..conversations.frame import well_formed
 from ..tables import format_score
 
@@ -16,7 +17,6 @@ WIDTH = 100
 """The longest line that is easy to read."""
 LABEL = 10
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-CITATION = re.compile(r"\[(\d{1,4})\]")
 
 
 def strip_controls(text: str) -> str:
@@ -60,9 +60,11 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
-def stray_citations(turn: "Turn") -> list[str]:
-    """The citations in the response that name none of its passages."""
-    return [found for found in dict.fromkeys(CITATION.findall(turn.response)) if not 1 <= int(found) <= len(turn.sources)]
+def doubts(turn: "Turn") -> list[str]:
+    """What a reader should know of the citations: numbers that no passage has, or that there are none."""
+    unknown = ", ".join(f"[{number}]" for number in turn.unknown)
+    found = [f"no passage has the number {unknown}"] * bool(unknown)
+    return found + ["the answer cites none of the passages that it was shown"] * turn.cites_none
 
 
 def turn_drawn(turn: "Turn", note: bool = True) -> Any:
@@ -72,28 +74,30 @@ def turn_drawn(turn: "Turn", note: bool = True) -> Any:
 
     shown: list[Any] = [_labelled(background(turn))] if background(turn) else []
     if turn.response:
-        answer = Text(strip_controls(turn.response))
-        answer.highlight_regex(CITATION, "bold cyan")
+        answer = Text()
+        for piece, numbers in pieces_with_numbers(turn.response, turn.cited or ()):
+            answer.append(strip_controls(piece) + " " * bool(numbers)).append(_numbered(numbers), "bold cyan")
         shown += [*[Text()] * bool(shown), answer]
     if turn.sources:
         shown += [*[Text()] * bool(shown), _passages(turn.sources, [one.beginning for one in turn.sources])]
     if not (turn.response or turn.sources):
         shown += [*[Text()] * bool(shown), Text("(no passage found)", style="dim")]
-    if strays := stray_citations(turn):
-        named = ", ".join(f"[{number}]" for number in strays)
-        shown.append(Text(f"(no passage has the number {named})", style="dim"))
+    shown += [Text(f"({doubt})", style="dim") for doubt in doubts(turn)]
     return Group(*shown, *([Text(), Text(f"({effort(turn)})", style="dim")] if note else []))
 
 
 def sources_drawn(turn: "Turn") -> Any:
     """The whole passages of a turn with their scores, for rich."""
+    from rich.console import Group
     from rich.text import Text
 
-    if not turn.sources:
+    passages = turn.sources or turn.shown
+    if not passages:
         return Text("(the answer is based on no passage)", style="dim")
-    scores = ["" if one.score is None else f"(score {format_score(one.score)})" for one in turn.sources]
-    texts = [f"{score}\n{one.text.strip() or '(its text is not available)'}" for score, one in zip(scores, turn.sources, strict=True)]
-    return _passages(turn.sources, texts)
+    scores = ["" if one.score is None else f"(score {format_score(one.score)})" for one in passages]
+    texts = [f"{score}\n{one.text.strip() or '(its text is not available)'}" for score, one in zip(scores, passages, strict=True)]
+    drawn = _passages(passages, texts)
+    return Group(Text("(the answer cites none of these passages, which it was shown)", style="dim"), drawn) if turn.cites_none else drawn
 
 
 def why_drawn(turn: "Turn", account: "Ledger | None") -> Any:
@@ -143,6 +147,10 @@ def plain(drawn: Any, width: int = WIDTH) -> str:
     console = Console(file=out, width=width, color_system=None, force_terminal=False, highlight=False, markup=False, emoji=False)
     console.print(drawn)
     return "\n".join(line.rstrip() for line in out.getvalue().split("\n")).rstrip("\n")
+
+
+def _numbered(numbers: Sequence[int]) -> str:
+    return "".join(f"[{number}]" for number in numbers)
 
 
 def _labelled(rows: Sequence[tuple[str, Sequence[str]]]) -> Any:
@@ -203,7 +211,9 @@ DIM = "opacity: .7; font-size: smaller"
 
 def turn_html(turn: "Turn") -> str:
     """One exchange: the user's words, how the answer came about, the answer and its passages."""
-    answer = CITATION.sub(r"<b>[\1]</b>", escape(turn.response)) if turn.response else "" if turn.sources else "<i>no passage found</i>"
+    pieces = pieces_with_numbers(turn.response, turn.cited or ())
+    answer = "".join(f"{escape(piece)} <b>{_numbered(numbers)}</b>" if numbers else escape(piece) for piece, numbers in pieces)
+    answer = answer or ("" if turn.sources else "<i>no passage found</i>")
     sources = "".join(_source(number, source) for number, source in enumerate(turn.sources, 1))
     return (
         f"<div style='max-width: 50em; margin: .6em 0'><div style='{SAID}'>{escape(turn.utterance)}</div>"
@@ -255,6 +265,4 @@ def _source(number: int, source: "Source") -> str:
 
 
 def _note(turn: "Turn") -> str:
-    strays = ", ".join(f"[{number}]" for number in stray_citations(turn))
-    note = f"no passage has the number {strays}; " * bool(strays) + effort(turn)
-    return f"<div style='{DIM}'>{note}</div>"
+    return f"<div style='{DIM}'>{'; '.join([*doubts(turn), effort(turn)])}</div>"

@@ -13,7 +13,7 @@ from ..conversations import Conversation, conversation
 from ..errors import UsageError, advice
 from ..llms import LLM, Ledger
 from ..methods import Method, find_all, methods_of
-from ..operator import every_stage, parts_of, subpipelines
+from ..operator import citing, every_stage, parts_of, subpipelines
 from ..runs.origin import repeat_name
 from .identity import parameters_of
 from .resources import Resources, deviations, is_given, unused
@@ -135,6 +135,7 @@ def open_systems(
     live: bool = False,
     connect: bool = False,
     only_plan: bool = False,
+    cite: bool = False,
     spare: Collection[str] = (),
     **resources: Any,
 ) -> list[System]:
@@ -147,6 +148,7 @@ def open_systems(
         connect: whether language models are sure to be asked, so that a missing key is an error now. Without it they may answer from the
             cache alone.
         only_plan: load no model.
+        cite: whether responses cite their passages, see :func:`~pyterrier_ikat.operator.citing`.
         spare: resources that may be given although no system takes them; others are an error.
         **resources: see :class:`~pyterrier_ikat.study.Resources`.
 
@@ -174,7 +176,9 @@ def open_systems(
     given = Resources.of(resources, methods, spare)
     opened = given.opened(Ledger() if ledger is None else ledger)
     left = sorted(name for name in spare if is_given(resources.get(name)) and getattr(given, name) is None)
-    found = [System(entry, opened.build(entry), opened, deviations(entry, given, opened), left) for entry in methods]
+    built = [opened.build(entry) for entry in methods]
+    pipelines = [citing(one) for one in built] if cite else built
+    found = [System(entry, one, opened, deviations(entry, given, opened), left) for entry, one in zip(methods, pipelines, strict=True)]
     if "prompts" not in spare:
         _check_prompts_are_read(given, found)
     if live:

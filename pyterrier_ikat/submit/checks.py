@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ..completions.citations import count_words
 from ..conversations.datasets import IkatDataset
 from ..errors import advice
-from ..generate.respond import count_words
 from .formats import RUN_TYPES, Passage, Response, Run, Statement, SubmittedTurn, Topics, load_run
 from .problem import ERROR, WARNING, Place, Problem, printable, short_json
 

@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
+from ..completions.citations import count_words, cut_at_sentence
 from ..conversations.datasets import IkatDataset
 from ..conversations.frame import statements_of, values
 from ..errors import DataError, UsageError, advice, list_first
-from ..generate.respond import count_words, cut_at_sentence
 from ..runs import RunFolder, strictly_decreasing
 from ..runs.run_files import as_stored, chosen_statements, response_column, used_marks
 from ..store.files import atomic_write

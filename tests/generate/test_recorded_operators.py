@@ -5,7 +5,7 @@ import pytest
 from operators import a_turn, found
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.generate.respond import count_words
+from pyterrier_ikat.completions.citations import count_words
 
 _llm = ikat.llm("recorded:sample")
 OPERATORS = {

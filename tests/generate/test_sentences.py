@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyterrier_ikat.generate.respond import count_words, cut_at_sentence
+from pyterrier_ikat.completions.citations import count_words, cut_at_sentence
 
 TEXT = "Oats are cheap. Do they keep well? Yes!"
 

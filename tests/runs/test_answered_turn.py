@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from pyterrier_ikat.completions.citations import CitedSentence
 from pyterrier_ikat.live.chat import Why
 from pyterrier_ikat.llms import Completion, Request
 from pyterrier_ikat.llms.ledger import Spend
@@ -53,9 +54,9 @@ def test_an_index_without_texts_shows_the_ids():
 def test_how_it_came_about_stands_before_the_answer_and_the_passages_after_it():
     passage = Source("d1", " ".join(map(str, range(25))))
     statements = ("I avoid caffeine.",)
-    turn = Turn(
-        1, "tea?", "word " * 30 + "\n\nend [1]", (passage,), "which tea", ("which tea", "mint"), statements, "Drink mint.", {"d1": 2.0}
-    )
+    said, cited = "word " * 30 + "\n\nend", (CitedSentence("word " * 29 + "word"), CitedSentence("end", (1,)))
+    before = ("which tea", ("which tea", "mint"), statements, "Drink mint.")
+    turn = Turn(1, "tea?", said, (passage,), *before, {"d1": 2.0}, cited)
     shown = plain(turn_drawn(turn)).split("\n")
     assert shown == [
         "rewrite     which tea",
@@ -108,9 +109,10 @@ def test_what_a_turn_took(fields, note):
 
 
 def test_a_citation_of_no_passage_is_named():
-    turn = Turn(1, "tea?", "Mint [1][3], tea [0] [3].", (Source("d1", "x"), Source("d2", "y")))
-    assert repr(turn).endswith("(no passage has the number [3], [0])")
-    assert "no passage has the number [3], [0]" in turn._repr_html_()
+    cited = (CitedSentence("Mint.", (1,), (3, 9)), CitedSentence("Tea.", (), (3,)))
+    turn = Turn(1, "tea?", "Mint. Tea.", (Source("d1", "x"),), cited=cited)
+    assert repr(turn).endswith("(no passage has the number [3], [9])")
+    assert "no passage has the number [3], [9]" in turn._repr_html_()
 
 
 def test_sources_are_whole_and_have_scores():

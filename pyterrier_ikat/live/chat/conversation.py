@@ -191,7 +191,7 @@ class Chat:
         if not isinstance(system, str):
             self._take(System.of(system))
             return
-        (loaded,) = open_systems(find(system), self._ledger, live=True, connect=True, spare=ALL, **self._resources)
+        (loaded,) = open_systems(find(system), self._ledger, live=True, cite=True, connect=True, spare=ALL, **self._resources)
         self._take(loaded, (self._utterances or None) if loaded.replays else None, tuple(_notes(loaded)))
 
     def _take(self, system: System, script: Sequence[str] | None = None, notes: tuple[str, ...] = ()) -> None:

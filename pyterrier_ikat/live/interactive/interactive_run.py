@@ -180,7 +180,7 @@ def _opened(system: Any, run_id: str, options: Mapping[str, Any], ledger: Ledger
     entries = methods_in({run_id: system} if isinstance(system, pt.Transformer) else system)
     if len(entries) != 1:
         raise UsageError(f"a run is of one system, and these are {', '.join(one.name for one in entries)}: give one")
-    opened = open_systems(entries[0], ledger, live=True, **options)[0]
+    opened = open_systems(entries[0], ledger, live=True, cite=True, **options)[0]
     if opened.writes_response is False:
         repair = advice("such as rtg, or any system >> ikat.Respond(llm)", "such as rtg or gtr")
         raise UsageError(f"system {opened.name} writes no response that a user could read: choose one that ends with Respond ({repair})")

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from ...completions.citations import whole_sentences
 from ...errors import DataError, UsageError
-from ...generate.respond import whole_sentences
 from ...runs.turn_shown import strip_controls
 from ...submit.checks import PASSAGES, six_decimals
 from ...submit.writing import lower_score

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
+from ...completions.citations import without_marks
 from ...errors import IkatError, UsageError
 from ...runs.answered_turn import Turn
 from ...runs.log import TOPICS, Dialogue, Event, Log, session_event, turn_event, write_topics
@@ -95,7 +96,7 @@ def _header(system: System) -> dict[str, object]:
 
 def _events(session: str, asked: ChatRequest, turn: Turn, known: Dialogue | None, said: Sequence[tuple[str, str]]) -> Iterator[Event]:
     """What a request says of its conversation that the log doesn't have."""
-    ptkb, noted = asked.ptkb or {}, [] if known is None else [(one.utterance, one.response) for one in known.turns]
+    ptkb, noted = asked.ptkb or {}, [] if known is None else [(one.utterance, without_marks(one.response)) for one in known.turns]
     if known is None or known.more["ptkb"] != ptkb:
         yield session_event(session, session, ptkb=ptkb, memory="")
     pairs = list(zip(noted, said[:-1], strict=False))

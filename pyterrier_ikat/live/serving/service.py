@@ -134,7 +134,7 @@ def open_served(systems: Systems, ledger: Ledger, *, dataset: str | None = None,
         UsageError: for a system that can't answer live users, and recorded completions without their dataset.
         DataError: for an index or recorded file that can't be used.
     """
-    opened = open_systems(systems, ledger, live=True, connect=True, **resources)
+    opened = open_systems(systems, ledger, live=True, cite=True, connect=True, **resources)
     return {one.name: replace(one, recorded=_recorded(one.models, dataset)) for one in opened}
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ...completions.citations import CitedSentence, pieces_with_numbers, with_marks, without_marks
 from ...errors import IkatError
 from ...llms import BudgetExceeded, FatalLLMError, StageError
 from ...llms.failures import Unavailable
@@ -26,8 +27,6 @@ TRY_LATER = 10
 """Seconds after which a client may ask again when the language model was not available."""
 PASSAGES_ONLY = "(This method writes no response. Its best passages:)"
 NOTHING_FOUND = "(No passage was found.)"
-_CITED = re.compile(r"\[(\d+)(?:\s*[,–-]\s*\d+)*\]")
-_SOURCES = re.compile(r"\n\nSources: \[1\](?:, \[\d+\])*\s*\Z")
 
 
 class RequestError(IkatError):
@@ -47,34 +46,38 @@ class RequestError(IkatError):
 def content_of(turn: Turn) -> str:
     r"""The text that a client gets as the assistant's message.
 
-    A response that cites one of its passages, as ``[2]``, is sent as it is. To any other response that is based on passages, a last line
-    adds their numbers. In the place of a response that the method doesn't write, there are the beginnings of its best passages.
+    Behind the sentences of a response stand the numbers of the passages that they cite. A last line has the numbers of other passages that
+    the response as a whole is based on. In the place of a response that the method doesn't write, there are the beginnings of its best
+    passages.
 
     Example:
         >>> from pyterrier_ikat.runs import Source
         >>> content_of(Turn(1, "Which tea?", "Rooibos.", (Source("d1", "Rooibos is red."), Source("d2", "Mint."))))
-        'Rooibos.\n\nSources: [1], [2]'
+        'Rooibos.\n\nSources: [1][2]'
     """
-    numbers = [f"[{number}]" for number in range(1, len(turn.sources) + 1)]
     if turn.response:
-        cited = any(1 <= int(number) <= len(numbers) for number in _CITED.findall(turn.response))
-        return turn.response + (f"\n\nSources: {', '.join(numbers)}" if numbers and not cited else "")
-    if not numbers:
+        return with_marks(turn.response, _cited(turn))
+    if not turn.sources:
         return NOTHING_FOUND
-    shown = [f"{number} {source.beginning or source.docno}" for number, source in zip(numbers, turn.sources, strict=True)]
+    shown = [f"[{number}] {source.beginning or source.docno}" for number, source in enumerate(turn.sources, 1)]
     return "\n\n".join([PASSAGES_ONLY, *shown])
+
+
+def _cited(turn: Turn) -> Sequence[CitedSentence]:
+    """What a response cites; one that was not asked for citations rests on all its sources."""
+    return [CitedSentence("", tuple(range(1, len(turn.sources) + 1)))] if turn.cited is None else turn.cited
 
 
 def without_additions(text: str) -> str:
     r"""The response in an assistant's message that a client sends back, without what :func:`content_of` added.
 
     Example:
-        >>> without_additions('Rooibos.\n\nSources: [1], [2]'), without_additions(NOTHING_FOUND)
+        >>> without_additions('Rooibos.\n\nSources: [1][2]'), without_additions(NOTHING_FOUND)
         ('Rooibos.', '')
     """
     if text.lstrip().startswith((PASSAGES_ONLY, NOTHING_FOUND)):
         return ""
-    return _SOURCES.sub("", text)
+    return without_marks(text)
 
 
 def pieces_of(text: str, length: int = 40) -> list[str]:
@@ -128,10 +131,12 @@ def citations(turn: Turn) -> list[dict[str, Any]]:
 
 
 def account(turn: Turn, ignored: Sequence[str]) -> dict[str, Any]:
-    """How an answer came about."""
+    """How an answer came about; ``pieces`` are those of its text, with the numbers behind them."""
     told = {name: getattr(turn, name) for name in DONE_BY}
     kept = {"ignored": ignored, "saved": bool(turn.more.get("saved"))}
-    return {"response": turn.response, **told, **asdict(turn.spend), "tokens": turn.spend.tokens, **kept}
+    pieces = pieces_with_numbers(turn.response, _cited(turn)) if turn.response else []
+    cited = {"pieces": pieces, "unknown": turn.unknown, "cites_none": turn.cites_none, "shown": [one.docno for one in turn.shown]}
+    return {"response": turn.response, **cited, **told, **asdict(turn.spend), "tokens": turn.spend.tokens, **kept}
 
 
 @dataclass(frozen=True)

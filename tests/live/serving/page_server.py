@@ -5,6 +5,7 @@ import threading
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from pyterrier_ikat.completions.citations import pieces_with_numbers, read_citations, with_marks
 from pyterrier_ikat.live.serving import application
 
 PAGE = application.PAGE.read_text(encoding="utf-8")
@@ -32,10 +33,13 @@ def chunk(content="", **more):
 
 def answer(text, *passages, activity=("answering",), **facts):
     """The chunks of an answer: what the system does, the text in two pieces, and the passages as (id, text, score)."""
+    cited = read_citations(text, len(passages))
+    pieces = pieces_with_numbers(cited.text, cited.sentences)
+    text, facts = with_marks(cited.text, cited.sentences), {"pieces": pieces, "response": cited.text} | facts
     citations = [{"id": docno, "text": words, "score": score} for docno, words, score in passages]
-    pieces = [chunk(text[: len(text) // 2]), chunk(text[len(text) // 2 :])] if text else []
+    sent = [chunk(text[: len(text) // 2]), chunk(text[len(text) // 2 :])] if text else []
     end = chunk(finish_reason="stop", citations=citations, ikat={**FACTS, **facts})
-    return [*[chunk(ikat={"activity": one}) for one in activity], *pieces, end]
+    return [*[chunk(ikat={"activity": one}) for one in activity], *sent, end]
 
 
 class Server(ThreadingHTTPServer):

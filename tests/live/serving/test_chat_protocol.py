@@ -45,7 +45,7 @@ def test_an_answer_has_openai_s_form_and_its_passages(client):
     )
     (choice,) = answer["choices"]
     assert (choice["finish_reason"], choice["message"]["role"]) == ("stop", "assistant")
-    assert choice["message"]["content"] == '[{}, [], "Which tea?"]\n\nSources: [1], [2]'
+    assert choice["message"]["content"] == '[{}, [], "Which tea?"]\n\nSources: [1][2]'
     assert answer["citations"] == [
         {"id": "d1-Which tea?", "text": PASSAGES["d1"], "score": 2.0},
         {"id": "d2-Which tea?", "text": PASSAGES["d2"], "score": 1.0},
@@ -92,17 +92,32 @@ def test_a_method_without_responses_shows_the_beginnings_of_its_passages(client)
 
 
 @pytest.mark.parametrize(
-    ("response", "shown"),
+    ("said", "shown", "docnos"),
     [
-        ("Rooibos [2].", "Rooibos [2]."),
-        ("Rooibos [1, 2].", "Rooibos [1, 2]."),
-        ("Rooibos [7].", "Rooibos [7].\n\nSources: [1], [2]"),
-        ("Rooibos.", "Rooibos.\n\nSources: [1], [2]"),
+        ("Rooibos [2].", "Rooibos. [1]", ["d2"]),
+        ("Rooibos [2, 1]. Mint [1][7].", "Rooibos. [1][2] Mint. [2]", ["d2", "d1"]),
+        ("Rooibos [7].", "Rooibos.", []),
+        ("Rooibos in [2023].", "Rooibos in [2023].", []),
     ],
 )
-def test_citations_of_the_response_stay_and_missing_ones_are_added(response, shown):
-    _, answer = Client(served({"talks": Talks(response)})).chat(says("Which tea?"))
+def test_what_the_model_cites_is_sent_with_its_passages(said, shown, docnos):
+    class Model:
+        def generate(self, chats):
+            return [said for _ in chats]
+
+    client = Client(served({"talks": Talks("A draft.") >> ikat.Respond(ikat.llm(Model()))}))
+    _, answer = client.chat(says("Which tea?"))
     assert answer["choices"][0]["message"]["content"] == shown
+    assert [one["id"][:2] for one in answer["citations"]] == docnos
+    facts = answer["ikat"]
+    assert (facts["unknown"], facts["cites_none"], len(facts["shown"])) == ([7] * ("7]" in said), not docnos, 2 * (not docnos))
+    assert facts["response"] == "".join(text for text, _ in facts["pieces"])
+    assert "[1]" not in facts["response"]
+
+
+def test_a_response_that_was_not_asked_for_citations_is_based_on_what_was_shown():
+    _, answer = Client(served({"talks": Talks("Rooibos.")})).chat(says("Which tea?"))
+    assert answer["choices"][0]["message"]["content"] == "Rooibos.\n\nSources: [1][2]"
 
 
 @pytest.mark.parametrize("ptkb", [["I run.", "I cook."], {"1": "I run.", "2": "I cook."}, "I run.\n\n I cook. ", '["I run.", "I cook."]'])
@@ -124,7 +139,7 @@ def test_a_stream_tells_its_steps_and_then_the_checked_answer(client):
     steps = [chunk["ikat"]["activity"] for chunk in chunks if "activity" in chunk.get("ikat", {})]
     assert steps == ["running Talks"]
     assert deltas[: len(steps) + 1] == [""] * (len(steps) + 1)
-    assert "".join(deltas) == '[{}, [], "Which tea?"]\n\nSources: [1], [2]'
+    assert "".join(deltas) == '[{}, [], "Which tea?"]\n\nSources: [1][2]'
     last, usage = chunks[-2:]
     assert (last["choices"][0]["finish_reason"], len(last["citations"]), last["ikat"]["method"]) == ("stop", 2, "talks")
     assert (usage["choices"], usage["usage"]["total_tokens"]) == ([], 0)

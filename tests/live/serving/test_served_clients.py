@@ -250,7 +250,7 @@ def test_the_client_of_the_live_reference_talks_as_it_is_written():
     with running({"rtg": Talks()}) as server:
         said: dict = {}
         exec(code.replace("http://127.0.0.1:8000", server.url), said)
-    assert said["reply"].choices[0].message.content.endswith("Sources: [1], [2]")
+    assert said["reply"].choices[0].message.content.endswith("Sources: [1][2]")
     assert ikat.dataset("ikat:sample").conversations[0].turns[0].utterance == said["words"]
     assert said["reply"].citations[0]["id"] == "d1-I'd like to do my fi"
 

@@ -21,7 +21,7 @@ class Echo:
     """Answers with the last words of the prompt, so that each answer names its own conversation; of statements it chooses the first two."""
 
     def generate(self, chats):
-        ends = [" ".join(str(chat[-1]["content"]).split()[-40:]) for chat in chats]
+        ends = [" ".join(str(chat[-1]["content"]).split()[-85:]) for chat in chats]
         return ["[1, 2]" if "# Statements" in end else end for end in ends]
 
 

@@ -1,0 +1,351 @@
+r"""Sentences of a response, and the passages that they cite: where a sentence ends, marks such as ``[1]``, and the text without them.
+
+A mark is what models write when they are asked for numbers in square brackets: ``[1]``, ``[1][2]``, ``[1, 2]``, ``[1-3]``, ``[Doc 1]``,
+``(Doc 1, Doc 2)``, ``([Passage 3](#3))``, ``**[1]**``, ``[^1]``, ``【1】``. A number in round brackets is one only with such a name. No
+mark, and left as it is, is a bracket with a year or another number above 99, with a zero, behind "range", "scale" or an equals sign, in
+code, before a Markdown link's address, and at the beginning of a line with text behind it, where lists have their numbers.
+"According to [1], ..." cites, and stays readable: "According to passage 1, ...". Pure functions: no model, no frame.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+HIGHEST = 99
+"""A bare number above it is no mark, unless as many passages were shown."""
+_B = r"[^\S\n]"
+_NAME = r"(?:reference[ _])?(?:passage|document|doc|source|reference|ref|citation|snippet)s?"
+_ONE = rf"(?:{_NAME}{_B}{{0,2}}(?:no\.?|number)?[ :#=\"_.-]{{0,3}})?\d{{1,4}}\"?"
+_BETWEEN = rf"{_B}{{0,2}}(?:[,;、，&~–—-]|and\b|to\b){_B}{{0,2}}"
+_LIST = rf"{_ONE}(?:{_BETWEEN}(?:and{_B})?{_ONE}){{0,19}}"
+_SQUARE = rf"(?:\[\[?|［|【)\^?{_B}{{0,2}}{_LIST}{_B}{{0,2}}(?:†[^\]】\n]{{0,40}})?(?:\]\]?|］|】)(?:\(#[^()\s]{{0,40}}\)|(?!\())"
+MARK = rf"(?i:{_SQUARE}|[(（](?={_B}{{0,2}}{_NAME}){_B}{{0,2}}{_LIST}{_B}{{0,2}}[)）])"
+"""The pattern of one mark."""
+_MARKS = rf"{MARK}(?:[ ,;]{{0,3}}(?:and )?{MARK}){{0,19}}"
+_RUN = re.compile(rf"(?P<bold>\*\*?)?(?:\((?:see |cf\. |sources?:? )?(?=[\[【]){_MARKS}\)|{_MARKS})(?(bold)(?P=bold))", re.IGNORECASE)
+_NUMBERS = re.compile(rf"(\d{{1,4}}){_B}{{0,2}}(?:[~–—-]|to\b){_B}{{0,2}}(?:{_NAME})?[ \"#]?(\d{{1,4}})|(\d{{1,4}})", re.IGNORECASE)
+_NAMED = re.compile(_NAME, re.IGNORECASE)
+_CODE = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```|\Z)|`[^`\n]*`", re.DOTALL | re.MULTILINE)
+_OTHER_BEHIND = re.compile(r"(?:[\\\]]|[=∈] ?|(?<![^\W_])[a-z]|\b(?:range|interval|scale|array|list|index|vector|set)(?: of| from)? ?)\Z")
+_SAID_BEHIND = re.compile(rf"\b(?:according to|based on|in|by|from|see|per|of|with|{_NAME}) \Z", re.IGNORECASE)
+_LINE_BEGINS = re.compile(r"(?:\A|\n)[ \t>*#•-]*\Z")
+_SENTENCE_BEGINS = re.compile(r"(?:\A|[.!?]\s|\n)\s*\Z")
+_SOURCES = re.compile(
+    r"^[ \t>*_#]{0,9}(?:sources?|references?|citations?)(?: used| cited)?(?:[*_]{0,3}:[*_]{0,3}|[*_]{0,3}$)", re.IGNORECASE | re.MULTILINE
+)
+_SOURCE = re.compile(rf"[ \t*•>-]{{0,9}}({_MARKS})", re.IGNORECASE)
+
+_CLOSING = rf"(?:{MARK}|[\"'”’»)\]*])*"
+_END = re.compile(rf"[.!?…]+{_CLOSING}(?=\s+[^\sa-z]|\s*$)|[。！？]+(?:{MARK}|[」』”])*|(?=\n)")
+_LIST_NUMBER = r"(?:^|[.!?:]\s|\n\s*)\d{1,2}"
+_SHORTENED = re.compile(rf"(?:\b(?:dr|mr|mrs|ms|prof|st|vs|ca|cf|approx|e\.g|i\.e)|\b[a-z]|{_LIST_NUMBER})\.$", re.IGNORECASE)
+
+
+def count_words(text: str) -> int:
+    """The number of words, as TREC iKAT's checker of 2025 counts them: between white space, after NFKC normalisation.
+
+    Example:
+        >>> count_words("Two words")
+        2
+    """
+    return len(unicodedata.normalize("NFKC", text).split())
+
+
+def cut_at_sentence(text: str, words: int) -> str:
+    """The longest beginning of ``text`` that ends where a sentence or a line ends and has at most ``words`` words.
+
+    A text within the limit is returned unchanged. If the first sentence alone exceeds the limit, its first ``words`` words are returned.
+
+    Args:
+        text: any text.
+        words: the most words to keep, as :func:`count_words` counts them.
+
+    Example:
+        >>> cut_at_sentence("Oats are cheap. They keep well. Everybody has some.", 7)
+        'Oats are cheap. They keep well.'
+    """
+    if count_words(text) <= words:
+        return text
+    whole = [part for part in whole_sentences(text) if count_words(part) <= words]
+    return whole[-1] if whole else _first_words(text, words)
+
+
+def whole_sentences(text: str) -> list[str]:
+    """The beginnings of ``text`` that end where a sentence or a line ends, from the shortest.
+
+    Example:
+        >>> whole_sentences("Oats keep well, e.g. in a jar. They are cheap.")
+        ['Oats keep well, e.g. in a jar.', 'Oats keep well, e.g. in a jar. They are cheap.']
+    """
+    ends = [text[: found.end()].rstrip() for found in _END.finditer(text)]
+    return [part for part in ends if part.strip() and not _SHORTENED.search(part)]
+
+
+def _first_words(text: str, words: int) -> str:
+    kept = ""
+    for found in re.finditer(r"\S+", text):
+        if count_words(text[: found.end()]) > words:
+            break
+        kept = text[: found.end()]
+    return kept.strip()
+
+
+def sentences_in(text: str) -> list[str]:
+    r"""The sentences and lines of ``text`` that have a letter or a digit; what stands behind the last end is one, too.
+
+    Example:
+        >>> sentences_in("Two teas:\n- Mint. It cools.\n- Sage")
+        ['Two teas:', '- Mint.', 'It cools.', '- Sage']
+    """
+    found, place = list[str](), 0
+    for part in [*whole_sentences(text), text]:
+        sentence = text[place : len(part)].strip()
+        if any(map(str.isalnum, sentence)):
+            found.append(sentence)
+            place = len(part)
+    return found
+
+
+class CitedSentence(NamedTuple):
+    """A sentence, and the passages that it cites.
+
+    Attributes:
+        text: the sentence; empty for a list of sources at the end, which cites for the response as a whole.
+        numbers: those of the passages, from 1, each once.
+        unknown: numbers that no passage has.
+    """
+
+    text: str
+    numbers: tuple[int, ...] = ()
+    unknown: tuple[int, ...] = ()
+
+
+class CitedText(NamedTuple):
+    """A response whose marks were read.
+
+    Attributes:
+        text: the response without marks.
+        sentences: its sentences; none where no marks were asked for.
+    """
+
+    text: str
+    sentences: tuple[CitedSentence, ...] = ()
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of the passages that are cited, in the order in which they are first."""
+        return list(dict.fromkeys(number for one in self.sentences for number in one.numbers))
+
+    @property
+    def unknown(self) -> list[int]:
+        """The numbers that no passage has, as often as they are cited."""
+        return [number for one in self.sentences for number in one.unknown]
+
+    def among(self, passages: int) -> "CitedText":
+        """The same for a response that was shown so many passages."""
+        return self._replace(sentences=tuple(_sentence(one.text, [*one.numbers, *one.unknown], passages) for one in self.sentences))
+
+    def cut(self, words: int) -> "CitedText":
+        """Its beginning of at most ``words`` words, see :func:`cut_at_sentence`, with what is cited there."""
+        kept = cut_at_sentence(self.text, words)
+        left = [one for one in self.sentences if one.text in kept]
+        return CitedText(kept, tuple(left or [one._replace(text=kept) for one in self.sentences[:1]]))
+
+
+def read_citations(text: str, passages: int) -> CitedText:
+    """Read the marks of a response, and take them out of its text.
+
+    Each mark counts for the sentence before its place, or that it stands in.
+
+    Args:
+        text: the response.
+        passages: how many passages were shown to the model, with numbers from 1.
+
+    Example:
+        >>> read_citations("Rooibos has no caffeine [2]. Mate has some.[1, 7] It is drunk since 1900.", 3).text
+        'Rooibos has no caffeine. Mate has some. It is drunk since 1900.'
+        >>> [one[1:] for one in read_citations("Rooibos has no caffeine [2]. Mate has some.[1, 7] It is drunk since 1900.", 3).sentences]
+        [((2,), ()), ((1,), (7,)), ((), ())]
+    """
+    body, listed = _without_sources(text, passages)
+    plain, marks = "", list[tuple[int, str]]()
+    place = 0
+    for mark in _marks(body, passages):
+        before, said = body[place : mark.start()], _said(mark)
+        plain += before if said else before.rstrip(" \t\n" if _is_alone(mark) else " \t")
+        plain += said
+        marks.append((len(plain), mark[0]))
+        place = _behind(mark, plain)
+        plain += " " * (not said and before != before.rstrip() and body[place : place + 1].isalnum())
+    plain += body[place:]
+    return _attributed(plain, [*marks, *((-1, mark) for mark in listed)], passages)
+
+
+def _attributed(plain: str, marks: Sequence[tuple[int, str]], passages: int) -> CitedText:
+    """The text with each mark given to its sentence; one at -1 is of the whole response."""
+    starts, place = list[int](), 0
+    sentences = sentences_in(plain)
+    for sentence in sentences:
+        starts.append(plain.index(sentence, place))
+        place = starts[-1] + len(sentence)
+    cited: list[list[int]] = [[] for _ in [*sentences, ""]]
+    for place, mark in marks:
+        of = max((number for number, start in enumerate(starts) if start < place), default=0) if place >= 0 else -1
+        cited[of] += _numbers(mark)
+    read = [_sentence(sentence, numbers, passages) for sentence, numbers in zip([*sentences, ""], cited, strict=True)]
+    return CitedText(plain.strip(), tuple(one for one in read if one.text or one.numbers or one.unknown))
+
+
+def _sentence(text: str, numbers: Sequence[int], passages: int) -> CitedSentence:
+    known = {number: 1 <= number <= passages for number in numbers}
+    return CitedSentence(text, *(tuple(number for number, there in known.items() if there is wanted) for wanted in (True, False)))
+
+
+def _marks(text: str, passages: int) -> Iterator[re.Match[str]]:
+    """The runs of marks that cite."""
+    code = [found.span() for found in _CODE.finditer(text)]
+    for run in _RUN.finditer(text):
+        if not any(start <= run.start() < end for start, end in code) and _cites(run, max(passages, HIGHEST)):
+            yield run
+
+
+def _cites(run: re.Match[str], highest: int) -> bool:
+    before = run.string[max(0, run.start() - 30) : run.start()]
+    if _OTHER_BEHIND.search(before):
+        return False
+    if not _NAMED.search(run[0]) and not all(1 <= number <= highest for number in _numbers(run[0])):
+        return False
+    return not _begins_line(run) or _is_alone(run) or bool(_said(run))
+
+
+def _begins_line(run: re.Match[str]) -> bool:
+    return _LINE_BEGINS.search(run.string[: run.start()]) is not None
+
+
+def _rest_of_line(run: re.Match[str]) -> str:
+    return run.string[run.end() :].partition("\n")[0]
+
+
+def _is_alone(run: re.Match[str]) -> bool:
+    """Whether nothing else stands in its line."""
+    return _begins_line(run) and not any(map(str.isalnum, _rest_of_line(run)))
+
+
+def _said(run: re.Match[str]) -> str:
+    """What stays in the place of marks that a sentence needs: ``passages 1 and 3``; empty for others."""
+    before, rest = run.string[max(0, run.start() - 30) : run.start()], _rest_of_line(run)
+    subject = _SENTENCE_BEGINS.search(before) is not None and re.match(r" [a-z]", rest) is not None
+    if not subject and not _SAID_BEHIND.search(before):
+        return ""
+    numbers = [str(number) for number in dict.fromkeys(_numbers(run[0]))]
+    listed = " and ".join(filter(None, (", ".join(numbers[:-1]), numbers[-1])))
+    if re.search(rf"{_NAME} \Z", before, re.IGNORECASE):
+        return listed
+    return f"{'Passage' if subject else 'passage'}{'s' * (len(numbers) > 1)} {listed}"
+
+
+def _behind(run: re.Match[str], plain: str) -> int:
+    """Where the text goes on behind marks: after a full stop that only repeats the one before them."""
+    again = plain.endswith((".", "!", "?")) and run.string[run.end() : run.end() + 1] == "."
+    return run.end() + again
+
+
+def _numbers(mark: str) -> list[int]:
+    """The numbers in marks; a range has all between its ends."""
+    found = list[int]()
+    for first, last, alone in _NUMBERS.findall(re.sub(r"†[^\]】]*|\(#[^)]*\)", "", mark)):
+        ends = (int(alone),) * 2 if alone else (int(first), int(last))
+        found += range(ends[0], ends[1] + 1) if 0 <= ends[1] - ends[0] <= HIGHEST else ends
+    return found
+
+
+def _without_sources(text: str, passages: int) -> tuple[str, list[str]]:
+    """The text without a list of sources at its end, and the marks of that list."""
+    titles = list(_SOURCES.finditer(text))
+    lines = [line for line in text[titles[-1].end() :].splitlines() if line.strip()] if titles else []
+    listed = [found[1] for found in map(_SOURCE.match, lines) if found]
+    if not listed or len(listed) < len(lines):
+        return text, []
+    return text[: titles[-1].start()], listed
+
+
+def without_marks(text: str) -> str:
+    """The text without the marks that cite, of whatever number.
+
+    Example:
+        >>> without_marks("Rooibos. [1][2] It is red since [1900].")
+        'Rooibos. It is red since [1900].'
+    """
+    return read_citations(text, 0).text
+
+
+def pieces_with_numbers(text: str, sentences: Sequence[CitedSentence]) -> list[tuple[str, tuple[int, ...]]]:
+    r"""The text in pieces, each with the numbers that stand behind it; passages that no sentence cites are a list at the end.
+
+    Example:
+        >>> pieces_with_numbers("Rooibos. It is red.", [CitedSentence("Rooibos.", (1, 2)), CitedSentence("", (3,))])
+        [('Rooibos.', (1, 2)), (' It is red.', ()), ('\n\nSources:', (3,))]
+    """
+    pieces, place = list[tuple[str, tuple[int, ...]]](), 0
+    for one in sentences:
+        start = text.find(one.text, place)
+        if start >= 0 and one.text:
+            end = start + len(one.text)
+            pieces.append((text[place:end], one.numbers))
+            place = end
+    seen = {number for _, numbers in pieces for number in numbers}
+    listed = tuple(dict.fromkeys(number for one in sentences for number in one.numbers if number not in seen))
+    return [*pieces, *[(text[place:], ())] * (place < len(text)), *[("\n\nSources:", listed)] * bool(listed)]
+
+
+def with_marks(text: str, sentences: Sequence[CitedSentence]) -> str:
+    r"""The text with the numbers of its passages, as :func:`pieces_with_numbers` has them.
+
+    Example:
+        >>> with_marks("Rooibos. It is red.", [CitedSentence("Rooibos.", (1, 2)), CitedSentence("", (3,))])
+        'Rooibos. [1][2] It is red.\n\nSources: [3]'
+    """
+    pieces = pieces_with_numbers(text, sentences)
+    return "".join(piece + " " * bool(numbers) + "".join(map("[{}]".format, numbers)) for piece, numbers in pieces)
+
+
+_OPEN = re.compile(r"\s*(?:\*{0,2}[(\[（【［][^)\]）】］\n]{0,60}|\*{1,2}|(?:[)\]）】］]\*{0,2}(?:\(#?[^()\s]{0,40})?))\Z|\s+\Z")
+
+
+class Unmarked:
+    """The text of a response without marks while it is still written: a mark may arrive in pieces.
+
+    What may yet become a mark is held back. The pieces together are what :func:`without_marks` leaves, but for a list of sources at the
+    end and the like, which only the whole text tells.
+
+    Example:
+        >>> stream = Unmarked()
+        >>> [stream.feed(piece) for piece in ("Rooibos", " has none [", "1", "]. It", " is red.")], stream.end()
+        (['Rooibos', ' has none', '', '. It', ' is red.'], '')
+    """
+
+    def __init__(self) -> None:
+        self._text = self._shown = ""
+
+    def feed(self, piece: str) -> str:
+        """What can be shown now."""
+        self._text += piece
+        return self._more(_settled(self._text))
+
+    def end(self) -> str:
+        """What was held back, once the text is whole."""
+        return self._more(self._text)
+
+    def _more(self, settled: str) -> str:
+        plain = without_marks(settled)
+        more = plain.removeprefix(self._shown) if plain.startswith(self._shown) else ""
+        self._shown += more
+        return more
+
+
+def _settled(text: str) -> str:
+    """The beginning of a text that no later piece can make part of a mark."""
+    while (held := _OPEN.search(text)) is not None and held.start() < len(text):
+        text = text[: held.start()]
+    return text
