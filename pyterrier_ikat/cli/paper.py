@@ -102,12 +102,27 @@ def _part(number: str, found: "Reproduction", part: "Part", resources: str | Non
 
     turns = part.published_turns or "an unknown number of"
     lines = ["", wrapped(f"Table {number}: iKAT {part.year}, {part.judgements}, {turns} turns: {', '.join(part.table.measures)}")]
-    for row in found.rows(part):
+    rows = found.rows(part)
+    keys = dict.fromkeys(key for row in rows for keys in keys_of(row.method).values() for key in keys)
+    lines.append(wrapped(f"needs {_judge(part)}, and {', '.join(map(repr, keys))}", "  ", "  "))
+    for row in rows:
         needs = ", ".join(repr(key) for keys in keys_of(row.method).values() for key in keys)
         lines.append(wrapped(f"{row.name}: needs {needs}", "  ", "  "))
         if resources is not None:
             lines.append(f"    {row.reason or row.command(found.dataset(part).name, str(found.out(part)))}")
     return lines
+
+
+def _judge(part: "Part") -> str:
+    """Whose judgements a table needs."""
+    from ..papers.paper_resources import JUDGES, model_key
+    from ..papers.published import ANSWERS, NIST, STATEMENTS_NIST, STATEMENTS_ORGANISERS
+
+    if part.about == ANSWERS:
+        return f"the judges {', '.join(repr(JUDGES[name]) for name in part.table.measures if JUDGES.get(name))}"
+    if part.judgements in (NIST, STATEMENTS_NIST, STATEMENTS_ORGANISERS):
+        return "NIST's judgements" if part.judgements == NIST else part.judgements
+    return f"the judge {model_key(part.judgements)!r} (or its labels: --qrels FILE)"
 
 
 def _table(name: str, number: str, resources: str, only_plan: bool, form: str, options: dict[str, Any]) -> None:

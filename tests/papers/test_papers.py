@@ -209,6 +209,11 @@ def test_the_papers_are_listed_with_what_each_row_needs():
     assert all(name in everything.output for name in PAPERS)
     one = CliRunner().invoke(main, ["paper", "nii_2024"])
     assert "gtr: needs 'gpt-4o', 'claude-3-opus', 'bm25', 'ms-marco-minilm-l-6-v2'" in one.output
+    tables = " ".join(CliRunner().invoke(main, ["paper", "generate_then_retrieve"]).output.split())
+    assert "needs the judge 'gpt-3.5-turbo' (or its labels: --qrels FILE), and 'gpt-4', 'bm25', 'ms-marco-minilm-l-6-v2'," in tables
+    assert "needs NIST's judgements, and 'gpt-4', 'bm25', 'ms-marco-minilm-l-6-v2'," in tables
+    responses = " ".join(CliRunner().invoke(main, ["paper", "infosense_2024"]).output.split())
+    assert "needs the judges 'bem', 'groundedness', 'solar', 'gpt-4o', 'nuggets', and '" in responses
     assert given_to(METHODS["rtg"], {"gpt-4": "openai:gpt-4", "bm25": "i"})[1] == ["ms-marco-minilm-l-12-v2"]
 
 
