@@ -9,7 +9,7 @@ import pyterrier as pt
 from .conversations.frame import column, object_frame
 from .events import in_chain
 from .llms import LLM, Request
-from .llms.ledger import CHARACTERS_PER_TOKEN
+from .llms.ledger import CHARACTERS_PER_TOKEN, TITLES
 from .llms.request import of_chain
 from .operator import Operator, stages, subpipelines
 from .tables import Table, of_frame
@@ -22,7 +22,7 @@ AT_LEAST = ", at least"
 """Follows the name of a stage whose model decides how many texts it writes."""
 AT_MOST = ", at most"
 """Follows the name of a stage behind one of another package, which may give it fewer turns or passages than planned."""
-COLUMNS = ("system", "stage", "model", "calls", "cached", "shared", "new", "prompt_tokens", "completion_tokens", "cost")
+COLUMNS = ("system", "stage", "model", "calls", "known", "shared", "new", "prompt_tokens", "completion_tokens", "cost")
 
 
 class PlanTable(pd.DataFrame):
@@ -36,7 +36,7 @@ class PlanTable(pd.DataFrame):
 
     @property
     def total(self) -> dict[str, Any]:
-        """The sums of all stages: ``calls``, ``cached``, ``shared``, ``new``, ``prompt_tokens``, ``completion_tokens``, ``cost`` (USD).
+        """The sums of all stages: ``calls``, ``known``, ``shared``, ``new``, ``prompt_tokens``, ``completion_tokens``, ``cost`` (USD).
 
         A sum is ``pd.NA`` when one of its parts is unknown.
         """
@@ -44,7 +44,7 @@ class PlanTable(pd.DataFrame):
 
     def shown(self) -> Table:
         """The plan as a table to print, with the total as its note."""
-        return of_frame(pd.DataFrame(self).rename(columns={"cost": "cost (USD)"}), [self._in_words()], decimals={"cost (USD)": 4})
+        return of_frame(pd.DataFrame(self).rename(columns=TITLES), [self._in_words()], decimals={TITLES["cost"]: 4})
 
     def _in_words(self) -> str:
         shown = {name: "unknown" if value is pd.NA else f"{value:,}" for name, value in self.total.items() if name != "cost"}
@@ -79,8 +79,7 @@ class PlanTable(pd.DataFrame):
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        table = pd.DataFrame(self).rename(columns={"cost": "cost (USD)"}).to_html(index=False, na_rep="unknown")
-        return f"{table}<p>{self._in_words()}</p>"
+        return self.shown()._repr_html_()
 
 
 def estimate(systems: Iterable[tuple[str, pt.Transformer, pd.DataFrame, int]]) -> PlanTable:
@@ -185,7 +184,7 @@ class Plan:
         new = [request for request in missing if self._first(stage.llm, request)]
         name = stage.stage + (AT_LEAST if getattr(stage, "open_ended", False) else AT_MOST if self._at_most(requests, frame) else "")
         row = {"system": self.system, "stage": name, "model": stage.llm.model, "calls": len(requests)}
-        row |= {"cached": len(requests) - len(missing), "shared": len(missing) - len(new), "new": len(new)}
+        row |= {"known": len(requests) - len(missing), "shared": len(missing) - len(new), "new": len(new)}
         self.rows.append(row | _cost(stage.llm, new, stand_ins))
         return [stand_in if value is None else value for value, stand_in in zip(parsed, stand_ins, strict=True)]
 

@@ -97,7 +97,7 @@ systems = {"raw": ikat.RawUtterance() >> bm25, "answer first": ikat.Answer(llm) 
 # passage about chains.
 
 # %%
-ikat.plan(systems, chat)[["system", "stage", "calls", "cached", "new", "prompt_tokens", "cost"]]
+ikat.plan(systems, chat)[["system", "stage", "calls", "known", "new", "prompt_tokens", "cost"]]
 
 # %%
 found = pd.concat([system(chat).assign(system=name) for name, system in systems.items()])

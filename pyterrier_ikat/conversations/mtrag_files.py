@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from ..store.trec import read_grade
+from ..store.trec import read_label
 from .json_files import Place, excerpt, load_json
 from .qrels import qrels_frame
 from .topics import ANSWERABILITY, Conversation, Message, TopicTurn
@@ -96,8 +96,8 @@ def read_judgements(path: Path) -> pd.DataFrame:
     place, rows = Place(path), []
     for number, line in enumerate(_text(place).splitlines()[1:], 2):
         try:
-            qid, docno, grade = line.split("\t")
-            rows.append((qid, docno, read_grade(grade)))
+            qid, docno, label = line.split("\t")
+            rows.append((qid, docno, read_label(label)))
         except ValueError:
             place.at(f"line {number}").fail(
                 f"{line[:60]!r} is no judgement", "a line is query-id, corpus-id, score, with tabs between them"

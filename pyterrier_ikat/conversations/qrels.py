@@ -9,7 +9,7 @@ import pandas as pd
 from ..arguments import checked
 from ..errors import DataError, UsageError
 from ..store.files import atomic_write
-from ..store.trec import read_grade, read_judgements
+from ..store.trec import read_judgements, read_label
 from .frame import object_frame, with_text_ids
 
 RULES = ("official", "new")
@@ -62,12 +62,12 @@ def judgements_in(qrels: pd.DataFrame, name: str = "the qrels") -> list[tuple[st
     qrels = with_text_ids(name, qrels)
     labels = qrels["label"]
     clean = labels.dtype == "int64" and labels.between(-9999, 9999).all()
-    grades = labels.tolist() if clean else _grades(name, qrels)
+    read = labels.tolist() if clean else _labels(name, qrels)
     twice = qrels.duplicated(["qid", "docno"])
     if twice.any():
         row = qrels[twice].iloc[0]
         raise DataError(f"{name} judge turn {row['qid']}, passage {row['docno']} twice: keep one of the two")
-    return list(zip(qrels["qid"], qrels["docno"], grades, strict=True))
+    return list(zip(qrels["qid"], qrels["docno"], read, strict=True))
 
 
 def check_qrels(qrels: pd.DataFrame, name: str = "the qrels") -> pd.DataFrame:
@@ -75,19 +75,19 @@ def check_qrels(qrels: pd.DataFrame, name: str = "the qrels") -> pd.DataFrame:
     return qrels_frame(judgements_in(qrels, name))
 
 
-def _grades(name: str, qrels: pd.DataFrame) -> list[int]:
-    labels = qrels["label"].tolist()
-    grades: dict[object, int] = {}
-    for qid, docno, label in zip(qrels["qid"], qrels["docno"], labels, strict=True):
-        if label not in grades:
+def _labels(name: str, qrels: pd.DataFrame) -> list[int]:
+    given = qrels["label"].tolist()
+    known: dict[object, int] = {}
+    for qid, docno, label in zip(qrels["qid"], qrels["docno"], given, strict=True):
+        if label not in known:
             try:
-                grades[label] = read_grade(label)
+                known[label] = read_label(label)
             except (TypeError, ValueError):
                 raise DataError(
                     f"{name}: turn {qid}, passage {docno}: the label is {label!r}; labels are whole numbers of at most 4 digits, "
                     "a passage without a judgement has no row"
                 ) from None
-    return [grades[label] for label in labels]
+    return [known[label] for label in given]
 
 
 @checked

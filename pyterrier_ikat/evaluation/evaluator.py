@@ -36,8 +36,8 @@ def judgements_by_turn(rows: Iterable[tuple[str, str, int]]) -> dict[str, dict[s
         {'1_1': {'a': 2, 'b': 0}}
     """
     found: dict[str, dict[str, int]] = {}
-    for qid, docno, grade in rows:
-        found.setdefault(qid, {})[docno] = grade
+    for qid, docno, value in rows:
+        found.setdefault(qid, {})[docno] = value
     return found
 
 

@@ -137,14 +137,14 @@ def read_judgements(path: str | Path) -> list[tuple[str, str, int]]:
 
 def _judgements(path: Path, lines: list[str]) -> Iterator[tuple[str, str, int]]:
     first: dict[tuple[str, str], int] = {}
-    grades: dict[str, int] = {}
+    known: dict[str, int] = {}
     for number, line in enumerate(lines, 1):
         fields = line.split()
         if not fields:
             continue
         try:
             qid, _, docno, label = fields
-            grade = grades[label] if label in grades else grades.setdefault(label, read_grade(label))
+            value = known[label] if label in known else known.setdefault(label, read_label(label))
         except ValueError:
             raise DataError(
                 f"{path}, line {number}: {line.strip()[:80]!r} is no judgement; {_JUDGEMENT}, "
@@ -153,17 +153,17 @@ def _judgements(path: Path, lines: list[str]) -> Iterator[tuple[str, str, int]]:
         if first.setdefault((qid, docno), number) != number:
             there = first[qid, docno]
             raise DataError(f"{path}, line {number}: {qid} and {docno} were judged in line {there} already; keep one of the two")
-        yield qid, docno, grade
+        yield qid, docno, value
 
 
-def read_grade(label: object) -> int:
-    """The grade of a label, given as text or as a number.
+def read_label(label: object) -> int:
+    """The value of a label that is given as text or as a number.
 
     Raises:
         ValueError: when it is no whole number of at most 4 digits.
 
     Example:
-        >>> read_grade("-1"), read_grade(3.0)
+        >>> read_label("-1"), read_label(3.0)
         (-1, 3)
     """
     text = label if isinstance(label, str) else repr(float(label)).removesuffix(".0")  # type: ignore[arg-type]

@@ -38,7 +38,7 @@ class NoRewritesWarning(UserWarning):
 
 
 class Study:
-    """Systems on a data set, all checked: every name and resource is known, and every model is loaded, before anything is run.
+    """Systems on a dataset, all checked: every name and resource is known, and every model is loaded, before anything is run.
 
     Args:
         systems: as for :func:`pyterrier_ikat.run`.
@@ -221,7 +221,7 @@ def plan(
 
     Nothing is asked, nothing is retrieved and no model is loaded.
 
-    The plan follows the stages in order. A completion in the cache is used and counted as cached. Otherwise a stand-in of typical length is
+    The plan follows the stages in order. A completion in the cache is used and counted as known. Otherwise a stand-in of typical length is
     used, so tokens are estimates (four characters a token), and so are calls that depend on them. The stand-in for a trained rewriter's
     query or a retrieved passage is the user's question; for ranked statements, the first ones of the persona. A
     :class:`~pyterrier_ikat.Judge` in a pipeline judges every passage up to the cut (``% k``) before it, or 1000 per turn without a cut. A
@@ -241,7 +241,7 @@ def plan(
 
     Returns:
         One row per system, stage and model: ``system``, ``stage``, ``model``, ``calls`` (requests of the stage),
-        ``cached`` (paid for already, or under way in a batch), ``shared`` (repeats of a request made before), ``new`` (still to be paid),
+        ``known`` (paid for already, or under way in a batch), ``shared`` (repeats of a request made before), ``new`` (still to be paid),
         ``prompt_tokens`` and ``completion_tokens`` of the new ones, ``cost`` in US dollars (missing when the price is
         unknown). The counts of a stage that can't be planned are missing. ``.total`` has the sums, which are printed below the table.
 

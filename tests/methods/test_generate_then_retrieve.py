@@ -293,5 +293,5 @@ def test_plan_counts_what_is_in_the_cache_already(topics, tmp_path):
     (llm, backend), retriever = scripted("the answer"), Retriever()
     ikat.Answer(llm)(topics)
     rows = plan({"aqd": aqd(llm, retriever)}, topics).set_index("stage")
-    assert rows[["calls", "cached", "new"]].values.tolist() == [[1, 1, 0], [1, 0, 1]]
+    assert rows[["calls", "known", "new"]].values.tolist() == [[1, 1, 0], [1, 0, 1]]
     assert len(backend.asked) == 1

@@ -135,7 +135,7 @@ def test_every_method_is_planned_without_running_anything(name, topics):
 def test_what_two_systems_ask_alike_is_new_once(topics):
     llm = mute()
     rows = plan({"one": ikat.Answer(llm), "two": ikat.Answer(llm), "other": ikat.Answer(mute("another"))}, topics)
-    assert rows[["calls", "cached", "shared", "new"]].values.tolist() == [[1, 0, 0, 1], [1, 0, 1, 0], [1, 0, 0, 1]]
+    assert rows[["calls", "known", "shared", "new"]].values.tolist() == [[1, 0, 0, 1], [1, 0, 1, 0], [1, 0, 0, 1]]
 
 
 class Drops(pt.Transformer):

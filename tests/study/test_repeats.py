@@ -86,7 +86,7 @@ def test_five_repeats_after_one_pay_for_four(sampled, tmp_path):
     backend, again = sampled()
     planned = ikat.plan(again, "ikat:sample", repeats=5)
     planned = planned[planned["stage"] == "rewrite"]
-    assert planned[["calls", "cached", "new"]].to_numpy().tolist() == [[TURNS, TURNS, 0], *[[TURNS, 0, TURNS]] * 4]
+    assert planned[["calls", "known", "new"]].to_numpy().tolist() == [[TURNS, TURNS, 0], *[[TURNS, 0, TURNS]] * 4]
     assert planned["system"].tolist() == ["QR", *(f"QR.repeat-{number}" for number in range(2, 6))]
     ikat.run(again, "ikat:sample", out=tmp_path / "runs", repeats=5)
     assert len(backend.asked) == 4 * TURNS

@@ -110,7 +110,7 @@ def test_the_plan_knows_the_price_and_what_is_under_way(server, index, tmp_path)
     assert plan("batch=on batch_discount=0")["cost"] == whole["cost"]
     ended(lambda: ikat.run("aqd", "ikat:sample", out=tmp_path, index=index, llm=spec(server), reranker="none"))
     begun = plan("batch=on")
-    assert (half["new"], begun["cached"], begun["new"]) == (48, 24, 24)
+    assert (half["new"], begun["known"], begun["new"]) == (48, 24, 24)
 
 
 def test_turns_that_wait_leave_gaps_and_the_run_is_that_of_calls_in_order(server, index, tmp_path):
