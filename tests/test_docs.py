@@ -370,3 +370,22 @@ def test_what_is_copied_from_a_papers_page_names_everything_that_its_row_needs(t
         resources = read_resources(tmp_path / file)
         assert set(resources) == {key for keys in keys_of(METHODS[system]).values() for key in keys}
         assert any(system in part.systems for part in find_table(paper, number))
+
+
+def _in_toctree(page, caption=""):
+    return re.search(rf"\n:hidden:\n{caption}\n+(.*?)\n```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL)[1].split()
+
+
+def test_the_guides_stay_short():
+    names = [*_in_toctree("index.md", ":caption: Tasks\n"), *_in_toctree("bring_your_own.md")]
+    pages = [ROOT / "README.md", DOCS / "index.md", *(DOCS / f"{name}.md" for name in names if not name.startswith("notebooks/"))]
+    words = {page.stem: len(page.read_text(encoding="utf-8").split()) for page in pages}
+    assert {"get_started", "evidence", "own_operator"} <= set(words)
+    assert sum(words.values()) <= 20_000, words
+    assert max(words["live"], words["language_models"]) <= 260
+
+
+def test_the_texts_say_is_not_a_thing():
+    written = {page.name: page.read_text(encoding="utf-8") for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]}
+    found = {name: re.findall(r"(?<!There )(?<!there )\b(?:is|are) no (?!longer)\w+ \w+", text) for name, text in written.items()}
+    assert {name: phrases for name, phrases in found.items() if phrases} == {}

@@ -1,4 +1,4 @@
-"""The search of the built site: what users type finds first the page that answers it. `make docs` builds the site."""
+"""The built site: its search finds first the page that answers, guides fit on a screen, pages on a phone. `make docs` builds it."""
 
 import re
 from pathlib import Path
@@ -57,3 +57,16 @@ def test_a_query_finds_first_the_page_that_answers_it(browser, query, page):
     browser.open(f"{(SITE / 'search.html').as_uri()}?q={quote(query)}")
     [found] = re.findall(r"/html/(.*?)\.html", browser.run(FIRST))
     assert found == page
+
+
+@pytest.mark.parametrize("page", ["live", "language_models"])
+def test_a_guide_is_read_on_one_screen(browser, page):
+    browser.open((SITE / f"{page}.html").as_uri(), width=1280, height=800)
+    assert browser.run("document.querySelector('article').getBoundingClientRect().bottom") <= 800
+
+
+@pytest.mark.parametrize("page", [*sorted(set(QUERIES.values())), "live_reference", "evidence", "papers/nii_2024", "methods/aqd", "cli"])
+def test_no_page_scrolls_sideways_on_a_phone(browser, page):
+    browser.open((SITE / f"{page}.html").as_uri(), width=390, height=844)
+    browser.run("document.querySelectorAll('details').forEach(part => part.open = true)")
+    assert browser.run("document.documentElement.scrollWidth") <= 390

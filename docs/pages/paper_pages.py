@@ -34,11 +34,11 @@ def paper_page(name: str) -> str:
     for number, what in paper.tables.items():
         parts.append(f"## Table {number}")
         if isinstance(what, Matrix):
-            parts.append(f"Labels of {what.judge} and of NIST's assessors.")
+            parts.append(f"Labels by {what.judge} and by NIST's assessors.")
             parts.append(f"```\nikat paper {name} {number} --resources mine.toml\n```")
         elif isinstance(what, Listing):
             shown = f"`ikat paper {name} {number}` prints it, `ikat methods NAME` shows each"
-            parts.append(f"What the runs are made of; {shown}: {', '.join(what.systems)}.")
+            parts.append(f"The parts of the runs. {shown}: {', '.join(dict.fromkeys(what.systems))}.")
         elif isinstance(what, Prompts):
             templates = ", ".join(f"`{template}.jinja`" for template in what.templates)
             parts.append(f"{what.what}: {templates}, worded by us; `ikat paper {name} {number}` prints them.")
@@ -55,7 +55,7 @@ def _rows(name: str, number: str, part: Part) -> Iterator[str]:
     """What the scores of a part are, and for each row what to copy."""
     turns = part.published_turns or "an unknown number of"
     whole = f"`ikat paper {name} {number} --resources mine.toml` makes all rows"
-    yield f"iKAT {part.year}, {part.judgements}, {turns} turns. A row opens to what makes it alone; {whole}."
+    yield f"iKAT {part.year}, {part.judgements}, {turns} turns. Open a row for the commands that make it; {whole}."
     published = part.table.frame()
     for system in part.systems:
         scores = {measure: score for measure, score in published.loc[system].items() if score == score}
