@@ -52,7 +52,7 @@ def test_a_prompts_figures_come_out_of_the_real_data(part, ikat_data, tmp_path):
     collection = common.open_collection(common.MINI, tmp_path)
     ours = [proxy.of_runs(collection, "SAR_0shot", answers)["nDCG@5"].mean() for answers in (True, False)]
     theirs = proxy.published("SAR_0shot")
-    cells = [f"{one:.4f}" for one in (*ours, theirs["NDCG@5"], theirs["Recall@1000"])]
+    cells = [f"{one:.4f}".removeprefix("0") for one in (*ours, theirs["NDCG@5"], theirs["Recall@1000"])]
     assert f"| sar-0shot | {' | '.join(cells)} |" in TABLES["proxy"]
 
 
@@ -89,7 +89,7 @@ def test_significance_is_corrected_for_the_number_of_comparisons(part):
     assert [systems.mark(ours, base, tests) for tests in (1, 10)] == [" ↑", ""]
     assert [systems.mark(base, ours, 1), systems.mark(base, base, 1)] == [" ↓", ""]
     told = systems.against({("a", "x"): ours, ("b", "y"): base}, ("a", "x"), [("b", "y")] * 3)
-    assert f"| b, y | +0.150 | {common.shown_p(3 * p)} |" in told
+    assert f"| b, y | +.150 | {common.shown_p(3 * p).replace('0.', '.')} |" in told
 
 
 def test_a_system_is_picked_on_the_other_conversations(part):

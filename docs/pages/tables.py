@@ -54,5 +54,5 @@ def main_result(_: str) -> str:
     )
     columns = [head.index(name) for name in ("what is searched for", "LLM calls", "BM25", "MiniLM", "weighted sum of both")]
     names = ["what is searched for", "LLM calls", "BM25", "dense", "both"]
-    found = {row[0]: [re.sub(r"0(\.\d+).*", r"\1", row[column]) for column in columns] for row in rows}
+    found = {row[0]: [re.sub(r"(\.\d+).*", r"\1", row[column]) for column in columns] for row in rows}
     return table(names, [found[name] for name in shown])

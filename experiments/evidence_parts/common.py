@@ -1,5 +1,6 @@
 """What all sections share: the texts that models wrote, the mini collection with its two searches, scores of turns, tests, tables."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -92,15 +93,15 @@ def shown_p(p: float) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown.
+    """A table in Markdown, whose numbers have no zero before the point.
 
     Example:
-        >>> print(table(["a", "b"], [["1", "2"]]))
+        >>> print(table(["a", "b"], [["1", "+0.2"]]))
         | a | b |
         | --- | --- |
-        | 1 | 2 |
+        | 1 | +.2 |
     """
-    lines = [f"| {' | '.join(row)} |" for row in rows]
+    lines = [re.sub(r"(?<![\w.])0\.(?=\d)", ".", f"| {' | '.join(row)} |") for row in rows]
     return "\n".join([f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}", *lines])
 
 

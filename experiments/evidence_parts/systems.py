@@ -12,6 +12,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.public_outputs import OUTPUTS
 from pyterrier_ikat.llms import LLM
 from pyterrier_ikat.methods.ours import DENSE_SHARE
+from pyterrier_ikat.tables import format_score
 
 from .common import (
     FIVE_RUNS,
@@ -264,8 +265,8 @@ def systems(folder: str | Path) -> str:
     best = max(found, key=lambda system: found[system].mean())
     automatic = {system: values for system, values in found.items() if "manual" not in system[0]}
     said = (
-        f"Highest: {', '.join(best)} ({found[best].mean():.4f}). The one of {len(automatic)} automatic ones that is best on all other "
-        f"conversations, conversation by conversation: {pick(automatic).mean():.4f}."
+        f"Highest: {', '.join(best)} ({format_score(found[best].mean())}). The one of {len(automatic)} automatic ones that is best on "
+        f"all other conversations, conversation by conversation: {format_score(pick(automatic).mean())}."
     )
     pairs = against(found, WINNER, AGAINST)
     sar, of_sar = run_systems(folder, FIVE_RUNS, DENSE_SHARE)
@@ -278,5 +279,5 @@ def tuning(folder: str | Path) -> str:
     mean = sum(one / len(found) for one in found.values())
     shown = [share for share in GRID if share % 0.25 == 0]
     rows = [[f"{share:.2f}", *(f"{one[share]:.4f}" for one in found.values()), f"{mean[share]:.4f}"] for share in shown]
-    said = f"Of {len(GRID)} weights, {mean.idxmax():.2f} has the highest mean."
+    said = f"Of {len(GRID)} weights, {format_score(mean.idxmax(), 2)} has the highest mean."
     return f"{table(['weight of the dense list, of 1', *found, 'mean'], rows)}\n\n{said}"
