@@ -115,7 +115,8 @@ def _part(number: str, found: "Reproduction", part: "Part", resources: str | Non
 
 def _judge(part: "Part") -> str:
     """Whose judgements a table needs."""
-    from ..papers.paper_resources import JUDGES, model_key
+    from ..methods.definition import model_key
+    from ..papers.paper_resources import JUDGES
     from ..papers.published import ANSWERS, NIST, STATEMENTS_NIST, STATEMENTS_ORGANISERS
 
     if part.about == ANSWERS:

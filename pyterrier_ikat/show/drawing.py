@@ -1,4 +1,4 @@
-"""A system as a drawing, an SVG made of PyTerrier's schematic: in a notebook, in a page of its own or in a file; never online."""
+"""A system as a drawing, an SVG made of PyTerrier's schematic: in a notebook, in a page of its own or in a file. It is never online."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,7 +43,7 @@ h1 {{ font-size: 18px; margin: 16px; }}
 
 
 class Drawing:
-    """A drawing of a system; it displays itself in a notebook.
+    """A drawing of a system. It displays itself in a notebook.
 
     Attributes:
         schematic: the structure that is drawn, as ``pt.schematic`` defines it.
@@ -143,7 +143,7 @@ def _offline() -> Iterator[None]:
 
 
 class _Model:
-    """Stands for a language model, which is no stage; papers name it."""
+    """Stands for a language model, which is not a stage. Papers name it."""
 
     def __init__(self, paper: str) -> None:
         self.paper = paper

@@ -1,7 +1,7 @@
-"""A pipeline's schematic as SVG: boxes, arrows and the kind of frame on each of them; nothing is loaded, no script, no font of its own.
+"""A pipeline's schematic as SVG: boxes, arrows and the kind of frame on each of them. It loads nothing and has neither a script nor a font.
 
 Each part of the drawing is a :class:`Block`. Stages that don't fit beside each other go on below, where a line leads back to the left.
-A box names the model that its stage uses; its tooltip has all settings, and the tooltip of an arrow has the columns of the frame.
+A box names the model that its stage uses. Its tooltip has all settings, and the tooltip of an arrow has the columns of the frame.
 """
 
 import re
@@ -58,7 +58,7 @@ def render_svg(schematic: Record, name: str, widest: float = WIDE) -> str:
     Args:
         schematic: the result of ``pt.schematic.transformer_schematic``.
         name: what is drawn, for screen readers.
-        widest: the pixels from which on stages go on below; one that is wider stays whole.
+        widest: the pixels from which on stages go on below. One that is wider stays whole.
     """
     ends = [
         Block.straight(8.0 + LETTER * len(word), BOX, _words(word, 4 + LETTER * len(word) / 2, BOX / 2)) for word in ("Input", "Output")
@@ -77,7 +77,7 @@ def _records(schematic: Record) -> list[Record]:
 
 
 def _row(records: Sequence[Record], columns: list[str] | None, widest: float, ends: Sequence[Block] = ()) -> Block:
-    """Stages one after the other, an arrow with the kind of frame before and behind each; lines below each other where one is too wide."""
+    """Stages one after the other, an arrow with the kind of frame before and behind each. They take several lines where one is too wide."""
     frames = [columns, *(record.get("output_columns") for record in records)]
     start, end = ends or (Block.straight(0, 0, ""), Block.straight(0, 0, ""))
     blocks = [start, *(_stage(record, widest - 2 * ARROW - TURN) for record in records), end]
@@ -131,7 +131,7 @@ def _stage(record: Record, widest: float) -> Block:
 
 
 def model_name(settings: Record) -> str:
-    """The model that a stage uses, short enough for its box; empty for a stage without one.
+    """The model that a stage uses, short enough for its box. Empty for a stage without one.
 
     Example:
         >>> model_name({"llm": "openai:gpt-4o temperature=0"}), model_name({"model": "cross-encoder/ms-marco-MiniLM-L-6-v2"})
@@ -196,7 +196,7 @@ def _arrow(x: float, start: float, y: float, columns: list[str] | None) -> str:
 
 
 def _kind(columns: list[str] | None) -> str:
-    """R for a frame of results, Q for one of queries, as PyTerrier calls them; none where the columns aren't known."""
+    """R for a frame of results, Q for one of queries, as PyTerrier calls them. None where the columns aren't known."""
     return "" if columns is None else "R" if "docno" in columns else "Q"
 
 

@@ -142,7 +142,7 @@ def refusals(folder: str | Path | RunFolder) -> pd.DataFrame:
     Some topics meet more resistance than others: De Lima and Yang, Passage Query Methods, section 4.1, on iKAT 2024's topic 16.
 
     Returns:
-        ``conversation``, ``asked`` (its calls), ``refused``; conversations without a refusal are left out.
+        ``conversation``, ``asked`` (its calls), ``refused``. Conversations without a refusal are left out.
 
     Raises:
         DataError: when the folder has no stages.
@@ -169,7 +169,7 @@ def refusals(folder: str | Path | RunFolder) -> pd.DataFrame:
 
 
 def _is_refused(call: Mapping[str, Any]) -> bool:
-    """Whether server or model said no; a refusal in words is a whole completion for the server."""
+    """Whether server or model said no. A refusal in words is a whole completion for the server."""
     return str(call.get("failure", "")).startswith(REFUSED) or is_refusal(without_reasoning(call.get("completion", "")))
 
 
@@ -254,8 +254,8 @@ def plot_cost(
             :func:`~pyterrier_ikat.show.ledger_frame`.
         measure: one of the table's measures.
         against: ``"calls"``, ``"tokens"`` (sent and received) or ``"cost"`` (US dollars), of all turns together. What a
-            cache answered cost nothing; the legend has the number of these requests.
-        ax: the matplotlib Axes to draw on; new ones when None.
+            cache answered cost nothing. The legend has the number of these requests.
+        ax: the matplotlib Axes to draw on. New ones when None.
         width: ``"page"``, or ``"column"``: see :func:`~pyterrier_ikat.show.plot_breakdown`.
 
     Returns:

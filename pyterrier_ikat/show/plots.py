@@ -35,7 +35,7 @@ _DOTS_PER_INCH = 200
 
 Width: TypeAlias = Literal["page", "column"]
 COLUMN = 3.33
-"""Inches of one of two columns: ACM's; those of ACL and IEEE differ by less than a third of an inch."""
+"""Inches of one of two columns: ACM's. Those of ACL and IEEE differ by less than a third of an inch."""
 _IN_COLUMN: dict[Any, Any] = {
     **{"font.size": 8, "axes.labelsize": 8, "axes.linewidth": 0.6, "lines.markersize": 3.5, "lines.linewidth": 1},
     **{"legend.fontsize": 7, "legend.title_fontsize": 7, "legend.handlelength": 1.5, "legend.columnspacing": 1, "hatch.linewidth": 0.6},
@@ -43,7 +43,7 @@ _IN_COLUMN: dict[Any, Any] = {
 
 
 def line_styles() -> Iterator[tuple[str, str, str]]:
-    """Colour, marker and line of each system; all three together repeat after 168 systems."""
+    """Colour, marker and line of each system. All three together repeat after 168 systems."""
     return zip(cycle(COLOURS), cycle(MARKERS), cycle(LINES), strict=False)
 
 
@@ -52,7 +52,7 @@ def axes_for(ax: "Axes | None", inches: tuple[float, float], width: Width = "pag
     """The Axes to draw on while the letters and marks have the right size.
 
     Args:
-        ax: given Axes; new ones when None.
+        ax: given Axes. New ones when None.
         inches: width and height of new ones on a page.
         width: ``"column"`` makes new ones as wide as a column of a paper, half as high, with letters of 7 and 8 points.
 
@@ -148,7 +148,7 @@ def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None, *, width: Widt
 
     Args:
         table: the breakdown.
-        ax: the matplotlib Axes to draw on; new ones when None.
+        ax: the matplotlib Axes to draw on. New ones when None.
         width: ``"page"``, or ``"column"`` for a column of a paper with two of them (3.33 inches, small letters, the legend above).
 
     Returns:
@@ -181,7 +181,7 @@ def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None, *, width: Widt
 
 
 def _with_enough_turns(table: pd.DataFrame) -> pd.DataFrame:
-    """The depths down to the last one of enough turns; all of them where none has as many."""
+    """The depths down to the last one of enough turns. All of them where none has as many."""
     enough = np.flatnonzero(table["turns"].to_numpy() >= _FEWEST_TURNS)
     return table.iloc[: enough[-1] + 1] if len(enough) else table
 
@@ -191,7 +191,7 @@ def _side_by_side(systems: list[str]) -> np.ndarray:
 
 
 def _lines(ax: "Axes", table: pd.DataFrame, systems: list[str], places: np.ndarray) -> tuple[list[Any], str]:
-    """A line per system over the depth, with intervals where there are some; the lines and the legend's title."""
+    """A line per system over the depth, with intervals where there are some. Returns the lines and the legend's title."""
     enough = table["turns"].to_numpy() >= _FEWEST_TURNS
     intervals = table.attrs.get("half_widths", {}) if enough.any() else {}
     drawn = []
@@ -204,7 +204,7 @@ def _lines(ax: "Axes", table: pd.DataFrame, systems: list[str], places: np.ndarr
 
 
 def _marks(ax: "Axes", table: pd.DataFrame, systems: list[str], places: np.ndarray) -> tuple[list[Any], str]:
-    """A mark per system and conversation; the marks and the legend's title."""
+    """A mark per system and conversation. Returns the marks and the legend's title."""
     drawn = []
     for name, shift, (colour, marker, _) in zip(systems, _side_by_side(systems), line_styles(), strict=False):
         look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 3 if is_narrow(ax) else 5, "linestyle": ""}
@@ -263,14 +263,14 @@ def plot_differences(
 
     Args:
         runs: the two systems, as for :func:`~pyterrier_ikat.evaluation.breakdown`.
-        qrels: ``qid``, ``docno``, ``label``; needed for result frames.
+        qrels: ``qid``, ``docno``, ``label``. Needed for result frames.
         measure: an ir_measures measure or its name.
         baseline: the one of the two that is subtracted.
-        ax: the matplotlib Axes to draw on; new ones when None.
+        ax: the matplotlib Axes to draw on. New ones when None.
         width: ``"page"``, or ``"column"``: see :func:`plot_breakdown`.
 
     Returns:
-        The Axes. Up to 40 turns are named under their bars; a turn without a bar is a tie (less than 1e-9 apart).
+        The Axes. Up to 40 turns are named under their bars. A turn without a bar is a tie (less than 1e-9 apart).
 
     Raises:
         UsageError: when there are not two runs, the baseline is none of them, a result frame comes without qrels, or
@@ -334,11 +334,11 @@ def plot_agreement(
         found: the result of :func:`~pyterrier_ikat.evaluation.agreement`.
         first: who gave the labels of the rows.
         second: who gave the labels of the columns.
-        ax: the matplotlib Axes to draw on; new ones when None.
+        ax: the matplotlib Axes to draw on. New ones when None.
         width: ``"page"``, or ``"column"``: see :func:`plot_breakdown`.
 
     Returns:
-        The Axes; the darker a cell, the greater its share of the row.
+        The Axes. The darker a cell, the greater its share of the row.
 
     Raises:
         UsageError: when matplotlib is not installed.
@@ -371,7 +371,7 @@ def plot_labels(qrels: Mapping[str, pd.DataFrame], ax: "Axes | None" = None, *, 
 
     Args:
         qrels: source -> ``qid``, ``docno``, ``label``.
-        ax: the matplotlib Axes to draw on; new ones when None.
+        ax: the matplotlib Axes to draw on. New ones when None.
         width: ``"page"``, or ``"column"``: see :func:`plot_breakdown`.
 
     Returns:
@@ -379,7 +379,7 @@ def plot_labels(qrels: Mapping[str, pd.DataFrame], ax: "Axes | None" = None, *, 
 
     Raises:
         UsageError: when there is no source, or matplotlib is not installed.
-        DataError: when one of them is no clean qrels frame.
+        DataError: when one of them is not a clean qrels frame.
 
     Example:
         >>> import pandas as pd

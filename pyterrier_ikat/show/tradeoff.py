@@ -53,7 +53,7 @@ def tradeoff(
         runs: folders made by ``ikat run``.
         qrels: ``qid``, ``docno``, ``label``; they alone define the turns.
         measure: an ir_measures measure or its name.
-        depths: passages of each query; by default 10, 20, 50, ... and the run's own.
+        depths: passages of each query. By default 10, 20, 50, ... and the run's own.
         queries: numbers of queries, beside all of a turn's.
         methods: the methods of a file of yours, by name.
 
@@ -185,7 +185,7 @@ def plot_tradeoff(table: pd.DataFrame, against: str = "pairs", ax: "Axes | None"
     Args:
         table: the rows.
         against: ``"pairs"``, ``"calls"``, ``"tokens"`` or ``"cost"``.
-        ax: the matplotlib Axes to draw on; new ones when None.
+        ax: the matplotlib Axes to draw on. New ones when None.
         width: ``"page"``, or ``"column"``: see :func:`~pyterrier_ikat.show.plot_breakdown`.
 
     Returns:

@@ -96,7 +96,7 @@ def test_a_session_reads_from_rubrics_to_sources(page):
     said = page.said()
     in_order = [
         "one two 4 sessions of 4 users",
-        "Of each source the first 120 words are shown.",
+        "The first 120 words of each source are shown.",
         "Turns until satisfied: over the satisfied users only",
         "two lacks 1 session (u4): its means are over fewer users.",
         "How the conversations were made one one() kind: simulated user_llm: fake:user two two()",
@@ -186,7 +186,7 @@ def test_an_interactive_run_shows_what_the_track_knows(tmp_path):
     )
     assert "20 of 1,000 cited passages [1] 9 d0" in said
     assert "no response not sent" in said
-    assert "Of each turn the first 20 passages are shown." in said
+    assert "The first 20 passages of each turn are shown." in said
     assert "Not ended, so measured as far as they went: 1 session of run (1-1_0)." in said
     for absent in ("rubric", "satisfied", "US dollars", "cost", "Baseline", "words of"):
         assert absent not in said

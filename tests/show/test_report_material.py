@@ -86,7 +86,7 @@ def test_runs_of_different_datasets_are_refused():
 
 
 def test_named_qrels_need_a_dataset():
-    with pytest.raises(UsageError, match="the qrels 'provenance' are of no dataset"):
+    with pytest.raises(UsageError, match="the qrels 'provenance' don't belong to a dataset"):
         find_material([PLAIN], None, "provenance", None)
 
 

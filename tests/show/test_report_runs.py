@@ -105,7 +105,7 @@ def test_a_frame_without_a_response_has_a_draft_answer_only():
     [
         ([FRAME, FRAME], UsageError, "two runs are named run: give each its name"),
         ([], UsageError, "there is no run: give at least one"),
-        ({"x": 7}, UsageError, "x is a int, no run"),
+        ({"x": 7}, UsageError, "x is a int, which is not a run"),
         ({"x": FRAME[["qid", "docno"]]}, UsageError, "no column score, rank in run x"),
         ("nowhere.trec", DataError, "there is no run file nowhere.trec: give a folder"),
         ({"x": pd.concat([FRAME, FRAME])}, DataError, "turn 1_1 has passage a twice"),

@@ -64,7 +64,7 @@ def test_a_conversation_and_its_turns_name_their_subject(page):
 def test_how_the_runs_were_made_is_told(page):
     said = page.said()
     assert "plain plain() No LLM calls. llm: the paper has gpt-4, this run gpt-4o" in said
-    assert "full() 2 LLM calls, 1 from the cache; 2,000 tokens, 0.25 US dollars; 0 failures, 0 fallbacks." in said
+    assert "full() 2 LLM calls, 1 from the cache, 2,000 tokens, 0.25 US dollars, 0 failures, 0 fallbacks." in said
 
 
 def test_the_means_are_those_of_the_evaluation(folders, sample, page):

@@ -43,9 +43,8 @@ def report(
     Runs of topics are shown turn by turn. Each turn has its utterance and for every run the rewrite, the final query, the chosen
     statements of the persona, the sub-queries, the draft answer, the response and the passages that it is based on, the scores, the best
     passages with score and relevance label, and the LLM calls. In the page you choose the baseline and the run compared with it, and hide
-    runs; differences from the baseline are marked, and sentences name the passages that make them, by the
-    measure that is chosen. The page sorts turns by
-    gain or loss, filters and searches them.
+    runs. Differences from the baseline are marked. Sentences name the passages that make them, by the measure that is chosen. The page
+    sorts turns by gain or loss, filters and searches them.
 
     Conversations (``ikat simulate``, ``ikat interact``, ``ikat chat``, ``ikat serve``) are shown session by session, because what a user
     says next depends on the system. Each session has for every system its conversation, the rubrics with the turn that met each, how the
@@ -57,15 +56,15 @@ def report(
             submission (path, or what ``ikat.submit.read_submission`` gave) or a result frame such as ``pipeline(topics)``; or all are
             folders of conversations (path or ``Log``), for which of the other arguments only ``texts``, ``baseline`` and
             ``passages`` count.
-        dataset: where utterances, judgements and passages come from; by default the one that the run folders name.
-        qrels: judgements ``qid``, ``docno``, ``label``, the name of the dataset's variant, or a TREC qrels file; its default without.
+        dataset: where utterances, judgements and passages come from. By default the one that the run folders name.
+        qrels: judgements ``qid``, ``docno``, ``label``, the name of the dataset's variant, or a TREC qrels file. The default is the dataset's.
         turns: only these turns: a list of ids, or the path of a file with one on each line.
-        texts: an operator that adds ``text`` by ``docno``, such as ``index.text_loader()``; by default the dataset's own.
+        texts: an operator that adds ``text`` by ``docno``, such as ``index.text_loader()``. By default the dataset's own.
         measures: the first one colours the overview. By default the track's, and those that a run folder has beside them. Without qrels
             the scores are those of the run folders.
         baseline: the run that the others are compared with, until another one is chosen in the page. By default that of the
             simulation, otherwise the first one.
-        passages: how many passages of each run and turn are shown; of a conversation with a user, how many sources of each response.
+        passages: how many passages of each run and turn are shown. Of a conversation with a user, how many sources of each response.
 
     Returns:
         The page: the last line of a notebook's cell displays it, ``.save(path)`` writes it. Of a passage the first 120
@@ -137,17 +136,17 @@ def _report_rankings(
 
 
 def _best_but(baseline: int, means: Scores, runs: int) -> int:
-    """Which of the runs but the baseline has the best mean, the first where none is known; the baseline where there is no other run."""
+    """Which of the runs but the baseline has the best mean, the first where none is known. The baseline where there is no other run."""
     others = [number for number in range(runs) if number != baseline]
     return max(others, key=lambda number: means[number][0] if means else 0, default=baseline)
 
 
 def describe_calls(ledger: pd.DataFrame | None) -> str:
-    """What a run's LLM calls came to, in a sentence; an unknown amount is called unknown."""
+    """What a run's LLM calls came to, in a sentence. An unknown amount is called unknown."""
     if ledger is None or ledger.empty:
         return "No LLM calls."
     tokens, cost = ledger[["prompt_tokens", "completion_tokens"]].sum(axis=1, skipna=False), ledger["cost"]
     used = "unknown tokens" if tokens.isna().any() else f"{int(tokens.sum()):,} tokens"
     paid = "unknown cost" if cost.isna().any() else f"{cost.sum():.2f} US dollars"
     counts = ", ".join(f"{int(ledger[name].sum())} {name.replace('_', ' ')}" for name in ("failures", "fallbacks"))
-    return f"{int(ledger['calls'].sum())} LLM calls, {int(ledger['known'].sum())} from the cache; {used}, {paid}; {counts}."
+    return f"{int(ledger['calls'].sum())} LLM calls, {int(ledger['known'].sum())} from the cache, {used}, {paid}, {counts}."

@@ -38,7 +38,7 @@ def rubric_curve(dialogues: Sequence[Dialogue], turns: int) -> list[float]:
     A session that has ended keeps its share.
 
     Returns:
-        ``turns + 1`` values; nothing when no session has rubrics.
+        ``turns + 1`` values. Nothing when no session has rubrics.
 
     Example:
         >>> from pyterrier_ikat.runs import Turn
@@ -55,7 +55,7 @@ def rubric_curve(dialogues: Sequence[Dialogue], turns: int) -> list[float]:
 
 
 def rubric_curves(systems: Mapping[str, Sequence[Dialogue]]) -> Curves | None:
-    """The curves of all systems; None where no session has both rubrics and turns."""
+    """The curves of all systems. None where no session has both rubrics and turns."""
     turns = max((turn.number for found in systems.values() for one in found if one.rubrics for turn in one.turns), default=0)
     values = [rubric_curve(found, turns) for found in systems.values()]
     if not turns or not any(values):

@@ -41,8 +41,8 @@ NO_SETTINGS = ("form", "system", "expression", "stages", "parts", "prompts", "pl
 LONGEST = 300
 """Characters of each setting of a run that are shown."""
 UNORDERED = (
-    "Seconds depend on the order of sessions, because searches, scores and completions that another session has computed are not "
-    "repeated: no system is marked as faster."
+    "Seconds depend on the order of the sessions, because a session does not repeat what another one has computed. No system is marked as "
+    "faster."
 )
 TESTED = ("satisfied", "rubrics met", "turns", "calls", "cost")
 """The measures that ``ikat simulate`` tests: those that every session has, whatever the order of the sessions."""
@@ -51,7 +51,7 @@ MARKUP = 150
 
 
 def find_logs(runs: Mapping[str, RunSource]) -> dict[str, Log]:
-    """The logs of conversations by the names of the runs; nothing when the runs are of topics.
+    """The logs of conversations by the names of the runs. Nothing when the runs are of topics.
 
     Raises:
         UsageError: when only some of the runs are such logs.
@@ -90,7 +90,7 @@ def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passa
         logs: the logs by the names of the systems.
         texts: adds ``text`` by ``docno`` where a log has none.
         passages: how many sources of each response are shown.
-        baseline: the system that the others are compared with; by default that of the simulation, otherwise the first one.
+        baseline: the system that the others are compared with. By default that of the simulation, otherwise the first one.
 
     Raises:
         DataError: when a log can't be read or is empty, a session has other users or rubrics in another log, or ``texts`` lacks a passage.
@@ -134,7 +134,7 @@ def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passa
 
 
 def _kept_baseline(logs: Mapping[str, Log], headers: Sequence[Mapping[str, Any]]) -> int:
-    """The number of the system that the simulation compared with; 0 where none is known, it isn't shown, or two simulations differ."""
+    """The number of the system that the simulation compared with. 0 where none is known, it isn't shown, or two simulations differ."""
     kept, systems = {log.baseline for log in logs.values()} - {None}, [header.get("system") for header in headers]
     return next((systems.index(name) for name in kept if len(kept) == 1 and name in systems), 0)
 
@@ -153,12 +153,12 @@ def _ends(dialogues: Mapping[str, Sequence[Dialogue]]) -> list[str]:
 def _notes(headers: Mapping[str, Mapping[str, Any]], turns: Sequence[Turn], sources: int) -> list[str]:
     """What a reader has to know of the passages that are shown, and of completions that were not asked for anew."""
     cut = any(len(passages_of(turn)) > sources for turn in turns)
-    notes = [f"Of each turn the first {sources} passages are shown."] if cut else []
+    notes = [f"The first {sources} passages of each turn are shown."] if cut else []
     return [*notes, *cached_note(turns), *recorded_note(headers)]
 
 
 def _significant(aligned: Mapping[str, Any], measured: Mapping[str, pd.DataFrame], columns: Sequence[str]) -> list[list[list[int]]]:
-    """For each system and column the systems that it differs from by the test of a simulation, over the sessions; no other column has any.
+    """For each system and column the systems that it differs from by the test of a simulation, over the sessions. No other column has any.
 
     A measure that one session of a system lacks is not tested, as where its systems do not have the same sessions.
     """
@@ -171,7 +171,7 @@ def _significant(aligned: Mapping[str, Any], measured: Mapping[str, pd.DataFrame
 
 
 def _better(headers: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """The measures by which systems are compared, see ``BETTER``; seconds only where each session was played by itself."""
+    """The measures by which systems are compared, see ``BETTER``. Seconds count only where each session was played by itself."""
     simulated = any(header.get("kind") == "simulated" for header in headers)
     return {name: side for name, side in BETTER.items() if not (simulated and name == "seconds")}
 
@@ -209,7 +209,7 @@ def fit_sources(passages: Sequence[Sequence[tuple[str, float | None, str]]], mos
 
 
 def _values(aligned: Mapping[str, Any], measured: Mapping[str, pd.DataFrame], measures: Sequence[str]) -> dict[str, list[list[float]]]:
-    """Session -> for each system its measures; NaN where it has none."""
+    """Session -> for each system its measures. NaN where it has none."""
     tables = [dict(zip(frame["session"], frame[list(measures)].to_numpy().tolist(), strict=True)) for frame in measured.values()]
     return {session: [table.get(session, [UNKNOWN] * len(measures)) for table in tables] for session in aligned}
 
@@ -221,7 +221,7 @@ def _measure(name: str, measured: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
 
 
 def _best_but(baseline: int, means: pd.DataFrame, measures: Sequence[str]) -> int:
-    """Which of the systems but the baseline has the best mean, the first where none is known; the baseline where it is alone."""
+    """Which of the systems but the baseline has the best mean, the first where none is known. The baseline where it is alone."""
     others = means.reset_index(drop=True).drop(index=baseline)
     if others.empty or not measures:
         return int(others.index[0]) if len(others) else baseline

@@ -3,8 +3,8 @@
 The kinds are tried in this order, the first that fits is the turn's:
 
 =====================  ==============================================================================================
-not judged             more than half of the loser's first passages have no label; not where the judgements name relevant
-                       passages only, because there no label means not relevant
+not judged             more than half of the loser's first passages have no label. Where the judgements name relevant
+                       passages only, no label means not relevant
 never retrieved        no retriever of the loser found a passage by which the winner gains
 query lost a word      a word of the winner's queries is in more than half of the relevant passages, in at most half of the passages
                        that the loser has in their place, and in none of the loser's queries
@@ -39,7 +39,7 @@ class Evidence:
     """What a run did with a turn.
 
     Attributes:
-        words: the words that matter of its queries, by their stems; empty where the queries are not known.
+        words: the words that matter of its queries, by their stems. Empty where the queries are not known.
         beyond: passages that its retrievers found and its ranking lacks.
         reranked: whether a re-ranker scored the turn.
     """
@@ -124,7 +124,7 @@ def kind_of(turn: Lost, ours: Evidence, theirs: Evidence, words: Mapping[str, Se
 
 
 def _lost_words(turn: Lost, ours: Evidence, theirs: Evidence, words: Mapping[str, Set[str]], first: Sequence[str]) -> list[str]:
-    """Words that the loser's queries lack, each with the number of relevant passages that have it; the most shared ones."""
+    """The most shared words that the loser's queries lack, each with the number of relevant passages that have it."""
     relevant = [words[docno] for docno in sorted(turn.relevant) if docno in words]
     others = [words[docno] for docno in first if docno in words and docno not in turn.relevant]
     if not theirs.words or not relevant:

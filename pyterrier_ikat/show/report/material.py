@@ -41,9 +41,9 @@ class RunData:
     Attributes:
         name: what it is called in the report.
         results: ``qid``, ``docno``, ``score``, ``rank`` (from 0); ``used`` and ``text`` where known.
-        turns: qid -> what is known of the turn, under the names of ``turns.jsonl``; as ``searched`` the queries that retrievers got.
-        scores: ``qid`` and one column per measure, as in ``measures.csv``; None where the run has none.
-        ledger: the LLM calls, as in ``ledger.csv``; None where unknown.
+        turns: qid -> what is known of the turn, under the names of ``turns.jsonl``, and as ``searched`` the queries that retrievers got.
+        scores: ``qid`` and one column per measure, as in ``measures.csv``. None where the run has none.
+        ledger: the LLM calls, as in ``ledger.csv``. None where unknown.
         parameters: how it was made, as in ``run.json``.
         calls: qid -> the LLM calls of the turn that the folder keeps.
         beyond: qid -> the passages that retrievers found and the ranking lacks, as far as the folder keeps them.
@@ -62,7 +62,7 @@ class RunData:
 
     @property
     def run_on(self) -> set[str] | None:
-        """The turns that the system was run on, with and without results; None where that isn't known."""
+        """The turns that the system was run on, with and without results. None where that isn't known."""
         return set(self.turns) if self.parameters else None
 
 
@@ -75,7 +75,7 @@ def read_runs(runs: Runs, dataset: IkatDataset | None = None) -> list[RunData]:
         dataset: what submissions were made for.
 
     Raises:
-        UsageError: when there is no run, two have one name, or something is no run of topics.
+        UsageError: when there is no run, two have one name, or something is not a run of topics.
         DataError: when a file can't be read.
     """
     return [_read(name, run, dataset) for name, run in name_runs(runs, "run").items()]
@@ -89,7 +89,7 @@ def _read(name: str, run: Any, dataset: IkatDataset | None) -> RunData:
     if isinstance(run, pd.DataFrame):
         return _of_frame(name, run)
     if not isinstance(run, str | Path):
-        raise UsageError(f"{name} is a {type(run).__name__}, no run: give a path, a RunFolder, a Submission or a result frame")
+        raise UsageError(f"{name} is a {type(run).__name__}, which is not a run: give a path, a RunFolder, a Submission or a result frame")
     path = Path(run)
     if path.is_dir():
         return _of_folder(name, RunFolder(path))
@@ -162,11 +162,11 @@ class Material:
     """What is known besides the runs.
 
     Attributes:
-        name: the dataset's; empty without one.
+        name: the dataset's. Empty without one.
         turns: qid -> the topics' columns and ``gold_answer``, in the order of the topics.
-        qrels: ``qid``, ``docno``, ``label``; None where there are none.
-        texts: adds ``text`` by ``docno``; None where there are no texts.
-        notes: what is not known, and why; shown in the report.
+        qrels: ``qid``, ``docno``, ``label``. None where there are none.
+        texts: adds ``text`` by ``docno``. None where there are no texts.
+        notes: what is not known, and why. Shown in the report.
         titles: conversation -> its subject, where that is known.
     """
 
@@ -184,7 +184,7 @@ def find_material(
     qrels: QrelsSource | None,
     texts: pt.Transformer | None,
 ) -> Material:
-    """Gather what can be had; a dataset that only a run folder names may be out of reach, one that was asked for may not.
+    """Gather what can be had. A dataset that only a run folder names may be out of reach, one that was asked for may not.
 
     Raises:
         UsageError: for qrels that the dataset does not have, or runs made on different datasets.
@@ -238,7 +238,9 @@ def _given(qrels: QrelsSource | None) -> pd.DataFrame | None:
     if qrels is None or isinstance(qrels, pd.DataFrame):
         return qrels
     if not Path(qrels).expanduser().is_file():
-        raise UsageError(f"the qrels {qrels!r} are of no dataset: give the dataset as well, or the qrels as a {advice('frame', 'file')}")
+        raise UsageError(
+            f"the qrels {qrels!r} don't belong to a dataset: give the dataset as well, or the qrels as a {advice('frame', 'file')}"
+        )
     return read_qrels(Path(qrels).expanduser())
 
 

@@ -1,7 +1,7 @@
 """The page of a report: one HTML file that loads nothing, with its style and its script inside.
 
 Texts of users, passages and models are escaped by jinja. Should one slip through, the page's content security policy names the hash of the
-page's only script and style: the browser runs no other.
+page's only script and style. The browser runs nothing else.
 """
 
 import base64
@@ -28,15 +28,15 @@ FOLDER = Path(__file__).parent / "files"
 OF_RANKINGS = ("turns.js", "compare.js", "overview.js", "rankings.js", "calls.js", "search.js", "notes.js", "moving.js")
 OF_SESSIONS = ("turns.js", "compare.js", "overview.js", "sessions.js", "search.js", "notes.js", "moving.js")
 SHOWN = 4
-"""So many systems are shown side by side from the start; of more, the baseline and the one compared with it."""
+"""So many systems are shown side by side from the start. Of more systems, the baseline and the one compared with it."""
 
 
 COLOURS, SHAPES = 7, 4
-"""Runs differ by both; of fourteen the two that share a colour have different shapes, see ``report.css``."""
+"""Runs differ by both. Two of fourteen runs that share a colour have different shapes, see ``report.css``."""
 
 
 class Report:
-    """A page that shows runs; it displays itself in a notebook.
+    """A page that shows runs. It displays itself in a notebook.
 
     Attributes:
         html: the whole page, which loads nothing from anywhere.
@@ -67,7 +67,7 @@ class Report:
 
 
 def render_page(template: str, scripts: Sequence[str], **values: Any) -> str:
-    """The page; what no HTML file can hold (zeros, half characters) is replaced.
+    """The page. What no HTML file can hold (zeros, half characters) is replaced.
 
     Args:
         template: the name of a template.
@@ -153,7 +153,7 @@ class Kept:
 
 
 def read_kept(folder: RunFolder) -> dict[str, Kept]:
-    """Turn -> what its stages did; nothing for a folder without ``stages.jsonl.gz``.
+    """Turn -> what its stages did. Nothing for a folder without ``stages.jsonl.gz``.
 
     Raises:
         DataError: when the file can't be read.

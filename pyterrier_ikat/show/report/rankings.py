@@ -47,8 +47,8 @@ class ListedPassage:
 
     Attributes:
         docno: its id.
-        places: one per run; None where the run doesn't have it.
-        label: its relevance; None when not judged.
+        places: one per run. None where the run doesn't have it.
+        label: its relevance. None when not judged.
         beginning: the first words of its text.
         rest: what follows, cut to the limit.
     """
@@ -201,7 +201,7 @@ def scores_to_show(
 
 
 def measures_to_show(runs: Sequence[RunData], measures: Sequence[ir_measures.Measure | str] | None = None) -> list[ir_measures.Measure]:
-    """The measures that were asked for; by default the track's, and those that a run folder has beside them."""
+    """The measures that were asked for. By default the track's, and those that a run folder has beside them."""
     kept = [name for run in runs if run.scores is not None for name in run.scores.columns]
     return as_measures([*TRACK_2023, *computable(kept)] if measures is None else measures)
 

@@ -33,7 +33,7 @@ class Relevant:
     Attributes:
         docno: its id.
         label: its relevance, above 0.
-        ranks: its rank in each run, from 1; None where the run doesn't have it.
+        ranks: its rank in each run, from 1. None where the run doesn't have it.
     """
 
     docno: str
@@ -42,7 +42,7 @@ class Relevant:
 
     @property
     def best(self) -> int:
-        """Its best rank in any run; 0 where none has it."""
+        """Its best rank in any run. 0 where none has it."""
         return min((rank for rank in self.ranks if rank is not None), default=0)
 
 
@@ -74,8 +74,8 @@ def _ranks(results: pd.DataFrame, wanted: set[tuple[str, str]]) -> dict[tuple[st
 class Explainer:
     """Says what makes the difference between two runs on a judged turn, by a measure.
 
-    A passage counts by its share of the measure (:mod:`~pyterrier_ikat.evaluation.measures`). For measures that are no sum over passages it
-    counts as in DCG, which only orders what is told: the passages that came in and out.
+    A passage counts by its share of the measure (:mod:`~pyterrier_ikat.evaluation.measures`). For other measures it counts as in DCG, which
+    only orders what is told: the passages that came in and out.
 
     Args:
         measure: the measure.
@@ -132,7 +132,7 @@ class Explainer:
         return " ".join(filter(None, said))
 
     def lost(self, one: int, other: int, lead: float) -> Lost | None:
-        """What decides the kind of a turn that one of two runs loses; None when none does. Arguments as for :meth:`explain`."""
+        """What decides the kind of a turn that one of two runs loses. None when none does. Arguments as for :meth:`explain`."""
         if abs(lead) < SAME:
             return None
         first, second = (one, other) if lead > 0 else (other, one)

@@ -35,8 +35,8 @@ class SessionTurn:
         remarks: a cut of the response, passages that the user read in its place, or that the user never received it.
         sources: the first passages that the response is based on; without a response the best ones.
         called: the kind and number of these passages.
-        draft: an answer that the system wrote as its query; nothing when the response is the same.
-        how: names the rewrite, queries, statements and draft that are known; empty when none is.
+        draft: an answer that the system wrote as its query. Nothing when the response is the same.
+        how: names the rewrite, queries, statements and draft that are known. Empty when none is.
     """
 
     turn: Turn
@@ -60,7 +60,7 @@ class SessionSide:
 
 @dataclass(frozen=True)
 class Rubric:
-    """A question of the user, and for each system the turn that met it; None where none did."""
+    """A question of the user, and for each system the turn that met it. None where none did."""
 
     name: str
     text: str
@@ -80,7 +80,7 @@ class SessionView:
 
     @property
     def ends(self) -> list[str]:
-        """Why the conversation of each system ended; empty where there is none."""
+        """Why the conversation of each system ended. Empty where there is none."""
         return [side.end if side else "" for side in self.sides]
 
 
@@ -233,7 +233,7 @@ def _called(turn: Turn, shown: int) -> str:
 
 
 def _draft(turn: Turn) -> str:
-    """The answer that the system wrote as its query; nothing when the response is the same."""
+    """The answer that the system wrote as its query. Nothing when the response is the same."""
     return "" if turn.draft.strip() == turn.response.strip() else turn.draft.strip()
 
 

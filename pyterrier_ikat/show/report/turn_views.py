@@ -31,13 +31,13 @@ class SubQuery:
 
 @dataclass(frozen=True)
 class Side:
-    """What one run did with a turn; empty where it wrote nothing.
+    """What one run did with a turn. Empty where it wrote nothing.
 
     Attributes:
-        rewrite: the rewritten utterance; empty where it is the only query that was searched for.
+        rewrite: the rewritten utterance. Empty where it is the only query that was searched for.
         queries: the queries that retrievers got, without the sub-queries.
         source: the text of the turn that the only query is: ``"the utterance"``, ``"the rewrite"``, ``"the manual rewrite"`` or empty.
-        statements: the chosen statements, best first; None when the run chooses none.
+        statements: the chosen statements, best first. None when the run chooses none.
         subqueries: in the order in which they were written.
         draft: the answer that was written before retrieval.
         response: the answer for the user.
@@ -70,7 +70,7 @@ class TurnView:
         number: counts the turns of the report from 1.
         depth: counts those of the conversation.
         passages: what the runs found, in one list.
-        scores: of each run by each measure; None when the turn is not judged.
+        scores: of each run by each measure. None when the turn is not judged.
         reason: compares two runs in a sentence.
         kinds: how it is lost, for each measure and pair of runs.
         needs: whether a gold statement of the user belongs to it, as far as that is known.
@@ -220,7 +220,7 @@ def _side(run: RunData, qid: str, turn: Mapping[str, Any], listed: Sequence[List
 
 
 def _searched(own: Mapping[str, Any]) -> list[str]:
-    """The queries that were searched for and are no sub-queries, each once."""
+    """The queries that were searched for and are not sub-queries, each once."""
     known = {text.strip() for text in own.get("qsubqueries") or ()}
     return [text for text in dict.fromkeys(text.strip() for text in own.get("searched") or ()) if text and text not in known]
 

@@ -90,4 +90,4 @@ def test_a_report_marks_no_simulated_system_as_faster(tmp_path):
     assert 'data-better="0">seconds</th>' in html
     assert 'data-better="-1">calls</th>' in html
     assert ">seconds</option>" not in html
-    assert "no system is marked as faster" in html
+    assert "No system is marked as faster" in html
