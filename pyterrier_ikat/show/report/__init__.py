@@ -57,7 +57,8 @@ def report(
             folders of conversations (path or ``Log``), for which of the other arguments only ``texts``, ``baseline`` and
             ``passages`` count.
         dataset: where utterances, judgements and passages come from. By default the one that the run folders name.
-        qrels: judgements ``qid``, ``docno``, ``label``, the name of the dataset's variant, or a TREC qrels file. The default is the dataset's.
+        qrels: judgements ``qid``, ``docno``, ``label``, the name of a variant of the dataset, or a TREC qrels file.
+            By default the dataset's default.
         turns: only these turns: a list of ids, or the path of a file with one on each line.
         texts: an operator that adds ``text`` by ``docno``, such as ``index.text_loader()``. By default the dataset's own.
         measures: the first one colours the overview. By default the track's, and those that a run folder has beside them. Without qrels
