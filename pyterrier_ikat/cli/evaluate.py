@@ -29,7 +29,8 @@ from .output import show
 if TYPE_CHECKING:
     import pandas as pd
 
-JUDGES = ("rouge-l", "groundedness", "completeness", "relevance", "naturalness", "preference", "correctness", "nuggets")
+WITHOUT_LLM = ("rouge-l", "cited-sentences", "existing-citations")
+JUDGES = (*WITHOUT_LLM, "groundedness", "completeness", "relevance", "naturalness", "preference", "correctness", "nuggets")
 BEM = "bem="
 OF = ("passages", "statements", "responses", "actions", "nuggets")
 PUBLISHED = "published"
@@ -80,8 +81,8 @@ ikat evaluate published --of nuggets --dataset ikat:2024""",
     "judges",
     multiple=True,
     metavar="JUDGE",
-    help=f"of responses, may be repeated: {', '.join(JUDGES)}; by default rouge-l, all others need --llm; bem=FOLDER for a classifier of "
-    "answer equivalence",
+    help=f"of responses, may be repeated: {', '.join(JUDGES)}; by default rouge-l; the first {len(WITHOUT_LLM)} ask no model, others need "
+    "--llm; bem=FOLDER for a classifier of answer equivalence",
 )
 @click.option("--llm", help="the model that judges responses")
 @click.option("--index", help="the passage index with the texts, for groundedness of responses")
@@ -359,12 +360,13 @@ def _with_intervals(scores: "pd.DataFrame") -> Table:
 def _judges(names: Sequence[str], spec: str | None) -> list[Any]:
     """The judges of responses."""
     from ..evaluation import response_judges
+    from ..evaluation.citation_judges import CitedSentences, ExistingCitations
     from ..evaluation.reference_judges import AnswerEquivalence, RougeL
     from ..llms import llm
 
     folders = [name.removeprefix(BEM) for name in names if name.startswith(BEM)]
     named = [name for name in names if not name.startswith(BEM)]
-    asking = [name for name in named if name != "rouge-l"]
+    asking = [name for name in named if name not in WITHOUT_LLM]
     if unknown := [name for name in named if name not in JUDGES]:
         near = did_you_mean(unknown[0], JUDGES) or f"choose among {', '.join(JUDGES)}, or give bem=FOLDER"
         raise UsageError(f"--judge {unknown[0]} is unknown: {near}")
@@ -373,5 +375,6 @@ def _judges(names: Sequence[str], spec: str | None) -> list[Any]:
     model = None if spec is None else llm(spec)
     classes = ("Groundedness", "Completeness", "Relevance", "Naturalness", "Preference", "Correctness")
     known = {name.casefold(): getattr(response_judges, name) for name in classes} | {"nuggets": response_judges.NuggetRecall}
-    found: list[Any] = [RougeL()] if "rouge-l" in named or not names else []
+    plain = dict(zip(WITHOUT_LLM, (RougeL, CitedSentences, ExistingCitations), strict=True))
+    found: list[Any] = [plain[name]() for name in (named if names else ["rouge-l"]) if name in plain]
     return found + [known[name](model) for name in asking] + [AnswerEquivalence(folder) for folder in folders]

@@ -1,5 +1,7 @@
 from .actions import count_actions as count_actions
 from .actions import evaluate_actions as evaluate_actions
+from .citation_judges import CitedSentences as CitedSentences
+from .citation_judges import ExistingCitations as ExistingCitations
 from .experiment_table import repeated_rows as repeated_rows
 from .experiment_table import variance_shares as variance_shares
 from .judge import Judge as Judge

@@ -96,7 +96,7 @@ def response_turns(conversations: Iterable[Conversation], qids: Iterable[str] | 
 def response_frame(turns: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     """The turns with ``qanswer``, the system's response (empty where there is none), and ``qpassages``, what it is based on.
 
-    Arguments and errors are those of :func:`evaluate_responses`.
+    It has ``qcitations`` where the answers have them. Arguments and errors are those of :func:`evaluate_responses`.
 
     Example:
         >>> answers = pd.DataFrame({"qid": ["1_1"] * 2, "qanswer": ["Rooibos."] * 2, "text": ["a", "b"], "used": [True, False]})
@@ -111,6 +111,9 @@ def response_frame(turns: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     firsts = answers.drop_duplicates("qid")
     given = {qid: _response(qid, text) for qid, text in zip(firsts["qid"], firsts["qanswer"], strict=True)}
     frame = with_columns(turns.reset_index(drop=True), qanswer=[given.get(qid, "") for qid in turns["qid"]])
+    if "qcitations" in firsts.columns:
+        cited = dict(zip(firsts["qid"], values(firsts, "qcitations"), strict=True))
+        frame = with_columns(frame, qcitations=[cited.get(qid) for qid in turns["qid"]])
     shown = _passages(answers, firsts)
     return frame if shown is None else with_columns(frame, qpassages=[shown.get(qid, []) for qid in turns["qid"]])
 
@@ -172,7 +175,7 @@ def evaluate_responses(turns: pd.DataFrame, answers: pd.DataFrame, judges: Seque
         answers: the system's responses: ``qid``, ``qanswer`` (or ``response``, as in ``pd.DataFrame(RunFolder(path).turns())``,
             where ``qanswer`` is the draft) and, for groundedness, the passages that they are based on: rows with ``text`` and ``used``
             (what ``ikat.Respond`` gives), or a list of texts in ``qpassages``. Of several responses to a turn only the first is judged,
-            as the track did in 2023; other turns are ignored.
+            as the track did in 2023; other turns are ignored. Judges of citations read ``qcitations``.
         judges: the judges, each with a name of its own.
 
     Returns:
@@ -230,6 +233,7 @@ def response_means(judged: pd.DataFrame) -> pd.DataFrame:
 
 REPAIRS = {
     "qpassages": "give the answers with text and used, as ikat.Respond does, or with qpassages, a list of texts",
+    "qcitations": "run a system that asks for citations, with ikat.Respond(llm, cite=True)",
     "gold_answer": "take the turns from response_turns(data.conversations), or add get_answers()",
 }
 

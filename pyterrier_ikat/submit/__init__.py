@@ -4,12 +4,13 @@ from .checks import validate
 from .predictions import check_predictions, read_predictions, write_predictions
 from .problem import Problem
 from .reading import Submission, read_submission
-from .writing import RefusedError, ResponseCutWarning, write_submission
+from .writing import RefusedError, ResponseCutWarning, UncitedWarning, write_submission
 
 __all__ = [
     "Problem",
     "RefusedError",
     "ResponseCutWarning",
+    "UncitedWarning",
     "Submission",
     "check_predictions",
     "read_predictions",

@@ -29,6 +29,10 @@ class ResponseCutWarning(UserWarning):
     """A response was longer than the track allows and was cut at the end of a sentence."""
 
 
+class UncitedWarning(UserWarning):
+    """Responses cite no passage, although their system was asked to; the passages that it was shown are submitted as used."""
+
+
 class RefusedError(DataError):
     """A submission that the check refuses; nothing was written.
 
@@ -67,6 +71,9 @@ def write_submission(
     Returns:
         The warnings of :func:`validate`.
 
+    Warns:
+        UncitedWarning: when responses of a system that was asked for citations have none.
+
     Raises:
         UsageError: when the run has no responses, the year has no such run type, a run with manual rewrites is called automatic, the team
             is missing or not allowed, or ``path`` can't be written.
@@ -96,6 +103,7 @@ def write_submission(
     ptkbs = {**_by_turn(turns, "qptkb"), **_by_turn(results, "qptkb")}
     rankings = _rankings(results, topics.year)
     _check_known([*rankings, *responses], topics)
+    _warn_of_uncited({**_by_turn(turns, "qcitations"), **_by_turn(results, "qcitations")})
     answers = [
         Response(
             1,
@@ -235,6 +243,12 @@ def lower_score(score: float, before: float, as_read: Callable[[float], float], 
     if as_read(score) < as_read(before):
         return score
     return float(min(np.nextafter(np.float32(before), np.float32(-np.inf)), np.float32(before - step)))
+
+
+def _warn_of_uncited(citations: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+    if uncited := [qid for qid, entries in citations.items() if not any(one["docnos"] for one in entries)]:
+        message = f"{len(uncited)} of {len(citations)} responses cite no passage ({list_first(uncited)}): those shown to the model are used"
+        warnings.warn(f"{message} in the submission", UncitedWarning, stacklevel=3)
 
 
 def _cut_long(turns: Sequence[SubmittedTurn]) -> None:

@@ -1,0 +1,70 @@
+"""Judges of citations: how many sentences of a response cite a passage, and how many of its citations exist. No model is asked.
+
+They read ``qcitations``, as :class:`~pyterrier_ikat.Respond` with ``cite`` writes it. Whether the cited passages support the response is
+another question, which :class:`~pyterrier_ikat.evaluation.Groundedness` asks.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pandas as pd
+
+from ..conversations.frame import values
+from .responses import Assessment
+
+
+@dataclass(frozen=True)
+class _ReadsCitations:
+    """Judges a response by its ``qcitations``; one that was not asked for citations is not judged."""
+
+    needs: ClassVar[tuple[str, ...]] = ("qcitations",)
+    basis: ClassVar[str] = ""
+
+    def judge(self, responses: pd.DataFrame) -> list[Assessment]:
+        """Score the responses of a frame with ``qcitations``."""
+        not_asked = Assessment(None, "the system was not asked for citations", "no basis")
+        return [self._assess(entries) if entries else not_asked for entries in values(responses, "qcitations")]
+
+    def _assess(self, entries: Sequence[Mapping[str, Any]]) -> Assessment:
+        raise NotImplementedError
+
+
+class CitedSentences(_ReadsCitations):
+    """The share of sentences that cite a passage that was shown, 0 to 1.
+
+    A sentence ends as :func:`~pyterrier_ikat.completions.citations.sentences_in` says; a line of a list and a heading are one each. A list
+    of sources at the end is of no sentence.
+
+    Example:
+        >>> said = [{"sentence": "Rooibos.", "docnos": ["d1"], "unknown": []}, {"sentence": "Or mint.", "docnos": [], "unknown": [7]}]
+        >>> CitedSentences().judge(pd.DataFrame({"qcitations": [said]}))[0].value
+        0.5
+    """
+
+    name: ClassVar[str] = "cited sentences"
+
+    def _assess(self, entries: Sequence[Mapping[str, Any]]) -> Assessment:
+        sentences = [one for one in entries if one["sentence"]]
+        cited = sum(bool(one["docnos"]) for one in sentences)
+        return Assessment(cited / len(sentences), f"{cited} of {len(sentences)} sentences cite a passage")
+
+
+class ExistingCitations(_ReadsCitations):
+    """The share of citations whose number one of the shown passages has, 0 to 1.
+
+    A number counts once in a sentence. A response that cites nothing has no basis to be judged by.
+
+    Example:
+        >>> said = [{"sentence": "Tea.", "docnos": ["d1"], "unknown": []}, {"sentence": "Mint.", "docnos": ["d2"], "unknown": [7, 8]}]
+        >>> ExistingCitations().judge(pd.DataFrame({"qcitations": [said]}))[0].value
+        0.5
+    """
+
+    name: ClassVar[str] = "existing citations"
+
+    def _assess(self, entries: Sequence[Mapping[str, Any]]) -> Assessment:
+        known, unknown = (sum(len(one[kind]) for one in entries) for kind in ("docnos", "unknown"))
+        if not known + unknown:
+            return Assessment(None, "the response cites nothing", "no basis")
+        return Assessment(known / (known + unknown), f"{known} of {known + unknown} citations are of a passage that was shown")
