@@ -235,7 +235,7 @@ def checked_frame(stage: Any, frame: Any) -> pd.DataFrame:
     """The frame that a stage is given, where it can be read.
 
     Raises:
-        UsageError: when it is no frame.
+        UsageError: when it is not a frame.
         DataError: when a column is there twice, or holds what no such column can hold.
 
     Example:

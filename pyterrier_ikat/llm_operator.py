@@ -38,7 +38,7 @@ def as_llm(given: Any) -> LLM:
     Operators with the same text or object share one model, with its ledger, budget and connections.
 
     Raises:
-        UsageError: when the value is no model; see `llm`.
+        UsageError: when the value is not a model (see `llm`).
     """
     if hasattr(given, "ask") and not isinstance(given, type):
         return given  # type: ignore[no-any-return]

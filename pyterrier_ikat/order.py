@@ -81,7 +81,7 @@ def in_trec_eval_order(results: pd.DataFrame) -> pd.DataFrame:
         The frame in this order (turns as they first appear), the scores as they are, ``rank`` 0, 1, ...
 
     Raises:
-        DataError: when a turn has a passage twice, or a score is no finite number.
+        DataError: when a turn has a passage twice, or a score is not a finite number.
 
     Example:
         >>> import pandas as pd

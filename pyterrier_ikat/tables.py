@@ -71,7 +71,7 @@ def mark_best(scores: Sequence[str], marks: Sequence[str]) -> list[Cell]:
     Scores that read the same are the same: both are best, or both second best. Nothing is best when there is only one score.
 
     Args:
-        scores: the scores as they are shown; what is no number is never the best.
+        scores: the scores as they are shown; other values are never the best.
         marks: the mark of each.
 
     Example:

@@ -109,7 +109,7 @@ def test_another_file_is_refused_before_anything_is_measured(bench, tmp_path):
     other.write_text('{"rows": []}')
     result = CliRunner().invoke(bench.main, ["fusion", "--out", str(other)])
     assert result.exit_code == 2
-    assert "is no file of these benchmarks" in result.output
+    assert "is not a file of these benchmarks" in result.output
     assert other.read_text() == '{"rows": []}'
 
 

@@ -191,7 +191,7 @@ def _kept(path: Path) -> dict[str, Any]:
         return {run["command"]: run for run in json.loads(path.read_text(encoding="utf-8"))["runs"]}
     except (ValueError, KeyError, TypeError) as error:
         raise click.UsageError(
-            f"{path} is no file of these benchmarks ({error!r}): name another one with --out, or move it away"
+            f"{path} is not a file of these benchmarks ({error!r}): name another one with --out, or move it away"
         ) from error
 
 

@@ -38,7 +38,7 @@ STEPS, TURN, MEASURE = ("raw", "qr", "ad"), "3-1_2", "nDCG@5"
 ABOUT_THE_DEMO = """\
 The bundled sample has 4 conversations, 24 turns and 230 passages. It was written
 for this package, with recorded completions (model `recorded`, no live LLM). It
-shows how the systems work; its scores are no evidence that one is better than
+shows how the systems work; its scores do not show that one is better than
 another. MiniLM stands in for every re-ranker, BM25 for SPLADE, recorded
 rewrites for T5.
 """

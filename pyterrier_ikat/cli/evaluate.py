@@ -222,7 +222,7 @@ def _groups(named: Mapping[str, Path], repeats: bool) -> dict[str, list[str]]:
 
     groups = grouped(named)
     for names in groups.values():
-        check_repeats([RunFolder(named[name]) for name in names if named[name].is_dir()])  # what is no folder says nothing about itself
+        check_repeats([RunFolder(named[name]) for name in names if named[name].is_dir()])  # only folders have repeats
     return groups
 
 

@@ -107,7 +107,7 @@ def merge(found: Sequence[Mapping[str, Any]], ptkb: Mapping[str, str], said: Map
 
 
 def highest_number(ids: Iterable[str]) -> int:
-    """The highest number among the ids, 0 without one; longer ones than Python reads by default are no numbers.
+    """The highest number among the ids, 0 without one; those longer than Python reads by default are ignored.
 
     Example:
         >>> highest_number(["3", "1-2", "12", "", "²", "9" * 5000])

@@ -74,7 +74,7 @@ def _in_json(text: str) -> Parsed | None:
         return None
     alone = text[: opening.start()].strip()[-1:] in ("", ":")
     if alone and is_cut(text, opening.start()):
-        return Parsed([], [])  # whole parts of it may be anything, and its lines are no queries
+        return Parsed([], [])  # whole parts of it may be anything, and its lines are not queries
     values = json_values(text)
     found = [texts for value in values if any(texts := _texts(value))]
     if not found:

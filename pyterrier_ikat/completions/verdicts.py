@@ -60,7 +60,7 @@ def parse_label(text: str, highest: int = 4) -> int | None:
     """Read a relevance label from 0 to ``highest``; ``None`` when the text names none, or several different ones.
 
     A number right after "score", "rating" or the like counts before any other; "3 out of 4" and "3/4" read as 3. A
-    percentage, a range and a number on another scale are no label.
+    percentage, a range and a number on another scale are not labels.
 
     Example:
         >>> parse_label("Score: 3/4. It names two of the 5 sizes."), parse_label("Score: 3/5"), parse_label("No idea.")
@@ -255,7 +255,7 @@ def _numbers(value: Any) -> list[int] | None:
         return None if None in items else list(dict.fromkeys(item for item in items if item is not None))
     if not isinstance(value, str):
         return None
-    value = re.sub(r"(\])\s*,\s*[\"']?\w+[\"']?\s*:.*", r"\1", value)  # what follows in an object that is no JSON
+    value = re.sub(r"(\])\s*,\s*[\"']?\w+[\"']?\s*:.*", r"\1", value)  # what follows in an object that is not JSON
     if _NOTHING.fullmatch(value):
         return []
     if set(value) & set("[{(") and not set(value) & set(")}]"):  # a list that was cut off may have gone on

@@ -246,8 +246,8 @@ def dataset(source: str | Path | Any) -> IkatDataset:
     Args:
         source: a name, with or without ``ikat:`` (``ikat datasets`` lists them); a name of ir_datasets, such as ``"irds:vaswani"``; a name
             of another provider of ``pt.get_dataset`` with its prefix; a folder with ``topics.jsonl``, ``passages.jsonl`` and
-            ``qrels.txt`` (a name with a slash or ``~`` is a path, ``"./mine"``, and so is that of a folder which is no dataset's
-            name); a topics file ``.json``, such as a saved chat; or an object with ``get_topics()``, ``get_qrels()`` and
+            ``qrels.txt`` (a name with a slash or ``~`` is a path, and so is the name of a folder when no dataset is
+            called so); a topics file ``.json``, such as a saved chat; or an object with ``get_topics()``, ``get_qrels()`` and
             ``get_corpus_iter()``, or its class.
 
     Returns:

@@ -164,7 +164,7 @@ def histories(frame: pd.DataFrame) -> list[list[dict[str, str]]]:
     """The messages before each row's question, oldest first.
 
     Raises:
-        DataError: naming the turn whose history is no list of messages.
+        DataError: naming the turn whose history is not a list of messages.
 
     Example:
         >>> histories(pd.DataFrame({"qhistory": [[{"role": "user", "content": "Hi"}], None]}))
@@ -296,7 +296,7 @@ def with_text_ids(who: str, frame: pd.DataFrame, names: Sequence[str] = ("qid", 
         ids = frame[name].astype(object)
         odd = [value for value in ids if not isinstance(value, str)]
         if odd:
-            raise DataError(f'{who}: the {name} {odd[0]!r} is no text: omit the row, or convert by frame["{name}"].astype(str)')
+            raise DataError(f'{who}: the {name} {odd[0]!r} is not a text: omit the row, or convert by frame["{name}"].astype(str)')
         frame = frame.assign(**{name: ids})
     return frame
 

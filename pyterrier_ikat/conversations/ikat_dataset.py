@@ -160,7 +160,9 @@ class GivenDataset(IkatDataset):
     def __init__(self, given: Any, name: str = ""):
         self.given = given() if isinstance(given, type) else given
         if not callable(getattr(self.given, "get_topics", None)):
-            raise UsageError(f"{repr(given)[:80]} is no dataset: give a name, a folder, or an object with get_topics(), get_qrels(), ...")
+            raise UsageError(
+                f"{repr(given)[:80]} is not a dataset: give a name, a folder, or an object with get_topics(), get_qrels(), ..."
+            )
         self.name = name or str(getattr(self.given, "name", None) or type(self.given).__name__)
         self.summary = f"a {type(self.given).__name__}"
         self.year = getattr(self.given, "year", None)

@@ -85,7 +85,7 @@ def load_array(place: Place) -> list[Any]:
     """The conversations of a topics file, of whatever kind.
 
     Raises:
-        DataError: when it can't be read, or is no JSON array of something.
+        DataError: when it can't be read, or is not a JSON array.
     """
     repair = "it may be cut short: fetch it again"
     try:
@@ -112,7 +112,7 @@ def conversations_in(
         repeated: what to do where a number occurs twice.
 
     Raises:
-        DataError: naming the conversation that is no object or has no number of its own.
+        DataError: naming the conversation that is not an object, or whose number is missing or occurs twice.
     """
     found: dict[str, Conversation] = {}
     for position, item in enumerate(items, 1):

@@ -100,7 +100,7 @@ def read_judgements(path: Path) -> pd.DataFrame:
             rows.append((qid, docno, read_label(label)))
         except ValueError:
             place.at(f"line {number}").fail(
-                f"{line[:60]!r} is no judgement", "a line is query-id, corpus-id, score, with tabs between them"
+                f"{line[:60]!r} is not a judgement", "a line is query-id, corpus-id, score, with tabs between them"
             )
     if len({row[:2] for row in rows}) < len(rows):
         place.fail("a passage of a turn is judged twice", AGAIN)
@@ -151,7 +151,7 @@ def _message(message: dict[str, str]) -> Message:
 def _passage(item: _Item) -> dict[str, str]:
     docno, text = (item.value.get(name) if isinstance(item.value, dict) else None for name in ("document_id", "text"))
     if not isinstance(docno, str) or docno.split() != [docno] or not isinstance(text, str):
-        item.place.fail(f"{excerpt(item.value)} is no passage", "it has document_id and text")
+        item.place.fail(f"{excerpt(item.value)} is not a passage", "it has document_id and text")
     return {"docno": docno, "text": text.strip(), "url": ""}
 
 

@@ -128,7 +128,7 @@ class Output:
                 try:
                     qid, written = _samples(json.loads(line))
                 except (ValueError, KeyError, TypeError) as error:
-                    raise DataError(f"{path} line {number} is no line of {REPOSITORIES[self.source][0]}: {error!r}") from None
+                    raise DataError(f"{path} line {number} is not a line of {REPOSITORIES[self.source][0]}: {error!r}") from None
                 samples.setdefault(qid, []).extend(written)
         if few := [qid for qid, written in samples.items() if len(written) != len(next(iter(samples.values())))]:
             raise DataError(
@@ -285,7 +285,9 @@ def human_nugget_labels() -> pd.DataFrame:
             _, conversation, turn, nugget, run = about.split("_", 4)
             rows.append((run, f"{conversation}_{turn}", nugget, "support" if int(label) else "not_support"))
         except ValueError:
-            raise DataError(f"{path} line {number} is no label of CONE-RAG, HIT_topic_turn_nugget_run and 0 or 1: {line[:80]!r}") from None
+            raise DataError(
+                f"{path} line {number} is not a label of CONE-RAG (HIT_topic_turn_nugget_run, then 0 or 1): {line[:80]!r}"
+            ) from None
     labels = _frame(rows, ("run", "qid", "number", "label"))
     return labels.merge(_all_nuggets().drop(columns="relevance"), on=["qid", "number"], how="left", validate="many_to_one")
 
@@ -300,5 +302,5 @@ def _of_cone_rag(name: str) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise DataError(f"{path} is no JSON: {error}; fetch it again") from None
+        raise DataError(f"{path} is not JSON ({error}): fetch it again") from None
     return found

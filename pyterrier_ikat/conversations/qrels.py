@@ -48,7 +48,7 @@ def judgements_in(qrels: pd.DataFrame, name: str = "the qrels") -> list[tuple[st
     """Turn, passage and label of each row of ``qrels``, checked.
 
     Raises:
-        UsageError: when ``qrels`` is no frame.
+        UsageError: when ``qrels`` is not a frame.
         DataError: when a column is missing, there is no judgement, an id is no text, a label is not a whole number of at most 4 digits,
             or a pair was judged twice.
     """
@@ -104,7 +104,7 @@ def merge_qrels(official: pd.DataFrame, new: pd.DataFrame, rule: str = "official
 
     Raises:
         UsageError: when the rule is unknown.
-        DataError: when one of the two is no clean qrels frame.
+        DataError: when one of the two is not a valid qrels frame.
 
     Example:
         >>> nist = pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "label": [3]})
@@ -123,7 +123,7 @@ def write_qrels(qrels: pd.DataFrame, path: str | Path) -> None:
     r"""Write a TREC qrels file (``qid 0 docno label`` a line), atomically.
 
     Raises:
-        DataError: when ``qrels`` is no clean qrels frame, or an id holds white space.
+        DataError: when ``qrels`` is not a valid qrels frame, or an id holds white space.
 
     Example:
         >>> write_qrels(pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "label": [3]}), "one.qrels")

@@ -138,7 +138,7 @@ def _normal(text: str) -> str:
 
 def _passage_id(place: Place, entry: Any) -> str:
     if not isinstance(entry, str) or len(entry.split()) != 1:
-        place.fail(f"the gold passage {excerpt(entry)} is no passage id", "an id looks like clueweb22-en0035-25-01897:1")
+        place.fail(f"the gold passage {excerpt(entry)} is not a passage id", "an id looks like clueweb22-en0035-25-01897:1")
     return entry
 
 

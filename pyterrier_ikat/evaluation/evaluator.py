@@ -178,7 +178,7 @@ def experiment_rows(scores: Mapping[str, Any], measures: Sequence[ir_measures.Me
 def oracle_row(scores: Mapping[str, Any], measures: Sequence[ir_measures.Measure]) -> dict[str, Any]:
     """The row of an oracle: of each turn the scores of the run that is best there by the first measure, of equal ones the earlier run.
 
-    It reads the judgements, so it is no system but what a perfect choice among the runs would give, and it is tested against none. Source:
+    It reads the judgements, so it is not a system: it shows what a perfect choice among the runs would give. It is not tested. Source:
     Abbasiantaeb, Lupart and Aliannejadi, MQ4CS (arXiv 2403.19302v3), whose oracle knows the best number of queries by nDCG@3.
 
     Args:
@@ -287,7 +287,7 @@ def check_baseline(runs: Collection[str], baseline: str | None, what: str = "run
 
 def describe_mismatch(ours: str, theirs: str) -> str:
     """The message when no turn is shared: both kinds of qid, and the conversion where hyphens are the reason."""
-    ours, theirs = str(ours), str(theirs)  # a number read as one is no qid, but must not end in another error
+    ours, theirs = str(ours), str(theirs)  # a qid that was read as a number is wrong, but must not end in another error
     examples = f"its turns are like {ours}, the wanted ones like {theirs}"
     for hyphens, underscores, whose in ((ours, theirs, "them"), (theirs, ours, "the wanted ones")):
         if hyphens.rpartition("-")[0] and "_" not in hyphens and "_" in underscores:

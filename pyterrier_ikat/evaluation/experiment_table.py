@@ -58,7 +58,7 @@ def table(evaluated: "pd.DataFrame") -> Table:
         evaluated: what ``ikat.experiment``, ``ikat.evaluation.evaluate`` or ``ikat.evaluation.evaluate_ptkb`` returned.
 
     Raises:
-        DataError: when it is no such table, or its rows are means over different numbers of turns.
+        DataError: when it is not such a table, or its rows are means over different numbers of turns.
 
     Example:
         >>> import pandas as pd
@@ -74,7 +74,7 @@ def table(evaluated: "pd.DataFrame") -> Table:
     """
     if not {"name", "turns"} <= set(evaluated.columns) or evaluated.empty or not measures_of(dict(evaluated.iloc[0])):
         found = ", ".join(map(str, evaluated.columns)) or "no column"
-        raise DataError(f"this is no experiment table (it has {found}): give what ikat.experiment returned")
+        raise DataError(f"this is not an experiment table (it has {found}): give what ikat.experiment returned")
     turns = evaluated["turns"].unique()
     if len(turns) > 1:
         raise DataError(f"the rows are means over different turns ({', '.join(map(str, turns))} of them): make a table of each")

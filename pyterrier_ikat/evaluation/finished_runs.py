@@ -25,7 +25,7 @@ def results_of(name: str, run: Source) -> pd.DataFrame:
     """A run as a frame: ``qid``, ``docno``, ``score``, ``rank``.
 
     Raises:
-        UsageError: when it is no run.
+        UsageError: when it is not a run.
         DataError: when a folder or file can't be read.
     """
     if isinstance(run, pd.DataFrame):
@@ -93,7 +93,7 @@ def ranking_of(name: str, run: pd.DataFrame) -> dict[str, dict[str, float]]:
 
     Raises:
         UsageError: when a column is missing.
-        DataError: when an id is no text, a turn has a passage twice, a score is no finite number, or scores rise with the rank.
+        DataError: when an id is not a text, a turn has a passage twice, a score is not a finite number, or scores rise with the rank.
     """
     repair = "give a ranking, such as read_run(path) returns; ranks come from pt.model.add_ranks(run)"
     check_columns(f"run {name}", run, RANKING, repair)
@@ -105,7 +105,7 @@ def ranking_of(name: str, run: pd.DataFrame) -> dict[str, dict[str, float]]:
 
 
 def folders_in(runs: Mapping[str, Source]) -> list[RunFolder]:
-    """The runs as folders; none where one is no folder."""
+    """The runs as folders. Empty when one of them is not a folder."""
     found = [RunFolder(one) if isinstance(one, str | Path) else one for one in runs.values()]
     folders = [one for one in found if isinstance(one, RunFolder) and one.path.is_dir()]
     return folders if len(folders) == len(found) else []

@@ -61,7 +61,7 @@ def parse_judgement(text: str, highest: int = 4) -> Judgement | None:
 
     Returns:
         ``None`` when there is no such number, it is off the scale, or there are several different ones: a number
-        somewhere in prose is no judgement.
+        somewhere in prose is not a judgement.
 
     Example:
         >>> parse_judgement("3\nIt names 2 of the 5 sizes.")[:2]
@@ -246,7 +246,7 @@ class UmbrelaJudge(Judge):
     """Ask a model for the relevance label, 0 to 3, of every passage of a pool, zero-shot, by the question and the passage alone.
 
     As :class:`Judge`, with another prompt and scale, without persona and example. Reads ``qid``, ``docno``, ``text``, ``qresolved``. On
-    TREC iKAT's scale of 0 to 4 its labels are no direct match: compare them by a threshold. Source: Upadhyay et al., UMBRELA, arXiv
+    TREC iKAT's scale of 0 to 4 its labels do not match directly: compare them by a threshold. Source: Upadhyay et al., UMBRELA, arXiv
     2406.06519, section 3, and the code castorini/umbrela; the wording is ours. Their model is asked with
     ``"openai:gpt-4o temperature=0 top_p=1 frequency_penalty=0.5"``. A passage is quoted as such here, against instructions in it.
 

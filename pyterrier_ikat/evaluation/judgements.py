@@ -129,7 +129,7 @@ def agreement(
 
     Raises:
         UsageError: when there is only one run.
-        DataError: when one of the two is no clean qrels frame, or they have no pair in common.
+        DataError: when one of the two is not a valid qrels frame, or they have no pair in common.
 
     Example:
         >>> one = pd.DataFrame({"qid": ["1_1"] * 4, "docno": list("abcd"), "label": [0, 1, 3, 2]})

@@ -33,7 +33,7 @@ def statement_ranking(system: pd.DataFrame | str | Path) -> pd.DataFrame:
 
     Raises:
         UsageError: when the frame lacks a column.
-        DataError: naming the turn, when a list is malformed, names a statement twice, has a score that is no finite
+        DataError: naming the turn, when a list is malformed, names a statement twice, has a score that is not a finite
             number, or when a turn's rows differ; or when the folder holds no finished run.
 
     Example:

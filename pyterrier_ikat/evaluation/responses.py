@@ -184,7 +184,7 @@ def evaluate_responses(turns: pd.DataFrame, answers: pd.DataFrame, judges: Seque
 
     Raises:
         UsageError: when a column is missing, or two judges have the same name.
-        DataError: when a turn is repeated, no turn is shared, a turn, response or passage is no text, or a mark in ``used``
+        DataError: when a turn is repeated, no turn is shared, a turn, response or passage is not a text, or a mark in ``used``
             is neither true nor false.
 
     Example:
@@ -241,7 +241,7 @@ REPAIRS = {
 def _check_judges(judges: Sequence[ResponseJudge], frame: pd.DataFrame) -> None:
     for judge in [judges] if isinstance(judges, str) or not isinstance(judges, Iterable) else judges:
         if not hasattr(judge, "judge") or isinstance(judge, type):
-            raise UsageError(f"{repr(judge)[:80]} is no judge of responses: give a list of them, as [RougeL()]")
+            raise UsageError(f"{repr(judge)[:80]} is not a judge of responses: give a list of them, as [RougeL()]")
     names = [judge.name for judge in judges]
     for judge in judges:
         if names.count(judge.name) > 1:

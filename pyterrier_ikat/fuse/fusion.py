@@ -158,7 +158,7 @@ class Fusion(Operator):
         other = sorted(set(_list_qids(frame)) - set(inp["qid"]), key=str)
         if other:
             raise DataError(
-                f"branch {number} of {type(self).__name__} returns passages for {other[0]}, which is no qid of the rows it was given: "
+                f"branch {number} of {type(self).__name__} returns passages for {other[0]}, which is not a qid of the rows it was given: "
                 "keep qid in the branch, and join sub-queries behind the fusion or in front of it"
             )
 

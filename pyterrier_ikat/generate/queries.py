@@ -86,7 +86,7 @@ def with_queries(frame: pd.DataFrame, lists: Sequence[list[str]]) -> pd.DataFram
 
 
 class UnjoinedWarning(UserWarning):
-    """A system of ``pt.Experiment`` ends in sub-queries, whose qids are no turn's, so that every score is 0."""
+    """A system of ``pt.Experiment`` ends in sub-queries, whose qids belong to no turn, so that every score is 0."""
 
 
 _warning: ContextVar[bool] = ContextVar("warning", default=False)
@@ -106,7 +106,7 @@ def warn_of_unjoined(columns: list[str]) -> None:
         _warning.reset(token)
     for name in [name for name, found in outputs.items() if found and "qid_0" in found]:
         warnings.warn(
-            f"{name} ends in sub-queries, whose qids are no turn's, so that every score is 0: end it with ikat.Interleave, ikat.Union, "
+            f"{name} ends in sub-queries, whose qids belong to no turn, so that every score is 0: end it with ikat.Interleave, ikat.Union, "
             "ikat.RRF, ikat.MeanScore or ikat.RerankAgainst",
             UnjoinedWarning,
             stacklevel=2,

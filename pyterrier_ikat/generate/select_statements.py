@@ -207,7 +207,7 @@ class AppendStatements(Operator):
     baselines of iKAT 2023, with the three best statements by MiniLM (automatic) or the gold ones (manual, ``column="qgoldptkb"``).
 
     Args:
-        column: the chosen statements: a list of (id, score), as ``qstatements``, or of ids, as ``qgoldptkb``; ``None`` is no statement.
+        column: the chosen statements: a list of (id, score), as ``qstatements``, or of ids, as ``qgoldptkb``; ``None`` is not a statement.
 
     Raises:
         DataError: when a statement isn't in the turn's persona.

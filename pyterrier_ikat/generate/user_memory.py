@@ -65,7 +65,7 @@ class UserMemory:
 
     Raises:
         UsageError: when the path is a folder.
-        DataError: when the file is no memory, or another run's.
+        DataError: when the file is not a memory, or belongs to another run.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -269,7 +269,7 @@ class UserMemory:
         except OSError as error:
             raise UsageError(f"the memory {self.path} can't be read ({error.strerror}): give another file") from None
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):  # whose texts would quote the file
-            raise DataError(f"{self.path} is no memory of users, or damaged: restore it, or give another file") from None
+            raise DataError(f"{self.path} is not a memory of users, or is damaged: restore it, or give another file") from None
         if form != FORM:
             raise DataError(f"the memory {self.path} has format {form}, this version reads format {FORM}: give another file")
         if self.run and made_by != self.run:

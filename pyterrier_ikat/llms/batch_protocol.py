@@ -206,7 +206,7 @@ def _number(value: Any, otherwise: float) -> float:
 def _batch(found: Any) -> dict[str, Any]:
     if isinstance(found, dict) and isinstance(found.get("id"), str) and isinstance(found.get("status"), str):
         return found
-    raise FatalLLMError("the server's answer is no batch: it does not speak OpenAI's protocol of batches; omit batch=on")
+    raise FatalLLMError("the server's answer is not a batch: it does not speak OpenAI's protocol of batches; omit batch=on")
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:

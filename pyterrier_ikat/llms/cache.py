@@ -68,7 +68,7 @@ class CompletionCache:
         """The completions of those keys that have a whole one: earlier versions kept some that are not.
 
         Raises:
-            DataError: when the file is no cache or damaged.
+            DataError: when the file is not a cache, or is damaged.
         """
         return _completions(self._cache.get([key.encode() for key in keys]))
 

@@ -46,7 +46,7 @@ class GeneratorBackend(Backend):
         name: its name in the ledger where it has no ``model_id``; that of its class when None.
 
     Raises:
-        UsageError: when the identity is no JSON value.
+        UsageError: when the identity is not a JSON value.
 
     Warns:
         ShortCompletionsWarning: when the object's ``max_new_tokens`` is small.

@@ -17,7 +17,7 @@ from .request import Completion, Reply
 COUNTS = ("calls", "known", "retries", "unanswered", "failures", "fallbacks", "dropped")
 AMOUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "seconds", "cost", "worth", "alone")
 OTHERS = ("retries", "unanswered", "failures", "fallbacks", "dropped", "seconds", "alone")
-"""The columns that are no part of a `Spend`."""
+"""The columns that do not belong to a `Spend`."""
 MAY_BE_OMITTED = ("known", "retries", "unanswered", "failures", "fallbacks", "dropped", "cached_tokens", "worth")
 """The columns that a printed account omits where they are 0 in every row."""
 NAMED = ("known", "retries", "failures", "fallbacks", "dropped")

@@ -65,7 +65,7 @@ class Address:
         local: True for this machine.
 
     Raises:
-        UsageError: when it is no web address.
+        UsageError: when it is not a web address.
 
     Example:
         >>> Address("http://me:pw@localhost:8000/v1?tenant=a&api-key=b").shown
@@ -79,7 +79,7 @@ class Address:
         except ValueError:
             parts, port = urlsplit(""), ""
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UsageError("base_url is no web address: it reads http://HOST:PORT/v1 or https://HOST/v1")
+            raise UsageError("base_url is not a web address: write it as http://HOST:PORT/v1 or https://HOST/v1")
         host = (f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname) + port
         self.local = parts.hostname in ("localhost", "127.0.0.1", "::1")
         path = parts.path.rstrip("/")

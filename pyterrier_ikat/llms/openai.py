@@ -104,7 +104,7 @@ class OpenAIBackend(Backend):
         structured: ``"on"``: requests carry the JSON schema of their answer, where the operator has one.
 
     Raises:
-        UsageError: when ``base_url`` is no web address.
+        UsageError: when ``base_url`` is not a web address.
     """
 
     keeps_beginnings = True

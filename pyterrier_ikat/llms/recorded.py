@@ -133,7 +133,7 @@ def _read(path: Path) -> tuple[dict[Key, _Record], str]:
                 key, record = _parse_record(line, number)
             except (ValueError, TypeError) as error:
                 raise DataError(
-                    f'{path} line {number} is no recorded completion: {error}; a line reads {{"qid": "9-1_3", "stage": "answer", '
+                    f'{path} line {number} is not a recorded completion: {error}; a line reads {{"qid": "9-1_3", "stage": "answer", '
                     '"completion": text or list of texts, "model": "recorded"}, with "prompt" and "item" if needed'
                 ) from None
             known = records.setdefault(key, record)
@@ -147,13 +147,13 @@ def _read(path: Path) -> tuple[dict[Key, _Record], str]:
 def _parse_record(line: str, number: int) -> tuple[Key, _Record]:
     data = json.loads(line)
     if not isinstance(data, dict):
-        raise TypeError("it is no JSON object")
+        raise TypeError("it is not a JSON object")
     for name in ("qid", "stage", "completion", "model"):
         if name not in data:
             raise ValueError(f"it has no {name}")
     for name in ("qid", "stage", "model", "prompt", "item"):
         if not isinstance(data.get(name, ""), str):
-            raise TypeError(f"{name} is no text")
+            raise TypeError(f"{name} is not a text")
     texts = data["completion"] if isinstance(data["completion"], list) else [data["completion"]]
     if not texts or not all(isinstance(text, str) for text in texts):
         raise TypeError("completion is neither a text nor a list of texts")

@@ -151,7 +151,7 @@ class Reply:
         """The reply in an OpenAI chat completion; ``clean`` takes what is secret out of its texts before anybody shows or keeps them.
 
         Raises:
-            TypeError, KeyError, IndexError, AttributeError: when it is no chat completion.
+            TypeError, KeyError, IndexError, AttributeError: when it is not a chat completion.
         """
         choice, usage = answer["choices"][0], answer.get("usage")
         message = choice["message"]
@@ -159,7 +159,7 @@ class Reply:
         if not isinstance(text, str | None):
             raise TypeError
         reason = "error" if choice.get("error") else choice.get("finish_reason")
-        # A call of a tool: none was offered, so that the text announces the call and is no answer.
+        # A call of a tool. None was offered, so the text announces the call and does not answer.
         if (message.get("tool_calls") or message.get("function_call")) and str(reason or "").casefold() in WHOLE:
             reason = "tool_calls"
         return cls(
@@ -185,7 +185,7 @@ MOST_TOKENS = 10**9
 
 
 def cleaned(told: Mapping[str, Any]) -> dict[str, Any]:
-    """What a server or a file says of a completion: unknown where it can be no number of tokens, each word of the server in one line."""
+    """What a server or a file says of a completion: unknown where it can't be a number of tokens. A text is put on one line."""
     found = {**told, **{name: None if told[name] is None else one_line(str(told[name])) for name in ("model", "finish_reason")}}
     if found["finish_reason"] is not None and not str(told["finish_reason"]).strip().isprintable():
         found["finish_reason"] = f"unreadable: {found['finish_reason']}"  # one with codes in it is none that is known
@@ -332,7 +332,7 @@ class Read(NamedTuple):
     fault: tuple[type[LLMFailure], str] | None
 
     def failure(self, request: Request) -> LLMFailure | None:
-        """Why this is no usable completion of ``request``, or None when it is one."""
+        """Why this completion of ``request`` is not usable, or None when it is."""
         return None if self.fault is None else self.fault[0](request.stage, request.qid, self.fault[1])
 
 

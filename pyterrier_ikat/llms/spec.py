@@ -181,7 +181,7 @@ def _option(provider: str, position: int, word: str) -> tuple[str, Any]:
         return key, known[key].read(value)
     except ValueError:
         given = key if known[key] is VARIABLE or "://" in value else word
-        raise UsageError(f"the LLM option {given} is no good: it is {known[key].words}") from None
+        raise UsageError(f"the LLM option {given} is wrong: give {known[key].words}") from None
 
 
 def _quoted(word: str) -> str:
@@ -293,7 +293,7 @@ def _object_backend(given: Any, identity: Any, name: str | None = None) -> Backe
     if hasattr(given, "generate"):
         return GeneratorBackend(given, identity, name)
     raise UsageError(
-        f"{type(given).__name__} is no language model: give 'openai:MODEL', 'hf:MODEL', 'recorded:FILE' "
+        f"{type(given).__name__} is not a language model: give 'openai:MODEL', 'hf:MODEL', 'recorded:FILE' "
         "an object with .generate, or a pyterrier_ikat.llms.Backend"
     )
 
@@ -303,7 +303,7 @@ def _account_option(name: str, value: Any) -> Any:
     try:
         return ACCOUNT[name].read(str(value))
     except ValueError:
-        raise UsageError(f"{name}={value!r}: it is {ACCOUNT[name].words}") from None
+        raise UsageError(f"{name}={value!r}: give {ACCOUNT[name].words}") from None
 
 
 def _model(

@@ -114,7 +114,7 @@ class StandIn(Operator):
         return frame
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Refused: it is no resource."""
+        """Refused: it is not a resource."""
         raise UsageError(f"{self.name} only stands for a resource: build the method with a real one")
 
     ask = transform
@@ -155,7 +155,7 @@ class Method:
         for name, parameter in inspect.signature(self.system).parameters.items():
             if name not in RESOURCES and name not in self.settings and parameter.default is inspect.Parameter.empty:
                 repair = "name it retriever" if name == "index" else f"name it one of {', '.join(RESOURCES)}"
-                raise UsageError(f"method {self.name}: the argument {name!r} is no resource: {repair}, or give it a default")
+                raise UsageError(f"method {self.name}: the argument {name!r} is not a resource: {repair}, or give it a default")
 
     @property
     def summary(self) -> str:
@@ -282,7 +282,7 @@ def method(name: str | Decorated | None = None, *, paper: str = "", **said: Any)
         **said: further attributes of :class:`Method`: ``settings``, ``models``, ``bm25``, ``roles``, ``given``, ``several``, ``uses_gold``.
 
     Raises:
-        UsageError: when the function has an argument without default that is no resource.
+        UsageError: when the function has an argument without a default that is not a resource.
 
     Example:
         >>> import pyterrier_ikat as ikat

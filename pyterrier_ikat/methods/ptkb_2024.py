@@ -7,8 +7,8 @@ name an answer and queries for it. Its means over five runs of GPT-4o-mini are i
 GPT-3.5, were in no readable source.
 
 What differs: every prompt is worded by us; STR's statements come as a JSON list; rewrite and answer are joined by a space, where their code
-puts nothing between them. ``shots`` shows training conversations of 2023 as examples, as there: 1, 3 or 5. What they call *automatic* is no
-system: each statement is shown alone (:func:`ptkb_statement`), and the judgements choose; see there.
+puts nothing between them. ``shots`` shows training conversations of 2023 as examples, as there: 1, 3 or 5. What they call *automatic* is
+not a system: each statement is shown alone (:func:`ptkb_statement`), and the judgements choose; see there.
 """
 
 from collections.abc import Callable

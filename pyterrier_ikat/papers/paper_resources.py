@@ -78,7 +78,7 @@ def read_resources(path: str | Path) -> dict[str, str]:
     index, as the options of ``ikat run`` take them.
 
     Raises:
-        DataError: when the file can't be read or is no TOML, with its line.
+        DataError: when the file can't be read or is not TOML, with the line.
         UsageError: when a key is none of the papers', or a value is no text; it names the key.
     """
     if str(path) == SAMPLE:
@@ -91,7 +91,7 @@ def read_resources(path: str | Path) -> dict[str, str]:
     try:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise DataError(f'{path} is no TOML file: {error}; a line is "gpt-4" = "openai:gpt-4-0613 temperature=0"') from None
+        raise DataError(f'{path} is not a TOML file: {error}; a line is "gpt-4" = "openai:gpt-4-0613 temperature=0"') from None
     for key, value in found.items():
         _check(str(path), key, value)
     return {key.casefold(): value for key, value in found.items()}

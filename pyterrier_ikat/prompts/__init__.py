@@ -232,7 +232,7 @@ def prompts_or_default(folder: str | None) -> str | None:
 def _names_in(folder: str | Path) -> set[str]:
     names = {path.name for path in Path(folder).expanduser().glob("*.jinja")}
     if not names:
-        raise UsageError(f"prompts: {folder} is no folder with templates: write there those that differ, such as answer.jinja")
+        raise UsageError(f"prompts: {folder} is not a folder with templates: put those that differ there, such as answer.jinja")
     return names
 
 

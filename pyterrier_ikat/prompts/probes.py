@@ -30,7 +30,7 @@ def checksum(environment: Environment, name: str) -> str:
     """The checksum of what a template renders to on its probe inputs.
 
     Raises:
-        TemplateError: when the template, or one that it includes, is missing or is no template.
+        TemplateError: when the template, or one that it includes, is missing or is not a template.
 
     Example:
         >>> from jinja2 import DictLoader

@@ -55,7 +55,7 @@ class Ensemble(Reranker):
             raise UsageError(f"scorers={scorers!r}: give a list of re-rankers or of cross-encoders' names")
         for scorer in scorers:
             if not isinstance(scorer, str | Path | pt.Transformer):
-                raise UsageError(f"{scorer!r} is no scorer: give a re-ranker or the name of a cross-encoder")
+                raise UsageError(f"{scorer!r} is not a scorer: give a re-ranker or the name of a cross-encoder")
         self.scorers = tuple(str(scorer) if isinstance(scorer, Path) else scorer for scorer in scorers)
 
     def subtransformers(self) -> dict[str, list[pt.Transformer]]:

@@ -127,7 +127,7 @@ class ListwiseRerank(LLMOperator):
         return RANKING
 
     def from_json(self, said: dict[str, Any]) -> list[int] | None:
-        """The numbers; an empty list is no order."""
+        """The numbers. An empty list is not an order."""
         return said["ranking"] or None
 
     def fallback(self, frame: pd.DataFrame) -> list[list[int]]:

@@ -232,6 +232,6 @@ def _refuse_other_scores(loaded: Any, model: str) -> None:
         why = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise UsageError(f"the cross-encoder {model!r} can't score a pair: {why}") from None
     if "scores" not in found:
-        raise UsageError(f"none of the modules of {model!r} gives a score: it is no cross-encoder")
+        raise UsageError(f"none of the modules of {model!r} gives a score: it is not a cross-encoder")
     if (labels := found["scores"].numel() // len(PROBES)) != 1:
         raise UsageError(f"the model {model!r} gives {labels} scores per pair: a re-ranker gives one")

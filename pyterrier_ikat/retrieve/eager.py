@@ -180,7 +180,7 @@ def candidates(scores: Floats, depth: int) -> tuple[npt.NDArray[np.int64], Float
 
 
 def count_terms(terms: Sequence[str], stops: frozenset[str]) -> dict[str, int]:
-    """How often each term counts that is no stop word."""
+    """How often each term counts, stop words left out."""
     return {term: count for term, count in Counter(terms).items() if term not in stops}
 
 

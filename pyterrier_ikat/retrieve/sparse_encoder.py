@@ -103,7 +103,7 @@ def encode_texts(model: Any, texts: Sequence[str], *, of: str, batch_size: int =
     vectors = encode(asked, batch_size=batch_size, show_progress_bar=False, convert_to_sparse_tensor=True, save_to_cpu=True).coalesce()
     values = vectors.values().float().numpy().astype(np.float64)
     if not np.isfinite(values).all():
-        raise UsageError("the sparse encoder gave a weight that is no finite number: its weights are damaged, use another model")
+        raise UsageError("the sparse encoder gave a weight that is not a finite number: its weights are damaged, use another model")
     rows, terms = vectors.indices().numpy()
     weights = np.rint(values * SCALE)
     kept = weights > 0

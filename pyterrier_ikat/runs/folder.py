@@ -73,16 +73,16 @@ class RunFolder:
                 f"{self.path} holds {Log(self.path).kind}, not the run of a dataset's topics: {shown} shows it with its measures"
             )
         if self.path.name.endswith(".partial"):
-            raise DataError(f"{self.path} is no finished run, it was stopped: start it again with the same command, or omit it")
+            raise DataError(f"{self.path} is not a finished run. It was stopped: start it again with the same command, or omit it")
         raise self.no_run()
 
     def no_run(self) -> DataError:
-        """The error for a folder that is no run and no log of conversations; it names those that lie in it."""
+        """The error for a folder that is neither a run nor a log of conversations. It names the runs inside."""
         held = sorted(found.name for found in self.path.glob("*") if RunFolder(found).complete or Log.is_in(found))
         if held:
             repair = advice("give these folders", f"give {self.path / '*'}")
-            return DataError(f"{self.path} is no finished run, but holds {list_first(held)}: {repair}")
-        return DataError(f"{self.path} is no finished run: give a folder made by `ikat run`")
+            return DataError(f"{self.path} is not a finished run, but holds {list_first(held)}: {repair}")
+        return DataError(f"{self.path} is not a finished run: give a folder made by `ikat run`")
 
     def parameters(self) -> dict[str, Any]:
         """The parameters of the finished run.
@@ -94,9 +94,9 @@ class RunFolder:
         try:
             found = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
-            raise DataError(f"{self.path} is no finished run: {error}") from None
+            raise DataError(f"{self.path} is not a finished run: {error}") from None
         if not isinstance(found, dict):
-            raise DataError(f"{self.path} is no finished run: its run.json holds no object")
+            raise DataError(f"{self.path} is not a finished run: its run.json holds no object")
         return found
 
     def write_parameters(self, parameters: Mapping[str, Any]) -> None:
@@ -166,7 +166,7 @@ class RunFolder:
         """The line of ``turns.jsonl`` for each turn.
 
         Raises:
-            DataError: when the file is missing or cut short, or a line is no turn.
+            DataError: when the file is missing or cut short, or a line is not a turn.
         """
         return list(self._each_turn())
 

@@ -103,7 +103,7 @@ def read_run(path: str | Path) -> pd.DataFrame:
         file's own ranks and the order of its lines don't count.
 
     Raises:
-        DataError: when the file is missing, empty, damaged or not UTF-8, a line has not six fields, a score is no finite number,
+        DataError: when the file is missing, empty, damaged or not UTF-8, a line does not have six fields, a score is not a finite number,
             or a passage is there twice for a turn.
 
     Example:
@@ -144,7 +144,7 @@ def as_stored(qid: str, name: str, value: Any) -> str | list[Any] | dict[str, An
     """The stored form of the cell of a turn in the column ``name``; None for a cell without a value.
 
     Raises:
-        DataError: when it is no text, list or dict, or ``qstatements`` is no list of (id, score).
+        DataError: when it is not a text, list or dict, or ``qstatements`` is not a list of (id, score).
 
     Example:
         >>> as_stored("9-1_3", "qsubqueries", ("tea", "mint"))
@@ -164,7 +164,7 @@ def chosen_statements(qid: str, chosen: Any) -> list[tuple[str, float]]:
     """The statements that were chosen for a turn, as (id, score), best first; none where the cell has no value.
 
     Raises:
-        DataError: when it is no list, tuple or array of (id, score).
+        DataError: when it is not a list, tuple or array of (id, score).
 
     Example:
         >>> chosen_statements("9-1_3", np.array([("10", 0.5), (2, 0.25)], dtype=object))

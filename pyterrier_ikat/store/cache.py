@@ -56,7 +56,7 @@ class Cache:
             removed first.
 
     Raises:
-        DataError: at use, when the file can't be read or written, is damaged, or is no cache of this kind and version.
+        DataError: at use, when the file can't be read or written, is damaged, or is not a cache of this kind and version.
 
     Example:
         >>> from pyterrier_ikat.store.cache import Cache

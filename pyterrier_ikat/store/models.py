@@ -208,7 +208,7 @@ def load_python(path: str, what: str) -> ModuleType:
     file = Path(path).expanduser()
     example = f"give the path of a Python file with {what}, as mine.py:NAME"
     if file.suffix != ".py":
-        raise UsageError(f"{path} is no Python file: give {what}'s name, or {example.removeprefix('give ')}")
+        raise UsageError(f"{path} is not a Python file: give {what}'s name, or {example.removeprefix('give ')}")
     if not file.is_file():
         raise UsageError(f"there is no file {path}: {example}")
     name = f"ikat_methods_{digest(str(file.resolve())).hex()[:12]}"

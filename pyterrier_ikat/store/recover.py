@@ -28,7 +28,7 @@ def recover(damaged: str | Path, new: str | Path) -> int:
         How many entries the new file has.
 
     Raises:
-        DataError: when ``new`` exists, or ``damaged`` is no cache of this version.
+        DataError: when ``new`` exists, or ``damaged`` is not a cache of this version.
     """
     if Path(new).exists():
         raise DataError(f"{new} already exists: name another file")
@@ -42,7 +42,7 @@ def recover(damaged: str | Path, new: str | Path) -> int:
             raise DataError(f"{damaged} can't be read ({error.strerror})") from None
         header = copy.read_bytes()[:100]
         if len(header) < 100 or int.from_bytes(header[VERSION], "big") != FORMAT:
-            raise DataError(f"{damaged} is no cache of this version: nothing can be read of it")
+            raise DataError(f"{damaged} is not a cache of this version: nothing can be read from it")
         size = int.from_bytes(header[PAGE_SIZE], "big") * int.from_bytes(header[PAGES], "big")
         os.truncate(copy, max(size, copy.stat().st_size))  # sqlite opens no file that lacks pages
         whole = {key: (value, checksum) for key, value, checksum in _rows(copy)}

@@ -29,7 +29,7 @@ def read_rankings(path: str | Path) -> dict[str, dict[str, float]]:
     """The scores of a run file, also one packed by gzip: turn -> passage -> score, as the lines come.
 
     Raises:
-        DataError: when the file is missing, empty, damaged or not UTF-8, a line has not six fields, a score is no finite number,
+        DataError: when the file is missing, empty, damaged or not UTF-8, a line does not have six fields, a score is not a finite number,
             or a passage is there twice for a turn.
     """
     path = Path(path)
@@ -112,7 +112,7 @@ def _pair(where: str, line: bytes) -> tuple[str, str]:
     try:
         _number(texts[4])
     except ValueError:
-        raise DataError(f"{where}: the score {texts[4]!r} is no finite number") from None
+        raise DataError(f"{where}: the score {texts[4]!r} is not a finite number") from None
     return texts[0], texts[2]
 
 
@@ -147,7 +147,7 @@ def _judgements(path: Path, lines: list[str]) -> Iterator[tuple[str, str, int]]:
             value = known[label] if label in known else known.setdefault(label, read_label(label))
         except ValueError:
             raise DataError(
-                f"{path}, line {number}: {line.strip()[:80]!r} is no judgement; {_JUDGEMENT}, "
+                f"{path}, line {number}: {line.strip()[:80]!r} is not a judgement: {_JUDGEMENT}, "
                 "with a whole number of at most 4 digits as label"
             ) from None
         if first.setdefault((qid, docno), number) != number:
@@ -160,7 +160,7 @@ def read_label(label: object) -> int:
     """The value of a label that is given as text or as a number.
 
     Raises:
-        ValueError: when it is no whole number of at most 4 digits.
+        ValueError: when it is not a whole number of at most 4 digits.
 
     Example:
         >>> read_label("-1"), read_label(3.0)

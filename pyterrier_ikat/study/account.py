@@ -24,7 +24,7 @@ SPENT = ("calls", "known", "retries", "unanswered", "prompt_tokens", "cached_tok
 class Account(Ledger):
     """The ledger of one run, over all its starts: a count with a request's key is written to its file at once.
 
-    A request that an earlier start of the run had an answer to is no hit of the cache when it is read from there again.
+    A request that an earlier start of the run had an answer to does not count as a cache hit when it is read from there again.
 
     Args:
         path: the file; made when the first event is counted.

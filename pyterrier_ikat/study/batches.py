@@ -130,7 +130,7 @@ class Batches:
             done: what the stages did of each turn.
 
         Raises:
-            UsageError: when the results are no ranking.
+            UsageError: when the results are not a ranking.
             DataError: as :meth:`~pyterrier_ikat.runs.run_files.Part.of`.
         """
         check_ranking(self.name, results.columns)

@@ -183,7 +183,7 @@ class _KeptLists(Operator):
     """A placeholder that marks the position of the retriever."""
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        raise UsageError("the kept lists are no retriever")
+        raise UsageError("the kept lists are not a retriever")
 
 
 class _KeptScores(Operator):

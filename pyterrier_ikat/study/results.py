@@ -119,7 +119,7 @@ class Results:
             )
 
     def __getitem__(self, name: str) -> NoReturn:
-        raise UsageError(f"the results of ikat.run are no frame: .table has the scores, .table[{name!r}] this column")
+        raise UsageError(f"the results of ikat.run are not a frame: .table has the scores, .table[{name!r}] this column")
 
     def __repr__(self) -> str:
         return self.shown().text().rstrip("\n")

@@ -174,7 +174,7 @@ def _judgements(data: Any, qrels: QrelsSource | None) -> pd.DataFrame:
 
 
 def refuse_statements(name: str, variant: str | None) -> None:
-    """Passages are no PTKB statements.
+    """Passages are not PTKB statements.
 
     Raises:
         UsageError: when the qrels judge statements.
@@ -189,7 +189,7 @@ def _topics(data: Any, topics: pd.DataFrame | None, turns: Turns | None, manual:
     if topics is None:
         frame: pd.DataFrame = data.get_topics("manual" if manual else None)
         if manual and not _is_rewritten(frame):
-            message = f"{data.name} has no manual rewrites: manual methods get the utterances as they are, and this is no manual run"
+            message = f"{data.name} has no manual rewrites: manual methods get the raw utterances, so this is not a manual run"
             warnings.warn(message, NoRewritesWarning, stacklevel=3)
     else:
         pt.validate.columns(topics, includes=["qid"])

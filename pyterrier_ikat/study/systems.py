@@ -201,7 +201,7 @@ def methods_in(systems: Systems) -> list[Method]:
     """The systems as methods, each name once.
 
     Raises:
-        UsageError: when a value is no system, a system has no name, or two have the same name.
+        UsageError: when a value is not a system, a system has no name, or two have the same name.
     """
     if isinstance(systems, Mapping):
         entries = [_named_method(name, system) for name, system in systems.items()]

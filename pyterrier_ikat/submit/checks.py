@@ -214,12 +214,12 @@ def check_passages(place: Place, passages: Sequence[Passage], as_read: Callable[
     broken = [one.id for one in passages if len(one.id.split()) != 1 or one.id != one.id.strip()]
     foreign = [one.id for one in passages if not _PASSAGE_ID.fullmatch(one.id) and one.id not in broken]
     for wrong, severity, what, rule in (
-        (broken, ERROR, "passage id", "an id has no white space"),
-        (foreign, WARNING, "id of the collection", "ids look like clueweb22-en0035-25-01897:1"),
+        (broken, ERROR, "a passage id", "an id has no white space"),
+        (foreign, WARNING, "an id of the collection", "ids look like clueweb22-en0035-25-01897:1"),
     ):
         if wrong:
             others = f" (nor are {len(wrong) - 1} others)" if len(wrong) > 1 else ""
-            place.note(severity, f"{short_json(wrong[0])} is no {what}{others}: {rule}")
+            place.note(severity, f"{short_json(wrong[0])} is not {what}{others}: {rule}")
     _check_falling(place, [(passage.id, passage.score) for passage in passages], ordered)
     _warn_of_ties(place, [passage.score for passage in passages], as_read)
 

@@ -255,7 +255,7 @@ def _parse_statement(place: Place, item: Any, year: int) -> Statement:
 
 
 def _id_number(name: str | None) -> int | str | None:
-    """An id that is no number stays as it is, and the check refuses it."""
+    """An id that is not a number stays as it is, and the check refuses it."""
     return int(name) if name is not None and name.isascii() and name.isdecimal() else name
 
 

@@ -189,7 +189,7 @@ def read_json_values(path: str | Path, place: Place) -> Values:
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        place.error(f"byte {error.start} is no UTF-8: save the file as UTF-8")
+        place.error(f"byte {error.start} is not UTF-8: save the file as UTF-8")
         return []
     if text.startswith("\ufeff"):
         place.error("the file starts with a byte order mark, at which the organisers' checkers stop: save it as UTF-8 without one")

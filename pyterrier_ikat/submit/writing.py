@@ -141,7 +141,7 @@ def _frames_of(run: RunFolder | Frames) -> Frames:
 
     Raises:
         UsageError: when the run has no responses.
-        DataError: when the folder is no finished run.
+        DataError: when the folder is not a finished run.
     """
     respond = advice("such as rtg, or any system >> ikat.Respond(llm)", "such as `ikat run rtg ...`")
     repair = f"run a system that ends with Respond, which writes the response and marks the passages that it used ({respond})"

@@ -179,8 +179,8 @@ BAD = [
         ["evaluate", "nothing.trec", "--dataset", "ikat:sample", "--qrels", "nist"],
         "ikat:sample has no qrels 'nist'; there are the default, --qrels ptkb",
     ),
-    (["demo", "--out", "AFILE"], "AFILE is no folder"),
-    (["run", "/etc/passwd:x", "--dataset", "ikat:sample", "--out", "OUT"], "/etc/passwd is no Python file: give a method's name"),
+    (["demo", "--out", "AFILE"], "AFILE is not a folder"),
+    (["run", "/etc/passwd:x", "--dataset", "ikat:sample", "--out", "OUT"], "/etc/passwd is not a Python file: give a method's name"),
     (["run", "raw", "--dataset", "ikat:sample", "--turns", ",".join(["1-1_1"] * 99), "--out", "OUT"], "method raw needs retriever"),
     (["ledger", ""], "RUN... is empty: give a value"),
     (["demo", "--out", "/proc/x"], "--out /proc/x: /proc can't be written to"),
@@ -200,7 +200,7 @@ BAD = [
             (["--qrels", "ptkb"], "judge PTKB statements, and this is a run of passages"),
             (["--qrels", "nist"], "there are the default, --qrels ptkb, --qrels provenance"),
             (["--resources", "splade_model=x"], "is a passage index for BM25: omit --resources splade_model="),
-            (["--out", "AFILE"], "AFILE is no folder"),
+            (["--out", "AFILE"], "AFILE is not a folder"),
             (["--out", "/proc/x"], "--out /proc/x: /proc can't be written to"),
         ]
     ),
@@ -289,7 +289,7 @@ def test_prompts_that_changed_are_no_finished_run(sample_index, tmp_path, monkey
 def test_prompts_of_ones_own_for_a_whole_method(sample_index, tmp_path):
     folder, out = tmp_path / "prompts", tmp_path / "runs"
     folder.mkdir()
-    assert "is no folder with templates" in run(sample_index, out, "ad", "--resources", f"prompts={folder}").output
+    assert "is not a folder with templates" in run(sample_index, out, "ad", "--resources", f"prompts={folder}").output
     (folder / "answer.jinja").write_text("In one word: {{ question }}")
     assert run(sample_index, out, "ad", "--resources", f"prompts={folder}").exit_code == 0
     assert "prompts='own'" in (out / "ad" / "run.json").read_text()

@@ -138,7 +138,7 @@ SUBMIT = ("--run-id", "x", "--run-type", "automatic")
     ("arguments", "message"),
     [
         (["submit", "RUNS/raw", "--dataset", "ikat:sample", *SUBMIT, "--out", "OUT"], "raw has no responses: run a system that ends with"),
-        (["submit", "RUNS/none", "--dataset", "ikat:sample", *SUBMIT, "--out", "OUT"], "none is no finished run"),
+        (["submit", "RUNS/none", "--dataset", "ikat:sample", *SUBMIT, "--out", "OUT"], "none is not a finished run"),
         (["submit", "RUNS/rtg", "--dataset", "ikat:2022", *SUBMIT, "--out", "OUT"], "no dataset 'ikat:2022'"),
         (["submit", "RUNS/rtg", "--dataset", "ikat:sample", *SUBMIT, "--team", "t", "--out", "OUT"], "2023 asks for no team"),
         (["submit", "RUNS/rtg", "--dataset", "ikat:sample", "--run-id", "x", "--run-type", "lucky", "--out", "OUT"], "'lucky' is none of"),

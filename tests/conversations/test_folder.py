@@ -283,7 +283,7 @@ def test_an_object_with_pyterriers_methods_is_a_dataset(own, folder):
     assert [chat.turns[0].resolved for chat in data.conversations] == ["GOLD tea", "GOLD soup"]
     found = pd.DataFrame({"qid": ["1"], "docno": ["d1"], "score": [1.0], "rank": [0]})
     assert ikat.experiment({"one": found}, own, ["nDCG@5"])["nDCG@5"].tolist() == [1.0]
-    with pytest.raises(UsageError, match="is no dataset: give a name, a folder, or an object"):
+    with pytest.raises(UsageError, match="is not a dataset: give a name, a folder, or an object"):
         ikat.dataset(3)
     with pytest.raises(UsageError, match=r"one has no get_qrels\(\)"):
         ikat.dataset(type("Less", (), {"name": "one", "get_topics": Own.get_topics})).get_qrels()

@@ -16,7 +16,7 @@ def test_lines_become_rows_in_order(write):
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("1_1 0 d1 1\n1_1 0 d2", "line 2: '1_1 0 d2' is no judgement"),
+        ("1_1 0 d1 1\n1_1 0 d2", "line 2: '1_1 0 d2' is not a judgement"),
         ("1_1 0 d1 high", "line 1"),
         ("1_1 0 d1 1.5", "whole number"),
         ("1_1 0 d1 12345678901234567890", "line 1: .* is no judgement; .*, with a whole number of at most 4 digits as label"),

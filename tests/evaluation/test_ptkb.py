@@ -125,7 +125,7 @@ def test_run_folders(tmp_path):
     folder.mkdir()
     lines = [{"qid": "1-1_1", "qstatements": [["3", 0.9], ["1", 0.4]]}, {"qid": "1-1_2"}]
     (folder / "turns.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    with pytest.raises(DataError, match=r"ours is no finished run: give a folder made by `ikat run`"):
+    with pytest.raises(DataError, match=r"ours is not a finished run: give a folder made by `ikat run`"):
         statement_ranking(folder)
     (folder / "run.json").write_text("{}")
     assert statement_ranking(folder).values.tolist() == [["1-1_1", "3", 2.0, 0], ["1-1_1", "1", 1.0, 1]]

@@ -177,7 +177,7 @@ def test_a_folder_for_a_whole_method_and_an_operators_own_one(tmp_path):
 
 
 def test_a_folder_without_templates_is_refused_and_names_that_nobody_reads_are_told(tmp_path):
-    with pytest.raises(UsageError, match="is no folder with templates"), prompts_from(tmp_path):
+    with pytest.raises(UsageError, match="is not a folder with templates"), prompts_from(tmp_path):
         pass
     (tmp_path / "answre.jinja").write_text("x")
     (tmp_path / "answer_llama.jinja").write_text("x")
@@ -190,7 +190,7 @@ def test_a_folder_without_templates_is_refused_and_names_that_nobody_reads_are_t
 
 def test_a_folder_of_an_operator_that_has_no_template_is_refused(tmp_path):
     for folder in (tmp_path / "nowhere", tmp_path):
-        with pytest.raises(UsageError, match=f"prompts: {folder} is no folder with templates"):
+        with pytest.raises(UsageError, match=f"prompts: {folder} is not a folder with templates"):
             ikat.Answer("recorded:sample", prompts=str(folder))
 
 

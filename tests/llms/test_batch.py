@@ -406,8 +406,8 @@ def test_the_discount_is_a_parameter(server, model):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("openai:m batch=yes", "the LLM option batch=yes is no good: it is on or off"),
-        ("openai:m batch=on batch_discount=2", "batch_discount=2 is no good: it is a number from 0 to 1"),
+        ("openai:m batch=yes", "the LLM option batch=yes is wrong: give on or off"),
+        ("openai:m batch=on batch_discount=2", "batch_discount=2 is wrong: give a number from 0 to 1"),
         ("openai:m batch=on cache=none", "batch=on needs a cache file, which keeps what is under way: omit cache=none, or give cache=FILE"),
         ("openai:m batch=on cache=:memory:", "omit cache=:memory:"),
         ("openai:m batch_requests=5", "the LLM option batch_requests is for batches: give batch=on, too, or omit it"),

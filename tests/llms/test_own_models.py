@@ -117,8 +117,8 @@ def test_prices_and_a_budget_count_the_tokens_that_it_tells():
     ("given", "arguments", "message"),
     [
         ("openai:gpt-4o", {"budget": 1}, "budget: these are arguments for an object"),
-        (Echo(), {"price_in": "cheap"}, "price_in='cheap': it is a number from 0"),
-        (Echo(), {"on_error": "skip"}, "on_error='skip': it is raise or fallback"),
+        (Echo(), {"price_in": "cheap"}, "price_in='cheap': give a number from 0"),
+        (Echo(), {"on_error": "skip"}, "on_error='skip': give raise or fallback"),
         (Echo(), {"identity": object()}, "the identity of a model is text, numbers, lists and dicts, not object"),
         (Echo(), {"budget": 1}, "a budget needs prices"),
         (SimpleNamespace(complete=len), {}, "is no language model"),

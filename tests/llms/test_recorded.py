@@ -125,7 +125,7 @@ def test_a_recorded_completion_is_read_without_its_reasoning(recorded):
     ],
 )
 def test_a_malformed_line_is_named(recorded, line, reason):
-    with pytest.raises(DataError, match=rf"line 3 is no recorded completion: .*{reason}"):
+    with pytest.raises(DataError, match=rf"line 3 is not a recorded completion: .*{reason}"):
         llm(recorded(record(), "", line))
 
 

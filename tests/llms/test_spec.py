@@ -72,10 +72,10 @@ def test_quotes_hold_spaces_together():
         ("recorded:f temperature=1", "recorded knows on_error"),
         ("recorded:f on_error=raise fallback", "option 2 of the LLM has no '=': options are key=value with the keys on_error"),
         ("recorded:f http://host/v1?a=b", "option 1 of the LLM has no key: options are key=value with the keys on_error"),
-        ("openai:m on_error=hope", "on_error=hope is no good: it is raise or fallback"),
-        ("openai:m temperature=warm", "temperature=warm is no good: it is a number from 0"),
+        ("openai:m on_error=hope", "on_error=hope is wrong: give raise or fallback"),
+        ("openai:m temperature=warm", "temperature=warm is wrong: give a number from 0"),
         ("openai:m temperature=nan", "a number from 0"),
-        ("openai:m timeout=0", "timeout=0 is no good: it is a number of seconds, more than 0"),
+        ("openai:m timeout=0", "timeout=0 is wrong: give a number of seconds, more than 0"),
         ("openai:m temperature=-1", "a number from 0"),
         ("openai:m budget=inf", "a number from 0"),
         ("openai:m max_tokens=0", "a whole number from 1"),
@@ -156,7 +156,7 @@ def test_a_model_passes_through_and_other_things_are_refused():
     with pytest.raises(UsageError, match=r"ikat.llm\('openai:m'\) counts in a ledger already: give ledger= where it is made"):
         llm(made, ledger=Ledger())
     assert isinstance(made, LLM)
-    with pytest.raises(UsageError, match=r"int is no language model: give .* an object with \.generate"):
+    with pytest.raises(UsageError, match=r"int is not a language model: give .* an object with \.generate"):
         llm(5)
 
 

@@ -92,9 +92,9 @@ def test_a_file_of_plain_functions_lists_them(tmp_path):
     [
         (
             "import pyterrier_ikat as ikat\n\n@ikat.method\ndef odd(llm, colour):\n    return ikat.Answer(llm)\n",
-            "argument 'colour' is no resource: name it one of llm, ",
+            "argument 'colour' is not a resource: name it one of llm, ",
         ),
-        ("def odd(index):\n    return index.bm25()\n", "argument 'index' is no resource: name it retriever, or give it a default"),
+        ("def odd(index):\n    return index.bm25()\n", "argument 'index' is not a resource: name it retriever, or give it a default"),
         ("x = 1\ny = x / 0\n", r"ZeroDivisionError: division by zero \(line 2\)"),
         ("def broken(:\n", r"SyntaxError: .* \(line 1\)"),
     ],

@@ -179,7 +179,7 @@ def test_llama10_is_the_7b_and_infosense_2023_is_llama():
         ('"gtp-4" = "openai:gpt-4"', "no paper has a resource 'gtp-4': did you mean 'gpt-4'"),
         ('"gpt-4" = 3', "'gpt-4' is 3: give a text"),
         ('"bm25" = " "', "'bm25' is ' '"),
-        ('"bm25" = full.index', "is no TOML file: .*line 1"),
+        ('"bm25" = full.index', "is not a TOML file: .*line 1"),
         ('"bm25" = "a"\n"bm25" = "b"', "line 2: 'bm25' is there twice"),
     ],
 )
@@ -392,7 +392,7 @@ def test_prompts_of_ones_own_are_a_line_of_the_resources_file(tmp_path):
     assert said().exit_code == 0, said().output
     refused = said(prompts=str(tmp_path))
     assert refused.exit_code == 2
-    assert f"{tmp_path} is no folder with templates" in " ".join(refused.output.split()), refused.output
+    assert f"{tmp_path} is not a folder with templates" in " ".join(refused.output.split()), refused.output
 
 
 @pytest.mark.real_data

@@ -246,7 +246,7 @@ NO_CROSS_ENCODERS = {
     "bi-encoder of an LLM": (bi_encoder_of_a_language_model, "is a Qwen3(ForCausalLM|Model).*(isn't saved as a cross-encoder|by chance)"),
     "no head": (lambda folder: changed(folder, architectures=["BertForSequenceClassification"]), "drawn by chance .classifier.bias, "),
     "no name": (lambda folder: changed(folder, architectures=None), "drawn by chance .classifier.bias, classifier.weight"),
-    "no score": (without_scores, "none of the modules of .* gives a score: it is no cross-encoder"),
+    "no score": (without_scores, "none of the modules of .* gives a score: it is not a cross-encoder"),
     "three scores": (lambda folder: save_ettin(folder, gives=3), "gives 3 scores per pair: a re-ranker gives one"),
     "no place for the pair": (
         lambda folder: save_qwen(folder, chat_template="{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}"),

@@ -298,7 +298,7 @@ def test_operators_are_values_with_a_pasteable_repr():
 
 @pytest.mark.parametrize("wrong", [[], "naver/trecdl22-crossencoder-debertav3", None, 3, ["a", 3], [None]])
 def test_what_is_no_list_of_scorers_is_refused(wrong):
-    with pytest.raises(ikat.UsageError, match="give a list of re-rankers|is no scorer: give a re-ranker"):
+    with pytest.raises(ikat.UsageError, match="give a list of re-rankers|is not a scorer: give a re-ranker"):
         ikat.Ensemble(wrong)
 
 

@@ -322,15 +322,15 @@ def test_line_separators_inside_a_text_are_no_line_ends(written):
 @pytest.mark.parametrize("text", ["", "[1]", "{"])
 def test_a_folder_whose_parameters_cannot_be_read_is_no_finished_run(written, text):
     (written.path / "run.json").write_text(text)
-    with pytest.raises(DataError, match="is no finished run"):
+    with pytest.raises(DataError, match="is not a finished run"):
         written.reusable({"method": "aqd"})
 
 
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("aqd", "aqd is no finished run: give a folder made by `ikat run`"),
-        ("aqd.partial", "aqd.partial is no finished run, it was stopped: start it again with the same command, or omit it"),
+        ("aqd", "aqd is not a finished run: give a folder made by `ikat run`"),
+        ("aqd.partial", "aqd.partial is not a finished run. It was stopped: start it again with the same command, or omit it"),
     ],
 )
 @pytest.mark.parametrize("read", [RunFolder.parameters, RunFolder.results, RunFolder.turns])
@@ -445,7 +445,7 @@ def test_a_folder_of_runs_names_them_and_says_to_give_them(tmp_path, written):
     (tmp_path / "sims" / "ad").mkdir()
     (tmp_path / "sims" / "ad" / "log.jsonl").write_text("{}")
     (tmp_path / "sims" / "notes").mkdir()
-    told = "sims is no finished run, but holds ad, gtr: give these folders$"
+    told = "sims is not a finished run, but holds ad, gtr: give these folders$"
     with pytest.raises(DataError, match=told):
         RunFolder(tmp_path / "sims").check_finished()
     with pytest.raises(DataError, match=told):

@@ -124,5 +124,5 @@ def test_a_folder_cut_short_is_refused(folders):
     with pytest.raises(DataError, match=r"ledger.csv can't be read .*: repeat the run"):
         read_runs(folders[0])
     (folders[1].path / "run.json").unlink()
-    with pytest.raises(DataError, match="full is no finished run"):
+    with pytest.raises(DataError, match="full is not a finished run"):
         read_runs(folders[1])

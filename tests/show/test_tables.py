@@ -263,7 +263,7 @@ def test_ledgers_that_cannot_be_told_apart_or_read_are_refused(folders, tmp_path
         ledger_frame([folders[1], str(folders[1].path)])
     with pytest.raises(UsageError, match="give a list of run folders: .'runs/aqd'."):
         ledger_frame("runs/aqd")
-    with pytest.raises(DataError, match="is no finished run"):
+    with pytest.raises(DataError, match="is not a finished run"):
         ledger_frame([tmp_path / "none"])
     for content in ("stage,model\n", "", "stage,model,calls\na,b,many\n"):
         (folders[0].path / "ledger.csv").write_text(content)

@@ -157,7 +157,7 @@ def test_missing_repeated_and_foreign_turns_are_errors_and_no_passage_a_warning(
         "error: turn a<::>2: the turn is missing: add it",
         "error: turn c<::>1, Collection: the turn is of None, and the evaluation goes by this name: write it",
         "error: turn c<::>1, task_id: mtrag:mini has no such turn: remove it",
-        "warning: turn a<::>1, contexts: there is no passage",
+        "warning: turn a<::>1, contexts: there is not a passage",
     ]
 
 

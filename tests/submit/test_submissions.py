@@ -177,7 +177,7 @@ def test_a_folder_that_is_no_finished_run(tmp_path, passages):
     data = ikat.dataset("ikat:2024")
     made = folder(tmp_path, data, passages)
     (made.path / "run.json").unlink()
-    with pytest.raises(DataError, match="is no finished run"):
+    with pytest.raises(DataError, match="is not a finished run"):
         write_submission(made, data, tmp_path / "run", run_id="x", run_type="automatic")
     assert not (tmp_path / "run").exists()
 

@@ -258,7 +258,7 @@ def test_the_largest_32_bit_number_is_a_number_and_the_next_one_is_none(tmp_path
 
 @pytest.mark.parametrize(("count", "others"), [(1, ""), (2, " (nor are 1 others)"), (3, " (nor are 2 others)")])
 def test_wrong_ids_are_counted_and_one_is_shown(tmp_path, count, others):
-    for wrong, message in (("a b{}", " is no passage id{}:"), ("msmarco-{}", " is no id of the collection{}:")):
+    for wrong, message in (("a b{}", " is not a passage id{}:"), ("msmarco-{}", " is not an id of the collection{}:")):
         document = valid(2023)
         for number in range(count):
             edit((*P, number, "id"), wrong.format(number))(document)
@@ -315,13 +315,13 @@ def test_keys_that_occur_twice(tmp_path, year, old, new, turn, field):
         (b"", "the file is empty"),
         (b"\n \n", "the file is empty"),
         (b'{"run_name": "r", "turns": [', "): it may be cut short, write the run again"),
-        (b"\xff\xfe", "byte 0 is no UTF-8"),
+        (b"\xff\xfe", "byte 0 is not UTF-8"),
         (b"[" * 100_000, "nested too deeply"),
         (b"[1, 2]", "it has to be an object"),
         (b"\xef\xbb\xbf" + text_of(valid(2023)).encode(), "byte order mark"),
         (gzip.compress(text_of(valid(2023)).encode(), mtime=0), "packed by gzip: submit plain text"),
-        (text_of(valid(2023)).encode("utf-16"), "byte 0 is no UTF-8"),
-        (text_of(valid(2023)).replace("Yes", "Oui, café").encode("latin-1"), "is no UTF-8"),
+        (text_of(valid(2023)).encode("utf-16"), "byte 0 is not UTF-8"),
+        (text_of(valid(2023)).replace("Yes", "Oui, café").encode("latin-1"), "is not UTF-8"),
         (b"9-1_1 Q0 clueweb22-en0000-00-00000:1 1 3.0 run\n", "`ikat submit` writes the submission of a run folder"),
         (json.dumps([valid(2023)]).encode(), "it has to be an object with run_name"),
         (b"null", "it is null"),

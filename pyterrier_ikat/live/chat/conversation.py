@@ -32,7 +32,7 @@ class Why:
 
     Attributes:
         turn: the turn, with its rewrite, queries, statements and draft.
-        account: its calls, by stage and model; None when they are no longer available.
+        account: its calls by stage and model. None when they are no longer available.
     """
 
     turn: Turn

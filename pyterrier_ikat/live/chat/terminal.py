@@ -296,4 +296,4 @@ def list_commands() -> list[tuple[str, str]]:
         ['/why', '/sources', '/undo', '/method [NAME]', '/help', '//TEXT']
     """
     typed = [(f"{MARK}{name}" + f" [{kind.argument}]" * bool(kind.argument), kind.does) for name, kind in COMMANDS.items()]
-    return [*typed, ("//TEXT", "say /TEXT: a line that begins with two slashes is no command")]
+    return [*typed, ("//TEXT", "say /TEXT: a line that begins with two slashes is not a command")]

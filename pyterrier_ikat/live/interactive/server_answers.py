@@ -248,7 +248,7 @@ class _Fields:
             return None
         scores: Mapping[str, float] = self._kind(found, name, Mapping)
         if not all(isinstance(score, int | float) and not isinstance(score, bool) for score in scores.values()):
-            raise self._other(f"{name} has a score that is no number")
+            raise self._other(f"{name} has a score that is not a number")
         return scores
 
     def _object(self, kept: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -46,8 +46,8 @@ class Connection(H11Protocol):
         self._watch()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP as every other wrong request."""
-        failure = Failure(400, "this is no request of HTTP/1.1: a proxy in between may not change requests, and https needs a proxy")
+        """Answer a request that is not HTTP like every other wrong request."""
+        failure = Failure(400, "this is not a request of HTTP/1.1: a proxy in between may not change requests, and https needs a proxy")
         headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
         parts = (h11.Response(status_code=400, headers=headers), h11.Data(data=as_json(failure.record())), h11.EndOfMessage())
         with suppress(h11.LocalProtocolError):  # another response has begun

@@ -64,7 +64,7 @@ def origins_of(pages: str | Sequence[str]) -> frozenset[str]:
     """The origins of pages, as a browser sends them.
 
     Raises:
-        UsageError: for what is no origin of a page, such as a name without ``https://``, or ``*``.
+        UsageError: for what is not the origin of a page, such as a name without ``https://``, or ``*``.
 
     Example:
         >>> sorted(origins_of(["https://Chat.example.org/", "http://localhost:3000"]))
@@ -74,7 +74,7 @@ def origins_of(pages: str | Sequence[str]) -> frozenset[str]:
     for origin in found:
         if not re.fullmatch(r"https?://[a-z0-9.\-_:\[\]]+", origin):
             given = advice("origins=[...]", "--origin")
-            raise UsageError(f"{origin!r} is no origin of a page: give scheme and host, as in {given} https://chat.example.org")
+            raise UsageError(f"{origin!r} is not the origin of a page: give scheme and host, as in {given} https://chat.example.org")
     return frozenset(found)
 
 

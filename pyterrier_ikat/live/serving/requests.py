@@ -252,7 +252,7 @@ def _text(message: Mapping[str, Any], where: str) -> str:
     if isinstance(content, list):
         parts = [part.get("text") if isinstance(part, dict) and part.get("type") == "text" else None for part in content]
         if any(not isinstance(part, str) for part in parts):
-            raise RequestError(f"{where}.content has a part that is no text, and the systems here read text only", param=where)
+            raise RequestError(f"{where}.content has a part that is not text, and the systems here read text only", param=where)
         content = "\n".join(map(str, parts))
     if not isinstance(content, str):
         raise RequestError(f"{where}.content is a JSON {_kind(content)}: give a text, or a list of parts of type text", param=where)

@@ -80,7 +80,7 @@ class Simulated:
         return simulation_table(self.frames, self.baseline, notes)
 
     def __getitem__(self, name: str) -> NoReturn:
-        raise UsageError(f"the outcome of ikat.simulate is no frame: .table has the measures, .table[{name!r}] this column")
+        raise UsageError(f"the outcome of ikat.simulate is not a frame: .table has the measures, .table[{name!r}] this column")
 
     def __repr__(self) -> str:
         return self.shown().text().rstrip("\n")

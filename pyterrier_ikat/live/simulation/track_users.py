@@ -65,7 +65,7 @@ def users_of_folder(text: str) -> TrackUsers | None:
         try:
             given[name] = READ[name](value)
         except (ValueError, KeyError):
-            raise UsageError(f"users of {folder}: {name}={value} is no {'number' if name == 'patience' else 'on or off'}") from None
+            raise UsageError(f"users of {folder}: {name}={value}: give {'a number' if name == 'patience' else 'on or off'}") from None
     return convert_track_users(folder, **given)
 
 
@@ -182,7 +182,7 @@ def _rows(path: Path, delimiter: str) -> list[list[str]]:
         with path.open(encoding="utf-8-sig", newline="") as file:
             found = [row for row in csv.reader(file, delimiter=delimiter, strict=True) if any(map(str.strip, row))]
     except UnicodeDecodeError as error:
-        raise DataError(f"{path} is no UTF-8 text (byte {error.start}): save it as UTF-8, or download it again") from None
+        raise DataError(f"{path} is not UTF-8 text (byte {error.start}): save it as UTF-8, or download it again") from None
     except (OSError, csv.Error) as error:
         reason = getattr(error, "strerror", None) or error
         raise DataError(f"{path} can't be read ({reason}): give the folder with {DATA}, {RUBRICS} and {ASSESSED}") from None

@@ -96,7 +96,7 @@ def test_an_error_before_the_first_call_names_no_call_of_the_turn_before(tmp_pat
 
     stream = io.StringIO()
     talk(Chat(ikat.Answer(llm), memory=memory), damaged, Screen(stream, width=200))
-    assert "is no memory of users, or damaged: restore it, or give another file\n" in stream.getvalue()
+    assert "is not a memory of users, or is damaged: restore it, or give another file\n" in stream.getvalue()
 
 
 def test_a_defect_is_not_hidden():

@@ -71,7 +71,7 @@ def test_a_response_that_breaks_a_rule_is_refused_and_named(finished, tmp_path):
     with pytest.raises(RefusedError) as raised:
         write_interactive(folder, tmp_path / "mine.json", run_id="mine")
     assert "error: turn 1-1_1, responses[0].text: 251 tokens, 250 are allowed" in str(raised.value)
-    assert "is no passage id" in str(raised.value)
+    assert "is not a passage id" in str(raised.value)
     assert not (tmp_path / "mine.json").exists()
 
 

@@ -166,7 +166,7 @@ def test_files_that_leave_nobody_or_are_no_text_are_refused(tmp_path):
         convert_track_users(files(tmp_path, assessed='"id","rubrik"\n'), assessed=True)
     for encoding in ("utf-16", "latin-1"):
         (tmp_path / "simulation-data.csv").write_text(PEOPLE[1:].replace("Ghent", "Gand, à l'est"), encoding=encoding)
-        with pytest.raises(DataError, match=r"simulation-data\.csv is no UTF-8 text \(byte \d+\): save it as UTF-8"):
+        with pytest.raises(DataError, match=r"simulation-data\.csv is not UTF-8 text \(byte \d+\): save it as UTF-8"):
             convert_track_users(tmp_path)
 
 
