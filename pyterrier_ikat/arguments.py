@@ -103,7 +103,7 @@ def _wrong_call(function: Any, signature: inspect.Signature, args: Any, options:
     lacking = [one.name for one in parameters if one.default is one.empty and one.kind not in MANY and one.name not in given]
     if lacking and "missing" in str(error):
         return UsageError(f"{called} lacks {', '.join(lacking)}: {takes}")
-    return UsageError(f"{called} can't be called so ({error}): {takes}")
+    return UsageError(f"{called} can't be called like this ({error}): {takes}")
 
 
 def _shown(parameter: inspect.Parameter) -> str:
@@ -213,8 +213,8 @@ GIVEN_BY: Mapping[str, str] = {
     "qutterance": "take the turns from dataset.get_topics() or ikat.conversation(messages)",
     "qhistory": "take the turns from dataset.get_topics() or ikat.conversation(messages)",
     "qptkb": "take the turns from dataset.get_topics() or ikat.conversation(messages, ptkb)",
-    "qresolved": 'take the turns from dataset.get_topics("manual"); a method of your own says uses_gold=True',
-    "qgoldptkb": 'take the turns from dataset.get_topics("manual"); a method of your own says uses_gold=True',
+    "qresolved": 'take the turns from dataset.get_topics("manual"); in a method of your own, set uses_gold=True',
+    "qgoldptkb": 'take the turns from dataset.get_topics("manual"); in a method of your own, set uses_gold=True',
     "gold_answer": 'add the column from dataset.get_answers(): turns.merge(dataset.get_answers(), on="qid")',
 }
 """Column of the turns -> how to get it."""

@@ -67,7 +67,7 @@ def set_ranks(frame: pd.DataFrame, turn: Integers, score: Floats | None = None, 
     parted = _parted(score, rank, frame["docno"] if by_docno else None)
     if np.isneginf(parted).any():
         where = frame["qid"].iloc[int(np.flatnonzero(np.isneginf(parted))[0])]
-        raise DataError(f"turn {where}: several passages have the lowest 32-bit score, no lower one exists to tell them apart: omit them")
+        raise DataError(f"turn {where}: several passages have the lowest 32-bit score, so they can't be separated: omit them")
     return frame.assign(score=parted, rank=rank)
 
 
@@ -275,7 +275,7 @@ def _check_once(ordered: pd.DataFrame, turns: Integers) -> None:
         if len(set(docnos[start:end])) < end - start:
             row = ordered[ordered.duplicated(["qid", "docno"])].iloc[0]
             raise DataError(
-                f"turn {row['qid']} has passage {row['docno']} twice: bring sub-queries back first (Interleave, Union, RRF, RerankAgainst)"
+                f"turn {row['qid']} has passage {row['docno']} twice: join the sub-queries first (Interleave, Union, RRF, RerankAgainst)"
             )
         start = end
 
@@ -285,5 +285,5 @@ def _check_falling(results: pd.DataFrame, turns: Integers, scores: Floats) -> No
     if len(rising):
         row = results.iloc[rising[0] + 1]
         raise DataError(
-            f"turn {row['qid']}, passage {row['docno']}: the score rises with the rank; rank by score first, by pt.model.add_ranks(run)"
+            f"turn {row['qid']}, passage {row['docno']}: the score rises with the rank; rank by score first, with pt.model.add_ranks(run)"
         )

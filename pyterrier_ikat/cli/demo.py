@@ -52,8 +52,8 @@ REPORTED = 10
 def demo(out: str, everything: bool) -> None:
     """Compare systems on the bundled sample, offline, with recorded completions.
 
-    Ends with what each system does and why the best one wins, and with a report: one HTML file that shows each conversation with the
-    queries and passages of every system.
+    At the end, the command says what each system does and why the best one wins. It also writes a report: one HTML file that shows each
+    conversation with the queries and passages of every system.
     """
     from ..generate import Answer, Rewrite
     from ..llms import Ledger, llm

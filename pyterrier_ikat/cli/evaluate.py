@@ -61,20 +61,20 @@ ikat evaluate published --of responses --dataset ikat:2024
 ikat evaluate published --of nuggets --dataset ikat:2024""",
 )
 @RUNS
-@click.option("--of", type=click.Choice(OF), default="passages", show_default=True, help="what of the runs is evaluated")
+@click.option("--of", type=click.Choice(OF), default="passages", show_default=True, help="what to evaluate of the runs")
 @DATASET
 @QRELS
 @TURNS
 @MEASURES
 @BASELINE
-@click.option("--pairwise", is_flag=True, help="test each pair of runs; letters show which ones differ")
+@click.option("--pairwise", is_flag=True, help="test each pair of runs; letters show which runs differ")
 @click.option(
     "--repeats",
     is_flag=True,
     help="treat NAME, NAME.repeat-2, ... as repeats of one system: show their mean, deviation and shares of variance",
 )
-@click.option("--oracle", is_flag=True, help="add a row with the best run for each turn by the first measure, which no system can know")
-@click.option("--by", type=click.Choice(["depth", "conversation"]), help="means of one measure by depth of the turn or by conversation")
+@click.option("--oracle", is_flag=True, help="add an oracle that takes the best run of each turn by the first measure")
+@click.option("--by", type=click.Choice(["depth", "conversation"]), help="show the means of one measure by turn depth or by conversation")
 @PLOT
 @click.option(
     "--judge",
@@ -85,16 +85,16 @@ ikat evaluate published --of nuggets --dataset ikat:2024""",
     "--llm; bem=FOLDER for a classifier of answer equivalence",
 )
 @click.option("--llm", help="the model that judges responses")
-@click.option("--index", help="the passage index with the texts, for groundedness of responses")
+@click.option("--index", help="passage index with the texts, for groundedness of responses")
 @FORMAT
 def evaluate(paths: tuple[str, ...], of: str, dataset_name: str | None, form: str, **given: Any) -> None:
-    """Evaluate RUNs: their passages, or with --of the statements that they chose, their responses or their actions.
+    """Evaluate the passages of RUNs, or with --of their chosen statements, responses or actions.
 
     A RUN is a folder made by `ikat run`, a TREC run file or a submission. Folders know their dataset. Scores are means over all judged
-    turns; a turn without results counts 0. Turns of a run or of the judgements that match nothing are named. --of statements takes folders
-    and submissions; responses and actions (whether a run abstains and asks back where it should) take folders. `published` in place of
-    RUNs takes the responses of the track's runs that ikat:2024 has, or with --of nuggets the labels of people: the share of nuggets that
-    each of six runs states.
+    turns. A turn without results counts 0. A note names the turns that only the run or only the judgements have. --of statements takes
+    folders and submissions. --of responses and --of actions take folders; actions are whether a run abstains or asks back when it should.
+    `published` in place of RUNs evaluates the responses of the track's runs in ikat:2024. With --of nuggets, it shows the labels of
+    people: the share of nuggets that each of six runs states.
     """
     _check_options(of, dataset_name, given)
     qrels, turns = given["qrels"], given["turns"]
@@ -325,7 +325,7 @@ def _show_nuggets(paths: Sequence[str], dataset_name: str, turns: Sequence[str] 
         scores = nugget_scores(found)
         rows.append({"run": run, "recall": scores["all"].mean(), "turns": len(scores), "nuggets": int(scores["nuggets"].sum())})
     if not rows:
-        raise UsageError(f"none of the turns has labels of nuggets in {data.name}: give other --turns")
+        raise UsageError(f"no turn has nugget labels in {data.name}: give other --turns")
     show(of_frame(pd.DataFrame(rows)), form)
 
 

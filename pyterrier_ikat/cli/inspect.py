@@ -24,7 +24,7 @@ LONGEST_NAME = 20
 @main.command(section="Prepare", example="ikat datasets")
 @FORMAT
 def datasets(form: str) -> None:
-    """List the datasets and what each offers, public outputs of language models, and lists of turns that have a name."""
+    """List the datasets with their contents, public outputs of language models, and named lists of turns."""
     from ..conversations.datasets import full_names
     from ..conversations.public_outputs import listed, turn_lists
 
@@ -42,13 +42,13 @@ def datasets(form: str) -> None:
 
 @main.command(section="Inspect", example="ikat methods\nikat methods gtr --draw gtr.svg\nikat methods my_systems.py:gate")
 @click.argument("name", required=False)
-@click.option("--draw", "drawing", type=click.Path(dir_okay=False), help="with NAME: draw it into this .svg or .html file")
+@click.option("--draw", "drawing", type=click.Path(dir_okay=False), help="with NAME: draw the method into this .svg or .html file")
 @FORMAT
 def methods(name: str | None, drawing: str | None, form: str) -> None:
-    """List all methods by paper, a line for each family, or show the one named NAME in detail.
+    """List all methods by paper, one line per family, or show the method NAME in detail.
 
-    A family is a method and its variants: +3 says that it has three. FILE.py lists the methods of a Python file, FILE.py:NAME shows one of
-    them. Other formats than text list every method, with LLM calls and queries per turn, depth, models and the paper's tables.
+    A family is a method and its variants: +3 means three variants. FILE.py lists the methods of a Python file, and FILE.py:NAME shows one
+    of them. Formats other than text list every method, with LLM calls and queries per turn, depth, models and the paper's tables.
     """
     from ..methods import METHODS, find_all
 
@@ -196,12 +196,12 @@ def _split(text: str, separator: str) -> list[str]:
 
 @main.command(section="Inspect", example="ikat report runs/* --out report.html")
 @RUNS
-@click.option("--dataset", "dataset_name", help="has the utterances, judgements and passages; by default the dataset of the run folders")
+@click.option("--dataset", "dataset_name", help="dataset with the utterances, judgements and passages; by default that of the run folders")
 @QRELS
 @TURNS
 @TEXTS
 @MEASURES
-@click.option("--baseline", help="the run that the others are compared with; by default that of the simulation, or the first one")
+@click.option("--baseline", help="the run that all others are compared with; by default that of the simulation, or the first run")
 @click.option("--out", required=True, type=click.Path(dir_okay=False), help="the HTML file to write")
 def report(
     paths: tuple[str, ...],
@@ -215,8 +215,8 @@ def report(
 ) -> None:
     """Write one HTML file that shows RUNs as conversations to read and compare.
 
-    A RUN is a folder made by `ikat run`, a TREC run file or a submission. Or all are folders made by `ikat simulate` or `ikat interact`:
-    then the conversations of the systems with each user are shown side by side.
+    A RUN is a folder made by `ikat run`, a TREC run file or a submission. If all RUNs are folders made by `ikat simulate` or `ikat
+    interact`, the report shows the conversations of the systems with each user side by side.
     """
     from ..evaluation import as_measures
     from ..show import report as make
@@ -233,8 +233,8 @@ def report(
 def ledger(paths: tuple[str, ...], form: str) -> None:
     """Show the LLM calls, tokens and cost of RUNs by system, stage and model.
 
-    A RUN is a folder made by `ikat run`, `ikat simulate` or `ikat interact`. Costs include all starts of a run, also those that were
-    stopped. The table also shows the worth of the completions that came from the cache, and the cost of each system alone.
+    A RUN is a folder made by `ikat run`, `ikat simulate` or `ikat interact`. Costs include all starts of a run, even
+    those that were stopped. The table also shows what cached completions would have cost, and the cost of each system alone.
     """
     from ..show import ledger as account
 
@@ -250,20 +250,20 @@ def ledger(paths: tuple[str, ...], form: str) -> None:
 @DATASET
 @QRELS
 @TURNS
-@click.option("--measure", default="nDCG@5", show_default=True, help="an ir_measures name")
+@click.option("--measure", default="nDCG@5", show_default=True, help="a measure of ir_measures")
 @click.option("--depths", help="passages of each query, separated by commas; by default 10,20,50,... and the run's own depth")
-@click.option("--queries", help="numbers of queries, separated by commas: the first ones, which differs from asking for as many")
+@click.option("--queries", help="numbers of queries, separated by commas: only the first N of a turn (not the same as asking for N)")
 @click.option("--against", default="pairs", show_default=True, help="the horizontal axis of the plot: pairs, calls, tokens or cost")
 @PLOT
-@click.option("--file", "source", type=click.Path(), help="the Python file with the runs' methods, when they are your own")
+@click.option("--file", "source", type=click.Path(), help="the Python file with the runs' methods, if they are your own")
 @FORMAT
 def tradeoff_command(
     paths: tuple[str, ...], dataset_name: str | None, qrels: str | None, turns: str | None, form: str, **given: Any
 ) -> None:
     """Show scores and cost of RUNs at smaller depths and with fewer queries.
 
-    A RUN is a folder made by `ikat run`. Nothing is retrieved, re-ranked or asked again: the ranking at a smaller depth is exactly that of
-    a run made at that depth. The table marks the cheapest point that is not significantly worse than the best.
+    A RUN is a folder made by `ikat run`. Nothing is retrieved or re-ranked again, and no LLM is asked. The ranking at a smaller depth is
+    exactly that of a run made at that depth. The table marks the cheapest point that is not significantly worse than the best.
     """
     from ..methods import find_all
     from ..show.plots import save_plot

@@ -22,14 +22,14 @@ from .output import show
     type=click.Choice(["one-shot", "umbrela"]),
     default="one-shot",
     show_default=True,
-    help="the prompt with one example, or UMBRELA's",
+    help="the prompt: one example, or UMBRELA's",
 )
-@click.option("--dataset", "dataset_name", required=True, help="has the utterances of the turns, such as ikat:2023-mini")
+@click.option("--dataset", "dataset_name", required=True, help="dataset with the utterances of the turns, such as ikat:2023-mini")
 @click.option("--llm", "llm_spec", required=True, help="the language model that judges, such as openai:gpt-4o")
 @TEXTS
 @JUDGED_TURNS
 @TURNS
-@click.option("--depth", default=10, show_default=True, help="passages judged of each run and turn")
+@click.option("--depth", default=10, show_default=True, help="number of passages to judge per run and turn")
 @click.option("--out", required=True, type=click.Path(), help="file for the new qrels")
 def judge(
     paths: tuple[str, ...],
@@ -45,8 +45,8 @@ def judge(
 ) -> None:
     """Judge the pooled top passages of RUNs, or given pairs, with an LLM.
 
-    Writes a qrels file and, beside it, FILE.json, which names the judge for `ikat paper`. Where the dataset has qrels, only their turns are
-    judged; --turns and --qrels choose others.
+    The command writes a qrels file and, beside it, FILE.json, which names the judge for `ikat paper`. If the dataset has qrels, only their
+    turns are judged. Choose other turns with --turns or --qrels.
     """
     if Path(out).exists():
         raise UsageError(f"{out} exists, and its labels may have cost money: choose another --out, or remove it")
@@ -82,13 +82,13 @@ ikat agree gpt4 default --dataset ikat:2024""",
 @click.argument("second")
 @click.argument("paths", nargs=-1, metavar="[RUN]...")
 @click.option("--threshold", default=2, show_default=True, help="the lowest label that counts as relevant")
-@click.option("--dataset", "dataset_name", help="whose qrels may stand by name in place of a file: default, gpt4, provenance, ...")
+@click.option("--dataset", "dataset_name", help="dataset whose qrels can be named instead of a file: default, gpt4, provenance, ...")
 @FORMAT
 def agree(first: str, second: str, paths: tuple[str, ...], threshold: int, dataset_name: str | None, form: str) -> None:
     """Compare two qrels files: confusion matrix, agreement, Cohen's kappa.
 
-    With --dataset its qrels may stand by name in place of a file. With RUNs also whether both order them alike (Kendall's tau). In csv only
-    the matrix of all labels is printed.
+    With --dataset, the dataset's qrels can be named instead of a file. With RUNs, the command also compares how both files rank the runs
+    (Kendall's tau). In CSV, only the matrix of all labels is printed.
     """
     from ..conversations.choice import find_qrels
     from ..conversations.qrels import read_qrels
@@ -129,8 +129,8 @@ ikat submit live/gtr --run-id gtr --run-type interactive --out gtr.json""",
 def submit(folder: str, dataset_name: str | None, run_id: str | None, run_type: str, team: str | None, out: str) -> None:
     """Write the submission of RUN, a folder made by `ikat run` or `ikat interact`.
 
-    A submission that `ikat validate` refuses is not written. That of an interactive run has the form of the server's dump, that of a run on
-    MTRAG the form that IBM's evaluation scripts read.
+    A submission is not written if `ikat validate` finds errors in it. The submission of an interactive run has the format of the server's
+    dump. The submission of a run on MTRAG has the format that IBM's evaluation scripts read.
     """
     from ..conversations.mtrag import PREFIX
     from ..live.interactive.submission import write_interactive
@@ -142,11 +142,11 @@ def submit(folder: str, dataset_name: str | None, run_id: str | None, run_type: 
     if dataset_name is not None and dataset_name.startswith(PREFIX):
         problems = write_predictions(RunFolder(folder), dataset_named(dataset_name), out, run_type=run_type)
     elif run_id is None:
-        raise UsageError("a submission has a name: give --run-id")
+        raise UsageError("a submission needs a name: give --run-id")
     elif Log.is_in(folder) or run_type == "interactive":
         problems = write_interactive(folder, out, run_id=run_id, run_type=run_type, team=team)
     elif dataset_name is None:
-        raise UsageError("a submission is of a dataset: give --dataset, such as ikat:2025")
+        raise UsageError("a submission belongs to a dataset: give --dataset, such as ikat:2025")
     else:
         problems = write_submission(RunFolder(folder), dataset_named(dataset_name), out, run_id=run_id, run_type=run_type, team=team)
     for line in format_problems(problems):
@@ -158,7 +158,7 @@ def submit(folder: str, dataset_name: str | None, run_id: str | None, run_type: 
 @click.argument("path", metavar="FILE", type=click.Path())
 @click.option("--dataset", "dataset_name", required=True, help="such as ikat:2025")
 def validate(path: str, dataset_name: str) -> None:
-    """Check a submission file; exit with code 1 when it has errors.
+    """Check a submission file, and exit with code 1 if it has errors.
 
     The submission may come from any system.
     """

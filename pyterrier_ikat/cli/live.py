@@ -10,7 +10,7 @@ from .main import main
 from .options import BASELINE, FORMAT, resources
 from .output import print_ledger, show, show_plan
 
-BOUND = "An upper bound: each user talks to each method until out of patience. Turns that --out has already are not planned."
+BOUND = "An upper bound: each user talks to each method until out of patience. Turns that are already in --out are not counted."
 
 
 @main.command(
@@ -25,7 +25,7 @@ ikat chat rtg --index mini.index --llm openai:gpt-4o \\
 @click.option("--persona", metavar="FILE", help="statements about you: one on each line, a JSON list, a topics file, or a dataset")
 @click.option("--conversation", "number", help="the chat's name; with a topics file or dataset, the conversation whose persona is used")
 @click.option(
-    "--memory", metavar="FILE", type=click.Path(), help="statements that chats learned about you; --llm is asked once after each answer"
+    "--memory", metavar="FILE", type=click.Path(), help="statements learned about you in chats; --llm is asked once after each answer"
 )
 @click.option("--save", "save_to", type=click.Path(), help="a new folder, for the chat's log and topics file")
 @click.option("--continue", "continue_from", metavar="FOLDER", type=click.Path(), help="a saved chat to continue in the same folder")
@@ -35,10 +35,10 @@ ikat chat rtg --index mini.index --llm openai:gpt-4o \\
     metavar="TOKENS",
     default=8000,
     show_default=True,
-    help="the most tokens of the conversation so far that a turn sees",
+    help="maximum number of tokens of the conversation so far that a turn sees",
 )
 def chat(**options: Any) -> None:
-    """Talk to METHOD over your own index; its answers become the history.
+    """Talk to METHOD over your own index, with its answers as the history.
 
     METHOD is a name from `ikat methods`, or FILE.py:NAME.
 
@@ -65,22 +65,24 @@ ikat serve ad my_systems.py:gate --index mini.index \\
 )
 @click.argument("names", nargs=-1, required=True, metavar="METHOD...")
 @resources
-@click.option("--host", default="127.0.0.1", show_default=True, help="the address to listen on; others than loopback need IKAT_TOKEN")
+@click.option("--host", default="127.0.0.1", show_default=True, help="the address to listen on; any address but loopback needs IKAT_TOKEN")
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="the port; 0 for a free one")
-@click.option("--origin", "origins", multiple=True, metavar="URL", help="a page of another site that may use it from a browser")
-@click.option("--mcp", is_flag=True, help="also offer the tools ask and search by the Model Context Protocol, at /mcp")
-@click.option("--workers", type=click.IntRange(1), default=16, show_default=True, help="requests that systems work on at a time")
-@click.option("--waiting", type=click.IntRange(0), default=64, show_default=True, help="requests that may wait; more are refused with 503")
+@click.option("--origin", "origins", multiple=True, metavar="URL", help="another site whose pages may use the server")
+@click.option("--mcp", is_flag=True, help="also offer the tools ask and search over the Model Context Protocol, at /mcp")
 @click.option(
-    "--save", "save_to", metavar="FOLDER", type=click.Path(), help="save the conversations whose clients name them, a log for each method"
+    "--workers", type=click.IntRange(1), default=16, show_default=True, help="number of requests that are answered at the same time"
+)
+@click.option("--waiting", type=click.IntRange(0), default=64, show_default=True, help="number of requests that may wait; others get a 503")
+@click.option(
+    "--save", "save_to", metavar="FOLDER", type=click.Path(), help="save the conversations that clients name, in one log per method"
 )
 @click.option("--dataset", help="with recorded completions, the dataset whose conversations they answer")
 def serve(names: tuple[str, ...], workers: int, waiting: int, **options: Any) -> None:
-    """Serve METHODs by OpenAI's chat protocol, with a search endpoint and a chat page.
+    """Serve METHODs over OpenAI's chat protocol, with a search endpoint and a chat page.
 
-    A METHOD is a name from `ikat methods`, or FILE.py:NAME. Each is a model. Requests hold the whole conversation, so nothing is stored
-    without --save. With the environment variable IKAT_TOKEN set, every request needs this token as its API key. Ctrl-C or SIGTERM stops the
-    server once the requests under way are finished.
+    A METHOD is a name from `ikat methods`, or FILE.py:NAME. Clients see each METHOD as a model. Requests hold the whole conversation, so
+    nothing is stored without --save. If the environment variable IKAT_TOKEN is set, every request needs this token as its API key. Ctrl-C
+    or SIGTERM stops the server after it has finished the requests under way.
     """
     from ..live.serving import Limits, serve
     from ..llms import Ledger
@@ -89,7 +91,7 @@ def serve(names: tuple[str, ...], workers: int, waiting: int, **options: Any) ->
     try:
         serve(names, limits=Limits(workers=workers, waiting=waiting), ledger=ledger, echo=click.echo, **options)
     except KeyboardInterrupt:
-        click.echo("stopped at once: requests under way got no answer", err=True)
+        click.echo("stopped at once: requests under way were not answered", err=True)
         raise click.exceptions.Exit(2) from None
     finally:
         print_ledger(ledger)
@@ -116,7 +118,7 @@ ikat interact https://HOST/simulation gtr --run-id gtr \\
     help="statements about the users: a folder with a file USER_ID.txt or USER_ID.json for each, or a file for all of them",
 )
 @click.option(
-    "--memory", metavar="FILE", type=click.Path(), help="statements learned from conversations that ended; --llm is asked once for each"
+    "--memory", metavar="FILE", type=click.Path(), help="statements learned from finished conversations; --llm is asked once for each"
 )
 @click.option(
     "--history",
@@ -124,17 +126,17 @@ ikat interact https://HOST/simulation gtr --run-id gtr \\
     metavar="TOKENS",
     default=8000,
     show_default=True,
-    help="the most tokens of the conversation so far that a turn sees",
+    help="maximum number of tokens of the conversation so far that a turn sees",
 )
-@click.option("--sessions", type=click.IntRange(min=1), help="stop after so many conversations; the same command without it continues")
+@click.option("--sessions", type=click.IntRange(min=1), help="stop after this many conversations; the same command without it continues")
 @FORMAT
 def interact(address: str, name: str, run_id: str, out: str, form: str, **options: Any) -> None:
     """Let the simulated users of the track at ADDRESS talk to METHOD.
 
-    ADDRESS is the part before /run/start. METHOD is a name from `ikat methods`, or FILE.py:NAME; it has to write responses. The team's
-    token comes from the environment variable IKAT_TOKEN. If the command was stopped, start it again: it continues where the server stands,
-    sends no response twice, and asks no LLM twice. At the end the log is compared with the server's dump, and the table shows the seconds
-    of each turn.
+    ADDRESS is the server's address before /run/start. METHOD is a name from `ikat methods`, or FILE.py:NAME, and must write responses. The
+    team's token comes from the environment variable IKAT_TOKEN. If the command was stopped, start it again: it continues where the server
+    stopped, sends no response twice, and asks no LLM twice. At the end, the log is compared with the server's dump, and a table shows the
+    seconds of each turn.
     """
     from ..live.interactive import interact as play
     from ..llms import Ledger
@@ -178,12 +180,12 @@ ikat simulate aqd rtg --users users.jsonl --user-llm openai:gpt-4o \\
 @click.option(
     "--show-persona", is_flag=True, help="show methods the persona as the user's PTKB; in the track's interactive task they get none"
 )
-@click.option("--history", type=int, default=8000, show_default=True, help="the most tokens of history that a method sees")
+@click.option("--history", type=int, default=8000, show_default=True, help="maximum number of history tokens that a method sees")
 @click.option(
-    "--threads", default=8, show_default=True, help="sessions at a time; to measure the seconds of a method, give 1 and no other method"
+    "--threads", default=8, show_default=True, help="sessions that run at the same time; to time a method, give 1 and no other method"
 )
 @BASELINE
-@click.option("--plan", "only_plan", is_flag=True, help="only estimate the most LLM calls, tokens and cost")
+@click.option("--plan", "only_plan", is_flag=True, help="only estimate an upper bound of LLM calls, tokens and cost")
 @FORMAT
 def simulate(names: tuple[str, ...], users: str, user_llm: str, out: str, threads: int, only_plan: bool, form: str, **options: Any) -> None:
     """Let simulated users talk to METHODs, and compare the methods.

@@ -21,7 +21,7 @@ from ..progress import command_line
 from ..renamed import COMMANDS, OPTIONS
 from ..tables import wrapped
 
-STOPPED = "stopped; finished work is kept, and the same command continues from there"
+STOPPED = "stopped: finished work is kept, and the same command continues from there"
 REPAIRS = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "free some space, and run the same command again"),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "correct its permissions, or choose another place"),
@@ -199,7 +199,8 @@ def _at_home(word: str) -> str:
 def main() -> None:
     """Run and compare the conversational search systems of the TREC iKAT papers.
 
-    On your own index, language model and re-ranker, or offline on the bundled sample (ikat demo). `ikat COMMAND --help` explains a command.
+    Use your own index, language model and re-ranker, or run offline on the bundled sample (ikat demo). `ikat COMMAND --help` explains a
+    command.
     """
 
 

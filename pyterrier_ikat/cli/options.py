@@ -17,19 +17,21 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 RUNS = click.argument("paths", nargs=-1, required=True, metavar="RUN...")
-MEASURES = click.option("--measures", help="ir_measures names or your own as FILE.py:NAME, with commas; by default the track's")
+MEASURES = click.option(
+    "--measures", help="measures of ir_measures, or your own as FILE.py:NAME, separated by commas; by default the track's measures"
+)
 TURNS = click.option(
-    "--turns", help="only these turns: ids separated by commas, a file with one id on each line, or a list's name: `ikat datasets`"
+    "--turns", help="only these turns: ids separated by commas, a file with one id per line, or a list named in `ikat datasets`"
 )
 QRELS = click.option("--qrels", help="a TREC qrels file, or the name of one of the dataset's qrels, such as provenance")
 JUDGED_TURNS = click.option("--qrels", help="only the turns judged here: a TREC qrels file, or the name of one of the dataset's qrels")
-TEXTS = click.option("--index", "index_path", help="the passage index that has the texts")
+TEXTS = click.option("--index", "index_path", help="passage index with the texts")
 DATASET = click.option(
-    "--dataset", "dataset_name", help="evaluate against this dataset's qrels, such as ikat:2023-mini; run folders know theirs"
+    "--dataset", "dataset_name", help="dataset whose qrels are used, such as ikat:2023-mini; run folders know their dataset"
 )
 FORMAT = click.option("--format", "form", type=click.Choice(FORMS), default="text", show_default=True, help="how tables are printed")
 BASELINE = click.option("--baseline", help="the system that all others are compared with; significant differences are marked")
-PLOT = click.option("--plot", type=click.Path(), help="also draw it into this .png, .svg or .pdf file")
+PLOT = click.option("--plot", type=click.Path(), help="also draw a plot into this .png, .svg or .pdf file")
 
 RESOURCES = (
     click.option("--index", help="folder made by `ikat index`, or a PISA index of SPLADE vectors"),
@@ -44,8 +46,8 @@ RESOURCES = (
         "given",
         multiple=True,
         metavar="FILE|NAME=VALUE",
-        help='a TOML file of lines such as second_llm = "openai:gpt-4o", which may have more than a method takes; sample, for recorded '
-        "completions; or one line as NAME=VALUE. May be repeated. Names: index, llm, reranker, second_llm, retriever, dense, rewriter, "
+        help='a TOML file with lines such as second_llm = "openai:gpt-4o" (names that no METHOD needs are ignored); sample, for recorded '
+        "completions; or one line as NAME=VALUE. Can be repeated. Names: index, llm, reranker, second_llm, retriever, dense, rewriter, "
         "expander, prompts, statements, texts, splade_model, splade_query_model",
     ),
 )

@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 @click.argument("number", required=False, metavar="[TABLE]")
 @click.option(
     "--resources",
-    help='TOML file of lines such as "gpt-4" = "openai:gpt-4-0613 temperature=0" and prompts = "FOLDER"; or sample, to run offline',
+    help='TOML file with lines such as "gpt-4" = "openai:gpt-4-0613 temperature=0" and prompts = "FOLDER"; or sample, to run offline',
 )
-@click.option("--dataset", help="instead of the table's own year, such as ikat:2023-mini")
+@click.option("--dataset", help="another dataset than the table's, such as ikat:2023-mini")
 @QRELS
-@click.option("--judged-by", help="who made --qrels: NIST, or a model; `ikat judge` writes it beside its file")
+@click.option("--judged-by", help="who judged --qrels: NIST or a model; `ikat judge` writes it beside its file")
 @TURNS
 @click.option("--systems", help="only these rows, separated by commas")
-@click.option("--out", default="papers", show_default=True, type=click.Path(), help="folder of the runs, which are resumed")
+@click.option("--out", default="papers", show_default=True, type=click.Path(), help="folder of the runs; stopped runs continue")
 @click.option("--plan", "only_plan", is_flag=True, help="only estimate LLM calls, tokens and cost")
 @FORMAT
 def paper(name: str | None, number: str | None, resources: str | None, only_plan: bool, form: str, **options: Any) -> None:
     """Reproduce a TABLE or figure of a PAPER: our scores beside the published ones.
 
-    Without TABLE, list the rows of its tables and what each needs; without PAPER, list the papers and their tables. Without --resources,
-    print the TABLE as it was published.
+    Without --resources, the command prints the TABLE as it was published. Without TABLE, it lists the rows of the paper's tables and what
+    each row needs. Without PAPER, it lists the papers and their tables.
     """
     from ..papers.published import Listing, Prompts, find_table
     from ..papers.table import published_tables

@@ -31,15 +31,15 @@ OF_DENSE = ("query_prefix", "passage_prefix", "similarity")
 @click.option("--similarity", help="for --dense: cosine or dot; by default the model's own, or cosine if it has none")
 @click.option("--stemmer", help="porter2 or none; by default porter2")
 @click.option("--stops", help="stop words of queries: lucene (33 words), terrier (733) or none; by default lucene")
-@click.option("--engine", help="what searches it: eager, pisa or both; by default eager up to 500,000 passages, then pisa if installed")
-@click.option("--expected", type=int, help="how many passages SOURCE has; any other number is an error")
+@click.option("--engine", help="search engine: eager, pisa or both; by default eager up to 500,000 passages, then pisa if installed")
+@click.option("--expected", type=int, help="number of passages in SOURCE; any other number is an error")
 def index(source: str, path: str, splade: str | None, dense: str | None, **options: Any) -> None:
     """Build an index of the passages of SOURCE in the folder PATH.
 
-    SOURCE is a dataset such as ikat:2023-mini, or a folder or file of passages (.jsonl, .jsonl.gz, .jsonl.bz2). The index is for BM25, or
-    holds a model's vectors. If the command was stopped, start it again: it continues where it was. An existing index of the same passages
-    is kept. If PATH holds another kind of index of the same passages, this one is added; `ikat run --resources retriever=KIND` chooses
-    between them.
+    SOURCE is a dataset such as ikat:2023-mini, or a folder or file of passages (.jsonl, .jsonl.gz, .jsonl.bz2). The default is a
+    BM25 index; --splade and --dense index the vectors of a model. If the command was stopped, start it again: it continues where it
+    stopped. An existing index of the same passages is kept. If PATH holds another kind of index of the same passages, the new index is
+    added to it. `ikat run --resources retriever=KIND` chooses between them.
     """
     from ..conversations.passages import PassageFiles
     from ..retrieve import DenseIndex, PassageIndex, Splade, SpladeIndex
@@ -85,8 +85,8 @@ ikat run aqd my_systems.py:gate --dataset ikat:2023-mini --index mini.index \\
 @click.option(
     "--batch",
     type=int,
-    help="turns retrieved and re-ranked at a time, by default 128; a finished batch is never repeated; larger batches need more memory and "
-    "keep an LLM that reads passages busier",
+    help="number of turns that are retrieved and re-ranked together, by default 128. A finished batch is never repeated. Larger batches "
+    "need more memory, but send more requests to an LLM at the same time",
 )
 @click.option(
     "--repeats",
@@ -97,9 +97,9 @@ ikat run aqd my_systems.py:gate --dataset ikat:2023-mini --index mini.index \\
 )
 @MEASURES
 @BASELINE
-@click.option("--cache", type=click.Path(dir_okay=False), help="file of searches and scores, which later runs with it do not repeat")
+@click.option("--cache", type=click.Path(dir_okay=False), help="file that keeps searches and scores, so that later runs do not repeat them")
 @click.option("--plan", "only_plan", is_flag=True, help="only estimate LLM calls, tokens and cost")
-@click.option("--profile", "with_profile", is_flag=True, help="show the seconds and the share of each stage")
+@click.option("--profile", "with_profile", is_flag=True, help="show the time of each stage, in seconds and as a share")
 @FORMAT
 def run(
     names: tuple[str, ...],
@@ -117,8 +117,8 @@ def run(
     """Run METHODs on a dataset and compare them.
 
     A METHOD is a name from `ikat methods`, or comes from your own Python file: FILE.py:NAME, or FILE.py for all methods in it. Each leaves
-    a folder with its run, turns, scores and ledger. Finished runs are kept, and a stopped run continues. In other formats than text, only
-    the table of scores goes to stdout.
+    a folder with its run, turns, scores and ledger. Finished runs are kept, and a stopped run continues. If --format is not text, stdout
+    gets only the table of scores.
     """
     from ..evaluation import TRACK_2023, as_measures
     from ..evaluation.evaluator import check_baseline

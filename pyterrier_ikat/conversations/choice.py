@@ -53,7 +53,7 @@ def read_turns(given: Turns, known: Iterable[str], where: str) -> list[str]:
     named = _ids(given) if path is None else _lines(path)
     if not named or not all(turn for _, turn in named):
         written = advice(f"turns={str(given) if path else given!r}", f"--turns {str(given)!r}")
-        raise UsageError(f"{written} lacks a turn: give ids with commas between them, such as 1-1_1,1-1_2, or a file with one on each line")
+        raise UsageError(f"{written} names no turn: give ids separated by commas, such as 1-1_1,1-1_2, or a file with one on each line")
     chosen = {turn for _, turn in named}
     if not chosen <= set(there):
         raise UsageError(_unknown(named, there, where, path))
@@ -140,13 +140,13 @@ def find_qrels(given: QrelsSource | None, dataset: IkatDataset) -> pd.DataFrame:
         if os.path.isfile(path):  # never an error, however long the name is
             return read_qrels(path)
         if isinstance(given, os.PathLike) or "/" in given:
-            raise DataError(f"there is no file {path} of judgements")
+            raise DataError(f"there is no judgements file {path}")
     try:
         return dataset.get_qrels(None if given is None else str(given))
     except UsageError as error:
         if given is None:
             raise
-        raise UsageError(f"{error}, and no file {given} is there") from None
+        raise UsageError(f"{error}, and there is no file {given}") from None
 
 
 def is_variant(given: QrelsSource | None, dataset: IkatDataset) -> bool:

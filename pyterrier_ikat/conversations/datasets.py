@@ -59,7 +59,7 @@ class YearDataset(IkatDataset):
         """
         python = "index them with ikat.PassageIndex(path).index(data.get_corpus_iter()) and take that index's text_loader()"
         command = f"index them with `ikat index {self.name} PATH` and give --index PATH"
-        raise UsageError(f"{self.name} has {COLLECTION_SIZE:,} passages, too many to hold: {advice(python, command)}")
+        raise UsageError(f"{self.name} has {COLLECTION_SIZE:,} passages, too many to hold in memory: {advice(python, command)}")
 
     def collection(self) -> tuple[int | None, frozenset[str] | None]:
         """The number of passages; all years have the same ones."""
@@ -119,7 +119,7 @@ class _ReleasedPassages(YearDataset):
         passages = load_passages(path)
         lacking = set(self._provenance()["docno"]).difference(passages)
         if lacking:
-            raise DataError(f"{path} lacks {len(lacking)} of the gold passages ({min(lacking)}, ...); it was cut short, fetch it again")
+            raise DataError(f"{path} lacks {len(lacking)} of the gold passages ({min(lacking)}, ...): it was cut short, fetch it again")
         return PassageFiles(path), len(passages)
 
 

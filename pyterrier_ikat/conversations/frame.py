@@ -296,7 +296,7 @@ def with_text_ids(who: str, frame: pd.DataFrame, names: Sequence[str] = ("qid", 
         ids = frame[name].astype(object)
         odd = [value for value in ids if not isinstance(value, str)]
         if odd:
-            raise DataError(f'{who}: the {name} {odd[0]!r} is not a text: omit the row, or convert by frame["{name}"].astype(str)')
+            raise DataError(f'{who}: the {name} {odd[0]!r} is not a text: omit the row, or convert it with frame["{name}"].astype(str)')
         frame = frame.assign(**{name: ids})
     return frame
 
@@ -312,7 +312,7 @@ def each_turn_once(frame: pd.DataFrame) -> None:
         turns_of(frame)  # which names the row
     again = qids[qids.duplicated()]
     if len(again):
-        raise DataError(f"turn {again.iloc[0]} has several rows: their results could not be told apart; drop one, or give it another qid")
+        raise DataError(f"turn {again.iloc[0]} has several rows, whose results could not be told apart: drop one, or give it another qid")
 
 
 def question_column(frame: pd.DataFrame) -> str:

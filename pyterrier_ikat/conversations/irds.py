@@ -211,7 +211,7 @@ class IrdsDataset(IkatDataset):
 
     def _passages(self) -> tuple[Iterable[dict[str, str]], int]:
         if not self.given.has_docs():
-            raise DataError(f"{self.name} has no passages: give an index of the collection that its judgements are of")
+            raise DataError(f"{self.name} has no passages: give an index of the collection that was judged")
         return self._documents(), self.collection()[0] or 0
 
     def _documents(self) -> Iterator[dict[str, str]]:

@@ -103,7 +103,7 @@ class DomainDataset(_MtragDataset):
         """
         python = "index them with ikat.PassageIndex(path).index(data.get_corpus_iter()) and take that index's text_loader()"
         command = f"index them with `ikat index {self.name} PATH` and give --index PATH"
-        raise UsageError(f"{self.name} has {self.size:,} passages, too many to hold: {advice(python, command)}")
+        raise UsageError(f"{self.name} has {self.size:,} passages, too many to hold in memory: {advice(python, command)}")
 
     def collection(self) -> tuple[int | None, frozenset[str] | None]:
         """The number of passages."""
@@ -223,7 +223,7 @@ def collections_of(dataset: IkatDataset) -> dict[str, str]:
         return dict.fromkeys(dataset.get_topics()["qid"], COLLECTIONS[dataset.domain])
     if isinstance(dataset, TasksDataset):
         return dataset._read().collections
-    raise UsageError(f"{dataset.name} is none of MTRAG, whose predictions these are: give mtrag:mini or another of its datasets")
+    raise UsageError(f"{dataset.name} is not a dataset of MTRAG, and these are its predictions: give mtrag:mini or another of its datasets")
 
 
 MTRAG: dict[str, Callable[[], IkatDataset]] = {

@@ -68,7 +68,7 @@ def evaluate_actions(systems: Mapping[str, System], answers: pd.DataFrame, *, le
     for name, system in systems.items():
         decided = _decided(name, system, labels)
         if without := [qid for qid, action in decided.items() if not action]:
-            message = f"{name} decided nothing for {len(without)} of {len(labels)} turns ({list_first(without)}): they count as answered"
+            message = f"{name} made no decision for {len(without)} of {len(labels)} turns ({list_first(without)}): they count as answered"
             warnings.warn(message, stacklevel=3)
         rows += [{"name": name, "action": action, **_scores(action, decided, labels, level)} for action in actions]
     columns = [f"{measure}{end}" for measure in MEASURES for end in ("", "_low", "_high")]
@@ -142,7 +142,7 @@ def wilson(right: int, of: int, level: float = 0.95) -> tuple[float, float]:
 def _decided(name: str, system: System, labels: Mapping[str, str]) -> dict[str, str]:
     found = actions_by_turn(system)
     if not any(found.values()):
-        raise UsageError(f"{name} decided nothing: there is no qaction in it, such as ikat.Decide(llm) writes")
+        raise UsageError(f"{name} made no decision: it has no column qaction, which ikat.Decide(llm) writes")
     decided = {qid: found.get(qid, "") for qid in labels}
     if not found.keys() & labels.keys():
         raise DataError(f"{name} has no turn with a label: {describe_mismatch(next(iter(found)), next(iter(labels)))}")

@@ -282,7 +282,7 @@ def check_baseline(runs: Collection[str], baseline: str | None, what: str = "run
     if not runs:
         raise UsageError("there is no run: give at least one")
     if baseline is not None and baseline not in runs:
-        raise UsageError(f"the baseline {baseline!r} is none of the {what}: {', '.join(runs)}")
+        raise UsageError(f"the baseline {baseline!r} is not one of the {what}: {', '.join(runs)}")
 
 
 def describe_mismatch(ours: str, theirs: str) -> str:

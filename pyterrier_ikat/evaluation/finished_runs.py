@@ -123,7 +123,7 @@ def dataset_of(folders: Sequence[RunFolder]) -> IkatDataset:
         raise UsageError(f"{list_first(unknown)}: the run does not say which dataset it was made on: {given}")
     if len({full_name(str(data)) for data in names.values()}) > 1:
         pairs = ", ".join(f"{name} on {data}" for name, data in names.items())
-        raise UsageError(f"the runs were made on different datasets ({pairs}): evaluate those of each apart")
+        raise UsageError(f"the runs were made on different datasets ({pairs}): evaluate the runs of each dataset separately")
     return dataset(str(next(iter(names.values()))))
 
 
@@ -152,5 +152,5 @@ def _scored(folder: RunFolder, whole: pd.DataFrame, name: str) -> set[str]:
         repair = advice(
             f"qrels=..., or those of {name} by pt.get_dataset({name!r}).get_qrels()", f"--qrels, or --dataset {name} for its own"
         )
-        raise UsageError(f"{folder.path} was scored by other judgements than the default ones of {name}: give {repair}")
+        raise UsageError(f"{folder.path} was scored with other judgements than the default ones of {name}: give {repair}")
     return set(own["qid"])

@@ -288,7 +288,7 @@ def _check(frame: pd.DataFrame, gold: Sequence[str]) -> None:
     for name in ("text", *(name for name in gold if name in ("qresolved", "gold_answer"))):
         for qid, docno, text in zip(frame["qid"], frame["docno"], frame[name], strict=True):
             if not isinstance(text, str) or not text.strip():
-                repair = advice("join by with_gold a dataset that has it", "give a --dataset that has it")
+                repair = advice("add the column with with_gold from a dataset that has it", "give a --dataset that has it")
                 if name == "gold_answer":
                     repair += f", or judge without one: {advice('UmbrelaJudge', '--style umbrela')}"
                 raise DataError(f"turn {qid}, passage {docno}: {name} is {text!r}, a judge needs a text: {repair}")

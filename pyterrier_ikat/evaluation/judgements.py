@@ -195,7 +195,7 @@ def cohens_kappa(confusion: npt.ArrayLike) -> float:
     counts = np.asarray(confusion, dtype=np.float64)
     total = counts.sum()
     if counts.ndim != 2 or counts.shape[0] != counts.shape[1] or total <= 0:
-        raise UsageError(f"a confusion matrix is square and counts at least one pair; this one has shape {counts.shape}, sum {total:g}")
+        raise UsageError(f"a confusion matrix is square and counts at least one pair. This one has shape {counts.shape}, sum {total:g}")
     observed = np.trace(counts) / total
     expected = counts.sum(axis=0) @ counts.sum(axis=1) / total**2
     return float((observed - expected) / (1 - expected)) if expected < 1 else float("nan")

@@ -163,7 +163,7 @@ def _check_values(measure: ir_measures.Measure, text: str) -> None:
     if level is not None and not 1 <= level <= _LARGEST:
         raise UsageError(f"{asked} relevance level {level}: give the least label that counts as relevant, from 1 on")
     if recall is not None and not (0 <= recall <= 1 and recall == round(recall, 2)):
-        raise UsageError(f"{asked} recall {recall}: give one from 0 to 1 of two decimals, which are what trec_eval reads")
+        raise UsageError(f"{asked} recall {recall}: give one from 0 to 1 with two decimals, which is what trec_eval reads")
     for gain in (given.get("gains") or {}).values():
         if type(gain) is not int or abs(gain) > _LARGEST_GAIN:
             raise UsageError(f"{asked} gain {gain!r}: give whole numbers of at most {_LARGEST_GAIN}")

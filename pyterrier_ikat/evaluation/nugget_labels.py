@@ -37,7 +37,7 @@ def nugget_scores(assigned: pd.DataFrame) -> pd.DataFrame:
         [[0.5, 0.33, 0.75, 0.5, 0.6]]
     """
     if "nugget" in assigned.columns:
-        check_once("the labels", assigned, ["qid", "nugget"], "score the labels of each run by themselves")
+        check_once("the labels", assigned, ["qid", "nugget"], "score the labels of each run separately")
     known = assigned[assigned["label"].notna()]
     _check_words("the labels", known["label"], LABELS)
     _check_words("the labels", known["importance"], IMPORTANCE)
@@ -105,4 +105,4 @@ def _labelled(who: str, frame: pd.DataFrame) -> pd.DataFrame:
 
 def _check_words(who: str, words: "pd.Series[Any]", known: Sequence[str]) -> None:
     if unknown := [word for word in words.unique() if word not in known]:
-        raise DataError(f"{who} have {unknown[0]!r}, which is none of {', '.join(known)}: convert it")
+        raise DataError(f"{who} have {unknown[0]!r}, which is not one of {', '.join(known)}: convert it")

@@ -256,7 +256,7 @@ def _questions(frame: pd.DataFrame, who: str, needs: Sequence[str]) -> dict[str,
     check_columns(who, frame, ("qid", *needs), "add it")
     question = "qresolved" if "qresolved" in frame.columns else question_column(frame)
     if question not in frame.columns:
-        raise UsageError(f"no question stands in {who}: add a column qresolved, qutterance or query")
+        raise UsageError(f"{who} have no question: add a column qresolved, qutterance or query")
     return dict(zip(frame["qid"], values(frame, question), strict=True))
 
 

@@ -73,9 +73,9 @@ def _ids(qid: str, chosen: Any) -> list[str]:
     ids = [name for name, _ in pairs]
     for name, score in pairs:
         if ids.count(name) > 1:
-            raise DataError(f"turn {qid}: statement {name} is chosen twice; keep its first place")
+            raise DataError(f"turn {qid}: statement {name} is chosen twice: keep its first place")
         if not math.isfinite(score):
-            raise DataError(f"turn {qid}: statement {name} has the score {score}; give a finite number")
+            raise DataError(f"turn {qid}: statement {name} has the score {score}: give a finite number")
     return ids
 
 
@@ -191,7 +191,7 @@ def _check_statements(who: str, chosen: Mapping[str, list[str]], qrels: pd.DataF
                 "give the ids of the topics file, as text"
             )
     if new:
-        message = f"{who} has {len(new)} statements that the topics lack (such as {new[0][1]!r}): nobody judged them, they count as wrong"
+        message = f"{who} has {len(new)} statements that the topics lack (such as {new[0][1]!r}): nobody judged them: they count as wrong"
         warnings.warn(message, stacklevel=4)
 
 

@@ -97,7 +97,7 @@ class LLMJudge(AsksLLM):
 
     def describe_unusable(self, text: str) -> str:
         """Another kind of text than was asked for."""
-        return f"no verdict of the asked kind in the completion {text[:200]!r}"
+        return f"no verdict of the requested kind in the completion {text[:200]!r}"
 
     def assess(self, row: dict[str, Any], verdicts: Sequence[Verdict]) -> Assessment:
         """The judgement that the verdicts amount to, one for each request."""

@@ -245,7 +245,7 @@ def _check_judges(judges: Sequence[ResponseJudge], frame: pd.DataFrame) -> None:
     names = [judge.name for judge in judges]
     for judge in judges:
         if names.count(judge.name) > 1:
-            raise UsageError(f"two judges are called {judge.name!r}: judge by each once, and compare models in two calls")
+            raise UsageError(f"two judges are called {judge.name!r}: use each judge once, and compare models in two calls")
         for name in judge.needs:
             if name not in frame.columns:
                 repair = REPAIRS.get(name, "add it to the turns")

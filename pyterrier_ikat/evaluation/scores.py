@@ -99,7 +99,7 @@ def evaluate(
     check_baseline(named, baseline)
     if qrels is None:
         if not (folders := folders_in(named)):
-            raise UsageError("nothing says the judgements: give qrels=..., which only run folders of a dataset know themselves")
+            raise UsageError("there are no judgements: give qrels=... Only run folders of a dataset know theirs")
         qrels = qrels_of(folders)
     evaluator = make_evaluator(qrels, measures)
     rankings = {name: ranking_of(name, results_of(name, run)) for name, run in named.items()}
@@ -218,7 +218,7 @@ def _places(qids: Sequence[str], frames: Sequence[pd.DataFrame]) -> list[tuple[s
             if not conversation or not turn.isdecimal():
                 python = "topics=..., a frame with qid, qconversation, qturn, such as dataset.get_topics()"
                 raise DataError(
-                    f"turn {qid!r} is not <conversation>_<turn>, such as 9-1_3, so that nothing says its conversation and depth: "
+                    f"turn {qid!r} is not <conversation>_<turn>, such as 9-1_3, so its conversation and depth are unknown: "
                     f"give {advice(python, '--dataset, whose turns these are')}"
                 )
             places[qid] = conversation, int(turn)
@@ -280,7 +280,7 @@ def _scores_of(name: str, frame: pd.DataFrame, qrels: pd.DataFrame | None, measu
     wanted = label(as_measures(measure)[0])
     if "docno" in frame.columns:
         if qrels is None:
-            raise UsageError(f"{name} is a ranking: give the qrels to judge it by")
+            raise UsageError(f"{name} is a ranking: give the qrels to judge it with")
         evaluator, ranking = make_evaluator(qrels, measure), ranking_of(name, frame)
         scores = evaluator.per_turn(name, ranking)[wanted]
         check_common_turns(f"run {name}", ranking, evaluator.turns)

@@ -178,7 +178,7 @@ def recorded_note(headers: Mapping[str, Mapping[str, Any]]) -> list[str]:
     systems = [name for name, header in headers.items() if header.get("recorded")]
     parts = dict.fromkeys(part for header in headers.values() for part in header.get("recorded_parts") or ())
     named = ", ".join([*systems, *parts])
-    return [f"Recorded, no live LLM: {named}. Recordings are replayed by turn; they react to nothing."] if named else []
+    return [f"Recorded, no live LLM: {named}. Recordings are replayed turn by turn. They do not react to what is said."] if named else []
 
 
 def shown_columns(means: pd.DataFrame, systems: Mapping[str, pd.DataFrame]) -> list[str]:

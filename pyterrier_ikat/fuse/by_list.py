@@ -308,7 +308,7 @@ class WeightedSum(Fusion):
 def _checked_weights(weights: Sequence[float], branches: int) -> tuple[float, ...]:
     if not branches:
         raise UsageError(
-            f"weights={weights!r} are those of branches, and there are none: sub-queries bring theirs in the column qweight "
+            f"weights={weights!r} are weights of branches, and this fusion has none: sub-queries bring theirs in the column qweight "
             "(qweights before ikat.ExplodeQueries)"
         )
     numbers = isinstance(weights, list | tuple) and all(isinstance(one, Real) and not isinstance(one, bool) for one in weights)

@@ -172,7 +172,7 @@ class Fusion(Operator):
             if lost:
                 shown = list_first(lost)
                 what = f"branch {number} of {type(self).__name__} found no passage for {len(lost)} turns ({shown})"
-                message = f"{what}: what it wrote there is lost, statements and answers too"
+                message = f"{what}: what it wrote for them is lost, including statements and answers"
                 warnings.warn(message, NoResultWarning, stacklevel=5)
 
 

@@ -63,7 +63,7 @@ class ReadsPassages(LLMOperator):
         """Which passages are shown."""
         without = frame["qid"][frame["rank"].isna()]
         if len(without):
-            raise DataError(f"a passage of turn {without.iloc[0]} has no rank: rank the frame first, as by pt.model.add_ranks(frame)")
+            raise DataError(f"a passage of turn {without.iloc[0]} has no rank: rank the frame first with pt.model.add_ranks(frame)")
         places = frame["rank"].astype(float).groupby(frame["qid"], sort=False).rank(method="first")
         return places <= self.passages
 

@@ -86,7 +86,7 @@ def with_queries(frame: pd.DataFrame, lists: Sequence[list[str]]) -> pd.DataFram
 
 
 class UnjoinedWarning(UserWarning):
-    """A system of ``pt.Experiment`` ends in sub-queries, whose qids belong to no turn, so that every score is 0."""
+    """A system of ``pt.Experiment`` ends in sub-queries, whose qids belong to no turn, so every score is 0."""
 
 
 _warning: ContextVar[bool] = ContextVar("warning", default=False)
@@ -106,7 +106,7 @@ def warn_of_unjoined(columns: list[str]) -> None:
         _warning.reset(token)
     for name in [name for name, found in outputs.items() if found and "qid_0" in found]:
         warnings.warn(
-            f"{name} ends in sub-queries, whose qids belong to no turn, so that every score is 0: end it with ikat.Interleave, ikat.Union, "
+            f"{name} ends in sub-queries, whose qids belong to no turn, so every score is 0: end it with ikat.Interleave, ikat.Union, "
             "ikat.RRF, ikat.MeanScore or ikat.RerankAgainst",
             UnjoinedWarning,
             stacklevel=2,
@@ -181,7 +181,7 @@ def _weights(frame: pd.DataFrame) -> list[float] | None:
     weights: list[float] = []
     for qid, queries, row in zip(frame["qid"], values(frame, "qsubqueries", []), values(frame, "qweights", []), strict=True):
         if len(queries) != len(row):
-            raise DataError(f"turn {qid} has {len(queries)} sub-queries but {len(row)} weights: write both columns anew, or drop qweights")
+            raise DataError(f"turn {qid} has {len(queries)} sub-queries but {len(row)} weights: write both columns again, or drop qweights")
         weights += [float(weight) for weight in row] or [1.0]
     return weights
 
@@ -223,7 +223,7 @@ class Queries(QueryLists):
     def __post_init__(self) -> None:
         one_of(GIVEN, given=self.given)
         if self.n is None:
-            raise UsageError("n=None: give the most queries, which the prompt names, such as n=5")
+            raise UsageError("n=None: give the maximum number of queries, which the prompt names, such as n=5")
         at_least(1, words=self.words)
         super().__post_init__()
 

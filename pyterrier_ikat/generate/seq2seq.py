@@ -88,7 +88,7 @@ class Seq2SeqRewrite(Operator):
         outputs = self._outputs(asked)
         silent = [qid for qid, output in zip(inp["qid"], outputs, strict=True) if not output]
         if silent:
-            log.warning("%r wrote nothing for %d turns, their question stands: %s", self, len(silent), list_first(silent))
+            log.warning("%r wrote nothing for %d turns, which keep their question: %s", self, len(silent), list_first(silent))
         rewrites = [output or question for output, question in zip(outputs, questions, strict=True)]
         return with_query(with_columns(inp, qrewrite=rewrites), rewrites)
 

@@ -271,7 +271,7 @@ class UserMemory:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):  # whose texts would quote the file
             raise DataError(f"{self.path} is not a memory of users, or is damaged: restore it, or give another file") from None
         if form != FORM:
-            raise DataError(f"the memory {self.path} has format {form}, this version reads format {FORM}: give another file")
+            raise DataError(f"the memory {self.path} has format {form}, but this version reads format {FORM}: give another file")
         if self.run and made_by != self.run:
             raise DataError(f"the memory {self.path} was not made by the run {self.run}: give each run a file of its own")
         self.run = made_by

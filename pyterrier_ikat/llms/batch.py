@@ -122,7 +122,7 @@ class Jobs:
 
     def how_to_ask_again(self, job: Job) -> str:
         """The repair when the provider has lost a batch."""
-        return f"remove {self._path(job.name)} to ask, and pay, its {len(job.requests)} requests again"
+        return f"remove {self._path(job.name)} to ask, and pay for, its {len(job.requests)} requests again"
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.json"
@@ -133,7 +133,7 @@ class Jobs:
             requests = {key: (stage, qid, tries) for key, (stage, qid, tries) in kept.pop("requests").items()}
             return Job(requests=requests, **{one.name: kept[one.name] for one in fields(Job) if one.name != "requests"})
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise DataError(f"{path} can't be read ({error}): remove it, and what waits in that batch is asked, and paid, again") from None
+            raise DataError(f"{path} can't be read ({error}): remove it, and that batch is asked, and paid for, again") from None
 
 
 class BatchSending(Sending):
@@ -341,9 +341,7 @@ class BatchSending(Sending):
             return 0.0
         most = {**self.llm.backend.identity["params"], **request.params}.get("max_tokens")
         if most is None:
-            raise FatalLLMError(
-                "a budget for batches needs max_tokens=...: nothing stops a batch, so that its cost has to be bounded before"
-            )
+            raise FatalLLMError("a budget for batches needs max_tokens=...: a batch can't be stopped, so its cost must be bounded before")
         prompt = sum(len(message["content"]) for message in request.messages) // CHARACTERS_PER_TOKEN
         return self.llm.budget.price(prompt, most) or 0.0
 

@@ -26,7 +26,7 @@ from .failures import KINDS, LLMFailure
 from .request import Completion, cleaned, read
 
 IN_MEMORY = ":memory:"
-COMPLETIONS = Kind("cache of completions", b"ikat", "cache=PATH", " (cache=none works without)")
+COMPLETIONS = Kind("cache of completions", b"ikat", "cache=PATH", " (cache=none works without a cache)")
 PAUSES = (0.005, 0.1)
 """The first and the longest wait between two looks at what others ask, in seconds."""
 REPORT_AFTER = 5.0
@@ -151,7 +151,7 @@ class CompletionCache:
             if not reported and time.monotonic() - started > REPORT_AFTER:
                 reported = True
                 who = ", ".join(sorted({owner.partition(" since ")[0] for owner in owners.values()}))
-                log.warning("waiting for %d answers that others ask for: %s", len(owners), who)
+                log.warning("waiting for %d answers that other processes ask for: %s", len(owners), who)
             time.sleep(pause)
             pause = min(1.5 * pause, longest)
         return [key for key in keys if key not in owners]

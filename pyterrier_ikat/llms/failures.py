@@ -289,7 +289,7 @@ class UnderWay:
 
 
 def _repair(failures: Sequence[LLMFailure], kept_in: str) -> str:
-    fallback = "give the operator or the LLM on_error=fallback to go on without"
+    fallback = "set on_error=fallback for the operator or the LLM to continue without them"
     kept = sum(failure.kept for failure in failures) if kept_in else 0
     where = "from the cache" if kept_in == "file" else "in this process"
     if kept and kept == len(failures):

@@ -65,7 +65,7 @@ class GeneratorBackend(Backend):
         if isinstance(most, int) and most < FEW_TOKENS:
             message = (
                 f"{self.model} writes at most {most} tokens (max_new_tokens). Unless its outputs have a finish_reason, texts that are cut "
-                "off there pass for whole ones: give it a larger max_new_tokens, such as 1024"
+                "off there are taken for complete ones: give it a larger max_new_tokens, such as 1024"
             )
             warnings.warn(message, ShortCompletionsWarning, stacklevel=4)
 

@@ -379,7 +379,7 @@ class Budget(Remade):
             FatalLLMError: when there is a limit that an unknown cost makes void.
         """
         if cost is None and self.limit is not None:
-            raise FatalLLMError("the server does not tell how many tokens a call used, so that no budget can be kept: run without budget=")
+            raise FatalLLMError("the server does not tell how many tokens a call used, so a budget can't be kept: run without budget=")
         with self._lock:
             self.spent += cost or 0.0
 

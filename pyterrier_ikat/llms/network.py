@@ -397,7 +397,7 @@ class Server:
             self._told = self._told or tell
         if tell:
             waited = round(time.monotonic() - since, 2)
-            message = f"has not answered for {waited:g} seconds; each try waits for it up to {self.timeout:g} (timeout=...)"
+            message = f"has not answered for {waited:g} seconds. Each attempt waits up to {self.timeout:g} (timeout=...)"
             warnings.warn(f"{self.address.shown} {message}", SilentServerWarning, stacklevel=1)
 
 

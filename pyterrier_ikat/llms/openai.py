@@ -271,7 +271,7 @@ def completed(server: Server, answer: Any) -> Reply:
     try:
         return Reply.of(answer, server.clean_completion)
     except (TypeError, KeyError, IndexError, AttributeError):
-        raise Transient(None, f"the server's answer holds no completion, it says: {quoted(server, answer)}") from None
+        raise Transient(None, f"the server's answer holds no completion. It says: {quoted(server, answer)}") from None
 
 
 def quoted(server: Server, answer: Any) -> str:

@@ -318,7 +318,7 @@ def _model(
     if place not in ("none", IN_MEMORY) and not backend.identified:
         raise UsageError(
             f"nothing tells the completions of {backend.model} from those of another model in {place}: give identity=..., what decides "
-            "its answers, or the object a model_id; or leave cache= away"
+            "its answers, or the object a model_id; or omit cache="
         )
     cache = None if place == "none" or backend.replays else CompletionCache(place)
     retry = Retry(tries=1 + options.get("retries", 5))

@@ -114,7 +114,7 @@ class Given:
         known = _kind(data.name, str(self.qrels)) if is_variant(self.qrels, data) else judge_of(str(self.qrels))
         if self.judged_by is not None and known is not None and model_key(self.judged_by) != model_key(known):
             given = f"{option('judged_by')} says {self.judged_by}, but {option('qrels')} {self.qrels} is known to be by {known}"
-            raise UsageError(f"{given}: leave {option('judged_by')} out")
+            raise UsageError(f"{given}: omit {option('judged_by')}")
         return known or self.judged_by
 
     def _of_turns(self, part: Part, data: Any, qrels: pd.DataFrame, kind: str | None) -> Judgements:

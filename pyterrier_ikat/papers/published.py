@@ -368,9 +368,9 @@ PAPERS: dict[str, Paper] = {
         "the SPLADE index of the authors' repository",
         {str(year): (Part(f"cfda_on_{year}", year),) for year in (2023, 2024)},
         deviations=(
-            ("The scores are of AdaRewriter's choice among ten LLM4CS rewrites.", "Its weights aren't public; ours is BestQuery's choice."),
+            ("The scores come from AdaRewriter's choice of ten LLM4CS rewrites.", "Its weights aren't public; ours is BestQuery's choice."),
             (
-                "The scores are of files in the authors' repository.",
+                "The scores come from files in the authors' repository.",
                 "The text of the paper could not be read; 2025 has no public judgements.",
             ),
             ("The fused system has no row.", "Its run is of 2025 alone: the repository has no scores of it."),
@@ -389,7 +389,7 @@ PAPERS: dict[str, Paper] = {
         },
         deviations=(
             (
-                "The scores are of files in the authors' repository.",
+                "The scores come from files in the authors' repository.",
                 "The texts of both papers could not be read; it has means of five runs.",
             ),
             ("Rows with examples have no method of their own.", "`shots=1`, `3` or `5` of `ptkb_str` and `ptkb_sar` makes them in Python."),
@@ -402,7 +402,7 @@ PAPERS: dict[str, Paper] = {
         "the authors' SPLADE index",
         {"card": (Part("disco_card", 2023),)},
         deviations=(
-            ("The scores are of the description of the model.", "The paper's text could not be read."),
+            ("The scores come from the description of the model.", "The paper's text could not be read."),
             ("How many turns they are means over isn't said.", "So no difference is shown."),
         ),
     ),
@@ -412,7 +412,7 @@ PAPERS: dict[str, Paper] = {
         "Pyserini (Lucene) for BM25, the authors' index for SPLADE",
         {str(year): (Part(f"baselines_2025_on_{year}", year),) for year in (2023, 2024)},
         deviations=(
-            ("The scores are of the repository's README.", "Recall and MRR count labels from 2; 2025 has no public judgements."),
+            ("The scores come from the repository's README.", "Recall and MRR count labels from 2; 2025 has no public judgements."),
             ("A line of 2024 is omitted.", "It repeats that of 2023 to the last digit."),
         ),
     ),

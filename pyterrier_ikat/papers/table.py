@@ -17,7 +17,7 @@ from .paper_scores import TIMES, Judgements
 from .published import ANSWERS, Figure, Listing, Matrix, Part, Prompts, find_paper, find_table
 
 JUDGED = "Judged@10"
-NOTHING_OF_OURS = "Published figures alone; with --resources FILE ours are made, and stand beside those that may be compared."
+NOTHING_OF_OURS = "Published scores only. With --resources FILE, ours are computed and shown beside those that they compare with."
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -117,7 +117,7 @@ class PaperTable:
             theirs = self.part.published_turns or "an unknown number of"
             notes.append(
                 f"Ours are means over {self.turns} turns, the published scores over {theirs}, which are not published: "
-                "no difference and no significance; --turns FILE names them."
+                "so no differences and no significance are shown. --turns FILE names the turns."
             )
         notes += [self.judgements.pooled] * bool(self.judgements.pooled) + self._unjudged()
         if name := self.judgements.listed:
@@ -130,7 +130,7 @@ class PaperTable:
             )
         if self.judgements.unjudged:
             notes.append(
-                f"{self.judgements.unjudged} of the turns of {self.judgements.listed or '--turns'} are not judged, and count nowhere."
+                f"{self.judgements.unjudged} of the turns of {self.judgements.listed or '--turns'} are not judged and are left out."
             )
         if self.significant():
             notes.append("Letters: the systems of its block that a score differs from (paired t-test, Bonferroni, p < .05).")
@@ -239,7 +239,7 @@ def published_tables(name: str, number: str) -> list[Table]:
         return [_matrix(what)]
     if isinstance(what, Listing):
         frame = pd.DataFrame([row.split("; ") for row in what.rows], columns=list(what.columns))
-        return [of_frame(frame, ["As the paper's table has it; `ikat methods NAME` shows what each is made of here."])]
+        return [of_frame(frame, ["As in the paper's table. `ikat methods NAME` shows what each is made of here."])]
     if isinstance(what, Prompts):
         return [_prompts(what)]
     if isinstance(what, Figure):

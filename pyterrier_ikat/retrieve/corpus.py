@@ -91,7 +91,7 @@ class CorpusReader:
             if self.count > count:
                 break
         if (self.count, self.sha256()) != (count, sha256):
-            raise UsageError(f"{where} holds an index of other passages, or in another order: remove it, or give a path where nothing is")
+            raise UsageError(f"{where} holds an index of other passages, or in another order: remove it, or give a new path")
 
     def name(self, number: int) -> str:
         """What to call the passage with this number (from 1) in an error."""
@@ -158,9 +158,9 @@ def shared_passages(path: str | Path, corpus: Corpus) -> Stored | None:
     if not there:
         require_free(path)
         return None
-    found = read_description(there[0], form=FORMAT, repair="build it anew")
+    found = read_description(there[0], form=FORMAT, repair="rebuild it")
     if TEXTS not in found["files"] or "sha256" not in found:
-        raise UsageError(f"the index {path} has no texts, so that nothing can be added to it: give a path where nothing is")
+        raise UsageError(f"the index {path} has no texts, so nothing can be added to it: give a new path")
     CorpusReader(corpus).check_same(str(path), found["count"], found["sha256"])
     return Stored(found["count"], found["sha256"], Path(path).absolute() / TEXTS)
 

@@ -270,8 +270,7 @@ class DenseIndex(IndexArtifact):
         for name in ("query_prefix", "passage_prefix", "similarity"):
             if described[name] != made_with[name]:
                 raise UsageError(
-                    f"{self.path} holds an index with {name} {described[name]!r}, not {made_with[name]!r}: "
-                    "remove it, or give a path where nothing is"
+                    f"{self.path} holds an index with {name} {described[name]!r}, not {made_with[name]!r}: remove it, or give a new path"
                 )
         CorpusReader(corpus).check_same(self.path, described["count"], described["sha256"])
 
@@ -321,4 +320,4 @@ def _worth_keeping(workplace: Path) -> bool:
 
 
 def _other_model(path: str, model: str) -> str:
-    return f"the index {path} was encoded by another model than {model!r} is now: give that one, or index the passages anew"
+    return f"the index {path} was encoded with another model than {model!r} as it is now: give that one, or index the passages again"

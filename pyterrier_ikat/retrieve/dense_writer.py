@@ -126,11 +126,11 @@ def _read_progress(path: Path, made_by: str) -> Encoded:
     except FileNotFoundError:
         return Encoded(0, 0, 0.0)
     except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path} can't be read ({error}): remove {path.parent} to begin anew") from None
+        raise DataError(f"{path} can't be read ({error}): remove {path.parent} to start over") from None
     if found["made_by"] != made_by:
         raise DataError(
             f"{path.parent} holds an interrupted build with another model or prefix: "
-            "give the same ones to go on, or remove it to begin anew"
+            "give the same ones to continue, or remove it to start over"
         )
     return done
 

@@ -127,18 +127,14 @@ class PassageIndex(IndexArtifact):
         described = self.describe()
         for name, value in options.items():
             if described[name] != value:
-                raise UsageError(
-                    f"{self.path} holds an index with {name} {described[name]}, not {value}: remove it, or give a path where nothing is"
-                )
+                raise UsageError(f"{self.path} holds an index with {name} {described[name]}, not {value}: remove it, or give a new path")
         check_expected(described["count"], expected)
         CorpusReader(corpus).check_same(self.path, described["count"], described["sha256"])
 
     def _check_engine(self, engine: str | None) -> None:
         wanted = {None: [], "both": list(ENGINES)}.get(engine, [str(engine)])
         if missing := set(wanted) - set(self.engines):
-            raise UsageError(
-                f"{self.path} holds an index without files for engine={sorted(missing)[0]!r}: remove it, or give a path where nothing is"
-            )
+            raise UsageError(f"{self.path} holds an index without files for engine={sorted(missing)[0]!r}: remove it, or give a new path")
 
     def bm25(
         self,

@@ -163,7 +163,7 @@ def require_pisa(path: str) -> None:
         again = advice("ikat.PassageIndex(path).index(corpus, engine='eager')", "`ikat index SOURCE PATH --engine eager`")
         raise UsageError(
             f"{path} is searched by PISA, and pyterrier-pisa isn't installed: it has files for Linux on x86_64 only. "
-            f"There, pip install pyterrier-pisa; elsewhere index the passages anew, {again}"
+            f"There, pip install pyterrier-pisa; elsewhere index the passages again, {again}"
         )
 
 

@@ -142,11 +142,11 @@ def _read_finished(writer: TextWriter, reading: CorpusReader, shards: Path, stem
         if (reading.count - start, reading.sha256(), stemmer) != (count, sha256, made_by):
             what = f"with stemmer={made_by!r}" if stemmer != made_by else f"of other passages (somewhere in {start + 1} to {start + count})"
             raise DataError(
-                f"{shards.parent} holds an interrupted build {what}: give the same corpus and options to go on, or remove it to begin anew"
+                f"{shards.parent} holds an interrupted build {what}: give the same corpus and options, or remove it to start over"
             )
     paths = [shards / f"{number:05d}" for number in range(len(writer.commits))]
     if lost := [path for path in paths if not path.is_dir()]:
-        raise DataError(f"{lost[0]} is missing, a part of an interrupted build: put it back, or remove {shards.parent} to begin anew")
+        raise DataError(f"{lost[0]} is missing, a part of an interrupted build: put it back, or remove {shards.parent} to start over")
     for path in set(shards.iterdir()).difference(paths):
         shutil.rmtree(path)
     return paths
@@ -182,7 +182,7 @@ def _refuse_wordless(passages: Iterator[tuple[str, str]], reading: CorpusReader)
     other = advice("ikat.Splade(model).index(path, corpus)", "--splade MODEL")
     raise DataError(
         f"passages {reading.count - len(wordless) + 1} to {reading.count} of the corpus have no word: BM25 finds words of ASCII letters "
-        f"and digits; look into the texts, or use {other} with a model of their language"
+        f"and digits. Check the texts, or use {other} with a model of their language"
     )
 
 

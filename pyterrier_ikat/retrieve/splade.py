@@ -178,7 +178,7 @@ class SpladeIndex(IndexArtifact):
         described = self.describe()
         if described.get("encoded_by") != checksum_model(model):
             raise UsageError(
-                f"the index {self.path} was encoded by another model than {model!r} is now: remove it, or give a path where nothing is"
+                f"the index {self.path} was encoded with another model than {model!r} as it is now: remove it, or give a new path"
             )
         CorpusReader(corpus).check_same(self.path, described["count"], described.get("sha256"))
 
@@ -222,7 +222,9 @@ class SpladeIndex(IndexArtifact):
         described = seen.described
         model = described["model"]
         if "named" in described and not is_copy(model, described["named"], described.get("encoded_by")):
-            raise UsageError(f"the index {self.path} was encoded by another model than {model!r} is now: give that one, or index anew")
+            raise UsageError(
+                f"the index {self.path} was encoded with another model than {model!r} as it is now: give that one, or index again"
+            )
         copied = digest(checksum_model(model), self._checksum_of(seen))
         changed = (str(changed_at(seen.states[name])) for name in described["files"])
         state = digest("splade", *model_state(model))

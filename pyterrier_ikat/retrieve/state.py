@@ -157,7 +157,7 @@ class WatchedFolder:
                 if self.look() is seen:
                     raise
         if self.promised is not None:
-            raise self._was_replaced("while a run used it: put back the index that the run began with, or begin the run anew elsewhere")
+            raise self._was_replaced("while a run used it: put back the index that the run began with, or start the run again elsewhere")
         raise self._was_replaced(f"{ATTEMPTS} times while it was searched: wait until it stays, and search again")
 
     def check_unchanged(self, seen: Seen) -> None:

@@ -176,7 +176,7 @@ class TextWriter:
             docno = self._docno(number)
             if docno in first:
                 there = name(first[docno] + 1)
-                raise DataError(f"{name(number + 1)}: its docno {docno!r} was there before, as {there}; give each passage its own")
+                raise DataError(f"{name(number + 1)}: its docno {docno!r} was there before, as {there}: give each passage its own")
             first[docno] = number
 
     def _docno(self, number: int) -> str:

@@ -111,7 +111,7 @@ class TextStore:
             yield _open(str(self.path.absolute()), self.state or file_state(self.path))
         except (OSError, ValueError, IndexError, struct.error, lz4.block.LZ4BlockError) as error:
             raise DataError(
-                f"{self.path} can't be read ({error}): it is damaged, copy the index {self.path.parent} again or build it anew"
+                f"{self.path} can't be read ({error}): it is damaged, copy the index {self.path.parent} again or rebuild it"
             ) from None
 
 

@@ -122,7 +122,7 @@ def _stemmer() -> Any:
         made = Stemmer.Stemmer("english")
         if made.stemWord("university") != "univers":  # from version 3 on, the algorithm has exceptions that PISA's lacks
             raise UsageError(
-                f"PyStemmer {Stemmer.version()} makes other stems than the indexes have: install the version before, "
+                f"PyStemmer {Stemmer.version()} makes other stems than those in the indexes: install the previous version, "
                 "pip install 'PyStemmer>=2.2,<3'"
             )
         _of_thread.stemmer = made

@@ -225,7 +225,7 @@ class RunFolder:
         elsewhere = f"choose another {option('out')}, or remove it"
         if not self.complete:
             if self.path.is_symlink():
-                raise UsageError(f"{self.path} is a link to no finished run, which no run can take the place of: {elsewhere}")
+                raise UsageError(f"{self.path} is a link, but not to a finished run, so no run can replace it: {elsewhere}")
             if self.path.exists() and not (self.path.is_dir() and not any(self.path.iterdir())):
                 raise UsageError(f"{self.path} is not empty and holds no finished run: {elsewhere}")
             return False
@@ -241,7 +241,7 @@ class RunFolder:
         for name in CHECKED:
             self.check_file(name)
         if differs := describe_difference(found, {"versions": versions()}):
-            warnings.warn(f"{self.path} is reused, a run with {differs}: remove it to repeat the run", OtherVersionsWarning, 2)
+            warnings.warn(f"{self.path} is reused. It is a run with {differs}: remove it to repeat the run", OtherVersionsWarning, 2)
         return True
 
     def write(

@@ -63,7 +63,7 @@ def with_package(known: Iterable[str], what: Any) -> list[str]:
     before, now = list(known), versions()[OURS]
     if before and before[-1] != now:
         warnings.warn(
-            f"{what} was begun by version {before[-1]} of {OURS} and goes on with {now}: its run names both; remove it to begin anew",
+            f"{what} was begun by version {before[-1]} of {OURS} and goes on with {now}: its run names both; remove it to start over",
             OtherVersionsWarning,
             stacklevel=2,
         )

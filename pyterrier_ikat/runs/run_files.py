@@ -156,7 +156,7 @@ def as_stored(qid: str, name: str, value: Any) -> str | list[Any] | dict[str, An
         return chosen_statements(qid, value)
     found = as_json(value)
     if not isinstance(found, str | list | dict):
-        raise DataError(f"turn {qid}: {name} is {value!r}, which no run keeps: give a text, a list or a dict")
+        raise DataError(f"turn {qid}: {name} is {value!r}, which a run can't store: give a text, a list or a dict")
     return found
 
 
@@ -233,7 +233,7 @@ def check_turns(topics: pd.DataFrame, results: pd.DataFrame) -> None:
     if lost:
         raise DataError(
             f"the results have {len(lost)} turns that the topics lack ({list_first(lost)}), whose responses would be lost: give all topics "
-            "that the system was run on, and bring sub-queries back first (Interleave, Union, RRF, RerankAgainst)"
+            "that the system was run on, and join the sub-queries first (Interleave, Union, RRF, RerankAgainst)"
         )
 
 

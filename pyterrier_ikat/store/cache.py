@@ -150,7 +150,7 @@ class Cache:
             again = f"copy it again with sqlite3 {self.path} '.backup COPY'"
             left = f"read what is left with python -m pyterrier_ikat.store.recover {self.path} NEW"
             return DataError(
-                f"the {self.kind.name} {self.path} cannot be used ({error}): it is damaged, as a file is that was copied while it was "
+                f"the {self.kind.name} {self.path} cannot be used ({error}): it is damaged, perhaps because it was copied while it was "
                 f"written: {again}, {left}, or {self._elsewhere()}{self.kind.hint}"
             )
         return DataError(
@@ -190,7 +190,7 @@ class Cache:
         connection.execute("BEGIN IMMEDIATE")
         if not self._is_ours(connection):
             if _pragma(connection, "application_id") or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-                raise DataError(f"{self.path} is a database of something else, no {self.kind.name}: {self._elsewhere()}")
+                raise DataError(f"{self.path} is a database of something else, not a {self.kind.name}: {self._elsewhere()}")
             connection.execute(TABLE)
             connection.execute(f"PRAGMA application_id = {int.from_bytes(self.kind.mark, 'big')}")
             connection.execute(f"PRAGMA user_version = {FORMAT}")

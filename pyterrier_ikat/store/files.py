@@ -183,7 +183,7 @@ def require_free(path: str | Path) -> Path:
     """
     target = Path(path).absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise UsageError(f"{path} exists already: remove it, or give a path where nothing is")
+        raise UsageError(f"{path} exists already: remove it, or give a new path")
     target.parent.mkdir(parents=True, exist_ok=True)
     return target
 

@@ -97,7 +97,7 @@ def _name_the_fault(path: Path) -> None:
             if not line.isspace():
                 qid, docno = _pair(f"{path}, line {number}", line)
                 if (qid, docno) in seen:
-                    raise DataError(f"{path}, line {number}: passage {docno} is there twice for turn {qid}") from None
+                    raise DataError(f"{path}, line {number}: passage {docno} occurs twice for turn {qid}") from None
                 seen.add((qid, docno))
 
 
@@ -152,7 +152,7 @@ def _judgements(path: Path, lines: list[str]) -> Iterator[tuple[str, str, int]]:
             ) from None
         if first.setdefault((qid, docno), number) != number:
             there = first[qid, docno]
-            raise DataError(f"{path}, line {number}: {qid} and {docno} were judged in line {there} already; keep one of the two")
+            raise DataError(f"{path}, line {number}: {qid} and {docno} were judged in line {there} already: keep one of the two")
         yield qid, docno, value
 
 

@@ -114,7 +114,7 @@ class Spending:
         more = Budget(price_in=price_in or 0.0, price_out=price_out or 0.0).price(unpriced.prompt_tokens, unpriced.completion_tokens)
         if more is None:
             raise FatalLLMError(
-                f"{self.where} has calls of {model} whose cost is not known, so that no budget can be kept: run without budget=, or "
+                f"{self.where} has calls of {model} whose cost is not known, so a budget can't be kept: run without budget=, or "
                 f"choose another {option('out')}"
             )
         return sum(tally.priced for tally in tallies) + more
@@ -172,7 +172,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
         rows = found[["model", *TOKENS, "cost"]].astype(object)
         return [{str(name): None if pd.isna(value) else value for name, value in row.items()} for row in rows.to_dict("records")]
     except (OSError, ValueError, KeyError) as error:
-        raise DataError(f"{path} can't be read ({error}): what the runs have cost is not known; remove {path.parent}") from error
+        raise DataError(f"{path} can't be read ({error}): what the runs have cost is unknown: remove {path.parent}") from error
 
 
 TOKENS = ("prompt_tokens", "completion_tokens")
@@ -210,7 +210,7 @@ def _parsed(path: Path, lines: bytes) -> Iterator[dict[str, Any]]:
         if isinstance(event, dict) and "key" in event:
             if CHECK in event and event[CHECK] != _checksum({name: value for name, value in event.items() if name != CHECK}):
                 raise DataError(
-                    f"{path} was changed, at {line[:60]!r}: what the run has cost is not known; restore it, or remove {path.parent}"
+                    f"{path} was changed, at {line[:60]!r}: what the run has cost is unknown: restore it, or remove {path.parent}"
                 )
             yield event
 

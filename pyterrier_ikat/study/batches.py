@@ -191,7 +191,7 @@ def _read(path: Any) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return found
     except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{path} can't be read ({error}): remove {path.parent}, which begins the run anew") from None
+        raise DataError(f"{path} can't be read ({error}): remove {path.parent}, which starts the run again") from None
 
 
 def _divided(pipeline: pt.Transformer) -> tuple[list[pt.Transformer], list[pt.Transformer]]:

@@ -17,7 +17,7 @@ from ..operator import every_stage, parts_of, stages
 from ..portable import digest
 from ..store.models import model_state
 
-ANEW = "begin the run anew elsewhere"
+ANEW = "start the run again elsewhere"
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -154,7 +154,7 @@ def check_collection(index: Any, dataset: Any, name: str | None, qrels: pd.DataF
     Collections are compared by their passages: 2023, 2024 and 2025 share one, and so do all its indexes.
 
     Raises:
-        UsageError: when it has none of the judged passages, so that every score would be 0.
+        UsageError: when it has none of the judged passages, so every score would be 0.
     """
     judged = sorted(set(qrels["docno"]))
     there = index.docnos(judged)

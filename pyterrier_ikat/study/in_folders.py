@@ -99,7 +99,7 @@ def check_places(names: Iterable[str], out: Path) -> None:
     there = next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.exists() or folder.is_symlink())
     written = advice(f"out={str(out)!r}", f"--out {out}")
     if not there.is_dir():
-        raise UsageError(f"{written}: {there} is not a folder: give a folder, or a path where nothing is")
+        raise UsageError(f"{written}: {there} is not a folder: give a folder, or a new path")
     try:
         with tempfile.TemporaryDirectory(dir=there, prefix=".ikat."):
             pass

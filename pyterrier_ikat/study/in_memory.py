@@ -110,7 +110,7 @@ def _check_turns(study: Study) -> None:
     if study.unasked:
         raise DataError(
             f"{len(study.unasked)} turns of the qrels are not in the topics ({list_first(study.unasked)}): they would all count "
-            '0; give the topics they belong to, or omit them by qrels[qrels["qid"].isin(topics["qid"])]'
+            '0; give the topics they belong to, or omit them with qrels[qrels["qid"].isin(topics["qid"])]'
         )
     for one in study.systems:
         if isinstance(one.pipeline, _Finished):

@@ -91,7 +91,7 @@ class Replay:
         known, self.folder = folder.parameters(), folder
         entry = {**METHODS, **(methods or {})}.get(str(known.get("method")))
         if entry is None or "depth" not in inspect.signature(entry.system).parameters:
-            lacks = "has no argument depth" if entry else "is none of the catalogue: give the Python file that has it"
+            lacks = "has no argument depth" if entry else "is not in the catalogue: give the Python file that has it"
             raise self._refused(f"its method {known.get('method')} {lacks}")
         self._entry = entry
         self._written = [str(text) for text in known.get("stages", {}).values()]

@@ -98,7 +98,7 @@ def check_turn_ids(run: Run, topics: Topics | None, place: Place) -> list[str]:
             here.error(f"{topics.name} has no such turn: {repair}")
         seen[qid] += 1
         if seen[qid] == 2:
-            here.error("the turn is there more than once: keep one of them")
+            here.error("the turn occurs more than once: keep one of them")
         meant.append(qid)
     return meant
 
@@ -126,7 +126,7 @@ def _check_turn(place: Place, turn: SubmittedTurn, year: int, known: Mapping[str
 def _check_responses(place: Place, responses: Sequence[Response], may_be_silent: bool) -> None:
     """At least one, ranks that rise from 1, and a text in each."""
     if not responses:
-        place.error("there is no response: add one of rank 1")
+        place.error("there is no response: add one with rank 1")
     previous = 0
     for number, response in enumerate(responses):
         here = place.at(number)
@@ -210,7 +210,7 @@ def check_passages(place: Place, passages: Sequence[Passage], as_read: Callable[
         place.error(f"there are {len(passages)} passages, {PASSAGES} are allowed: cut the ranking{advice(f' (% {PASSAGES})', '')}")
     for docno, count in Counter(passage.id for passage in passages).items():
         if count > 1:
-            place.error(f"passage {printable(docno)} is there {count} times: keep the best one")
+            place.error(f"passage {printable(docno)} occurs {count} times: keep the best one")
     broken = [one.id for one in passages if len(one.id.split()) != 1 or one.id != one.id.strip()]
     foreign = [one.id for one in passages if not _PASSAGE_ID.fullmatch(one.id) and one.id not in broken]
     for wrong, severity, what, rule in (
@@ -252,7 +252,7 @@ def _warn_of_ties(place: Place, scores: Sequence[float], as_read: Callable[[floa
     equal = len(scores) - len(different)
     close = sum(as_read(first) == as_read(second) for first, second in zip(different, different[1:], strict=False))
     if equal:
-        place.warning(f"tied scores ({equal}): trec_eval orders such entries by id; write scores that strictly decrease")
+        place.warning(f"tied scores ({equal}): trec_eval orders such entries by id: write scores that strictly decrease")
     if close:
         place.warning(f"{close} scores are so close to the one above that the organisers' tools read a tie: write scores further apart")
 
@@ -264,7 +264,7 @@ def check_statements(place: Place, statements: Sequence[Statement], known: Mappi
             _check_statement(place.at(number), one, known)
     for name, count in Counter(one.text if one.id is None else one.id for one in statements).items():
         if name is not None and count > 1:
-            place.error(f"statement {printable(name)} is there {count} times: name it once")
+            place.error(f"statement {printable(name)} occurs {count} times: name it once")
     scored = [(one.id, one.score) for one in statements if one.id is not None and one.score is not None]
     _check_falling(place, scored, ordered=True)
     _warn_of_ties(place, [score for _, score in scored], float)
@@ -277,7 +277,7 @@ def _check_statement(place: Place, one: Statement, known: Mapping[str, str]) -> 
         place.at("text").error(f"the text of statement {one.id} differs from the topics': write {known[one.id]!r}")
     elif one.id is None and one.text is not None and one.text not in known.values():
         meant = find_statement_id(one.text, known) or (one.text if one.text in known else None)
-        new = "the topic has no such statement: new ones, from earlier conversations of the user, are allowed; for another copy the words"
+        new = "the topic has no such statement: new ones, from the user's earlier conversations, are allowed; copy the words of known ones"
         place.warning(new if meant is None else f"it differs from a statement in the topics: write {known[meant]!r}")
 
 

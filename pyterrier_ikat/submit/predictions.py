@@ -146,7 +146,7 @@ def check_predictions(path: str | Path, dataset: IkatDataset, run_type: str | No
         here = place.of_turn(name) if isinstance(name, str) else place.at(f"line {number}")
         got = read_fields(here, item, _REQUIRED | ({"predictions": list} if run_type and KINDS[run_type] else {}), _OPTIONAL, strict=False)
         if name in seen:
-            here.at("task_id").error("the turn is there more than once: keep one of them")
+            here.at("task_id").error("the turn occurs more than once: keep one of them")
         if isinstance(name, str) and name not in names:
             here.at("task_id").error(f"{dataset.name} has no such turn: remove it")
         seen.add(str(name))

@@ -259,9 +259,9 @@ def test_an_unpickled_model_asks_and_keeps(tmp_path):
         (lambda: ikat.RRF(colour=3), r"RRF has no argument colour: it takes \*branches, k=60, num_results=1000$"),
         (lambda: ikat.MultiQuery(), "Queries lacks llm: it takes llm, n=5"),
         (lambda: ikat.run(), "run lacks systems: it takes systems, dataset=None, and by name out='runs', topics=None"),
-        (lambda: ikat.PassageIndex("a", "b", "c"), "PassageIndex can't be called so .*: it takes path, and by name text=None"),
-        (lambda: ikat.RawUtterance(1), r"RawUtterance can't be called so .*: it takes nothing"),
-        (lambda: Mine(3, depth=4), r"Mine can't be called so \(multiple values for argument 'depth'\)"),
+        (lambda: ikat.PassageIndex("a", "b", "c"), "PassageIndex can't be called like this .*: it takes path, and by name text=None"),
+        (lambda: ikat.RawUtterance(1), r"RawUtterance can't be called like this .*: it takes nothing"),
+        (lambda: Mine(3, depth=4), r"Mine can't be called like this \(multiple values for argument 'depth'\)"),
     ],
 )
 def test_a_wrong_call_names_the_class_and_what_it_takes(call, message):

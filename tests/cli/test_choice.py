@@ -170,7 +170,7 @@ def test_a_run_prints_the_measures_and_the_baseline_that_are_asked_for(tmp_path)
     assert "significantly lower than raw" in done.stdout
     refused = CliRunner().invoke(main, [*common, "--baseline", "qr"])
     assert refused.exit_code == 2
-    assert "the baseline 'qr' is none of the systems: raw, human_qr" in refused.output
+    assert "the baseline 'qr' is not one of the systems: raw, human_qr" in refused.output
 
 
 def test_a_long_help_text_has_its_options_in_groups_each_once():

@@ -163,7 +163,7 @@ BAD = [
     (["index", "ikat:sample", "INDEX", "--stops", "none"], "holds an index with stops lucene, not none: remove it"),
     (
         ["index", "OTHER", "INDEX"],
-        "holds an index of other passages, or in another order: remove it, or give a path where nothing",
+        "holds an index of other passages, or in another order: remove it, or give a new path",
     ),
     (["index", "ikat:sample", "OUT", "--stemmer", "krovetz"], "--stemmer krovetz is unknown: give one of porter2, none"),
     (["index", "ikat:sample", "OUT", "--stops", "smart"], "--stops smart is unknown: give one of lucene, terrier, none"),
@@ -503,7 +503,7 @@ PYTHON = re.compile(r"ikat\.\w|pt\.\w|\w\(|\w\[|\w=[^P]|\bframe\b")
             ["run", "raw", "--dataset", "sample", "--index", "SPLADE", "--resources", "splade_model=b", "--out", "OUT"],
             "omit --resources",
         ),
-        (["index", "sample", "SPLADE"], "the index SPLADE has no texts, so that nothing can be added to it"),
+        (["index", "sample", "SPLADE"], "the index SPLADE has no texts, so nothing can be added to it"),
         (["run", "raw", "--dataset", "sample", "--index", "INDEX", "--out", "OUT", "--cache", "hyphens.trec"], "with --cache FILE"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value[:2]),
@@ -647,7 +647,7 @@ def test_a_full_disk_is_said_with_the_file(sample_index, tmp_path, monkeypatch, 
         (sqlite3.OperationalError("database or disk is full"), "a database can't be used (database or disk is full)"),
         (MemoryError(), "there is not enough memory"),
         (RecursionError("maximum recursion depth exceeded"), "a file is nested too deeply"),
-        (KeyboardInterrupt(), "stopped; finished work is kept, and the same command continues from there"),
+        (KeyboardInterrupt(), "stopped: finished work is kept, and the same command continues from there"),
         (ikat.DataError("two\nlines"), "two lines"),
     ],
 )
@@ -681,7 +681,7 @@ def test_a_search_that_is_interrupted_or_terminated_keeps_the_finished_batches(s
         return search(*given)
 
     monkeypatch.setattr(bm25.BM25, "find_rankings", interrupted)
-    assert one_line(run(sample_index, tmp_path, "raw", "--batch", "8")).startswith("stopped; finished work is kept")
+    assert one_line(run(sample_index, tmp_path, "raw", "--batch", "8")).startswith("stopped: finished work is kept")
     assert (tmp_path / "raw.partial" / "000000.json").is_file()
     assert signal.getsignal(number) == before
     again = run(sample_index, tmp_path, "raw", "--batch", "8")

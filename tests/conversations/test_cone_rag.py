@@ -102,7 +102,7 @@ def test_what_has_no_published_runs_says_so(data, tmp_path):
         assert found.exit_code == 2
         assert "ikat:sample has no published runs: give RUNs, or --dataset ikat:2024" in " ".join(found.output.split())
     (tmp_path / "outputs" / "cone-rag" / "human-study-matching-labels.txt").write_text("7_3_1\t1\n")
-    with pytest.raises(DataError, match="line 1 is no label of CONE-RAG"):
+    with pytest.raises(DataError, match="line 1 is not a label of CONE-RAG"):
         data.get_nugget_labels()
 
 

@@ -220,7 +220,7 @@ def test_passages_keep_their_published_ids_and_another_number_of_them_is_named(f
         found = list(data.get_corpus_iter(verbose=False))
     assert [(passage["docno"], passage["text"]) for passage in found] == [(docno, text.strip()) for docno, text in TEXTS.items()]
     assert data.collection() == (183_408, None)
-    with pytest.raises(UsageError, match=r"mtrag:clapnq has 183,408 passages, too many to hold: index them"):
+    with pytest.raises(UsageError, match=r"mtrag:clapnq has 183,408 passages, too many to hold in memory: index them"):
         data.text_loader()
 
 
@@ -279,7 +279,7 @@ WHOLE = [context("1-0-9", "x")]
         ({"documents": WHOLE, "tasks": [{"task_id": "a<::>1"}]}, r"task 1: no task of MTRAG \(KeyError: 'input'\)"),
         ({"documents": WHOLE, "tasks": [task("a<::>1", None, answer="A")]}, r"task 1: no task of MTRAG \(ValueError"),
         ({"documents": WHOLE, "tasks": [task("a<::>1", "T", answer="A", contexts=[context("2")])]}, r"the passage 2 of a task is not"),
-        ({"documents": [{"document_id": "1"}], "tasks": []}, r'document 1: {"document_id": "1"} is no passage'),
+        ({"documents": [{"document_id": "1"}], "tasks": []}, r'document 1: {"document_id": "1"} is not a passage'),
     ],
 )  # fmt: skip
 def test_a_faulty_file_of_tasks_is_named(files, content, message):

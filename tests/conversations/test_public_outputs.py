@@ -117,7 +117,9 @@ def test_turns_that_an_output_lacks_are_refused_before_anything_is_run(outputs, 
 
 def test_a_file_that_is_none_of_the_published_form_is_named(outputs):
     write(outputs / "personalized-cir" / "batch_None_0shot_prompt1_run2.jsonl", [{"sample_id": "9-1-3"}])
-    with pytest.raises(DataError, match=r"run2\.jsonl line 1 is no line of EricLangezaal/PersonalizedCIR: KeyError\('rewrite_utt_text'\)"):
+    with pytest.raises(
+        DataError, match=r"run2\.jsonl line 1 is not a line of EricLangezaal/PersonalizedCIR: KeyError\('rewrite_utt_text'\)"
+    ):
         llm(f"recorded:{NONE}")
 
 

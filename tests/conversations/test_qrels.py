@@ -19,7 +19,7 @@ def test_lines_become_rows_in_order(write):
         ("1_1 0 d1 1\n1_1 0 d2", "line 2: '1_1 0 d2' is not a judgement"),
         ("1_1 0 d1 high", "line 1"),
         ("1_1 0 d1 1.5", "whole number"),
-        ("1_1 0 d1 12345678901234567890", "line 1: .* is no judgement; .*, with a whole number of at most 4 digits as label"),
+        ("1_1 0 d1 12345678901234567890", "line 1: .* is not a judgement: .*, with a whole number of at most 4 digits as label"),
         ("1_1 0 d1 99999", "at most 4 digits"),
         ("1_1 0 d1 1_0", "at most 4 digits"),
         ("1_1 0 d1 １", "at most 4 digits"),

@@ -84,7 +84,7 @@ def test_scores_equal_those_of_a_plain_count(pairs):
 
 
 def test_turns_without_a_decision_count_as_answered_and_are_named():
-    with pytest.warns(UserWarning, match=r"ours decided nothing for 2 of 4 turns \(1, 3\): they count as answered"):
+    with pytest.warns(UserWarning, match=r"ours made no decision for 2 of 4 turns \(1, 3\): they count as answered"):
         [row] = evaluate_actions({"ours": system("N-N")}, answers("uuau")).to_dict("records")
     assert (row["labelled"], row["chosen"], row["right"], row["recall"]) == (3, 2, 1, 1 / 3)
     assert count_actions(system("N-N"), answers("uuau")).values.tolist() == [["answerable", 0, 0, 1, 0], ["unanswerable", 0, 0, 1, 2]]
@@ -109,7 +109,7 @@ def test_only_labelled_turns_count_and_a_result_frame_has_rows_for_each_passage(
             UsageError,
             "no column qaction in the frame, only qid: .* with ikat.Decide",
         ),
-        (system("--"), answers("ua"), UsageError, "ours decided nothing: there is no qaction in it, such as ikat.Decide"),
+        (system("--"), answers("ua"), UsageError, "ours made no decision: it has no column qaction, which ikat.Decide"),
         (
             system("NA").assign(qaction="refuse"),
             answers("ua"),

@@ -151,7 +151,7 @@ def test_mistakes_are_found_before_anything_runs(setting):
         (lambda: experiment(systems, topics=topics, qrels=qrels, names=["a", "b", "c"]), "have names already"),
         (lambda: experiment({" ": one}, topics=topics, qrels=qrels), "named ' '"),
         (lambda: experiment({}, topics=topics, qrels=qrels), "no system"),
-        (lambda: experiment(systems, topics=topics, qrels=qrels, baseline="four"), "none of the systems: one, two, three"),
+        (lambda: experiment(systems, topics=topics, qrels=qrels, baseline="four"), "not one of the systems: one, two, three"),
         (lambda: experiment(systems, topics=topics, qrels=qrels, measures=["nDGC@5"]), "'nDGC@5' is unknown"),
         (lambda: experiment(systems, topics=topics, qrels=qrels, measures=[]), "no measure"),
         (lambda: experiment(systems, topics=topics), "nothing to run or evaluate on"),
@@ -171,7 +171,7 @@ def test_mistakes_are_found_before_anything_runs(setting):
     data = [
         (lambda: experiment(systems, topics=topics[2:], qrels=qrels), "2 turns of the qrels are not in the topics .9-1_0, 9-1_1."),
         (lambda: experiment(systems, topics=pd.concat([topics, topics]), qrels=qrels), "turn 9-1_0 has several rows"),
-        (lambda: experiment(systems, topics=topics.assign(qid=range(len(topics))), qrels=qrels), "the topics frame: the qid 0 is no text"),
+        (lambda: experiment(systems, topics=topics.assign(qid=range(len(topics))), qrels=qrels), "topics frame: the qid 0 is not a text"),
         (lambda: experiment(systems, topics=topics, qrels=pd.concat([qrels, qrels])), "judge turn 9-1_0, passage d.* twice"),
     ]
     for call, message in data:
@@ -297,7 +297,7 @@ def test_breakdowns_that_make_no_sense():
         breakdown({"a": random_runs()[0]["one"]})
     with pytest.raises(DataError, match="a has no scores R.rel=1.@20 by qid"):
         breakdown({"a": good}, measure="R@20")
-    with pytest.raises(UsageError, match="baseline 'b' is none of the runs: a"):
+    with pytest.raises(UsageError, match="baseline 'b' is not one of the runs: a"):
         win_tie_loss({"a": good}, None, "nDCG@5", "b")
 
 

@@ -118,7 +118,7 @@ def test_unknown_measures_runs_and_baselines():
     runs, qrels = random_runs()
     with pytest.raises(UsageError, match="measure 'nDGC@5' is unknown"):
         as_measures(["nDGC@5"])
-    with pytest.raises(UsageError, match="baseline 'four' is none of the runs: one, two, three"):
+    with pytest.raises(UsageError, match="baseline 'four' is not one of the runs: one, two, three"):
         evaluate(runs, qrels, baseline="four")
 
 

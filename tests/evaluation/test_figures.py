@@ -191,8 +191,8 @@ def test_counts_are_added_up_not_averaged():
     ("change", "error", "message"),
     [
         (lambda run: run.drop(columns="rank"), UsageError, r"no column rank in run x, only qid, docno, score.*pt.model.add_ranks"),
-        (lambda run: run.assign(docno=range(len(run))), DataError, "run x: the docno 0 is no text"),
-        (lambda run: run.assign(qid=run["qid"].astype(object).where(run["rank"] > 0)), DataError, "run x: the qid nan is no text"),
+        (lambda run: run.assign(docno=range(len(run))), DataError, "run x: the docno 0 is not a text"),
+        (lambda run: run.assign(qid=run["qid"].astype(object).where(run["rank"] > 0)), DataError, "run x: the qid nan is not a text"),
         (lambda run: run.assign(score=np.nan), DataError, "run x: turn 9-1_0, passage .* the score is nan"),
         (lambda run: run.assign(score=np.inf), DataError, "run x: turn 9-1_0, passage .* the score is inf"),
         (lambda run: pd.concat([run, run]), DataError, "run x: turn 9-1_0 has passage .* twice"),
@@ -217,9 +217,9 @@ def test_runs_that_would_be_misread(change, error, message):
     ("change", "message"),
     [
         (lambda qrels: pd.concat([qrels, qrels]), "the qrels judge turn 9-1_0, passage .* twice"),
-        (lambda qrels: qrels.assign(qid=7), r'the qrels: the qid 7 is no text: .* convert by frame\["qid"\].astype\(str\)'),
-        (lambda qrels: qrels.assign(docno=range(len(qrels))), "the qrels: the docno 0 is no text"),
-        (lambda qrels: qrels.assign(docno=qrels["docno"].where(qrels.index > 0)), "the qrels: the docno nan is no text"),
+        (lambda qrels: qrels.assign(qid=7), r'the qrels: the qid 7 is not a text: .* convert it with frame\["qid"\].astype\(str\)'),
+        (lambda qrels: qrels.assign(docno=range(len(qrels))), "the qrels: the docno 0 is not a text"),
+        (lambda qrels: qrels.assign(docno=qrels["docno"].where(qrels.index > 0)), "the qrels: the docno nan is not a text"),
     ],
 )
 def test_qrels_that_would_be_misread(change, message):
@@ -239,9 +239,9 @@ def test_categories_are_texts():
     figures = {name: per_turn(run, qrels) for name, run in runs.items()}
     named = {name: table.astype({"qid": "category"}) for name, table in figures.items()}
     pd.testing.assert_frame_equal(breakdown(named, by="depth"), breakdown(figures, by="depth"))
-    with pytest.raises(DataError, match=r"x: the qid 0 is no text: .* convert by frame\["):
+    with pytest.raises(DataError, match=r"x: the qid 0 is not a text: .* convert it with frame\["):
         breakdown({"x": figures["one"].assign(qid=range(4))})
-    with pytest.raises(DataError, match="run x: the docno 0 is no text"):
+    with pytest.raises(DataError, match="run x: the docno 0 is not a text"):
         evaluate({"x": runs["one"].assign(docno=pd.Categorical(range(len(runs["one"]))))}, qrels)
 
 

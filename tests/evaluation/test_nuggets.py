@@ -127,7 +127,7 @@ def test_labels_of_several_runs_are_joined_run_by_run():
         (lambda both: both.assign(run="one"), DataError, "run one, turn 1_1, nugget a occurs twice in our labels: keep one"),
         (lambda both: both.replace("support", "yes"), DataError, "our labels have 'yes', which is none of support"),
         (lambda both: both.drop(columns="nugget"), UsageError, "no column nugget in our labels"),
-        (lambda both: both.assign(qid=1), DataError, "the qid 1 is no text"),
+        (lambda both: both.assign(qid=1), DataError, "the qid 1 is not a text"),
     ],
 )
 def test_labels_that_cannot_be_told_apart_are_refused(change, error, message):
@@ -145,7 +145,7 @@ def test_one_of_two_without_runs_is_refused():
 
 def test_labels_of_two_runs_are_no_score_of_one_turn():
     both = labels_of(one="sn", two="ns").assign(importance="vital")
-    with pytest.raises(DataError, match="turn 1_1, nugget a occurs twice in the labels: score the labels of each run by themselves"):
+    with pytest.raises(DataError, match="turn 1_1, nugget a occurs twice in the labels: score the labels of each run separately"):
         nugget_scores(both)
     assert nugget_scores(both[:2])["all"].tolist() == [0.5]
     with pytest.raises(DataError, match="the labels have 'yes'"):

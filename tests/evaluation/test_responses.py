@@ -58,7 +58,7 @@ def test_means_are_over_what_was_judged_and_the_rest_is_counted():
     assert judged["outcome"].tolist() == ["judged", "unable", "failed", "judged", "no response"]
     assert judged["value"].tolist()[:2] == [3.0, -1.0]
     assert math.isnan(judged["value"][2])
-    assert "no verdict of the asked kind in the completion 'no idea'" in judged["reason"][2]
+    assert "no verdict of the requested kind in the completion 'no idea'" in judged["reason"][2]
     row = means(judged).loc["completeness"]
     assert row.to_dict() == {"mean": 1.0, "n": 3, "no_response": 1, "unable": 1, "no_basis": 0, "failures": 1, "turns": 5}
     assert llm.ledger.frame()[["stage", "failures"]].values.tolist() == [["judge", 1]]
@@ -247,8 +247,8 @@ def test_response_turns_show_rewrites_and_gold_answers():
         ({}, answers().assign(qid="9-1-1"), Relevance, DataError, "the answers: its turns are like 9-1-1, .* convert them"),
         ({}, answers().assign(qanswer=7), Relevance, DataError, "turn 9-1_1: the response is 7, no text"),
         ({}, answers().assign(used="False"), Relevance, DataError, "turn 9-1_1: used is 'False', neither true nor false"),
-        ({"qid": [1, 2, 3]}, answers(), Relevance, DataError, r"the turns: the qid 1 is no text: .* convert by frame\["),
-        ({}, answers().assign(qid=7), Relevance, DataError, "the answers: the qid 7 is no text"),
+        ({"qid": [1, 2, 3]}, answers(), Relevance, DataError, r"the turns: the qid 1 is not a text: .* convert it with frame\["),
+        ({}, answers().assign(qid=7), Relevance, DataError, "the answers: the qid 7 is not a text"),
         ({}, answers().assign(qpassages="x"), Groundedness, DataError, "turn 9-1_1: qpassages is 'x': give a list of texts"),
         ({}, answers().assign(text=None), Groundedness, DataError, "turn 9-1_1: a passage that .* has the text None"),
     ],

@@ -273,7 +273,7 @@ def test_turns_that_a_branch_finds_nothing_for_are_named():
         assert set(both(turns)["qid"]) == {"t", "u"}
     assert [str(warning.message) for warning in caught] == [
         "1 of 3 turns have no passage: v; they count 0 in evaluation",
-        "branch 2 of Union found no passage for 1 turns (t): what it wrote there is lost, statements and answers too",
+        "branch 2 of Union found no passage for 1 turns (t): what it wrote for them is lost, including statements and answers",
     ]
 
 

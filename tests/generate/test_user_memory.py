@@ -213,7 +213,7 @@ def test_a_damaged_file_is_refused_without_a_word_of_it(memory, damage):
     damaged = damage(memory.path.read_text())
     memory.path.write_bytes(damaged if isinstance(damaged, bytes) else damaged.encode())
     for use in (lambda: ikat.UserMemory(memory.path), lambda: memory.known("u1"), lambda: memory.learn("u1", "b", chat("Hi."))):
-        with pytest.raises(ikat.DataError, match="is no memory of users, or damaged") as error:
+        with pytest.raises(ikat.DataError, match="is not a memory of users, or is damaged") as error:
             use()
         assert "dog" not in str(error.value)
         assert error.value.__cause__ is None

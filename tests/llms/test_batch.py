@@ -290,7 +290,7 @@ def test_overloaded_servers_are_tried_again(server, model):
 
 def test_a_server_of_another_protocol_is_named(server, model):
     server.refuse["POST", "/batches"] = [said()]
-    with pytest.raises(FatalLLMError, match="the server's answer is no batch"):
+    with pytest.raises(FatalLLMError, match="the server's answer is not a batch"):
         model().ask(ask(*TEXTS))
 
 
@@ -298,7 +298,7 @@ def test_a_batch_that_the_key_does_not_see_any_more_is_named(server, model):
     under_way(model())
     server.batches.clear()
     with pytest.raises(
-        FatalLLMError, match="does not know batch_0 .404.*correct the key or base_url, or remove .*json to ask, and pay, its 3 "
+        FatalLLMError, match="does not know batch_0 .404.*correct the key or base_url, or remove .*json to ask, and pay for, its 3 "
     ):
         model().ask(ask(*TEXTS))
 
@@ -308,7 +308,7 @@ def test_results_that_the_provider_has_removed_are_named(server, model):
     server.end("batch_0")
     del server.files[server.batches["batch_0"]["output_file_id"]]
     with pytest.raises(
-        FatalLLMError, match="does not have the results of batch_0 any more .404.*, or remove .*json to ask, and pay, its 3 "
+        FatalLLMError, match="does not have the results of batch_0 any more .404.*, or remove .*json to ask, and pay for, its 3 "
     ):
         model().ask(ask(*TEXTS))
 
@@ -389,7 +389,7 @@ def test_tokens_that_the_server_does_not_tell_end_a_budget_and_nothing_is_lost(s
     made = model("batch=on budget=1 max_tokens=10")
     under_way(made)
     server.complete(answer=lambda body: said("fine", usage=None))
-    with pytest.raises(FatalLLMError, match="no budget can be kept"):
+    with pytest.raises(FatalLLMError, match="a budget can't be kept"):
         made.ask(ask(*TEXTS))
     assert texts(model("batch=on max_tokens=10").ask(ask(*TEXTS))) == ["fine"] * 3
     assert len(server.batches) == 1
@@ -657,7 +657,7 @@ def test_results_that_lack_what_the_batch_says_stop_the_run_and_are_not_paid_aga
         with pytest.raises(FatalLLMError) as raised:
             model().ask(ask(*TEXTS))
         assert f"have {left} of 3 that can be read: run again later" in str(raised.value)
-        assert f"remove {notes(home)[0]} to ask, and pay, its 3 requests again" in str(raised.value)
+        assert f"remove {notes(home)[0]} to ask, and pay for, its 3 requests again" in str(raised.value)
     done["output_file_id"], server.files[file] = file, whole
     assert texts(model().ask(ask(*TEXTS))) == ["answer to a", "answer to b", "answer to c"]
     assert (len(server.batches), notes(home)) == (1, [])

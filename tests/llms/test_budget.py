@@ -37,7 +37,7 @@ def test_an_unknown_cost_adds_nothing_and_makes_a_limit_void():
     unlimited.spend(0.5)
     unlimited.spend(None)
     assert unlimited.spent == 0.5
-    with pytest.raises(FatalLLMError, match="no budget can be kept"):
+    with pytest.raises(FatalLLMError, match="a budget can't be kept"):
         Budget(price_in=1, price_out=1, limit=5).spend(None)
 
 

@@ -591,7 +591,7 @@ def test_a_budget_without_token_counts_cannot_be_kept_and_says_so(model, server)
     server.respond = lambda body: said(usage=None)
     made = model("budget=5 price_in=1 price_out=1")
     made.throttle.patience = 60
-    with pytest.raises(FatalLLMError, match="no budget can be kept"):
+    with pytest.raises(FatalLLMError, match="a budget can't be kept"):
         made.ask(ask("a", "b"))
     assert server.calls == 1
 

@@ -277,7 +277,7 @@ def test_one_dead_server_of_two_is_no_reason_to_end(server, monkeypatch):
 def test_a_server_that_takes_a_call_and_is_silent_is_named_meanwhile(raw, monkeypatch):
     monkeypatch.setattr(network, "SILENT", 0.05)
     url, _ = raw(silence)
-    with pytest.warns(SilentServerWarning, match=r"has not answered for [\d.]+ seconds; each try waits for it up to 0.4 .timeout=") as told:
+    with pytest.warns(SilentServerWarning, match=r"has not answered for [\d.]+ seconds. Each attempt waits up to 0.4 .timeout=") as told:
         asked_of(url, "a", "b", options="timeout=0.4")
     assert len(told) == 1
 
@@ -286,7 +286,7 @@ def test_a_server_that_takes_a_call_and_is_silent_is_named_meanwhile(raw, monkey
 def test_a_silent_server_is_named_though_each_try_ends_sooner(raw, monkeypatch, silent, tries):
     monkeypatch.setattr(network, "SILENT", silent)
     url, _ = raw(silence)
-    with pytest.warns(SilentServerWarning, match="each try waits for it up to 0.1 ") as told:
+    with pytest.warns(SilentServerWarning, match="Each attempt waits up to 0.1 ") as told:
         (failure,), _ = asked_of(url, options="timeout=0.1", tries=tries)
     assert len(told) == 1
     assert isinstance(failure, Unavailable)
@@ -310,7 +310,7 @@ def test_a_silent_server_is_named_though_each_try_ends_sooner(raw, monkeypatch, 
 def test_an_answer_without_a_completion_is_quoted(model, server, answer, quoted):
     server.respond = lambda body: Answer(200, answer)
     (failure,) = model("retries=0").ask(ask("a"))
-    assert failure.reason.startswith(f"the server's answer holds no completion, it says: {quoted}")
+    assert failure.reason.startswith(f"the server's answer holds no completion. It says: {quoted}")
     assert len(failure.reason) < 500
     assert KEY not in str(failure)
 

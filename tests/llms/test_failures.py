@@ -10,7 +10,7 @@ from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError, LLMFailure, Stage
 TURNS = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea", "coffee"]})
 HERE = " (finished calls are kept in this process only, and not repeated in it)"
 FILE = " (finished calls are in the cache and are not repeated)"
-FALLBACK = "give the operator or the LLM on_error=fallback to go on without"
+FALLBACK = "set on_error=fallback for the operator or the LLM to continue without them"
 
 
 def test_the_calls_of_an_object_are_kept_in_this_process_only_which_the_error_says():

@@ -25,6 +25,6 @@ def test_the_connections_of_a_forgotten_backend_are_closed():
 
 
 def test_a_backend_that_could_not_be_made_is_forgotten_in_silence():
-    with pytest.raises(UsageError, match="no web address"):
+    with pytest.raises(UsageError, match="not a web address"):
         OpenAIBackend("m", base_url="nowhere")
     gc.collect()

@@ -74,7 +74,7 @@ def test_only_a_value_is_an_identity(tmp_path, monkeypatch):
     assert texts(llm(again, cache=tmp_path / "own.sqlite"), "a") == ["a!"]  # as documented: the model_id alone tells them apart
     assert texts(llm(OfPyTerrier("?"), identity="?", cache=tmp_path / "own.sqlite"), "a") == ["a?"]
     turns = pd.DataFrame({"qid": ["1_1"], "query": ["Which tea?"]})
-    with pytest.raises(ikat.llms.StageError, match='completion "# Task'):  # it was asked, and an echo of the prompt is no rewrite
+    with pytest.raises(ikat.llms.StageError, match='completion "# Task'):  # it was asked, and an echo of the prompt is not a rewrite
         ikat.Rewrite(OfPyTerrier("!"))(turns)
 
 
@@ -121,7 +121,7 @@ def test_prices_and_a_budget_count_the_tokens_that_it_tells():
         (Echo(), {"on_error": "skip"}, "on_error='skip': give raise or fallback"),
         (Echo(), {"identity": object()}, "the identity of a model is text, numbers, lists and dicts, not object"),
         (Echo(), {"budget": 1}, "a budget needs prices"),
-        (SimpleNamespace(complete=len), {}, "is no language model"),
+        (SimpleNamespace(complete=len), {}, "is not a language model"),
     ],
 )
 def test_arguments_that_make_no_sense(given, arguments, message):

@@ -116,12 +116,12 @@ def test_a_recorded_completion_is_read_without_its_reasoning(recorded):
     ("line", "reason"),
     [
         ('{"qid": "1_1"', "delimiter"),
-        ("[1]", "no JSON object"),
+        ("[1]", "not a JSON object"),
         ('{"qid": "1_1", "stage": "answer", "completion": "x"}', "has no model"),
-        ('{"qid": 1, "stage": "answer", "completion": "x", "model": "m"}', "qid is no text"),
+        ('{"qid": 1, "stage": "answer", "completion": "x", "model": "m"}', "qid is not a text"),
         ('{"qid": "1_1", "stage": "answer", "completion": 5, "model": "m"}', "completion is neither"),
         ('{"qid": "1_1", "stage": "answer", "completion": [], "model": "m"}', "completion is neither"),
-        ('{"qid": "1_1", "stage": "answer", "completion": "x", "model": "m", "item": 3}', "item is no text"),
+        ('{"qid": "1_1", "stage": "answer", "completion": "x", "model": "m", "item": 3}', "item is not a text"),
     ],
 )
 def test_a_malformed_line_is_named(recorded, line, reason):

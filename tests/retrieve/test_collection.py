@@ -210,7 +210,7 @@ def test_a_repeated_passage_is_named_with_both_places(files, tmp_path, toy_pisa)
         ikat.PassageIndex(tmp_path / "i").index(PassageFiles(files))
     assert str(caught.value) == (
         f"passage 52 of the corpus ({path}, line 3): its docno {CORPUS[30]['docno']!r} was there before, "
-        f"as passage 31 of the corpus ({files / 'b.jsonl.gz'}, line 6); give each passage its own"
+        f"as passage 31 of the corpus ({files / 'b.jsonl.gz'}, line 6): give each passage its own"
     )
 
 

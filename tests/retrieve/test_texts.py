@@ -71,7 +71,7 @@ def test_a_docno_that_comes_again_is_named_with_both_places_even_among_others_of
     with pytest.raises(DataError) as caught:
         write_texts(path, twice)
     assert str(caught.value) == (
-        "passage 5 of the corpus: its docno 'plumless' was there before, as passage 2 of the corpus; give each passage its own"
+        "passage 5 of the corpus: its docno 'plumless' was there before, as passage 2 of the corpus: give each passage its own"
     )
 
 
@@ -91,7 +91,7 @@ def test_every_damaged_byte_is_noticed_or_without_consequence(tmp_path):
         except DataError as error:
             errors.append(str(error))
     assert len(errors) > 0.95 * len(damaged)  # bytes between the passages and the tables mean nothing, some bits of entries little
-    told = re.compile(rf"{path} can't be read \(.+\): it is damaged, copy the index {tmp_path} again or build it anew")
+    told = re.compile(rf"{path} can't be read \(.+\): it is damaged, copy the index {tmp_path} again or rebuild it")
     assert [error for error in errors if not told.fullmatch(error)] == []
 
 

@@ -66,5 +66,5 @@ def test_arrays_and_tuples_are_lists_of_pythons_own_numbers():
 
 def test_a_cell_that_no_run_keeps_names_turn_and_column():
     assert as_stored("9-1_3", "qrewrite", None) is None
-    with pytest.raises(DataError, match="turn 9-1_3: qsubqueries is {'tea'}, which no run keeps: give a text, a list or a dict"):
+    with pytest.raises(DataError, match="turn 9-1_3: qsubqueries is {'tea'}, which a run can't store: give a text, a list or a dict"):
         as_stored("9-1_3", "qsubqueries", {"tea"})

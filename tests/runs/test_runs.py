@@ -76,7 +76,7 @@ def test_a_bad_ranking_is_refused_and_nothing_written(tmp_path, frame, message):
         ("1_1 Q0 a 1 nan x\n", "line 1: the score 'nan'"),
         ("1_1 Q0 a 1 \uff11.\uff15 x\n", "line 1: the score '\uff11.\uff15'"),
         ("1_1 Q0 a 1 \u0661 x\n", "line 1: the score '\u0661'"),
-        ("1_1 Q0 a 1 2 x\n1_1 Q0 a 2 1 x\n", "line 2: passage a is there twice for turn 1_1"),
+        ("1_1 Q0 a 1 2 x\n1_1 Q0 a 2 1 x\n", "line 2: passage a occurs twice for turn 1_1"),
     ],
 )
 def test_errors_of_run_files_name_the_line(tmp_path, text, message):

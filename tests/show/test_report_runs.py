@@ -109,7 +109,7 @@ def test_a_frame_without_a_response_has_a_draft_answer_only():
         ({"x": FRAME[["qid", "docno"]]}, UsageError, "no column score, rank in run x"),
         ("nowhere.trec", DataError, "there is no run file nowhere.trec: give a folder"),
         ({"x": pd.concat([FRAME, FRAME])}, DataError, "turn 1_1 has passage a twice"),
-        ({"x": FRAME.assign(docno=[1, 2])}, DataError, "x: the docno 1 is no text"),
+        ({"x": FRAME.assign(docno=[1, 2])}, DataError, "x: the docno 1 is not a text"),
         ({"x": FRAME.assign(used="False")}, DataError, "turn 1_1, passage a: used is 'False', neither true nor false"),
         ({"x": FRAME.assign(qstatements="2")}, DataError, "turn 1_1: qstatements is '2'; give a list"),
     ],

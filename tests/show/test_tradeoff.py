@@ -183,7 +183,7 @@ def test_a_method_of_a_file_is_found_there(index, tmp_path):
     ikat.run(f"{tmp_path / 'mine.py'}:mine", "ikat:sample", out=tmp_path / "runs", index=index)
     asked = ["tradeoff", str(tmp_path / "runs" / "mine"), "--dataset", "ikat:sample", "--depths", "5,50"]
     refused = CliRunner().invoke(main, asked)
-    assert "its method mine is none of the catalogue: give the Python file that has it" in refused.output
+    assert "its method mine is not in the catalogue: give the Python file that has it" in refused.output
     done = CliRunner().invoke(main, [*asked, "--file", str(tmp_path / "mine.py")])
     assert done.exit_code == 0, done.output
 

@@ -344,7 +344,7 @@ def test_a_folder_counts_each_run_once_and_calls_without_a_price_at_todays(tmp_p
     assert spending.total("m", 1, 2) == 2.75
     assert spending.total("local", None, None) == 0.75
     going.count("answer", "m", key="d", cost=None, prompt_tokens=None, completion_tokens=5)
-    with pytest.raises(FatalLLMError, match="calls of m whose cost is not known, so that no budget can be kept"):
+    with pytest.raises(FatalLLMError, match="calls of m whose cost is not known, so a budget can't be kept"):
         spending.total("m", 1, 2)
     for one in (left, going):
         one.close()

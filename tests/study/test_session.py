@@ -209,7 +209,7 @@ def test_a_damaged_batch_is_named(index, tmp_path, monkeypatch):
     with pytest.raises(Stopped):
         opened(index, tmp_path, "raw", batch=5).run()
     (tmp_path / "raw.partial" / "000000.json").write_text('{"found": ')
-    with pytest.raises(ikat.DataError, match=r"000000.json can't be read .*remove .*raw.partial, which begins the run anew"):
+    with pytest.raises(ikat.DataError, match=r"000000.json can't be read .*remove .*raw.partial, which starts the run again"):
         opened(index, tmp_path, "raw", batch=5).run()
 
 

@@ -153,11 +153,11 @@ def test_missing_repeated_and_foreign_turns_are_errors_and_no_passage_a_warning(
     made = [broken(contexts=[]), broken(), broken(task_id="b<::>1"), broken(task_id="c<::>1")]
     path.write_text("".join(f"{json.dumps(line)}\n" for line in made))
     assert sorted(map(str, check_predictions(path, data))) == [
-        "error: turn a<::>1, task_id: the turn is there more than once: keep one of them",
+        "error: turn a<::>1, task_id: the turn occurs more than once: keep one of them",
         "error: turn a<::>2: the turn is missing: add it",
         "error: turn c<::>1, Collection: the turn is of None, and the evaluation goes by this name: write it",
         "error: turn c<::>1, task_id: mtrag:mini has no such turn: remove it",
-        "warning: turn a<::>1, contexts: there is not a passage",
+        "warning: turn a<::>1, contexts: there is no passage",
     ]
 
 
@@ -183,4 +183,4 @@ def test_the_commands_write_and_check_them(run, data, tmp_path):
     done = CliRunner().invoke(main, ["validate", path, "--dataset", "mtrag:mini"])
     assert (done.exit_code, done.output) == (0, f"{path}: 0 errors, 0 warnings\n")
     refused = CliRunner().invoke(main, ["submit", str(run.path), "--dataset", "ikat:2025", "--run-type", "automatic", "--out", path])
-    assert "a submission has a name: give --run-id" in refused.output
+    assert "a submission needs a name: give --run-id" in refused.output

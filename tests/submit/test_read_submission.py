@@ -73,7 +73,7 @@ def test_what_cannot_be_read_is_listed(tmp_path):
     ("content", "message"),
     [
         (gzip.compress(b"{}", mtime=0), "packed by gzip"),
-        (b"\xff", "no UTF-8"),
+        (b"\xff", "not UTF-8"),
         (b" \n", "the file is empty"),
         (b"[1", "not JSON"),
         (b"[" * 99_999, "nested"),

@@ -150,7 +150,7 @@ CASES = [
     (BOTH, edit((*P, 1, "score"), 3.0 - 1e-9), "warning", "1", "responses[0].passage_provenance", "read a tie"),
     (BOTH, edit((*P, 1, "id"), IDS[0]), "error", "1", "responses[0].passage_provenance", "is there 2 times"),
     (BOTH, edit((*P, 1, "id"), "a b"), "error", "1", "responses[0].passage_provenance", "white space"),
-    (BOTH, edit((*P, 1, "id"), "msmarco-1"), "warning", "1", "responses[0].passage_provenance", "no id of the collection"),
+    (BOTH, edit((*P, 1, "id"), "msmarco-1"), "warning", "1", "responses[0].passage_provenance", "not an id of the collection"),
     (BOTH, edit((*P, 0, "used"), False), "error", "1", "responses[0].passage_provenance", "no passage is marked as used"),
     (BOTH, edit((*P, 1, "used"), ...), "warning", "1", "responses[0].passage_provenance", "lack the field used"),
     (BOTH, edit((*P, 1), {"id": IDS[1], "score": 2.0}), "warning", "1", "responses[0].passage_provenance", "lack the field used"),
@@ -195,8 +195,15 @@ CASES = [
     (BOTH, edit(S, ...), "error", "1", "responses[0].ptkb_provenance", "missing"),
     ((2025,), edit((*A, "ptkb_provenance", 0), "I drink  tea."), "warning", "1", "responses[0].ptkb_provenance[0]", "write 'I drink tea.'"),
     ((2025,), edit((*A, "ptkb_provenance", 0), "1"), "warning", "1", "responses[0].ptkb_provenance[0]", "write 'I drink tea.'"),
-    ((2025,), edit((*A, "ptkb_provenance", 0), "I ski."), "warning", "1", "responses[0].ptkb_provenance[0]", "new ones, from earlier"),
-    ((2025,), edit((*A, "ptkb_provenance", 0), ""), "warning", "1", "responses[0].ptkb_provenance[0]", "new ones, from earlier"),
+    (
+        (2025,),
+        edit((*A, "ptkb_provenance", 0), "I ski."),
+        "warning",
+        "1",
+        "responses[0].ptkb_provenance[0]",
+        "new ones, from the user's earlier",
+    ),
+    ((2025,), edit((*A, "ptkb_provenance", 0), ""), "warning", "1", "responses[0].ptkb_provenance[0]", "new ones, from the user's earlier"),
     ((2025,), edit((*A, "ptkb_provenance", 0), 1), "error", "1", "responses[0].ptkb_provenance[0]", "a string"),
     ((2025,), edit((*A, "ptkb_provenance"), ["I ski."] * 2), "error", "1", "responses[0].ptkb_provenance", "2 times"),
     ((2025,), edit((*A, "ptkb_provenance"), ["I drink tea."] * 2), "error", "1", "responses[0].ptkb_provenance", "2 times"),
@@ -512,7 +519,7 @@ def test_statements_that_the_topics_lack_are_one_line_of_warning(tmp_path):
     assert len(found) == 6
     assert format_problems(found) == [
         "warning: 2 turns (9-1_1, 9-1_2), responses[].ptkb_provenance[]: the topic has no such statement: "
-        "new ones, from earlier conversations of the user, are allowed; for another copy the words (6 times)"
+        "new ones, from the user's earlier conversations, are allowed; copy the words of known ones (6 times)"
     ]
 
 

@@ -176,7 +176,7 @@ class Lost:
     def _unknown(self, error: Exception) -> DataError:
         return DataError(
             f"run {self.run_id}: {self.server.shown} does not show whether it took {what(self.turn)} ({error}), and nothing is sent twice: "
-            f"start again later, {AGAIN}; start a debug run that can't continue anew, with another run id and folder"
+            f"start again later, {AGAIN}; start a debug run that can't continue again, with another run id and folder"
         )
 
 

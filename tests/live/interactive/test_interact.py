@@ -340,7 +340,7 @@ def test_a_debug_run_continues_after_a_lost_answer_only_if_its_session_can_be_as
     play(track, tmp_path / "one", debug=True, sessions=1)
     assert said([(one["topic"], one["user_utterance"], "") for one in track.debugged["mine"].dumped]) == EVERY[:3]
     track = Track(faults=["", "drop after"], not_debugged=("session", "status", "dump"))
-    with pytest.raises(ikat.DataError, match="start a debug run that can't continue anew, with another run id and folder"):
+    with pytest.raises(ikat.DataError, match="start a debug run that can't continue again, with another run id and folder"):
         play(track, tmp_path / "two", debug=True)
 
 

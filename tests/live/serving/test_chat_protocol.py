@@ -210,7 +210,7 @@ REFUSED = [
     (says("Hi") | {"messages": [{"role": "robot", "content": "7"}]}, 400, "messages[0]", "messages[0] has no role, or an unknown one"),
     (says("Hi") | {"messages": [{"role": "tool", "content": "7"}]}, 400, "messages", "the last message has to be the user's"),
     (says("Hi") | {"messages": [{"role": "user", "tool_calls": [{}]}]}, 400, "messages[0]", "of the user calls a tool"),
-    (says("Hi") | {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, "messages[0]", "a part that is no text"),
+    (says("Hi") | {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, "messages[0]", "a part that is not text"),
     ([], 400, None, "the body is a JSON array: send an object"),
     (b"{", 400, None, "the body is not JSON"),
     (b"\xff", 400, None, "the body is not JSON"),

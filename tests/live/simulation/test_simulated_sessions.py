@@ -371,7 +371,7 @@ def test_wrong_calls_are_refused_before_anything_is_asked(tmp_path):
         simulated(tmp_path, {"s": Says(""), "s.repeat-2": Says("")})
     with pytest.raises(UsageError, match="passages=6: give a number from 0 to 5"):
         simulated(tmp_path, {"s": Says("")}, passages=6)
-    with pytest.raises(UsageError, match="the baseline 'b' is none of the systems: s"):
+    with pytest.raises(UsageError, match="the baseline 'b' is not one of the systems: s"):
         simulated(tmp_path, {"s": Says("")}, baseline="b")
     with pytest.raises(UsageError, match=r"\{'id': 'u1'\} is not a user"):
         simulated(tmp_path, {"s": Says("")}, [{"id": "u1"}])
