@@ -1,7 +1,7 @@
-"""What is given is checked where it is given: arguments against the signature, and the frame of every operator at its one entrance.
+"""Checks of what a user gives: arguments against the signature, and frames at the entrance of every operator.
 
-So a wrong type is not a bare error much later, and no stage reads half of a frame or fails deep inside pandas. A fault is one line that
-names the argument, or the column, the row and the value.
+So a wrong type is found at once and not much later, and no stage fails deep inside pandas. The error is one line that names the
+argument, or the column, the row and the value.
 """
 
 import inspect
@@ -24,7 +24,7 @@ MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 Made = TypeVar("Made", bound=Callable[..., Any])
 
 Kind = tuple[str, Callable[[Any], bool]]
-"""What a type is called in messages, and its check."""
+"""The name of a type in messages, and its check."""
 
 KINDS: Mapping[Any, Kind] = {
     bool: ("True or False", lambda value: isinstance(value, bool)),
@@ -84,7 +84,7 @@ def checked(function: Made) -> Made:
 
 
 def _wrong_call(function: Any, signature: inspect.Signature, args: Any, options: Any, error: TypeError) -> UsageError:
-    """What is wrong with the names or the number of arguments: whose they are, and what it takes."""
+    """The error for wrong names or a wrong number of arguments. It names the function and what it takes."""
     of_class = function.__name__ == "__init__"
     called = type(args[0]).__name__ if of_class and args else function.__name__
     parameters = list(signature.parameters.values())[of_class:]
@@ -158,7 +158,7 @@ def _check(name: str, value: Any, kinds: list[Kind]) -> None:
 
 
 def _checks(annotation: Any) -> list[Kind]:
-    """The checks of a parameter's types, one of which has to hold; none where a type among them has no check here."""
+    """The checks of a parameter's types. One of them must hold. Empty when one of the types has no check here."""
     found = [_known(kind) for kind in _kinds(annotation)]
     known = [kind for kind in found if kind is not None]
     return known if len(known) == len(found) else []
@@ -236,7 +236,7 @@ def checked_frame(stage: Any, frame: Any) -> pd.DataFrame:
 
     Raises:
         UsageError: when it is not a frame.
-        DataError: when a column is there twice, or holds what no such column can hold.
+        DataError: when a column occurs twice, or holds a value that such a column can't hold.
 
     Example:
         >>> checked_frame("ikat.RRF()", pd.DataFrame({"qid": [["1"]], "query": ["tea"]}))
@@ -260,7 +260,7 @@ def checked_frame(stage: Any, frame: Any) -> pd.DataFrame:
 
 
 def missing_columns(stage: Any, frame: pd.DataFrame, error: pt.validate.InputValidationError) -> pt.validate.InputValidationError:
-    """The error of PyTerrier's check of a stage in the user's terms; that of another stage as it is."""
+    """PyTerrier's error about the input of a stage, in the user's terms. Errors of other stages stay as they are."""
     if isinstance(error, MissingColumnError) or f" in transformer {stage} " not in str(error.args[0]):
         return error
     mode = error.modes[0]
@@ -290,7 +290,7 @@ def _first(wrong: Any) -> int | None:
 
 
 def _no_id(ids: pd.Series) -> int | None:
-    """The first row without a usable id; a missing one is named where it matters."""
+    """The first row without a usable id. Missing ids are named elsewhere."""
     if pd.api.types.infer_dtype(ids, skipna=True) in ("string", "integer", "empty"):
         return None
     return _first([not isinstance(one, str | Integral) and not is_missing(one) for one in ids])
@@ -304,7 +304,7 @@ def _no_number(numbers: pd.Series) -> int | None:
 
 
 def _no_sub_query(numbers: pd.Series) -> int | None:
-    """The first row whose number of a sub-query is none."""
+    """The first row whose sub-query number is not a number."""
     read = numbers if pd.api.types.is_integer_dtype(numbers) else pd.to_numeric(numbers.map(_plain), errors="coerce")
     return _first(~((read >= 0) & (read < MOST_SUB_QUERIES) & (read % 1 == 0)))
 

@@ -1,4 +1,4 @@
-"""The errors a user can meet; each message says what was wrong, where, and how to repair it."""
+"""The errors that a user can meet. Each message says what was wrong, where, and how to repair it."""
 
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,7 +36,7 @@ class Terminated(KeyboardInterrupt):
 
 
 def was_interrupted(error: BaseException | None) -> bool:
-    """Whether an error is an interrupt, or what a native library that was interrupted says: only that something went wrong.
+    """Whether an error is an interrupt, or the unspecific error of a native library that was interrupted.
 
     Example:
         >>> was_interrupted(KeyboardInterrupt()), was_interrupted(ValueError())
@@ -69,14 +69,14 @@ def option(name: str) -> str:
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """The known name that a mistyped one means, as a question; empty where none is near. Letter case does not count.
+    """The known name that a mistyped one means, as a question. Empty when no name is similar. Letter case is ignored.
 
     Example:
         >>> did_you_mean("temprature", ["temperature", "top_p"]), did_you_mean("x", ["temperature"])
         ('did you mean temperature?', '')
     """
     names = list(known)
-    folded = {name.casefold(): name for name in reversed(names)}  # of an alias the first name
+    folded = {name.casefold(): name for name in reversed(names)}  # the first name of an alias
     near = difflib.get_close_matches(given, names, n=1, cutoff=0.7)
     near = near or [folded[name] for name in difflib.get_close_matches(given.casefold(), folded, n=1, cutoff=0.7)]
     return f"did you mean {near[0]}?" if near else ""
@@ -94,7 +94,7 @@ def list_first(names: Sequence[object], most: int = 5) -> str:
 
 @contextmanager
 def commands_advised() -> Iterator[None]:
-    """While this lasts, the user is at the command line: messages advise commands."""
+    """Inside the block, messages advise commands, because the user is at the command line."""
     global _told_commands
     before, _told_commands = _told_commands, True
     try:

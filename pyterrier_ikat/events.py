@@ -1,9 +1,9 @@
-"""What is under way, and how it is followed: the chain that runs, the stream of stage events, seconds per stage.
+"""What is running, and how to follow it: the current chain, the stream of stage events, seconds per stage.
 
 Each run of a system that is run several times is a chain of stages with its own completions; the plain run is chain 0. A stage that asks a
 language model puts the number of the chain into its requests; other stages give the same results in every chain.
 
-The stream of stage events says what each stage is given and gives back, and what language models are asked meanwhile. Recorder, chat,
+The stream of stage events reports the input and output of each stage, and the requests to language models in between. Recorder, chat,
 profile and the line of progress read it, each as an :class:`Observer`. Stages of other packages make no events, nor does the work of a
 stage on other threads or machines.
 """
@@ -94,7 +94,7 @@ class Step:
 
 
 class Observer:
-    """Reads the stream; it overrides what it wants to know."""
+    """Reads the stream. A subclass overrides the events that it wants."""
 
     def begin(self, step: Step) -> None:
         """A stage begins."""
@@ -107,13 +107,13 @@ class Observer:
 
 
 OBSERVERS: ContextVar[tuple[Observer, ...]] = ContextVar("observers", default=())
-"""Who reads the stream of this context: without anybody, a stage just works."""
+"""The observers of this context. Without any, a stage just works."""
 _step: ContextVar[Step | None] = ContextVar("step", default=None)
 
 
 @contextmanager
 def observed_by(*observers: Observer) -> Iterator[None]:
-    """Inside the block, the observers read the stream; earlier ones go on.
+    """Inside the block, the observers read the stream. Earlier observers continue.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -159,7 +159,7 @@ def hearing() -> Iterator[list[Heard]]:
 
 
 def observed(stage: Any, inp: pd.DataFrame, work: Callable[[], pd.DataFrame]) -> pd.DataFrame:
-    """Do a stage's work under the eyes of the observers. A transform that calls the one of its base is one step."""
+    """Do a stage's work while the observers watch. A transform that calls the one of its base class is one step."""
     observers, outer = OBSERVERS.get(), _step.get()
     if _works(stage, outer):
         return work()
@@ -220,7 +220,7 @@ class Profile(Observer):
 
         Returns:
             ``stage``, ``calls``, ``rows`` (given back in all), ``seconds`` (without those of the stages inside it) and
-            ``share`` of the whole time; the last row, ``other``, is what no stage of ours took.
+            ``share`` of the whole time; the last row, ``other``, is the time that none of our stages took.
         """
         whole = time.perf_counter() - self.started if self.total is None else self.total
         rows = [(name, stage.calls, stage.rows, stage.seconds) for name, stage in self.stages.items()]
@@ -246,7 +246,7 @@ class Profile(Observer):
 def profile() -> Iterator[Profile]:
     """Measure the stages of all pipelines that run inside the ``with`` block.
 
-    Stages of other packages count to ``other``, or to our stage that they stand in, such as the scorer of ``RerankAgainst``.
+    Stages of other packages count as ``other``. Inside one of our stages, they count as that stage, as the scorer of ``RerankAgainst``.
 
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat

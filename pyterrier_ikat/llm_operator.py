@@ -33,7 +33,7 @@ LAST_IN_REPR = ("style", "question", "history", "prompts", "on_error")
 
 
 def as_llm(given: Any) -> LLM:
-    """The language model for an operator's argument ``llm``: the model itself, or the model that `llm` makes of the value.
+    """The language model for an operator's argument ``llm``: the model itself, or the one that `llm` makes from the value.
 
     Operators with the same text or object share one model, with its ledger, budget and connections.
 
@@ -68,7 +68,7 @@ class AsksLLM:
 
     stage: ClassVar[str]
     keeps_text: ClassVar[bool] = False
-    """Whether the text itself is kept, as an answer is, so that its repetitions stay."""
+    """Whether the text is kept as it is, with its repetitions, like an answer."""
     style = "gpt"
     open_ended = False
     """Whether the model decides how many texts it writes, so that a plan counts the fewest."""
@@ -95,7 +95,7 @@ class AsksLLM:
 
     @property
     def structure(self) -> Structure | None:
-        """The form of its answers as JSON, for a model with ``structured=on``; None where free text is asked."""
+        """The JSON schema of its answers, for a model with ``structured=on``. None when free text is requested."""
         return None
 
     @property
@@ -107,7 +107,7 @@ class AsksLLM:
         return said[cast(Structure, self.structure).name]
 
     def request(self, qid: str, values: dict[str, Any], template: str, item: str = "") -> Request:
-        """A request of one message, made from a template; of two where a template for the system's message goes with it."""
+        """A request of one message from a template, or of two when there is a template for the system message."""
         instructions = instructions_for(template, self.style, self.prompts)
         first = [{"role": "system", "content": render(instructions, self.style, self.prompts, **values)}] if instructions else []
         return self.request_of([*first, self.message(template, values)], qid, template, item)
@@ -120,7 +120,7 @@ class AsksLLM:
         return Request(messages, self.stage, qid, self.prompt_of(template), item, structure=form)
 
     def ask(self, requests: Sequence[Request]) -> list[Any]:
-        """The parsed completion of each request (see :meth:`parse`), or its `LLMFailure`; failures are counted.
+        """The parsed completion of each request (see :meth:`parse`), or its `LLMFailure`. Failures are counted.
 
         Raises:
             FatalLLMError: when no call can succeed (key, model, quota).
@@ -152,7 +152,7 @@ class AsksLLM:
         return found
 
     def read(self, text: str) -> tuple[Any, list[str]]:
-        """What a completion holds, ``None`` for nothing usable; and what was omitted before it was read, in words."""
+        """What a completion holds (``None`` when nothing is usable), and a description of what was omitted before it was read."""
         if (form := self._asked_form) is not None:
             said = form.read(text)
             return None if said is None else self.from_json(said), []
@@ -197,7 +197,7 @@ class LLMOperator(AsksLLM, Operator):
 
     Subclasses give ``stage``, :meth:`parse` and :meth:`write`, and :meth:`requests` where a row's request is not just
     the template of the stage. Arguments of their own are annotated attributes, under the decorator ``with_fields``. The arguments
-    below are those of every subclass, and stand in the docstring of each that says nothing else about them.
+    below are those of every subclass. They are added to a subclass's docstring unless it describes them itself.
 
     Args:
         llm: the model to ask, from :func:`pyterrier_ikat.llm`, or any value that it takes: a specification, or an object with
@@ -231,7 +231,7 @@ class LLMOperator(AsksLLM, Operator):
 
     @property
     def prompt(self) -> str:
-        """Name of the prompt in recorded files, which is that of the template, with ``_llama`` and ``_human`` where they apply."""
+        """Name of the prompt in recorded files: the name of the template, with ``_llama`` and ``_human`` if they apply."""
         return self.prompt_of(self.template())
 
     def prompt_of(self, template: str) -> str:
@@ -248,7 +248,7 @@ class LLMOperator(AsksLLM, Operator):
         return self.style
 
     def templates(self) -> list[str]:
-        """The names of all templates that its requests are made from; a finished run is compared by what they say."""
+        """The names of all templates of its requests. Their texts decide whether a finished run can be reused."""
         return [self.template()]
 
     def message(self, template: str, values: dict[str, Any]) -> dict[str, str]:
@@ -262,7 +262,7 @@ class LLMOperator(AsksLLM, Operator):
         return super().message(template, values)
 
     def parts(self) -> Iterator[Any]:
-        """The models, indexes and folders in its arguments, without that of its prompts: what they say counts, not where they lie."""
+        """The models, indexes and folders in its arguments, but not its folder of prompts: their texts count, not their path."""
         return parts_of([value for name, value in self.arguments().items() if name != "prompts"])
 
     def needs(self) -> list[str]:
@@ -270,10 +270,10 @@ class LLMOperator(AsksLLM, Operator):
         return ["query"] if self.question in ("qutterance", "query") else ["query", self.question]
 
     def questions(self, frame: pd.DataFrame) -> list[str]:
-        """The user's question of each row; in a frame without conversation the query before any operator replaced it.
+        """The user's question of each row. In a frame without a conversation, the query before any operator replaced it.
 
         Raises:
-            DataError: naming the turns whose question is missing or blank: a model would be paid for an answer to nothing.
+            DataError: naming the turns whose question is missing or blank. A model would be paid for nothing.
         """
         return questions_in(frame, self.question if self.question in frame.columns else question_column(frame))
 
@@ -293,7 +293,7 @@ class LLMOperator(AsksLLM, Operator):
         ]
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
-        """The requests for ``frame``, in order; nothing is asked."""
+        """The requests for ``frame``, in order. Nothing is sent."""
         return [self.request(qid, values, self.template()) for qid, values in zip(frame["qid"], self.contexts(frame), strict=True)]
 
     def fallback(self, frame: pd.DataFrame) -> list[Any]:
@@ -323,7 +323,7 @@ class LLMOperator(AsksLLM, Operator):
         return self.ask_and_write(inp)
 
     def ask_and_write(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Ask for all rows and return the frame that :meth:`write` makes of the outcomes; an empty frame asks nothing.
+        """Ask for all rows and return the frame that :meth:`write` makes from the outcomes. An empty frame sends nothing.
 
         Raises:
             StageError: when a request failed and ``on_error`` is ``"raise"``.
@@ -336,7 +336,7 @@ class LLMOperator(AsksLLM, Operator):
         return (self.on_error or self.llm.on_error) == "raise"
 
     def settle(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[Any]:
-        """The outcomes with fallbacks in place of failures; counts the pieces dropped from the others."""
+        """The outcomes, with fallbacks in place of failures. It also counts the pieces dropped from the others."""
         found = list(outcomes)
         if failures := [one for one in found if isinstance(one, LLMFailure)]:
             if self.fails:

@@ -37,14 +37,14 @@ Made = TypeVar("Made", bound="Operator")
 
 
 COPIES_ON_WRITE = int(pd.__version__.partition(".")[0]) >= 3
-"""Whether pandas copies a shallow copy's columns once somebody writes into them."""
+"""Whether pandas copies the columns of a shallow copy when they are written to."""
 
 
 Transform = Callable[[Any, pd.DataFrame], pd.DataFrame]
 
 
 def _entered(transform: Transform) -> Transform:
-    """The work of a stage behind its one entrance: the frame is checked, and the observers are told."""
+    """Wrap a stage's work: the frame is checked, and the observers are told."""
 
     @wraps(transform)
     def run(self: Any, inp: pd.DataFrame) -> pd.DataFrame:
@@ -60,7 +60,7 @@ def _entered(transform: Transform) -> Transform:
 class _Cutoff(pt.RankCutoff):
     def schematic(self, *, input_columns: Any = None) -> dict[str, Any]:
         drawn = super().schematic(input_columns=input_columns)  # type: ignore[no-untyped-call]
-        return {**drawn, "help_url": ""}  # else drawing looks it up on the network
+        return {**drawn, "help_url": ""}  # otherwise drawing looks it up on the network
 
 
 class Operator(pt.Transformer):
@@ -94,14 +94,14 @@ class Operator(pt.Transformer):
     """Whether it keeps the rows of a ranking and their order, so that the ranking is known without running it."""
 
     reads_texts: ClassVar[bool] = True
-    """Whether it may read the column ``text`` of its input, beside handing it on. It isn't inherited: what a subclass does, only that class
-    can say."""
+    """Whether it may read the column ``text`` of its input, beside handing it on. It isn't inherited, because
+    only a subclass knows what it reads."""
 
     gives_texts: bool = True
     """Whether it looks up the texts of the passages that it finds; see :meth:`without_texts`."""
 
     activity: ClassVar[str] = ""
-    """Its work in words for somebody who waits for an answer, such as ``"rewriting"`` or ``"searching {queries}"``; see :meth:`doing`."""
+    """Its work in words, for a user who waits for an answer, such as ``"rewriting"`` or ``"searching {queries}"``; see :meth:`doing`."""
 
     @checked
     def __init__(self) -> None:
@@ -129,11 +129,11 @@ class Operator(pt.Transformer):
         return plan.by_columns(self, frame)
 
     def parts(self) -> Iterator[Any]:
-        """The language models, indexes and folders in its arguments: with its repr, they determine its results."""
+        """The language models, indexes and folders in its arguments. With its repr, they determine its results."""
         return parts_of(list(self.arguments().values()))
 
     def without_texts(self: Made) -> Made:
-        """This operator for a place behind which nobody reads texts: the column ``text`` may be missing there."""
+        """This operator for a pipeline in which no later stage reads texts: it may omit the column ``text``."""
         found = object.__new__(type(self))  # with all that is open
         vars(found).update(vars(self), gives_texts=False)
         return found
@@ -146,7 +146,7 @@ class Operator(pt.Transformer):
         return None
 
     def doing(self, frame: pd.DataFrame) -> str:
-        """Its work on ``frame`` in words for somebody who waits; empty for an operator that neither loads nor asks a model."""
+        """A description of its work on ``frame`` for a user who waits. Empty for an operator that neither loads nor asks a model."""
         waits = self.activity or self.loads_models or any(hasattr(one, "ask") for one in self.arguments().values())
         if not waits:
             return ""
@@ -187,7 +187,7 @@ class Operator(pt.Transformer):
 
     @classmethod
     def _called(cls) -> str:
-        """The class name as a user writes it: ``ikat.RRF``; for a class of another package, with its module."""
+        """The class name as a user writes it, such as ``ikat.RRF``. A class of another package has its module's name in front."""
         house, _, _ = cls.__module__.partition(".")
         of = {__package__: "ikat.", "__main__": ""}.get(house, f"{cls.__module__}.")
         return f"{of}{cls.__name__}"
@@ -204,7 +204,7 @@ class Operator(pt.Transformer):
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
 def with_fields(cls: type[Made]) -> type[Made]:
-    """An operator whose arguments are its annotated attributes, as those of a `dataclasses.dataclass`.
+    """An operator whose arguments are its annotated attributes, as in a `dataclasses.dataclass`.
 
     Example:
         >>> @with_fields
@@ -226,7 +226,7 @@ _ARGUMENT = re.compile(r"^ {4}(\w+): .+\n?(?: {5,}.+\n?)*", re.MULTILINE)
 
 
 def _with_inherited_arguments(cls: type) -> str | None:
-    """The docstring of a class, with the arguments that only a base class describes behind its own."""
+    """The docstring of a class. Arguments that only a base class describes follow its own."""
     text = inspect.cleandoc(cls.__doc__ or "")
     own = _ARGUMENTS.search(text)
     if own is None:
@@ -332,15 +332,15 @@ def _holds_function(stage: pt.Transformer) -> bool:
 
 
 def frame_for(stage: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
-    """``frame`` for a stage, where others read the same frame: a copy for a stage of another package, which may write into it."""
+    """``frame`` for a stage when others read the same frame. A stage of another package gets a copy, because it may write into it."""
     return frame if isinstance(stage, Operator) else frame.copy(deep=not COPIES_ON_WRITE)
 
 
 def without_unread_texts(pipeline: pt.Transformer) -> pt.Transformer:
-    """A pipeline for somebody who doesn't read the texts of its passages: it may omit the column ``text``. All else is the same.
+    """The pipeline for a caller that doesn't read passage texts: it may omit the column ``text``. Everything else is the same.
 
-    To look up 1000 texts takes several times as long as a search. So the stages are asked from the last one backwards whether they read
-    texts. One that doesn't answer reads them, and so does every stage of another package but a rank cutoff.
+    Looking up 1000 texts takes several times as long as a search. So the stages are asked from the last one backwards whether they read
+    texts. One that doesn't answer reads them, and so does every stage of another package, except a rank cutoff.
 
     Example:
         >>> import tempfile, pandas as pd, pyterrier_ikat as ikat
@@ -354,7 +354,7 @@ def without_unread_texts(pipeline: pt.Transformer) -> pt.Transformer:
 
 
 def without_texts_unread_by_all(systems: Mapping[str, pt.Transformer]) -> dict[str, pt.Transformer]:
-    """The same for systems that run a stage once where they share it: a stage whose texts one of them reads keeps them in all."""
+    """The same for systems that share stages: a shared stage keeps its texts if one of the systems reads them."""
     divided = {name: _divided(pipeline) for name, pipeline in systems.items()}
     kept = [stage for before, _ in divided.values() for stage in before]
     return {
@@ -369,7 +369,7 @@ def _divided(pipeline: pt.Transformer) -> tuple[list[pt.Transformer], list[pt.Tr
     behind: list[pt.Transformer] = []
     while before and not getattr(before[-1], "reads_texts", not isinstance(before[-1], pt.RankCutoff)):
         behind.insert(0, before.pop())
-        if subpipelines(behind[0]):  # which may read those of its input
+        if subpipelines(behind[0]):  # it may read the texts of its input
             break
     return before, behind
 

@@ -1,7 +1,7 @@
 """The order of a ranking as every evaluator sees it: this module alone ranks rows, normalises scores and separates tied scores.
 
-trec_eval ignores the ranks. It reads scores as 32-bit floats, and puts equal ones in the order of docno, the greatest first. So two scores
-that differ in the 12th digit tie there, and the tie may be broken in another way than we intended.
+trec_eval ignores the ranks. It reads scores as 32-bit floats, and orders equal scores by docno, the greatest first. So two scores that
+differ in the 12th digit tie there, and the tie may be broken in another way than we intended.
 """
 
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ Floats = npt.NDArray[np.float64]
 SUBNORMAL, INFINITE = 0x007FFFFF, 0x7F800000
 """The bits of the largest 32-bit float that a fast processor may take for zero, and of infinity; the bits of floats are in their order."""
 SAME = 1e-12
-"""The tolerance within which sums of shares are equal, as a part of the highest sum that the shares could give."""
+"""The tolerance within which sums of shares are equal, as a fraction of the highest possible sum."""
 OF_A_TURN = 1 << 34
-"""More than the numbers of two scores can differ by, steps included."""
+"""A number greater than any difference between two scores, steps included."""
 
 
 def order_by_score(frame: pd.DataFrame, turn: Integers, score: Floats) -> Integers:
@@ -91,7 +91,7 @@ def in_trec_eval_order(results: pd.DataFrame) -> pd.DataFrame:
     """
     scores = _finite(results)
     turns = pd.factorize(results["qid"])[0]
-    with np.errstate(over="ignore"):  # what is beyond 32 bits is infinite in trec_eval, and ties
+    with np.errstate(over="ignore"):  # scores beyond 32 bits are infinite in trec_eval, so they tie
         single = scores.astype(np.float32).astype(np.float64)
     order = order_by_score(results, turns, np.nan_to_num(single, posinf=1e39, neginf=-1e39))
     ordered = results.iloc[order].reset_index(drop=True)
@@ -173,7 +173,7 @@ def min_max(scores: Floats, lists: Integers) -> Floats:
 
 
 def tied(total: Floats, most: Floats | float, turn: Integers | None = None) -> Floats:
-    """Sums of shares, the same number where they are equal but for rounding.
+    """Sums of shares. Sums that differ only by rounding become the same number.
 
     Args:
         total: the sums.
@@ -199,7 +199,7 @@ def tied(total: Floats, most: Floats | float, turn: Integers | None = None) -> F
 
 
 def highest_of(turn: Integers, values: Floats) -> Floats:
-    """For each value the highest of its turn.
+    """For each value, the highest value of its turn.
 
     Example:
         >>> highest_of(np.array([0, 1, 0]), np.array([1.0, 2.0, 3.0])).tolist()
@@ -211,7 +211,7 @@ def highest_of(turn: Integers, values: Floats) -> Floats:
 
 
 def sum_in_any_order(parts: Sequence[Floats] | Floats) -> Floats:
-    """The sums of parallel arrays, the same to the last bit in whatever order the arrays come."""
+    """The sums of parallel arrays. They are the same to the last bit for any order of the arrays."""
     return np.asarray(np.sort(np.asarray(parts, dtype=np.float64), axis=0).sum(axis=0), dtype=np.float64)
 
 

@@ -19,14 +19,14 @@ RANKING_DEPTH = 1000
 """How many passages of a turn a retriever returns, unless a cut ``% k`` follows it."""
 RESULT_COLUMNS = ("docno", "score", "rank", "text")
 AT_LEAST = ", at least"
-"""Follows the name of a stage whose model decides how many texts it writes."""
+"""Added to the name of a stage whose model decides how many texts it writes."""
 AT_MOST = ", at most"
 """Follows the name of a stage behind one of another package, which may give it fewer turns or passages than planned."""
 COLUMNS = ("system", "stage", "model", "calls", "known", "shared", "new", "prompt_tokens", "completion_tokens", "cost")
 
 
 class PlanTable(pd.DataFrame):
-    """The estimated requests of systems, one row per system, stage and model; printed with the total below."""
+    """The estimated requests of systems, one row per system, stage and model. The total is printed below."""
 
     @classmethod
     def of_rows(cls, rows: Sequence[Mapping[str, Any]]) -> "PlanTable":
@@ -105,7 +105,7 @@ class Asks(Protocol):
     stage: ClassVar[str]
 
     def requests(self, frame: pd.DataFrame) -> list[Any]:
-        """The requests for ``frame``, in order; nothing is asked."""
+        """The requests for ``frame``, in order. Nothing is sent."""
         ...
 
     def read(self, text: str) -> tuple[Any, list[str]]:
@@ -149,7 +149,7 @@ class Plan:
         return self.by_columns(stage, frame)
 
     def by_columns(self, stage: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
-        """The frame after a stage of which only the columns are known."""
+        """The frame after a stage when only its columns are known."""
         inner = subpipelines(stage)
         for pipeline in inner:
             self.follow(pipeline, frame)
@@ -164,7 +164,7 @@ class Plan:
             return frame if reads_passages else self._unknown(stage, frame)
         try:
             return stage.transform(frame)
-        except Exception:  # whatever a stage raises on a stand-in says nothing about the real frame
+        except Exception:  # an error on a stand-in says nothing about the real frame
             return self._unknown(stage, frame)
 
     def passages(self, frame: pd.DataFrame, depth: int) -> pd.DataFrame:
@@ -175,7 +175,7 @@ class Plan:
         return many.assign(docno=column(numbers), text=column(texts), **object_frame({"rank": numbers}))
 
     def ask(self, stage: Asks, frame: pd.DataFrame) -> list[Any]:
-        """Count the requests of a stage on ``frame``; return cached completions, and typical outcomes for the others."""
+        """Count the requests of a stage on ``frame``. Returns cached completions, and typical outcomes for the others."""
         requests, stand_ins = stage.requests(frame), stage.typical(frame)
         known = [stage.llm.peek(request) for request in requests]
         parsed = [None if completion is None else stage.read(completion.text)[0] for completion in known]
@@ -189,7 +189,7 @@ class Plan:
         return [stand_in if value is None else value for value, stand_in in zip(parsed, stand_ins, strict=True)]
 
     def _at_most(self, requests: Sequence[Request], frame: pd.DataFrame) -> bool:
-        """Whether there may be fewer requests: a stage that asks about each turn doesn't mind how many passages it has."""
+        """Whether there may be fewer requests. The number of passages doesn't matter to a stage that sends one request per turn."""
         return self.fewer_turns or (self.fewer_passages and len(requests) > frame["qid"].nunique())
 
     def _first(self, llm: LLM, request: Request) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 
 class Remade:
-    """Pickled without its locks and connections, which are made anew when it is unpickled.
+    """Pickled without its locks and connections, which are created again when it is unpickled.
 
     Example:
         >>> import pickle, threading
@@ -16,7 +16,7 @@ class Remade:
     """
 
     of_this_process: ClassVar[Mapping[str, Callable[[], Any]]]
-    """Attribute -> the function that makes it anew."""
+    """Attribute -> the function that creates it again."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in self.of_this_process}

@@ -1,8 +1,8 @@
-"""The line that says what is under way: the system, the turns done, the stage, what it counts, how fast, and how long it still takes.
+"""The progress line: the system, the finished turns, the stage, its count, its rate, and the remaining time.
 
-There is one such line for the whole process. Whoever works adds an entry to it, and takes it away at the end: ``doing`` a text, ``bar`` a
-count. The line is drawn by time, so that it moves while nothing is counted. It is drawn in a terminal and in a notebook, nowhere else.
-Whatever else is printed stands above it. This module imports nothing heavy: a command draws its line before its libraries are loaded.
+There is one such line for the whole process. Code that works adds an entry to it and removes it at the end: ``doing`` adds a text, ``bar``
+a count. The line is redrawn at fixed times, so that it moves while nothing is counted. It is drawn only in a terminal and in a notebook.
+Other output appears above it. This module imports nothing heavy: a command draws its line before its libraries are loaded.
 """
 
 import os
@@ -20,9 +20,9 @@ from typing import Any
 EVERY = 0.5
 """Seconds from one drawing to the next."""
 FIRST = 0.2
-"""Seconds until the first one: what is done sooner needs no line."""
+"""Seconds until the first drawing. Shorter work needs no line."""
 SLOW = 5
-"""Seconds after which a count that has not moved says how long it has been there."""
+"""Seconds after which a count that has not moved shows how long it has been waiting."""
 ASKED = "HF_HUB_DISABLE_PROGRESS_BARS"
 """The user asks for the bars of model loading by setting this variable to 0."""
 OFF = "TQDM_DISABLE"
@@ -92,11 +92,11 @@ class Entry:
         self.close()
 
     def update(self, n: int = 1) -> None:
-        """So many more are done."""
+        """Count ``n`` more as done."""
         self.n += n
 
     def note(self, **notes: Any) -> None:
-        """Numbers beside the count, by name."""
+        """Show numbers beside the count, by name."""
         self.notes = {name: str(value) for name, value in notes.items()}
 
     def report(self, done: str) -> None:
@@ -110,7 +110,7 @@ class Entry:
             self.line.take(self)
 
     def shown(self, seconds: float) -> str:
-        """Its words, when it has been there for so many seconds.
+        """Its text after it has existed for so many seconds.
 
         Example:
             >>> count = Entry("answer", total=24, unit="call")
@@ -164,7 +164,7 @@ class Line:
         self._screen: _Terminal | _Notebook | None = None
 
     def add(self, entry: Entry) -> None:
-        """Show an entry; with the first one the line appears."""
+        """Show an entry. The first entry makes the line appear."""
         with self._lock:
             entry.started = self.clock()
             self._entries.append(entry)
@@ -172,7 +172,7 @@ class Line:
                 self._appear()
 
     def take(self, entry: Entry) -> None:
-        """Take an entry away; with the last one the line goes."""
+        """Remove an entry. The line disappears with the last one."""
         with self._lock:
             if entry in self._entries:
                 self._entries.remove(entry)
@@ -189,7 +189,7 @@ class Line:
                 self._screen.draw(self.text())
 
     def text(self) -> str:
-        """The places, the turns done, the newest work, and the count to show: the first one of those that give no way."""
+        """The places, the finished turns, the newest work, and the count to show: the first one that gives way to no other."""
         now, counts = self.clock(), [one for one in self._entries if one.kind == WORK and one.unit]
         places = [one for one in self._entries if one.kind == PLACE]
         turns = [one for one in self._entries if one.kind == TURNS][-1:]
@@ -227,7 +227,7 @@ class Line:
 
 
 class _Terminal:
-    """Draws the line in the last row of a terminal; while it does, what is printed there takes the line's place, and the line follows."""
+    """Draws the line in the last row of a terminal. Text that is printed meanwhile takes the line's place, and the line moves below it."""
 
     def __init__(self) -> None:
         self.out, self.last, self.lock = sys.stderr, "", threading.RLock()
@@ -238,7 +238,7 @@ class _Terminal:
 
     def draw(self, text: str) -> None:
         with self.lock:
-            if self._whole:  # somebody printed a part of a row, such as a question
+            if self._whole:  # other code printed a part of a row, such as a question
                 text = text[: self._columns() - 1]
                 self.out.write("\r" + text.ljust(len(self.last)))
                 self.out.flush()
@@ -260,7 +260,7 @@ class _Terminal:
     def end(self) -> None:
         with self.lock:
             self.clear()
-        if [sys.stdout, sys.stderr] == self._ours:  # somebody else may have put theirs around ours
+        if [sys.stdout, sys.stderr] == self._ours:  # other code may have wrapped our stream
             sys.stdout, sys.stderr = self._before
 
     def _columns(self) -> int:
@@ -288,7 +288,7 @@ class _Above:
 
 
 class _Notebook:
-    """Draws the line below a notebook's cell, with no need of widgets."""
+    """Draws the line below a notebook's cell, without widgets."""
 
     def __init__(self) -> None:
         self._shown: Any = None
@@ -339,7 +339,7 @@ def doing(text: str, kind: str = WORK) -> Entry:
 
 @contextmanager
 def command_line(name: str) -> Iterator[None]:
-    """While a command runs, the line begins with its name; where no line is drawn, what has finished is printed."""
+    """While a command runs, the line begins with its name. Where no line is drawn, finished work is printed."""
     before, LINE.reports = LINE.reports, True
     try:
         with doing(name, PLACE):
@@ -350,7 +350,7 @@ def command_line(name: str) -> Iterator[None]:
 
 @contextmanager
 def without_bars() -> Iterator[None]:
-    """The block adds nothing to the line, because another one says what is done."""
+    """Inside the block, nothing is added to the line, because another entry describes the work."""
     before = _hidden.set(True)
     try:
         yield

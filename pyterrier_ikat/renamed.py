@@ -1,9 +1,9 @@
-"""Names of before, and what has taken their place: whoever uses an old one is told the new one in a line."""
+"""Former names and their replacements. The error for a former name gives the new one."""
 
 PYTHON = {"running": "study", "conversations.Turn": "conversations.TopicTurn"}
 """Name in `pyterrier_ikat`, or in one of its rooms -> the new one."""
 OF_RESOURCES = ("second_llm", "retriever", "dense", "rewriter", "expander", "prompts", "texts", "splade_model", "splade_query_model")
-"""Resources that had an option of their own."""
+"""Resources that once had an option of their own."""
 OPTIONS = {f"--{name.replace('_', '-')}": f"--resources {name}=..." for name in OF_RESOURCES} | {
     "--samples": "--repeats",
     "agree --run": "`ikat agree FIRST SECOND RUN...`",

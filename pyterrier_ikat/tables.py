@@ -25,12 +25,12 @@ HIGHER, LOWER = "\u2191", "\u2193"
 
 @dataclass(frozen=True)
 class Cell:
-    """One place of a table.
+    """One cell of a table.
 
     Attributes:
         text: what is in it.
         best: whether no other score of the column is greater.
-        second: whether only the best are greater.
+        second: whether only the best scores are greater.
         mark: ``HIGHER`` or ``LOWER`` when the score differs significantly from the baseline's.
     """
 
@@ -61,7 +61,7 @@ class Column:
 
     @property
     def to_the_right(self) -> bool:
-        """Whether Markdown and HTML set it to the right: with marks after some of them, numbers would not stand below each other there."""
+        """Whether Markdown and HTML align it to the right. With marks after some numbers, the digits would not be aligned."""
         return self.numeric and not self.marked
 
 
@@ -104,7 +104,7 @@ _LATEX = str.maketrans(
         LOWER: r"$\downarrow$",
         "[": "{[}",
         "*": "{*}",
-    }  # after the end of a row a bracket begins an option, and a star a command of its own
+    }  # after the end of a row, a bracket begins an option and a star changes the command
 )
 
 
@@ -140,7 +140,7 @@ def escape_markdown(text: str) -> str:
 
 
 MARKS = "Best bold, second best underlined."
-"""The note on marks that only a table with fonts has."""
+"""The note on marks. Only a table with fonts has it."""
 
 
 STYLE = """<style>
@@ -151,11 +151,11 @@ table.ikat-table tbody tr { border-bottom: 1px solid rgba(128, 128, 128, 0.35); 
 table.ikat-table tbody tr:hover { background: rgba(128, 128, 128, 0.15); }
 table.ikat-table caption { caption-side: bottom; font-style: normal; padding: 0.5em 0.8em; text-align: left; }
 </style>"""
-"""How a table looks in a notebook: rules between the rows, digits below each other; the colours are those of the page, light or dark."""
+"""The style of a table in a notebook: rules between the rows, aligned digits, the colours of the page (light or dark)."""
 
 
 class Table:
-    """A table to show, and to take into a paper; it displays itself in a notebook.
+    """A table to show, or to copy into a paper. It displays itself in a notebook.
 
     Attributes:
         columns: what is shown.
@@ -187,7 +187,7 @@ class Table:
 
     def latex(self) -> str:
         """A ``table`` environment for LaTeX with the package booktabs, title and notes in its caption."""
-        # the mark takes no room, so that the scores stay below each other
+        # the mark takes no room, so the scores stay aligned
         titles, rows = self._cells(
             escape_latex, r"\textbf{%s}", r"\underline{%s}", r"\rlap{$^{%s}$}", {HIGHER: r"\uparrow", LOWER: r"\downarrow"}
         )
@@ -241,7 +241,7 @@ class Table:
         return str(self.frame.map(_inert).rename(columns=_inert).to_csv(index=False))
 
     def _repr_html_(self) -> str:
-        """A table for a notebook, title and notes as its caption; a wide one scrolls."""
+        """A table for a notebook, with title and notes as its caption. A wide table scrolls."""
         titles, rows = self._cells(escape, "<b>%s</b>", "<u>%s</u>", "<sup>%s</sup>")
         sides = ["right" if column.to_the_right else "left" for column in self.columns]
 
@@ -263,7 +263,7 @@ class Table:
     def _cells(
         self, escape: Callable[[str], str], best: str, second: str, sign: str, signs: Mapping[str, str] | None = None
     ) -> tuple[list[str], list[list[str]]]:
-        """The titles, and the cells row by row, escaped and between the marks that they have earned."""
+        """The titles, and the cells row by row, escaped and with their marks."""
 
         def mark(cell: Cell) -> str:
             form = best if cell.best else second if cell.second else "%s"

@@ -1,6 +1,6 @@
 """TREC CAsT by year: 2019 and 2020 through ir_datasets, 2021 and 2022 from the organisers' files.
 
-Their topics files have lines of turns in 2019, 2020 and 2021, and trees of them in 2022.
+The topics files of 2019 to 2021 have turns in a line, those of 2022 have trees of turns.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,8 +37,8 @@ CANONICAL = ("canonical_result_id", "manual_canonical_result_id", "automatic_can
 class CastDataset(IkatDataset):
     """TREC CAsT 2021 or 2022: topics, rewrites and qrels from the organisers' files, under their published names.
 
-    The history of a turn of 2021 is the earlier utterances and canonical passages, that of a turn of 2022 the path of messages above it in
-    the topic's tree. The qrels of 2021 judge documents, as the passages' numbers differed between participants: index documents. Binary
+    In 2021, the history of a turn is the earlier utterances and canonical passages. In 2022, it is the path of messages above the turn in
+    the topic's tree. The qrels of 2021 judge documents, because the passage numbers of participants differed: index documents. Binary
     measures of 2021 count labels of 2 and more; NIST's summaries of 2022 are for 1 and more (lenient) and for 2 and more (strict).
 
     Args:
@@ -52,7 +52,7 @@ class CastDataset(IkatDataset):
 
     @cached_property
     def conversations(self) -> list[Conversation]:
-        """The topics; several turns of a tree have the same number, each has its own qid, such as ``132_2-1``."""
+        """The topics. Several turns of a tree may have the same number, but each has its own qid, such as ``132_2-1``."""
         return _read_topics(data_file(TOPICS[self.edition]))
 
     def get_topics(self, variant: str | None = None) -> pd.DataFrame:
@@ -98,9 +98,9 @@ def _read_topics(path: Path) -> list[Conversation]:
 def cast_conversation(place: Place, number: str, item: Mapping[str, Any]) -> Conversation:
     """A topic of a file of TREC CAsT, whose turns are ``<topic>_<turn>``.
 
-    In 2019 to 2021 a turn's history is all turns before it. In 2022 it is the path from the first turn down to it: the other branches of
-    the tree are conversations that went another way. All messages of the user are turns, those that answer a question of the system's too,
-    as NIST judged them. The canonical response of a turn is the first message of the system below it.
+    In 2019 to 2021 a turn's history is all turns before it. In 2022 it is the path from the first turn down to it. The other branches
+    of the tree are conversations that went another way. All user messages are turns, also answers to a question of the system, because
+    NIST judged them. The canonical response of a turn is the first system message below it.
 
     Args:
         place: names the topic in errors.
@@ -155,7 +155,7 @@ def _of_tree(chat: Place, number: str, entries: dict[str, dict[str, Any]]) -> li
         replies = [below for below in entries.values() if str(below.get("parent")) == name and below["participant"] != "User"]
         first = replies[0] if replies else {"response": "", "provenance": []}
         turn_id = 1 + sum(message["role"] == "user" for message in path)
-        docnos = [str(docno).replace(" ", "") for docno in first.get("provenance") or []]  # one has a blank before its passage's number
+        docnos = [str(docno).replace(" ", "") for docno in first.get("provenance") or []]  # one id has a blank before its passage number
         turns.append(_turn(place, number, turn_id, entry, str(first["response"]), docnos, tuple(path)))
     return turns
 

@@ -1,4 +1,4 @@
-"""A user's choice from a dataset: turns by their ids or a file, judgements by a variant's name or a file."""
+"""A user's choice from a dataset: turns by ids or a file, judgements by the name of a variant or a file."""
 
 import os
 import warnings
@@ -29,12 +29,12 @@ def read_turns(given: Turns, known: Iterable[str], where: str) -> list[str]:
 
     Args:
         given: a list or Series of ids, a frame with ``qid``, a text of ids with commas between them, the path of a file with an id on
-            each line, or the name of one of `turn_lists`: of its turns those that there are, and a warning says how many.
-        known: the turns that there are.
+            each line, or the name of one of `turn_lists`. Of a list, the existing turns are taken, and a warning gives their number.
+        known: the existing turns.
         where: their source, for the message, such as the name of a dataset.
 
     Raises:
-        UsageError: when no turn is named, or one that isn't known; of a file it says the line.
+        UsageError: when no turn is named, or an unknown one. For a file, the message names the line.
         DataError: when the file can't be read.
 
     Example:
@@ -61,7 +61,7 @@ def read_turns(given: Turns, known: Iterable[str], where: str) -> list[str]:
 
 
 def _of_list(name: str, there: list[str], where: str) -> list[str]:
-    """The turns of a named list that there are."""
+    """The turns of a named list that exist in the dataset."""
     turns = set(turn_lists()[name].turns)
     chosen = [turn for turn in there if turn in turns]
     if not chosen:
@@ -91,7 +91,7 @@ def _as_text_or_list(given: Any) -> str | os.PathLike[str] | list[Any]:
 
 
 def _file(given: str | os.PathLike[str] | list[Any]) -> Path | None:
-    """The file that is meant: any path, and a text that is the name of a file or looks like one."""
+    """The file that is meant by a path, or by a text that is or looks like a file name."""
     if not isinstance(given, str | os.PathLike):
         return None
     path = Path(given).expanduser()
@@ -116,7 +116,7 @@ def find_qrels(given: QrelsSource | None, dataset: IkatDataset) -> pd.DataFrame:
     """The judgements that a user names.
 
     Args:
-        given: a frame, the name of a variant of the dataset's, or a TREC qrels file; None for the dataset's default.
+        given: a frame, the name of one of the dataset's variants, or a TREC qrels file. None for the dataset's default.
         dataset: whose turns are judged.
 
     Raises:
@@ -150,12 +150,12 @@ def find_qrels(given: QrelsSource | None, dataset: IkatDataset) -> pd.DataFrame:
 
 
 def is_variant(given: QrelsSource | None, dataset: IkatDataset) -> bool:
-    """Whether judgements are named by a variant of the dataset's, or are its default."""
+    """Whether the judgements are a variant of the dataset, or its default."""
     return given is None or (isinstance(given, str) and given in (dataset._describe_component("qrels") or []))  # type: ignore[operator]
 
 
 def of_turns(judged: pd.DataFrame, turns: Turns | None, where: str) -> pd.DataFrame:
-    """The judgements of the turns that a user names; all of them for None.
+    """The judgements of the turns that a user names, or all judgements for None.
 
     Raises:
         UsageError: when one of the turns isn't judged.

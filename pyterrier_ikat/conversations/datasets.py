@@ -39,7 +39,7 @@ class YearDataset(IkatDataset):
     """
 
     _part = "test"
-    """Which topics of the year: the organisers' word in the name of their file."""
+    """The word for the topics in the name of the organisers' file."""
 
     def __init__(self, year: int):
         self.name, self.year = f"{PREFIX}{year}", year
@@ -52,7 +52,7 @@ class YearDataset(IkatDataset):
         return read_topics(data_file(f"{self.year}_{self._part}_topics.json"))
 
     def text_loader(self, fields: Sequence[str] = ("text",)) -> TextLoader:
-        """There is none: the collection doesn't fit in memory; an index of it stores its texts.
+        """Always raises: the collection doesn't fit in memory. An index of it stores its texts.
 
         Raises:
             UsageError: always, naming the index's own loader.
@@ -62,7 +62,7 @@ class YearDataset(IkatDataset):
         raise UsageError(f"{self.name} has {COLLECTION_SIZE:,} passages, too many to hold in memory: {advice(python, command)}")
 
     def collection(self) -> tuple[int | None, frozenset[str] | None]:
-        """The number of passages; all years have the same ones."""
+        """The number of passages. All years have the same passages."""
         return COLLECTION_SIZE, None
 
     def info_url(self) -> str:
@@ -100,7 +100,7 @@ class YearDataset(IkatDataset):
 
 
 class _ReleasedPassages(YearDataset):
-    """The passages that the organisers released with the topics: those of the gold provenance."""
+    """The passages that the organisers released with the topics: the gold provenance."""
 
     def text_loader(self, fields: Sequence[str] = ("text",)) -> TextLoader:
         """An operator that adds the passages' ``fields`` (``"text"``; these have no ``url``) by ``docno``."""
@@ -126,11 +126,11 @@ class _ReleasedPassages(YearDataset):
 class MiniDataset(_ReleasedPassages):
     """Real data without a licence form: the 2023 turns that have gold provenance, and the passages it names.
 
-    The qrels are the provenance (798 binary pairs): of NIST's graded judgements only 123 positive ones fall on these 700 passages.
+    The qrels are the provenance (798 binary pairs): only 123 of NIST's positive judgements are about these 700 passages.
     """
 
     def __init__(self) -> None:
-        super().__init__(2023)  # all its conversations: histories need the turns without provenance, too
+        super().__init__(2023)  # all conversations, because histories also need the turns without provenance
         self.name = f"{PREFIX}2023-mini"
         self.summary = (
             "280 turns of TREC iKAT 2023 and the 700 passages of their gold provenance, which is the qrels; PTKB qrels; no licence needed"
@@ -154,7 +154,7 @@ class MiniDataset(_ReleasedPassages):
 
 
 class TrainDataset(_ReleasedPassages):
-    """The training conversations of 2023 with their released passages, the second collection without a licence form.
+    """The training conversations of 2023 with their released passages: the second collection that needs no licence form.
 
     The qrels are the provenance of 76 of the 95 turns, 194 passages.
     """
@@ -174,7 +174,7 @@ class TrainDataset(_ReleasedPassages):
 
 
 class ConeRagDataset(YearDataset):
-    """The year 2024 with what CONE-RAG (arXiv 2503.09902) published about it, fetched from its authors at its first use.
+    """The year 2024 with what CONE-RAG (arXiv 2503.09902) published about it. These files are fetched from the authors at first use.
 
     Qrels ``gpt4``: GPT-4's labels of the passages. Answers ``"human"``: those that people wrote for 62 turns.
     """
@@ -183,7 +183,7 @@ class ConeRagDataset(YearDataset):
         super().__init__(2024)
 
     def get_answers(self, variant: str | None = None) -> pd.DataFrame:
-        """The gold answers of the topics, or with ``"human"`` those of CONE-RAG.
+        """The gold answers of the topics. With ``"human"``, those of CONE-RAG.
 
         Raises:
             UsageError: for another variant.
@@ -218,15 +218,15 @@ DATASETS: dict[str, Callable[[], IkatDataset]] = {
     **CAST,
     **MTRAG,
 }
-"""Name -> what makes it; a name without a prefix is one of ``ikat:``."""
+"""Name -> the function that makes the dataset. A name without a prefix belongs to ``ikat:``."""
 
 
 OWN_PREFIXES = {name.partition(":")[0] for name in DATASETS if ":" in name}
-"""No provider of PyTerrier's is asked for names with them."""
+"""Prefixes of names that PyTerrier's providers are not asked for."""
 
 
 def full_name(name: str) -> str:
-    """The name of a dataset with ``ikat:``; other names stay.
+    """The name of a dataset, with ``ikat:`` where it belongs. Other names stay.
 
     Example:
         >>> full_name("sample"), full_name("ikat:sample"), full_name("cast:2020"), full_name("mine")
@@ -236,7 +236,7 @@ def full_name(name: str) -> str:
 
 
 def full_names() -> list[str]:
-    """The names of all datasets, as they are shown."""
+    """The names of all datasets, as shown to users."""
     return list(map(full_name, DATASETS))
 
 
@@ -251,7 +251,7 @@ def dataset(source: str | Path | Any) -> IkatDataset:
             ``get_corpus_iter()``, or its class.
 
     Returns:
-        The dataset; its files are read when they are first asked for.
+        The dataset. Its files are read at first use.
 
     Raises:
         UsageError: for an unknown name, listing the known ones, or a folder that is not there.
@@ -285,7 +285,7 @@ def dataset(source: str | Path | Any) -> IkatDataset:
 
 
 def _nearest(name: str) -> str:
-    """The dataset that a mistyped name means, as a question; a dataset of another year is never meant.
+    """The dataset that a mistyped name means, as a question. It never suggests a dataset of another year.
 
     Example:
         >>> _nearest("2023mini"), _nearest("mtrag:mni"), _nearest("ikat:2022")
@@ -297,7 +297,7 @@ def _nearest(name: str) -> str:
 
 
 class IkatProvider(pt.datasets.DatasetProvider):
-    """The provider behind ``pt.get_dataset("ikat:...")``; registered as the entry point ``ikat`` of ``pyterrier.dataset_provider``."""
+    """The provider behind ``pt.get_dataset("ikat:...")``, registered as the entry point ``ikat`` of ``pyterrier.dataset_provider``."""
 
     def get_dataset(self, name: str) -> IkatDataset:
         """A new dataset object.

@@ -1,8 +1,8 @@
-"""Data files: taken from the folder ``IKAT_DATA``, else downloaded once, with a checksum, into the home folder.
+"""Data files: read from the folder ``IKAT_DATA``, or downloaded once, with a checksum, into the home folder.
 
-A download goes to ``<name>.part``, is continued there after a cut, and gets its name only when size and checksum are right: a file
-with the final name is whole. In a folder that the user names a file other than the published one is named in a warning, and read: it may
-be a newer version of the organisers, or made on purpose.
+A download goes to ``<name>.part`` and continues there after an interruption. It gets its final name only when size and checksum are right,
+so a file with the final name is complete. A file in a folder of the user that differs from the published one is read, with a warning: it
+may be a newer version of the organisers, or changed on purpose.
 """
 
 import hashlib
@@ -22,11 +22,11 @@ from ..store.files import replace
 
 DATA_FOLDER, HOME_FOLDER = "IKAT_DATA", "IKAT_HOME"
 TIMEOUT = (15, 60)
-"""Seconds to connect, and between two pieces of a download."""
+"""The time-out in seconds to connect, and between two pieces of a download."""
 
 
 class OtherDataWarning(UserWarning):
-    """A file in the user's folder isn't the published one, or that can't be told."""
+    """A file in the user's folder isn't the published one, or this is unknown."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Source:
     """Where a data file comes from.
 
     Attributes:
-        url: its address; empty when nobody publishes it yet.
-        digest: ``<algorithm>:<hexadecimal digest>`` of the whole file; empty when unknown: such a file is not downloaded.
+        url: its address; empty when it is not yet published.
+        digest: ``<algorithm>:<hexadecimal digest>`` of the whole file; empty when unknown. Such a file is not downloaded.
         size: bytes; None when unknown.
     """
 
@@ -80,7 +80,7 @@ _CHECKED_MTRAG = (
     (f"{_TASKS}govt/govt_rewrite.jsonl", 25031, "d84cf9f1598875a5cd28616a6648155948072c27363a31c85a51050cf4078835"),
     (f"{_TASKS}govt/qrels/dev.tsv", 34901, "46acb9b882297b6ff68978a56fd4ec57ea1c340cd604c62787a9ad69ac880d34"),
 )
-# Of these no checksum is known here either: nothing fetches them.
+# The checksums of these are unknown, too, so they are not fetched.
 _UNCHECKED_MTRAG = (
     "mtrag-human/generation_tasks/reference.jsonl",
     *(f"corpora/passage_level/{domain}.jsonl.zip" for domain in ("clapnq", "cloud", "fiqa", "govt")),
@@ -95,7 +95,7 @@ OUTPUTS = "outputs"
 
 
 def _published_outputs() -> dict[str, Source]:
-    """Those files, from the table of their sources, paths, sizes, checksums and, where a path ends as another does, names here."""
+    """Those files, from the table of their sources, paths, sizes, checksums, and names (when two paths end alike)."""
     found = {}
     for line in Path(__file__).with_name("public_outputs.tsv").read_text(encoding="utf-8").splitlines():
         folder, path, size, digest, *name = line.split("\t")
@@ -106,7 +106,7 @@ def _published_outputs() -> dict[str, Source]:
 
 SOURCES = {path.rsplit("/", 1)[-1]: Source(base + path, f"sha256:{digest}", size) for base, path, size, digest in _CHECKED} | {
     "2025-qrels.txt": Source(""),
-    # The MD5s are those of ir_datasets, which lists these files and has no datasets of them.
+    # The MD5s come from ir_datasets, which lists these files but has no datasets for them.
     "2021_manual_evaluation_topics_v1.0.json": Source(
         f"{_CAST}2021/2021_manual_evaluation_topics_v1.0.json", "md5:eafb4d4c5b914baab02a71c474e4ecc4"
     ),
@@ -124,14 +124,14 @@ SOURCES = {path.rsplit("/", 1)[-1]: Source(base + path, f"sha256:{digest}", size
 
 
 def data_folder() -> Path:
-    """The folder that holds the data: ``IKAT_DATA`` when set, else ``IKAT_HOME``, else ``ikat`` in PyTerrier's home folder."""
+    """The folder of the data: ``IKAT_DATA`` when set, else ``IKAT_HOME``, else ``ikat`` in PyTerrier's home folder."""
     return _users_folder() or _home()
 
 
 def data_file(name: str) -> Path:
     """The path of the data file ``name``, downloaded at the first call unless ``IKAT_DATA`` is set.
 
-    The outputs that other teams published (``outputs/...``) are looked for there, too, and downloaded in any case.
+    The published outputs of other teams (``outputs/...``) are also looked for there, and are downloaded in any case.
 
     Args:
         name: a file under its published name, a key of ``SOURCES``.
@@ -163,16 +163,16 @@ def data_file(name: str) -> Path:
 
 
 def at_hand(name: str) -> Path | None:
-    """Where the file ``name`` lies in the data folder; None where it isn't there.
+    """The path of the file ``name`` in the data folder, or None when it isn't there.
 
-    A file with folders in its name may lie in fewer of them, as long as no other file is meant: ``mtrag/mtrag-human/evaluations/a.json``
-    is found as ``mtrag/evaluations/a.json`` and as ``mtrag/a.json``, too. The folder ``outputs`` may stand beside the data folder.
+    A file with folders in its name may lie in fewer folders, as long as its name is unambiguous: ``mtrag/mtrag-human/evaluations/a.json``
+    is found as ``mtrag/evaluations/a.json`` and as ``mtrag/a.json``, too. The folder ``outputs`` may lie beside the data folder.
     """
     return next((place for place in _places(name) if place.is_file()), None)
 
 
 def fetch(source: Source, path: Path) -> None:
-    """Download ``source`` to ``path``, going on with ``<path>.part`` where an earlier attempt was cut.
+    """Download ``source`` to ``path``. Continues ``<path>.part`` when an earlier attempt was interrupted.
 
     Raises:
         DataError: when there is no address, the server can't be reached or refuses, the connection is cut, or the file is
@@ -194,24 +194,24 @@ def fetch(source: Source, path: Path) -> None:
 
 
 def is_published(name: str) -> bool:
-    """Whether the file of this name at hand is the published one; False where that can't be told."""
+    """Whether the file of this name is the published one. False when this is unknown."""
     path = data_file(name)
     return bool(SOURCES[name].digest) and not _difference_of(name, path, path.stat().st_mtime_ns)
 
 
 @cache
 def _difference_of(name: str, path: Path, changed: int) -> str:
-    """How a file differs from the published one, for each state of it."""
+    """How a file differs from the published one, for each of its states."""
     return _difference(SOURCES[name], path) if SOURCES[name].digest else ""
 
 
 @cache
 def _warn_of_another(name: str, path: Path, changed: int) -> None:
-    """Say once of each state of a file that it isn't the published one, or that this can't be told."""
+    """Warn once for each state of a file that it isn't the published one, or that this is unknown."""
     source = SOURCES[name]
     try:
         difference = _difference_of(name, path, changed)
-    except OSError:  # who reads it says so
+    except OSError:  # the reader of the file reports it
         return
     if difference:
         message = f"{path} isn't the published file ({difference}), and scores depend on it: download {source.url} in its place"
@@ -246,16 +246,16 @@ def _instead(path: Path) -> str:
 
 
 def _name(path: Path) -> str:
-    """The name of the data file that is fetched to ``path``, or to a part of it."""
+    """The name of the data file that is downloaded to ``path``, or to its part."""
     whole = path.with_name(path.name.removesuffix(".part"))
     return next((name for name in SOURCES if whole.parts[-len(Path(name).parts) :] == Path(name).parts), whole.name)
 
 
 def _transfer(source: Source, part: Path, have: int) -> None:
-    """Fetch what comes behind the first ``have`` bytes of ``part``; it stays as it is where the server has nothing for that place."""
+    """Fetch the bytes after the first ``have`` bytes of ``part``. It stays as it is when the server has no more."""
     if have and have == source.size:
         return
-    # Compressed transfer would make the range count packed bytes.
+    # With a compressed transfer, the range would count compressed bytes.
     headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={have}-"} if have else {})}
     try:
         part.parent.mkdir(parents=True, exist_ok=True)
@@ -286,7 +286,7 @@ def _receive(answer: requests.Response, file: IO[bytes], size: int | None) -> No
 
 
 def _difference(source: Source, path: Path) -> str:
-    """The defect of the file at ``path``; empty when it is the expected one."""
+    """The defect of the file at ``path``. Empty when it is the expected file."""
     size = path.stat().st_size
     if source.size not in (None, size):
         return f"{size} bytes instead of {source.size}"

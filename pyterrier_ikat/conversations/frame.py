@@ -38,7 +38,7 @@ from ..errors import DataError, UsageError, list_first
 
 TOPIC_COLUMNS = ("qid", "query", "qutterance", "qhistory", "qptkb", "qconversation", "qturn")
 STALE_WITH_QUERY = ("query_toks", "query_vec")
-"""Columns computed from ``query``; dropped when it changes."""
+"""Columns computed from ``query``. They are dropped when it changes."""
 
 
 @checked
@@ -49,13 +49,13 @@ def conversation(
     number: str = "chat",
     every_turn: bool = False,
 ) -> pd.DataFrame:
-    """Turn anybody's chat into a turn frame: of its last user message, the rest as history, or of all its turns.
+    """Turn a chat into a turn frame: one row for its last user message, with the rest as history, or one row per turn.
 
     Args:
         messages: chat messages ``{"role": "user" | "assistant", "content": text}``, oldest first; the last one is the user's.
         ptkb: statements about the user: a dict id -> statement, or a list of statements (ids ``"1"``, ``"2"``, ...).
         number: the conversation's name; the qid is ``<number>_<turn>``.
-        every_turn: one row per message of the user, each with what was said before it; the chat may then end with an answer.
+        every_turn: one row per message of the user, each with the messages before it. The chat may then end with an answer.
 
     Returns:
         A frame with ``qid``, ``query``, ``qutterance``, ``qhistory``, ``qptkb``, ``qconversation``, ``qturn``.
@@ -112,12 +112,12 @@ def object_frame(columns: Mapping[str, Iterable[Any]]) -> pd.DataFrame:
 
 
 def with_columns(frame: pd.DataFrame, **columns: Iterable[Any]) -> pd.DataFrame:
-    """A new frame with ``columns`` set as object columns; ``frame`` itself is not changed."""
+    """A new frame with ``columns`` set as object columns. ``frame`` itself is not changed."""
     return frame.assign(**{name: column(values, frame.index) for name, values in columns.items()})
 
 
 def with_query(frame: pd.DataFrame, texts: Iterable[str]) -> pd.DataFrame:
-    """A new frame whose ``query`` is ``texts``; the old one is pushed to ``query_0``, what was derived from it dropped."""
+    """A new frame whose ``query`` is ``texts``. The old query is pushed to ``query_0``, and columns derived from it are dropped."""
     import pyterrier as pt
 
     frame = frame.drop(columns=[name for name in STALE_WITH_QUERY if name in frame.columns])
@@ -125,7 +125,7 @@ def with_query(frame: pd.DataFrame, texts: Iterable[str]) -> pd.DataFrame:
 
 
 def values(frame: pd.DataFrame, name: str, default: Any = None) -> list[Any]:
-    """The column ``name`` as a list; ``default`` for rows without a value, and for every row when the frame has no such column.
+    """The column ``name`` as a list, with ``default`` for rows without a value, or for all rows when there is no such column.
 
     Example:
         >>> values(pd.DataFrame({"qhistory": [[], None, float("nan")]}), "qhistory")
@@ -137,13 +137,13 @@ def values(frame: pd.DataFrame, name: str, default: Any = None) -> list[Any]:
     for place, value in enumerate(found):
         if is_missing(value):
             found[place] = default
-        elif isinstance(value, np.ndarray):  # a list that was in a parquet file
+        elif isinstance(value, np.ndarray):  # a list from a parquet file
             found[place] = value.tolist()
     return found
 
 
 def personas(frame: pd.DataFrame) -> list[dict[str, str]]:
-    """The statements about each row's user, by id; of a list the ids are ``"1"``, ``"2"``, ...
+    """The statements about each row's user, by id. The ids of a list are ``"1"``, ``"2"``, ...
 
     Raises:
         DataError: naming the turn whose persona is neither.
@@ -200,16 +200,16 @@ def _row(frame: pd.DataFrame, row: int) -> str:
 
 def statements_of(ptkb: Any) -> dict[str, str]:
     """The statements of one persona by id, see :func:`personas`."""
-    if isinstance(ptkb, Mapping):  # which has the ids of all users, where the frame was in a parquet file
+    if isinstance(ptkb, Mapping):  # a dict from a parquet file has the ids of all users
         return {name: text for name, text in ptkb.items() if not is_missing(text)}
     return {str(number): text for number, text in enumerate(ptkb or [], 1)}
 
 
 def texts_in(frame: pd.DataFrame, name: str) -> list[str]:
-    """The column ``name``, which has to hold a text in every row.
+    """The column ``name``, which must hold a text in every row.
 
     Raises:
-        DataError: naming the turns without one: nobody's question is ``None`` or ``nan``.
+        DataError: naming the turns without one. ``None`` and ``nan`` are not questions.
     """
     found: list[Any] = frame[name].tolist()
     without = [qid for qid, text in zip(frame["qid"], found, strict=True) if not isinstance(text, str)]
@@ -220,7 +220,7 @@ def texts_in(frame: pd.DataFrame, name: str) -> list[str]:
 
 
 def questions_in(frame: pd.DataFrame, name: str) -> list[str]:
-    """The column ``name``, which has to hold a question in every row: a text that is not blank.
+    """The column ``name``, which must hold a question in every row: a text that is not blank.
 
     Raises:
         DataError: naming the turns without one.
@@ -247,7 +247,7 @@ def well_formed(text: str) -> str:
 
 
 def starts_of_runs(qids: npt.NDArray[np.object_]) -> npt.NDArray[np.int64]:
-    """Where rows begin whose qid isn't that of the row before.
+    """The rows at which a new qid begins.
 
     Example:
         >>> starts_of_runs(column(["9-1_3", "9-1_3", "9-1_1"]).to_numpy()).tolist()
@@ -280,7 +280,7 @@ def turns_of(frame: pd.DataFrame) -> npt.NDArray[np.int64]:
 
 
 def with_text_ids(who: str, frame: pd.DataFrame, names: Sequence[str] = ("qid", "docno")) -> pd.DataFrame:
-    """The frame with the columns ``names`` as texts, categories among them; ``who`` is what an error calls the frame.
+    """The frame with the columns ``names`` as texts, also if they are categories. ``who`` names the frame in errors.
 
     Raises:
         DataError: when one holds anything else.
@@ -302,14 +302,14 @@ def with_text_ids(who: str, frame: pd.DataFrame, names: Sequence[str] = ("qid", 
 
 
 def each_turn_once(frame: pd.DataFrame) -> None:
-    """Check that every row has a qid, and no two the same.
+    """Check that every row has its own qid.
 
     Raises:
         DataError: naming the row without one, or the first turn that occurs again.
     """
     qids = frame["qid"]
     if qids.isna().any():
-        turns_of(frame)  # which names the row
+        turns_of(frame)  # it names the row
     again = qids[qids.duplicated()]
     if len(again):
         raise DataError(f"turn {again.iloc[0]} has several rows, whose results could not be told apart: drop one, or give it another qid")
@@ -329,7 +329,7 @@ def question_column(frame: pd.DataFrame) -> str:
 
 
 class NoResultWarning(UserWarning):
-    """Some turns got no passage at all, so that evaluation counts them as 0, or none from one branch of a ``Union``."""
+    """Some turns got no passage, so evaluation counts them as 0, or none from one branch of a ``Union``."""
 
 
 _reported: ContextVar[bool] = ContextVar("reported", default=True)
@@ -337,7 +337,7 @@ _reported: ContextVar[bool] = ContextVar("reported", default=True)
 
 @contextmanager
 def without_result_warnings() -> Iterator[None]:
-    """In the block nobody is warned of turns without passages: they are shown to a person, and not evaluated."""
+    """Inside the block, turns without passages cause no warning, because they are shown to a person and not evaluated."""
     token = _reported.set(False)
     try:
         yield
@@ -346,7 +346,7 @@ def without_result_warnings() -> Iterator[None]:
 
 
 def report_turns_without_result(inp: pd.DataFrame, counts: Any) -> None:
-    """Name the turns of a query frame none of whose rows found anything in a ``NoResultWarning``; ``counts``: passages per row."""
+    """Warn of the turns of a query frame that found no passages (``NoResultWarning``). ``counts``: passages per row."""
     if not _reported.get():
         return
     turns = inp["qid_0" if "qid_0" in inp.columns else "qid"]

@@ -1,4 +1,4 @@
-"""Datasets: topics, answers, judgements and passages under one name; and any object that has them, as one of ours."""
+"""Datasets: topics, answers, judgements and passages under one name. Any object that has them becomes a dataset."""
 
 import inspect
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ Qrels = dict[str | None, Callable[[], pd.DataFrame]]
 
 
 class IkatDataset(pt.datasets.Dataset, ABC):
-    """Conversations, judgements and passages under one name; each file is fetched and read when it is first asked for.
+    """Conversations, judgements and passages under one name. Each file is fetched and read at first use.
 
     Attributes:
         name: the name for ``pt.get_dataset``, such as ``"ikat:2023-mini"``.
@@ -43,12 +43,12 @@ class IkatDataset(pt.datasets.Dataset, ABC):
     @property
     @abstractmethod
     def conversations(self) -> list[Conversation]:
-        """The conversations with everything that their file says, gold included."""
+        """The conversations with everything in their file, including gold fields."""
 
     def get_topics(self, variant: str | None = None) -> pd.DataFrame:
-        """The turn frame: for an automatic run without any gold field, with ``"manual"`` also ``qresolved`` and ``qgoldptkb``.
+        """The turn frame, without gold fields for an automatic run. ``"manual"`` adds ``qresolved`` and ``qgoldptkb``.
 
-        With ``"automatic"``, where the organisers rewrote the utterances by a model, these rewrites are the queries.
+        With ``"automatic"``, the queries are the organisers' rewrites by a model, for datasets that have them.
 
         Raises:
             UsageError: for another variant.
@@ -87,7 +87,7 @@ class IkatDataset(pt.datasets.Dataset, ABC):
         return self.get_topics(variant), self.get_qrels()
 
     def get_corpus_iter(self, *, verbose: bool = True) -> Iterator[dict[str, Any]]:
-        """The passages, ``{"docno", "text", "url"}`` each; its ``where(number)`` names file and line of one that went by.
+        """The passages, ``{"docno", "text", "url"}`` each. Its ``where(number)`` names file and line of an earlier passage.
 
         Args:
             verbose: show a progress bar.
@@ -100,7 +100,7 @@ class IkatDataset(pt.datasets.Dataset, ABC):
         return Traced(shown, getattr(passages, "where", None), total or 0)
 
     def collection(self) -> tuple[int | None, frozenset[str] | None]:
-        """The number of passages, and their docnos where they are few; None for a value that isn't known here."""
+        """The number of passages, and their docnos if they are few. None for an unknown value."""
         try:
             return self._passages()[1], None
         except DataError:
@@ -145,13 +145,13 @@ class IkatDataset(pt.datasets.Dataset, ABC):
 
 
 class GivenDataset(IkatDataset):
-    """An object with PyTerrier's dataset methods as one of ours: what its topics lack for a turn frame is filled in.
+    """An object with PyTerrier's dataset methods as a dataset of ours. Columns that its topics lack for a turn frame are filled in.
 
     Args:
-        given: has ``get_topics``, and what is asked of it among ``get_qrels``, ``get_corpus_iter``, ``get_answers``, ``text_loader``,
+        given: has ``get_topics``, and those that are used of ``get_qrels``, ``get_corpus_iter``, ``get_answers``, ``text_loader``,
             ``collection``; or its class. Gold columns of its topics (``qresolved``, ``qgoldptkb``, ``gold_...``) are shown only by
-            ``get_topics("manual")``; where its own ``get_topics`` knows that variant, it is asked.
-        name: its name; without one, the one that it has, or that of its class.
+            ``get_topics("manual")``; if its own ``get_topics`` knows that variant, it is used.
+        name: its name. By default its own name, or that of its class.
 
     Raises:
         UsageError: when it has no topics.
@@ -169,7 +169,7 @@ class GivenDataset(IkatDataset):
 
     @property
     def conversations(self) -> list[Conversation]:
-        """Each turn as a conversation of its own, with its history."""
+        """Each turn as its own conversation, with its history."""
         if hasattr(self.given, "conversations"):
             return list(self.given.conversations)
         rows = zip(*(self.get_topics("manual")[name] for name in ("qid", "query", "qresolved", "qhistory", "qptkb", "qturn")), strict=True)
@@ -191,7 +191,7 @@ class GivenDataset(IkatDataset):
         return with_columns(frame, **{name: cells for name, cells in stand_ins.items() if name not in gold})
 
     def get_answers(self) -> pd.DataFrame:
-        """Its gold answers; empty ones where it has none.
+        """Its gold answers. Empty when it has none.
 
         Raises:
             DataError: when a turn has two.
@@ -217,7 +217,7 @@ class GivenDataset(IkatDataset):
         return self.given.text_loader(list(fields)) if hasattr(self.given, "text_loader") else super().text_loader(fields)
 
     def collection(self) -> tuple[int | None, frozenset[str] | None]:
-        """The number of passages, and their docnos; None for a value that isn't known."""
+        """The number of passages, and their docnos. None for an unknown value."""
         return self.given.collection() if hasattr(self.given, "collection") else (None, None)
 
     def _method(self, name: str) -> Callable[..., Any]:
@@ -238,7 +238,7 @@ class GivenDataset(IkatDataset):
 
 
 def _knows(given: Any, component: str, variant: str) -> bool:
-    """Whether an object says that it has a variant, as PyTerrier's datasets do, or takes one by its name."""
+    """Whether an object says that it has a variant, as PyTerrier's datasets do, or accepts its name."""
     listed = getattr(given, "_describe_component", lambda _: None)(component)
     if isinstance(listed, list):
         return variant in listed
@@ -246,7 +246,7 @@ def _knows(given: Any, component: str, variant: str) -> bool:
 
 
 def _turn_frame(topics: pd.DataFrame) -> pd.DataFrame:
-    """Topics with all columns of the turn frame: no history, an empty PTKB and a conversation of its own where they say nothing."""
+    """Topics with all columns of the turn frame. The defaults are no history, an empty PTKB and one conversation per turn."""
     pt.validate.query_frame(topics)
     queries, qids, said = texts_in(topics, "query"), list(map(str, topics["qid"])), histories(topics)
     found: dict[str, list[Any]] = {

@@ -19,7 +19,7 @@ from .topics import Conversation, TopicTurn
 
 PREFIX = "irds:"
 JUDGED = "/judged"
-"""Ends the name of a dataset that leaves the unjudged queries of another one out."""
+"""The end of the name of a dataset without the unjudged queries of another one."""
 TURN_FIELDS = {"raw_utterance", "topic_number", "turn_number"}
 """Fields of queries that are turns of conversations."""
 CANONICAL = ("manual_canonical_result_id", "canonical_result_id")
@@ -31,7 +31,7 @@ YEARS: dict[str, str] = {
     **{str(year): f"{CAST}{year}" for year in range(2019, 2023)},
     **{str(year): f"ikat:{year}" for year in range(2023, 2026)},
 }
-"""Which dataset a year of a track is."""
+"""Year of a track -> its dataset."""
 
 STORE_AT_ONCE = 1_000_000
 """Passages up to this number are put into the store of ir_datasets when their texts are asked for."""
@@ -40,15 +40,15 @@ Made = TypeVar("Made")
 
 
 class IrdsDataset(IkatDataset):
-    """A dataset of ir_datasets, which fetches its files itself.
+    """A dataset of ir_datasets. ir_datasets fetches the files itself.
 
-    The queries of TREC CAsT become turns: the history of a turn is the earlier utterances of its topic, those of unjudged turns among them.
+    The queries of TREC CAsT become turns: the history of a turn is the earlier utterances of its topic, including unjudged turns.
     CAsT 2019 has no responses, and those of 2020 are passages of the collection, see :meth:`with_responses`. Any other query is a
-    conversation of one turn; its text, and that of a passage, is what ir_datasets calls ``default_text()``.
+    conversation of one turn. The texts of queries and passages are ``default_text()`` of ir_datasets.
 
     Args:
         irds_id: its name in ir_datasets, such as ``"trec-cast/v1/2020"`` or ``"vaswani"``.
-        name: how it is called here.
+        name: its name here.
 
     Raises:
         UsageError: when ir_datasets has no such dataset.
@@ -60,7 +60,7 @@ class IrdsDataset(IkatDataset):
         self._fields = frozenset(self.given.queries_cls()._fields if self.given.has_queries() else ())
         self._of_topics = self._fields >= TURN_FIELDS
         whole = irds_id.removesuffix(JUDGED)
-        self._whole = whole if self._of_topics and whole in _names() else irds_id  # histories have unjudged turns, too
+        self._whole = whole if self._of_topics and whole in _names() else irds_id  # histories include unjudged turns
         rewritten = self._whole in RESOLVED or not self._of_topics or "manual_rewritten_utterance" in self._fields
         self.topic_variants = (None, *["manual"] * rewritten, *["automatic"] * ("automatic_rewritten_utterance" in self._fields))
         self.summary = f"{irds_id} of ir_datasets: {', '.join(self._counts()) or 'turns, passages or judgements'}"
@@ -72,7 +72,7 @@ class IrdsDataset(IkatDataset):
 
     @cached_property
     def conversations(self) -> list[Conversation]:
-        """Its conversations: topics of TREC CAsT, else one for each query."""
+        """Its conversations: topics of TREC CAsT, or one per query."""
         if not self.given.has_queries():
             subsets = ", ".join(
                 PREFIX + name for name in sorted(_names()) if name.startswith(f"{self.irds_id}/") and _load(name).has_queries()
@@ -95,14 +95,14 @@ class IrdsDataset(IkatDataset):
         return self._asked(super().get_topics(variant))
 
     def get_answers(self) -> pd.DataFrame:
-        """The canonical passages of the same turns, where :meth:`with_responses` gave their texts."""
+        """The canonical passages of the same turns, if :meth:`with_responses` gave their texts."""
         return self._asked(super().get_answers())
 
     def with_responses(self, texts: pt.Transformer) -> "IrdsDataset":
         """This dataset with the texts of the earlier turns' canonical passages in the histories.
 
-        The passages of CAsT 2020 are those that the organisers' manual run found: the track counts a run that reads them as one that uses
-        manual information.
+        The passages of CAsT 2020 come from the organisers' manual run. The track counts a run that reads them as a run with manual
+        information.
 
         Args:
             texts: adds ``text`` by ``docno``, such as an index's ``text_loader()``.
@@ -124,10 +124,10 @@ class IrdsDataset(IkatDataset):
         return found
 
     def text_loader(self, fields: Sequence[str] = ("text",)) -> Any:
-        """An operator that adds the passages' ``text`` by ``docno``, from the store that ir_datasets builds once of all passages.
+        """An operator that adds the passages' ``text`` by ``docno``, from the store of all passages that ir_datasets builds once.
 
         Raises:
-            UsageError: for other fields, and when building that store would take long: an index has the texts, too.
+            UsageError: for other fields, and when building that store would take long. Use the texts of an index then.
         """
         if tuple(fields) != ("text",) or not self.given.has_docs():
             return super().text_loader(fields)
@@ -141,15 +141,15 @@ class IrdsDataset(IkatDataset):
         return DocstoreText(self.irds_id)
 
     def collection(self) -> tuple[int | None, frozenset[str] | None]:
-        """The number of passages, as ir_datasets knows it without reading them."""
+        """The number of passages, if ir_datasets knows it without reading them."""
         return self.given.metadata().get("docs", {}).get("count"), None
 
     def get_topics_lang(self) -> str | None:
-        """The language of the queries, where ir_datasets knows it."""
+        """The language of the queries, if ir_datasets knows it."""
         return self.given.queries_lang() if self.given.has_queries() else None
 
     def get_corpus_lang(self) -> str | None:
-        """The language of the passages, where ir_datasets knows it."""
+        """The language of the passages, if ir_datasets knows it."""
         return self.given.docs_lang() if self.given.has_docs() else None
 
     def info_url(self) -> str:
@@ -173,7 +173,7 @@ class IrdsDataset(IkatDataset):
                 yield f"{count:,} {kind}"
 
     def _resolved(self) -> dict[str, str]:
-        """The manual rewrites of the file beside ir_datasets; none where there is no file."""
+        """The manual rewrites of the file beside ir_datasets. Empty when there is no file."""
         try:
             path = data_file(RESOLVED[self._whole]) if self._whole in RESOLVED else None
         except DataError:
@@ -291,7 +291,7 @@ def _instead(irds_id: str) -> str:
 
 
 def of_its_year(name: str) -> str:
-    """Which dataset is meant by a name that has a year; empty where none is.
+    """The dataset that a name with a year means, as a hint. Empty when there is none.
 
     Example:
         >>> of_its_year("ikat:2022")

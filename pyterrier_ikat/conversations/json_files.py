@@ -15,7 +15,7 @@ KINDS = {str: "a string", int: "a whole number", dict: "an object", list: "an ar
 
 @dataclass(frozen=True)
 class Place:
-    """Where in a file we are; every error names it."""
+    """A place in a file. Every error names it."""
 
     path: Path
     within: tuple[str, ...] = ()
@@ -30,7 +30,7 @@ class Place:
 
 
 def load_json(text: str, place: Place, wrong: str, repair: str) -> Any:
-    """The JSON value that ``text`` is; no object in it has a key twice."""
+    """The JSON value of ``text``. Objects with a repeated key are refused."""
 
     def once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         built = dict(pairs)
@@ -50,7 +50,7 @@ def load_json(text: str, place: Place, wrong: str, repair: str) -> Any:
 
 
 def half_character(text: str, found: Any) -> str:
-    """The escape of a lone surrogate in JSON, which no file can hold; empty for none."""
+    """The escape of a lone surrogate in JSON, which no file can hold. Empty when there is none."""
     if "\\ud" not in text and "\\uD" not in text:
         return ""
     try:
@@ -67,7 +67,7 @@ def excerpt(value: Any) -> str:
 
 
 def value_of(place: Place, item: dict[str, Any], names: tuple[str, ...], *kinds: type) -> Any:
-    """The field of an object with one of these names, whose value is of one of these kinds.
+    """The field of an object that has one of these names and a value of one of these kinds.
 
     Raises:
         DataError: when there is none, or its value is of another kind.
@@ -82,7 +82,7 @@ def value_of(place: Place, item: dict[str, Any], names: tuple[str, ...], *kinds:
 
 
 def load_array(place: Place) -> list[Any]:
-    """The conversations of a topics file, of whatever kind.
+    """The conversations of a topics file of any kind.
 
     Raises:
         DataError: when it can't be read, or is not a JSON array.
@@ -108,7 +108,7 @@ def conversations_in(
     Args:
         place: the file.
         items: what :func:`load_array` gave.
-        read: makes one, of its place, its number and its object.
+        read: makes a conversation from its place, its number and its object.
         repeated: what to do where a number occurs twice.
 
     Raises:

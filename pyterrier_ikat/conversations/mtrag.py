@@ -1,7 +1,7 @@
 """MTRAG: conversations with human rewrites, judged passages, target answers and answerability, over four collections.
 
-Its files lie in ``mtrag/`` of the data folder: a clone of the repository IBM/mt-rag-benchmark, or single files of it. Those of
-which a checksum is known are downloaded; collections, and ``reference.jsonl`` with all tasks, are read where they are at hand.
+Its files lie in ``mtrag/`` of the data folder: a clone of the repository IBM/mt-rag-benchmark, or single files of it. Files
+with a known checksum are downloaded. Collections, and ``reference.jsonl`` with all tasks, are read if they are there.
 
 Source: Katsis et al., MTRAG: A Multi-Turn Conversational Benchmark for Evaluating Retrieval-Augmented Generation Systems, TACL 2025.
 """
@@ -34,7 +34,7 @@ COUNTS = {
     "fiqa": ("finance", 180, 61_022),
     "govt": ("government", 201, 49_607),
 }
-"""Subject, turns and passages. The passages are those of the files: the table in the repository exchanges the last three rows."""
+"""Subject, turns and passages. The numbers come from the files: the table in the repository swaps its last three rows."""
 
 
 COLLECTIONS = {
@@ -60,7 +60,7 @@ class _MtragDataset(IkatDataset):
 class DomainDataset(_MtragDataset):
     """The retrieval tasks of one collection: its turns that have relevant passages.
 
-    Their published queries are the last question (the ``query``), all questions (:class:`~pyterrier_ikat.AllUtterances`) and the human
+    The published queries are the last question (the ``query``), all questions (:class:`~pyterrier_ikat.AllUtterances`) and the human
     rewrite (``get_topics("manual")``, :class:`~pyterrier_ikat.ManualRewrite`).
 
     Args:
@@ -74,10 +74,10 @@ class DomainDataset(_MtragDataset):
 
     @cached_property
     def conversations(self) -> list[Conversation]:
-        """The conversations, as far as they are judged; with the agents' responses and target answers where ``reference.jsonl`` is at hand.
+        """The judged conversations. They have the agents' responses and target answers if ``reference.jsonl`` is there.
 
         Warns:
-            CollectionWarning: where it isn't: the histories then have the user's questions only.
+            CollectionWarning: when it is not there. The histories then have only the user's questions.
         """
         questions, rewrites = self._queries("questions"), self._queries("rewrite")
         if odd := sorted(questions.keys() ^ rewrites.keys()):
@@ -96,7 +96,7 @@ class DomainDataset(_MtragDataset):
         return grouped(turns)
 
     def text_loader(self, fields: Sequence[str] = ("text",)) -> TextLoader:
-        """There is none: an index of the collection stores its texts.
+        """Always raises: an index of the collection stores its texts.
 
         Raises:
             UsageError: always, naming the index's own loader.
@@ -125,14 +125,14 @@ class DomainDataset(_MtragDataset):
         return _Collection(file, self.size), self.size
 
     def _queries(self, kind: str) -> dict[str, list[str]]:
-        """Of each turn what the user said."""
+        """The user's utterance of each turn."""
         return read_queries(data_file(f"{RETRIEVAL}{self.domain}/{self.domain}_{kind}.jsonl"))
 
     def _judged(self) -> pd.DataFrame:
         return read_judgements(data_file(f"{RETRIEVAL}{self.domain}/qrels/dev.tsv"))
 
     def _tasks(self) -> dict[str, TopicTurn] | None:
-        """All tasks, by qid; None where their file isn't at hand."""
+        """All tasks, by qid. None when their file isn't there."""
         if at_hand(REFERENCE) is not None:
             return {turn.qid: turn for chat in read_tasks(data_file(REFERENCE)).conversations for turn in chat.turns}
         warnings.warn(
@@ -197,7 +197,7 @@ class TaskTexts(TextLoader):
 
 
 class _Collection(PassageFiles):
-    """The passages of one collection; says so at their end when there aren't as many as were published."""
+    """The passages of one collection. At the end, it warns if their number is not the published one."""
 
     def __init__(self, file: Path, size: int):
         super().__init__(file)
@@ -214,7 +214,7 @@ class _Collection(PassageFiles):
 
 
 def collections_of(dataset: IkatDataset) -> dict[str, str]:
-    """For each turn of an MTRAG dataset the name of its collection.
+    """For each turn of an MTRAG dataset, the name of its collection.
 
     Raises:
         UsageError: for another dataset.

@@ -1,4 +1,4 @@
-"""Files of MTRAG, read into conversations, passages and judgements; each faulty line is named."""
+"""Files of MTRAG, read into conversations, passages and judgements. Errors name the faulty line."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -70,7 +70,7 @@ def _read_tasks(path: Path, changed: int) -> Tasks:
 
 
 def read_queries(path: Path) -> dict[str, list[str]]:
-    """The questions of each turn in a file of queries in BEIR's form, by qid; a text has the user's questions, one after the other.
+    """The questions of each turn in a file of queries in BEIR's form, by qid. A text has the user's questions, one after the other.
 
     Raises:
         DataError: naming file and line.

@@ -1,4 +1,4 @@
-"""A collection in a folder: ``topics.jsonl``, ``passages.jsonl`` and ``qrels.txt``; the bundled sample is one."""
+"""A collection in a folder: ``topics.jsonl``, ``passages.jsonl`` and ``qrels.txt``. The bundled sample is one."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ class FolderDataset(IkatDataset):
     ``qrels.NAME.txt``             other judgements, the variant NAME; a NAME that begins with ``ptkb`` judges PTKB statements
     =============================  ==================================================================================================
 
-    An error in a file is a ``DataError``, a doubtful entry a ``CollectionWarning``; both name file and line.
+    An error in a file is a ``DataError``, and a doubtful entry is a ``CollectionWarning``. Both name file and line.
 
     Args:
         folder: its path; ``~`` is the home folder.

@@ -1,9 +1,9 @@
 """A stage's requests as batches (``batch=on``), which a provider answers within a day for less money.
 
-What is under way is noted on disk beside the cache, a file for each batch, which holds the keys of its requests: before anything is sent,
-once more before the batch is created, and with the provider's id of it. So a call that is killed in between recognises its batch by the
-name in its metadata. What a batch brings is kept in the cache before the note is removed, failures, too, so
-that the stages behind can go on. One process at a time sends and collects.
+A batch under way is noted in a file beside the cache. The file holds the keys of the batch's requests. It is written before anything is
+sent, again before the batch is created, and again with the provider's id of the batch. So a call that was killed in between recognises its
+batch by the name in its metadata. The results of a batch, also failures, are put into the cache before the note is removed, so that later
+stages can continue. Only one process at a time sends and collects.
 """
 
 import json
@@ -42,7 +42,7 @@ class Job:
     """A batch that was sent, or was about to be.
 
     Attributes:
-        name: what its metadata say.
+        name: the name in its metadata.
         requests: by cache key the stage, the turn, and how many batches have left it without an answer.
         begun: when it was about to be sent, in seconds since the epoch.
         at_most: US dollars that it may cost; 0 without a budget.
@@ -59,7 +59,7 @@ class Job:
 
     @property
     def stage(self) -> str:
-        """The operators that ask."""
+        """The stages of its requests."""
         return ", ".join(dict.fromkeys(stage for stage, _, _ in self.requests.values()))
 
     def waiting(self, status: str) -> Waiting:
@@ -68,7 +68,7 @@ class Job:
 
 
 def jobs_of(cache: CompletionCache) -> "Jobs":
-    """The batches under way whose answers belong into a cache."""
+    """The batches under way whose answers belong in a cache."""
     return Jobs(Path(f"{cache.path}.batches"))
 
 
@@ -84,7 +84,7 @@ class Jobs:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else sends or collects meanwhile, who has the same cache."""
+        """Inside the block, no other process with the same cache sends or collects."""
         path, started, told = self.folder / "lock", time.monotonic(), False
         with ExitStack() as held:
             held.callback(remove_empty, self.folder)
@@ -96,7 +96,7 @@ class Jobs:
             yield
 
     def all(self) -> list[Job]:
-        """All, in the order in which they were sent."""
+        """All batches, in the order in which they were sent."""
         return sorted(map(self._read, self.folder.glob("*.json")), key=lambda job: (job.begun, job.name))
 
     def of(self, keys: Iterable[str]) -> list[Job]:
@@ -108,7 +108,7 @@ class Jobs:
         return {key for job in self.of(keys) for key in job.requests}.intersection(keys)
 
     def has(self, name: str) -> bool:
-        """Whether the batch of this name is under way still."""
+        """Whether the batch of this name is still under way."""
         return self._path(name).exists()
 
     def keep(self, job: Job) -> None:
@@ -137,7 +137,7 @@ class Jobs:
 
 
 class BatchSending(Sending):
-    """Sends requests as batches, and collects what these have brought, round by round: those asked first, then what follows them."""
+    """Sends requests as batches and collects their results, round by round: first the initial requests, then their follow-ups."""
 
     requests: dict[str, Request]
     outcomes: dict[str, Outcome]
@@ -168,13 +168,13 @@ class BatchSending(Sending):
         under_way.tell()
 
     def _tidy(self) -> None:
-        """Remove what a process left that was killed behind its last answer."""
+        """Remove the notes of a process that was killed after its last answer."""
         for job in self.jobs.all():
             if len(self.cache.get(job.requests).keys() | self.cache.failures(job.requests).keys()) == len(job.requests):
                 self.jobs.remove(job)
 
     def _collect_and_send(self) -> None:
-        """Collect what has ended, and send what is missing."""
+        """Collect the ended batches, and send the missing requests."""
         self._read_cache()
         ended, waiting = list[Job](), list[tuple[Job, str]]()
         for job in self.jobs.of(self._missing([])):
@@ -207,11 +207,11 @@ class BatchSending(Sending):
         return {key: request for key, request in self.requests.items() if key not in there}
 
     def _look_at(self, job: Job) -> str | None:
-        """How far a batch is; None when there is nothing to wait for, and what it brought is kept."""
+        """How far a batch is. None when it has ended and its results are kept."""
         if job.batch is None and job.file is not None:
             found = self.provider.named(job.name, job.begun)
             if found is None:
-                if time.time() < job.begun:  # the clock was set back: how long ago it was isn't known
+                if time.time() < job.begun:  # the clock was set back, so the time since then isn't known
                     job.begun = time.time()
                     self.jobs.keep(job)
                 young = time.time() - job.begun < SETTLED
@@ -232,7 +232,7 @@ class BatchSending(Sending):
         return None
 
     def _collect(self, job: Job, batch: Mapping[str, Any]) -> FatalLLMError | None:
-        """Keep what an ended batch brought; gives the error where that is less than the batch says."""
+        """Keep the results of an ended batch. Returns an error if there are fewer than the batch says."""
         done = {*self.cache.get(job.requests), *self.cache.failures(job.requests)}
         reasons, told = dict[str, str](), set[str]()
         for key, line in self.provider.results(batch, self.jobs.how_to_ask_again(job)):
@@ -259,7 +259,7 @@ class BatchSending(Sending):
         return None
 
     def _lacks(self, job: Job, batch: Mapping[str, Any], told: Collection[str]) -> FatalLLMError | None:
-        """The error where files of results hold fewer lines than the batch says that there are: what they lack is paid already."""
+        """The error when the result files hold fewer lines than the batch says. The missing lines are already paid for."""
         counts = counts_of(batch)
         wanted = counts.done if counts else len(job.requests) if batch["status"] == "completed" else 0
         if len(told) >= min(wanted, len(job.requests)):

@@ -1,8 +1,8 @@
 """A provider's side of batches: OpenAI's protocol of files and batches.
 
 Sources: OpenAI's API reference (Files, Batches: a file has at most 50,000 requests and 200 MB, the window is ``24h``, a listing begins with
-the newest batch and has pages of at most 100) and its guide "Batch API" (the lines of a file of results stand in any order; what a batch
-that expired or was cancelled has answered is in its file of results, and is paid).
+the newest batch and has pages of at most 100) and its guide "Batch API" (the lines of a result file are in any order; a batch that expired
+or was cancelled has its answers in the result file, and they are paid).
 """
 
 import json
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ENDPOINT, WINDOW = "/v1/chat/completions", "24h"
 MARK = "pyterrier_ikat"
-"""Under which a batch's metadata have the name that we gave it."""
+"""The key in a batch's metadata of the name that we gave it."""
 TRANSFER = 600.0
 """Seconds that a file of 200 MB may take at least."""
 PAGE = 100
@@ -33,8 +33,8 @@ ENDED = ("completed", "expired", "cancelled")
 Found = TypeVar("Found")
 
 
-class Unconfirmed(Exception):  # noqa: N818 - no error that a user sees
-    """A batch was to be created, and nobody knows whether it was."""
+class Unconfirmed(Exception):  # noqa: N818 - not an error that a user sees
+    """A batch was requested, and it is unknown whether it was created."""
 
 
 class Provider:
@@ -77,7 +77,7 @@ class Provider:
             try:
                 return _batch(self._once(lambda client: client.post("/batches", cast_to=object, body=body), "has no batches"))
             except Transient as error:
-                if error.overloaded:  # it says that it did nothing
+                if error.overloaded:  # the server says that it did nothing
                     raise
                 raise Unconfirmed(error.reason) from None
 
@@ -104,7 +104,7 @@ class Provider:
             after = {"after": listed[-1]["id"]}
 
     def results(self, batch: Mapping[str, Any], again: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The lines of an ended batch by the request's key, those with answers first; a line that can't be read is none."""
+        """The lines of an ended batch by the request's key, those with answers first. Lines that can't be read are skipped."""
         for name in ("output_file_id", "error_file_id"):
             if file := batch.get(name):
                 missing = f"does not have the results of {batch['id']} any more"
@@ -118,7 +118,7 @@ class Provider:
 
         Raises:
             Transient: when the request has no answer, and another batch may bring one.
-            FatalLLMError: when none will, before the user has repaired something.
+            FatalLLMError: when no batch will, until the user has repaired something.
         """
         response = line.get("response")
         if not isinstance(response, dict):
@@ -184,7 +184,7 @@ class Counts(NamedTuple):
 
 
 def counts_of(batch: Mapping[str, Any]) -> Counts | None:
-    """What a batch says of its requests; None where it says nothing that can be."""
+    """The number of requests that a batch reports. None when the report is missing or impossible."""
     given = _object(batch.get("request_counts"))
     total, *done = (_number(given.get(name), -1) for name in ("total", "completed", "failed"))
     return Counts(int(total), int(sum(done))) if min(total, *done) >= 0 and sum(done) <= total else None
@@ -199,7 +199,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _number(value: Any, otherwise: float) -> float:
-    """A number of a server; what is none, or can't be one, is ``otherwise``."""
+    """A number from a server, or ``otherwise`` when it is missing or impossible."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12 else otherwise
 
 

@@ -28,7 +28,7 @@ from .request import Completion, cleaned, read
 IN_MEMORY = ":memory:"
 COMPLETIONS = Kind("cache of completions", b"ikat", "cache=PATH", " (cache=none works without a cache)")
 PAUSES = (0.005, 0.1)
-"""The first and the longest wait between two looks at what others ask, in seconds."""
+"""The first and the longest wait between two checks of what others ask, in seconds."""
 REPORT_AFTER = 5.0
 
 log = logging.getLogger("pyterrier_ikat")
@@ -45,10 +45,10 @@ class CompletionCache:
 
     A completion is JSON in a :class:`~pyterrier_ikat.store.cache.Cache`. While a request is running, its key holds a claim: the name of a
     lock that its process holds, its number, and how many seconds the call may take. A claim lapses when its process has ended, or when
-    somebody has watched it for as long: no clock of another machine is trusted.
+    another process has watched it for that long. The clocks of other machines are not trusted.
 
     Args:
-        path: the file, made when it is missing, ``~`` is the home folder; ``":memory:"`` keeps everything in this process.
+        path: the file. It is created when it is missing. ``~`` is the home folder. ``":memory:"`` keeps everything in this process.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -62,10 +62,10 @@ class CompletionCache:
         self._end: finalize[..., CompletionCache] | None = None
 
     def __reduce__(self) -> tuple[type["CompletionCache"], tuple[str]]:
-        return CompletionCache, (self.path,)  # another process opens the file itself; what is kept in memory stays here
+        return CompletionCache, (self.path,)  # another process opens the file itself; entries in memory stay here
 
     def get(self, keys: Iterable[str]) -> dict[str, Completion]:
-        """The completions of those keys that have a whole one: earlier versions kept some that are not.
+        """The completions of those keys that have a complete one. Earlier versions also kept incomplete ones.
 
         Raises:
             DataError: when the file is not a cache, or is damaged.
@@ -73,7 +73,7 @@ class CompletionCache:
         return _completions(self._cache.get([key.encode() for key in keys]))
 
     def put(self, key: str, completion: Completion) -> Completion:
-        """Keep ``completion`` for good, unless there is one already: the first answer stays. Gives the one that is kept.
+        """Keep ``completion``, unless there already is one: the first answer stays. Returns the one that is kept.
 
         Raises:
             DataError: when it cannot be written.
@@ -91,7 +91,7 @@ class CompletionCache:
         return first[0]
 
     def put_failure(self, key: str, failure: LLMFailure) -> None:
-        """Keep why a request of a batch has no completion, until somebody else asks it: one that has a completion keeps that.
+        """Keep why a request of a batch has no completion, until it is asked again. A request with a completion keeps it.
 
         Raises:
             DataError: when it cannot be written.
@@ -104,17 +104,17 @@ class CompletionCache:
         self._cache.revise([key.encode()], add, durable=True)
 
     def failures(self, keys: Iterable[str]) -> dict[str, LLMFailure]:
-        """Why those of ``keys`` have no completion that a batch gave none, without their stage and turn."""
+        """The failures of those of ``keys`` that failed in a batch, without their stage and turn."""
         known = self._cache.get([key.encode() for key in keys])
         return {key.decode(): found for key, value in known.items() if (found := _failure(value)) is not None}
 
     @contextmanager
     def claim(self, keys: Collection[str], seconds: float) -> Iterator[tuple[dict[str, Completion], set[str]]]:
-        """Claim those of ``keys`` that have no completion and nobody else has claimed, until the block ends.
+        """Until the block ends, claim those of ``keys`` that have no completion and that no other process has claimed.
 
         Args:
-            keys: what is to be asked.
-            seconds: how long that may take; then others may ask it, too.
+            keys: the keys of the requests to ask.
+            seconds: how long that may take. After that, others may ask them, too.
 
         Yields:
             The completions that there are, and the claimed keys.
@@ -144,7 +144,7 @@ class CompletionCache:
                     self._cache.revise([key.encode() for key in left], remove)
 
     def wait(self, keys: Collection[str]) -> list[str]:
-        """Wait until somebody else's claim on one of ``keys`` has ended; gives all that nobody claims."""
+        """Wait until another process's claim on one of ``keys`` has ended. Returns all that nobody claims."""
         pause, longest = PAUSES
         started, reported = time.monotonic(), False
         while len(owners := self.owners(keys)) == len(keys):
@@ -161,7 +161,7 @@ class CompletionCache:
         return self._owners(self._cache.get([key.encode() for key in keys]))
 
     def close(self) -> None:
-        """Close the file; the next use opens it again."""
+        """Close the file. The next use opens it again."""
         self._cache.close()
         if self._end is not None:
             self._end()

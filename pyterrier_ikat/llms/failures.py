@@ -12,11 +12,11 @@ KEPT = {
     "file": "finished calls are in the cache and are not repeated",
     "process": "finished calls are kept in this process only, and not repeated in it",
 }
-"""What to say by where an LLM keeps its completions; nothing where it keeps none."""
+"""Where an LLM keeps its completions -> what to say. Nothing when it keeps none."""
 SHOWN = 5
 REASON_LENGTH = 300
 LONGEST = 20_000
-"""Characters of a server's words that are read at all."""
+"""The maximum number of characters that are read of a server's message."""
 
 
 class LLMFailure(IkatError):
@@ -42,7 +42,7 @@ class CutOff(LLMFailure):
 
 
 class Unfinished(LLMFailure):
-    """The server names another reason than the end of the answer: ``error``, ``abort``, ``tool_calls``, or an unknown word."""
+    """The server gives another reason than the end of the answer: ``error``, ``abort``, ``tool_calls``, or an unknown word."""
 
 
 class OnlyReasoning(LLMFailure):
@@ -54,11 +54,11 @@ class Empty(LLMFailure):
 
 
 class NoText(LLMFailure):
-    """An object with ``.generate`` returned something else than a text."""
+    """An object with ``.generate`` returned something that is not a text."""
 
 
 REFUSED = ("the model refused", "the provider's content filter")
-"""How the reason of a refusal and of a text that was withheld begins."""
+"""How the reason of a refusal begins, and that of a withheld text."""
 
 
 class Refused(LLMFailure):
@@ -92,15 +92,15 @@ KINDS: dict[str, type[LLMFailure]] = {
 """The kinds of failures by name."""
 
 
-class Transient(Exception):  # noqa: N818 - it is a signal to the retry loop, no error that a user sees
+class Transient(Exception):  # noqa: N818 - a signal to the retry loop, not an error that a user sees
     """Raised by a backend: the same call may succeed a little later.
 
     Attributes:
         retry_after: seconds that the server asks to wait, or None.
         reason: what happened, in one line.
         overloaded: True when the server has too many requests (429): fewer are then sent at a time.
-        unreached: True when no server has ever answered, so that there may be none.
-        told: True when the server itself said that it has no answer, so that the call costs nothing.
+        unreached: True when no server has ever answered, so there may be none.
+        told: True when the server itself said that it has no answer, so the call costs nothing.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class StageEnded(IkatError):
 
     Attributes:
         done: requests that are finished and kept.
-        left: requests that are not; None before the stage has counted them.
+        left: requests that are not finished; None before the stage has counted them.
         kept_in: where the LLM keeps finished calls, see `LLM.kept_in`.
     """
 
@@ -149,14 +149,14 @@ class FatalLLMError(StageEnded):
 
 
 class StructureRefused(FatalLLMError):
-    """The server does not take the JSON schema that ``structured=on`` sends; nothing is asked without it in its place."""
+    """The server does not take the JSON schema that ``structured=on`` sends. Nothing is asked without the schema instead."""
 
 
 class BudgetExceeded(StageEnded):
-    """The budget is spent; nothing more was sent.
+    """The budget is spent. Nothing more was sent.
 
     Attributes:
-        spent: US dollars that the run folder has cost, or without one this language model.
+        spent: US dollars that the run folder has cost. Without a run folder, what this language model has cost.
         budget: US dollars allowed.
         where: the run folder, or ``""``.
         about: the estimated cost of the remaining requests in US dollars, from the cost of the others, or None when unknown.
@@ -185,7 +185,7 @@ class BudgetExceeded(StageEnded):
 
 
 class StageError(IkatError):
-    """A stage finished, but some of its turns got no completion; raised by operators with ``on_error="raise"``.
+    """A stage finished, but some of its turns got no completion. Operators with ``on_error="raise"`` raise it.
 
     Attributes:
         stage: the operator's stage name.
@@ -253,7 +253,7 @@ def _told(waiting: Sequence[Waiting]) -> str:
 
 
 class UnderWay:
-    """Lets several pieces of work send their batches before any of them is waited for.
+    """Lets several pieces of work send their batches before waiting for any of them.
 
     Example:
         >>> under_way = UnderWay()
@@ -279,7 +279,7 @@ class UnderWay:
             self.waiting += error.waiting
 
     def tell(self) -> None:
-        """Say what is under way.
+        """Raise an error that names what is under way.
 
         Raises:
             BatchUnderWay: when anything is.
@@ -303,6 +303,6 @@ def _kept(kept_in: str) -> str:
 
 
 def shorten(reason: str) -> str:
-    """``reason`` as one printable line of bounded length: servers answer with whole pages."""
+    """``reason`` as one printable line of bounded length, because servers may answer with whole pages."""
     line = " ".join(printable(reason[:LONGEST]).split())
     return line if len(line) <= REASON_LENGTH else line[: REASON_LENGTH - 3] + "..."

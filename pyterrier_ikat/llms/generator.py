@@ -13,12 +13,12 @@ ERROR = "ERROR::"
 """How pyterrier_rag's backends write an exception into the completion's text."""
 
 NAMED_ERRORS: dict[str, type[LLMFailure]] = {"reduce_length": TooLong, "response_filtered": Filtered}
-"""Those of them that say what is wrong; any other is `Unavailable`."""
+"""The exceptions that say what is wrong. Any other is `Unavailable`."""
 FEW_TOKENS = 128
 """A limit of pyterrier_rag's backends (32 when none is given) below which most answers are cut off."""
 
 NO_LIST = (str, bytes, Mapping, Set)
-"""What can be gone through like a list, but does not hold one completion per chat in their order."""
+"""Types that can be iterated like a list, but do not hold one completion per chat in order."""
 
 
 class ShortCompletionsWarning(UserWarning):
@@ -26,7 +26,7 @@ class ShortCompletionsWarning(UserWarning):
 
 
 def told_by(given: Any, name: str) -> Any:
-    """The value that an object has under this name; None where it has none, or a method."""
+    """The value of an object's attribute. None when there is none, or when it is a method."""
     value = getattr(given, name, None)
     return None if callable(value) else value
 
@@ -36,14 +36,14 @@ class GeneratorBackend(Backend):
 
     A chat is a list of messages, or plain text when the object says ``supports_message_input = False``. Decoding parameters are
     the object's own. Exceptions and texts that start with ``ERROR::`` are failures. An object with ``.text`` may also have
-    ``prompt_tokens``, ``completion_tokens``, ``finish_reason`` and ``model``; prices and a budget need the tokens. The attributes of
-    the object that are methods say nothing: ``identity`` of a `pyterrier.Transformer` is one.
+    ``prompt_tokens``, ``completion_tokens``, ``finish_reason`` and ``model``; prices and a budget need the tokens. Attributes
+    that are methods are ignored, such as ``identity`` of a `pyterrier.Transformer`.
 
     Args:
         generator: the object; its ``model_id`` names it in the ledger, its ``batch_size`` (32) bounds the chats per call.
-        identity: everything that determines its answers beside its class and ``model_id``, as JSON values; the object's own
+        identity: everything that determines its answers besides its class and ``model_id``, as JSON values; the object's own
             ``identity`` when None.
-        name: its name in the ledger where it has no ``model_id``; that of its class when None.
+        name: its name in the ledger when it has no ``model_id``. By default the name of its class.
 
     Raises:
         UsageError: when the identity is not a JSON value.

@@ -1,4 +1,4 @@
-"""What calls came to (`Spend`, the one value that everything adds up), the account of them per stage and model, and the budget."""
+"""What calls cost (`Spend`, the value that everything adds up), the account per stage and model, and the budget."""
 
 import threading
 from collections.abc import Collection, Iterator, Mapping
@@ -34,23 +34,23 @@ CHARACTERS_PER_TOKEN = 4
 
 
 Number = int | float | None
-"""An amount; None if it is not known."""
+"""An amount, or None if it is unknown."""
 
 
 def plus(one: Number, other: Number) -> Number:
-    """The sum of two amounts; with one that is not known, it is not known."""
+    """The sum of two amounts. It is unknown when one of them is unknown."""
     return None if one is None or other is None else one + other
 
 
 @dataclass(frozen=True)
 class Spend:
-    """What completions came to; sums of it are `Spend`, too.
+    """What completions cost. Sums of it are `Spend`, too.
 
     An unknown amount is None, and so is a sum with one: it never counts as 0.
 
     Attributes:
         calls: completions that were paid for.
-        known: completions that were known before: from a cache, or a recording.
+        known: completions that were known before, from a cache or a recording.
         prompt_tokens: the tokens that paid calls read.
         cached_tokens: those of them that the provider had in its own cache.
         completion_tokens: the tokens that paid calls wrote.
@@ -93,7 +93,7 @@ class Spend:
 
     @property
     def price(self) -> float | None:
-        """US dollars of all these completions: the same for every system that needs them, whoever asked first."""
+        """US dollars of all these completions. It is the same for every system that needs them, whichever asked first."""
         return plus(self.cost, self.worth)
 
 
@@ -162,7 +162,7 @@ class Ledger(Remade):
 
     @contextmanager
     def followed_by(self, other: "Ledger") -> Iterator[None]:
-        """Until the block ends, ``other`` counts what this one does."""
+        """Until the block ends, ``other`` also counts what this ledger counts."""
         self._followers.append(other)
         try:
             yield
@@ -181,7 +181,7 @@ class Ledger(Remade):
             self._alone[key] = self._alone.get(key, (where, None))[0], price
 
     def rows(self) -> list[dict[str, Any]]:
-        """The rows, in the order in which they were first counted: ``stage``, ``model``, ``served`` and the columns; None = unknown."""
+        """The rows, in the order in which they were first counted: ``stage``, ``model``, ``served`` and the columns. None = unknown."""
         with self._lock:
             alone = {where: row.amounts["alone"] for where, row in self._rows.items()}
             for where, price in self._alone.values():
@@ -216,7 +216,7 @@ class Ledger(Remade):
         return {model: sorted({name for asked, name in found if asked == model}) for model, _ in found}
 
     def take(self) -> "Ledger":
-        """What was counted since the last call; this ledger begins anew."""
+        """What was counted since the last call. The ledger then starts from 0."""
         taken = Ledger()
         with self._lock:
             taken._rows, self._rows, taken._alone, self._alone = self._rows, {}, self._alone, {}
@@ -314,7 +314,7 @@ class Spending(Protocol):
     where: str
 
     def total(self, model: str, price_in: float | None, price_out: float | None) -> float:
-        """US dollars so far; calls of ``model`` whose cost is not known are counted at these prices."""
+        """US dollars so far. Calls of ``model`` whose cost is unknown are counted at these prices."""
         ...
 
 
@@ -366,7 +366,7 @@ class Budget(Remade):
         return self.price(reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens or 0)
 
     def price(self, read: int | None, written: int | None, cached: int = 0) -> float | None:
-        """US dollars for so many tokens, ``cached`` of the read ones in the provider's own cache; None when one of them isn't known."""
+        """US dollars for these tokens, ``cached`` of them read from the provider's own cache. None when a count is unknown."""
         if self.price_in is None or self.price_out is None or read is None or written is None:
             return None
         full = self.price_in * read + self.price_out * written
@@ -385,7 +385,7 @@ class Budget(Remade):
 
     @contextmanager
     def counting(self, spending: Spending) -> Iterator[None]:
-        """Until the block ends, the limit is for all that is spent there."""
+        """Until the block ends, the limit applies to all that is spent there."""
         before, self._spending = self._spending, spending
         try:
             yield
@@ -394,14 +394,14 @@ class Budget(Remade):
 
     @property
     def used(self) -> float:
-        """US dollars that count for the limit."""
+        """US dollars that count towards the limit."""
         return self.spent if self._spending is None else self._spending.total(self.model, self.price_in, self.price_out)
 
     def check(self, more: float = 0.0) -> None:
         """Make sure that another call may be sent, or a batch.
 
         Args:
-            more: what a batch may cost, and what is under way.
+            more: the maximum cost of a batch and of what is under way.
 
         Raises:
             BudgetExceeded: when the limit is reached, or would be exceeded.
@@ -413,7 +413,7 @@ class Budget(Remade):
             raise error
 
     def progress(self) -> dict[str, str]:
-        """The cost so far, for a progress bar; empty when the prices are not known."""
+        """The cost so far, for a progress bar. Empty when the prices are unknown."""
         if self.price_in is None or self.price_out is None:
             return {}
         return {"cost": f"${self.spent:.4f}" if self.limit is None else f"${self.used:.4f} of ${self.limit:g}"}

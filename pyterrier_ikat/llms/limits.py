@@ -1,4 +1,4 @@
-"""The limits on calls: retries and their waits, how many at a time, and the threads that make them."""
+"""The limits on calls: retries and their waits, the number of concurrent calls, and the threads that make them."""
 
 import math
 import threading
@@ -18,16 +18,16 @@ from .failures import Transient
 
 LONGEST_WAIT = 60.0
 CONNECT = 5.0
-"""Seconds until a server counts as not reached; a busy one takes less than one to accept a connection."""
+"""Seconds until a server counts as not reached. A busy server takes less than one second to accept a connection."""
 FIRST_ANSWER = 15.0
-"""Seconds after which a server that has never answered is given up, because its address is probably wrong."""
+"""Seconds after which calls to a server that has never answered are given up. Its address is probably wrong."""
 
 
 @dataclass(frozen=True)
 class Retry:
     """How transient failures are retried.
 
-    A server that has never answered is given up within 15 seconds. One that has is tried again up to the limits below: its
+    A server that has never answered is given up within 15 seconds. Calls to other servers are retried up to the limits below: their
     ``Retry-After`` is obeyed within [0, 60] seconds; else the wait doubles from 1 second, with jitter.
 
     Attributes:
@@ -47,7 +47,7 @@ class Retry:
         """A retry loop for one call.
 
         Args:
-            stop: once set, nothing is tried again.
+            stop: once set, nothing is retried.
         """
         began = self.clock()
 
@@ -108,17 +108,17 @@ def _wait(state: tenacity.RetryCallState) -> float:
 
 
 class Throttle(Remade):
-    """A semaphore whose size adapts to what the server takes.
+    """A semaphore whose size adapts to what the server accepts.
 
     It starts at one, so that a wrong key or model name is noticed after one call, and opens to ``most`` with the first call that
     gets through, or when that call has been on its way for ``patience``. Each call that the server refuses because it has too many makes
-    it smaller by one, so that it ends at what the server took, but by no more than half for all calls that were in flight at one moment.
-    While all of it is in use, it grows by one after as many successes as it is wide.
+    the semaphore smaller by one, but calls in flight at the same moment never make it smaller by more than half. So it ends at what the
+    server accepted. While it is fully used, it grows by one after as many successes as its size.
 
     Args:
         most: the most calls in flight.
-        patience: seconds until the others follow a first call that is not answered yet; if the server refuses it for good only then,
-            up to ``most`` calls have been sent (and refused).
+        patience: seconds after which other calls follow a first call that is not yet answered. If the server refuses the first call
+            later than that, up to ``most`` calls have been sent (and refused).
     """
 
     of_this_process = {"_free": threading.Condition, "_busy": int}
@@ -140,7 +140,7 @@ class Throttle(Remade):
 
     @contextmanager
     def slot(self) -> Iterator[int]:
-        """Wait for a free slot and hold it; gives the moment's mark for `shrink`."""
+        """Wait for a free slot and hold it. Returns the mark of this moment for `shrink`."""
         with self._free:
             while self._busy >= int(self._limit):
                 if not self._free.wait(None if self._opened else self.patience):
@@ -181,19 +181,19 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
-class Stopped(Exception):  # noqa: N818 - no error: the task was not begun, because another one ended the stage
+class Stopped(Exception):  # noqa: N818 - not an error: the task was not begun, because another one ended the stage
     """Raised by a task that finds the stage ended."""
 
 
 class Workers(Generic[Task, Result]):
-    """Threads that work on tasks, and on those that follow from their results, until all are done or one of them ends the stage.
+    """Threads that work on tasks and their follow-ups, until all are done or one of them ends the stage.
 
-    The program's end does not wait for the threads, other than for those of `concurrent.futures`: a second Ctrl-C has to end it.
+    Unlike with `concurrent.futures`, the program's end does not wait for the threads: a second Ctrl-C must end it.
 
     Args:
         work: called in the threads; an exception of any kind ends the stage: no task begins after it, those in flight are finished.
-        done: called in the thread of `run` with every result, in the order in which they arrive; gives the tasks that follow, which are
-            queued behind those that wait.
+        done: called in the thread of `run` with every result, in the order in which they arrive. Returns the follow-up tasks,
+            which are queued after the waiting ones.
         threads: the most tasks at a time.
         stop: set when the stage ends early; ``work`` may look at it.
         interrupted: called at the first Ctrl-C, before the tasks in flight are waited for.
@@ -252,7 +252,7 @@ class Workers(Generic[Task, Result]):
             self._arrived.put(self._work_on(task))
 
     def _work_on(self, task: Task) -> list[Result]:
-        """The task's result; none when the stage has ended."""
+        """The task's result. None when the stage has ended."""
         try:
             return [] if self.stop.is_set() else [self.work(task)]
         except BaseException as error:
@@ -262,7 +262,7 @@ class Workers(Generic[Task, Result]):
             return []
 
     def _end(self, error: BaseException | None = None) -> None:
-        """Wait until all threads have finished what they are at; not at the second Ctrl-C, however soon it follows the first."""
+        """Wait until all threads have finished their task. A second Ctrl-C ends the wait, however soon it follows the first."""
         try:
             if isinstance(error, KeyboardInterrupt):
                 self.interrupted()

@@ -15,11 +15,11 @@ from .request import Backend, Completion, Request, of_chain, read
 from .sending import BatchSettings, Means, Outcome, Sending, longest_beginnings_first
 
 Then = Callable[[int, Outcome], Request | None]
-"""What follows the outcome of the request at a place, or of the one that followed it before."""
+"""Gives the follow-up for the outcome of the request at a place, or of its last follow-up."""
 
 
 class LLM(Means):
-    """A language model; made by `llm`.
+    """A language model, made by `llm`.
 
     Two models are equal when they have the same provider, model, base URL, decoding parameters and ``on_error``. Those made from objects
     with ``.generate`` are equal when the objects are, or their ``identity`` is.
@@ -89,7 +89,7 @@ class LLM(Means):
         return Asking(self, requests, then, calls).run()
 
     def peek(self, request: Request) -> Completion | None:
-        """The completion known without a call, from the cache or the recorded file, or None. Nothing is counted."""
+        """The completion that is known without a call, from the cache or the recorded file, or None. Nothing is counted."""
         request = of_chain(request)
         if (reply := self.backend.find(request)) is not None:
             text, fault = read(reply)
@@ -98,7 +98,7 @@ class LLM(Means):
         return self.hits([key]).get(key)
 
     def in_batches(self, requests: Sequence[Request]) -> list[bool]:
-        """Whether each request waits in a batch, or got no completion in one, so that it is not asked again."""
+        """Whether each request waits in a batch, or failed in one and is not asked again."""
         if self.batches is None or self.cache is None:
             return [False] * len(requests)
         keys = [of_chain(request).key(self.backend.identity) for request in requests]
@@ -123,13 +123,13 @@ class LLM(Means):
         self.backend.open()
 
     def close(self) -> None:
-        """Close the connections and the cache file; the next call opens them again."""
+        """Close the connections and the cache file. The next call opens them again."""
         self.backend.close()
         if self.cache is not None:
             self.cache.close()
 
     def spend(self, completion: Completion) -> Spend:
-        """What a completion came to: paid, or known before from the cache or a recording."""
+        """What a completion cost: paid now, or known before from the cache or a recording."""
         cost = self.budget.cost(completion)
         if completion.cached or self.backend.replays:
             return Spend(known=1, worth=cost)
@@ -140,7 +140,7 @@ class LLM(Means):
         return {} if self.cache is None else self.cache.get(keys)
 
     def __copy__(self) -> "LLM":
-        return self  # what a copy asks is counted in the same account and paid from the same budget
+        return self  # the calls of a copy use the same account and the same budget
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "LLM":
         return self
@@ -189,23 +189,23 @@ class Asking:
                 fresh = {key: self._open[key][0][1] for key in free}
                 sending.run(longest_beginnings_first(fresh) if self.llm.backend.keeps_beginnings else fresh)
             free = self.llm.cache.wait(list(self._open)) if self._open and self.llm.cache is not None else []
-        for key, request, outcome in self._repeats:  # once nothing can end the stage: what an ended one did not give is not counted
+        for key, request, outcome in self._repeats:  # an ended stage counts nothing that it did not return
             self._count_repeat(key, request, outcome)
         tell(self.llm, [exchange for place in sorted(self._exchanges) for exchange in self._exchanges[place]])
         return [self._results[place] for place in range(len(self._results))]
 
     def _add(self, place: int, request: Request) -> tuple[str, bool]:
-        """Let a place wait for the answer to a request; gives its key, and whether nobody has asked it yet."""
+        """Let a place wait for the answer to a request. Returns the request's key, and whether it is new."""
         key = str(next(self._numbers)) if self.llm.backend.replays else request.key(self.llm.backend.identity)
         fresh = key not in self._open and key not in self._answers
         self._open.setdefault(key, []).append((place, request))
         return key, fresh
 
     def _follow(self, answers: Mapping[str, Outcome]) -> dict[str, Request]:
-        """Give answers to whoever waits for them; gives the requests that follow and are still to be asked."""
+        """Give answers to the places that wait for them. Returns the follow-up requests that are still to be asked."""
         followers = dict[str, Request]()
         known = [(key, outcome, isinstance(outcome, Completion) and outcome.cached) for key, outcome in answers.items()]
-        for key, outcome, repeated in known:  # it grows: what follows may be answered already
+        for key, outcome, repeated in known:  # the list grows, because a follow-up may already be answered
             self._answers[key] = outcome
             for place, request in self._open.pop(key, []):
                 self._results[place] = self._again(key, request, outcome) if repeated else outcome

@@ -1,4 +1,4 @@
-"""A server on the network: its address, what is secret in it and is never shown, and lines to it whose calls end in time."""
+"""A server on the network: its address, the secrets in it that are never shown, and connections whose calls end in time."""
 
 import importlib
 import logging
@@ -30,11 +30,11 @@ SECRET_NAME = re.compile(r"key|token|secret|pass|pwd|sig|auth|code", re.IGNORECA
 CREDENTIAL = re.compile(
     r"(?:(?:api|access|client|subscription)[-_]?)?(?:key|token|secret|password|pwd|sig|signature|auth|code)", re.IGNORECASE
 )
-"""Names of hidden parameters that are nothing but a credential: another value of them changes no answer, another ``design=`` may."""
+"""Names of hidden parameters that are only credentials: their values change no answer, whereas another ``design=`` may."""
 SHORTEST = 4
 _CORE = ("connection", "http11", "http2", "proxy", "socks")
 HTTP_LOGGERS = ("httpx", "httpx2", "openai._base_client", *(f"{core}.{part}" for core in ("httpcore", "httpcore2") for part in _CORE))
-"""Those that write records: a filter does not reach the records of the loggers below it."""
+"""The loggers that write records. A filter does not reach the records of the loggers below it."""
 NO_KEY = "none"
 SETTINGS = (*(name for proxy in ("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY") for name in (proxy, proxy.lower())), "SSL_CERT_FILE")
 LOGIN = re.compile(r"//[^/@\s]*@")
@@ -43,7 +43,7 @@ SILENT = 10.0
 LATEST_TRY = 0.7
 """The share of them after which a try may be the last one before 15 seconds are over."""
 LONGEST = 1e6
-"""Seconds. The system takes no longer ones, and nobody waits for twelve days."""
+"""The maximum time-out in seconds (twelve days). The system takes no longer ones."""
 
 Found = TypeVar("Found")
 Work = Callable[["openai.OpenAI"], Found]
@@ -121,7 +121,7 @@ def redact(text: str, secrets: Iterable[str]) -> str:
 
 
 def is_distinctive(secret: str) -> bool:
-    """Whether ``secret`` can't stand in a text by chance: it is long, or is neither short nor a mere word.
+    """Whether ``secret`` can't occur in a text by chance: it is long, or is neither short nor a mere word.
 
     Example:
         >>> [is_distinctive(one) for one in ("EMPTY", "lm-studio", "swordfish", "pw-98765", "sk-no-key-required")]
@@ -131,9 +131,9 @@ def is_distinctive(secret: str) -> bool:
 
 
 class RedactingFilter(logging.Filter):
-    """Takes ``secrets`` out of the log records of the HTTP client, which writes whole URLs and the server's headers.
+    """Removes ``secrets`` from the log records of the HTTP client, which writes whole URLs and the server's headers.
 
-    Two with the same secrets are equal, so that a logger keeps only one of them.
+    Two filters with the same secrets are equal, so a logger keeps only one of them.
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
@@ -163,11 +163,11 @@ def add_filter(loggers: Iterable[str], secrets: set[str]) -> None:
 
 
 class SilentServerWarning(UserWarning):
-    """A server took the first call and does not answer; it is waited for until the call's time is over."""
+    """A server accepted the first call and does not answer. The call waits until its time is over."""
 
 
 class Connector:
-    """Makes clients for an address; the key and the certificates are read once for all of them.
+    """Makes clients for an address. The key and the certificates are read once for all of them.
 
     Args:
         address: where to connect.
@@ -192,15 +192,15 @@ class Connector:
         import openai
 
         try:
-            if self._certificates is None:  # to read them takes a tenth of a second
+            if self._certificates is None:  # reading them takes a tenth of a second
                 http = importlib.import_module(openai.DefaultHttpxClient.__mro__[1].__module__.partition(".")[0])  # httpx, or httpx2
                 self._certificates = http.create_ssl_context()
             hooks: Any = {"request": [follow]}
-            # A redirect would take the key, or the question, to where nobody sent it.
+            # A redirect would take the key, or the question, to an unknown place.
             connected = openai.DefaultHttpxClient(
                 auth=self.address.login, follow_redirects=False, event_hooks=hooks, verify=self._certificates
             )
-        except Exception as error:  # each kind of wrong setting has one of its own
+        except Exception as error:  # each kind of wrong setting has its own error
             raise _unprepared(self.address, error) from None
         options: dict[str, Any] = {"base_url": self.address.url, "default_query": self.address.query, "max_retries": 0}
         return openai.OpenAI(api_key=self._key, http_client=connected, timeout=openai.Timeout(LONGEST, connect=CONNECT), **options)
@@ -229,14 +229,14 @@ def _no_key(address: Address, variable: str) -> str:
 class Line:
     """A client with a connection of its own, for one call at a time.
 
-    The HTTP client's own time-outs begin anew with every byte that arrives, and no look-up of a name can be interrupted. So a call runs on
-    a thread of its own: whoever waits for it waits as long as it may take, and cuts the line then, which ends that thread.
+    The HTTP client's own time-outs start again with every byte that arrives, and a name look-up can't be interrupted. So a call runs on
+    its own thread. The caller waits as long as the call may take and then cuts the connection, which ends that thread.
 
     Args:
         connector: makes the client.
 
     Attributes:
-        cut_off: True once it has been cut; it serves no other call.
+        cut_off: True once it has been cut. It then serves no other call.
     """
 
     def __init__(self, connector: Connector) -> None:
@@ -261,7 +261,7 @@ class Line:
             raise ConnectionError(f"it is not reached within {seconds:.3g} seconds")
 
     def cut(self) -> None:
-        """End what is under way: whoever waits for an answer finds the connection lost."""
+        """End the call under way. Its caller finds the connection lost."""
         self.cut_off = True
         if self._stream is not None:
             with suppress(OSError, AttributeError):
@@ -286,7 +286,7 @@ class Line:
 
 
 class Server:
-    """One server and the lines to it, which all stages and threads share.
+    """One server and its connections, which all stages and threads share.
 
     Args:
         address: its base URL.
@@ -294,9 +294,9 @@ class Server:
         timeout: seconds that a call may take as a whole.
 
     Attributes:
-        idle: the lines that nobody uses.
-        answered: whether anything ever came back from it.
-        silent_since: when it was first called, as long as nothing came back.
+        idle: the connections that nobody uses.
+        answered: whether the server ever answered.
+        silent_since: when it was first called, as long as it has not answered.
         busy: calls in flight.
         failures: calls that failed in a row.
     """
@@ -316,7 +316,7 @@ class Server:
         return Server, (self.address, self.api_key_env, self.timeout)  # another process finds the key in its own environment
 
     def open(self) -> None:
-        """Prepare a line, so that the first call does not have to.
+        """Prepare a connection, so that the first call does not have to.
 
         Raises:
             FatalLLMError: when there is no key for it, or the environment's proxy or certificates are wrong.
@@ -325,7 +325,7 @@ class Server:
             self.idle.append(self._line())
 
     def close(self) -> None:
-        """Close the connections; the next call opens them again."""
+        """Close the connections. The next call opens them again."""
         with self._lock:
             self._connector = None
             _close(self.idle)
@@ -346,7 +346,7 @@ class Server:
         since = time.monotonic()
         ends = since + min(seconds, LONGEST)
         if not self.answered:
-            since = self.silent_since = self.silent_since or since  # a call that finds no connection sets it back at any time
+            since = self.silent_since = self.silent_since or since  # a call that finds no connection resets it at any time
         with self._lock:
             line = self._line()
             self._in_use.add(line)
@@ -362,7 +362,7 @@ class Server:
             self._give_back(line, found)
 
     def clean(self, text: str) -> str:
-        """``text`` without the key and what is secret in the address."""
+        """``text`` without the key and the secrets of the address."""
         return redact(text, self._secrets)
 
     def clean_completion(self, text: str) -> str:
@@ -370,7 +370,7 @@ class Server:
         return redact(text, filter(is_distinctive, self._secrets))
 
     def _line(self) -> Line:
-        """A line that nobody uses, for whoever holds the lock."""
+        """An idle connection, for the holder of the lock."""
         if self.idle:
             return self.idle.pop()
         if self._connector is None:
@@ -388,7 +388,7 @@ class Server:
         found.add_done_callback(lambda _: line.client.close())
 
     def _await_first_answer(self, found: "futures.Future[Any]", since: float, ends: float) -> None:
-        """Wait for the server's very first answer, and say so once when it takes long, over all tries."""
+        """Wait for the server's very first answer, and warn once when it takes long, over all attempts."""
         waited, left = time.monotonic() - since, ends - time.monotonic()
         patience = SILENT - waited if waited < LATEST_TRY * SILENT else 0.0
         futures.wait([found], min(patience, left))

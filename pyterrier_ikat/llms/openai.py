@@ -1,4 +1,4 @@
-"""OpenAI-compatible servers: which of several gets a call, requests, and the meaning of answers and refusals."""
+"""OpenAI-compatible servers: the choice of a server for a call, requests, and the meaning of answers and refusals."""
 
 import importlib
 import json
@@ -32,16 +32,16 @@ TOO_LONG = re.compile(
 )
 """Words of OpenAI, vLLM, SGLang, llama.cpp, Anthropic, Gemini, Mistral, Groq, xAI and Moonshot about a prompt that exceeds the context."""
 NO_SCHEMA = re.compile(r"response.?format|json.?schema|structured.?outputs?|guided.?(?:json|decoding)|grammar", re.IGNORECASE)
-"""Words of servers and of their libraries about a request for JSON that they can't serve."""
+"""Messages of servers and their libraries about a request for JSON that they can't serve."""
 NO_MONEY = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
 FAILURES = 3
 """Failures in a row after which a server gets no more calls."""
 FORK_WAITS = 10.0
-"""The most seconds that a fork waits for the import of the client."""
+"""The maximum number of seconds that a fork waits for the import of the client."""
 
 
 class ServerLeftOutWarning(UserWarning):
-    """One of several servers failed several times in a row; the others take its calls."""
+    """One of several servers failed several times in a row. The others take its calls."""
 
 
 class Servers(Remade):
@@ -77,7 +77,7 @@ class Servers(Remade):
                 server.busy -= 1
 
     def unreached(self, server: Server) -> bool:
-        """Whether nothing ever came back from any server, now that ``server`` has failed and all others have."""
+        """Whether no server ever answered, now that ``server`` and all others have failed."""
         return all(not one.answered and (one.failures > 0 or one is server) for one in self.all)
 
     def _failed(self, server: Server, error: Transient) -> None:
@@ -96,11 +96,11 @@ class OpenAIBackend(Backend):
     Args:
         model: the model's name, as the server knows it.
         base_url: the server; else the environment's ``OPENAI_BASE_URL``, else OpenAI. Several, separated by commas, share the calls: they
-            have to serve the same model. The first one's address stands for all in the cache key, so that adding machines repeats nothing.
+            have to serve the same model. The address of the first represents all in the cache key, so adding machines repeats nothing.
         api_key_env: the environment variable that holds the key.
         params: decoding parameters (temperature, top_p, top_k, max_tokens, seed, frequency_penalty).
-        timeout: seconds that a call may take as a whole, from name look-up to the last byte; then it counts as failed and is tried again.
-        concurrency: the most calls at a time, over all servers.
+        timeout: seconds that a call may take as a whole, from name look-up to the last byte. Then it counts as failed and is retried.
+        concurrency: the maximum number of concurrent calls, over all servers.
         structured: ``"on"``: requests carry the JSON schema of their answer, where the operator has one.
 
     Raises:
@@ -148,7 +148,7 @@ class OpenAIBackend(Backend):
             server.open()
 
     def close(self) -> None:
-        """Close the connections; the next call opens them again."""
+        """Close the connections. The next call opens them again."""
         for server in self.servers.all:
             server.close()
 
@@ -158,7 +158,7 @@ class OpenAIBackend(Backend):
             server.cut()
 
     def call(self, server: Server, work: Work[Found], seconds: float) -> Found:
-        """What ``work`` gets from ``server`` in time.
+        """The result of ``work`` with ``server``, if it comes in time.
 
         Raises:
             Transient: when it isn't in time, or the server is not reached.
@@ -187,7 +187,7 @@ class OpenAIBackend(Backend):
 
         body = self.body(server, request)
         try:
-            # Without the client's typed layer, which takes half of its CPU time: a stage's threads share one interpreter lock.
+            # Without the client's typed layer, which takes half of its CPU time. The threads of a stage share one interpreter lock.
             answer = self.call(server, lambda client: client.post("/chat/completions", cast_to=object, body=body), server.timeout)
         except UnicodeEncodeError:
             return half_a_character(request)
@@ -198,7 +198,7 @@ class OpenAIBackend(Backend):
         return completed(server, answer)
 
     def refused(self, server: Server, request: Request, status: int, body: Any, headers: Mapping[str, str]) -> LLMFailure:
-        """The failure that an answer with an HTTP status other than 200 is.
+        """The failure for an answer with an HTTP status other than 200.
 
         Args:
             server: who answers.
@@ -275,14 +275,14 @@ def completed(server: Server, answer: Any) -> Reply:
 
 
 def quoted(server: Server, answer: Any) -> str:
-    """What the server said, in one line: its message where it has one, the words of a page, or all of it."""
+    """The server's message in one line: the message field if there is one, the words of a page, or everything."""
     for name in ("error", "message", "detail"):
         answer = (answer.get(name) or answer) if isinstance(answer, dict) else answer
-    # Without its codes first: they may part what is secret.
+    # Remove codes first: they may split a secret.
     words = server.clean(printable(answer if isinstance(answer, str) else _dumped(answer)))
     words = words if len(words) <= LONGEST else " ".join(words[:LONGEST].split()[:-1])
     words = _without_markup(words) if words.lstrip().startswith("<") else words
-    # Servers name a wrong key by its ends, with stars between them.
+    # Servers show the ends of a wrong key, with stars between them.
     return shorten(" ".join(HIDDEN if HIDDEN in word else word for word in words.split())) or "nothing"
 
 
@@ -294,7 +294,7 @@ def _dumped(answer: Any) -> str:
 
 
 def _without_markup(page: str) -> str:
-    """The words of a page in HTML. What is never closed ends it: no part of a page is looked through twice."""
+    """The words of an HTML page. An element that is never closed ends it, so no part of a page is searched twice."""
     words, place = list[str](), 0
     while (start := page.find("<", place)) >= 0:
         words.append(page[place:start])
@@ -318,13 +318,13 @@ _importing = threading.Thread(target=lambda: None)
 
 
 def import_client() -> None:
-    """Begin to import the client on a thread of its own: that takes longer than a call, and the pipeline is still to be built.
+    """Start importing the client on its own thread. The import takes longer than a call, and the pipeline is built meanwhile.
 
     A fork waits until it is done, because the child would keep the locks of an import that nobody ends.
     """
     global _importing
     if "openai" not in sys.modules:
-        # No daemon: the interpreter must not end within the import of compiled modules.
+        # Not a daemon: the interpreter must not end during the import of compiled modules.
         _importing = threading.Thread(target=_import, name="ikat-import")
         _importing.start()
 

@@ -1,4 +1,4 @@
-"""Replays completions from a file of JSON lines, or those that others published: no key, no calls, always the same."""
+"""Replays completions from a file of JSON lines, or published ones: no key, no calls, always the same answers."""
 
 import hashlib
 import json
@@ -33,8 +33,8 @@ class RecordedBackend(Backend):
     """Answers from ``path``, one JSON object per line: ``qid``, ``stage``, ``completion``, ``model``, optionally ``prompt`` and ``item``.
 
     A record without ``prompt`` (``item``) answers every prompt (item) of its turn and stage; the most specific record wins, one with a
-    prompt before one with an item. A list as ``completion`` holds several samples. If a system is run several times, each run takes the
-    next as many as one run asks for, so that runs share none; when too few are left for one more run, it takes the last ones again.
+    prompt before one with an item. A list as ``completion`` holds several samples. If a system is run several times, each run takes as
+    many new samples as it asks for, so that runs share none. When too few are left for another run, it takes the last ones again.
 
     Args:
         path: the file; a name of :data:`~pyterrier_ikat.conversations.public_outputs.OUTPUTS`; or ``"sample"`` for the completions
@@ -85,12 +85,12 @@ class RecordedBackend(Backend):
         return None
 
     def check_turns(self, turns: set[str]) -> None:
-        """Refuse turns that a public output lacks; what a file lacks is named when it is asked for."""
+        """Refuse turns that a public output lacks. Turns that a file lacks are named when they are asked for."""
         if self.output is not None:
             self.output.check_turns(turns, {key[0] for key in self._records})
 
     def repeats(self, samples: int, asked: Mapping[str, int] | None = None) -> str:
-        """How many records have fewer completions, and for how many independent runs they are enough."""
+        """The number of records with fewer completions, and the number of independent runs that they are enough for."""
         each = {key: 1 if asked is None else asked[key[1]] for key in self._records if asked is None or key[1] in asked}
         few = sum(len(self._records[key].completions) < samples * number for key, number in each.items())
         if not few:
@@ -102,7 +102,7 @@ class RecordedBackend(Backend):
 
 
 def _runs(record: _Record, samples: int) -> int:
-    """How many runs can take that many completions of their own."""
+    """The number of runs that can take that many completions of their own."""
     return max(1, len(record.completions) // samples)
 
 

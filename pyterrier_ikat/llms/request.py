@@ -12,12 +12,12 @@ from ..portable import digest
 from .failures import CutOff, Empty, Filtered, LLMFailure, OnlyReasoning, Refused, Unfinished
 
 FORMAT = 1
-"""Of the cache key."""
+"""The version of the cache key."""
 WHOLE = (
     *("", "stop", "stop_sequence", "stop_token", "eos", "eos_token", "end_turn", "complete", "completed", "endoftext"),
     *("finish", "finished"),
 )
-"""Reasons of OpenAI, Mistral, TGI, Together, Anthropic, Cohere, Gemini, watsonx, Bedrock and AI21 for a text that is whole, casefolded."""
+"""Reasons of OpenAI, Mistral, TGI, Together, Anthropic, Cohere, Gemini, watsonx, Bedrock and AI21 for a complete text, casefolded."""
 CUT_OFF = (
     *("length", "max_tokens", "max_token", "max_length", "max_output_tokens", "model_length", "token_limit", "limit", "error_limit"),
     *("context_length_exceeded", "model_context_window_exceeded"),
@@ -28,7 +28,7 @@ FILTERED = (
 )
 
 SAMPLES_OF_A_CHAIN = 1000
-"""Seeds that each chain has to itself."""
+"""The number of seeds reserved for each chain."""
 
 
 @dataclass(frozen=True)
@@ -85,14 +85,14 @@ class Request:
             **({"chain": self.chain} if self.chain else {}),
         }
         if self.structure is None:
-            content.pop("structured", None)  # free text is asked as without structured=on
+            content.pop("structured", None)  # requests for free text are the same as without structured=on
         else:
             content["structure"] = self.structure._asdict()
         return digest(json.dumps(content, sort_keys=True, separators=(",", ":"))).hex()
 
 
 def of_chain(request: Request) -> Request:
-    """The request as the chain that is under way asks it.
+    """The request as the current chain asks it.
 
     Example:
         >>> from pyterrier_ikat.events import in_chain

@@ -139,7 +139,7 @@ class Cache:
                 raise
 
     def close(self) -> None:
-        """Close the file; the next use opens it again."""
+        """Close the file. The next use opens it again."""
         if self._end is not None:
             self._end()
         self._connection = self._end = None
