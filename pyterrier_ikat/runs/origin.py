@@ -126,7 +126,7 @@ def check_repeats(folders: Sequence["RunFolder"]) -> None:
 
     Raises:
         UsageError: when two were made by other stages, models, prompts, or on other topics.
-        DataError: when one is no finished run.
+        DataError: when one is not a finished run.
     """
     for other in folders[1:]:
         if differs := describe_difference(_identity(other), _identity(folders[0])):
