@@ -90,9 +90,7 @@ class FolderDataset(IkatDataset):
         file = self._passage_file()
         if file is None or file.stat().st_size > HELD_BYTES:
             repair = advice("take ikat.PassageIndex(PATH).text_loader()", "give --index PATH")
-            raise UsageError(
-                f"{self.name} has {'too many passages to hold in memory' if file else f'no {PASSAGES[0]}'}: index them and {repair}"
-            )
+            raise UsageError(f"{self.name} has {'too many passages to hold' if file else f'no {PASSAGES[0]}'}: index them and {repair}")
         return TextLoader(file, fields)
 
     def _topics(self) -> Path:

