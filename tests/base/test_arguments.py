@@ -129,7 +129,7 @@ def test_the_refusal_says_what_to_give(call, message):
 def test_judges_that_are_none_are_named():
     turns, answers = pd.DataFrame({"qid": ["1"], "gold_answer": ["a"]}), pd.DataFrame({"qid": ["1"], "qanswer": ["a"]})
     for wrong in ("rouge", [RougeL], 5, [5]):
-        with pytest.raises(ikat.UsageError, match="is no judge of responses"):
+        with pytest.raises(ikat.UsageError, match="is not a judge of responses"):
             evaluate_responses(turns, answers, wrong)
 
 

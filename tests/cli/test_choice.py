@@ -52,7 +52,7 @@ def test_a_file_of_turns_has_one_on_each_line(tmp_path):
     with pytest.raises(UsageError, match=r"turns: it has no turn 1-1_1 1-1_2 \(line 3\), 8-8_8 \(line 4\): its turns are like 1-1_1"):
         read_turns(path, KNOWN, "it")
     path.write_text("\n")
-    with pytest.raises(UsageError, match="lacks a turn: give ids with commas .* or a file with one on each line"):
+    with pytest.raises(UsageError, match="names no turn: give ids separated by commas .* or a file with one on each line"):
         read_turns(path, KNOWN, "it")
     with pytest.raises(DataError, match="none.txt can't be read"):
         read_turns(tmp_path / "none.txt", KNOWN, "it")
@@ -66,7 +66,7 @@ def test_qrels_are_a_frame_a_variant_or_a_file(made, monkeypatch):
     (made / "ptkb").write_text("1-1_1 0 d 1\n")
     assert find_qrels("ptkb", sample).equals(sample.get_qrels("ptkb"))
     assert len(find_qrels("./ptkb", sample)) == 1
-    with pytest.raises(UsageError, match="has no qrels 'nist'; there are .*, and no file nist is there"):
+    with pytest.raises(UsageError, match="has no qrels 'nist'; there are .*, and there is no file nist"):
         find_qrels("nist", sample)
 
 
@@ -101,7 +101,7 @@ def test_every_command_says_that_qrels_are_neither_a_variant_nor_a_file(made, tm
     found = call(*filled(made, tmp_path, name), "--qrels", "nowhere.txt")
     assert found.exit_code == 2
     assert "ikat:sample has no qrels 'nowhere.txt'; there are the default, --qrels ptkb" in found.output
-    assert "no file nowhere.txt is there" in found.output
+    assert "there is no file nowhere.txt" in found.output
 
 
 def test_turns_and_qrels_decide_what_scores_are_means_of(made, tmp_path):

@@ -194,7 +194,7 @@ BAD = [
             (["--resources", "nothing.toml"], "the resources file nothing.toml can't be read"),
             (["--second-llm", "x"], "--second-llm is --resources second_llm=... now"),
             (["--out", ""], "--out is empty: give a value"),
-            (["--turns", "1-1_1,"], "--turns '1-1_1,' lacks a turn"),
+            (["--turns", "1-1_1,"], "--turns '1-1_1,' names no turn"),
             (["--reranker", "bi:"], "--reranker 'bi:' lacks a model's name"),
             (["--reranker", "none,bi:m"], "--reranker 'none,bi:m': none stands alone"),
             (["--qrels", "ptkb"], "judge PTKB statements, and this is a run of passages"),
@@ -714,7 +714,7 @@ def test_a_link_in_the_place_of_a_run_is_refused_before_anything_is_run(sample_i
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "raw").symlink_to(tmp_path / target)
     monkeypatch.setattr(bm25.BM25, "find_rankings", raising(AssertionError))
-    assert "raw is a link to no finished run" in one_line(run(sample_index, tmp_path / "out", "raw"))
+    assert "raw is a link, but not to a finished run" in one_line(run(sample_index, tmp_path / "out", "raw"))
 
 
 @pytest.mark.filterwarnings("ignore:system raw chose no statement")

@@ -52,7 +52,7 @@ def test_any_finite_scores_are_written_so_that_32_bit_readers_keep_the_order(tmp
         (results(("1_1", "a", float("nan"), 0)), "turn 1_1, passage a: the score is nan"),
         (results(("1_1", "a", float("inf"), 0)), "the score is inf"),
         (results(("1_1", "a", 1e300, 0)), "finite"),
-        (results(("1_1", "a", 2.0, 0), ("1_1", "a", 1.0, 1)), "turn 1_1 has passage a twice: bring sub-queries back"),
+        (results(("1_1", "a", 2.0, 0), ("1_1", "a", 1.0, 1)), "turn 1_1 has passage a twice: join the sub-queries"),
         (results(("1_1", "a b", 1.0, 0)), "'a b' can't be a docno of a run file: give a text without white space"),
         (results(("1 1", "a", 1.0, 0)), "'1 1' can't be a qid"),
         (results(("1_1", "", 1.0, 0)), "'' can't be a docno"),
@@ -293,7 +293,7 @@ def test_a_finished_run_of_other_versions_is_reused_with_a_warning(written, monk
     installed = versions()
     monkeypatch.setattr("pyterrier_ikat.runs.folder.versions", lambda: installed | {"torch": "9.9"})
     with pytest.warns(
-        OtherVersionsWarning, match="aqd is reused, .* different versions .*now {'torch': '9.9'}.*remove it to repeat the run"
+        OtherVersionsWarning, match=r"aqd is reused\. .* different versions .*now {'torch': '9.9'}.*remove it to repeat the run"
     ):
         assert written.reusable({"method": "aqd", "turns": 2})
 

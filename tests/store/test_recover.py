@@ -65,7 +65,7 @@ def test_a_backup_of_a_cache_in_use_has_all_of_it(cache, tmp_path):
 def test_what_is_no_cache_is_named(tmp_path, cache):
     (tmp_path / "note").write_text("tea " * 99)
     for damaged, new, why in (
-        ("note", "new", "no cache of this version"),
+        ("note", "new", "not a cache of this version"),
         ("gone", "new", "can't be read"),
         ("cache", "note", "already exists"),
     ):

@@ -243,7 +243,7 @@ def test_another_database_is_refused(tmp_path):
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE cache (key, value, checksum)")
     connection.close()
-    with pytest.raises(DataError, match="is a database of something else, no cache of results"):
+    with pytest.raises(DataError, match="is a database of something else, not a cache of results"):
         Cache(path).get([A])
 
 

@@ -286,7 +286,7 @@ def test_a_line_of_the_costs_that_was_changed_is_named(tmp_path):
     account.close()
     path.write_text(path.read_text().replace("0.25", "0.05"))
     for read in (lambda: Account(path), lambda: Spending(tmp_path).total("m", 1, 1)):
-        with pytest.raises(DataError, match=r"costs\.jsonl was changed.*what the run has cost is not known"):
+        with pytest.raises(DataError, match=r"costs\.jsonl was changed.*what the run has cost is unknown"):
             read()
     path.write_text('{"stage": "answer", "model": "m", "key": "a", "served": null, "cost": 0.5}\n')  # of an earlier version
     assert Account(path).frame()["cost"].tolist() == [0.5]
@@ -353,5 +353,5 @@ def test_a_folder_counts_each_run_once_and_calls_without_a_price_at_todays(tmp_p
 def test_a_ledger_that_cannot_be_read_is_no_cost_of_nothing(tmp_path):
     finished(tmp_path, "done", calls=2, cost=0.5)
     (tmp_path / "done" / "ledger.csv").write_text("stage\nanswer\n")
-    with pytest.raises(DataError, match=r"ledger\.csv can't be read .* what the runs have cost is not known"):
+    with pytest.raises(DataError, match=r"ledger\.csv can't be read .* what the runs have cost is unknown"):
         Spending(tmp_path).total("m", 1, 1)

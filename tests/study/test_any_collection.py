@@ -66,7 +66,7 @@ def test_depths_come_from_the_dataset_and_are_asked_for_without(collection, runs
     assert [line.split(",")[0::2] for line in shown] == [["depth", "turns"], ["1", "3"], ["2", "4"]]
     by_chat = said("evaluate", runs / "raw", "--dataset", folder, "--by", "conversation", "--format", "csv")
     assert {line.split(",")[0] for line in by_chat.splitlines()[1:]} == set(QIDS)
-    with pytest.raises(DataError, match=r"turn 'dd6b<::>2' is not .* nothing says its conversation and depth: give topics=\.\.\."):
+    with pytest.raises(DataError, match=r"turn 'dd6b<::>2' is not .* its conversation and depth are unknown: give topics=\.\.\."):
         ikat.breakdown({"raw": read_run(runs / "raw" / "run.trec")}, ikat.dataset(folder).get_qrels(), by="depth")
 
 
@@ -88,7 +88,7 @@ def test_a_judge_that_shows_an_answer_names_the_one_that_needs_none(collection, 
 
 def test_a_manual_method_on_conversations_without_rewrites_is_warned_of(collection, tmp_path):
     folder, index = collection
-    with pytest.warns(NoRewritesWarning, match="has no manual rewrites: manual methods get the utterances as they are"):
+    with pytest.warns(NoRewritesWarning, match="has no manual rewrites: manual methods get the raw utterances"):
         ikat.run(["human_qr"], folder, index=index, out=tmp_path / "some")
     single = tmp_path / "single"
     single.mkdir()

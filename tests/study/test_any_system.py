@@ -286,7 +286,7 @@ def test_a_method_that_reads_gold_columns_is_told_to_say_so(index, tmp_path):
         "@ikat.method()\ndef plain(retriever):\n    'Doc.'\n    return ikat.ManualRewrite() >> retriever\n"
         "@ikat.method(uses_gold=True)\ndef gold(retriever):\n    'Doc.'\n    return ikat.ManualRewrite() >> retriever\n"
     )
-    with pytest.raises(ikat.UsageError, match=r"plain does not work .* reads qresolved, .*a method of your own says uses_gold=True$"):
+    with pytest.raises(ikat.UsageError, match=r"plain does not work .* reads qresolved, .*in a method of your own, set uses_gold=True$"):
         ikat.run(f"{tmp_path}/mine.py:plain", "ikat:sample", out=tmp_path / "runs", index=index)
     assert ikat.experiment(f"{tmp_path}/mine.py:gold", "ikat:sample", index=index)["turns"].item() == 24
 
