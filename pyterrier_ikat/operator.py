@@ -4,7 +4,7 @@ Planning and running never ask for the class of a stage. They use this protocol:
 a language model and its output; ``one_row_per_turn`` says whether a run may be cut into batches after it; :meth:`Operator.parts` lists
 what a finished run depends on; ``loads_models`` says whether to try the stage before anything is paid for;
 :meth:`Operator.check_shippable` says whether it may run in several processes; ``reads_texts`` says whether it may read passages' texts;
-:meth:`Operator.citing` makes it cite passages; :meth:`Operator.doing` says what it does, for somebody who waits for an answer. A stage of
+:meth:`Operator.citing` makes it cite passages; :meth:`Operator.doing` describes its work for a user who waits for an answer. A stage of
 another package is identified by its repr and by the models and indexes in its attributes.
 """
 

@@ -21,7 +21,7 @@ RESULT_COLUMNS = ("docno", "score", "rank", "text")
 AT_LEAST = ", at least"
 """Added to the name of a stage whose model decides how many texts it writes."""
 AT_MOST = ", at most"
-"""Follows the name of a stage behind one of another package, which may give it fewer turns or passages than planned."""
+"""Added to the name of a stage that follows one of another package, which may give it fewer turns or passages than planned."""
 COLUMNS = ("system", "stage", "model", "calls", "known", "shared", "new", "prompt_tokens", "completion_tokens", "cost")
 
 

@@ -19,7 +19,7 @@ AMOUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "seconds", "co
 OTHERS = ("retries", "unanswered", "failures", "fallbacks", "dropped", "seconds", "alone")
 """The columns that do not belong to a `Spend`."""
 MAY_BE_OMITTED = ("known", "retries", "unanswered", "failures", "fallbacks", "dropped", "cached_tokens", "worth")
-"""The columns that a printed account omits where they are 0 in every row."""
+"""The columns that a printed account omits when they are 0 in every row."""
 NAMED = ("known", "retries", "failures", "fallbacks", "dropped")
 """The counts that a note names where they are omitted."""
 TITLES = {"prompt_tokens": "tokens in", "cached_tokens": "of these cached", "completion_tokens": "tokens out", "cost": "cost (USD)"}

@@ -49,7 +49,7 @@ def test_a_model_that_was_copied_to_a_node_without_its_times_is_the_same_there(t
     save_splade(tmp_path / "model", seed=1)
     refused = outcome(retriever, turn)
     assert refused.frame is None
-    assert "was encoded by another model" in str(refused.error)
+    assert "was encoded with another model" in str(refused.error)
 
 
 def test_indexes_are_found_wherever_they_stand(tmp_path):

@@ -270,7 +270,7 @@ def test_runs_are_frames_by_name(call, change, message):
 
 
 def test_runs_without_judgements_are_not_evaluated(tmp_path):
-    with pytest.raises(UsageError, match=r"nothing says the judgements: give qrels=\.\.\., which only run folders"):
+    with pytest.raises(UsageError, match=r"there are no judgements: give qrels=\.\.\. Only run folders"):
         evaluate(random_runs(turns=4)[0])
 
 

@@ -114,7 +114,7 @@ def test_a_branch_that_returns_sub_queries_is_refused_before_the_next_runs_and_i
 
 def test_a_branch_that_joins_the_incoming_sub_queries_is_refused():
     hybrid = two_queries >> ikat.RRF(Finds({"t::0": "x"}), Finds({"t::0": "x"}) >> ikat.Interleave())
-    with pytest.raises(ikat.DataError, match="branch 2 of RRF returns passages for t, which is no qid of the rows it was given"):
+    with pytest.raises(ikat.DataError, match="branch 2 of RRF returns passages for t, which is not a qid of the rows it was given"):
         hybrid(TURNS)
 
 

@@ -195,7 +195,7 @@ def test_weights_that_are_not_one_number_per_branch_are_refused(weights):
 
 
 def test_weights_without_branches_say_where_those_of_sub_queries_are():
-    with pytest.raises(ikat.UsageError, match=r"weights=\[1\] are those of branches, and there are none: .*in the column qweight"):
+    with pytest.raises(ikat.UsageError, match=r"weights=\[1\] are weights of branches, and this fusion has none: .*in the column qweight"):
         ikat.WeightedSum(weights=[1])
 
 

@@ -380,7 +380,7 @@ def test_a_budget_is_refused_before_anything_is_sent(server, model):
 
 
 def test_a_budget_without_a_bound_on_the_answers_is_refused(server, model):
-    with pytest.raises(FatalLLMError, match="a budget for batches needs max_tokens=...: nothing stops a batch"):
+    with pytest.raises(FatalLLMError, match="a budget for batches needs max_tokens=...: a batch can't be stopped"):
         model("batch=on budget=1").ask(ask("a"))
     assert server.files == {}
 
@@ -708,7 +708,7 @@ def test_a_note_that_can_not_be_read_is_named(server, model, home):
     with pytest.raises(DataError) as raised:
         model().ask(ask(*TEXTS))
     assert str(raised.value).startswith(f"{note} can't be read")
-    assert "is asked, and paid, again" in str(raised.value)
+    assert "is asked, and paid for, again" in str(raised.value)
 
 
 def test_no_key_is_on_disk_or_told(server, model, home):

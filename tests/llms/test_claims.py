@@ -356,7 +356,7 @@ def test_who_waits_long_says_for_whom(caches, monkeypatch, caplog):
     monkeypatch.setattr(cache_module, "REPORT_AFTER", 0.0)
     with caches[0].claim(["k"], 0.05):
         assert caches[1].wait(["k"]) == ["k"]
-    told = f"waiting for 1 answers that others ask for: process {os.getpid()} on {platform.node()}"
+    told = f"waiting for 1 answers that other processes ask for: process {os.getpid()} on {platform.node()}"
     assert [record.getMessage() for record in caplog.records] == [told]
 
 

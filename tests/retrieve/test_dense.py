@@ -276,7 +276,7 @@ def test_an_index_that_is_there_is_compared_and_not_built_again(index, letters):
     assert index.index(iter(CORPUS), "some/letters") is index
     assert not letters.encoded["document"]
     for changed, said in (
-        ({"model": "other/letters"}, "was encoded by another model than 'other/letters' is now"),
+        ({"model": "other/letters"}, "was encoded with another model than 'other/letters' as it is now"),
         ({"query_prefix": "q: "}, "holds an index with query_prefix None, not 'q: '"),
         ({"similarity": "dot"}, "holds an index with similarity 'cosine', not 'dot'"),
         ({"corpus": CORPUS[:2]}, "holds an index of other passages"),
@@ -359,12 +359,12 @@ def test_another_model_than_the_one_of_the_passages_is_refused(letters, tmp_path
     assert len(ikat.DenseIndex(path, moved).dense()(topics("tea"))) == 5
     (folder / "weights").write_text("other")
     for index, named in ((ikat.DenseIndex(path), "letters"), (ikat.DenseIndex(path, "hub/other"), "hub/other")):
-        with pytest.raises(ikat.UsageError, match=f"was encoded by another model than '.*{named}' is now"):
+        with pytest.raises(ikat.UsageError, match=f"was encoded with another model than '.*{named}' as it is now"):
             index.dense()(topics("tea"))
 
 
 def test_a_model_of_the_hub_goes_by_its_owner_too(index, tmp_path):
-    with pytest.raises(ikat.UsageError, match="was encoded by another model than 'other/letters' is now"):
+    with pytest.raises(ikat.UsageError, match="was encoded with another model than 'other/letters' as it is now"):
         ikat.DenseIndex(index.path, "other/letters").dense()(topics("tea"))
     folder = tmp_path / "letters"
     folder.mkdir()

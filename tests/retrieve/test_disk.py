@@ -160,7 +160,7 @@ def test_a_lost_shard_is_named(tmp_path, toy_pisa):
         ikat.PassageIndex(tmp_path / "i").index(CORPUS, expected=50)
     shutil.rmtree(tmp_path / "i.partial" / "shards" / "00001")
     with pytest.raises(
-        DataError, match="shards/00001 is missing, a part of an interrupted build: put it back, or remove .*i.partial to begin"
+        DataError, match="shards/00001 is missing, a part of an interrupted build: put it back, or remove .*i.partial to start"
     ):
         ikat.PassageIndex(tmp_path / "i").index(CORPUS)
 

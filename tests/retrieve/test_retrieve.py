@@ -331,7 +331,7 @@ def test_none_as_text_is_an_empty_passage(tmp_path, fake_pisa):
 def test_what_is_there_is_never_overwritten(tmp_path, fake_pisa):
     (tmp_path / "i").mkdir()
     index = ikat.PassageIndex(tmp_path / "i").index(CORPUS[:1])  # an empty folder may be filled
-    with pytest.raises(ikat.UsageError, match=r"i holds an index of other passages, or in another order: remove it, or give a path where"):
+    with pytest.raises(ikat.UsageError, match=r"i holds an index of other passages, or in another order: remove it, or give a new path"):
         index.index(CORPUS)
     assert len(ikat.PassageIndex(tmp_path / "i")) == 1
 

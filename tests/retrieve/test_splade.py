@@ -354,7 +354,7 @@ def test_a_model_that_gives_no_passage_a_term_leaves_no_index(silent, tmp_path):
 
 def test_a_model_with_damaged_weights_is_refused(tmp_path):
     name = save_masked_language_model(tmp_path / "bad", bias=float("nan"))
-    with pytest.raises(ikat.UsageError, match="no finite number"):
+    with pytest.raises(ikat.UsageError, match="not a finite number"):
         ikat.Splade(name).index(tmp_path / "i", CORPUS)
 
 
@@ -378,7 +378,7 @@ def test_an_index_of_the_same_passages_and_model_is_returned_and_none_of_others(
         assert (again, again.fingerprint()) == (index, index.fingerprint())
         with pytest.raises(ikat.UsageError, match="holds an index of other passages"):
             ikat.Splade(model).index(tmp_path / "i", [{**CORPUS[0], "text": "other"}, *CORPUS[1:]])
-        with pytest.raises(ikat.UsageError, match="was encoded by another model than 'other/model' is now: remove it"):
+        with pytest.raises(ikat.UsageError, match="was encoded with another model than 'other/model' as it is now: remove it"):
             ikat.Splade("other/model").index(tmp_path / "i", CORPUS)
 
 
@@ -506,7 +506,7 @@ def test_other_weights_than_those_that_encoded_the_passages_are_refused(model, t
         ikat.SpladeIndex(index.path, elsewhere).retriever()
     shutil.rmtree(here)
     shutil.copytree(elsewhere, here)
-    with pytest.raises(ikat.UsageError, match=f"{index.path} was encoded by another model than '{here}' is now: give that one"):
+    with pytest.raises(ikat.UsageError, match=f"{index.path} was encoded with another model than '{here}' as it is now: give that one"):
         index.retriever()(topics("green tea"))
 
 

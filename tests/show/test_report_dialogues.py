@@ -142,7 +142,7 @@ def test_the_overview_has_the_numbers_that_a_simulation_prints(tmp_path):
 def test_recordings_are_named(tmp_path):
     header = {"recorded": True, "recorded_parts": ["users", "judge"]}
     path = write_log(tmp_path / "one", "one", SYSTEMS["one"], header=header)
-    assert "Recorded, no live LLM: one, users, judge. Recordings are replayed by turn" in Page(report(path).html).said()
+    assert "Recorded, no live LLM: one, users, judge. Recordings are replayed turn by turn" in Page(report(path).html).said()
 
 
 def test_markup_is_whole_and_links_lead_somewhere(page):

@@ -218,9 +218,9 @@ def test_a_table_of_chosen_statements_has_no_column_of_counts():
 
 
 def test_what_is_no_experiment_table_is_refused():
-    with pytest.raises(DataError, match="no experiment table .it has qid, nDCG@5.: give what ikat.experiment returned"):
+    with pytest.raises(DataError, match="not an experiment table .it has qid, nDCG@5.: give what ikat.experiment returned"):
         table(pd.DataFrame({"qid": ["1_1"], "nDCG@5": [0.5]}))
-    with pytest.raises(DataError, match="no experiment table"):
+    with pytest.raises(DataError, match="not an experiment table"):
         table(experiment_table(**{"nDCG@5": 0.5})[:0])
     with pytest.raises(DataError, match="different turns .24, 116 of them.: make a table of each"):
         table(experiment_table(**{"nDCG@5": 0.5}).assign(turns=[24, 24, 116]))

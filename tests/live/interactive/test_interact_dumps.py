@@ -157,7 +157,7 @@ RESPONSE = ("responses", 0)
         ((*RESPONSE, "assistant_text"), ["Tea."], "assistant_text is list, not a text"),
         ((*RESPONSE, "user_utterance"), None, "user_utterance is missing"),
         ((*RESPONSE, "assistant_citations"), [], "assistant_citations is list, not an object"),
-        ((*RESPONSE, "assistant_citations"), {"d": True}, "a score that is no number"),
+        ((*RESPONSE, "assistant_citations"), {"d": True}, "a score that is not a number"),
         ((*RESPONSE, "assistant_meta"), {"ptkb_provenance": "I like tea."}, "ptkb_provenance is str, not a list"),
         ((*RESPONSE, "assistant_meta"), {"ptkb_provenance": [1]}, "ptkb_provenance is not a list of texts"),
     ],

@@ -157,7 +157,7 @@ def test_what_is_no_http_gets_an_error_like_others(url):
         other.sendall(b"\x16\x03\x01 hello\r\n\r\n")
         head, _, body = b"".join(iter(lambda: other.recv(10_000), b"")).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400 ")
-    assert json.loads(body)["error"]["message"].startswith("this is no request of HTTP/1.1")
+    assert json.loads(body)["error"]["message"].startswith("this is not a request of HTTP/1.1")
 
 
 def test_a_model_behind_a_dead_socket_is_told_and_the_server_goes_on(monkeypatch):

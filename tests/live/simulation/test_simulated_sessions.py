@@ -64,7 +64,7 @@ def test_a_simulation_returns_what_it_shows_and_where_it_is(tmp_path):
     pd.testing.assert_frame_equal(done.table, pd.DataFrame(kept))  # what the logs have
     assert {name: log.folder for name, log in done.folders.items()} == {name: tmp_path / name for name in systems}
     assert done.ledger.frame().empty  # no model was given as text
-    with pytest.raises(UsageError, match=r"is no frame: \.table has the measures, \.table\['turns'\] this column"):
+    with pytest.raises(UsageError, match=r"is not a frame: \.table has the measures, \.table\['turns'\] this column"):
         done["turns"]
     page = done.report().html
     assert page.find(">all<") < page.find(">mate<")  # the baseline first

@@ -187,7 +187,7 @@ def test_the_command_prints_the_counts(tmp_path):
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("patience=x", "patience=x is no number"),
+        ("patience=x", "patience=x: give a number"),
         ("assessed=maybe", "assessed=maybe is no on or off"),
         ("topic=t", "'topic' is unknown: give topics,"),
     ],
