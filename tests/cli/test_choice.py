@@ -52,7 +52,7 @@ def test_a_file_of_turns_has_one_on_each_line(tmp_path):
     with pytest.raises(UsageError, match=r"turns: it has no turn 1-1_1 1-1_2 \(line 3\), 8-8_8 \(line 4\): its turns are like 1-1_1"):
         read_turns(path, KNOWN, "it")
     path.write_text("\n")
-    with pytest.raises(UsageError, match="names no turn: give ids separated by commas .* or a file with one on each line"):
+    with pytest.raises(UsageError, match="names no turn: give ids separated by commas, .* or a file with one on each line"):
         read_turns(path, KNOWN, "it")
     with pytest.raises(DataError, match="none.txt can't be read"):
         read_turns(tmp_path / "none.txt", KNOWN, "it")

@@ -61,7 +61,7 @@ def test_folders_that_were_scored_by_other_judgements_say_so(made):
     refused = evaluate(*made.folders)
     assert refused.exit_code == 2
     assert "scored with other judgements than the default ones of ikat:sample: give --qrels, or --dataset ikat:sample" in refused.output
-    with pytest.raises(ikat.UsageError, match="one was scored by other judgements"):
+    with pytest.raises(ikat.UsageError, match="one was scored with other judgements"):
         ikat.evaluate(made.folders)
     assert ikat.evaluate(made.folders, SAMPLE.get_qrels())["turns"].tolist() == [24, 24]
 

@@ -125,7 +125,7 @@ def test_labels_of_several_runs_are_joined_run_by_run():
     [
         (lambda both: both.drop(columns="run"), DataError, "turn 1_1, nugget a occurs twice in our labels: .* need a column run"),
         (lambda both: both.assign(run="one"), DataError, "run one, turn 1_1, nugget a occurs twice in our labels: keep one"),
-        (lambda both: both.replace("support", "yes"), DataError, "our labels have 'yes', which is none of support"),
+        (lambda both: both.replace("support", "yes"), DataError, "our labels have 'yes', which is not one of support"),
         (lambda both: both.drop(columns="nugget"), UsageError, "no column nugget in our labels"),
         (lambda both: both.assign(qid=1), DataError, "the qid 1 is not a text"),
     ],

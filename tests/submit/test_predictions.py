@@ -162,13 +162,13 @@ def test_missing_repeated_and_foreign_turns_are_errors_and_no_passage_a_warning(
 
 
 def test_what_cannot_be_written_or_read_is_refused(run, data, tmp_path):
-    with pytest.raises(UsageError, match="run type 'automatic' is none of MTRAG: give retrieval, generation, rag"):
+    with pytest.raises(UsageError, match="run type 'automatic' is not a dataset of MTRAG: give retrieval, generation, rag"):
         write_predictions(run, data, tmp_path / "p.jsonl", run_type="automatic")
     with pytest.raises(UsageError, match=r"p.json: IBM's checker takes files whose names end in .jsonl"):
         write_predictions(run, data, tmp_path / "p.json", run_type="rag")
     with pytest.raises(DataError, match=r"lacks turns of ikat:sample|has turns that aren't in"):
         write_predictions(run, ikat.dataset("ikat:sample"), tmp_path / "p.jsonl", run_type="rag")
-    with pytest.raises(UsageError, match="ikat:sample is none of MTRAG"):
+    with pytest.raises(UsageError, match="ikat:sample is not a dataset of MTRAG"):
         check_predictions(tmp_path / "p.jsonl", ikat.dataset("ikat:sample"))
     (tmp_path / "twice.jsonl").write_text(f"{json.dumps(broken())}\n" * 2)
     with pytest.raises(DataError, match="can't be read as predictions, 1 errors:\na turn is there more than once"):

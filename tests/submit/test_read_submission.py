@@ -95,7 +95,7 @@ def test_a_turn_that_is_there_twice_is_not_read_twice(tmp_path, year):
     turns_of(document).append(copy.deepcopy(turns_of(document)[0]))
     (tmp_path / "run").write_text(text_of(document))
     for data in (None, DATA[year]):
-        with pytest.raises(DataError, match=f"turn {DATA[year].number}_1, turn_id: the turn is there more than once"):
+        with pytest.raises(DataError, match=f"turn {DATA[year].number}_1, turn_id: the turn occurs more than once"):
             read_submission(tmp_path / "run", data)
 
 
