@@ -162,7 +162,7 @@ def test_missing_repeated_and_foreign_turns_are_errors_and_no_passage_a_warning(
 
 
 def test_what_cannot_be_written_or_read_is_refused(run, data, tmp_path):
-    with pytest.raises(UsageError, match="run type 'automatic' is not a dataset of MTRAG: give retrieval, generation, rag"):
+    with pytest.raises(UsageError, match="run type 'automatic' is none of MTRAG: give retrieval, generation, rag"):
         write_predictions(run, data, tmp_path / "p.jsonl", run_type="automatic")
     with pytest.raises(UsageError, match=r"p.json: IBM's checker takes files whose names end in .jsonl"):
         write_predictions(run, data, tmp_path / "p.json", run_type="rag")
