@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 HIGHEST = 99
-"""A bare number above it is no mark, unless as many passages were shown."""
+"""A bare number above it is not a mark, unless as many passages were shown."""
 _B = r"[^\S\n]"
 _NAME = r"(?:reference[ _])?(?:passage|document|doc|source|reference|ref|citation|snippet)s?"
 _ONE = rf"(?:{_NAME}{_B}{{0,2}}(?:no\.?|number)?[ :#=\"_.-]{{0,3}})?\d{{1,4}}\"?"

@@ -2,7 +2,7 @@
 
 The prompts of judges ask for a JSON object with a reason and a verdict. The parsers also accept such an object in prose or a fence, a
 broken object, ``Score: 2`` lines, and a first or last line with only the verdict. A value must begin its clause and be the only value in
-it: a number, a yes or a letter somewhere in prose is no verdict, and two values are none either.
+it: a number, a yes or a letter somewhere in prose is not a verdict, and two values are none either.
 """
 
 import json

@@ -246,7 +246,7 @@ def _knows(given: Any, component: str, variant: str) -> bool:
 
 
 def _turn_frame(topics: pd.DataFrame) -> pd.DataFrame:
-    """Topics with all columns of the turn frame. The defaults are no history, an empty PTKB and one conversation per turn."""
+    """Topics with all columns of the turn frame. The defaults are an empty history, an empty PTKB and one conversation per turn."""
     pt.validate.query_frame(topics)
     queries, qids, said = texts_in(topics, "query"), list(map(str, topics["qid"])), histories(topics)
     found: dict[str, list[Any]] = {

@@ -49,7 +49,7 @@ def judgements_in(qrels: pd.DataFrame, name: str = "the qrels") -> list[tuple[st
 
     Raises:
         UsageError: when ``qrels`` is not a frame.
-        DataError: when a column is missing, there is no judgement, an id is no text, a label is not a whole number of at most 4 digits,
+        DataError: when a column is missing, there is no judgement, an id is not a text, a label is not a whole number of at most 4 digits,
             or a pair was judged twice.
     """
     if not isinstance(qrels, pd.DataFrame):

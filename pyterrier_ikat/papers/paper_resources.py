@@ -79,7 +79,7 @@ def read_resources(path: str | Path) -> dict[str, str]:
 
     Raises:
         DataError: when the file can't be read or is not TOML, with the line.
-        UsageError: when a key is none of the papers', or a value is no text; it names the key.
+        UsageError: when a key is none of the papers', or a value is not a text; it names the key.
     """
     if str(path) == SAMPLE:
         return dict.fromkeys(set(known_keys()) - set(ALL), SAMPLE)

@@ -226,7 +226,7 @@ def _opened_llm(given: Any, ledger: Ledger) -> Any:
 
 
 def open_rerankers(names: Any) -> Any:
-    """The re-ranker of that name, or several with commas; what is no text as it is.
+    """The re-ranker of that name, or several with commas; anything that is not a text as it is.
 
     Raises:
         UsageError: when a name is empty.
