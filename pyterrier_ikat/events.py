@@ -25,6 +25,8 @@ Exchange = tuple[Any, Any]
 """A `Request` to a language model, and its outcome: a `Completion` or an `LLMFailure`."""
 Heard = tuple[Any, Exchange]
 """The `LLM` that was asked, and an exchange with it."""
+Write = Callable[[str], None]
+"""Gets what a model has written so far, each time all of it; what it raises ends the call."""
 
 _chain: ContextVar[int] = ContextVar("chain", default=0)
 
@@ -104,6 +106,13 @@ class Observer:
 
     def hear(self, llm: Any, exchanges: Sequence[Exchange]) -> None:
         """`LLM.ask` has finished: its requests, cached ones too, and their outcomes, in order."""
+
+    def follow(self, step: Step) -> Write | None:
+        """Who gets the text that a model writes for this stage while it writes it; None: it is read when it is finished."""
+        return None
+
+    def repair(self, step: Step, reasons: Sequence[str]) -> None:
+        """A stage has put something else in the place of what a model wrote, for these reasons."""
 
 
 OBSERVERS: ContextVar[tuple[Observer, ...]] = ContextVar("observers", default=())
@@ -198,6 +207,19 @@ def tell(llm: Any, exchanges: Sequence[Exchange]) -> None:
         step.asked += exchanges
     for one in OBSERVERS.get():
         one.hear(llm, exchanges)
+
+
+def follower() -> Write | None:
+    """Who follows what a model writes for the stage under way, while it writes."""
+    step = _step.get()
+    return None if step is None else next((write for one in OBSERVERS.get() if (write := one.follow(step)) is not None), None)
+
+
+def repaired(reasons: Sequence[str]) -> None:
+    """Tell the observers that the stage under way has put something else in the place of what a model wrote."""
+    if (step := _step.get()) is not None:
+        for one in OBSERVERS.get():
+            one.repair(step, reasons)
 
 
 @dataclass

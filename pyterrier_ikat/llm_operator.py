@@ -17,6 +17,7 @@ from .completions.refusals import is_refusal
 from .completions.usable import readable, without_reasoning
 from .conversations.frame import each_turn_once, histories, personas, question_column, questions_in, values
 from .errors import UsageError
+from .events import repaired
 from .llms import LLM, Completion, LLMFailure, Request, StageError, llm
 from .llms.failures import NotStructured, Refused
 from .operator import Operator, parts_of, with_fields
@@ -342,11 +343,13 @@ class LLMOperator(AsksLLM, Operator):
             if self.fails:
                 raise StageError(self.stage, failures, self.llm.kept_in)
             self.count(fallbacks=len(failures))
+            repaired([failure.reason for failure in failures])
             log.warning("stage %s: fallback for %d requests:\n  %s", self.stage, len(failures), "\n  ".join(map(str, failures)))
             fallbacks = zip(found, self.fallback(frame), strict=True)
             found = [instead if isinstance(value, LLMFailure) else value for value, instead in fallbacks]
         if dropped := self.list_dropped(frame, found):
             self.count(dropped=len(dropped))
+            repaired(dropped)
             log.info("stage %s: dropped or repaired: %s", self.stage, "; ".join(dropped))
         return found
 

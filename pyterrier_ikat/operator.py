@@ -155,6 +155,10 @@ class Operator(pt.Transformer):
         said = self.activity or f"running {label_of(self)}"
         return said.replace("{queries}", queries).replace("{passages}", passages)
 
+    def while_written(self, text: str, frame: pd.DataFrame) -> str | None:
+        """What its user may read of an answer that a model still writes for a turn; None where it is no answer."""
+        return None
+
     def check_shippable(self) -> None:
         """Check that it gives the same results in each of several processes.
 

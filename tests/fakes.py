@@ -37,6 +37,24 @@ def scripted(*texts):
     return llm(backend), backend
 
 
+class Types(Backend):
+    """Writes each answer in pieces, if somebody follows it: texts, whole so far; a function is called; then comes the reply."""
+
+    def __init__(self, *answers):
+        self.answers, self.followed = [list(answer) for answer in answers], []
+        self.model, self.identity = "types", {"provider": "fake", "model": str(id(self)), "params": {}}
+
+    def complete(self, requests):
+        return [self.answers.pop(0)[-1] for _ in requests]
+
+    def stream(self, request, write):
+        self.followed.append(request.stage)
+        *texts, reply = self.answers.pop(0)
+        for text in texts:
+            text() if callable(text) else write(text)
+        return reply
+
+
 class ByPrompt(Backend):
     """An LLM whose backend answers by the request's prompt id, and remembers the requests."""
 

@@ -82,10 +82,10 @@ def _serve(pipe: Connection) -> None:
 
 
 @contextlib.contextmanager
-def running_server() -> Iterator[str]:
-    """The address of a server in its own process."""
+def running_server(serve: Callable[[Connection], None] = _serve) -> Iterator[str]:
+    """The address of a server in its own process; ``serve`` sends it."""
     ours, theirs = SPAWN.Pipe()
-    process = SPAWN.Process(target=_serve, args=(theirs,), daemon=True)
+    process = SPAWN.Process(target=serve, args=(theirs,), daemon=True)
     process.start()
     try:
         yield ours.recv()

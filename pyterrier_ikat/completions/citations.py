@@ -313,35 +313,20 @@ def with_marks(text: str, sentences: Sequence[CitedSentence]) -> str:
 _OPEN = re.compile(r"\s*(?:\*{0,2}[(\[（【［][^)\]）】］\n]{0,60}|\*{1,2}|(?:[)\]）】］]\*{0,2}(?:\(#?[^()\s]{0,40})?))\Z|\s+\Z")
 
 
-class Unmarked:
-    """The text of a response without marks while it is still written: a mark may arrive in pieces.
+def while_written(text: str, passages: int) -> str:
+    """What may be shown of a response that is still written: finished sentences with their numbers, the rest without.
 
-    What may yet become a mark is held back. The pieces together are what :func:`without_marks` leaves, but for a list of sources at the
-    end and the like, which only the whole text tells.
+    What may yet become a mark is held back. The numbers are those of the finished response: passages count as they are first cited.
 
     Example:
-        >>> stream = Unmarked()
-        >>> [stream.feed(piece) for piece in ("Rooibos", " has none [", "1", "]. It", " is red.")], stream.end()
-        (['Rooibos', ' has none', '', '. It', ' is red.'], '')
+        >>> text = "Rooibos has none [3]. Mint [1][3]. It"
+        >>> [while_written(text[:end], 5) for end in (16, 19, 22, 27, len(text))]
+        ['Rooibos has none', 'Rooibos has none.', 'Rooibos has none. [1] Mint', 'Rooibos has none. [1] Mint. [2][1] It']
     """
-
-    def __init__(self) -> None:
-        self._text = self._shown = ""
-
-    def feed(self, piece: str) -> str:
-        """What can be shown now."""
-        self._text += piece
-        return self._more(_settled(self._text))
-
-    def end(self) -> str:
-        """What was held back, once the text is whole."""
-        return self._more(self._text)
-
-    def _more(self, settled: str) -> str:
-        plain = without_marks(settled)
-        more = plain.removeprefix(self._shown) if plain.startswith(self._shown) else ""
-        self._shown += more
-        return more
+    cited = read_citations(_settled(text), passages)
+    finished = cited.sentences[:-1]
+    places = {number: place for place, number in enumerate(dict.fromkeys(number for one in finished for number in one.numbers), 1)}
+    return with_marks(cited.text, [one._replace(numbers=tuple(places[number] for number in one.numbers)) for one in finished])
 
 
 def _settled(text: str) -> str:

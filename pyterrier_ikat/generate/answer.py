@@ -68,6 +68,10 @@ class Answer(LLMOperator):
         """The text without a ``<think>`` block."""
         return answer_text(text)
 
+    def while_written(self, text: str, frame: pd.DataFrame) -> str:
+        """The text."""
+        return text
+
     def typical(self, frame: pd.DataFrame) -> list[str]:
         """The question, drawn out to 120 words."""
         return [" ".join((question.split() or ["?"]) * 120)[:700] for question in self.questions(frame)]

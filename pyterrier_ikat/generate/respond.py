@@ -9,7 +9,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import at_least, one_of
-from ..completions.citations import CitedSentence, CitedText, count_words, cut_at_sentence, read_citations, sentences_in
+from ..completions.citations import CitedSentence, CitedText, count_words, cut_at_sentence, read_citations, sentences_in, while_written
 from ..completions.usable import answer_text
 from ..conversations.frame import column, texts_in, turns_of
 from ..errors import UsageError
@@ -139,6 +139,10 @@ class Respond(ReadsPassages):
             return None if said is None else CitedText(said)
         cited = read_citations(said, self.passages)
         return cited if cited.text else None
+
+    def while_written(self, text: str, frame: pd.DataFrame) -> str:
+        """The text, where it cites with the numbers of its finished sentences."""
+        return while_written(text, int(self.used(frame).sum())) if self.cite else text
 
     def fallback(self, frame: pd.DataFrame) -> list[CitedText]:
         """The first sentences of each turn's best passage."""

@@ -10,7 +10,7 @@ import pyterrier as pt
 
 from ..conversations.frame import column, conversation, histories, values, with_columns, without_result_warnings
 from ..errors import DataError, UsageError, advice
-from ..events import Exchange, Heard, Observer, Step, observed_by
+from ..events import Exchange, Heard, Observer, Step, Write, observed_by
 from ..llms import Completion, StageError, TooLong
 from ..llms.ledger import Spend
 from ..operator import Operator, label_of, stages
@@ -34,6 +34,7 @@ def answer(
     history: int | None = HISTORY,
     halvings: int | None = None,
     tell: Tell | None = None,
+    write: Write | None = None,
 ) -> Turn:
     """The system's answer to the last message of a conversation.
 
@@ -50,9 +51,12 @@ def answer(
             None for all.
         halvings: how often at most the history is halved; None until nothing of it is left.
         tell: called, in this thread, when a step begins.
+        write: gets the text of the last stage while a model writes it, each time all of it; unchecked, in another thread. What it raises
+            ends the call. Models that can't stream, and known completions, give it nothing.
 
     Returns:
-        The turn, with the calls and seconds of all attempts. Where the history was halved, ``more["history"]`` is its last limit.
+        The turn, with the calls and seconds of all attempts. Where the history was halved, ``more["history"]`` is its last limit. Where the
+            response does not begin with what ``write`` got last, ``more["replaced"]`` says why.
 
     Raises:
         DataError: when the system returns something else than rows of this turn.
@@ -74,7 +78,11 @@ def answer(
     limit, more, heard, started = history, dict[str, Any](), list[Heard](), time.perf_counter()
     while True:
         try:
-            found = _attempt(system.pipeline, frame, limit, _Watch(heard, tell))
+            watch = _Watch(heard, tell, write)
+            found = _attempt(system.pipeline, frame, limit, watch)
+            if not found.marked.startswith(watch.shown):
+                why = "; ".join(watch.reasons).replace(f" in turn {frame['qid'].item()}", "")
+                more["replaced"] = why or "it holds more than an answer"
             took, asked = time.perf_counter() - started, tuple(exchange for _, exchange in heard)
             return replace(found, spend=spent(heard), asked=asked, method=system.name, more=more, seconds=took)
         except StageError as error:
@@ -115,7 +123,9 @@ def _attempt(pipeline: pt.Transformer, turn: pd.DataFrame, history: int | None, 
     """The answer of a pipeline to a turn frame of one row."""
     found, omitted = shortened(turn, history)
     with observed_by(watch), without_result_warnings():
-        for stage in stages(pipeline):
+        parts = list(stages(pipeline))
+        watch.last = parts[-1]
+        for stage in parts:
             if not isinstance(stage, Operator | pt.RankCutoff):
                 watch.say(f"running {label_of(stage)}")
             found = stage(found)
@@ -165,10 +175,18 @@ class _Watch(Observer):
     Args:
         heard: where the exchanges with models of all attempts are gathered.
         tell: gets a few words, unless the step before had the same.
+        write: gets what a model writes for the last stage.
+
+    Attributes:
+        last: the last stage.
+        shown: what ``write`` got last.
+        reasons: why the last stage has put something else in its place.
     """
 
-    def __init__(self, heard: list[Heard], tell: Tell | None) -> None:
-        self._heard, self._tell, self._said = heard, tell, ""
+    def __init__(self, heard: list[Heard], tell: Tell | None, write: Write | None) -> None:
+        self._heard, self._tell, self._write, self._said = heard, tell, write, ""
+        self.shown, self.reasons = "", list[str]()
+        self.last: Any = None
         self.queries: dict[str, None] = {}
         self.drafts: dict[str, None] = {}
         self.rewrite, self.statements = "", tuple[str, ...]()
@@ -197,6 +215,21 @@ class _Watch(Observer):
             self.drafts[draft] = None  # all of them: each branch of a fusion may write one
         self.rewrite = text_in(row, "qrewrite") or self.rewrite
         self.statements = statements_in(row) or self.statements
+
+    def follow(self, step: Step) -> Write | None:
+        """Show what a model writes for the last stage, where that is an answer."""
+        if self._write is None or step.stage is not self.last or step.stage.while_written("", step.inp) is None:
+            return None
+        return lambda text: self._show(step.stage.while_written(text, step.inp))
+
+    def _show(self, text: str) -> None:
+        if self._write is not None and text != self.shown:
+            self.shown = text
+            self._write(text)
+
+    def repair(self, step: Step, reasons: Sequence[str]) -> None:
+        """Keep why the last stage doesn't give what a model wrote."""
+        self.reasons += reasons if step.stage is self.last else []
 
     def hear(self, llm: Any, exchanges: Sequence[Exchange]) -> None:
         """Keep what a model was asked."""

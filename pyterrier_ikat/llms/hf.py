@@ -9,10 +9,12 @@ from typing import Any
 from jinja2 import TemplateError
 
 from ..completions.usable import is_mark, opening_mark
+from ..events import Write
 from ..portable import Remade, digest
 from ..store.models import load, model_state
 from .failures import BadRequest, LLMFailure, TooLong
 from .request import Backend, Reply, Request, as_text
+from .streaming import Writing
 
 MAX_TOKENS = 1024
 UNBOUNDED = 1 << 30
@@ -60,6 +62,12 @@ class HFBackend(Remade, Backend):
                 replies.update(self._generate(tokenizer, model, group))
         return [replies[place] for place in range(len(requests))]
 
+    def stream(self, request: Request, write: Write) -> Reply | LLMFailure:
+        """Generate one completion (see `Backend.stream`)."""
+        with self._lock:
+            tokenizer, model = self._load()
+            return self._generate(tokenizer, model, {0: request}, write)[0]
+
     def repeats(self, samples: int, asked: Mapping[str, int] | None = None) -> str:
         """Without a temperature, decoding is greedy."""
         return "" if self.identity["params"].get("temperature") else "no temperature above 0"
@@ -75,7 +83,7 @@ class HFBackend(Remade, Backend):
     def _params(self, request: Request) -> dict[str, Any]:
         return {**self.identity["params"], **request.params}
 
-    def _generate(self, tokenizer: Any, model: Any, group: dict[int, Request]) -> dict[int, Reply | LLMFailure]:
+    def _generate(self, tokenizer: Any, model: Any, group: dict[int, Request], write: Write | None = None) -> dict[int, Reply | LLMFailure]:
         import torch
 
         first = next(iter(group.values()))
@@ -99,12 +107,14 @@ class HFBackend(Remade, Backend):
             with torch.random.fork_rng(devices, enabled="seed" in params):
                 if "seed" in params:
                     torch.manual_seed(params["seed"] + first.draw)
-                replies.update(zip(prompts, self._written(tokenizer, model, list(prompts.values()), params), strict=True))
+                written = self._written(tokenizer, model, list(prompts.values()), params, write)
+                replies.update(zip(prompts, written, strict=True))
         return replies
 
-    def _written(self, tokenizer: Any, model: Any, prompts: list[list[int]], params: Mapping[str, Any]) -> list[Reply]:
+    def _written(self, tokenizer: Any, model: Any, prompts: list[list[int]], params: Mapping[str, Any], write: Write | None) -> list[Reply]:
+        streamer = None if write is None else _streamer(tokenizer, prompts[0], Writing(write))
         padded = tokenizer.pad({"input_ids": prompts}, padding=True, padding_side="left", return_tensors="pt").to(model.device)
-        output = model.generate(**padded, pad_token_id=tokenizer.pad_token_id, **_decoding(params))
+        output = model.generate(**padded, pad_token_id=tokenizer.pad_token_id, streamer=streamer, **_decoding(params))
         rows = output[:, padded["input_ids"].shape[1] :].tolist()
         ends = model.generation_config.eos_token_id
         ends = set(ends if isinstance(ends, list) else [tokenizer.eos_token_id if ends is None else ends])
@@ -144,6 +154,17 @@ def _decoded(tokenizer: Any, row: list[int]) -> str:
     special = set(tokenizer.all_special_ids)
     marks = {token for token in special & set(row) if is_mark(tokenizer.convert_ids_to_tokens(token))}
     return str(tokenizer.decode([token for token in row if token not in special - marks], skip_special_tokens=not marks))
+
+
+def _streamer(tokenizer: Any, prompt: list[int], writing: Writing) -> Any:
+    """Tells the words of a completion as they are generated."""
+    from transformers import TextStreamer
+
+    marks = any(is_mark(token) for token in tokenizer.all_special_tokens)
+    streamer: Any = TextStreamer(tokenizer, skip_prompt=True, skip_special_tokens=not marks)
+    streamer.on_finalized_text = lambda text, stream_end=False: writing.add(text)
+    writing.add(opening_mark(tokenizer.decode(prompt[-TAIL:])))
+    return streamer
 
 
 def _tokens(tokenizer: Any, request: Request) -> list[int] | BadRequest:

@@ -369,6 +369,12 @@ class Server:
         """A model's text without secrets. Words and short texts are kept, because a key may be ``ollama``."""
         return redact(text, filter(is_distinctive, self._secrets))
 
+    def clean_unfinished(self, text: str) -> str:
+        """The beginning of a model's text without secrets, and without an end that begins as one does."""
+        secrets = list(filter(is_distinctive, self._secrets))
+        open_at = [at for one in secrets for at in range(max(0, len(text) - len(one) + 1), len(text) - 3) if one.startswith(text[at:])]
+        return redact(text[: min(open_at, default=len(text))], secrets)
+
     def _line(self) -> Line:
         """An idle connection, for the holder of the lock."""
         if self.idle:

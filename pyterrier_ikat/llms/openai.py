@@ -14,11 +14,13 @@ from typing import Any
 from urllib.parse import urljoin
 
 from ..completions.usable import printable
+from ..events import Write
 from ..portable import Remade
 from .failures import LONGEST, BadRequest, FatalLLMError, Filtered, LLMFailure, StructureRefused, TooLong, Transient, shorten
 from .limits import seconds_of
 from .network import HIDDEN, Address, Found, Server, Work, addresses
 from .request import Backend, Reply, Request
+from .streaming import STREAMED, Writing, read_stream
 
 OPENAI = "https://api.openai.com/v1"
 PATIENCE_HERE = 0.05
@@ -138,6 +140,11 @@ class OpenAIBackend(Backend):
         with self.servers.next() as server:
             return [self._ask(server, request)]
 
+    def stream(self, request: Request, write: Write) -> Reply | LLMFailure:
+        """Answer one request while ``write`` is told the text (see `Backend.stream`)."""
+        with self.servers.next() as server:
+            return self._ask(server, request, write)
+
     def open(self) -> None:
         """Load the client, so that the first call does not have to.
 
@@ -182,20 +189,43 @@ class OpenAIBackend(Backend):
         server.answered = True
         return found
 
-    def _ask(self, server: Server, request: Request) -> Reply | LLMFailure:
+    def _ask(self, server: Server, request: Request, write: Write | None = None) -> Reply | LLMFailure:
         import openai
 
         body = self.body(server, request)
         try:
-            # Without the client's typed layer, which takes half of its CPU time. The threads of a stage share one interpreter lock.
-            answer = self.call(server, lambda client: client.post("/chat/completions", cast_to=object, body=body), server.timeout)
+            if write is not None:
+                answer = self._follow(server, body, write)
+            else:
+                # Without the client's typed layer, which takes half of its CPU time. The threads of a stage share one interpreter lock.
+                answer = self.call(server, lambda client: client.post("/chat/completions", cast_to=object, body=body), server.timeout)
         except UnicodeEncodeError:
             return half_a_character(request)
         except openai.APIStatusError as error:
+            if write is not None and error.status_code in (400, 422) and "stream" in quoted(server, error.body):
+                return self._ask(server, request)  # the server can't stream, or not with the number of tokens
             return self.refused(server, request, error.status_code, error.body, error.response.headers)
         except (openai.APIError, ValueError, RecursionError) as error:
             answer = getattr(error, "doc", str(error))
         return completed(server, answer)
+
+    def _follow(self, server: Server, body: dict[str, Any], write: Write) -> Any:
+        """The answer to a request, while ``write`` is told its text; a server that can't stream may answer as a whole."""
+        import openai
+
+        def told(text: str) -> None:
+            server.answered = True
+            write(text)
+
+        def work(client: openai.OpenAI) -> Any:
+            options: dict[str, Any] = {"stream": True, "stream_cls": openai.Stream[object]}
+            with client.post("/chat/completions", cast_to=object, body={**body, **STREAMED}, **options) as stream:
+                if "text/event-stream" in stream.response.headers.get("content-type", ""):
+                    return read_stream(stream.response.iter_lines(), Writing(told, server.clean_unfinished))
+                stream.response.read()
+                return json.loads(stream.response.text)
+
+        return self.call(server, work, server.timeout)
 
     def refused(self, server: Server, request: Request, status: int, body: Any, headers: Mapping[str, str]) -> LLMFailure:
         """The failure for an answer with an HTTP status other than 200.

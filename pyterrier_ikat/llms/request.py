@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..completions.json_answers import Structure
 from ..completions.usable import one_line, printable, split_reasoning
-from ..events import current_chain
+from ..events import Write, current_chain
 from ..portable import digest
 from .failures import CutOff, Empty, Filtered, LLMFailure, OnlyReasoning, Refused, Unfinished
 
@@ -155,7 +155,7 @@ class Reply:
         """
         choice, usage = answer["choices"][0], answer.get("usage")
         message = choice["message"]
-        text, thought = _written(message.get("content"))
+        text, thought = text_and_thought(message.get("content"))
         if not isinstance(text, str | None):
             raise TypeError
         reason = "error" if choice.get("error") else choice.get("finish_reason")
@@ -215,7 +215,7 @@ def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def _written(content: Any) -> tuple[Any, bool]:
+def text_and_thought(content: Any) -> tuple[Any, bool]:
     """The text of a message, and whether reasoning stands beside it: some servers send both as a list of parts."""
     if not isinstance(content, list) or not content:
         return content, False
@@ -271,6 +271,10 @@ class Backend:
             FatalLLMError: when no later call can succeed either (key, model, quota).
         """
         raise NotImplementedError
+
+    def stream(self, request: Request, write: Write) -> Reply | LLMFailure:
+        """Answer one request as `complete` does, and tell ``write`` the text while it is written, where that is possible."""
+        return self.complete([request])[0]
 
     def open(self) -> None:
         """Make ready what the first call would have to wait for.

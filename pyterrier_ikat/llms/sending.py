@@ -10,6 +10,7 @@ from threading import Event
 from typing import Any
 
 from ..completions.usable import usable_text
+from ..events import follower
 from ..progress import bar as bar_of
 from .cache import CompletionCache
 from .failures import BudgetExceeded, FatalLLMError, LLMFailure, StageEnded, Transient, Unavailable
@@ -117,7 +118,7 @@ class Sending:
 
     def __init__(self, llm: Means, follow: Follow = lambda answers: {}, calls: int = 0) -> None:
         self.llm, self.follow, self.calls = llm, follow, calls
-        self.stop = Event()
+        self.stop, self.write = Event(), follower()
         self.hits = self.failed = 0
         self._asked: set[str] = set()
         self._costs: list[float] = []
@@ -219,7 +220,7 @@ class Sending:
             self._asked.add(key)
         started = llm.retry.clock()
         try:
-            replies = llm.backend.complete([request for _, request in batch])
+            replies = self._complete([request for _, request in batch])
         except (FatalLLMError, Transient) as error:
             for key, request in batch if isinstance(error, FatalLLMError) or error.told else ():
                 llm.count(key, request, unanswered=-1)
@@ -235,6 +236,10 @@ class Sending:
             raise errors[0]
         llm.throttle.grow()
         return outcomes
+
+    def _complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
+        backend, write = self.llm.backend, self.write
+        return backend.complete(requests) if write is None or len(requests) > 1 else [backend.stream(requests[0], write)]
 
     def settle(self, key: str, request: Request, reply: Reply | LLMFailure, seconds: float, **counted: int) -> Outcome:
         """Keep, count and pay what was answered. It is kept first: whatever fails then, nobody pays for it again.

@@ -7,7 +7,7 @@ from fakes import scripted
 from operators import a_turn, found, ledger, texts, two_turns
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.completions.citations import Unmarked, read_citations, sentences_in, with_marks, without_marks
+from pyterrier_ikat.completions.citations import read_citations, sentences_in, while_written, with_marks, without_marks
 from pyterrier_ikat.operator import citing
 from pyterrier_ikat.runs import Turn
 
@@ -88,13 +88,12 @@ def test_sentences_are_counted_without_what_says_nothing():
 @pytest.mark.parametrize(
     "said", [SAID, "A (Doc1, Doc2), *so* ([Doc 1](#d)) [oats](http://x) [2023].", "燕麦[1]。[2]黑麦", "x [1", "[", "a  \n\n[1][2]"]
 )
-@pytest.mark.parametrize("size", [1, 2, 3, 7])
-def test_a_stream_shows_no_part_of_a_mark(said, size):
-    stream = Unmarked()
-    pieces = [stream.feed(said[place : place + size]) for place in range(0, len(said), size)]
-    whole = without_marks(said)
-    assert all(whole.startswith("".join(pieces[:number])) for number in range(len(pieces)))
-    assert ("".join(pieces) + stream.end()).strip() == whole
+def test_what_is_shown_of_a_response_that_is_still_written_is_the_beginning_of_the_whole(said):
+    cited = read_citations(said, 9)
+    places = {number: place for place, number in enumerate(cited.numbers, 1)}
+    whole = with_marks(cited.text, [one._replace(numbers=tuple(places[number] for number in one.numbers)) for one in cited.sentences])
+    seen = [while_written(said[:end], 9).rstrip() for end in range(len(said) + 1)]
+    assert all(whole.startswith(text) for text in seen)
 
 
 def test_respond_asks_for_citations_and_marks_what_is_cited():

@@ -34,6 +34,18 @@ def said(text="fine", finish="stop", usage=(7, 3), model=None, **message):
     )
 
 
+def piece(text="", finish=None, **delta):
+    """An event of a streamed chat completion."""
+    found = {"role": "assistant", "content": text} if text else {}
+    return {"model": "m", "choices": [{"index": 0, "delta": {**found, **delta}, "finish_reason": finish}]}
+
+
+def streamed(*events, usage=(7, 3)):
+    """A streamed chat completion: pieces of text, events, and what the stream waits for; then its end."""
+    told = [{"model": "m", "choices": [], "usage": {"prompt_tokens": usage[0], "completion_tokens": usage[1]}}] if usage else []
+    return Answer(body=[*[piece(one) if isinstance(one, str) else one for one in events], piece(finish="stop"), *told, "[DONE]"])
+
+
 def refused(status, message="no", code=None, **headers):
     """An error in OpenAI's form."""
     return Answer(status, {"error": {"message": message, "type": "error", "code": code}}, headers)
@@ -47,6 +59,7 @@ class ChatServer:
         self.respond = lambda body: said(f"answer to {body['messages'][-1]['content']}")
         self.bodies, self.headers, self.paths = [], [], []
         self.now, self.most = 0, 0
+        self.left = threading.Event()
         self.lock = threading.Lock()
         chat_server = self
 
@@ -62,6 +75,9 @@ class ChatServer:
                     return
                 if isinstance(answer.body, dict) and answer.body.get("model", "") is None:
                     answer.body["model"] = body["model"]
+                if isinstance(answer.body, list):
+                    self.stream(answer.body)
+                    return
                 data = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
                 self.send_response(answer.status)
                 for name, value in {"Content-Type": "application/json", **answer.headers}.items():
@@ -69,6 +85,21 @@ class ChatServer:
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
                 self.wfile.write(data)
+
+            def stream(self, events):
+                self.send_response(200)
+                self.send_header("Content-Type", "text/event-stream")
+                self.end_headers()
+                self.close_connection = True
+                for event in events:
+                    if isinstance(event, threading.Event):
+                        event.wait(60)
+                        continue
+                    try:
+                        self.wfile.write(f"data: {event if isinstance(event, str) else json.dumps(event)}\n\n".encode())
+                    except OSError:
+                        chat_server.left.set()
+                        return
 
             def log_message(self, *args):
                 pass

@@ -18,7 +18,7 @@ from transformers import AutoTokenizer
 
 from pyterrier_ikat.completions.usable import without_reasoning
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.llms import BadRequest, CutOff, Request, llm
+from pyterrier_ikat.llms import BadRequest, CutOff, Request, llm, streaming
 from pyterrier_ikat.llms.sending import OtherModelWarning
 
 
@@ -38,6 +38,14 @@ def test_a_batch_of_chats_of_different_lengths(templated):
     assert (short.model, short.finish_reason, short.prompt_tokens, short.completion_tokens) == (str(templated), "stop", 3, 3)
     assert long.prompt_tokens == 6
     assert str(red) == "answer of turn 1_3: the completion is empty"
+
+
+def test_words_are_told_while_they_are_generated(templated, monkeypatch):
+    monkeypatch.setattr(streaming, "PAUSE", -1e9)
+    told, backend = [], llm(f"hf:{templated} max_tokens=8 cache=none").backend
+    (whole,) = backend.complete(ask("tea"))
+    assert backend.stream(*ask("tea"), told.append) == whole
+    assert told == ["drink", "drink rooibos"]
 
 
 def test_a_model_without_a_template_gets_plain_text(tmp_path):
@@ -157,6 +165,11 @@ def test_a_real_model_behind_a_real_server(templated):
         with pytest.warns(OtherModelWarning, match="@main' answers instead of "):
             tea, on = model.ask(ask("which tea", "on"))
         model.close()
+        streaming, told = llm(f"openai:{templated} base_url={url} temperature=0 max_tokens=8 cache=none").backend, []
+        reply = streaming.stream(*ask("which tea"), told.append)
+        streaming.close()
+    assert (reply.text, reply.finish_reason, reply.prompt_tokens, reply.completion_tokens) == ("drink rooibos", "stop", 4, 3)
+    assert "drink rooibos".startswith(told[0])
     assert tea.text == "drink rooibos"
     assert (tea.finish_reason, tea.prompt_tokens) == ("stop", 4)
     assert isinstance(on, CutOff)

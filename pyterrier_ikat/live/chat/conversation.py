@@ -10,6 +10,7 @@ import pyterrier as pt
 
 from ...arguments import checked
 from ...errors import UsageError, advice, list_first, option
+from ...events import Write
 from ...generate import UserMemory
 from ...llms import LLM, Ledger, llm
 from ...methods import find
@@ -202,12 +203,13 @@ class Chat:
         models = [part for part in (*parts_of(self.system), *learns) if isinstance(part, LLM)]
         self._ledgers = list({id(model.ledger): model.ledger for model in models}.values())
 
-    def say(self, text: str, tell: Tell | None = None) -> Turn:
+    def say(self, text: str, tell: Tell | None = None, write: Write | None = None) -> Turn:
         """Say something, and get the system's turn.
 
         Args:
             text: the user's words.
             tell: called with each stage that begins, in words, such as ``"searching 5 queries"``.
+            write: called, in another thread, with the answer as far as the model has written it, before it is checked.
 
         Raises:
             UsageError: when the text is empty or differs from the recorded conversation; also when the chat can't be saved, but then the
@@ -219,7 +221,7 @@ class Chat:
         if self._memory is not None:
             ptkb = self._memory.known(self.number, len(self.turns) + 1, ptkb, replayed=self.script is not None)
         with self._counted():
-            turn = self._answered(utterance, ptkb, tell)
+            turn = self._answered(utterance, ptkb, tell, write)
             if self.turns:  # the prompts of all turns would fill the memory
                 self.turns[-1] = replace(self.turns[-1], asked=())
             self.turns.append(turn)
@@ -239,10 +241,10 @@ class Chat:
                 stack.enter_context(ledger.followed_by(self.spent))
             yield
 
-    def _answered(self, utterance: str, ptkb: Mapping[str, str], tell: Tell | None) -> Turn:
+    def _answered(self, utterance: str, ptkb: Mapping[str, str], tell: Tell | None, write: Write | None) -> Turn:
         said = [*self.messages(), {"role": "user", "content": utterance}]
         try:
-            turn = answer(self._ready, said, ptkb, number=self.number, history=self.history, halvings=1, tell=tell)
+            turn = answer(self._ready, said, ptkb, number=self.number, history=self.history, halvings=1, tell=tell, write=write)
             self.history = turn.more.get("history", self.history)
         except StillTooLong as error:
             self.history = error.history

@@ -17,12 +17,13 @@ from ...llms.failures import KEPT
 from ...operator import parts_of
 from ...progress import without_bars
 from ...runs.turn_shown import WIDTH, help_drawn, plain, sources_drawn, strip_controls, turn_drawn, why_drawn
-from ..answering import Tell
 from .conversation import Chat
 
 MARK = "/"
 """Begins a line that no model ever sees."""
 PROMPT = "\nyou> "
+SCREENFUL = 20_000
+"""Characters that a screen has at most."""
 
 
 class Screen:
@@ -44,14 +45,18 @@ class Screen:
             print(drawn if isinstance(drawn, str) else plain(drawn, self.width or WIDTH), file=self.stream or sys.stdout, flush=True)
 
     @contextmanager
-    def doing(self, what: str) -> Iterator[Tell | None]:
-        """While the block runs, a line says what is done; the block gets the function that changes it. None where there is no terminal."""
+    def doing(self, what: str) -> "Iterator[_Step | None]":
+        """While the block runs, a line says what is done; the block gets what changes it. None where there is no terminal."""
         if not self._terminal:
             yield None
             return
-        step, console = _Step(what), self._console()
-        with without_bars(), _warnings_above(console), console.status(step, spinner="dots"):  # type: ignore[arg-type]
-            yield step.change
+        from rich.live import Live
+
+        console = self._console()
+        step = _Step(what, console)
+        with without_bars(), _warnings_above(console), Live(console=console, get_renderable=step.drawn, transient=True) as live:
+            step.refresh = live.refresh
+            yield step
 
     @property
     def _terminal(self) -> bool:
@@ -77,17 +82,33 @@ def _warnings_above(console: Any) -> Iterator[None]:
 
 
 class _Step:
-    """What is done now, with its seconds, as rich asks for it."""
+    """What is done now, with its seconds, below the answer as far as it is written; the end of that, where it is longer than the screen."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, console: Any) -> None:
+        from rich.spinner import Spinner
+
+        self._console, self._spinner, self._written = console, Spinner("dots"), ""
+        self.refresh: Callable[[], None] = lambda: None
         self.change(what)
 
     def change(self, what: str) -> None:
+        """Something else is done."""
         self.what, self.since = what, time.monotonic()
 
-    def __rich__(self) -> Any:
+    def write(self, text: str) -> None:
+        """The answer is so long by now."""
+        self._written = strip_controls(text)
+        self.refresh()
+
+    def drawn(self) -> Any:
+        """As rich asks for it."""
+        from rich.console import Group
+        from rich.text import Text
+
         seconds = int(time.monotonic() - self.since)
-        return _dim(self.what + f" ({seconds} s)" * (seconds > 0))
+        self._spinner.update(text=_dim(self.what + f" ({seconds} s)" * (seconds > 0)))
+        lines = Text(self._written[-SCREENFUL:]).wrap(self._console, self._console.width)[-max(1, self._console.height - 2) :]
+        return Group(*lines, self._spinner) if self._written else self._spinner
 
 
 def talk(chat: Chat, read: Callable[[str], str] | None = None, screen: Screen | None = None) -> None:
@@ -161,8 +182,8 @@ def _take(chat: Chat, line: str, screen: Screen) -> None:
 def _say(chat: Chat, text: str, screen: Screen) -> None:
     said = len(chat.turns)
     try:
-        with screen.doing("thinking") as tell:
-            chat.say(text, tell)
+        with screen.doing("thinking") as step:
+            chat.say(text, *([] if step is None else [step.change, step.write]))
     except IkatError as error:
         screen.show(f"ikat: {strip_controls(str(error))}{_made(chat, answered=True) if len(chat.turns) == said else ''}")
     except BaseException as error:
@@ -170,7 +191,10 @@ def _say(chat: Chat, text: str, screen: Screen) -> None:
             raise
         screen.show(f"(stopped{'' if len(chat.turns) > said else ': nothing of this turn is kept'}{_made(chat)})")
     if len(chat.turns) > said:  # also one that couldn't be saved: it was answered, and is in the history
-        screen.show(turn_drawn(chat.turns[-1]))
+        turn = chat.turns[-1]
+        if why := turn.more.get("replaced"):
+            screen.show(_dim(f"(replaced after its check: {strip_controls(why)})"))
+        screen.show(turn_drawn(turn))
 
 
 def _made(chat: Chat, answered: bool = False) -> str:

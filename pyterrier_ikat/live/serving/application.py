@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -22,12 +22,15 @@ from .guard import log_defect
 from .requests import ChatRequest, read_json
 from .service import Service
 from .waiting_line import FullError
-from .wire import DONE, HEARTBEAT, Failure, Reply, RequestError, as_json, event, failure_of, model_object
+from .wire import DONE, HEARTBEAT, Failure, Reply, RequestError, as_json, content_of, event, failure_of, model_object
 
 CONVERSATION = ("x-openwebui-chat-id", "x-conversation-id")
 """The headers in which chat pages name the conversation."""
 PAGE = Path(__file__).with_name("page.html")
 Result = TypeVar("Result")
+
+
+WRITTEN_ANEW = "the model writes it anew"
 
 
 class GoneError(Exception):
@@ -94,39 +97,54 @@ class _Routes:
 
 
 async def _stream(service: Service, asked: ChatRequest) -> AsyncIterator[bytes]:
-    """What the system does, then its finished answer: nothing of it is sent before it is whole and checked."""
-    reply, steps, loop = Reply(asked.model, asked.ignored), asyncio.Queue[str | None](), asyncio.get_running_loop()
+    """What the system does, then its answer: finished and checked, or as it is written where the request asks for that."""
+    reply, news, loop, sent = Reply(asked.model, asked.ignored), asyncio.Queue[_News | None](), asyncio.get_running_loop(), ""
 
-    def tell(step: str) -> None:
+    def put(told: _News) -> None:
         with suppress(RuntimeError):  # the loop ended before the system did
-            loop.call_soon_threadsafe(steps.put_nowait, step)
+            loop.call_soon_threadsafe(news.put_nowait, told)
 
-    job = asyncio.ensure_future(service.answer(asked, tell))
-    job.add_done_callback(lambda _: steps.put_nowait(None))
+    def write(text: str) -> None:
+        if job.done():  # nobody reads it: the call is ended
+            raise GoneError
+        put(_News(text=text))
+
+    job = asyncio.ensure_future(service.answer(asked, lambda step: put(_News(step)), write if asked.unchecked else None))
+    job.add_done_callback(lambda _: news.put_nowait(None))
     try:
         yield event(reply.beginning())
         if service.line.waiting:
             yield event(reply.activity("waiting"))
         while True:
             try:
-                step = await asyncio.wait_for(steps.get(), service.limits.heartbeat)
+                told = await asyncio.wait_for(news.get(), service.limits.heartbeat)
             except (TimeoutError, asyncio.TimeoutError):
                 yield HEARTBEAT
                 continue
-            if step is None:
+            if told is None:
                 break
-            yield event(reply.activity(step))
-        async for part in _ending(reply, job, asked.usage):
+            for chunk in [reply.activity(told.step)] if told.step else reply.text(told.text, sent, WRITTEN_ANEW):
+                yield event(chunk)
+            sent = sent if told.step else told.text
+        async for part in _ending(reply, job, asked.usage, sent):
             yield part
     finally:
         if not job.cancel() and not job.cancelled():
             job.exception()  # looked at: else the event loop prints it, with the user's words
 
 
-async def _ending(reply: Reply, job: "asyncio.Future[Turn]", usage: bool) -> AsyncIterator[bytes]:
+class _News(NamedTuple):
+    """What a stream tells next: a step that begins, or the text that a model has written so far."""
+
+    step: str = ""
+    text: str = ""
+
+
+async def _ending(reply: Reply, job: "asyncio.Future[Turn]", usage: bool, sent: str) -> AsyncIterator[bytes]:
     try:
         turn = await job
-        parts = [event(chunk) for chunk in reply.text(turn)]
+        chunks = [*reply.text(content_of(turn), sent, turn.more.get("replaced", "")), reply.end(turn)]
+        parts = [event(chunk) for chunk in chunks]
     except Exception as error:
         parts = [event(failure_for(error).record())]
     else:

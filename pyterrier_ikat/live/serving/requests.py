@@ -15,7 +15,7 @@ CONVERSATION = ("chat_id", "conversation_id", "session_id")
 """The names in ``metadata`` by which clients tell which conversation a request belongs to."""
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """A conversation's id: it becomes a part of qids."""
-TAKEN = ("model", "messages", "stream", "stream_options", "metadata")
+TAKEN = ("model", "messages", "stream", "stream_options", "stream_unchecked", "metadata")
 """Parameters of a chat request that have an effect."""
 NO_EFFECT: Mapping[str, Sequence[Any]] = {
     "n": (1,),
@@ -45,6 +45,7 @@ class ChatRequest:
         usage: whether a stream ends with the number of tokens.
         ignored: the parts of the request that have no effect.
         conversation: the id by which the conversation is saved; empty for none.
+        unchecked: whether a stream may have words of an answer before it is finished and checked.
     """
 
     model: str
@@ -54,6 +55,7 @@ class ChatRequest:
     usage: bool
     ignored: list[str]
     conversation: str = ""
+    unchecked: bool = False
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,8 @@ def read_chat(data: Mapping[str, Any], models: Sequence[str], limits: Limits, na
     conversation = next((name for name in [*given, *(named or ())] if ID.fullmatch(name)), "")
     unused = [name for name, value in data.items() if name not in TAKEN and value is not None]
     shown = [well_formed(name)[:SHOWN] for name in [*ignored, *more, *unused]]
-    return ChatRequest(model, messages, ptkb, stream, _flag(options, "include_usage"), shown, conversation)
+    unchecked = _flag(data, "stream_unchecked")
+    return ChatRequest(model, messages, ptkb, stream, _flag(options, "include_usage"), shown, conversation, unchecked)
 
 
 def _check_calls(data: Mapping[str, Any]) -> None:

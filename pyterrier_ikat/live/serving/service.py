@@ -11,6 +11,7 @@ from ...conversations import dataset as dataset_named
 from ...conversations.frame import object_frame, values
 from ...conversations.topics import Conversation
 from ...errors import UsageError, advice
+from ...events import Write
 from ...llms import LLM, Ledger
 from ...runs.answered_turn import Turn
 from ...study.systems import System, Systems, open_systems
@@ -45,11 +46,11 @@ class Service:
         """A checked search request."""
         return read_search(data, list(self.systems), self.limits)
 
-    async def answer(self, asked: ChatRequest, tell: Callable[[str], None]) -> Turn:
-        """The answer, which is saved where the request names its conversation; ``tell`` is called in another thread."""
+    async def answer(self, asked: ChatRequest, tell: Callable[[str], None], write: Write | None = None) -> Turn:
+        """The answer, which is saved where the request names its conversation; ``tell`` and ``write`` are called in other threads."""
 
         def work() -> Turn:
-            turn = answer_request(self.systems[asked.model], asked, tell)
+            turn = answer_request(self.systems[asked.model], asked, tell, write)
             return turn if self.logs is None or not asked.conversation else self.logs.save(asked, turn)
 
         return await self.line.run(work)
@@ -65,8 +66,8 @@ class Service:
         return silent + ([] if self.logs is None else [f"conversations whose clients name them are saved in {self.logs.folder}"])
 
 
-def answer_request(system: System, asked: ChatRequest, tell: Any) -> Turn:
-    """The answer of a system to a request.
+def answer_request(system: System, asked: ChatRequest, tell: Any, write: Write | None = None) -> Turn:
+    """The answer of a system to a request; see :func:`~pyterrier_ikat.live.answering.answer` for ``tell`` and ``write``.
 
     Raises:
         RequestError: when recorded completions don't answer this conversation, or are for other statements about the user.
@@ -77,7 +78,7 @@ def answer_request(system: System, asked: ChatRequest, tell: Any) -> Turn:
     if system.recorded:
         found = _replayed(system, [message["content"] for message in asked.messages if message["role"] == "user"], list(ptkb.values()))
         number, ptkb = found.number, dict(found.ptkb)
-    return answer(system, asked.messages, ptkb, number=number, tell=tell)
+    return answer(system, asked.messages, ptkb, number=number, tell=tell, write=write)
 
 
 def _replayed(system: System, said: list[str], statements: list[str]) -> Conversation:

@@ -167,11 +167,23 @@ class Reply:
         """A chunk without text that says what the system does."""
         return self._chunk({}) | {"ikat": {"activity": step}}
 
-    def text(self, turn: Turn) -> Iterable[dict[str, Any]]:
-        """The finished answer in pieces, then the chunk with its citations, then the usage where it was asked for."""
-        for piece in pieces_of(content_of(turn)):
+    def text(self, text: str, sent: str = "", why: str = "") -> Iterable[dict[str, Any]]:
+        """The chunks after which a client has ``text``.
+
+        Args:
+            text: the text.
+            sent: what it has already. A chunk takes it back where the text does not begin with it.
+            why: the reason for that.
+        """
+        if not text.startswith(sent):
+            yield self._chunk({}) | {"ikat": {"replaced": why}}
+            sent = ""
+        for piece in filter(None, pieces_of(text[len(sent) :])):
             yield self._chunk({"content": piece})
-        yield self._chunk({}, "stop") | self._more(turn)
+
+    def end(self, turn: Turn) -> dict[str, Any]:
+        """The last chunk of an answer, with its citations."""
+        return self._chunk({}, "stop") | self._more(turn)
 
     def usage(self, turn: Turn) -> dict[str, Any]:
         """The chunk after the last one, with the tokens."""

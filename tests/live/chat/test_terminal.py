@@ -204,13 +204,13 @@ def test_the_method_changes_in_the_middle_and_an_error_leaves_the_old_one(monkey
 
 def test_in_a_terminal_a_line_says_what_it_is_doing():
     stream = Terminal()
-    with Screen(stream, width=80).doing("thinking") as tell:
-        tell("searching [bold]5\x1b[2J queries")
+    with Screen(stream, width=80).doing("thinking") as step:
+        step.change("searching [bold]5\x1b[2J queries")
     shown = stream.getvalue()
     assert "\x1b[2J" not in shown
     assert "[bold]5" in shown
-    with Screen(io.StringIO()).doing("thinking") as tell:
-        assert tell is None
+    with Screen(io.StringIO()).doing("thinking") as step:
+        assert step is None
 
 
 def test_a_warning_is_a_line_of_its_own_above_what_is_done():

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pyterrier as pt
 import pytest
+from fakes import Types
 from hypothesis import example, given
 from hypothesis import strategies as st
 from talking import PASSAGES, Client, Fails, Talks, events, says, served
@@ -143,6 +144,53 @@ def test_a_stream_tells_its_steps_and_then_the_checked_answer(client):
     last, usage = chunks[-2:]
     assert (last["choices"][0]["finish_reason"], len(last["citations"]), last["ikat"]["method"]) == ("stop", 2, "talks")
     assert (usage["choices"], usage["usage"]["total_tokens"]) == ([], 0)
+
+
+def types(*texts, **options):
+    """A client of a server whose model writes these texts, and then the last one."""
+    model = LLM(Types([*texts[:-1], Reply(texts[-1])]))
+    system = pt.apply.generic(_found) >> ikat.Respond(model, **options)
+    return Client(served({"talks": system})), model.backend
+
+
+def _found(frame):
+    return (
+        frame.assign(docno="d1", text=PASSAGES["d1"], score=1.0, rank=0)
+        if len(frame)
+        else frame.assign(docno=[], text=[], score=[], rank=[])
+    )
+
+
+def told(client, **more):
+    """The events of a stream, in short: words, what they are taken back for, and how it ended."""
+    _, _, content = client.ask("POST", "/v1/chat/completions", says("Which tea?", stream=True, **more))
+    found = []
+    for one in events(content):
+        found += [one["choices"][0]["delta"]["content"]] if one.get("choices") and one["choices"][0]["delta"].get("content") else []
+        found += [{"replaced": one["ikat"]["replaced"]}] if "replaced" in one.get("ikat", {}) else []
+        found += [one["choices"][0]["finish_reason"]] if one.get("choices") and one["choices"][0]["finish_reason"] else []
+        found += [one["error"]["code"]] if "error" in one else []
+    return found
+
+
+def test_no_word_is_sent_before_it_is_checked_unless_the_request_asks_for_it():
+    client, backend = types("Half of an answer that", "Rooibos.")
+    assert told(client) == ["Rooibos.", "stop"]
+    assert backend.followed == []
+    client, backend = types("Roo", "Rooibos", "Rooibos [1].")
+    assert told(client, stream_unchecked=True) == ["Roo", "ibos", ". [1]", "stop"]
+    assert backend.followed == ["respond"]
+    status, answer = types("Roo", "Rooibos [1].")[0].chat(says("Which tea?", stream_unchecked=True))  # no stream: nothing to send early
+    assert (status, answer["choices"][0]["message"]["content"]) == (200, "Rooibos. [1]")
+
+
+def test_unchecked_words_are_taken_back_with_the_reason():
+    client, _ = types("One [1]. Two", "One [1]. Two three.", words=2)
+    assert told(client, stream_unchecked=True) == ["One. [1] Two", {"replaced": "1 words too many"}, "One. [1]", "stop"]
+    client, _ = types("Roo", "", "Mint", "Mint [1].")
+    assert told(client, stream_unchecked=True) == ["Roo", {"replaced": "the model writes it anew"}, "Mint", ". [1]", "stop"]
+    client, _ = types("I", "I'm sorry, but I can't help with that.")
+    assert told(client, stream_unchecked=True) == ["I", "llm_failed"]
 
 
 TOOL = {"type": "function", "function": {"name": "weather", "description": "The weather.", "parameters": {"type": "object"}}}

@@ -267,6 +267,21 @@ def test_each_answer_shows_its_activity_and_can_be_stopped(browser, server):
     assert texts(browser, ".answer") == ["Mint.", "Rooibos.", "Cold."]
 
 
+def test_an_answer_appears_as_it_is_written_and_one_that_fails_its_check_is_replaced(browser, server):
+    held = server.hold()
+    taken = [chunk("Half of it"), held, chunk(ikat={"replaced": "2 words too many"}), *answer("Rooibos [1].", TEA)]
+    open_page(browser, server, [taken, answer("Hot.")], [answer("Mint."), answer("Cold.")])
+    say(browser, "Which tea?", wait=False)
+    until(browser, f"{SIDE.format(0, 0)}.querySelector('.answer')?.innerText === 'Half of it'")
+    held.set()
+    until(browser, "!document.querySelector('.activity')")
+    assert texts(browser, ".answer") == ["Rooibos. [1]", "Mint."]
+    assert "Replaced after its check: 2 words too many." in texts(browser, ".s0 .figures")
+    say(browser, "And how?")
+    assert server.told("plain")[1][1] == {"role": "assistant", "content": "Rooibos."}  # what was taken back was never said
+    assert all(body["stream_unchecked"] for body in server.asked)
+
+
 def test_an_error_is_readable_and_the_answer_retried(browser, server):
     told = {
         "The model is down: start it.": [chunk(ikat={"activity": "answering"}), {"error": {"message": "The model is down: start it."}}],

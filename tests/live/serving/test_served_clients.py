@@ -5,19 +5,23 @@ import json
 import re
 import socket
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import httpx
 import openai
 import pyterrier as pt
 import pytest
+from fakes import Types
 from talking import Talks, Waits, says
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.live.serving import Limits, app, running
+from pyterrier_ikat.llms import LLM
 
 MESSAGES = says("Which tea?")["messages"]
 
@@ -52,6 +56,27 @@ def test_openai_s_client_streams(client):
     chunks = list(client.chat.completions.create(model="talks", messages=MESSAGES, stream=True))
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks).startswith('[{}, [], "Which tea?"]')
     assert (chunks[-1].choices[0].finish_reason, len(chunks[-1].citations)) == ("stop", 2)
+
+
+def test_a_client_that_leaves_ends_the_call_whose_words_it_read():
+    left, may = threading.Event(), threading.Event()
+
+    class Endless(Types):
+        def stream(self, request, write):
+            write("Rooibos")
+            assert may.wait(60)
+            try:
+                for number in count():
+                    write(f"Rooibos {number}")
+            finally:
+                left.set()
+
+    with running({"mine": ikat.Answer(LLM(Endless()))}) as server:
+        asked = {"model": "mine", "messages": MESSAGES, "stream": True, "stream_unchecked": True}
+        with httpx.stream("POST", f"{server.url}/v1/chat/completions", json=asked, timeout=60) as answer:
+            assert any('"content": "Rooibos"' in line for line in answer.iter_lines())  # it is there while the model still writes
+        may.set()
+        assert left.wait(60)
 
 
 def test_openai_s_client_gets_errors_of_its_own_kinds(client):

@@ -109,5 +109,5 @@ def test_sigterm_finishes_what_is_under_way_refuses_the_rest_and_prints_the_ledg
             assert [answer.result().json()["choices"][0]["message"]["content"] for answer in answers] == ["Rooibos.", "Rooibos."]
         printed = "".join(lines) + server.stdout.read()
     assert server.returncode == 0
-    assert re.search(r"answer +m +2 +14 +unknown +6", printed)  # the ledger: two calls
+    assert re.search(r"answer +m +2 .*14 .*6", printed)  # the ledger: two calls
     assert not re.search(f"{KEY}|{TOKEN}|xyzzy|Traceback", printed)

@@ -1,0 +1,100 @@
+"""What is seen of an answer while it is written, and what takes its place after the check, in Python and in the terminal."""
+
+import re
+import threading
+
+import pytest
+from chat.test_terminal import Terminal, Typed
+from fakes import Types, scripted
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations.frame import object_frame
+from pyterrier_ikat.errors import IkatError
+from pyterrier_ikat.live.answering import answer
+from pyterrier_ikat.live.chat import Chat, Screen, talk
+from pyterrier_ikat.llms import LLM, Reply
+from pyterrier_ikat.llms.failures import Unavailable
+from pyterrier_ikat.study.systems import System
+
+PASSAGE = "Rooibos is red. It has no caffeine."
+SAID = [{"role": "user", "content": "Which tea?"}]
+
+
+def finds(frame):
+    return frame.merge(object_frame({"docno": ["d1"], "text": [PASSAGE], "score": [1.0], "rank": [0]}), how="cross")
+
+
+def responds(*texts, **options):
+    """A system whose last stage writes these texts, and then the last one."""
+    import pyterrier as pt
+
+    model = LLM(Types([*texts[:-1], Reply(texts[-1]) if isinstance(texts[-1], str) else texts[-1]]))
+    return ikat.Rewrite(scripted("rooibos")[0]) >> pt.apply.generic(finds) >> ikat.Respond(model, **options), model
+
+
+def followed(system):
+    told = []
+    return answer(System.of(system, "mine"), SAID, write=told.append), told
+
+
+def test_the_last_stage_is_read_while_it_is_written_and_no_other():
+    system, model = responds("Rooi", "Rooibos.", "Rooibos. Red.")
+    turn, told = followed(system)
+    assert (turn.response, told, turn.more) == ("Rooibos. Red.", ["Rooi", "Rooibos."], {})
+    assert model.backend.followed == ["respond"]
+    first = Types(["Dr", Reply("Draft.")])
+    turn, told = followed(ikat.Answer(LLM(first)) >> responds("Tea.")[0])
+    assert (first.followed, told) == ([], [])
+
+
+def test_whoever_does_not_follow_gets_it_checked():
+    system, model = responds("Rooi", "Rooibos.")
+    assert answer(System.of(system, "mine"), SAID).response == "Rooibos."
+    assert model.backend.followed == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "response", "why"),
+    [
+        (("One two. Three four.", "One two. Three four."), {"words": 3}, "One two.", "1 words too many"),
+        (("I can", "I'm sorry, but I can't help with that."), {"on_error": "fallback"}, PASSAGE, "the model refused: .*"),
+        (("Half an", Reply("Half an", finish_reason="length")), {"on_error": "fallback"}, PASSAGE, "the completion was cut off .*"),
+        (("Half", Unavailable("respond", "chat_1", "it is down")), {"on_error": "fallback"}, PASSAGE, "it is down"),
+        (("Tea.\n\n# About the user", "Tea.\n\n# About the user\nI run."), {}, "Tea.", "it holds more than an answer"),
+    ],
+)  # fmt: skip
+def test_a_text_that_fails_its_check_is_replaced_and_the_turn_says_why(texts, options, response, why):
+    turn, told = followed(responds(*texts, **options)[0])
+    assert told == [texts[0]]
+    assert turn.response == response
+    assert re.fullmatch(why, turn.more["replaced"])
+
+
+def test_without_a_fallback_the_error_is_the_reason():
+    with pytest.raises(IkatError, match="the model refused"):
+        followed(responds("I can", "I'm sorry, but I can't help with that.")[0])
+
+
+def test_in_a_terminal_the_answer_appears_and_gives_way_to_the_checked_one():
+    stream, seen = Terminal(), threading.Event()
+
+    def look():
+        assert "Rooibos \x1b" not in stream.getvalue()
+        assert "Rooibos  [2J is" in stream.getvalue()
+        seen.set()
+
+    system, _ = responds("Rooibos", "Rooibos \x1b[2J is", look, "word " * 5000 + "end", "Rooibos is. " + "More. " * 300, words=2)
+    talk(Chat(system), Typed("Which tea?"), Screen(stream, width=60))
+    assert seen.is_set()
+    shown = stream.getvalue()
+    assert shown.count("word") < 60 * 100  # the end of it, not all
+    assert "(replaced after its check: 300 words too many)" in shown
+    assert "Rooibos is." in shown.partition("replaced after")[2]
+    assert "\x1b[2J" not in shown
+
+
+def test_a_chat_tells_what_is_written():
+    told = []
+    chat = Chat(responds("Rooi", "Rooibos.")[0])
+    assert chat.say("Which tea?", write=told.append).response == "Rooibos."
+    assert told == ["Rooi"]

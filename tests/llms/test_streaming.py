@@ -1,0 +1,168 @@
+"""A completion is read while it is written: its words, what is never shown of it, broken streams, and a reader who leaves."""
+
+import threading
+from pathlib import Path
+
+import pytest
+from chat_server import KEY, Answer, piece, refused, said, streamed
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.events import Observer, observed_by
+from pyterrier_ikat.llms import CutOff, StageError, streaming
+from pyterrier_ikat.llms.request import Reply, read
+from pyterrier_ikat.llms.streaming import Writing, read_stream
+
+RECORDED = Path(__file__).with_name("recorded_streams")
+TURN = ikat.conversation([{"role": "user", "content": "Which tea?"}])
+
+
+class Follows(Observer):
+    """Keeps what models write, and calls ``then`` with it."""
+
+    def __init__(self, then=lambda text: None):
+        self.texts, self.then = [], then
+
+    def follow(self, step):
+        return self._write
+
+    def _write(self, text):
+        self.texts.append(text)
+        self.then(text)
+
+
+@pytest.fixture(autouse=True)
+def every_piece(monkeypatch):
+    """Each piece is looked at, however fast they come."""
+    monkeypatch.setattr(streaming, "PAUSE", -1e9)
+
+
+def followed(llm, then=lambda text: None):
+    """The answer to a question, and what was seen of it before."""
+    follows = Follows(then)
+    with observed_by(follows):
+        found = ikat.Answer(llm)(TURN)
+    return found["qanswer"].item(), follows.texts
+
+
+def test_words_are_seen_before_the_answer_is_finished_and_the_whole_is_kept(server, model, tmp_path):
+    more = threading.Event()
+    server.script = [streamed("Rooi", "bos", more, " has none.")]
+    llm = model(f"cache={tmp_path / 'c.sqlite'}")
+    answer, texts = followed(llm, lambda text: more.set() if text == "Rooibos" else None)  # without it, the server waits for a minute
+    assert (answer, texts) == ("Rooibos has none.", ["Rooi", "Rooibos", "Rooibos has none."])
+    assert {name: server.bodies[0][name] for name in ("stream", "stream_options")} == {
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    row = llm.ledger.frame().iloc[0]
+    assert (row.calls, row.prompt_tokens, row.completion_tokens, row.unanswered, row.failures) == (1, 7, 3, 0, 0)
+    assert followed(llm) == (answer, [])  # known: nothing is asked
+    assert ikat.Answer(llm)(TURN)["qanswer"].item() == answer  # by whoever doesn't follow it, too
+    assert server.calls == 1
+
+
+def test_nobody_follows_and_nothing_is_streamed(server, model):
+    assert ikat.Answer(model("cache=none"))(TURN)["qanswer"].item().startswith("answer to")
+    assert server.bodies[0].keys() == {"model", "messages"}
+
+
+def test_without_numbers_of_tokens_they_are_unknown(server, model):
+    server.script = [streamed("Rooibos.", usage=None)]
+    llm = model("cache=none")
+    assert followed(llm)[0] == "Rooibos."
+    row = llm.ledger.frame().iloc[0]
+    assert row[["prompt_tokens", "completion_tokens", "cost"]].isna().all()
+
+
+def test_a_broken_stream_is_asked_again_from_its_beginning(server, model, slept):
+    server.script = [Answer(body=[piece("Rooibos has"), piece(" no")]), streamed("Mint.")]
+    llm = model("cache=none")
+    assert followed(llm) == ("Mint.", ["Rooibos has", "Rooibos has no", "Mint."])
+    assert (llm.ledger.frame().iloc[0].retries, len(slept)) == (1, 1)
+
+
+def test_an_answer_that_is_there_survives_the_end_of_its_connection(server, model):
+    server.script = [Answer(body=[piece("Mint."), piece(finish="stop")])]
+    assert followed(model("cache=none"))[0] == "Mint."
+
+
+def test_a_stream_that_never_ends_well_is_a_failure_that_says_so(server, model):
+    server.respond = lambda body: Answer(body=[piece("Rooibos has")])
+    with pytest.raises(StageError, match=r"the server's answer broke off before its end \(given up after 6 tries\)"):
+        followed(model("cache=none"))
+
+
+def test_whoever_leaves_ends_the_call(server, model, tmp_path):
+    class LeftError(Exception):
+        pass
+
+    def leave(text):
+        raise LeftError
+
+    server.script = [streamed("Rooibos", *[f" {number}" for number in range(100_000)])]
+    llm = model(f"cache={tmp_path / 'c.sqlite'}")
+    with pytest.raises(LeftError):
+        followed(llm, leave)
+    assert server.left.wait(60)  # its connection is closed
+    row = llm.ledger.frame().iloc[0]
+    assert (row.calls, row.unanswered, row.retries) == (1, 1, 0)  # it may cost something, and nobody knows how much
+    assert followed(llm)[0].startswith("answer to")  # the next one is not kept waiting
+
+
+@pytest.mark.parametrize("refusal", ["stream is not supported", "Unknown field: stream_options"])
+def test_a_server_that_cannot_stream_is_asked_for_the_whole(server, model, refusal):
+    server.script = [refused(400, refusal), said("Rooibos.")]
+    assert followed(model("cache=none")) == ("Rooibos.", [])
+    assert "stream" not in server.bodies[1]
+
+
+def test_a_server_that_ignores_the_wish_answers_as_a_whole(server, model):
+    server.script = [said("Rooibos.")]
+    assert followed(model("cache=none")) == ("Rooibos.", [])
+
+
+@pytest.mark.parametrize(
+    "event", ["{", "[1]", '"x"', '{"choices": 3}', '{"choices": [{"delta": {"content": 3}}]}', '{"error": {"message": "late"}}']
+)
+def test_what_is_no_event_of_a_completion_is_asked_again(server, model, event):
+    server.script = [Answer(body=[piece("Roo"), event]), streamed("Mint.")]
+    assert followed(model("cache=none"))[0] == "Mint."
+
+
+def test_parts_of_other_servers(server, model):
+    thinking = piece(content=[{"type": "thinking", "thinking": "hm"}])
+    server.script = [streamed(piece(reasoning_content="hm, "), piece(reasoning_content="tea"), thinking, "Mint.")]
+    assert followed(model("cache=none")) == ("Mint.", ["Mint."])
+
+
+def test_neither_reasoning_nor_a_key_is_ever_seen(server, model):
+    text = f"<think>The user wants tea.</think>Mint [1]. {KEY} [THINK]hm[/THINK]"
+    server.script = [streamed(*text)]  # sign by sign
+    answer, texts = followed(model("cache=none"))
+    assert answer == texts[-1] == "Mint [1]. ***"
+    assert texts[:6] == ["M", "Mi", "Min", "Mint", "Mint [1]", "Mint [1]."]
+    assert KEY[:4] not in "".join(texts)
+
+
+@given(st.text(st.sampled_from("ab <>/[]&;1think\n"), max_size=60), st.integers(1, 9))
+def test_what_is_seen_last_is_the_beginning_of_what_is_read(text, size):
+    """Whatever the pieces are: only marks that are still open may make the two differ."""
+    told = [""]
+    writing = Writing(told.append)
+    for start in range(0, len(text), size):
+        writing.add(text[start : start + size])
+    found = read(Reply(text)).text
+    assert found.startswith(told[-1]) or read(Reply(text)).fault
+
+
+@pytest.mark.parametrize(("name", "text", "finish"), [("whole", "drink rooibos", "stop"), ("cut", "on on on on on on on on", "length")])
+def test_a_recorded_stream_of_a_real_server(name, text, finish):
+    told = []
+    lines = (RECORDED / f"{name}.sse").read_text(encoding="utf-8").splitlines()
+    reply = Reply.of(read_stream(lines, Writing(told.append)), str)
+    assert (reply.text.strip(), reply.finish_reason) == (text, finish)
+    assert reply.prompt_tokens is None or reply.prompt_tokens > 0
+    assert told[-1].strip() == text
+    assert (read(reply).fault or [None])[0] is (None if finish == "stop" else CutOff)
