@@ -180,14 +180,14 @@ ikat simulate aqd rtg --users users.jsonl --user-llm openai:gpt-4o \\
 @click.option(
     "--show-persona", is_flag=True, help="show methods the persona as the user's PTKB; in the track's interactive task they get none"
 )
-@click.option("--history", type=int, default=8000, show_default=True, help="maximum number of history tokens that a method sees")
+@click.option("--without-failed", is_flag=True, help="give scores when sessions fail: over the users whose sessions all finished")
 @click.option(
     "--threads", default=8, show_default=True, help="sessions that run at the same time; to time a method, give 1 and no other method"
 )
 @BASELINE
 @click.option("--plan", "only_plan", is_flag=True, help="only estimate an upper bound of LLM calls, tokens and cost")
 @FORMAT
-def simulate(names: tuple[str, ...], users: str, user_llm: str, out: str, threads: int, only_plan: bool, form: str, **options: Any) -> None:
+def simulate(names: tuple[str, ...], users: str, user_llm: str, out: str, only_plan: bool, form: str, **options: Any) -> None:
     """Let simulated users talk to METHODs, and compare the methods.
 
     A METHOD is a name from `ikat methods`, or comes from your own Python file, as for `ikat run`. Each user talks to each method until all
@@ -195,7 +195,7 @@ def simulate(names: tuple[str, ...], users: str, user_llm: str, out: str, thread
     """
     from ..live.simulation import Simulation
 
-    beside = form != "text"
+    beside, played = form != "text", {name: options.pop(name) for name in ("threads", "without_failed")}
     given = {name: value for name, value in options.items() if value is not None}
     simulation = Simulation(names, users, user_llm, only_plan=only_plan, **given)
     for note in simulation.notes:
@@ -205,7 +205,7 @@ def simulate(names: tuple[str, ...], users: str, user_llm: str, out: str, thread
         click.echo(f"\n{wrapped(BOUND)}", err=beside)
         return
     try:
-        done = simulation.run(out, threads)
+        done = simulation.run(out, **played)
     except BaseException:
         print_ledger(simulation.ledger, " (of this command)", err=True)
         raise

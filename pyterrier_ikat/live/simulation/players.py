@@ -8,7 +8,7 @@ from ...completions.json_answers import json_values
 from ...completions.usable import answer_text, without_reasoning
 from ...errors import DataError, UsageError, advice
 from ...llm_operator import AsksLLM, as_llm
-from ...llms import LLM, Ledger, LLMFailure, Request, llm
+from ...llms import LLM, CutOff, Empty, Ledger, LLMFailure, OnlyReasoning, Request, Unfinished, llm
 from ...llms.spec import deciding_options
 from ...prompts import history_text
 from .users import SimulatedUser
@@ -16,6 +16,8 @@ from .users import SimulatedUser
 YES_NO = {"yes": True, "no": False}
 TRIES = 2
 """How often a model is asked when its completion can't be used: the second time as another sample."""
+UNUSABLE = (CutOff, Empty, OnlyReasoning, Unfinished)
+"""Completions that came and can't be used, beside those that can't be read."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +94,14 @@ class _Plays(AsksLLM):
                     return found
                 self.count(failures=1)
                 found = LLMFailure(self.stage, request.qid, reason, kept=True)
-            if not found.kept:
+            if not is_unusable(found):
                 break
         raise found
+
+
+def is_unusable(failure: LLMFailure) -> bool:
+    """Whether a completion came that can't be used: empty, cut off or not readable. Another sample may be usable."""
+    return failure.kept or isinstance(failure, UNUSABLE)
 
 
 class LLMPlayer(_Plays):

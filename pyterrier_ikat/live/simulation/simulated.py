@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NoReturn
 
@@ -51,17 +51,20 @@ class Simulated:
         ledger: the account of this call, of the models that were given as text.
         rules: who played and judged, and how.
         baseline: the system that the others are compared with.
+        left_out: the users who are in no score, because a session of theirs failed -> the runs in which it did.
     """
 
     folders: Mapping[str, Log]
     ledger: Ledger
     rules: Rules
     baseline: str | None = None
+    left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @cached_property
     def frames(self) -> dict[str, pd.DataFrame]:
         """The measures of each session, see :func:`session_frames`."""
-        return session_frames({name: list(log.known.values()) for name, log in self.folders.items()})
+        kept = {name: [one for one in log.known.values() if one.session not in self.left_out] for name, log in self.folders.items()}
+        return session_frames(kept)
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -77,7 +80,16 @@ class Simulated:
     def shown(self) -> Table:
         """The table to print, with who played and judged."""
         notes = reading_notes(self.folders, named(self.rules.player), named(self.rules.judge))
-        return simulation_table(self.frames, self.baseline, notes)
+        return simulation_table(self.frames, self.baseline, [*self.without(), *notes])
+
+    def without(self) -> list[str]:
+        """A sentence on the users who are left out; none where all are in."""
+        if not self.left_out:
+            return []
+        users = len(next(iter(self.folders.values())).known)
+        who = ", ".join(f"{user} (failed: {', '.join(runs)})" for user, runs in self.left_out.items())
+        told = f"Left out of all systems: {len(self.left_out)} of {users} users, {who}"
+        return [f"{told}. Means and tests are over the other {users - len(self.left_out)}, the same for each system."]
 
     def __getitem__(self, name: str) -> NoReturn:
         raise UsageError(f"the outcome of ikat.simulate is not a frame: .table has the measures, .table[{name!r}] this column")

@@ -47,21 +47,28 @@ class SessionsFailed(IkatError):
     Attributes:
         failures: (name of the run, user id, error) of each.
         whole: the number of sessions.
+        others: the number of users none of whose sessions failed.
     """
 
-    def __init__(self, failures: list[tuple[str, str, IkatError]], whole: int) -> None:
-        super().__init__(failures, whole)
-        self.failures, self.whole = failures, whole
+    def __init__(self, failures: list[tuple[str, str, IkatError]], whole: int, others: int) -> None:
+        super().__init__(failures, whole, others)
+        self.failures, self.whole, self.others = failures, whole, others
         self._again = advice("call it again", "run the same command again")
+        self._without = advice("without_failed=True", "--without-failed")
 
-    def __str__(self) -> str:
+    @property
+    def told(self) -> str:
+        """Which sessions failed, and why the first did."""
         (name, user, error), *others = self.failures
         also = f"; also {list_first([f'{name} with user {user}' for name, user, _ in others])}" if others else ""
+        return f"{len(self.failures)} of {self.whole} sessions failed: {name} with user {user} ({error}){also}"
+
+    def __str__(self) -> str:
         kept = any(getattr(error, "kept", False) for *_, error in self.failures)
         return (
-            f"{len(self.failures)} of {self.whole} sessions failed: {name} with user {user} ({error}){also}; there are no scores without "
-            f"them. All finished turns are kept: {self._again} to continue these sessions"
+            f"{self.told}; there are no scores without them. All finished turns are kept: {self._again} to continue these sessions"
             + (", with cache=none for the LLM whose unusable completion would be read from the cache again" if kept else "")
+            + (f"; {self._without} gives scores over the users without a failed session ({self.others})" if self.others else "")
         )
 
 
@@ -79,6 +86,7 @@ def simulate(
     show_persona: bool = False,
     history: int | None = HISTORY,
     threads: int = THREADS,
+    without_failed: bool = False,
     ledger: Ledger | None = None,
     **resources: Any,
 ) -> Simulated:
@@ -107,6 +115,8 @@ def simulate(
         show_persona: whether systems get the persona as the user's PTKB; the track's interactive task shows them none.
         history: the most tokens of history that a system sees; None for no limit.
         threads: sessions at a time.
+        without_failed: whether there are scores when sessions fail: a user one of whose sessions failed is left out of all systems, so
+            that all are compared on the same users. A warning and the table say who is.
         ledger: the account of the models that are given as text.
         **resources: as for :func:`pyterrier_ikat.run`.
 
@@ -118,8 +128,11 @@ def simulate(
         UsageError: before anything is asked: for an unknown system, option or resource, a manual system, or a folder with another
             simulation.
         DataError: for a users file, index or recorded file that can't be used.
-        SessionsFailed: when sessions failed; it names them. All others are finished.
+        SessionsFailed: when sessions failed; it names them. All others are finished. With ``without_failed`` only when no user is left.
         FatalLLMError, BudgetExceeded: when no call can succeed, or the budget is spent; finished turns are kept.
+
+    Warns:
+        UserWarning: when users are left out.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -146,7 +159,7 @@ def simulate(
         ledger=ledger,
         **resources,
     )
-    return simulation.run(out, threads)
+    return simulation.run(out, threads, without_failed)
 
 
 class Simulation:
@@ -238,8 +251,8 @@ class Simulation:
         """The most that can be asked, see :func:`~pyterrier_ikat.live.simulation.planned.plan_sessions`."""
         return plan_sessions(self, out)
 
-    def run(self, out: str | Path, threads: int = THREADS) -> Simulated:
-        """Play all sessions that are not finished, several at a time.
+    def run(self, out: str | Path, threads: int = THREADS, without_failed: bool = False) -> Simulated:
+        """Play all sessions that are not finished, several at a time; see :func:`simulate`.
 
         Raises:
             UsageError: when a folder holds something else, or another process is at work in it.
@@ -252,11 +265,21 @@ class Simulation:
             logs = {one.name: Log.create(folders[one.name], self.header(one)) for one in self.systems}
             for log in logs.values():
                 log.compare(self.baseline)
-            self._play(logs, threads)
-        return Simulated(logs, self.ledger, self.rules, self.baseline)
+            failures = self._play(logs, threads)
+        left_out: dict[str, list[str]] = {}
+        for name, user, _ in failures:
+            left_out.setdefault(user, []).append(name)
+        done = Simulated(logs, self.ledger, self.rules, self.baseline, left_out)
+        if failures:
+            others = len(self.users) - len(left_out)
+            error = SessionsFailed(failures, len(self.users) * len(self.systems), others)
+            if not (without_failed and others):
+                raise error
+            warnings.warn(f"{error.told}; {done.without()[0]}", stacklevel=3)
+        return done
 
-    def _play(self, logs: Mapping[str, Log], threads: int) -> None:
-        """Play the sessions that have no end in the logs."""
+    def _play(self, logs: Mapping[str, Log], threads: int) -> list[tuple[str, str, IkatError]]:
+        """Play the sessions that have no end in the logs; those that failed, in their order."""
         stop = threading.Event()
         every = [(system, user) for user in self.users for system in self.systems]
         ended = {(name, one.session) for name, log in logs.items() for one in log.known.values() if one.end}
@@ -279,9 +302,8 @@ class Simulation:
                 left_of[name] -= 1
                 if not left_of[name]:
                     LINE.report(f"{name}: {len(self.users)} sessions in {in_time(LINE.clock() - began)}")
-        if failures:
-            order = list(sessions.values())  # not that of time
-            raise SessionsFailed(sorted(failures, key=lambda one: order.index(one[:2])), len(every))
+        order = list(sessions.values())  # not that of time
+        return sorted(failures, key=lambda one: order.index(one[:2]))
 
 
 def _settle(future: "Future[None]", whose: tuple[str, str], failures: list[tuple[str, str, IkatError]]) -> None:

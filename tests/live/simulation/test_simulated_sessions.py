@@ -25,7 +25,7 @@ from pyterrier_ikat.live.simulation import (
     simulation_rows,
     simulation_table,
 )
-from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, LLMFailure, Reply, TooLong
+from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, LLMFailure, Reply, TooLong, Unavailable
 from pyterrier_ikat.llms.ledger import Spend
 from pyterrier_ikat.runs import Log
 from pyterrier_ikat.show import report
@@ -199,6 +199,34 @@ def test_a_completion_that_cannot_be_used_is_asked_for_once_more_as_another_samp
     assert [request.sample for _, (request, _) in heard] == [0, 1]
 
 
+class Ends(Backend):
+    """Ends each completion as told, one after the other."""
+
+    replays = False
+
+    def __init__(self, *replies):
+        self.model, self.identity, self.replies = "ends", {"provider": "fake", "model": f"ends {id(self)}", "params": {}}, list(replies)
+
+    def complete(self, requests):
+        return [self.replies.pop(0) for _ in requests]
+
+
+@pytest.mark.parametrize("bad", [Reply("", "ends", "stop"), Reply("Which tea may", "ends", "length"), Reply("<think>Tea", "ends", "stop")])
+def test_an_empty_or_cut_utterance_is_asked_for_once_more(tmp_path, bad):
+    again, never = Ends(bad, Reply("Tea?", "ends", "stop")), Ends(bad, bad)
+    assert simulated(tmp_path / "again", {"s": ALL}, [user()], LLM(again), judge())["satisfied"].tolist() == [1.0]
+    with pytest.raises(SessionsFailed, match="s with user u1 .simulate_user of turn u1_1: the completion"):
+        simulated(tmp_path / "never", {"s": ALL}, [user()], LLM(never), judge())
+    assert (again.replies, never.replies) == ([], [])
+
+
+def test_a_server_that_is_gone_is_not_asked_as_another_sample(tmp_path):
+    gone = Ends(Unavailable("simulate_user", "u1_1", "no server"), Reply("Tea?", "ends", "stop"))
+    with pytest.raises(SessionsFailed, match="no server"):
+        simulated(tmp_path, {"s": ALL}, [user()], LLM(gone), judge())
+    assert len(gone.replies) == 1
+
+
 def test_users_and_judge_read_passages_in_place_of_a_response(tmp_path):
     speaks = Chatty()
     finds = Finds("Mate has some.", "Rooibos has none.", "Brew at 95 degrees.")
@@ -274,6 +302,38 @@ def test_a_failed_session_ends_no_other_and_the_same_call_continues_it(tmp_path)
     Fails.broken = False
     assert simulated(tmp_path, {"s": system}, player=player)["turns"].tolist() == [2.5]
     assert sorted((one.user.id, one.turn) for one in player.asked) == [("u1", 1), ("u1", 2), ("u1", 2), ("u1", 3), ("u2", 1), ("u2", 2)]
+
+
+class FailsFor(SaysOnePerTurn):
+    """A system that breaks in the conversations of some users."""
+
+    def __init__(self, users, *texts):
+        super().__init__(*texts)
+        self.users = users
+
+    def transform(self, inp):
+        if inp["qconversation"].iloc[0] in self.users:
+            raise ikat.DataError("the index is gone")
+        return super().transform(inp)
+
+
+def test_without_failed_compares_all_systems_over_the_users_that_remain(tmp_path):
+    users = [user(f"u{number}", patience=number) for number in range(1, 6)]
+    systems = {"base": FailsFor(["u2"], *["Mate."] * 5), "good": FailsFor(["u5"], *["Rooibos, 95 degrees."] * 5)}
+    given = {"judged": judge(*(one.id for one in users)), "baseline": "base"}
+    with pytest.raises(SessionsFailed, match=r"2 of 10 sessions failed.*without_failed=True gives scores over the users .* session \(3\)"):
+        simulated(tmp_path, systems, users, **given)
+    left_out = r"Left out of all systems: 2 of 5 users, u2 \(failed: base\), u5 \(failed: good\). Means and tests are over the other 3"
+    with pytest.warns(UserWarning, match=r"2 of 10 sessions failed: base with user u2 \(the index is gone\).*" + left_out):
+        done = ikat.simulate(systems, users, ScriptedPlayer(), given["judged"], out=tmp_path, baseline="base", without_failed=True)
+    rows = done.table.set_index("name")
+    assert rows["users"].tolist() == [3, 3]
+    assert rows["turns"].tolist() == [(1 + 3 + 4) / 3, 1.0]  # the patience of u1, u3 and u4
+    assert rows.loc["good", "turns p-value"] == pytest.approx(ttest_rel([1, 1, 1], [1, 3, 4]).pvalue)
+    assert re.search(left_out, " ".join(repr(done).split()))
+    with pytest.raises(SessionsFailed, match="there are no scores without them") as failed:  # nobody is left
+        simulated(tmp_path / "none", {"s": FailsFor(["u1"], "Mate.")}, [user()], without_failed=True)
+    assert "without_failed" not in str(failed.value)
 
 
 def test_an_error_that_no_session_can_survive_ends_all(tmp_path):
