@@ -188,7 +188,7 @@ def test_the_command_prints_the_counts(tmp_path):
     ("word", "message"),
     [
         ("patience=x", "patience=x: give a number"),
-        ("assessed=maybe", "assessed=maybe is no on or off"),
+        ("assessed=maybe", "assessed=maybe: give on or off"),
         ("topic=t", "'topic' is unknown: give topics,"),
     ],
 )
