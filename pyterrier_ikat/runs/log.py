@@ -13,6 +13,7 @@ A folder has one file, ``log.jsonl``, to which a line is appended for each event
 ``undone``    the user has taken the turn back: ``session``, ``turn``
 ``dropped``   the user will never receive the response: ``session``, ``turn``
 ``kept``      the user has received a dropped response after all: ``session``, ``turn``
+``graded``    the track's simulated user has graded the response: ``session``, ``turn``, ``grade`` (0 to 5), ``rubric``
 ``learned``   the memory has learned from the conversation: ``session``
 ``end``       the conversation ended: ``session``, ``end``, see :data:`ENDS`
 ============  ======================================================================================================
@@ -64,6 +65,7 @@ class Dialogue:
         more: other facts about it.
         lost: the turns whose response the user will never receive.
         learned: whether a memory has learned from it.
+        grades: the number of a turn -> the grade of the track's simulated user, 0 to 5, and the rubric that it is for, empty if not known.
     """
 
     session: str
@@ -75,6 +77,7 @@ class Dialogue:
     more: dict[str, Any] = field(default_factory=dict)
     lost: list[Turn] = field(default_factory=list)
     learned: bool = False
+    grades: dict[int, tuple[float, str]] = field(default_factory=dict)
 
     @property
     def met(self) -> dict[str, int]:
@@ -348,6 +351,8 @@ def take(found: dict[str, Dialogue], event: Event) -> None:
     elif kind == "dropped":
         one.lost.append(turn := _numbered_turn(one.turns, event["turn"]))
         one.turns.remove(turn)
+    elif kind == "graded":
+        one.grades[event["turn"]] = (event["grade"], event["rubric"])
     elif kind == "kept":
         one.turns.append(turn := _numbered_turn(one.lost, event["turn"]))
         one.lost.remove(turn)

@@ -96,25 +96,29 @@ class TrackServer:
             return None
         return left if isinstance(left, int) and not isinstance(left, bool) else None
 
-    def start(self, run_id: str, description: str, *, track_persona: bool) -> UserMessage:
+    def start(self, run_id: str, description: str, *, track_persona: bool, about: Mapping[str, Any] | None = None) -> UserMessage:
         """Start a run.
 
-        ``track_persona`` is sent at the top level, as the documentation of 2025 says, and in ``extra``, where the released server reads it.
+        ``track_persona`` is sent at the top level, as the documentation of 2025 says, and in ``extra``, where the released server reads it
+        and keeps what else is there: ``about``.
         """
         body = {"run_id": run_id, "description": description, "track_persona": track_persona}
-        return self._change("start", {**body, "extra": {"track_persona": track_persona}})
+        return self._change("start", {**body, "extra": {**(about or {}), "track_persona": track_persona}})
 
-    def proceed(self, run_id: str, response: str, citations: Mapping[str, float], statements: list[str]) -> UserMessage:
+    def proceed(
+        self, run_id: str, response: str, citations: Mapping[str, float], statements: list[str], about: Mapping[str, Any] | None = None
+    ) -> UserMessage:
         """Answer the user; after the end of a session, with an empty response, ask for the next topic.
 
-        The statements are sent at the top level, as the documentation of 2025 says, and in ``meta``, where the released server reads them.
+        The statements are sent at the top level, as the documentation of 2025 says, and in ``meta``, where the released server reads them
+        and keeps what else is there: ``about``.
 
         Raises:
             ResponseTooLong: when the server counts too many tokens.
             Unsure: when it is unknown whether the server took the response.
         """
         body = {"run_id": run_id, "response": response, "citations": dict(citations), "ptkb_provenance": statements}
-        return self._change("continue", {**body, "meta": {"ptkb_provenance": statements}})
+        return self._change("continue", {**body, "meta": {**(about or {}), "ptkb_provenance": statements}})
 
     def current(self, run_id: str) -> UserMessage:
         """The current user message again, without answering it.

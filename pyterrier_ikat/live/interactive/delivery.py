@@ -2,8 +2,9 @@
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ...errors import DataError
 from ...runs.answered_turn import Turn
@@ -50,15 +51,15 @@ class Sender:
     sleep: Callable[[float], None] = time.sleep
     _unkept: int = 0
 
-    def start(self, description: str, *, track_persona: bool) -> UserMessage:
-        """The first message of the run."""
+    def start(self, description: str, *, track_persona: bool, about: Mapping[str, Any]) -> UserMessage:
+        """The first message of the run; ``about`` says what it is made with."""
         if self.journal.asking and (found := settle_start(self.server, self.run_id, self._wait)):  # it was sent, and its answer was lost
             return self._begun(found)
         reason = ""
         for _ in range(ATTEMPTS):
             began = time.perf_counter()
             try:
-                message = self._noted("start", lambda: self.server.start(self.run_id, description, track_persona=track_persona))
+                message = self._noted("start", lambda: self._start(description, track_persona, about))
             except Unsure as error:
                 reason = str(error)
                 if found := settle_start(self.server, self.run_id, self._wait):
@@ -68,6 +69,9 @@ class Sender:
             return message
         told = f"{self.server.shown} did not start run {self.run_id} in {ATTEMPTS} attempts ({reason})"
         raise ServerDown(f"{told}: start again later, or give another run id")
+
+    def _start(self, description: str, track_persona: bool, about: Mapping[str, Any]) -> UserMessage:
+        return self.server.start(self.run_id, description, track_persona=track_persona, about=about)
 
     def _begun(self, message: UserMessage) -> UserMessage:
         """The first message of a run that the server has started."""
@@ -151,7 +155,8 @@ class Sender:
     def _proceed(self, turn: Turn | None) -> UserMessage:
         if turn is None:
             return self._noted("next", lambda: self.server.proceed(self.run_id, "", {}, []))
-        return self._noted("sending", lambda: self.server.proceed(self.run_id, turn.response, turn.citations, list(turn.statements)))
+        said = (turn.response, turn.citations, list(turn.statements), facts_of(turn))
+        return self._noted("sending", lambda: self.server.proceed(self.run_id, *said))
 
     def _noted(self, step: str, call: Callable[[], UserMessage]) -> UserMessage:
         """The answer to a call that is noted before it is made, and again when the server has certainly not taken it."""
@@ -197,6 +202,14 @@ class Sender:
         if not response:
             raise DataError(f"turn {qid_of(turn)}: {self.server.shown} finds even a response of {now} tokens too long: ask the organisers")
         return replace(turn, response=response, cut=turn.cut + cut)
+
+
+def facts_of(turn: Turn) -> dict[str, Any]:
+    """How a response came about, as the organisers get it in ``meta``; a cost that is not known is null."""
+    spend = turn.spend
+    found = {"rewrite": turn.rewrite, "queries": list(turn.queries), "seconds": round(turn.seconds, 3)}
+    found |= {"llm_calls": spend.completions, "tokens": spend.tokens, "cost_usd": spend.price}
+    return found if turn.cited is None else {**found, "cited": [source.docno for source in turn.sources], "unknown_citations": turn.unknown}
 
 
 def _follows(before: UserMessage, turn: Turn, reply: UserMessage) -> bool:

@@ -14,7 +14,7 @@ import pyterrier as pt
 from ...errors import DataError, UsageError, advice, list_first
 from ...llms import Ledger
 from ...llms.limits import Retry
-from ...runs.log import Log
+from ...runs.log import Dialogue, Log
 from ...store.files import atomic_write
 from ...store.locks import lock_folders
 from ...study.identity import checksums_of, kept_as_they_are
@@ -29,11 +29,15 @@ from .playing import Memory, RunPlayer
 from .response_limits import tokenizer
 from .server_access import ServerDown, ServerRefusal
 from .server_answers import read_dump
-from .submission import DUMP, DumpDiffersError, as_dump, differences
+from .submission import DUMP, DumpDiffersError, as_dump, differences, doubled
 
 
 class NotComparedWarning(UserWarning):
     """The server gave no dump, so that the log is not compared with it."""
+
+
+class DoubledWarning(UserWarning):
+    """The server has a response of the log twice; nothing was sent twice by this package."""
 
 
 class OpenTopicsWarning(UserWarning):
@@ -48,15 +52,22 @@ class InteractiveRun:
         folder: the folder.
         log: its conversations.
         finished: whether the users have no further question.
+        known: the conversations; None for those of the log.
     """
 
     folder: Path
     log: Log
     finished: bool
+    known: tuple[Dialogue, ...] | None = None
 
     def latency(self) -> Table:
-        """The seconds that the system and the server took for each turn, the LLM calls, their cost, and the tokens that were cut off."""
-        sent = [(turn, one.sent[turn.number]) for one in self.log.dialogues() for turn in one.taken]
+        """The seconds that system and server took for each turn, the LLM calls, their cost, the tokens that were cut off, and the grade.
+
+        The grade, from 0 to 5, is the simulated user's, with the rubric that it is for, as far as the server's dump has them.
+        """
+        dialogues = self.log.dialogues() if self.known is None else self.known
+        sent = [(turn, one.sent[turn.number]) for one in dialogues for turn in one.taken]
+        grades = [one.grades.get(turn.number, (None, "")) for one in dialogues for turn in one.taken]
         turns = [turn for turn, _ in sent]
         names = {
             "session": [turn.session for turn in turns],
@@ -67,13 +78,18 @@ class InteractiveRun:
             "cost USD": pd.Series([turn.spend.price for turn in turns], dtype=float),
             "cut tokens": [turn.cut for turn in turns],
         }
+        if any(one.grades for one in dialogues):
+            names |= {"grade": pd.Series([grade for grade, _ in grades], dtype=float), "rubric": [rubric for _, rubric in grades]}
         frame = pd.DataFrame(names)
         notes = [f"{frame['session'].nunique()} conversations with {len(frame)} turns."]
         if len(frame):
             slowest = turns[int(frame["system s"].argmax())]
             middle = f"The system took {frame['system s'].median():.2f} s for the median turn"
             notes += [f"{middle}, and {slowest.seconds:.2f} s for the slowest, {slowest.session}_{slowest.number}."]
-        return of_frame(frame, notes, decimals={"system s": 2, "server s": 2, "cost USD": 4})
+        if "grade" in frame:
+            told = f"The simulated users' mean grade is {frame['grade'].mean():.2f} of 5, over {frame['grade'].count()} responses"
+            notes.append(f"{told}; the released server does not say the rubric of a topic's first one.")
+        return of_frame(frame, notes, decimals={"system s": 2, "server s": 2, "cost USD": 4, "grade": 0})
 
     def __repr__(self) -> str:
         state = "finished" if self.finished else "not finished"
@@ -150,7 +166,9 @@ def interact(
             live.open_models()
         if journal.message is None and not journal.asking:
             _check_budget(server)
-        RunPlayer(Sender(server, run_id, journal, tell, sleep), live, personas, memory, history).play(header["description"], most=sessions)
+        made = {"system": live.name, "models": [model.model for model in live.models], "package": journal.log.packages[-1]}
+        player = RunPlayer(Sender(server, run_id, journal, tell, sleep), live, personas, memory, history)
+        player.play(header["description"], about=made, most=sessions)
         if not debug:
             _check_topics(server, journal)
             _compare(server, journal)
@@ -227,6 +245,11 @@ def _compare(server: TrackServer, journal: Journal) -> None:
         return
     with atomic_write(log.folder / DUMP) as file:
         json.dump(dump, file, ensure_ascii=False, indent=1)
-    journal.keep_dumped(read_dump(dump))
-    if found := differences(as_dump(log.dialogues(), header), dump):
+    entries = read_dump(dump)
+    journal.keep_dumped(entries)
+    journal.keep_grades(entries)
+    ours = as_dump(log.dialogues(), header)
+    if again := doubled(ours, dump):
+        warnings.warn(f"the dump of {server.shown}: {'; '.join(again)}: its submission is possible", DoubledWarning, stacklevel=3)
+    if found := differences(ours, dump):
         raise DumpDiffersError(f"the dump of {server.shown} in {log.folder / DUMP}", found)

@@ -20,7 +20,7 @@ from typing import Any
 
 from ...runs.answered_turn import Turn
 from ...runs.log import Event, Log, turn_event
-from .server_answers import DumpEntry, UserMessage, more_than
+from .server_answers import DumpEntry, UserMessage, answers_to, more_than
 
 
 class Journal:
@@ -93,6 +93,24 @@ class Journal:
             for turn in list(one.lost):
                 if more_than(self.texts_on(topic), [entry for entry in entries if entry.topic == topic])[turn.response]:
                     self.note({"event": "kept", "session": one.session, "turn": turn.number})
+
+    def keep_grades(self, entries: Sequence[DumpEntry]) -> None:
+        """Note the grades that the server's dump has, unless they are known."""
+        for session, number, grade, rubric in self.grades_in(entries):
+            if self.dialogues[session].grades.get(number) != (grade, rubric):
+                self.note({"event": "graded", "session": session, "turn": number, "grade": grade, "rubric": rubric})
+
+    def grades_in(self, entries: Sequence[DumpEntry]) -> Iterator[tuple[str, int, float, str]]:
+        """Session and number of each turn that a dump has a grade of, the grade, and its rubric."""
+        for topic in dict.fromkeys(str(one.more["topic"]) for one in self.dialogues.values()):
+            turns = [turn for one in self.dialogues.values() if one.more["topic"] == topic for turn in one.taken]
+            for entry in answers_to(topic, entries):
+                place = next((place for place, turn in enumerate(turns) if turn.response == entry.text), None)
+                if place is None:
+                    continue  # the server has it twice
+                turn, turns = turns[place], turns[place + 1 :]
+                if entry.grade is not None:
+                    yield turn.session, turn.number, entry.grade, entry.rubric
 
     def texts_on(self, topic: str) -> list[str]:
         """The responses that the server took on a topic."""

@@ -65,9 +65,9 @@ class RunPlayer:
         """The steps so far."""
         return self.sender.journal
 
-    def play(self, description: str, *, most: int | None = None) -> None:
-        """Start or continue the run, until it ends or ``most`` conversations have ended."""
-        message = self.journal.message or self.sender.start(description, track_persona=self.memory is not None)
+    def play(self, description: str, *, about: Mapping[str, Any] | None = None, most: int | None = None) -> None:
+        """Start or continue the run, until it ends or ``most`` conversations have ended; the organisers keep ``about``."""
+        message = self.journal.message or self.sender.start(description, track_persona=self.memory is not None, about=about or {})
         while True:
             if message.ends_session:
                 self._learn()

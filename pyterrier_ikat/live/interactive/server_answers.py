@@ -7,7 +7,7 @@ and what the run was started with under ``extra``.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ...errors import DataError
@@ -16,6 +16,8 @@ from ...runs.turn_shown import strip_controls
 
 REPAIR = "a newer version of this package may know this form"
 ROLES = ("user", "assistant")
+HIGHEST = 5
+"""The highest grade of a simulated user."""
 STATES = {"active": "active", "inactive": "inactive", "complete": "complete", "completed": "complete"}
 """The documentation says ``completed``, the released server ``complete``."""
 
@@ -158,6 +160,8 @@ class DumpEntry:
         citations: docno -> score; None where the server keeps none.
         statements: the statements that the response relies on; None where the server keeps none.
         references: the passages that the server keeps beside the response; None where it has none.
+        rubric: the question of the user that the response was to answer; empty where it isn't known.
+        grade: the user's grade of the response, 0 to 5; None where there is none.
     """
 
     topic: str
@@ -168,10 +172,15 @@ class DumpEntry:
     citations: Mapping[str, float] | None = None
     statements: tuple[str, ...] | None = None
     references: Mapping[str, float] | None = None
+    rubric: str = ""
+    grade: float | None = None
 
 
 def read_dump(objects: Iterable[Any]) -> list[DumpEntry]:
     """The entries of a dump.
+
+    The released server stores the rubric of the next question beside the grade of a response: each entry gets that of the entry before on
+    its topic, and the first one of a topic has none.
 
     Args:
         objects: one for each entry, in either form.
@@ -185,7 +194,14 @@ def read_dump(objects: Iterable[Any]) -> list[DumpEntry]:
         >>> entry.topic, entry.text
         ('1-1', 'Rooibos.')
     """
-    return [_Fields(value, f"entry {number}").entry() for number, value in enumerate(objects, 1)]
+    entries, asked = list[DumpEntry](), dict[str, str]()
+    for number, value in enumerate(objects, 1):
+        fields = _Fields(value, f"entry {number}")
+        entry = fields.entry()
+        if fields.released:
+            entry, asked[entry.topic] = replace(entry, rubric=asked.get(entry.topic, "")), entry.rubric
+        entries.append(entry)
+    return entries
 
 
 def answers_to(topic: str, entries: Iterable[DumpEntry]) -> list[DumpEntry]:
@@ -218,7 +234,8 @@ class _Fields:
         if not (topic and line):
             raise self._other(f"topic_id is {self.metadata['topic_id']!r}, not TOPIC_NUMBER")
         (name,) = names
-        released = name != "text"
+        released = self.released
+        rubric, grade = self._graded()
         return DumpEntry(
             topic,
             number,
@@ -228,7 +245,22 @@ class _Fields:
             self._scores(self.response, "assistant_citations" if released else "citations"),
             self._statements(self._object(self.response, "assistant_meta") if released else self.response),
             self._scores(self.whole, "references"),
+            rubric,
+            None if self.response[name] is None else grade,
         )
+
+    @property
+    def released(self) -> bool:
+        """Whether it has the form of the released server."""
+        return "assistant_text" in self.response
+
+    def _graded(self) -> tuple[str, float | None]:
+        """The rubric and the grade that stand in the entry; the server's own users have none."""
+        free = self._object(self.response, "user_meta") if self.released else self.response
+        rubric, grade = (free.get(name) for name in (("rubric", "rubric_score") if self.released else ("user_rubrik", "user_rubrik_score")))
+        if not isinstance(rubric, str) or not isinstance(grade, int | float) or not 0 <= grade <= HIGHEST:
+            return "", None
+        return rubric, float(grade)
 
     def _about(self, released: bool) -> dict[str, Any]:
         found = {name: self.metadata.get(name) for name in ("run_id", "team_id", "description")}

@@ -71,8 +71,8 @@ def _response(turn: Turn) -> dict[str, Any]:
 def differences(ours: Sequence[Any], theirs: Sequence[Any]) -> list[str]:
     """The differences of the log and the server's dump; each names the turn and the field.
 
-    The responses to a topic are aligned by their texts, so that one that the server has twice, or lacks, is one difference. The user's last
-    words of a topic, which have no response, are omitted. What the server doesn't keep is not compared.
+    The responses to a topic are aligned by their texts, so that one that the server lacks is one difference. One that it has twice is none,
+    see :func:`doubled`. The user's last words of a topic, which have no response, are omitted, and so is what the server doesn't keep.
 
     Args:
         ours: as :func:`as_dump` makes it.
@@ -88,23 +88,36 @@ def differences(ours: Sequence[Any], theirs: Sequence[Any]) -> list[str]:
         >>> differences(ours, theirs)
         ["turn 1-1_1, text: the log has 'Rooibos.', the server 'Mate.'"]
     """
+    return [line for line, again in _compared(ours, theirs) if not again]
+
+
+def doubled(ours: Sequence[Any], theirs: Sequence[Any]) -> list[str]:
+    """The responses of the log that the server has once more; arguments and errors as for :func:`differences`.
+
+    A server has a response twice when it takes it after its answer was lost, and it shows that nothing is missing.
+    """
+    return [line for line, again in _compared(ours, theirs) if again]
+
+
+def _compared(ours: Sequence[Any], theirs: Sequence[Any]) -> Iterator[tuple[str, bool]]:
+    """The differences, and whether each is a response that the server has once more."""
     mine, other = read_dump(ours), read_dump(theirs)
     topics = dict.fromkeys(entry.topic for entry in (*mine, *other))
-    return [line for topic in topics for line in _of_topic(topic, answers_to(topic, mine), answers_to(topic, other))]
+    return (found for topic in topics for found in _of_topic(topic, answers_to(topic, mine), answers_to(topic, other)))
 
 
-def _of_topic(topic: str, ours: Sequence[DumpEntry], theirs: Sequence[DumpEntry]) -> Iterator[str]:
+def _of_topic(topic: str, ours: Sequence[DumpEntry], theirs: Sequence[DumpEntry]) -> Iterator[tuple[str, bool]]:
     texts = [entry.text for entry in ours]
     for mine, other in _aligned(ours, theirs):
         for (number, entry), there in zip(mine, other, strict=False):
-            yield from _of_turn(f"{topic}_{number + 1}", entry, there)
+            yield from ((line, False) for line in _of_turn(f"{topic}_{number + 1}", entry, there))
         for number, entry in mine[len(other) :]:
-            yield f"turn {topic}_{number + 1}: the server lacks the response {_short(entry.text)}"
+            yield f"turn {topic}_{number + 1}: the server lacks the response {_short(entry.text)}", False
         for there in other[len(mine) :]:
             if there.text in texts:
-                yield f"turn {topic}_{texts.index(there.text) + 1}: the server has the response once more: {_short(there.text)}"
+                yield f"turn {topic}_{texts.index(there.text) + 1}: the server has the response once more: {_short(there.text)}", True
             else:
-                yield f"topic {topic}: the server has a response that the log lacks: {_short(there.text)}"
+                yield f"topic {topic}: the server has a response that the log lacks: {_short(there.text)}", False
 
 
 def _aligned(ours: Sequence[DumpEntry], theirs: Sequence[DumpEntry]) -> Iterator[tuple[list[tuple[int, DumpEntry]], list[DumpEntry]]]:
@@ -197,9 +210,12 @@ def _check_dump(place: Place, path: Path, entries: Sequence[Mapping[str, Any]]) 
         place.warning("the log was not compared with the server's dump: run the same `ikat interact` again, which sends nothing")
         return
     try:
-        found = differences(entries, json.loads(path.read_text(encoding="utf-8")))
+        dump = json.loads(path.read_text(encoding="utf-8"))
+        found, again = differences(entries, dump), doubled(entries, dump)
     except (DataError, ValueError) as error:
-        found = [f"{path} can't be read ({error})"]
+        found, again = [f"{path} can't be read ({error})"], []
+    for line in again:
+        place.warning(f"{line}: the server took it twice")
     for line in found:
         place.error(f"{line}: run the same `ikat interact` again, which fetches a new dump")
 

@@ -151,7 +151,8 @@ def test_the_memory_learns_once_from_each_conversation_and_a_user_who_comes_back
     assert [about[:2] for about in memory.learned] == [("ann", "1-1"), ("bob", "2-1"), ("ann", "1-2")]
     assert [message["content"] for message in memory.learned[1][2]] == ["Where may I walk?", "Answer 4.", LAST_WORDS]
     assert seen[-6:] == [{"1": "I am 46."}] * 4 + [{"1": "I am 46.", "m0": "Which tea has no caffeine?"}] * 2
-    assert track.runs["mine"].about["extra"] == {"track_persona": True}
+    made = {"system": "mine", "models": ["Model"], "package": ikat.__version__}
+    assert track.runs["mine"].about["extra"] == {**made, "track_persona": True}
     play(track, tmp_path / "run", system=Look() >> system_of(Model()), memory=memory, persona=written(tmp_path / "all.txt", "I am 46."))
     assert len(memory.learned) == 3
 

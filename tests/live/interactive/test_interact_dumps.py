@@ -16,8 +16,9 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.live.interactive import delivery, interactive_run, journal
 from pyterrier_ikat.live.interactive.client import ServerDown
+from pyterrier_ikat.live.interactive.interactive_run import DoubledWarning
 from pyterrier_ikat.live.interactive.server_answers import read_dump
-from pyterrier_ikat.live.interactive.submission import DumpDiffersError, as_dump, differences, write_interactive
+from pyterrier_ikat.live.interactive.submission import as_dump, differences, doubled, write_interactive
 from pyterrier_ikat.runs import Dialogue, Log, Turn, log
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -208,10 +209,11 @@ def test_one_response_more_or_less_is_one_difference():
     texts = [f"Answer {number}." for number in range(1, 41)]
     ours = entries_of(texts)
     twice = [*ours[:5], ours[4], *ours[5:]]
-    assert differences(ours, twice) == ["turn 1-1_5: the server has the response once more: 'Answer 5.'"]
+    assert doubled(ours, twice) == ["turn 1-1_5: the server has the response once more: 'Answer 5.'"]
+    assert differences(ours, twice) == []
     said = json.loads(json.dumps(twice))
     said[5]["responses"][0]["user_utterance"] = "What the log never saw."
-    assert differences(ours, said) == differences(ours, twice)
+    assert (doubled(ours, said), differences(ours, said)) == (doubled(ours, twice), [])
     assert len(differences(twice, ours)) == 1
     assert differences(ours, ours[1:]) == ["turn 1-1_1: the server lacks the response 'Answer 1.'"]
     other = entries_of([*texts[:9], "Another.", *texts[10:]])
@@ -219,7 +221,7 @@ def test_one_response_more_or_less_is_one_difference():
     assert differences(ours, ours) == []
 
 
-def test_a_response_that_the_server_has_twice_does_not_stop_a_run_and_is_one_difference(tmp_path):
+def test_a_response_that_the_server_has_twice_stops_neither_a_run_nor_its_submission(tmp_path):
     class Twice(Track):
         def proceed(self, run, body):
             if not run.dumped and run.live:
@@ -230,11 +232,12 @@ def test_a_response_that_the_server_has_twice_does_not_stop_a_run_and_is_one_dif
 
     topics = (("1-1", "ann", ("Why?", "How?", "When?")), ("2-1", "bob", ("Where?",)))
     track = Twice(topics, form=NEW, faults=["", "", "", "drop after"])
-    with pytest.raises(
-        DumpDiffersError, match="differs from the log in 1 place:\nturn 1-1_1: the server has the response once more"
-    ) as raised:
-        live(track, tmp_path / "run", Answers())
-    assert len(raised.value.differences) == 1
+    with pytest.warns(DoubledWarning, match="turn 1-1_1: the server has the response once more"):
+        assert live(track, tmp_path / "run", Answers()).finished
+    problems = write_interactive(tmp_path / "run", tmp_path / "mine.json", run_id="mine")
+    assert [str(one) for one in problems if "once more" in str(one)] == [
+        "warning: turn 1-1_1: the server has the response once more: 'Answer 1.': the server took it twice"
+    ]
 
 
 def test_after_a_second_failure_of_session_status_and_dump_are_asked_and_each_wait_is_said(tmp_path):

@@ -141,7 +141,7 @@ class Track:
             return self.next_topic(run)
         statements = body["meta"]["ptkb_provenance"] if self.form == NEW else body["ptkb_provenance"]
         said = {"topic": run.topic[0], "user_utterance": run.history[-1]["content"], "text": body["response"]}
-        run.dumped.append({**said, "citations": body["citations"] or {}, "ptkb_provenance": statements})
+        run.dumped.append({**said, "citations": body["citations"] or {}, "ptkb_provenance": statements, "meta": body.get("meta")})
         run.history.append({"role": "assistant", "content": body["response"]})
         number = sum(one["role"] == "user" for one in run.history)
         ended = number >= len(run.topic[2])
@@ -220,7 +220,7 @@ class Track:
         """A response in the dump, in this server's form; the grades of simulated users are empty."""
         said, kept = {"rank": 1, "user_utterance": one["user_utterance"]}, {"ptkb_provenance": one["ptkb_provenance"]}
         if self.form == NEW:
-            meta = {"assistant_meta": {} if one["text"] is None else kept}
+            meta = {"assistant_meta": {} if one["text"] is None else one["meta"]}
             return {"responses": [said | {"user_meta": {}, "assistant_text": one["text"], "assistant_citations": one["citations"]} | meta]}
         grade = {"user_rubrik": None, "user_rubrik_score": 0} if self.form == OLD else {}
         response = {**said, **grade, "text": one["text"], "citations": one["citations"], **kept}
