@@ -50,7 +50,7 @@ def answer(
         history: the most tokens of history that the system sees, at four characters each: whole exchanges are omitted, the oldest first;
             None for all.
         halvings: how often at most the history is halved; None until nothing of it is left.
-        tell: called, in this thread, when a step begins.
+        tell: called when a step begins, and when a language model that does not answer is tried again, then in any thread.
         write: gets the text of the last stage while a model writes it, each time all of it; unchecked, in another thread. What it raises
             ends the call. Models that can't stream, and known completions, give it nothing.
 
@@ -234,6 +234,10 @@ class _Watch(Observer):
     def hear(self, llm: Any, exchanges: Sequence[Exchange]) -> None:
         """Keep what a model was asked."""
         self._heard += [(llm, exchange) for exchange in exchanges]
+
+    def wait(self, tries: int, most: int) -> None:
+        """Say that a model does not answer."""
+        self.say(f"waiting for try {tries + 1} of {most}: the language model does not answer")
 
     def record(self) -> dict[str, Any]:
         """The fields of a `Turn`."""

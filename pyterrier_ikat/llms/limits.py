@@ -43,11 +43,12 @@ class Retry:
     sleep: Callable[[float], None] | None = None
     clock: Callable[[], float] = time.monotonic
 
-    def loop(self, stop: Event) -> tenacity.Retrying:
+    def loop(self, stop: Event, waits: Callable[[int], None] | None = None) -> tenacity.Retrying:
         """A retry loop for one call.
 
         Args:
-            stop: once set, nothing is retried.
+            stop: once set, nothing is tried again.
+            waits: gets the number of tries so far, before each wait.
         """
         began = self.clock()
 
@@ -63,6 +64,7 @@ class Retry:
             wait=_wait,
             stop=lambda state: state.attempt_number >= self.tries or stop.is_set() or out_of_time(state),
             sleep=self.sleep or tenacity.sleep_using_event(stop),
+            before_sleep=None if waits is None else lambda state: waits(state.attempt_number),
             reraise=True,
         )
 

@@ -10,7 +10,7 @@ from threading import Event
 from typing import Any
 
 from ..completions.usable import usable_text
-from ..events import follower
+from ..events import OBSERVERS, follower
 from ..progress import bar as bar_of
 from .cache import CompletionCache
 from .failures import BudgetExceeded, FatalLLMError, LLMFailure, StageEnded, Transient, Unavailable
@@ -120,6 +120,7 @@ class Sending:
         self.llm, self.follow, self.calls = llm, follow, calls
         self.stop, self.write = Event(), follower()
         self.hits = self.failed = 0
+        self._observers = OBSERVERS.get()  # of the thread that asks
         self._asked: set[str] = set()
         self._costs: list[float] = []
         self._bar: Any = None
@@ -173,7 +174,7 @@ class Sending:
     def _batch(self, batch: Batch) -> dict[str, Outcome]:
         tries: list[Batch] = []
         try:
-            return self.llm.retry.loop(self.stop)(self._attempt, batch, tries)
+            return self.llm.retry.loop(self.stop, self._waits)(self._attempt, batch, tries)
         except Transient as error:
             if self.stop.is_set():
                 raise Stopped from None
@@ -185,6 +186,10 @@ class Sending:
                 self.llm.ledger.count(request.stage, self.llm.model, failures=1)
             reason = f"{error.reason} (given up after {tried})"
             return {key: Unavailable(request.stage, request.qid, reason) for key, request in tries[-1]}
+
+    def _waits(self, tries: int) -> None:
+        for one in self._observers:
+            one.wait(tries, self.llm.retry.tries)
 
     def _attempt(self, batch: Batch, tries: list[Batch]) -> dict[str, Outcome]:
         with self.llm.throttle.slot() as mark:

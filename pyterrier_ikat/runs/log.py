@@ -38,6 +38,8 @@ from .origin import with_package
 
 KINDS = {"chat": "a chat", "served": "served conversations", "interactive": "an interactive run", "simulated": "a simulation"}
 """What a log is, in words, by its ``kind``."""
+PRIVATE = ("chat", "served")
+"""The kinds of logs that only their owner may read: people's own words."""
 LOG = "log.jsonl"
 TOPICS = "topics.json"
 FORM = 2
@@ -144,6 +146,8 @@ class Log:
         if log.folder.exists() and any(not one.name.startswith(".") and one != log.path for one in log.folder.iterdir()):
             raise UsageError(f"{folder} is not empty, and holds no log of conversations: give a new folder")
         log.folder.mkdir(parents=True, exist_ok=True)
+        if header.get("kind") in PRIVATE:
+            log.path.touch(0o600)
         log.note({"event": "log", "form": FORM, **header, "packages": with_package([], log.folder)})
         return log
 
@@ -293,13 +297,13 @@ def _topic_turn(turn: Turn) -> dict[str, Any]:
 
 
 def write_topics(path: str | Path, topics: Sequence[Mapping[str, Any]]) -> None:
-    """Write a topics file, whole or not at all.
+    """Write a topics file, which only its owner may read, whole or not at all.
 
     Raises:
         UsageError: when the file can't be written.
     """
     try:
-        with atomic_write(path, "wb") as file:
+        with atomic_write(path, "wb", private=True) as file:
             file.write(json.dumps(topics, ensure_ascii=False, indent=1).encode("utf-8", "replace"))
     except OSError as error:
         raise not_saved(path, error) from None

@@ -14,10 +14,12 @@ import pandas as pd
 from ...errors import IkatError, Terminated, UsageError, was_interrupted
 from ...llms import LLM
 from ...llms.failures import KEPT
+from ...methods import METHODS
 from ...operator import parts_of
 from ...progress import without_bars
 from ...runs.turn_shown import WIDTH, help_drawn, plain, sources_drawn, strip_controls, turn_drawn, why_drawn
 from .conversation import Chat
+from .keyboard import Keyboard
 
 MARK = "/"
 """Begins a line that no model ever sees."""
@@ -119,10 +121,10 @@ def talk(chat: Chat, read: Callable[[str], str] | None = None, screen: Screen | 
 
     Args:
         chat: the conversation, which is changed.
-        read: asks for a line; the terminal's input by default.
+        read: asks for what the user says; the terminal's input by default.
         screen: where to show it; the standard output by default.
     """
-    read, screen = read_line if read is None else read, Screen() if screen is None else screen
+    read, screen = Keyboard(completions) if read is None else read, Screen() if screen is None else screen
     _greet(chat, screen)
     with suppress(EOFError, KeyboardInterrupt):
         while True:
@@ -135,16 +137,6 @@ def talk(chat: Chat, read: Callable[[str], str] | None = None, screen: Screen | 
     said = f"\n{len(chat.turns)} turn{'s' * (len(chat.turns) != 1)}"
     only = "" if chat.saved == len(chat.turns) else f"only the first {chat.saved} "
     screen.show(f"{said}, {only}saved in {chat.save_to}" if chat.saved else f"{said}, not saved")
-
-
-def read_line(prompt: str) -> str:
-    """A line from the keyboard, with editing where the platform has it; one from a pipe is printed as if it had been typed."""
-    with suppress(ImportError):
-        import readline  # noqa: F401
-    line = input(prompt)
-    if not sys.stdin.isatty():
-        print(line)
-    return line
 
 
 def _greet(chat: Chat, screen: Screen) -> None:
@@ -310,6 +302,22 @@ def read_command(line: str) -> Command | str:
     if argument and not COMMANDS[name].argument:
         raise UsageError(f"/{name} takes nothing after it: type /{name} alone")
     return Command(name, argument)
+
+
+def completions(typed: str) -> list[str]:
+    """What the last word of a command may be: commands, and after ``/method`` the names of methods.
+
+    Example:
+        >>> completions("/me"), completions("/method ra"), completions("Which tea?")
+        (['/method '], ['raw', 'raw_dense'], [])
+    """
+    name, given, argument = typed.removeprefix(MARK).partition(" ")
+    if not typed.startswith(MARK):
+        return []
+    if given:
+        names = [one.name for one in METHODS.values() if not one.manual] if name == "method" else []
+        return [one for one in names if one.startswith(argument)]
+    return [f"{MARK}{one}" + " " * bool(kind.argument) for one, kind in COMMANDS.items() if one.startswith(name)]
 
 
 def list_commands() -> list[tuple[str, str]]:

@@ -1,14 +1,16 @@
-"""A real Ctrl-C in a real terminal: it stops the answer, keeps the paid call, and leaves the chat."""
+"""A chat in a real terminal: Ctrl-C stops an answer, what is pasted is one question, Tab completes, and a wait for the model is said."""
 
 import os
 import pty
 import signal
+import stat
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
-from llms.chat_server import KEY, ChatServer, said
+from llms.chat_server import KEY, ChatServer, refused, said
 
 from pyterrier_ikat.conversations import read_topics
 
@@ -37,8 +39,34 @@ class Screen:
         os.write(self.descriptor, text.encode())
 
 
+@contextmanager
+def chatting(folder, server):
+    """A chat with ``server`` as the model in a terminal, saved in ``folder``: the process and its screen, after the first prompt."""
+    (folder / "methods.py").write_text(METHOD)
+    model = f"openai:m base_url={server.url} cache={folder / 'cache.sqlite'}"
+    options = ["methods.py:mine", "--llm", model, "--save", "chat"]
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OPENAI_API_KEY": KEY, "TERM": "xterm", "COLUMNS": "200"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, "chat", *options], stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, env=environment
+    )
+    os.close(theirs)
+    screen = Screen(ours)
+    try:
+        screen.read_until("you> ")
+        yield process, screen
+        screen.type("\x04")
+        screen.read_until("saved in chat")
+        assert process.wait(120) == 0
+    finally:
+        process.kill()
+        process.wait(120)
+        os.close(ours)
+        server.http.shutdown()
+        server.http.server_close()
+
+
 def test_ctrl_c_stops_the_answer_keeps_what_was_paid_and_leaves_the_chat(tmp_path):
-    (tmp_path / "methods.py").write_text(METHOD)
     server, reached, release = ChatServer(), threading.Event(), threading.Event()
 
     def respond(body):
@@ -47,39 +75,43 @@ def test_ctrl_c_stops_the_answer_keeps_what_was_paid_and_leaves_the_chat(tmp_pat
         return said("Rooibos.")
 
     server.respond = respond
-    model = f"openai:m base_url={server.url} cache={tmp_path / 'cache.sqlite'}"
-    options = ["methods.py:mine", "--llm", model, "--save", "chat"]
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OPENAI_API_KEY": KEY, "TERM": "xterm", "COLUMNS": "200"}
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, "chat", *options], stdin=theirs, stdout=theirs, stderr=theirs, cwd=tmp_path, env=environment
-    )
-    os.close(theirs)
-    screen = Screen(ours)
     try:
-        screen.read_until("you> ")
-        screen.type("Which tea?\n")
-        assert reached.wait(120)
-        screen.read_until("drafting an answer")
-        process.send_signal(signal.SIGINT)
-        screen.read_until("stopping: waiting for the call under way")
-        release.set()
-        screen.read_until("(stopped: nothing of this turn is kept; 1 call was made: finished calls are in the cache")
-        screen.read_until("you> ")
-        assert not (tmp_path / "chat").exists()
-        screen.type("Which tea?\n")
-        screen.read_until("Rooibos.")
-        screen.read_until("(1 completion known before")
-        screen.read_until("you> ")
-        screen.type("\x04")
-        screen.read_until("1 turn, saved in chat")
-        assert process.wait(120) == 0
+        with chatting(tmp_path, server) as (process, screen):
+            screen.type("Which tea?\n")
+            assert reached.wait(120)
+            screen.read_until("drafting an answer")
+            process.send_signal(signal.SIGINT)
+            screen.read_until("stopping: waiting for the call under way")
+            release.set()
+            screen.read_until("(stopped: nothing of this turn is kept; 1 call was made: finished calls are in the cache")
+            screen.read_until("you> ")
+            assert not (tmp_path / "chat").exists()
+            screen.type("Which tea?\n")
+            screen.read_until("Rooibos.")
+            screen.read_until("(1 completion known before")
+            screen.read_until("you> ")
     finally:
         release.set()
-        process.kill()
-        process.wait(120)
-        os.close(ours)
-        server.http.shutdown()
-        server.http.server_close()
     assert server.calls == 1
     assert read_topics(tmp_path / "chat" / "topics.json")[0].turns[0].response == "Rooibos."
+
+
+def test_a_paste_is_one_question_tab_completes_and_a_wait_for_the_model_is_said(tmp_path):
+    server = ChatServer()
+    server.respond = lambda body: said("Rooibos.")
+    lines = ["Which tea?", "I avoid caffeine.", "And I like it hot."]
+    with chatting(tmp_path, server) as (_, screen):
+        screen.type(f"\x1b[200~{chr(10).join(lines)}\x1b[201~\r")  # as a terminal marks what is pasted
+        screen.read_until("Rooibos.")
+        screen.read_until("you> ")
+        server.script = [refused(503, Retry_After="0.3")]
+        screen.type("".join(f"Also: {line}\r" for line in lines) + "/s\t\r")  # as other terminals send it, and then a command
+        screen.read_until("waiting for try 2 of 6: the language model does not answer")
+        screen.read_until("Rooibos.")
+        screen.read_until("/sources")
+        screen.read_until("based on no passage")
+        screen.read_until("you> ")
+    turns = read_topics(tmp_path / "chat" / "topics.json")[0].turns
+    assert [turn.utterance for turn in turns] == ["\n".join(lines), "\n".join(f"Also: {line}" for line in lines)]
+    assert server.calls == 3
+    assert {stat.S_IMODE((tmp_path / "chat" / name).stat().st_mode) for name in ("log.jsonl", "topics.json")} == {0o600}

@@ -5,6 +5,7 @@ import logging
 import os
 import re
 import shutil
+import stat
 from concurrent.futures import ThreadPoolExecutor
 
 import openai
@@ -44,6 +45,7 @@ def test_a_conversation_that_its_client_names_is_a_log(client, tmp_path):
     _, second = client.chat(says("Which tea?", said, "And cold?", **NAMED))
     assert (first["ikat"]["saved"], second["ikat"]["saved"], second["ikat"]["ignored"]) == (True, True, [])
     assert logged(tmp_path) == {"7d1-a": [(1, "Which tea?", "Rooibos."), (2, "And cold?", "Rooibos.")]}
+    assert stat.S_IMODE(log_of(tmp_path).path.stat().st_mode) == 0o600
     (one,) = log_of(tmp_path).dialogues()
     assert (one.more["ptkb"], log_of(tmp_path).header["kind"]) == ({"1": "I like tea."}, "served")
     turn = one.turns[1]
