@@ -308,8 +308,8 @@ def completions(typed: str) -> list[str]:
     """What the last word of a command may be: commands, and after ``/method`` the names of methods.
 
     Example:
-        >>> completions("/me"), completions("/method ra"), completions("Which tea?")
-        (['/method '], ['raw', 'raw_dense'], [])
+        >>> completions("/me"), completions("/method raw_h"), completions("Which tea?")
+        (['/method '], ['raw_hybrid'], [])
     """
     name, given, argument = typed.removeprefix(MARK).partition(" ")
     if not typed.startswith(MARK):
