@@ -156,7 +156,7 @@ class Operator(pt.Transformer):
         return said.replace("{queries}", queries).replace("{passages}", passages)
 
     def while_written(self, text: str, frame: pd.DataFrame) -> str | None:
-        """What its user may read of an answer that a model still writes for a turn; None where it is no answer."""
+        """What its user may read of an answer that a model still writes for a turn; None where it is not an answer."""
         return None
 
     def check_shippable(self) -> None:

@@ -16,7 +16,7 @@ SECTIONS = {
         "How scores are computed": "significance, significance test, t-test, Bonferroni, evaluate a run, scores, tied scores",
         "Read the conversations": "report, HTML report, error analysis, LaTeX table, plots, compare two runs",
         "Dense and hybrid first stages": "dense retrieval, hybrid retrieval, SPLADE, vectors, embedding models, retrievers, BM25",
-        "Several runs of one system": "repeat a run, variance, non-determinism",
+        "Repeats of one system": "repeat a run, variance, non-determinism",
         "Several samples within one system": "sampling, best of n",
         "Quality against cost": "trade-off, latency, re-ranking depth",
         "Pay once": "cache of results",

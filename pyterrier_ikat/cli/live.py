@@ -191,24 +191,24 @@ ikat simulate aqd rtg --users users.jsonl --user-llm openai:gpt-4o \\
 @click.option("--user-llm", required=True, metavar="LLM", help="the language model that plays the users, named as for --llm")
 @click.option("--judge-llm", metavar="LLM", help="the language model that decides which rubrics are met; by default that of --user-llm")
 @resources
-@click.option("--out", required=True, type=click.Path(), help="folder of the simulation; each method gets one inside")
+@click.option("--out", required=True, type=click.Path(), help="folder of the simulation; each system gets one inside")
 @click.option(
-    "--repeats", default=1, show_default=True, help="how often each user talks to each method, with new completions of all models"
+    "--repeats", default=1, show_default=True, help="how often each user talks to each system, with new completions of all models"
 )
 @click.option(
-    "--show-persona", is_flag=True, help="show methods the persona as the user's PTKB; in the track's interactive task they get none"
+    "--show-persona", is_flag=True, help="show systems the persona as the user's PTKB; in the track's interactive task they get none"
 )
 @click.option("--without-failed", is_flag=True, help="give scores when sessions fail: over the users whose sessions all finished")
 @click.option(
-    "--threads", default=8, show_default=True, help="sessions that run at the same time; to time a method, give 1 and no other method"
+    "--threads", default=8, show_default=True, help="sessions that run at the same time; to time a system, give 1 and no other METHOD"
 )
 @BASELINE
 @click.option("--plan", "only_plan", is_flag=True, help="only estimate an upper bound of LLM calls, tokens and cost")
 @FORMAT
 def simulate(names: tuple[str, ...], users: str, user_llm: str, out: str, only_plan: bool, form: str, **options: Any) -> None:
-    """Let simulated users talk to METHODs, and compare the methods.
+    """Let simulated users talk to systems, and compare the systems.
 
-    A METHOD is a name from `ikat methods`, or comes from your own Python file, as for `ikat run`. Each user talks to each method until all
+    A METHOD is a name from `ikat methods`, or comes from your own Python file, as for `ikat run`. Each user talks to each system until all
     of the user's rubrics are met or the user's patience is used up. Finished turns are kept, and a stopped simulation continues.
     """
     from ..live.simulation import Simulation
@@ -228,5 +228,5 @@ def simulate(names: tuple[str, ...], users: str, user_llm: str, out: str, only_p
         print_ledger(simulation.ledger, " (of this command)", err=True)
         raise
     show(done.shown(), form)
-    print_ledger(done.ledger, " (of this command: methods, users and judge)", err=beside)
-    click.echo(f"\nSessions: one folder for each method in {out}", err=beside)
+    print_ledger(done.ledger, " (of this command: systems, users and judge)", err=beside)
+    click.echo(f"\nSessions: one folder for each system in {out}", err=beside)

@@ -1,8 +1,8 @@
 """Measures of conversations with simulated users: whether the user's need was met, and at what cost.
 
-As in PARADISE, success and costs are measured apart: Walker, Litman, Kamm and Abella, PARADISE: A Framework for Evaluating Spoken Dialogue
-Agents (ACL 1997). Its costs are the number of utterances and the elapsed time; the LLM calls and their price are added here. Success is the
-share of the user's rubrics that were met. A rubric is a question that the user wants answered, as in the files of iKAT 2025
+As in PARADISE, success and costs are measured separately: Walker, Litman, Kamm and Abella, PARADISE: A Framework for Evaluating Spoken
+Dialogue Agents (ACL 1997). Its costs are the number of utterances and the elapsed time. The LLM calls and their price are added here.
+Success is the share of the user's rubrics that were met. A rubric is a question that the user wants answered, as in the files of iKAT 2025
 (https://github.com/marcel-gohsen/user-simulation-api).
 """
 
@@ -22,9 +22,11 @@ from ..tables import UNKNOWN as NOT_KNOWN
 from ..tables import format_score
 
 MEASURES = {"rubrics met": 4, "turns until satisfied": 2, "turns": 2, "seconds": 2, "calls": 2, "cost": 4}
-"""The measures of a session, and the number of decimals that tables show of each."""
+"""The measures of a session, and the number of decimals of their means."""
+COUNTS = ("turns until satisfied", "turns", "calls")
+"""The measures that are whole numbers in one session."""
 SHARES = ("rubrics met", "satisfied")
-"""Those that are shown as scores; the others are amounts."""
+"""The measures that are shown as scores. The others are amounts."""
 BETTER = {"rubrics met": 1, "turns until satisfied": -1, "seconds": -1, "calls": -1, "cost": -1}
 """1 where a higher value is better, -1 where a lower one is. More turns alone are neither: an impatient user leaves early."""
 UNKNOWN = float("nan")
@@ -43,11 +45,11 @@ def session_measures(dialogues: Sequence[Dialogue]) -> pd.DataFrame:
         * ``turns until satisfied``: the turns of a session that ended because the user was satisfied; NaN for any other end
         * ``turns``: the number of turns
         * ``seconds``: the mean time in which the system answered a turn; NaN without turns
-        * ``calls``: completions of the LLMs that the system used, all turns together, paid for or known before
+        * ``calls``: completions of the LLMs that the system used, all turns together, paid for or known
         * ``cost``: US dollars of these completions at the prices of their models, all turns together; NaN when that of a turn is unknown
 
     Raises:
-        DataError: when a session appears twice, or a turn met a rubric that its session lacks.
+        DataError: when a session appears twice, or a turn met a rubric that its session does not have.
 
     Example:
         >>> turns = [Turn(1, "Tea?", "Rooibos.", seconds=2.0, spend=Spend(calls=3, cost=0.25), met=("r1",))]
@@ -122,23 +124,23 @@ def session_notes(systems: Mapping[str, pd.DataFrame]) -> list[str]:
 
     Example:
         >>> frame = session_measures([Dialogue("u1", "u1"), Dialogue("u2", "u2", end="topic ended")])
-        >>> session_notes({"raw": frame, "QR": frame[1:]})[-2:]
-        ['Not ended, so measured as far as they went: 1 session of raw (u1).', 'QR lacks 1 session (u1): its means are over fewer users.']
+        >>> session_notes({"raw": frame, "QR": frame[1:]})[-1]
+        'Missing for QR: 1 session (u1). Its means are over fewer users.'
     """
     costs = any(frame["cost"].notna().any() for frame in systems.values())
-    notes = [f"Means over sessions; seconds: per turn; calls{' and cost (US dollars)' if costs else ''}: per session."]
+    notes = [f"Means over sessions. Seconds are per turn, calls{' and cost (USD)' if costs else ''} per session."]
     if len({frozenset(frame.loc[frame["end"] == "satisfied", "session"]) for frame in systems.values()}) > 1:
-        notes.append("Turns until satisfied: over the satisfied users only, who differ between the systems.")
+        notes.append("Turns until satisfied are over the satisfied users only. These differ between the systems.")
     if costs and any(frame["cost"].isna().any() for frame in systems.values()):
-        notes.append("A cost without a number is unknown: the model has no prices, or its server tells no tokens.")
+        notes.append("A missing cost is unknown: the model has no prices, or its server does not report tokens.")
     every = list(dict.fromkeys(session for frame in systems.values() for session in frame["session"]))
     for name, frame in systems.items():
         if going := frame.loc[frame["end"] == "", "session"].tolist():
-            notes.append(f"Not ended, so measured as far as they went: {_sessions(going)} of {name} ({list_first(going)}).")
+            notes.append(f"Not ended, and measured up to the last turn: {_sessions(going)} of {name} ({list_first(going)}).")
     for name, frame in systems.items():
-        there = set(frame["session"])
-        if lacking := [one for one in every if one not in there]:
-            notes.append(f"{name} lacks {_sessions(lacking)} ({list_first(lacking)}): its means are over fewer users.")
+        present = set(frame["session"])
+        if missing := [one for one in every if one not in present]:
+            notes.append(f"Missing for {name}: {_sessions(missing)} ({list_first(missing)}). Its means are over fewer users.")
     return notes
 
 
@@ -147,49 +149,50 @@ def _sessions(names: Sequence[str]) -> str:
 
 
 def cached_note(turns: Iterable[Turn], of: int | None = None) -> list[str]:
-    """A sentence on the completions of the systems that were known before; none where there are none.
+    """A sentence on the known completions of the systems. No sentence if there are none.
 
     Args:
         turns: the turns of all systems.
-        of: the number of all completions, if it is to be told.
+        of: the number of all completions, if the sentence should state it.
 
     Example:
         >>> cached_note([Turn(1, "", "", spend=Spend(calls=1, known=2, worth=0.5))])[0][:62]
-        '2 completions of the systems came from a recording or the cach'
+        '2 completions of the systems were known, from a recording or t'
     """
     spend = [turn.spend for turn in turns]
     if not (known := sum(one.known for one in spend)):
         return []
     share = "" if of is None else f" of the {of:,}"
-    told = f"{known:,}{share} completions of the systems came from a recording or the cache: they took no time here"
+    told = f"{known:,}{share} completions of the systems were known, from a recording or the cache. They took no time here"
     return [told + (", and count with the price of a call." if any(one.worth for one in spend) else ".")]
 
 
 def recorded_note(headers: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A sentence that names who replayed recorded completions; none where all were live.
+    """A sentence that names who replayed recorded completions. No sentence if all were live.
 
     Args:
         headers: system -> the description of its log.
 
     Example:
-        >>> recorded_note({"ad": {"recorded": True, "recorded_parts": ["judge"]}})[0][:38]
-        'Recorded, no live LLM: ad, judge. Reco'
+        >>> recorded_note({"ad": {"recorded": True, "recorded_parts": ["judge"]}})[0][:49]
+        'Recorded completions, without a live LLM: ad, jud'
     """
     systems = [name for name, header in headers.items() if header.get("recorded")]
     parts = dict.fromkeys(part for header in headers.values() for part in header.get("recorded_parts") or ())
     named = ", ".join([*systems, *parts])
-    return [f"Recorded, no live LLM: {named}. Recordings are replayed turn by turn. They do not react to what is said."] if named else []
+    told = f"Recorded completions, without a live LLM: {named}. They are replayed turn by turn and do not react to what is said."
+    return [told] if named else []
 
 
 def shown_columns(means: pd.DataFrame, systems: Mapping[str, pd.DataFrame]) -> list[str]:
-    """The columns of numbers that say something: of a log without rubrics and reasons why a user left, not those of success."""
+    """The columns of numbers that have a value. A log without rubrics and without reasons why users left has no columns of success."""
     known = [name for name in MEASURES if any(frame[name].notna().any() for frame in systems.values())]
     satisfied = any(frame["end"].isin(["satisfied", "out of patience"]).any() for frame in systems.values())
     return ["sessions", *["satisfied"] * satisfied, *known]
 
 
 def format_measure(name: str, value: Any) -> str:
-    """A value with the decimals of its measure; ``–`` for an unknown cost, or a mean over nothing.
+    """A value with the decimals of its measure. An unknown cost and a mean over nothing are ``–``.
 
     Example:
         >>> format_measure("rubrics met", 0.5), format_measure("cost", float("nan")), format_measure("sessions", 3)

@@ -49,7 +49,7 @@ def effort(turn: "Turn") -> str:
         parts += [_counted(spend.calls, "call"), *[f"{spend.tokens} tokens"] * (spend.tokens is not None)]
         parts.append("cost unknown" if spend.cost is None else f"{spend.cost:.4f} USD")
     if spend.known:
-        parts.append(f"{_counted(spend.known, 'completion')} known before")
+        parts.append(f"{_counted(spend.known, 'known completion')}")
     parts.append(f"{turn.seconds:.1f} s")
     if turn.omitted:
         parts.append(f"without the {_counted(turn.omitted, 'oldest message')} of the history")

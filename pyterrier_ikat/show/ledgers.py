@@ -35,7 +35,7 @@ _MEANING = (
     "Cost: what was paid, over all starts of a run. Worth: what the calls would have cost that the cache answered. "
     "Alone: what a system's own requests would cost, each once, had nobody asked them before."
 )
-_TOGETHER = {"cost": "paid", "worth": "from the cache", "alone": "alone"}
+_TOGETHER = {"cost": "paid", "worth": "known", "alone": "alone"}
 
 NOTHING = "none"
 """Stage and model of a system that asks no LLM."""
@@ -233,7 +233,7 @@ def _of_conversations(log: Log) -> pd.DataFrame:
     return account.frame()
 
 
-AGAINST = {"calls": "LLM calls", "tokens": "tokens to and from the LLM", "cost": "cost in US dollars"}
+AGAINST = {"calls": "LLM calls", "tokens": "tokens to and from the LLM", "cost": "cost (USD)"}
 """The amounts that systems can be plotted against, and their labels."""
 
 

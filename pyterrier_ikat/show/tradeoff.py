@@ -29,7 +29,7 @@ AMOUNTS = {
     "pairs": "pairs of query and passage scored",
     "calls": "LLM calls",
     "tokens": "tokens to and from the LLM",
-    "cost": "cost in US dollars",
+    "cost": "cost (USD)",
 }
 NOT_THE_SAME = "The first n queries of a turn are not the same as asking for n."
 

@@ -125,11 +125,11 @@ def test_a_mean_cost_is_unknown_when_that_of_one_session_is():
 
 def test_notes_tell_what_is_missing(systems):
     assert session_notes(systems) == [
-        "Means over sessions; seconds: per turn; calls and cost (US dollars): per session.",
-        "Turns until satisfied: over the satisfied users only, who differ between the systems.",
-        "A cost without a number is unknown: the model has no prices, or its server tells no tokens.",
-        "Not ended, so measured as far as they went: 1 session of other (b).",
-        "other lacks 1 session (a): its means are over fewer users.",
+        "Means over sessions. Seconds are per turn, calls and cost (USD) per session.",
+        "Turns until satisfied are over the satisfied users only. These differ between the systems.",
+        "A missing cost is unknown: the model has no prices, or its server does not report tokens.",
+        "Not ended, and measured up to the last turn: 1 session of other (b).",
+        "Missing for other: 1 session (a). Its means are over fewer users.",
     ]
 
 
@@ -140,7 +140,7 @@ def test_all_columns_are_shown_that_say_something(systems):
 def test_an_interactive_run_of_the_track_has_no_columns_of_success():
     turns = {"raw": session_measures([dialogue("1-1_0", (2.0, 3, None, ""), rubrics={}, end="topic ended")])}
     assert shown_columns(session_means(turns), turns) == ["sessions", "turns", "seconds", "calls"]
-    assert session_notes(turns) == ["Means over sessions; seconds: per turn; calls: per session."]
+    assert session_notes(turns) == ["Means over sessions. Seconds are per turn, calls per session."]
 
 
 @pytest.mark.parametrize(

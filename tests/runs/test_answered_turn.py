@@ -101,7 +101,7 @@ def test_a_query_is_not_shown_twice(queries, draft, shown):
         ({}, "1.2 s"),
         ({"spend": Spend(1, prompt_tokens=8, completion_tokens=4, cost=0.00125)}, "1 call, 12 tokens, 0.0013 USD, 1.2 s"),
         ({"spend": Spend(2, prompt_tokens=None, cost=None)}, "2 calls, cost unknown, 1.2 s"),
-        ({"spend": Spend(known=3), "omitted": 4}, "3 completions known before, 1.2 s, without the 4 oldest messages of the history"),
+        ({"spend": Spend(known=3), "omitted": 4}, "3 known completions, 1.2 s, without the 4 oldest messages of the history"),
     ],
 )
 def test_what_a_turn_took(fields, note):

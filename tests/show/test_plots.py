@@ -213,7 +213,7 @@ def evaluated():
     [
         ("calls", [0, 2, 30], "LLM calls"),
         ("tokens", [0, 120, 420], "tokens to and from the LLM"),
-        ("cost", [0, 0.5, 1.5], "cost in US dollars"),
+        ("cost", [0, 0.5, 1.5], "cost (USD)"),
     ],
 )
 def test_a_system_stands_at_its_cost_and_its_figure(against, amounts, title):

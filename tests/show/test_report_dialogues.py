@@ -97,14 +97,14 @@ def test_a_session_reads_from_rubrics_to_sources(page):
     in_order = [
         "one two 4 sessions of 4 users",
         "The first 120 words of each source are shown.",
-        "Turns until satisfied: over the satisfied users only",
-        "two lacks 1 session (u4): its means are over fewer users.",
+        "Turns until satisfied are over the satisfied users only",
+        "Missing for two: 1 session (u4). Its means are over fewer users.",
         "How the conversations were made one one() kind: simulated user_llm: fake:user two two()",
         "User person of u1",
         "Session 1 u1 rubrics met one 1.0000 two .5000",
         "rubric one two r1 Which tea? one turn 1 two turn 2 r2 How hot? one turn 2 two not met",
-        "one satisfied 2 of 2 rubrics met, 2 turns, 2.0 s per turn, 6 LLM calls, 0.5000 US dollars",
-        "Turn 1 2.0 s, 3 LLM calls, 0.2500 US dollars Question 1 of u1? Answer 1 of one [1]. meets r1",
+        "one satisfied 2 of 2 rubrics met, 2 turns, 2.0 s per turn, 6 LLM calls, 0.5000 USD",
+        "Turn 1 2.0 s, 3 LLM calls, 0.2500 USD Question 1 of u1? Answer 1 of one [1]. meets r1",
         "1 source, 2 passages cited [1] 1.5 doc-one filler filler",
         "secret-u1-one Rewrite, 2 queries Rewrite rewrite by one Queries tea mint tea",
         "two out of patience 1 of 2 rubrics met, 2 turns, 1.0 s per turn, 2 LLM calls, cost unknown",
@@ -142,7 +142,7 @@ def test_the_overview_has_the_numbers_that_a_simulation_prints(tmp_path):
 def test_recordings_are_named(tmp_path):
     header = {"recorded": True, "recorded_parts": ["users", "judge"]}
     path = write_log(tmp_path / "one", "one", SYSTEMS["one"], header=header)
-    assert "Recorded, no live LLM: one, users, judge. Recordings are replayed turn by turn" in Page(report(path).html).said()
+    assert "Recorded completions, without a live LLM: one, users, judge. They are replayed turn by turn" in Page(report(path).html).said()
 
 
 def test_markup_is_whole_and_links_lead_somewhere(page):
@@ -187,8 +187,8 @@ def test_an_interactive_run_shows_what_the_track_knows(tmp_path):
     assert "20 of 1,000 cited passages [1] 9 d0" in said
     assert "no response not sent" in said
     assert "The first 20 passages of each turn are shown." in said
-    assert "Not ended, so measured as far as they went: 1 session of run (1-1_0)." in said
-    for absent in ("rubric", "satisfied", "US dollars", "cost", "Baseline", "words of"):
+    assert "Not ended, and measured up to the last turn: 1 session of run (1-1_0)." in said
+    for absent in ("rubric", "satisfied", "USD", "cost", "Baseline", "words of"):
         assert absent not in said
     assert not {"baseline", "run", "order", "shown", "outcome"} & {attrs.get("name") for _, attrs in page.elements}
 
@@ -198,7 +198,7 @@ def test_passages_in_place_of_a_response_are_called_so(tmp_path):
     path = write_log(tmp_path / "one", "one", {"u2": (["r1"], "satisfied")}, header={"passages": 3}, citations={}, **shown)
     said = Page(report(path).html).said()
     assert "no response meets r1 the user read the best 3 passages 1 best passage" in said
-    assert "2 completions of the systems came from a recording or the cache: they took no time here." in said
+    assert "2 completions of the systems were known, from a recording or the cache. They took no time here." in said
 
 
 def test_fewer_passages_on_request(tmp_path):

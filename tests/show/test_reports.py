@@ -64,7 +64,7 @@ def test_a_conversation_and_its_turns_name_their_subject(page):
 def test_how_the_runs_were_made_is_told(page):
     said = page.said()
     assert "plain plain() No LLM calls. llm: the paper has gpt-4, this run gpt-4o" in said
-    assert "full() 2 LLM calls, 1 from the cache, 2,000 tokens, 0.25 US dollars, 0 failures, 0 fallbacks." in said
+    assert "full() 2 LLM calls, 1 known, 2,000 tokens, 0.25 USD, 0 failures, 0 fallbacks." in said
 
 
 def test_the_means_are_those_of_the_evaluation(folders, sample, page):
@@ -206,7 +206,7 @@ def test_the_dataset_by_name_and_other_measures(folders):
     ("ledger", "told"),
     [
         (None, "No LLM calls."),
-        ({"prompt_tokens": [1, None], "cost": [0.5, 0.5]}, "unknown tokens, 1.00 US dollars"),
+        ({"prompt_tokens": [1, None], "cost": [0.5, 0.5]}, "unknown tokens, 1.00 USD"),
         ({"prompt_tokens": [1, 2], "cost": [0.5, None]}, "7 tokens, unknown cost"),
     ],
 )

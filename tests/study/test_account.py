@@ -111,7 +111,7 @@ def test_a_system_that_finds_its_answers_in_the_cache_costs_nothing_and_tells_wh
     assert sums(tmp_path / "ad") == [TURNS, 0, TURNS * PRICE, 0, TURNS * PRICE]
     assert sums(tmp_path / "aqd") == [TURNS, TURNS, TURNS * PRICE, TURNS * PRICE, 2 * TURNS * PRICE]
     note = ledger([tmp_path / "ad", tmp_path / "aqd"]).markdown().splitlines()[-1]
-    assert "Each alone: ad 0.0840, aqd 0.1680. Together: paid 0.1680, from the cache 0.0840, alone 0.2520." in note
+    assert "Each alone: ad 0.0840, aqd 0.1680. Together: paid 0.1680, known 0.0840, alone 0.2520." in note
 
 
 def test_the_worth_of_what_has_no_price_is_unknown(index, server, tmp_path):

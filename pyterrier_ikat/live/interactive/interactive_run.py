@@ -75,7 +75,7 @@ class InteractiveRun:
             "system s": pd.Series([turn.seconds for turn in turns], dtype=float),
             "server s": pd.Series([seconds for _, seconds in sent], dtype=float),
             "calls": [turn.spend.completions for turn in turns],
-            "cost USD": pd.Series([turn.spend.price for turn in turns], dtype=float),
+            "cost (USD)": pd.Series([turn.spend.price for turn in turns], dtype=float),
             "cut tokens": [turn.cut for turn in turns],
         }
         if any(one.grades for one in dialogues):
@@ -89,7 +89,7 @@ class InteractiveRun:
         if "grade" in frame:
             told = f"The simulated users' mean grade is {frame['grade'].mean():.2f} of 5, over {frame['grade'].count()} responses"
             notes.append(f"{told}; the released server does not say the rubric of a topic's first one.")
-        return of_frame(frame, notes, decimals={"system s": 2, "server s": 2, "cost USD": 4, "grade": 0})
+        return of_frame(frame, notes, decimals={"system s": 2, "server s": 2, "cost (USD)": 4, "grade": 0})
 
     def __repr__(self) -> str:
         state = "finished" if self.finished else "not finished"

@@ -230,7 +230,7 @@ def reading_notes(logs: Mapping[str, Log], user: str, judge: str) -> list[str]:
     notes += cached_note(every, sum(turn.spend.completions for turn in every))
     played = sum((Spend(**turn.more["played"]) for turn in every), Spend())
     if played.completions:
-        cost = "an unknown cost" if played.cost is None else f"{played.cost:.4f} US dollars"
+        cost = "an unknown cost" if played.cost is None else f"{played.cost:.4f} USD"
         told = f"Users and judge needed {played.completions} completions, for which {cost} was paid"
         notes.append(f"{told}; the table counts only those of the systems.")
     return notes + recorded_note({name: log.header for name, log in logs.items()})

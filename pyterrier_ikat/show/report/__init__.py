@@ -148,6 +148,6 @@ def describe_calls(ledger: pd.DataFrame | None) -> str:
         return "No LLM calls."
     tokens, cost = ledger[["prompt_tokens", "completion_tokens"]].sum(axis=1, skipna=False), ledger["cost"]
     used = "unknown tokens" if tokens.isna().any() else f"{int(tokens.sum()):,} tokens"
-    paid = "unknown cost" if cost.isna().any() else f"{cost.sum():.2f} US dollars"
+    paid = "unknown cost" if cost.isna().any() else f"{cost.sum():.2f} USD"
     counts = ", ".join(f"{int(ledger[name].sum())} {name.replace('_', ' ')}" for name in ("failures", "fallbacks"))
-    return f"{int(ledger['calls'].sum())} LLM calls, {int(ledger['known'].sum())} from the cache, {used}, {paid}, {counts}."
+    return f"{int(ledger['calls'].sum())} LLM calls, {int(ledger['known'].sum())} known, {used}, {paid}, {counts}."

@@ -12,6 +12,7 @@ from ...errors import DataError, UsageError, list_first, option
 from ...evaluation.experiment_table import TEST
 from ...evaluation.sessions import (
     BETTER,
+    COUNTS,
     MEASURES,
     UNKNOWN,
     cached_note,
@@ -31,8 +32,6 @@ from .page import OF_SESSIONS, Report, render_page, shown_first
 from .rankings import CHARACTERS, OPEN_WORDS, load_texts, significant_pairs, word_limit
 from .session_views import NOT_ENDED, Shown, align, build_users, passages_of
 
-DIGITS = {"rubrics met": 4, "turns until satisfied": 0, "seconds": 2, "calls": 0, "cost": 4}
-"""The decimals of the measures of one session."""
 DECIMALS = {"sessions": 0, "satisfied": 4, **MEASURES}
 """The decimals of the means."""
 SOURCES = (10, 5, 3, 1)
@@ -217,7 +216,7 @@ def _values(aligned: Mapping[str, Any], measured: Mapping[str, pd.DataFrame], me
 def _measure(name: str, measured: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
     """A measure as the page knows it: with the value that has the strongest colour."""
     most = 1.0 if name == "rubrics met" else max(frame[name].max() for frame in measured.values() if frame[name].notna().any())
-    return {"name": name, "digits": DIGITS[name], "better": BETTER[name], "most": float(most) or 1.0}
+    return {"name": name, "digits": 0 if name in COUNTS else MEASURES[name], "better": BETTER[name], "most": float(most) or 1.0}
 
 
 def _best_but(baseline: int, means: pd.DataFrame, measures: Sequence[str]) -> int:

@@ -183,7 +183,7 @@ def _count(number: int, name: str) -> str:
 
 
 def _spent(spend: Spend, costs: bool) -> str:
-    price = "" if not costs else ", cost unknown" if spend.price is None else f", {spend.price:.4f} US dollars"
+    price = "" if not costs else ", cost unknown" if spend.price is None else f", {spend.price:.4f} USD"
     return f"{_count(spend.completions, 'LLM call')}{price}"
 
 

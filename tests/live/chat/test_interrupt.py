@@ -88,7 +88,7 @@ def test_ctrl_c_stops_the_answer_keeps_what_was_paid_and_leaves_the_chat(tmp_pat
             assert not (tmp_path / "chat").exists()
             screen.type("Which tea?\n")
             screen.read_until("Rooibos.")
-            screen.read_until("(1 completion known before")
+            screen.read_until("(1 known completion")
             screen.read_until("you> ")
     finally:
         release.set()

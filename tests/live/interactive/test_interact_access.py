@@ -189,7 +189,7 @@ def test_the_command_is_killed_in_the_middle_of_a_turn_and_continues(serve, tmp_
     assert said(track.taken) == EVERY
     assert (tmp_path / "seen").read_text().split() == ["1-1_1", "1-1_2", "1-1_2", "1-1_3", "2-1_1", "1-2_1", "1-2_2"]
     rows = done.stdout.splitlines()
-    assert rows[0] == "session,turn,system s,server s,calls,cost USD,cut tokens"
+    assert rows[0] == "session,turn,system s,server s,calls,cost (USD),cut tokens"
     assert [row.split(",")[:2] for row in rows[1:7]] == [
         [topic, str(number)] for topic, _, said in TOPICS for number in range(1, len(said) + 1)
     ]

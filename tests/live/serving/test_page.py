@@ -205,12 +205,12 @@ def test_a_turn_shows_how_it_was_answered_and_what_it_cost(browser, server):
     assert texts(browser, ".side.s0 .draft") == ["a draft"]
     assert texts(browser, ".side.s1 .steps > :not(summary)") == ["Rewrite, the only query", "mint tea"]
     assert texts(browser, ".side.s0 .figures") == [
-        "2.3 s · 3 LLM calls · 1 from the cache · 1,204 tokens · $0.0031 · without the oldest 4 messages of the history"
+        "2.3 s · 3 LLM calls · 1 known completion · 1,204 tokens · $0.0031 · without the oldest 4 messages of the history"
     ]
     assert texts(browser, ".side.s0 .passages summary > *") == ["[1]", "tea:1", "12.35", "Rooibos has no caffeine."]
     say(browser, "And else?")
     assert texts(browser, ".turn:last-child .s0") == ["plain\n\nThe response is empty.\n\n1.0 s · 1 LLM call · 100 tokens · cost unknown"]
-    assert texts(browser, "#spent0") == ["So far: 3.3 s · 4 LLM calls · 1 from the cache · 1,304 tokens · cost unknown"]
+    assert texts(browser, "#spent0") == ["So far: 3.3 s · 4 LLM calls · 1 known completion · 1,304 tokens · cost unknown"]
     assert texts(browser, "#spent1") == ["So far: 3.0 s · 4 LLM calls · 200 tokens · $0.50"]
 
 

@@ -41,8 +41,8 @@ def test_the_sample_is_simulated_offline_and_says_what_is_recorded(index, tmp_pa
     said = " ".join(done.stdout.split())
     assert "recorded:sample-users plays the users and judges each turn, from the user's utterance and the text that the user reads." in said
     assert "Without a response, the text is that of the best 3 passages: raw, ad." in said
-    assert "Recorded, no live LLM: ad, users, judge. Recordings are replayed turn by turn. They do not react to what is said." in said
-    assert re.search(r"Users and judge needed \d+ completions, for which 0\.0000 US dollars was paid; the table counts only those of", said)
+    assert "Recorded completions, without a live LLM: ad, users, judge. They are replayed turn by turn and do not react to" in said
+    assert re.search(r"Users and judge needed \d+ completions, for which 0\.0000 USD was paid; the table counts only those of", said)
     assert {path.name for path in (tmp_path / "sims").iterdir()} == {"raw", "ad"}
     again = simulate(index, tmp_path / "sims", "--baseline", "raw", "--format", "csv")
     assert again.stdout.splitlines()[0].startswith("name,users,repeats,satisfied,")
