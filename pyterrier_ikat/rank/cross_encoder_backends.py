@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 BACKENDS = ("fp32", "bf16", "openvino")
 TOKENS_ON_CPU, TOKENS_ON_GPU = 2048, 65_536
 LEAST_TOKENS = 512
-"""The minimum number of tokens per batch, where each core works on its own batch."""
+"""The minimum number of tokens per batch if each core works on its own batch."""
 Score = Callable[[Iterable[Features]], Iterable[Any]]
 """Returns the scores of each batch, as a tensor of one number per pair."""
 
@@ -40,10 +40,10 @@ def score_pairs(model: str, max_length: int, backend: str, batch_tokens: int | N
     """The scores of (query, text) pairs, in their order.
 
     Args:
-        model: a name of the Hugging Face hub, or a folder.
+        model: a name on the Hugging Face hub, or a folder.
         max_length: the maximum number of tokens per pair.
         backend: one of ``BACKENDS``.
-        batch_tokens: see :func:`scores_of`; None chooses by the device.
+        batch_tokens: see :func:`scores_of`. None chooses a value that suits the device.
         pairs: the pairs to score.
 
     Raises:
@@ -57,7 +57,7 @@ def score_pairs(model: str, max_length: int, backend: str, batch_tokens: int | N
 
 
 def _suitable_tokens(loaded: Any, features: Features, backend: str) -> int:
-    """The number of tokens per batch for the device; where each core works on its own batch, a few pairs are divided among the cores."""
+    """The number of tokens per batch for the device. If each core works on its own batch, a few pairs are divided among the cores."""
     import torch
 
     if loaded.device.type != "cpu":
@@ -69,7 +69,7 @@ def _suitable_tokens(loaded: Any, features: Features, backend: str) -> int:
 
 
 def openvino_runs() -> bool:
-    """Whether cross-encoders run with OpenVINO in bfloat16 on this machine: it is installed, the processor has bfloat16, no GPU is used."""
+    """Whether cross-encoders run with OpenVINO in bfloat16 here: it is installed, the processor has bfloat16, and no GPU is used."""
     if find_spec("openvino") is None or find_spec("torch") is None:
         return False
     import torch
@@ -86,7 +86,7 @@ def openvino_or_fp32(model: str, max_length: int) -> str:
     """``"openvino"``, or ``"fp32"`` for a model that OpenVINO can't run.
 
     Raises:
-        UsageError: when the model can't be loaded, or OpenVINO runs no model here.
+        UsageError: when the model can't be loaded, or OpenVINO can't run any model here.
     """
     if not openvino_runs():
         raise UsageError(
@@ -127,7 +127,7 @@ def load_scorer(model: str, max_length: int, backend: str) -> Score:
 
 
 def _head(loaded: Any) -> str:
-    """The name of the layer that gives the score, which works in single precision.
+    """The name of the layer that computes the score. This layer works in single precision.
 
     A score in bfloat16 has three digits, so many passages would tie.
     """
@@ -142,7 +142,7 @@ def _head(loaded: Any) -> str:
 
 
 def _bf16(loaded: Any, head: Any) -> Callable[[Features], Any]:
-    """Products in bfloat16, sums and norms in single precision: as fast as bfloat16 throughout, and a third nearer to single precision."""
+    """Products in bfloat16, sums and norms in single precision. This is as fast as pure bfloat16, with a third less deviation from fp32."""
     import torch
 
     def exact(layer: Any, given: tuple[Any, ...], _: Any) -> Any:
@@ -161,19 +161,19 @@ def _bf16(loaded: Any, head: Any) -> Callable[[Features], Any]:
 
 
 def _openvino(loaded: Any, head: str) -> Score:
-    """Each core works on its own batch, because cores that share a batch wait for each other at each layer; scores are the same."""
+    """Each core works on its own batch, because cores that share a batch wait for each other at each layer. The scores are the same."""
     import torch
 
     with _without_telemetry():
         import openvino
 
     for part in loaded.modules():
-        part.loss_type = "ForSequenceClassification"  # tracing asks for it, and without it transformers logs a warning
+        part.loss_type = "ForSequenceClassification"  # tracing needs it, and without it transformers logs a warning
     example = features_of(loaded, PROBES)
     names = [name for name, value in example.items() if is_tensor(value)]
     layer = loaded.get_submodule(head)
     with warnings.catch_warnings(), torch.inference_mode():
-        warnings.simplefilter("ignore")  # tracing says which branches it takes for good
+        warnings.simplefilter("ignore")  # tracing warns about each branch that it fixes
         expected = loaded(dict(example))["scores"]
         loaded.set_submodule(head, torch.nn.Identity())
         try:
@@ -202,7 +202,7 @@ def _openvino(loaded: Any, head: str) -> Score:
 
 @contextmanager
 def _without_telemetry() -> Iterator[None]:
-    """OpenVINO reports its import and each model to its makers unless it believes that it runs in a test system: the user wasn't asked."""
+    """Switch off OpenVINO's telemetry: it reports its import and each model to its makers without asking, except in a test system."""
     before = os.environ.get("CI")
     os.environ["CI"] = "true"
     try:
@@ -215,10 +215,10 @@ def _without_telemetry() -> Iterator[None]:
 
 
 def _without_padding_where_needed(run: Callable[[Iterable[Features]], list[Any]], batches: Iterable[Features]) -> Iterable[Any]:
-    """The scores of batches; those of pairs that have none beside longer ones are computed again without padding.
+    """The scores of batches. If a pair has no score in a batch with longer pairs, it is computed again without padding.
 
-    A token of the padding, which sees only padding in a network whose layers look at a window (ModernBERT), has no value in OpenVINO, and a
-    mean over the tokens has none either.
+    In a network whose layers look at a window (ModernBERT), a padding token may see only padding. Then it has no value in OpenVINO, and a
+    mean over the tokens has no value either.
     """
     import torch
 
@@ -234,7 +234,7 @@ def _without_padding_where_needed(run: Callable[[Iterable[Features]], list[Any]]
 
 
 def _by_position(loaded: Any, example: Features, names: Sequence[str]) -> Any:
-    """The model as a module whose arguments are the tensors of these names."""
+    """The model as a module whose positional arguments are the tensors with these names."""
     import torch
 
     class ByPosition(torch.nn.Module):

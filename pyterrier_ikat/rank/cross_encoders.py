@@ -22,34 +22,35 @@ class CrossEncoder(Reranker):
     """Re-rank passages by a cross-encoder of ``sentence-transformers``.
 
     Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` and ``rank`` (from 0) and keeps every row and all other columns. Turns
-    stay in their order, rows come in the new one; equal scores go by docno, the greatest first.
+    keep their order, and the rows of a turn are in the new order. Equal scores are ordered by docno, the greatest first.
 
-    Any kind of cross-encoder works: networks with a head (BERT, DeBERTa, ModernBERT, ...), several modules (Ettin), language models that
-    score by the logits of their words (Qwen3-Reranker), with the prompt and chat template saved with the model. The score is that of
-    ``sentence-transformers``' ``predict`` before a final sigmoid, which would make high scores equal.
+    Any kind of cross-encoder works: networks with a head (BERT, DeBERTa, ModernBERT, ...), several modules (Ettin), and language models
+    that score by the logits of their words (Qwen3-Reranker). The prompt and chat template saved with the model are used. The score is that
+    of ``sentence-transformers``' ``predict`` before a final sigmoid, which would make high scores equal.
 
-    Each distinct (query, text) is scored once per process, for all turns, stages and systems: scores are kept by hash, 24 bytes a pair, in
-    memory that all re-rankers share, at most 1 GiB.
+    Each distinct (query, text) is scored once per process for all turns, stages and systems. Scores are kept by hash, with 24 bytes per
+    pair, in memory that all re-rankers share, at most 1 GiB.
 
-    Source: Nogueira and Cho, Passage Re-ranking with BERT, 2019; 512 tokens a pair as in Abbasiantaeb and Aliannejadi, Generate then
-    Retrieve, section 4. For networks like BERT, the last layer is computed only for the first token, from which they score.
+    Source: Nogueira and Cho, Passage Re-ranking with BERT, 2019. The limit of 512 tokens per pair is that of Abbasiantaeb and Aliannejadi,
+    Generate then Retrieve, section 4. Networks like BERT compute the score from the first token, so the last layer is computed only for
+    that token.
 
     The default is single precision, because a run must give the same result on any machine. Bfloat16 is faster on processors that support
-    it, and changes the rank of a few passages. ``"auto"`` follows a rule: OpenVINO in bfloat16 where it is installed, the processor has
-    bfloat16 and torch finds no GPU, but single precision for a model that it can't run. Elsewhere, ``"auto"`` is ``"fp32"``, also in the
-    operator's repr. So a run made with OpenVINO and one made without it are told apart, and no choice depends on time.
+    it, and changes the rank of a few passages. ``"auto"`` follows a rule: it is OpenVINO in bfloat16 if OpenVINO is installed, the
+    processor has bfloat16 and torch finds no GPU, but single precision for a model that OpenVINO can't run. Elsewhere, ``"auto"`` is
+    ``"fp32"``, also in the operator's repr. So runs with and without OpenVINO are told apart, and the choice never depends on timing.
 
     Args:
-        model: a name of the Hugging Face hub, or the folder of a downloaded model.
-        max_length: the maximum number of tokens per pair, with template and prompt; the rest is cut off. It is lowered to the positions
-            of the network.
+        model: a name on the Hugging Face hub, or the folder of a downloaded model.
+        max_length: the maximum number of tokens per pair, with template and prompt; the rest is cut off. It is lowered to the number of
+            positions of the network.
         batch_tokens: the number of tokens per batch, with padding; by default 2,048 on a CPU (fewer for a few pairs with OpenVINO, so that
             each core gets some) and 65,536 on a GPU.
-        backend: ``"fp32"``, ``"bf16"``, ``"openvino"`` (bfloat16, on a CPU, no language model; needs ``openvino``) or ``"auto"``.
+        backend: ``"fp32"``, ``"bf16"``, ``"openvino"`` (bfloat16 on a CPU, not for language models; needs ``openvino``) or ``"auto"``.
         cache: a file that keeps the scores for later runs; by default they are kept in memory only.
 
     Raises:
-        UsageError: when the backend is unknown; at first use, when the model can't be loaded or run, wasn't trained to score pairs, gives
+        UsageError: when the backend is unknown. At first use, when the model can't be loaded or run, wasn't trained to score pairs, gives
             more than one score per pair, or a score that isn't finite.
         DataError: at use, when a row has no qid, query or text, or the cache can't be read or written.
 
@@ -76,7 +77,7 @@ class CrossEncoder(Reranker):
 
     @property
     def chosen(self) -> str:
-        """The backend in use; with ``"auto"`` the model is loaded to tell."""
+        """The backend in use. With ``"auto"``, the model is loaded to find out."""
         if self.backend != "auto":
             return self.backend
         with scoring:
@@ -95,14 +96,14 @@ class MonoT5(Reranker):
     """Re-rank passages by a monoT5 model, through ``pyterrier_t5``.
 
     Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` (the logarithm of the probability of "true", 0 at most) and ``rank``
-    (from 0) and keeps every row and all other columns. Turns stay in their order, rows come in the new one; equal scores go by docno, the
-    greatest first. Each distinct (query, text) is scored once per process, as by ``ikat.CrossEncoder``. ``pyterrier_t5`` pads the pairs of
-    a batch, which changes the scores of the shorter ones a little, so pairs of about equal length share a batch. Source: Nogueira, Jiang
-    and Lin, Document Ranking with a Pretrained Sequence-to-Sequence Model, 2020.
+    (from 0) and keeps every row and all other columns. Turns keep their order, and the rows of a turn are in the new order. Equal scores
+    are ordered by docno, the greatest first. Each distinct (query, text) is scored once per process, as in ``ikat.CrossEncoder``.
+    ``pyterrier_t5`` pads the pairs of a batch, which changes the scores of the shorter ones a little. So pairs of about equal length share
+    a batch. Source: Nogueira, Jiang and Lin, Document Ranking with a Pretrained Sequence-to-Sequence Model, 2020.
 
     Args:
-        model: a name of the Hugging Face hub, or the folder of a downloaded model.
-        tokenizer: name or folder of its tokenizer; the default of ``pyterrier_t5`` is that of ``t5-base``.
+        model: a name on the Hugging Face hub, or the folder of a downloaded model.
+        tokenizer: the name or folder of its tokenizer. The default of ``pyterrier_t5`` is that of ``t5-base``.
         batch_size: the number of pairs per batch.
         cache: a file that keeps the scores for later runs; by default they are kept in memory only.
 
@@ -141,7 +142,7 @@ class MonoT5(Reranker):
 
 @loaded_once(size=2)
 def load_monot5(model: str, tokenizer: str, batch_size: int) -> Any:
-    """The loaded re-ranker of ``pyterrier_t5``; equal arguments share it.
+    """The loaded re-ranker of ``pyterrier_t5``. Equal arguments share one re-ranker.
 
     Raises:
         UsageError: when it can't be loaded.

@@ -1,4 +1,4 @@
-"""Listwise re-ranking by an LLM, which orders one window of passages at a time, from the end of the ranking to its beginning (RankGPT)."""
+"""Listwise re-ranking: an LLM orders one window of passages at a time, from the end of the ranking to its beginning (RankGPT)."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
@@ -27,8 +27,8 @@ def windows(count: int, window: int, stride: int) -> list[range]:
     """The windows over the first ``count`` passages of a ranking, in the order in which they are sent: the last one first.
 
     Each window starts ``stride`` passages above the previous one, and the final window starts at the first passage. This makes 1 +
-    ceil((count - window) / stride) windows; one if all passages fit, none if there is nothing to order. RankGPT's own code omits the first
-    passages where ``stride`` doesn't divide ``count - window``.
+    ceil((count - window) / stride) windows. There is one window if all passages fit, and none if there is nothing to order. RankGPT's own
+    code omits the first passages if ``stride`` doesn't divide ``count - window``.
 
     Example:
         >>> windows(45, 20, 10)
@@ -46,7 +46,7 @@ class Turn(NamedTuple):
     Attributes:
         qid: its qid.
         rows: the rows of its passages in the frame, by rank.
-        shown: the other values that its prompts show.
+        shown: the other values in its prompts.
         windows: positions in ``rows``, in the order in which they are sent.
     """
 
@@ -60,16 +60,16 @@ class Turn(NamedTuple):
 class ListwiseRerank(LLMOperator):
     """Re-rank each turn's ``k`` best passages by an LLM that sees the conversation and one window of passages per call.
 
-    Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text`` and, where there are any, ``qutterance``, ``qhistory``,
+    Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text`` and, if present, ``qutterance``, ``qhistory``,
     ``qptkb``; sets ``score`` (n, n-1, ..., 1) and ``rank``. Passages beyond ``k`` follow in their old order. Each window takes one call: 1
     + ceil((k - window) / stride) calls per turn with ``k`` passages, 9 by default. The window slides from the last of the ``k`` passages to
-    the first, so a good passage rises from window to window. With a model that makes no mistake, the best ``window - stride`` passages end
-    in the right order, or all of them if ``k`` is at most ``window``. The windows of one turn are sent one after the other, those of
+    the first, so a good passage rises from window to window. If the model makes no mistake, the best ``window - stride`` passages end up
+    in the right order, or all of them if ``k`` is at most ``window``. The windows of one turn are sent one after the other, and those of
     different turns concurrently.
 
-    Numbers that a completion omits, repeats or invents are repaired, and each is counted in the ledger as ``dropped``; omitted passages
-    follow the others in their old order. A completion that names no passage is a failure; with ``on_error="fallback"`` its window keeps its
-    order. Source: Sun et al., Is ChatGPT Good at Search? Investigating Large Language Models as Re-Ranking Agents (RankGPT, arXiv
+    Numbers that a completion omits, repeats or invents are repaired, and each is counted in the ledger as ``dropped``. Omitted passages
+    follow the others in their old order. A completion that names no passage is a failure. With ``on_error="fallback"``, its window keeps
+    its order. Source: Sun et al., Is ChatGPT Good at Search? Investigating Large Language Models as Re-Ranking Agents (RankGPT, arXiv
     2304.09542), and its code (sunnweiwei/RankGPT), with our wording and with the conversation instead of the query.
 
     Args:
@@ -131,7 +131,7 @@ class ListwiseRerank(LLMOperator):
         return said["ranking"] or None
 
     def fallback(self, frame: pd.DataFrame) -> list[list[int]]:
-        """No number: the window keeps its order."""
+        """No numbers, so the window keeps its order."""
         return [[] for turn in self._turns(frame) for _ in turn.windows]
 
     def typical(self, frame: pd.DataFrame) -> list[list[int]]:
@@ -139,12 +139,12 @@ class ListwiseRerank(LLMOperator):
         return [list(range(1, len(one) + 1)) for turn in self._turns(frame) for one in turn.windows]
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
-        """One request for each window over the ``k`` best passages of a turn; fewer if an earlier cut keeps fewer."""
+        """One request for each window over the ``k`` best passages of a turn, and fewer if an earlier cutoff keeps fewer passages."""
         plan.ask(self, plan.passages(frame, min(self.k, plan.cut)))
         return frame
 
     def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
-        """The numbers that are missing, repeated, or belong to no passage."""
+        """The numbers that are missing or repeated, or don't belong to a passage."""
         asked = [(turn.qid, one) for turn in self._turns(frame) for one in turn.windows]
         return [
             f"turn {qid}, passages {one.start + 1}-{one.stop}: {repair}"
@@ -168,7 +168,7 @@ class ListwiseRerank(LLMOperator):
         """The frame that :meth:`write` makes of the outcomes of all windows.
 
         Raises:
-            StageError: when a request failed and ``on_error`` is ``"raise"``; the later windows of its turn are then not sent.
+            StageError: when a request failed and ``on_error`` is ``"raise"``. Then the later windows of its turn are not sent.
         """
         texts, turns = self._texts(frame), self._turns(frame)
         asked = [turn for turn in turns if turn.windows]
@@ -203,7 +203,7 @@ class ListwiseRerank(LLMOperator):
         return self.request(turn.qid, {**turn.shown, "passages": passages}, self.template(), item)
 
     def _checked(self, turn: Turn, window: range, outcome: Any) -> Any:
-        """The outcome, or a failure where it holds numbers and none of them is a passage's."""
+        """The outcome, or a failure if it has numbers but none of them belongs to a passage."""
         if isinstance(outcome, LLMFailure) or any(1 <= number <= len(window) for number in outcome):
             return outcome
         self.count(failures=1)
@@ -212,7 +212,7 @@ class ListwiseRerank(LLMOperator):
 
 
 def _reordered(turn: Turn, outcomes: Sequence[Any]) -> list[int]:
-    """The rows of a turn's passages, after as many windows as there are outcomes."""
+    """The rows of a turn's passages in their order after as many windows as there are outcomes."""
     rows = list(turn.rows)
     for window, numbers in zip(turn.windows, outcomes, strict=False):
         if not isinstance(numbers, LLMFailure):

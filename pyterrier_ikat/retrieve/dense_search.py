@@ -1,8 +1,8 @@
-"""Exact search of vectors: a matrix product by blocks finds who can be among the best, and 64 bits decide their order.
+"""Exact search of vectors: a matrix product by blocks finds the candidates for the top, and 64-bit products decide their order.
 
-The product is done in 32 bits, whose rounding depends on how many queries and passages stand beside. So each query keeps every passage
-whose score lies within that rounding of its k-th best, and only these are multiplied again, in 64 bits. Scores and order then depend on the
-query and the passages alone, whatever the blocks, the other queries and the device.
+The matrix product uses 32 bits. Its rounding depends on how many queries and passages are multiplied together. So each query keeps every
+passage whose score is within that rounding error of its k-th best score. Only these are multiplied again, in 64 bits. Scores and order then
+depend only on the query and the passages, not on the blocks, the other queries and the device.
 """
 
 import os
@@ -23,7 +23,7 @@ BLOCK = 8192
 """Vectors in a block of the CPU: its scores stay in the processor's cache."""
 DEVICE_BLOCK = 1 << 16
 CROWD = 4
-"""How many times ``depth`` may tie before they are told apart in 64 bits."""
+"""When a query keeps more than this many times ``depth`` candidates, 64-bit products decide among them."""
 
 
 class Found(NamedTuple):
@@ -36,18 +36,18 @@ class Found(NamedTuple):
 def search_vectors(
     vectors: Vectors, queries: Vectors, depth: int, *, longest: float, device: str = "cpu", loaded: Any = None
 ) -> list[Found]:
-    """The rows of highest dot product with each query.
+    """The rows with the highest dot product with each query.
 
     Args:
         vectors: one row each; a mapped file is read once, in blocks.
         queries: one row each, at most 65,536.
-        depth: rows per query at most.
+        depth: the maximum number of rows per query.
         longest: the length of the longest vector.
-        device: ``"cpu"``, or a device of torch, which gives the same.
-        loaded: what :func:`load_on` gave for the vectors and the device.
+        device: ``"cpu"``, or a device of torch, which gives the same result.
+        loaded: the result of :func:`load_on` for the vectors and the device.
 
     Returns:
-        For each query its rows, by score (equal ones by row, the greatest first), and their dot products in 64 bits, rounded to 32.
+        For each query its rows by score (ties by row, the greatest first), and their dot products, computed in 64 bits, rounded to 32.
 
     Example:
         >>> vectors = np.array([[1, 0], [0, 1], [1, 0]], dtype=np.float32)
@@ -66,7 +66,7 @@ def search_vectors(
 
 
 def find_device(wanted: str) -> str:
-    """The device that ``wanted`` names; ``"auto"`` is a GPU where torch has one, or else the CPU."""
+    """The device that ``wanted`` names. ``"auto"`` is a GPU if torch has one, else the CPU."""
     if wanted != "auto":
         return wanted
     import torch
@@ -75,7 +75,7 @@ def find_device(wanted: str) -> str:
 
 
 def load_on(vectors: Vectors, device: str) -> Any:
-    """The vectors on a GPU, where they take at most half of its free memory; else None: they go there block by block."""
+    """The vectors on a GPU if they take at most half of its free memory; else None, and they are copied there block by block."""
     if device == "cpu":
         return None
     import torch
@@ -85,7 +85,7 @@ def load_on(vectors: Vectors, device: str) -> Any:
 
 
 def copy_to(vectors: Vectors, device: str) -> Any:
-    """The vectors as a tensor on a device, with no more than a block of them in the memory beside the mapped file."""
+    """The vectors as a tensor on a device. Apart from the mapped file, at most one block of them is in memory."""
     import torch
 
     held = torch.empty(vectors.shape, dtype=torch.float32, device=device)
@@ -95,11 +95,11 @@ def copy_to(vectors: Vectors, device: str) -> Any:
 
 
 Block = tuple[int, int, Rows, Scores]
-"""The first row of a block, its size, and what reaches its query's floor: places in its scores, query by query, and scores."""
+"""The first row of a block, its size, and the scores that reach their query's floor: their positions, query by query, and values."""
 
 
 def _hits_on_cpu(vectors: Vectors, queries: Vectors, floors: Scores) -> Iterator[Block]:
-    """A block per thread at a time, each multiplied on one: threads that share a product wait for each other at its end."""
+    """One block per thread at a time, each multiplied by one thread: threads that share a product wait for each other at its end."""
     from threadpoolctl import threadpool_limits
 
     threads = min(os.cpu_count() or 1, 16)
@@ -142,7 +142,7 @@ def _hits_on_device(vectors: Any, queries: Vectors, floors: Scores, device: str)
 
 @contextmanager
 def _whole_products() -> Iterator[None]:
-    """Products of all 32 bits, also where a user lets torch take fewer."""
+    """Products in full 32 bits, even if a user allows torch fewer."""
     import torch
 
     before = torch.get_float32_matmul_precision()
@@ -154,7 +154,7 @@ def _whole_products() -> Iterator[None]:
 
 
 class Candidates:
-    """The rows that may be among the best of each query, as far as the blocks were read.
+    """The rows that may be among the best of each query, of the blocks read so far.
 
     Args:
         vectors: one row each.
@@ -175,7 +175,7 @@ class Candidates:
         self._count = 0
 
     def add(self, start: int, size: int, places: Rows, scores: Scores) -> None:
-        """Take what reaches the floors in a block; see ``Block``."""
+        """Add the rows of a block that reach the floors; see ``Block``."""
         query, row = np.divmod(places, size)
         self._waiting.append((query, row + start, scores))
         self._count += len(places)
@@ -183,7 +183,7 @@ class Candidates:
             self._settle()
 
     def best(self) -> list[Found]:
-        """The best rows of each query: by score, equal ones by row, the greatest first."""
+        """The best rows of each query by score, ties by row, the greatest first."""
         self._settle()
         with ThreadPoolExecutor(min(os.cpu_count() or 1, 16)) as threads:
             return list(threads.map(self._exact, range(len(self._kept)), [found.rows for found in self._kept]))

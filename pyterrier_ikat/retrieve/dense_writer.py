@@ -1,8 +1,8 @@
-"""Passages as dense vectors on disk: encoded in their order into one file, in steps after which a killed build resumes.
+"""Passages as dense vectors on disk: they are encoded in order into one file, in steps, and a killed build resumes after the last step.
 
-The folder is a ``FlexIndex`` of pyterrier_dr: ``vecs.f4`` (32-bit floats, a row per passage), ``docnos.npids`` and ``pt_meta.json``. Beside
-these lie the docnos once more, as text with the ends of the lines, in which the docno of a row is found without reading the others, and
-which take any docno. Rows stand in the order of docno, so that of equal scores the greater row is the greater docno.
+The folder is a ``FlexIndex`` of pyterrier_dr: ``vecs.f4`` (32-bit floats, a row per passage), ``docnos.npids`` and ``pt_meta.json``. The
+docnos are also stored as text, together with the ends of the lines. There the docno of a row is found without reading the others, and any
+docno can be stored. Rows are in the order of docno, so among equal scores the greater row has the greater docno.
 """
 
 import json
@@ -21,12 +21,12 @@ from ..store.files import atomic_write
 from .dense_search import Rows, Vectors
 
 AT_ONCE = 4096
-"""Passages that are encoded before they are written: a killed build repeats no more."""
+"""Passages that are encoded before they are written. A killed build repeats no more than these."""
 VECTORS, DOCNOS, ENDS, NPIDS, META = "vecs.f4", "docnos.txt", "docnos.ends", "docnos.npids", "pt_meta.json"
 
 
 class Encoded(NamedTuple):
-    """What was encoded so far."""
+    """The part that is encoded so far."""
 
     rows: int
     size: int
@@ -38,25 +38,25 @@ class Encoded(NamedTuple):
 def encode_passages(
     folder: Path, progress: Path, passages: Iterable[tuple[str, str]], encode: Callable[[list[str]], Vectors], *, made_by: str, total: int
 ) -> Encoded:
-    """Encode the passages that ``folder`` doesn't have yet; those that are blank have no vector.
+    """Encode the passages that ``folder`` doesn't have yet. Blank passages have no vector.
 
     Args:
-        folder: where the vectors are written; made when missing.
+        folder: where the vectors are written; created if missing.
         progress: a file that says how far an earlier call came.
         passages: (docno, text), in the order of docno.
-        encode: gives the vectors of some texts, one row each.
-        made_by: what decides the vectors beside the texts.
+        encode: returns the vectors of some texts, one row each.
+        made_by: the settings that determine the vectors, apart from the texts.
         total: the number of passages, for the progress bar.
 
     Raises:
-        DataError: when what is there was encoded otherwise, or no passage has a text.
+        DataError: when the existing part was encoded with other settings, or no passage has a text.
         UsageError: when a vector isn't finite.
     """
-    if find_spec("npids") is None:  # asked first: it is used when all passages are encoded
+    if find_spec("npids") is None:  # checked first, because it is used only after all passages are encoded
         raise UsageError("dense indexes need npids: pip install 'pyterrier_ikat[dense]'; in a checkout: pip install '.[dense]'")
     folder.mkdir(exist_ok=True)
     done = _read_progress(progress, made_by)
-    if not _holds(folder, done):  # it went to its place, and only the folder of the progress stayed
+    if not _holds(folder, done):  # the finished index was moved to its place, and only the folder of the progress stayed
         done = Encoded(0, 0, 0.0)
     worded = ((docno, text) for docno, text in bar(passages, total=total, desc="encoding passages", unit="passage") if text.strip())
     for _ in islice(worded, done.rows):
@@ -85,7 +85,7 @@ def encode_passages(
 
 
 def finish_flex(folder: Path, encoded: Encoded) -> None:
-    """Write what makes the folder a ``FlexIndex``, beside its vectors."""
+    """Write the files that, with the vectors, make the folder a ``FlexIndex``."""
     _write_npids(folder, encoded.rows)
     meta = {"type": "dense_index", "format": "flex", "package_hint": "pyterrier-dr", "vec_size": encoded.size, "doc_count": encoded.rows}
     with atomic_write(folder / META) as file:
@@ -97,7 +97,7 @@ class VectorFiles:
 
     Args:
         folder: made by :func:`encode_passages`.
-        size: dimensions of a vector.
+        size: the number of dimensions of a vector.
     """
 
     def __init__(self, folder: Path, size: int) -> None:
@@ -136,7 +136,7 @@ def _read_progress(path: Path, made_by: str) -> Encoded:
 
 
 def _holds(folder: Path, done: Encoded) -> bool:
-    """Whether what was encoded is there: a file that is cut short would be filled with zeros."""
+    """Whether all that was encoded is there. A file that is cut short would be filled with zeros."""
     least = {VECTORS: 4 * done.rows * done.size, ENDS: 8 * done.rows, DOCNOS: 2 * done.rows}
     return all((folder / name).exists() and (folder / name).stat().st_size >= size for name, size in least.items())
 
@@ -154,7 +154,7 @@ def _checked(found: Any) -> Vectors:
 
 
 def _write_npids(folder: Path, rows: int) -> None:
-    """FlexIndex's own lookup of docnos; none where npids can't hold these (0.1.3: a docno alone in the last block of 256)."""
+    """Write FlexIndex's own lookup of docnos, unless npids can't hold these (0.1.3: a docno alone in the last block of 256)."""
     from npids import Lookup
 
     for block in (256, 255, 254, 253):

@@ -1,11 +1,11 @@
-"""The eager engine: what each word gives to the score of each passage was computed when indexing, and is added up per query.
+"""The eager engine: the impact of each word on each passage is computed at indexing time, and impacts are added up per query.
 
-It needs numpy and scipy alone: no child process, nothing is written when searching, and any number of processes may map the same files.
+It needs only numpy and scipy. A search starts no child process and writes nothing, and any number of processes may map the same files.
 Source: Lù, BM25S, 2024, who calls this eager sparse scoring.
 
-The files are arrays, which ``eager_writer.py`` writes. ``docs`` and ``impacts`` have the postings of all terms, one after the other;
-``counts`` has how often the term occurs, 4 bits each, and ``many`` the ones that 4 bits can't hold. A term is found by its first eight
-bytes in ``prefixes``, and then by its name.
+The files are arrays that ``eager_writer.py`` writes. ``docs`` and ``impacts`` have the postings of all terms, one term after the other.
+``counts`` has term frequencies in 4 bits each, and ``many`` has those that 4 bits can't hold. A term is found by its first eight bytes in
+``prefixes``, and then by its name.
 """
 
 from abc import abstractmethod
@@ -28,9 +28,9 @@ VERSION = "eager 1"
 """Part of a cached ranking's key."""
 SAMPLE = 2048
 IN_MEMORY = 200_000
-"""Names up to which they are read into the memory when an index is opened: finding them there takes a fifth of the time."""
+"""Up to this many names are read into memory when an index is opened. Finding them there takes a fifth of the time."""
 MANY_POSTINGS = 1 << 20
-"""Postings of a query from which several threads add them up: about a millisecond of work."""
+"""From this many postings per query on, several threads add them up. It is about a millisecond of work."""
 Floats = npt.NDArray[np.float32]
 Part = tuple[npt.NDArray[np.int32], Floats]
 """The passages of a term, by number, and its impact on each."""
@@ -40,9 +40,9 @@ class Columns(NamedTuple):
     """The postings of all terms, one term after the other.
 
     Attributes:
-        starts: where each term's postings begin, and the last one's end.
+        starts: where each term's postings begin, and where the last term's postings end.
         docs: the passages.
-        impacts: what the term gives to each of them.
+        impacts: the term's impact on each passage.
     """
 
     starts: npt.NDArray[np.int32]
@@ -52,14 +52,14 @@ class Columns(NamedTuple):
     def add(self, numbers: npt.NDArray[np.int64], weights: Floats, scores: Floats, part: slice) -> None:
         """Add the products of terms and weights to the scores of a part of the passages, in one call, without copying postings.
 
-        The kernel goes over the columns between each two neighbours of ``bounds``. Numbers descend, so between the end of one term and
-        the beginning of the next there is nothing.
+        The kernel goes over the columns between each two neighbours of ``bounds``. Numbers descend, so nothing lies between the end of one
+        term and the beginning of the next.
 
         Args:
-            numbers: the terms, descending.
-            weights: of the terms.
-            scores: of all passages.
-            part: from which passage to which.
+            numbers: the numbers of the terms, descending.
+            weights: the weights of the terms.
+            scores: the scores of all passages.
+            part: the range of passages.
         """
         firsts, ends = self.starts[numbers], self.starts[numbers + 1]
         if part != slice(0, len(scores)):
@@ -72,12 +72,12 @@ class Columns(NamedTuple):
 
 
 class Postings:
-    """What is searched: an index on disk (:class:`EagerFiles`) or in memory (:class:`LexicalIndex`)."""
+    """An index to search, on disk (:class:`EagerFiles`) or in memory (:class:`LexicalIndex`)."""
 
     size: int
     """The number of passages."""
     columns: Columns | None
-    """All postings; None where they are too many for 32 bits, or impacts are computed."""
+    """All postings; None if they are too many for 32 bits, or if impacts are computed at search time."""
 
     @abstractmethod
     def find(self, terms: Sequence[str]) -> Sequence[int]:
@@ -85,7 +85,7 @@ class Postings:
 
     @abstractmethod
     def part(self, number: int) -> Part:
-        """The passages and impacts of the term with a number."""
+        """The passages and impacts of the term with this number."""
 
     @abstractmethod
     def docnos(self, numbers: Sequence[int]) -> list[str]:
@@ -93,23 +93,23 @@ class Postings:
 
 
 def search(postings: Postings, queries: Sequence[Mapping[str, float]], depth: int, threads: int = 1) -> list[Ranking]:
-    """The rankings of queries, equal scores by docno, the greatest first.
+    """The rankings of queries. Equal scores are ordered by docno, the greatest first.
 
     Args:
         postings: the index.
-        queries: the weight of each term, above 0.
-        depth: passages per query at most.
-        threads: that add up a query with many postings, each for its part of the passages.
+        queries: for each query the weights of its terms, above 0.
+        depth: the maximum number of passages per query.
+        threads: the number of threads for a query with many postings. Each thread adds up one part of the passages.
     """
     scores = np.empty(postings.size, dtype=np.float32)  # one for all queries: fresh memory costs more than the sums
     if threads == 1:
         return [_best(postings, _add_up(postings, query, scores), depth) for query in queries]
-    with ThreadPoolExecutor(threads) as pool:  # which starts a thread when it gets work
+    with ThreadPoolExecutor(threads) as pool:  # starts a thread only when there is work
         return [_best(postings, _add_up(postings, query, scores, threads, pool.map), depth) for query in queries]
 
 
 def _add_up(postings: Postings, query: Mapping[str, float], scores: Floats, threads: int = 1, spread: Callable[..., Any] = map) -> Floats:
-    """The score of every passage; terms in one order, so that passages with the same words and lengths tie."""
+    """The score of every passage. Terms are added in a fixed order, so passages with the same words and lengths tie."""
     known = {number: weight for number, weight in zip(postings.find(list(query)), query.values(), strict=True) if number >= 0}
     numbers = sorted(known, reverse=True)
     weights = np.array([known[number] for number in numbers], dtype=np.float32)
@@ -132,10 +132,10 @@ def _add_up(postings: Postings, query: Mapping[str, float], scores: Floats, thre
 
 @cache
 def column_kernel() -> Any:
-    """Scipy's product of a matrix and a vector, added in place, where it is and does what is needed; else None, and numpy adds.
+    """Scipy's matrix-vector product that adds in place, if it exists and works as expected; else None, and numpy adds.
 
-    Its name is private, so it is tried first. With public names a query takes twice as long: ``csc_matrix[:, terms] @ weights`` copies
-    each posting, and ``np.add.at`` takes two to three nanoseconds for one.
+    Its name is private, so it is tested first. With public functions a query takes twice as long: ``csc_matrix[:, terms] @ weights`` copies
+    each posting, and ``np.add.at`` takes two to three nanoseconds per posting.
     """
     try:
         from scipy.sparse._sparsetools import csc_matvec
@@ -149,16 +149,16 @@ def column_kernel() -> Any:
 
 
 def _best(postings: Postings, scores: Floats, depth: int) -> Ranking:
-    """The passages of highest score, all of one score at the cut weighed by docno."""
+    """The passages of highest score. Docnos decide between passages that tie at the cutoff."""
     numbers, best = candidates(scores, depth)
     return sort_ties(Ranking(postings.docnos(numbers.tolist()), best)).best(depth) if len(numbers) else NOTHING
 
 
 def candidates(scores: Floats, depth: int) -> tuple[npt.NDArray[np.int64], Floats]:
-    """The numbers of the ``depth`` highest scores above 0, of all that tie with the last one too, and these scores, descending.
+    """The numbers and scores of the ``depth`` passages of highest score above 0 and of all that tie with the last one, best first.
 
-    A sample tells about how high a score has to be. What isn't below that is sorted by keys of score and number: of floats above 0, the
-    bits are in the order of the values.
+    A sample of the scores estimates how high a score has to be. Scores from there up are sorted by keys made of score and number: the bits
+    of floats above 0 are in the order of their values.
     """
     least = np.nextafter(np.float32(0), np.float32(1))
     found = np.empty(0, dtype=np.intp)
@@ -180,19 +180,19 @@ def candidates(scores: Floats, depth: int) -> tuple[npt.NDArray[np.int64], Float
 
 
 def count_terms(terms: Sequence[str], stops: frozenset[str]) -> dict[str, int]:
-    """How often each term counts, stop words left out."""
+    """How often each term counts, without stop words."""
     return {term: count for term, count in Counter(terms).items() if term not in stops}
 
 
 def weigh_term(holders: Any, count: int, k1: float) -> Any:
-    """What a term can give to a score at most, from the number of passages that have it; PISA's floats."""
+    """The maximum impact of a term, from the number of passages that have it, in the same floats as PISA."""
     some, every, half = np.asarray(holders, dtype=np.float32), np.float32(count), np.float32(0.5)
     idf = np.log((every - some + half) / (some + half))
     return np.maximum(np.float32(1e-6), idf) * (np.float32(1) + np.float32(k1))
 
 
 def norms(lengths: npt.NDArray[Any], k1: float, b: float) -> Floats:
-    """By how much the length of each passage lessens the frequency of its terms."""
+    """The length normalisation of each passage."""
     mean = np.float32(lengths.sum(dtype=np.float64) / max(len(lengths), 1))
     relative = lengths.astype(np.float32) / mean
     one, share = np.float32(1), np.float32(b)
@@ -200,7 +200,7 @@ def norms(lengths: npt.NDArray[Any], k1: float, b: float) -> Floats:
 
 
 def impacts_of(counts: npt.NDArray[Any], norm: Floats, weight: Any) -> Floats:
-    """What terms give to the scores of passages that have them ``counts`` times."""
+    """The impacts of terms on passages that have them ``counts`` times."""
     times = counts.astype(np.float32)
     return np.asarray(weight * (times / (times + norm)), dtype=np.float32)
 
@@ -209,11 +209,11 @@ def impacts_of(counts: npt.NDArray[Any], norm: Floats, weight: Any) -> Floats:
 
 
 class EagerFiles(Postings):
-    """The files of an index, mapped; any number of threads may search them, and nothing is written.
+    """The mapped files of an index. Any number of threads may search them, and nothing is written.
 
     Args:
-        folder: where :func:`write_words` or :func:`write_impacts` put them.
-        bm25: (k1, b), where they aren't those that the impacts were computed with.
+        folder: the folder written by :func:`write_words` or :func:`write_impacts`.
+        bm25: (k1, b), if they differ from those that the impacts were computed with.
     """
 
     def __init__(self, folder: Path, bm25: tuple[float, float] | None = None) -> None:
@@ -249,7 +249,7 @@ class EagerFiles(Postings):
         return [self._docnos.one(number).decode() for number in numbers]
 
     def part(self, number: int) -> Part:
-        """The passages of a term and its impacts, which are computed for parameters that the index wasn't built for."""
+        """The passages and impacts of a term. Impacts are computed if the index was built for other parameters."""
         start, end = int(self._starts[number]), int(self._starts[number + 1])
         docs = self._docs[start:end]
         if self._bm25 is None:
@@ -310,7 +310,7 @@ def as_prefixes(names: Sequence[bytes]) -> npt.NDArray[np.uint64]:
 
 
 class LexicalIndex(Postings):
-    """BM25 over (docno, text) pairs in memory: the scores, the order and the words of :class:`PassageIndex`.
+    """BM25 over (docno, text) pairs in memory, with the same scores, order and words as :class:`PassageIndex`.
 
     It writes nothing, starts no process and can be pickled. Any number of threads may search it.
 
@@ -345,7 +345,7 @@ class LexicalIndex(Postings):
         return self.size
 
     def search(self, query: str, num_results: int = 1000) -> list[tuple[str, float]]:
-        """The (docno, score) of the best passages, equal scores by docno, the greatest first; none for a query without a known word."""
+        """The (docno, score) of the best passages, ties by docno, the greatest first. A query without a known word finds nothing."""
         (found,) = self.rank([query], num_results)
         return list(zip(found.docnos, found.scores.tolist(), strict=True))
 

@@ -1,4 +1,4 @@
-"""Writing the files of the eager engine, which :class:`.eager.EagerFiles` maps: of words, or of impacts."""
+"""Writing the files of the eager engine that :class:`.eager.EagerFiles` maps, for words or for impacts."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,14 +14,14 @@ from . import eager
 from .words import list_places
 
 AT_ONCE = 1 << 22
-"""Postings in the memory while they are written; an even number, as two counts share a byte."""
+"""Postings in memory while they are written. The number is even, because two counts share a byte."""
 MANY = 15
 MANY_TYPE = np.dtype([("place", "<i8"), ("count", "<u4")])
 LINE_FEED = 10
 
 
 class _Array:
-    """A file of one array that is written part by part: a map of a file on a full disk would end the process."""
+    """A file of one array, written part by part. Writing through a memory map would end the process when the disk is full."""
 
     def __init__(self, folder: Path, name: str, dtype: Any, size: int) -> None:
         self._file = (folder / f"{name}.npy").open("wb")
@@ -48,10 +48,10 @@ def write_words(folder: Path, lists: Path, k1: float, b: float) -> None:
     """Write the files of an index of words into a new folder.
 
     Args:
-        folder: the folder to make.
-        lists: the folder of its lists; see :mod:`.inverting`.
-        k1: of the BM25 that impacts are computed for.
-        b: of the same BM25.
+        folder: the folder to create.
+        lists: the folder of its lists; see :mod:`.words`.
+        k1: BM25's parameter that the impacts are computed for.
+        b: the same for BM25's other parameter.
     """
     folder.mkdir()
     lengths = np.fromfile(lists / "inv.sizes", "<u4")[1:]
@@ -79,12 +79,12 @@ def write_words(folder: Path, lists: Path, k1: float, b: float) -> None:
 
 
 def _parts(lists: Path, starts: npt.NDArray[np.int64]) -> Iterator[tuple[int, Any, Any, Any]]:
-    """The postings of PISA's form without the lengths of the lists: where a part begins, its terms, passages and counts."""
+    """The postings in PISA's format without the lengths of the lists: where a part begins, its terms, passages and counts."""
     docs, counts = (np.memmap(lists / name, dtype="<u4", mode="r").view(np.ndarray) for name in ("inv.docs", "inv.freqs"))
     for start in range(0, int(starts[-1]), AT_ONCE):
         end = min(start + AT_ONCE, int(starts[-1]))
         first, last = (int(np.searchsorted(starts, place, "right")) - 1 for place in (start, end - 1))
-        lengths = starts[first + 1 : last + 1] - start + np.arange(last - first)  # where the lengths of lists stand in between
+        lengths = starts[first + 1 : last + 1] - start + np.arange(last - first)  # the lengths of lists lie in between
         bounds = slice(first + 1 + start, last + 1 + end)
         sizes = np.diff(np.concatenate([[start], starts[first + 1 : last + 1], [end]]))
         numbers = np.delete(docs[bounds.start + 2 : bounds.stop + 2], lengths)
@@ -107,17 +107,17 @@ def _write_names(folder: Path, terms: bytes, docnos: bytes) -> None:
 
 
 def _small(places: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Ascending places in 32 bits where they fit."""
+    """Ascending positions, in 32 bits if they fit."""
     return places.astype("<u4" if not len(places) or places[-1] < 1 << 32 else "<i8")
 
 
 def write_impacts(folder: Path, files: Sequence[Path]) -> int:
-    """Write an index of impacts into a new folder; gives the number of passages.
+    """Write an index of impacts into a new folder, and return the number of passages.
 
     Args:
-        folder: the folder to make.
-        files: what :func:`encode_passages` wrote, in the order of the passages. They are read twice, so that no more than one of them
-            and the index's own arrays are in the memory.
+        folder: the folder to create.
+        files: the files written by :func:`encode_passages`, in the order of the passages. They are read twice, so that at most one of them
+            and the index's own arrays are in memory.
     """
     folder.mkdir()
     holders = np.zeros(0, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""A ranking that is there already, in the place of a retriever: for responses to passages that another system ranked."""
+"""An existing ranking in place of a retriever: for responses from passages that another system ranked."""
 
 from collections.abc import Iterator
 from functools import cached_property
@@ -14,11 +14,11 @@ from ..runs import RunFolder, read_run
 from ..runs.run_files import checksum_of
 
 NOTHING = pd.DataFrame({"qid": column([]), "docno": column([]), "score": pd.Series(dtype=float), "rank": pd.Series(dtype="int64")})
-"""What is given to no turn."""
+"""The result of a turn without passages."""
 
 
 class RunRead:
-    """The ranking of a run file or folder, read once; its ``fingerprint`` tells it from another one of its name."""
+    """The ranking of a run file or folder, read once. Its ``fingerprint`` distinguishes it from another run of the same name."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -39,14 +39,14 @@ class RunRead:
 
 @with_fields
 class GivenRanking(Operator):
-    """Give each turn the passages of a run that is there already, whatever its query is.
+    """Give each turn the passages of an existing run, whatever its query is.
 
-    With it in the place of a retriever, systems differ in their responses alone, as in the track's generation-only runs (2025) and
-    ``only_response`` (2024). Reads ``qid``, ``query``; gives a row for each passage of the turn, with ``docno``, ``score``, ``rank`` and,
-    with ``texts``, ``text``. A turn that the run lacks has none, and is named in a ``NoResultWarning``.
+    With it in place of a retriever, systems differ only in their responses, as in the track's generation-only runs (2025) and
+    ``only_response`` (2024). Reads ``qid`` and ``query``; returns a row for each passage of the turn, with ``docno``, ``score``, ``rank``
+    and, with ``texts``, ``text``. A turn that is missing from the run has no rows, and a ``NoResultWarning`` names it.
 
     Args:
-        path: a TREC run file (also packed by gzip), or the folder of a finished run.
+        path: a TREC run file, which may be compressed with gzip, or the folder of a finished run.
         texts: an operator that adds ``text`` by ``docno``, such as the ``text_loader()`` of an index or a dataset.
 
     Raises:
@@ -69,7 +69,7 @@ class GivenRanking(Operator):
         self._run = RunRead(self.path)
 
     def parts(self) -> Iterator[Any]:
-        """The run, and what the texts come from."""
+        """The run, and the source of the texts."""
         yield self._run
         yield from parts_of(self.texts)
 

@@ -1,4 +1,4 @@
-"""The index of words, and an index folder: BM25, SPLADE and dense vectors over the same passages, whose texts are kept once."""
+"""The index of words, and the index folder: BM25, SPLADE and dense vectors over the same passages, with their texts kept once."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,22 +25,22 @@ SPARE = [f"{PISA}/{name}" for name in UNCOMPRESSED]
 
 
 class PassageIndex(IndexArtifact):
-    """An index over passages that also keeps their text.
+    """An index of passages that also keeps their text.
 
     The folder holds an inverted index for one engine or for both (see :class:`BM25`), the texts and a description (format, number of
-    passages, parameters, size of every file) that is checked at opening. It appears under its name only when complete. Any number of
-    threads and processes may read it, also from read-only storage. The files ``pisa/inv.docs`` and ``pisa/inv.freqs``, eight tenths of
-    PISA's files, are read only by PISA's first search with new values of k1 and b. If you need no other values and disk space is short,
-    remove these two files.
+    passages, parameters, size of every file). The description is checked when the index is opened. The folder appears under its name only
+    when complete. Any number of threads and processes may read it, also from read-only storage. The files ``pisa/inv.docs`` and
+    ``pisa/inv.freqs`` take eight tenths of the space of PISA's files. They are read only by PISA's first search with new values of k1 and
+    b. If you need no other values and disk space is short, remove these two files.
 
-    It is a PyTerrier artifact: ``pt.Artifact.load(path)`` opens it, ``build_package`` packs it into one file to share.
+    It is a PyTerrier artifact: ``pt.Artifact.load(path)`` opens it, and ``build_package`` packs it into one file to share.
 
     Args:
-        path: the folder; made by ``index``.
+        path: the folder; ``index`` creates it.
         text: an operator that adds ``text`` by ``docno``, such as ``ikat.TextLoader(path)``, for an index from a package without texts.
 
     Raises:
-        DataError: by every method but ``index``, when the index at ``path`` is missing, incomplete, or in another version of the format.
+        DataError: from every method except ``index``, when the index at ``path`` is missing, incomplete, or in another format version.
 
     Example:
         >>> import tempfile, pyterrier_ikat as ikat
@@ -72,9 +72,9 @@ class PassageIndex(IndexArtifact):
 
         In passages and queries, accents are removed from letters, and all other non-ASCII characters separate words; the stored text is
         unchanged. The folder appears under its name only when complete. Until then the finished part, in shards of 500,000 passages, is in
-        ``<path>.partial``: after an interruption or an error such as a damaged file, the same call resumes. It reads the corpus from the
-        start, and checks by checksum that the finished part was made from the same passages. If the folder holds a SPLADE or dense index of
-        the same passages, BM25's index is added to it, and the texts are shared; see :class:`Index`.
+        ``<path>.partial``. After an interruption or an error such as a damaged file, the same call resumes. It reads the corpus from the
+        start, and a checksum shows whether the finished part was made from the same passages. If the folder holds a SPLADE or dense index
+        of the same passages, BM25's index is added to it, and the texts are shared; see :class:`Index`.
 
         Args:
             corpus: dicts with ``docno`` (a string without white space) and ``text``, read once: a dataset's ``get_corpus_iter()``,
@@ -82,15 +82,15 @@ class PassageIndex(IndexArtifact):
             stemmer: ``"porter2"`` or ``"none"``.
             stops: the stop words, removed from queries: ``"lucene"`` (33 words), ``"terrier"`` (733) or ``"none"``.
             threads: the number of threads that compress the texts, and of PISA's indexing threads.
-            expected: the number of passages in the corpus, if known; without it, a missing file is not noticed.
-            engine: what searches the index: ``"eager"``, ``"pisa"`` or ``"both"``; see :class:`BM25`. By default up to 500,000 passages
-                get the files of the eager engine, more of them those of PISA, where it is installed.
+            expected: the number of passages in the corpus, if known. Without it, a missing file is not noticed.
+            engine: the engine that searches the index: ``"eager"``, ``"pisa"`` or ``"both"``; see :class:`BM25`. By default up to 500,000
+                passages get the files of the eager engine. More passages get those of PISA, if it is installed.
 
         Returns:
-            This index, open. An existing index is not built again, but compared with the corpus, which is read once.
+            This index, opened. An existing index is not built again but compared with the corpus, which is read once.
 
         Raises:
-            UsageError: when an index of other passages, or anything else, is at the path already, another process is building it, or an
+            UsageError: when the path already has an index of other passages or anything else, another process is building the index, or an
                 argument is unknown.
             DataError: when the corpus is empty, has a passage without docno or text or a duplicate docno (both passages are named),
                 has another number of passages than expected, or differs from the corpus of the finished part. After any error only
@@ -144,13 +144,13 @@ class PassageIndex(IndexArtifact):
         cache: str | Path | None = None,
         engine: str | None = None,
     ) -> BM25:
-        """BM25 over this index; see :class:`BM25`."""
+        """BM25 retrieval from this index; see :class:`BM25`."""
         return BM25(self, k1, b, num_results, cache, engine)
 
     def retriever(
         self, num_results: int = 1000, cache: str | Path | None = None, *, k1: float = 0.9, b: float = 0.4, engine: str | None = None
     ) -> BM25:
-        """The retriever, by the name shared by all kinds of index: here BM25."""
+        """The retriever, with the method name of every kind of index. Here it is BM25."""
         return BM25(self, k1, b, num_results, cache, engine)
 
     def _read_description(self, folder: Path) -> dict[str, Any]:
@@ -175,16 +175,16 @@ OPTIONS = {"bm25": "", "splade": " --splade MODEL", "dense": " --dense MODEL"}
 class Index:
     """An index folder with any kinds of index: its retrievers by name.
 
-    ``PassageIndex(path).index``, ``Splade(model).index`` and ``DenseIndex(path).index``, or ``ikat index SOURCE PATH`` alone,
-    with ``--splade MODEL`` and with ``--dense MODEL``, add their index to the folder at ``path`` if it already holds an index of
-    the same passages.
+    ``PassageIndex(path).index``, ``Splade(model).index`` and ``DenseIndex(path).index`` add their index to the folder at ``path`` if it
+    already holds an index of the same passages. So does ``ikat index SOURCE PATH``, alone, with ``--splade MODEL`` or with
+    ``--dense MODEL``.
 
     Args:
         path: the folder.
         text: an operator that adds ``text`` by ``docno``, instead of the texts in the index.
 
     Raises:
-        DataError: by a retriever's method, when the folder doesn't hold its index, or the index is incomplete.
+        DataError: from a retriever's method, when the folder doesn't hold its index, or the index is incomplete.
 
     Example:
         >>> import tempfile, pyterrier_ikat as ikat
@@ -213,15 +213,15 @@ class Index:
     def bm25(
         self, k1: float = 0.9, b: float = 0.4, num_results: int = 1000, cache: str | Path | None = None, engine: str | None = None
     ) -> BM25:
-        """BM25 over the folder's words; see :class:`BM25`."""
+        """BM25 retrieval from the folder's index of words; see :class:`BM25`."""
         return PassageIndex(self.path, text=self.text).bm25(k1, b, num_results, cache, engine)
 
     def splade(self, num_results: int = 1000, cache: str | Path | None = None, *, query_model: str | Path | None = None) -> SpladeRetriever:
-        """Retrieval over the folder's SPLADE vectors; see :meth:`SpladeIndex.retriever`."""
+        """Retrieval from the folder's SPLADE vectors; see :meth:`SpladeIndex.retriever`."""
         return SpladeIndex(self.path, text=self.text).retriever(num_results, cache, query_model=query_model)
 
     def dense(self, num_results: int = 1000, cache: str | Path | None = None, **options: Any) -> DenseRetriever:
-        """Exact retrieval over the folder's dense vectors; see :class:`DenseRetriever`."""
+        """Exact retrieval from the folder's dense vectors; see :class:`DenseRetriever`."""
         return DenseIndex(self.path, text=self.text).dense(num_results, cache, **options)
 
     def text_loader(self) -> PassageText:

@@ -18,20 +18,20 @@ from ..order import order_by_score, set_ranks
 class MergeShards(Operator):
     """Search the parts of a collection at the same time, and keep the best passages of all.
 
-    For a collection whose index is too large for one machine: each part has its own index and retriever, such as
+    It serves a collection whose index is too large for one machine. Each part has its own index and retriever, such as
     ``PassageIndex(path).bm25()``, ``SpladeIndex(path).retriever()``, or one of these ``on_ray`` with the resource of the machine that
-    has the part. Reads ``qid`` and ``query``; returns the columns of the retrievers, for each query the ``num_results`` passages of
-    highest score, equal scores by docno (the greatest first), queries in the order of the rows. ``merged % k`` lets each part retrieve
-    only k passages.
+    has the part. Reads ``qid`` and ``query``; returns the columns of the retrievers, with the ``num_results`` passages of highest score
+    for each query. Equal scores are ordered by docno, the greatest first, and queries are in the order of the rows. ``merged % k`` lets
+    each part retrieve only k passages.
 
     Scores are compared without normalisation. Scores of learned sparse retrieval don't depend on the other passages, so the result
-    equals that of one index. BM25 takes the rarity of words and the mean length of passages from each part alone: the more alike the
-    parts, the closer to one index (measured in ``docs/scale.md``). Source: Callan, Distributed Information Retrieval, 2000, section
-    5, raw-score merging.
+    equals that of one index. BM25 computes idf and the mean length of passages in each part separately: the more alike the
+    parts are, the closer the result is to that of one index (measured in ``docs/scale.md``). Source: Callan, Distributed Information
+    Retrieval, 2000, section 5, raw-score merging.
 
     Args:
         retrievers: one per part; no passage may be in two parts.
-        num_results: passages per query at most.
+        num_results: the maximum number of passages per query.
 
     Raises:
         UsageError: when there is no retriever, one isn't a transformer, or ``num_results`` is below 1.
@@ -60,12 +60,12 @@ class MergeShards(Operator):
         self.num_results = num_results
 
     def fuse_rank_cutoff(self, k: int) -> "MergeShards":
-        """This operator with ``k`` passages per query at most, from each part too."""
+        """This operator with at most ``k`` passages per query, also from each part."""
         k = min(k, self.num_results)
         return MergeShards([(retriever % k).compile() for retriever in self.retrievers], k)
 
     def without_texts(self) -> "MergeShards":
-        """This operator for a place behind which nobody reads texts."""
+        """This operator without texts, for pipelines where no later stage reads them."""
         found = super().without_texts()
         found.retrievers = [without_unread_texts(retriever) for retriever in self.retrievers]
         return found
@@ -81,7 +81,7 @@ class MergeShards(Operator):
             return retriever.transform(frame_for(retriever, inp))
 
         with warnings.catch_warnings(), ThreadPoolExecutor(len(self.retrievers)) as threads:
-            warnings.simplefilter("ignore", NoResultWarning)  # what one part lacks another may have
+            warnings.simplefilter("ignore", NoResultWarning)  # another part may have results
             found = list(threads.map(carried(search), self.retrievers))
         merged = merge_rankings(found, inp["qid"].tolist(), self.num_results)
         report_turns_without_result(inp, inp["qid"].isin(merged["qid"]).to_numpy(dtype=np.int64))
@@ -94,7 +94,7 @@ def merge_rankings(frames: Sequence[pd.DataFrame], qids: Sequence[str], num_resu
     Args:
         frames: with ``qid``, ``docno``, ``score``.
         qids: the order of the queries.
-        num_results: passages per query at most.
+        num_results: the maximum number of passages per query.
 
     Raises:
         DataError: when two frames have the same passage for a query.

@@ -1,9 +1,10 @@
 """The interface to PISA: a child process writes indexes, and rankings depend on neither threads nor indexing order.
 
-PISA prints to C's stdout while it writes, and ends its process on trouble: so ``pisa_writer.py`` runs it. What PISA would write into the
-index folder at the first use of a scorer is built in a temporary folder and renamed into place, so that readers never see half a file and
-a read-only index is never written to. A record beside these files has the size and a checksum of each, and of the files that they were
-derived from. It is put into place last: files that a killed process or a partial copy left have no record, or another one.
+While PISA writes, it prints to C's stdout, and it ends its process on an error. So ``pisa_writer.py`` runs it in a child process. At the
+first use of a scorer, PISA would write files into the index folder. These are built in a temporary folder and renamed into place, so that
+readers never see half a file and a read-only index is never written to. A record beside these files has the size and the checksum of each
+one, and of the files that they were derived from. The record is put into place last: files left by a killed process or a partial copy have
+no record, or a different one.
 """
 
 import json
@@ -28,20 +29,20 @@ from .ranking import NOTHING, Ranking, sort_ties
 from .state import Replaced
 
 UNCOMPRESSED = ("inv.docs", "inv.freqs")
-"""Postings that are only read to add a scorer: eight tenths of PISA's index."""
+"""Postings that are read only to add a scorer. They are eight tenths of PISA's index."""
 IMPACT_FILES = ("quantized.q0.bmw.64", "quantized.q0.bmw.64.block_simdbp")
-"""The two files that PISA needs for the dot product of impacts, beside the index proper."""
+"""The two files that PISA needs for the dot product of impacts, in addition to the index."""
 WRITER = Path(__file__).with_name("pisa_writer.py")
 DOCNOS_AT_ONCE = 100_000
 
 
 SOURCES = ("inv.docs", "inv.freqs", "inv.sizes", "fwd.termlex", "fwd.doclex")
-"""What they are derived from."""
+"""The files that they are derived from."""
 
 
 @cache
 def version() -> str:
-    """PISA's version, on which rankings depend."""
+    """PISA's version; rankings depend on it."""
     return metadata.version("pyterrier-pisa")
 
 
@@ -49,7 +50,7 @@ def version() -> str:
 
 
 def bm25_files(folder: Path, k1: float, b: float) -> list[Path]:
-    """The two files that PISA needs for BM25 with these parameters, beside the index proper."""
+    """The two files that PISA needs for BM25 with these parameters, in addition to the index."""
     stem = f"bm25.k1-{k1:g}.b-{b:g}.q0.bmw.64"
     return [folder / stem, folder / f"{stem}.block_simdbp"]
 
@@ -57,16 +58,16 @@ def bm25_files(folder: Path, k1: float, b: float) -> list[Path]:
 def build_text(
     folder: Path, passages: Iterable[tuple[str, str]], *, stemmer: str, threads: int, k1: float, b: float, whole: Callable[[], bool]
 ) -> int:
-    """Build an index of words in the new folder ``folder``; gives the number of passages that PISA has.
+    """Build an index of words in the new folder ``folder``, and return the number of passages that PISA has.
 
     Args:
-        folder: where to build it.
-        passages: (docno, text); docno without white space, text of :func:`ascii_text`, at least one with a word.
+        folder: the folder to create.
+        passages: (docno, text) pairs. The docno has no white space, the text comes from :func:`ascii_text`, and at least one has a word.
         stemmer: one of ``STEMMERS``.
-        threads: how many threads invert.
-        k1: of the BM25 that a whole index is made ready for.
-        b: of the same BM25.
-        whole: asked after the last passage: whether these are all passages of the index, or those of a shard.
+        threads: the number of threads that invert.
+        k1: BM25's parameter that a whole index is made ready for.
+        b: the same for BM25's other parameter.
+        whole: called after the last passage. True if these were all passages of the index, False if they were those of a shard.
 
     Raises:
         DataError: with PISA's last words, when it fails.
@@ -81,7 +82,7 @@ def build_text(
 
 
 def build_impacts(folder: Path, files: Sequence[Path]) -> int:
-    """Build an index of the impacts that :func:`encode_passages` wrote, in the new folder ``folder``; gives PISA's number of passages."""
+    """Build an index of :func:`encode_passages`' impacts in the new folder ``folder``, and return PISA's number of passages."""
     _write(folder, [*(f"{file}\n" for file in files), " whole\n"], kind="impacts", build=True)
     return count_passages(folder)
 
@@ -90,25 +91,25 @@ def check_count(indexed: int, count: int) -> None:
     """Check that PISA has all passages.
 
     Raises:
-        DataError: when it hasn't.
+        DataError: when some are missing.
     """
     if indexed != count:
         raise DataError(f"PISA has {indexed} of {count} passages: index again, and report it if it happens twice")
 
 
 def make_bm25_ready(folder: Path, k1: float, b: float) -> None:
-    """Write what PISA needs for BM25 with these parameters into its index ``folder``."""
+    """Write the files that PISA needs for BM25 with these parameters into its index ``folder``."""
     _write(folder, kind="text", build=False, k1=k1, b=b)
 
 
 def add_bm25(folder: Path, k1: float, b: float, described: Collection[str] = ()) -> None:
-    """Add what PISA needs for BM25 with these parameters to an index in use, unless it is there and whole.
+    """Add the files that PISA needs for BM25 with these parameters to an index in use, unless they are there and complete.
 
     Args:
-        folder: PISA's files.
-        k1: of BM25.
-        b: of BM25.
-        described: the names of files that the index's description has, which was checked before.
+        folder: the folder of PISA's files.
+        k1: BM25's parameter.
+        b: BM25's parameter.
+        described: the names of the files in the index's description, which was checked before.
     """
     files, use = bm25_files(folder, k1, b), f"BM25 with k1={k1:g}, b={b:g}"
     if is_whole(files, described):
@@ -130,9 +131,9 @@ def add_bm25(folder: Path, k1: float, b: float, described: Collection[str] = ())
 
 
 def add_impacts(folder: Path, described: Collection[str] = ()) -> None:
-    """Add what PISA needs for the dot product to an index in use, unless it is there and whole; see :func:`add_bm25`.
+    """Add the files that PISA needs for the dot product to an index in use, unless they are there and complete; see :func:`add_bm25`.
 
-    PyTerrier keeps no record of the files that it adds itself: they are taken as they are.
+    PyTerrier keeps no record of the files that it adds itself, so these are used as they are.
     """
     files = [folder / name for name in IMPACT_FILES]
     of_pyterrier = all(file.exists() for file in files) and not record_of(files).exists()
@@ -141,12 +142,12 @@ def add_impacts(folder: Path, described: Collection[str] = ()) -> None:
 
 
 def _ready_for(folder: Path) -> list[list[Path]]:
-    """The files of each pair of parameters of BM25 that something is there for."""
+    """The files of each pair of BM25's parameters for which any file exists."""
     return [[first, first.with_name(f"{first.name}.block_simdbp")] for first in sorted(folder.glob("bm25.*.64"))]
 
 
 def _reuse_postings(there: Path, postings: Path) -> None:
-    """Link the compressed postings of other parameters: unquantised, they don't depend on them."""
+    """Link the compressed postings of other parameters. They aren't quantised, so they don't depend on the parameters."""
     link(there, postings)
 
 
@@ -193,7 +194,7 @@ def count_terms(folder: Path) -> int:
 
 def read_docnos(folder: Path) -> Iterator[str]:
     """The docnos of an index, in its order."""
-    with (folder / "fwd.doclex").open("rb") as file:  # their number, where each one begins, where the last one ends, and the docnos
+    with (folder / "fwd.doclex").open("rb") as file:  # the number of docnos, where each one begins, where the last one ends, and the docnos
         size = int.from_bytes(file.read(8), "little")
         for first in range(0, size, DOCNOS_AT_ONCE):
             file.seek(8 + 8 * first)
@@ -214,13 +215,13 @@ def open_bm25(
     described: Collection[str] = (),
     held: Path | None = None,
 ) -> Any:
-    """PISA's BM25 over the index in ``folder``; it adds what is missing for these parameters first.
+    """PISA's BM25 on the index in ``folder``. Files that are missing for these parameters are added first.
 
-    ``described`` is that of :func:`add_bm25`, and ``held`` another name of the folder, which leads to no other one meanwhile.
+    ``described`` is that of :func:`add_bm25`, and ``held`` is another name of the folder that can't lead to a different folder meanwhile.
 
-    The dynamic pruning is ``maxscore``: on queries of hundreds of words it is several times as fast as PISA's default, with the same
-    ranking. Repeated query terms count, as in Lucene. With ``terms`` it looks up ``query_toks`` as they are: else PISA would stem terms
-    of the index once more.
+    The dynamic pruning is ``maxscore``. On queries of hundreds of words it is several times as fast as PISA's default, with the same
+    ranking. Repeated query terms count, as in Lucene. With ``terms``, ``query_toks`` are looked up unchanged: otherwise PISA would stem
+    terms of the index once more.
     """
     from pyterrier_pisa import PisaIndex, PisaStemmer
 
@@ -232,17 +233,17 @@ def open_bm25(
 
 
 def _opened_at(folder: Path, files: Sequence[Path]) -> str:
-    """The folder's name for PISA, which would write what it lacks in the reader's process, and end that one on trouble."""
+    """The folder's name for PISA. PISA would write missing files in the reader's process, and end that process on an error."""
     if not all((folder / file.name).exists() for file in files):
         raise Replaced(f"the index {files[0].parent} was replaced while it was opened: search again")
     return str(folder)
 
 
 def open_impacts(folder: Path, *, threads: int, described: Collection[str] = (), held: Path | None = None) -> Any:
-    """PISA's dot product over the index in ``folder``; it adds what is missing for it first. See :func:`open_bm25`.
+    """PISA's dot product on the index in ``folder``. Missing files are added first. See :func:`open_bm25`.
 
-    Its input has ``query_toks``, dicts of impacts by term; its score is the sum of their products with the passage's. Terms that no
-    passage has, and those with a capital of ASCII, count nothing.
+    Its input has ``query_toks``, dicts from terms to impacts. The score is the sum of their products with the passage's impacts. Terms that
+    no passage has, and terms with an ASCII capital letter, are ignored.
     """
     from pyterrier_pisa import PisaIndex
 
@@ -253,15 +254,15 @@ def open_impacts(folder: Path, *, threads: int, described: Collection[str] = (),
 
 
 def search(retriever: Any, name: str, queries: Sequence[Any], depth: int) -> list[Ranking]:
-    """The rankings of ``queries`` by PISA, equal scores by docno, the greatest first, as in trec_eval.
+    """PISA's rankings of ``queries``. Equal scores are ordered by docno, the greatest first, as in trec_eval.
 
-    PISA keeps random passages of those that tie at the cut, so an eighth more are retrieved, repeatedly until the tie ends.
+    Of the passages that tie at the cutoff, PISA keeps random ones. So an eighth more are retrieved, repeatedly until the tie ends.
 
     Args:
-        retriever: PISA's; its number of results is changed.
+        retriever: PISA's retriever; its number of results is changed.
         name: the column of ``queries``: ``"query"`` or ``"query_toks"``.
         queries: a frame with that column.
-        depth: passages per query at most.
+        depth: the maximum number of passages per query.
     """
     best: dict[int, Ranking] = {}
     left, retriever.num_results = list(range(len(queries))), depth + 1 + depth // 8
@@ -278,7 +279,7 @@ def search(retriever: Any, name: str, queries: Sequence[Any], depth: int) -> lis
 def _search_once(retriever: Any, name: str, queries: list[Any]) -> list[Ranking]:
     asking = {place: query for place, query in enumerate(queries) if query}
     found = retriever.transform(pd.DataFrame({"qid": [*asking], name: pd.Series([*asking.values()], dtype=object)}))
-    # PISA's threads hand over queries as they end, each query's passages in order.
+    # PISA's threads return queries as they finish, with each query's passages in order.
     rows, docnos, scores = found["qid"].to_numpy(), found["docno"].to_numpy(), found["score"].to_numpy()
     bounds = [*np.flatnonzero(np.diff(rows, prepend=-1)).tolist(), len(rows)]
     rankings = {rows[start]: Ranking(docnos[start:end].tolist(), scores[start:end]) for start, end in pairwise(bounds)}
@@ -289,16 +290,16 @@ def _search_once(retriever: Any, name: str, queries: list[Any]) -> list[Ranking]
 
 
 def record_of(files: Sequence[Path]) -> Path:
-    """Where the sizes and checksums of derived files are kept."""
+    """The file of the sizes and checksums of derived files."""
     return files[0].with_name(f"{files[0].name}.json")
 
 
 def is_whole(files: Sequence[Path], described: Collection[str] = ()) -> bool:
-    """Whether derived files are there, as they were written, and of the index beside them.
+    """Whether derived files exist, are unchanged since they were written, and belong to the index beside them.
 
     Args:
-        files: of one scorer, in the folder of the index.
-        described: the names of files that the index's description has, which was checked before.
+        files: the files of one scorer, in the folder of the index.
+        described: the names of the files in the index's description, which was checked before.
     """
     if not all(file.exists() for file in files):
         return False
@@ -317,9 +318,9 @@ def add_derived(files: Sequence[Path], build: Callable[[Path], None], use: str) 
     """Build derived files and put them in their place, whatever is there.
 
     Args:
-        files: of one scorer, in the folder of the index.
+        files: the files of one scorer, in the folder of the index.
         build: writes files of these names into a folder with links to all other files of the index.
-        use: what they are needed for, for the error.
+        use: the purpose of the files, for the error message.
 
     Raises:
         DataError: when the index's folder can't be written to.
@@ -333,11 +334,11 @@ def add_derived(files: Sequence[Path], build: Callable[[Path], None], use: str) 
             "search it once where it can be, or use the parameters it was built for"
         ) from None
     try:
-        built = {record.name, *(file.name for file in files)}  # no link to these: it would be moved onto the file that it leads to
+        built = {record.name, *(file.name for file in files)}  # no links to these: such a link would be moved onto its own target
         for path in folder.iterdir():
             if path.is_file() and path.name not in built:
                 (workplace / path.name).symlink_to(path.absolute())
-        # Taken before: what is derived from files that are replaced meanwhile fits neither them nor the new ones.
+        # Taken before building: files derived while their sources are replaced fit neither the old nor the new sources.
         recorded = {name: _about(folder / name) for name in SOURCES if (folder / name).exists()}
         build(workplace)
         recorded |= {file.name: _about(workplace / file.name) for file in files}

@@ -1,10 +1,11 @@
-"""The program that runs PISA where it writes: ``pisa_writer.py FOLDER JOB``, with JOB in JSON.
+"""The program that runs PISA when it writes: ``pisa_writer.py FOLDER JOB``, with JOB in JSON.
 
-``kind`` is ``"text"`` or ``"impacts"``; ``build`` says whether an index is to be built in FOLDER first, of the lines on standard input:
-``docno text``, or the name of a file of encoded passages. A line `` whole`` or `` shard`` ends them. Then what retrieval needs is added:
-BM25 with ``k1`` and ``b``, or the dot product of impacts; except to a shard.
+``kind`` is ``"text"`` or ``"impacts"``. ``build`` says whether an index is built in FOLDER first, from the lines on standard input:
+``docno text``, or the name of a file of encoded passages. A line `` whole`` or `` shard`` ends them. Then the files for retrieval are
+added, unless it is a shard: for BM25 with ``k1`` and ``b``, or for the dot product of impacts.
 
-It runs as a script, so it imports nothing of the package. It ends when its parent does: what it writes would be in the way of the next.
+It runs as a script, so it imports nothing from the package. It ends when its parent ends, so that its files aren't in the way of the next
+one.
 """
 
 import ctypes
@@ -24,12 +25,12 @@ DOCUMENTS_AT_ONCE = 20_000
 
 
 class Lines:
-    """The lines on standard input; ``end`` is the word after the last one, once all went by: whole or shard."""
+    """The lines on standard input. Once all are read, ``end`` is the word after the last one: whole or shard."""
 
     end = ""
 
     def __iter__(self) -> Iterator[str]:
-        """Read them."""
+        """Read the lines."""
         for line in sys.stdin.buffer:
             text = line.decode().rstrip("\n")
             if text.startswith(" "):
@@ -64,7 +65,7 @@ def write_text(folder: Path, *, k1: float, b: float, build: bool, stemmer: str =
 
 
 def passages(lines: Lines) -> Iterator[dict[str, str]]:
-    """What PISA indexes of each line ``docno text``."""
+    """The input of PISA for each line ``docno text``."""
     for line in lines:
         docno, _, text = line.partition(" ")
         yield {"docno": docno, "text": text}
@@ -81,7 +82,7 @@ def write_impacts(folder: Path, *, build: bool) -> None:
 
 
 def encoded_passages(files: Lines) -> Iterator[dict[str, Any]]:
-    """What PISA indexes of each file of encoded passages."""
+    """The input of PISA for each file of encoded passages."""
     for name in files:
         with np.load(name, allow_pickle=False) as batch:
             docnos, ends, terms, weights = (batch[field].tolist() for field in ("docnos", "ends", "terms", "weights"))
@@ -92,7 +93,7 @@ def encoded_passages(files: Lines) -> Iterator[dict[str, Any]]:
 
 
 def check_room(folder: Path) -> None:
-    """End this process where the disk has no room for what BM25 needs: PISA would leave half of it without a word."""
+    """End this process if the disk has no space for BM25's files: PISA would leave half of them without an error."""
     share = 0.1 if any(folder.glob("bm25.*.block_simdbp")) else 0.5  # of the postings; on passages it took 0.03 and 0.17
     wanted = int(share * sum((folder / name).stat().st_size for name in ("inv.docs", "inv.freqs")))
     free = shutil.disk_usage(folder).free
@@ -101,7 +102,7 @@ def check_room(folder: Path) -> None:
 
 
 def end_with_parent() -> None:
-    """Have the kernel end this process when its parent ends, where the kernel can."""
+    """Let the kernel end this process when its parent ends, if the kernel supports it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 

@@ -1,4 +1,4 @@
-"""Rankings of queries: the order of their ties, how they are kept, and the frame that a retriever makes of them."""
+"""Rankings of queries: the order of ties, the stored form, and a retriever's result frame."""
 
 import struct
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ from ..order import set_ranks
 from ..store.cache import Cache, compute_missing
 
 TIES = "the greatest docno first"
-"""Part of a cached ranking's key: rankings whose ties were in another order have another one."""
+"""Part of a cached ranking's key. Rankings with another order of ties have another key."""
 AT_ONCE = 256
 HEADER = struct.Struct("<II")
 
@@ -27,7 +27,7 @@ class Ranking(NamedTuple):
     scores: npt.NDArray[np.floating[Any]]
 
     def best(self, depth: int) -> "Ranking":
-        """The first ``depth`` of them."""
+        """The first ``depth`` passages."""
         return Ranking(self.docnos[:depth], self.scores[:depth])
 
 
@@ -35,9 +35,9 @@ NOTHING = Ranking([], np.empty(0, dtype=np.float32))
 
 
 def sort_ties(ranking: Ranking) -> Ranking:
-    """The ranking with passages of equal score in the order of docno, the greatest first; its list of docnos is changed."""
+    """The ranking with ties in the order of docno, the greatest first. The ranking's list of docnos is changed in place."""
     tied = np.concatenate([[False], ranking.scores[1:] == ranking.scores[:-1], [False]])
-    bounds = np.flatnonzero(tied[1:] != tied[:-1]).tolist()  # where runs of equal scores begin, and their last passages
+    bounds = np.flatnonzero(tied[1:] != tied[:-1]).tolist()  # where sequences of equal scores begin, and their last passages
     for start, last in zip(bounds[::2], bounds[1::2], strict=True):
         ranking.docnos[start : last + 1] = sorted(ranking.docnos[start : last + 1], reverse=True)
     return ranking
@@ -46,14 +46,14 @@ def sort_ties(ranking: Ranking) -> Ranking:
 def cached_rankings(
     queries: Mapping[bytes, Any], depth: int, cache: Cache, find: Callable[[list[Any]], list[Ranking]], label: str
 ) -> dict[bytes, Ranking]:
-    """The ranking of each query; only those that ``cache`` doesn't have are searched.
+    """The ranking of each query. Only queries that are missing from ``cache`` are searched.
 
     Args:
-        queries: by a key that stands for everything that decides the ranking but the depth.
-        depth: passages per query at most.
-        cache: where rankings are kept, empty ones too. A deeper ranking serves: its beginning is the shallower one.
-        find: gives the rankings of up to 256 queries, ``depth`` deep.
-        label: the progress bar's.
+        queries: the queries by key. The key stands for everything that determines the ranking except the depth.
+        depth: the maximum number of passages per query.
+        cache: the cache of rankings, also of empty ones. A deeper ranking can be used, because it begins with the shallower one.
+        find: returns the rankings of up to 256 queries to ``depth``.
+        label: the label of the progress bar.
     """
     return compute_missing(
         cache,
@@ -68,13 +68,13 @@ def cached_rankings(
 
 
 def packed(ranking: Ranking, depth: int) -> bytes:
-    """A ranking of PISA, searched to ``depth``, as bytes: depth, number of passages, scores in PISA's 32 bits, docnos by line."""
+    """A ranking of PISA, searched to ``depth``, as bytes: depth, number of passages, scores in PISA's 32 bits, a docno per line."""
     scores = ranking.scores.astype("<f4").tobytes()
     return HEADER.pack(depth, len(ranking.docnos)) + scores + "\n".join(ranking.docnos).encode()
 
 
 def unpacked(value: bytes, depth: int) -> Ranking | None:
-    """The first ``depth`` passages of a packed ranking; None when it was searched less deep and may have missed some."""
+    """The first ``depth`` passages of a packed ranking; None if it was searched to a smaller depth and may miss some."""
     searched, count = HEADER.unpack_from(value)
     if searched < depth and count == searched:
         return None
@@ -89,18 +89,18 @@ REPLACED = ("docno", "score", "rank", "text")
 def result_frame(inp: pd.DataFrame, rankings: Mapping[int, Ranking]) -> pd.DataFrame:
     """The rows of ``inp`` with their passages, in the order of the rows.
 
-    Turns without a passage are named in a ``NoResultWarning``.
+    A ``NoResultWarning`` names the turns without a passage.
 
     Args:
         inp: a query frame.
-        rankings: by a row's position in ``inp``; rows without a ranking have no passage.
+        rankings: the rankings by the position of the row in ``inp``. Rows without a ranking have no passage.
 
     Returns:
         All columns of ``inp`` (the same objects), ``docno``, ``score`` and ``rank``, from 0.
     """
     each_turn_once(inp)
     found = [rankings.get(row, NOTHING) for row in range(len(inp))]
-    docnos, scores = zip(*found, NOTHING, strict=True)  # one at least, also for a frame without rows
+    docnos, scores = zip(*found, NOTHING, strict=True)  # at least one element, also for a frame without rows
     counts = np.array(list(map(len, docnos)), dtype=np.int64)[:-1]
     report_turns_without_result(inp, counts)
     queries = inp.drop(columns=[name for name in (*STALE_WITH_QUERY, *REPLACED) if name in inp.columns])

@@ -1,4 +1,4 @@
-"""The bases of retrievers over an index, and the engines of those that search for words: the eager one and PISA."""
+"""Base classes of retrievers that search an index, and the engines of sparse retrievers: the eager engine and PISA."""
 
 import os
 from abc import abstractmethod
@@ -24,27 +24,27 @@ from .ranking import Ranking, cached_rankings, result_frame
 from .state import Seen
 
 ENGINES = ("eager", "pisa")
-"""The engines of an index; ``"both"`` builds it for both of them."""
+"""The engines of an index. ``"both"`` builds it for both engines."""
 BUILDS = (*ENGINES, "both")
 EAGER_UP_TO = 500_000
-"""Passages up to which an index gets the files of the eager engine when it is built without naming one."""
+"""Up to this many passages, an index that is built without naming an engine gets the files of the eager engine."""
 LARGE, SHORT = 3_000_000, 8
-"""Where an index of more passages has both, queries of fewer distinct words go to PISA, and all others to the eager engine. Over 20,000,
-100,000 and 1,000,000 passages the eager engine took less CPU with 5, 10, 20, 50 and 200 words. From 100,000 to 1,000,000 passages its time
-for 5 words grew five to six times, PISA's three times: from this, the two cross between 2,500,000 and 4,000,000. With 10 words and more
-there was no sign of it (``docs/performance.md``)."""
+"""If an index of more passages has files for both engines, queries of fewer distinct words go to PISA, and all others to the eager engine.
+On 20,000, 100,000 and 1,000,000 passages the eager engine took less CPU time with 5, 10, 20, 50 and 200 words. From 100,000 to 1,000,000
+passages its time for 5 words grew five to six times, PISA's three times. So the two curves should cross between 2,500,000 and 4,000,000
+passages. With 10 words and more there was no sign of a crossing (``docs/performance.md``)."""
 THREADS = min(max(os.cpu_count() or 2, 2), 16)
 """Threads of a search by either engine. With one thread PISA keeps Python's lock while it searches."""
 
 
 class Query(NamedTuple):
-    """What one row asks.
+    """The query of one row.
 
     Attributes:
-        row: its position in the frame.
+        row: the row's position in the frame.
         query: text, how often each term counts, or the bytes of a vector.
-        unit: by which the scores are to be multiplied, so that terms of weight 1 score like the words of a query.
-        engine: the one of ``ENGINES`` that answers it, where the index has any.
+        unit: the factor of the scores, so that terms of weight 1 score like the words of a query.
+        engine: the one of ``ENGINES`` that answers the query, if the index has any.
     """
 
     row: int
@@ -54,22 +54,22 @@ class Query(NamedTuple):
 
 
 class IndexRetriever(Operator):
-    """Base of retrievers over an index: each distinct query is searched once, unless its ranking is in the cache.
+    """Base of retrievers that search an index. Each distinct query is searched once, unless its ranking is in the cache.
 
-    A subclass gives the cache key of a query (:meth:`key`) and finds rankings (:meth:`find_rankings`).
+    A subclass defines the cache key of a query (:meth:`key`) and finds rankings (:meth:`find_rankings`).
 
     Args:
         index: the index to search.
-        num_results: passages per query at most.
-        cache: a file in which rankings are kept for other processes and later runs; made when missing.
+        num_results: the maximum number of passages per query.
+        cache: a file that keeps rankings for other processes and later runs; created if missing.
     """
 
     activity = "searching {queries}"
     label: ClassVar[str]
     method: ClassVar[str]
-    """The method of the index that makes it."""
+    """The name of the index's method that makes this retriever."""
     scale: ClassVar[int] = 1
-    """How many times the score what is searched gives."""
+    """The engine's scores are this many times the returned scores."""
 
     def __init__(self, index: IndexArtifact, num_results: int = 1000, cache: str | Path | None = None) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class IndexRetriever(Operator):
         self._opened: dict[tuple[Any, ...], Any] = {}
 
     def queries(self, frame: pd.DataFrame, seen: Seen) -> list[Query]:
-        """What those rows of a query frame ask that ask for anything: by default the texts that aren't blank."""
+        """The queries of those rows that have one; by default the texts that aren't blank."""
         return [Query(row, query) for row, query in enumerate(frame["query"]) if isinstance(query, str) and query.strip()]
 
     @abstractmethod
@@ -91,15 +91,15 @@ class IndexRetriever(Operator):
 
     @abstractmethod
     def find_rankings(self, seen: Seen, queries: list[Query]) -> list[Ranking]:
-        """The rankings of queries, ``num_results`` deep, by the index as it was seen."""
+        """The rankings of queries to depth ``num_results``, in the given state of the index."""
 
     def opened(self, seen: Seen, options: tuple[Any, ...], open_retriever: Callable[[Path], Any]) -> Any:
-        """What an engine searches with, opened once per state of the index and options.
+        """The engine's open retriever, opened once per state of the index and options.
 
         Args:
-            seen: the index.
-            options: what else decides it.
-            open_retriever: opens it, from a name of the index's folder that leads to no other one meanwhile.
+            seen: the state of the index.
+            options: everything else that the open retriever depends on.
+            open_retriever: opens it. It gets a name of the index's folder that can't lead to a different folder meanwhile.
         """
         key = (seen, *options)
         if (found := self._opened.get(key)) is None:
@@ -111,7 +111,7 @@ class IndexRetriever(Operator):
         return found
 
     def fuse_rank_cutoff(self, k: int) -> pt.Transformer:
-        """This retriever with ``k`` passages per query at most, for ``retriever % k``."""
+        """This retriever with at most ``k`` passages per query, for ``retriever % k``."""
         return type(self)(**{**self.arguments(), "num_results": min(k, self.num_results)})
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
@@ -125,7 +125,7 @@ class IndexRetriever(Operator):
 
         def find(asked: list[Query]) -> list[Ranking]:
             rankings = self.find_rankings(seen, asked)
-            self.index.check_unchanged(seen)  # before they are kept as those of this index
+            self.index.check_unchanged(seen)  # checked before the rankings are stored under this index
             return rankings
 
         found = cached_rankings(dict(zip(keys, queries, strict=True)), self.num_results, open_cache(self.cache), find, self.label)
@@ -154,10 +154,10 @@ def has_pisa() -> bool:
 
 
 def require_pisa(path: str) -> None:
-    """Make sure that an index's PISA can be used.
+    """Check that PISA can be used for an index.
 
     Raises:
-        UsageError: where PISA isn't installed.
+        UsageError: when PISA isn't installed.
     """
     if not has_pisa():
         again = advice("ikat.PassageIndex(path).index(corpus, engine='eager')", "`ikat index SOURCE PATH --engine eager`")
@@ -171,14 +171,14 @@ def choose_engine(asked: str | None, there: Collection[str], path: str, size: in
     """The engine that answers a query.
 
     Args:
-        asked: the one that is asked for; None takes the faster one.
-        there: those that the index has files of.
-        path: the index, for the error.
-        size: how many passages it has.
-        query: its words, or how often each of its terms counts.
+        asked: the engine that the user chose; None takes the faster one.
+        there: the engines that the index has files for.
+        path: the index, for the error message.
+        size: the number of passages in the index.
+        query: the words of the query, or how often each of its terms counts.
 
     Raises:
-        UsageError: when the index hasn't the one that is asked for.
+        UsageError: when the index has no files for the chosen engine.
     """
     if asked is None:
         by_pisa = size > LARGE and len(query if isinstance(query, dict) else set(query.split())) < SHORT and has_pisa()
@@ -194,18 +194,18 @@ def choose_engine(asked: str | None, there: Collection[str], path: str, size: in
 
 
 def made_by(engine: str) -> str:
-    """Part of a cached ranking's key. The last bits of a score differ by engine, so what is kept is what would be searched."""
+    """Part of a cached ranking's key. The last bits of a score differ between engines, so each engine has its own cached rankings."""
     return version() if engine == "pisa" else VERSION
 
 
 class SparseRetriever(IndexRetriever):
-    """Base of retrievers that an engine searches for: a subclass searches by either one.
+    """Base of retrievers that search with an engine. A subclass implements the search for both engines.
 
     Args:
         index: the index to search.
-        num_results: passages per query at most.
-        cache: a file in which rankings are kept for other processes and later runs; made when missing.
-        engine: the engine; None takes the one that the index has, or the faster one.
+        num_results: the maximum number of passages per query.
+        cache: a file that keeps rankings for other processes and later runs; created if missing.
+        engine: the engine. None takes the one that the index has, or the faster one.
     """
 
     def __init__(self, index: IndexArtifact, num_results: int, cache: str | Path | None, engine: str | None) -> None:
@@ -216,7 +216,7 @@ class SparseRetriever(IndexRetriever):
         self.engine = engine
 
     def queries(self, frame: pd.DataFrame, seen: Seen) -> list[Query]:
-        """What the rows ask, and of which engine."""
+        """The queries of the rows, each with its engine."""
         return self.by_engine(super().queries(frame, seen), seen)
 
     def by_engine(self, queries: list[Query], seen: Seen) -> list[Query]:
@@ -225,7 +225,7 @@ class SparseRetriever(IndexRetriever):
         return [query._replace(engine=choose_engine(self.engine, there, path, size, query.query)) for query in queries]
 
     def find_rankings(self, seen: Seen, queries: list[Query]) -> list[Ranking]:
-        """Search for each query by its engine."""
+        """Search for each query with its engine."""
         asked: dict[str, dict[int, Any]] = {}
         for place, query in enumerate(queries):
             asked.setdefault(query.engine, {})[place] = query.query
@@ -237,14 +237,14 @@ class SparseRetriever(IndexRetriever):
 
     @abstractmethod
     def search_eager(self, seen: Seen, queries: list[Any]) -> list[Ranking]:
-        """The rankings by the eager engine."""
+        """The rankings of the eager engine."""
 
     @abstractmethod
     def search_pisa(self, seen: Seen, queries: list[Any]) -> list[Ranking]:
-        """The rankings by PISA."""
+        """The rankings of PISA."""
 
     def opened_pisa(self, seen: Seen, options: tuple[Any, ...], open_retriever: Callable[..., Any]) -> Any:
-        """PISA's own retriever: a copy, as it is changed by a search."""
+        """PISA's own retriever. It is a copy, because a search changes it."""
         index = self.index
         described = {Path(name).name for name in seen.described["files"]}
 
@@ -255,7 +255,7 @@ class SparseRetriever(IndexRetriever):
         return copy(self.opened(seen, ("pisa", *options), opened))
 
     def opened_eager(self, seen: Seen, bm25: tuple[float, float] | None = None) -> EagerFiles:
-        """The files of the eager engine; with ``bm25`` impacts are computed for these parameters of BM25."""
+        """The files of the eager engine. With ``bm25``, impacts are computed for these BM25 parameters."""
         index = self.index
         files: EagerFiles = self.opened(
             seen, ("eager", bm25), lambda folder: EagerFiles(folder / index.eager.relative_to(index.path), bm25)

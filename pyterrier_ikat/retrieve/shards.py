@@ -1,9 +1,9 @@
 """Indexing in shards, so that a build of hours can be interrupted: finished shards are kept, and the same call resumes after them.
 
-A shard is a run of passages: its texts are committed to the text store together with its checksum, once PISA's index of it is on disk. At
-the end PISA's indexes are merged into the one that PISA would have made of all passages. PISA keeps, per term in the order of the bytes,
-the list of its passages and the list of its counts: a length and that many numbers, all 32 bits wide. So all shards can be read from end
-to end side by side, with no more in memory than one term's list of one shard.
+A shard is a sequence of passages. Its texts are committed to the text store together with its checksum, once PISA's index of the shard is
+on disk. At the end PISA's indexes are merged into the index that PISA would have made of all passages. For each term, in the order of the
+bytes, PISA keeps the list of its passages and the list of its counts: a length and that many numbers, all 32 bits wide. So all shards can
+be read in parallel from beginning to end, and only one term's list of one shard is in memory at a time.
 """
 
 import errno
@@ -32,7 +32,7 @@ from .words import ascii_text, build_lists
 
 SHARD = EAGER_UP_TO
 BUFFERS = 1 << 26
-"""Bytes for the buffers of all files together: shards may be hundreds."""
+"""Bytes for the buffers of all files together, because there may be hundreds of shards."""
 
 
 def index_shards(
@@ -49,18 +49,18 @@ def index_shards(
 ) -> CorpusReader:
     """Store a corpus in ``workplace/index/<texts>`` and index it in ``workplace/index``, after any existing shards.
 
-    Without an ``engine`` the first shard is inverted here; once there are more of them, PISA inverts the next ones where it is installed.
+    Without an ``engine`` the first shard is inverted here. PISA, if installed, inverts the following shards.
 
     Returns:
-        The corpus, read: its count and checksum.
+        The corpus after reading, with its count and checksum.
 
     Raises:
-        DataError: when the corpus is empty or malformed, or isn't the one that the finished shards were made of, or PISA fails.
+        DataError: when the corpus is empty or malformed, or differs from that of the finished shards, or PISA fails.
     """
     folder, shards = workplace / "index", workplace / "shards"
     folder.mkdir(exist_ok=True)
     for path in folder.iterdir():
-        if path.name != texts:  # of an index that was never finished, or of another version of the package
+        if path.name != texts:  # from an index that was never finished, or from another version of the package
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     shards.mkdir(exist_ok=True)
     reading = CorpusReader(corpus)
@@ -80,11 +80,11 @@ def index_shards(
 
 
 def keep_order(workplace: Path, order: str) -> None:
-    """Remove finished shards whose passages came in another order, as they do once the folder of the index has texts.
+    """Remove finished shards whose passages were read in another order. The order changes once the folder of the index has texts.
 
     Args:
-        workplace: of a build, perhaps interrupted.
-        order: the name of the order in which the passages come now.
+        workplace: the folder of a build, perhaps an interrupted one.
+        order: the name of the order in which the passages are read now.
     """
     noted = workplace / "order.txt"
     if noted.exists() and noted.read_text(encoding="utf-8") == order:
@@ -173,7 +173,7 @@ def _add_shard(
 
 
 def _refuse_wordless(passages: Iterator[tuple[str, str]], reading: CorpusReader) -> Iterable[tuple[str, str]]:
-    """The passages, unless none has a word: PISA would fail on them."""
+    """The passages. If none has a word, raise an error, because PISA would fail."""
     wordless: list[tuple[str, str]] = []
     for docno, text in passages:
         if re.search("[0-9A-Za-z]", text):
@@ -187,10 +187,10 @@ def _refuse_wordless(passages: Iterator[tuple[str, str]], reading: CorpusReader)
 
 
 def check_written(folder: Path, count: int) -> None:
-    """Check that the lists of a PISA index are all there, and of ``count`` passages.
+    """Check that the lists of a PISA index are complete and cover ``count`` passages.
 
     Raises:
-        DataError: when a file ends in the middle.
+        DataError: when a file is cut short.
     """
     docs = np.memmap(folder / "inv.docs", dtype="<u4", mode="r")
     place, terms = 2, 0
@@ -213,8 +213,8 @@ def merge_shards(shards: Sequence[Path], folder: Path) -> None:
     """Merge PISA indexes.
 
     Args:
-        shards: their folders, in the order of the passages.
-        folder: the folder to make; PISA's lexicons and what it needs for BM25 are still to be added.
+        shards: the folders of the indexes, in the order of the passages.
+        folder: the folder to create. PISA's lexicons and its files for BM25 have to be added later.
     """
     folder.mkdir()
     starts = [0, *accumulate(int(np.fromfile(shard / "inv.sizes", "<u4", 1)[0]) for shard in shards)]
@@ -239,7 +239,7 @@ def _merge_postings(shards: Sequence[Path], starts: Sequence[int], folder: Path)
         )
         all_docs.write(_words(1, starts[-1]))
         for file in docs:
-            file.seek(8)  # behind the same two numbers
+            file.seek(8)  # after the same two numbers
         streams = [zip(file, repeat(shard)) for shard, file in enumerate(terms)]  # noqa: B905
         for term, found in groupby(bar(merge(*streams), desc="merging terms", unit="term"), key=itemgetter(0)):
             having = [shard for _, shard in found]

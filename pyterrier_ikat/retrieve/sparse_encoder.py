@@ -18,7 +18,7 @@ from ..store.files import atomic_write
 from ..store.models import load, loaded_once, model_state
 
 SCALE = 100
-"""Impacts per unit of weight, on the passages' and on the queries' side: a score of PISA is SCALE * SCALE times the dot product."""
+"""Impacts per unit of weight, for passages and for queries. So PISA's score is SCALE * SCALE times the dot product."""
 
 Numbers = npt.NDArray[np.uint32]
 
@@ -27,14 +27,14 @@ class Impacts(NamedTuple):
     """The impacts of some texts, one text after the other."""
 
     ends: npt.NDArray[np.int64]
-    """Where each text's entries end in ``terms`` and ``weights``."""
+    """The end of each text's entries in ``terms`` and ``weights``."""
     terms: Numbers
     """Numbers of the vocabulary."""
     weights: Numbers
     """Impacts, at least 1."""
 
     def as_dicts(self, names: Sequence[str]) -> list[dict[str, int]]:
-        """For each text, its impact by the name of the term."""
+        """For each text, a dict from the name of a term to its impact."""
         starts = [0, *self.ends.tolist()[:-1]]
         return [
             {names[term]: weight for term, weight in zip(self.terms[a:b].tolist(), self.weights[a:b].tolist(), strict=True)}
@@ -44,10 +44,10 @@ class Impacts(NamedTuple):
 
 @loaded_once(size=2)
 def load_sparse_encoder(model: str) -> Any:
-    """The loaded model; equal names share it.
+    """The loaded model. Equal names share one model.
 
     Raises:
-        UsageError: when it can't be loaded, isn't a SPLADE model, or the library for it isn't installed.
+        UsageError: when the model can't be loaded or isn't a SPLADE model, or its library isn't installed.
     """
 
     def make() -> Any:
@@ -64,22 +64,22 @@ def load_sparse_encoder(model: str) -> Any:
 def list_numbers(model: Any) -> list[str]:
     """The names under which :class:`Splade` indexes the dimensions of the model's vectors: their numbers.
 
-    PISA turns the terms of queries, though not those of passages, to lower case, so under their tokens ``"[SEP]"`` and the capitals of a
-    cased vocabulary would never be found.
+    PISA lowercases the terms of queries, but not those of passages. If tokens were used as names, ``"[SEP]"`` and the capitalised tokens
+    of a cased vocabulary would never be found.
     """
-    # A model reports its hidden size as dimension until it has encoded something.
+    # Until a model has encoded something, it reports its hidden size as the dimension.
     size = model.encode_document(["."], show_progress_bar=False).shape[1]
     return [str(number) for number in range(size)]
 
 
 def list_tokens(model: Any) -> list[str]:
-    """The names under which PyTerrier's SPLADE indexes them: the tokenizer's tokens (``"tea"``, ``"##ing"``)."""
+    """The names under which PyTerrier's SPLADE indexes the dimensions: the tokenizer's tokens (``"tea"``, ``"##ing"``)."""
     named = model.tokenizer.convert_ids_to_tokens(list(range(len(model.tokenizer))))
     return [*named, *list_numbers(model)[len(named) :]]  # a model may have more dimensions than its tokenizer has tokens
 
 
 def checksum_vocabulary(model: Any) -> str:
-    """What models have in common whose vectors mean the same terms."""
+    """A checksum that is equal for models whose vectors have the same terms."""
     return digest(*list_tokens(model)).hex()
 
 
@@ -88,9 +88,9 @@ def encode_texts(model: Any, texts: Sequence[str], *, of: str, batch_size: int =
 
     Args:
         model: a ``sentence_transformers.SparseEncoder``.
-        texts: what to encode; each is cut off at the tokens that the model can read. A blank text has no impacts.
-        of: ``"query"`` or ``"document"``; most models encode both alike.
-        batch_size: texts that the model gets at a time.
+        texts: the texts to encode, each truncated at the model's limit of tokens. A blank text has no impacts.
+        of: ``"query"`` or ``"document"``. Most models encode both in the same way.
+        batch_size: the number of texts per batch.
 
     Raises:
         UsageError: when the model gives a weight that isn't finite.
@@ -118,14 +118,14 @@ def encode_passages(folder: Path, passages: Iterable[tuple[str, str]], model: st
     """Encode the passages that ``folder`` doesn't have yet.
 
     Args:
-        folder: where the encoded batches are kept; made when missing.
+        folder: the folder of the encoded batches; created if missing.
         passages: (docno, text), in the order of the index.
         model: the sparse encoder's name.
-        batch_size: texts that the model gets at a time; a file holds 16 such batches.
+        batch_size: the number of texts per batch. A file holds 16 batches.
         total: the number of passages, for the progress bar.
 
     Returns:
-        The files, in the order of the passages; each has ``docnos`` and the fields of :class:`Impacts`.
+        The files, in the order of the passages. Each has ``docnos`` and the fields of :class:`Impacts`.
 
     Raises:
         UsageError: when the model can't be loaded or gives a weight that isn't finite.

@@ -1,4 +1,4 @@
-"""SPLADE: a masked language model that weights the terms of a text and adds related ones. Its index, and retrieval over it."""
+"""SPLADE: a masked language model weights the terms of a text and adds related terms. This module has its index and its retriever."""
 
 import json
 from collections.abc import Sequence
@@ -31,26 +31,26 @@ class SpladeRetriever(SparseRetriever):
 
     Reads ``qid`` and ``query``; returns the passages of every row, in the order of the rows, with all columns of the row (the same
     objects), ``docno``, ``score``, ``rank`` (from 0), and ``text`` if the index has the passages' text or a loader for it. The score is the
-    dot product of the query's and the passage's vector, their weights rounded to hundredths. Equal scores are ordered by docno, the
+    dot product of the query's and the passage's vector, with weights rounded to hundredths. Equal scores are ordered by docno, the
     greatest first, as in trec_eval.
 
-    Each distinct query is encoded and searched once, as by :class:`BM25`, by the index's ``query_model`` where it has one; it is truncated
-    at the model's limit. A query that is blank, not a string, or encoded as an empty vector has no result. A ``NoResultWarning`` names the
-    turns without results; a turn with sub-queries is named only when none of them found anything. ``retriever % k`` retrieves only k
-    passages.
+    Each distinct query is encoded and searched once, as in :class:`BM25`. It is encoded with the index's ``query_model``, if it has one,
+    and truncated at the model's limit. A query that is blank, not a string, or encoded as an empty vector has no result. A
+    ``NoResultWarning`` names the turns without results. It names a turn with sub-queries only when none of them found anything.
+    ``retriever % k`` retrieves only k passages.
 
     Source: Formal et al., From Distillation to Hard Negative Sampling, SIGIR 2022; in iKAT: IRLab@iKAT24, section 3.1.
 
     Args:
         index: the index to search.
-        num_results: passages per query at most.
-        cache: a file in which rankings are kept for other processes and later runs; made when missing.
-        engine: ``"eager"`` or ``"pisa"``, where the index has both; see :class:`BM25`. Their rankings and scores are equal.
+        num_results: the maximum number of passages per query.
+        cache: a file that keeps rankings for other processes and later runs; created if missing.
+        engine: ``"eager"`` or ``"pisa"``, if the index has both; see :class:`BM25`. Their rankings and scores are equal.
 
     Raises:
-        UsageError: when ``num_results`` is out of range, or the index has no files for ``engine``; at first use, when the model
+        UsageError: when ``num_results`` is out of range, or the index has no files for ``engine``. At first use, when the model
             can't be loaded.
-        DataError: when the index isn't there, isn't whole, or wasn't made by this model.
+        DataError: when the index is missing, incomplete, or was made with another model.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -66,11 +66,11 @@ class SpladeRetriever(SparseRetriever):
         super().__init__(index, num_results, cache, engine)
 
     def key(self, fingerprint: str, query: Query) -> bytes:
-        """What stands for the index, its model and the query."""
+        """The cache key: the index, its model and the query."""
         return digest("splade", made_by(query.engine), TIES, fingerprint, query.query)
 
     def search_eager(self, seen: Seen, queries: list[Any]) -> list[Ranking]:
-        """Add up products with the queries' vectors."""
+        """Add up the products of impacts with the queries' vectors."""
         return eager.search(self.opened_eager(seen), self.index.encode_queries(queries), self.num_results, THREADS)
 
     def search_pisa(self, seen: Seen, queries: list[Any]) -> list[Ranking]:
@@ -82,24 +82,24 @@ class SpladeRetriever(SparseRetriever):
 class SpladeIndex(IndexArtifact):
     """An index of SPLADE vectors; ``Splade.index`` makes one, with the passages' text.
 
-    It is a PyTerrier artifact: ``pt.Artifact.load(path)`` opens it, ``build_package`` packs it into one file to share. It also opens an
-    index that PyTerrier made by ``PisaIndex(...).toks_indexer()`` with its scale of 100, as the iKAT organisers distribute one: name the
-    model that encoded the passages, and give ``text`` if the passages' text is wanted. The files that PISA needs for retrieval are added to
-    such an index at the first search. There, as in PyTerrier's own pipeline, terms with a capital letter (``[SEP]``) are ignored, because
-    PISA looks terms up in lower case.
+    It is a PyTerrier artifact: ``pt.Artifact.load(path)`` opens it, and ``build_package`` packs it into one file to share. The class also
+    opens an index that PyTerrier made with ``PisaIndex(...).toks_indexer()`` and its scale of 100, such as the one that the iKAT organisers
+    distribute. For such an index, name the model that encoded the passages, and give ``text`` if you need the passages' text. The files
+    that PISA needs for retrieval are added at the first search. As in PyTerrier's own pipeline, terms with a capital letter (``[SEP]``) are
+    then ignored, because PISA looks terms up in lower case.
 
     Args:
         path: the folder.
-        model: the model that encoded the passages, a name of the Hugging Face hub or the folder of a downloaded model. An index made by
-            ``Splade.index`` stores its name; give it only if the model's folder has moved.
+        model: the model that encoded the passages: a name on the Hugging Face hub or the folder of a downloaded model. An index made by
+            ``Splade.index`` stores its name, so give it only if the model's folder has moved.
         text: an operator that adds ``text`` by ``docno``, such as ``ikat.TextLoader(path)`` or ``PassageIndex.text_loader()``, instead of
             the texts in the index.
-        query_model: another model for queries, with the same vocabulary, fine-tuned while the passages' encoder was frozen, as in Lupart et
-            al., DiSCo, SIGIR 2025 (arXiv 2410.14609), where it reads the whole conversation.
+        query_model: another model for queries. It has the same vocabulary and was fine-tuned while the passages' encoder was frozen. In
+            Lupart et al., DiSCo, SIGIR 2025 (arXiv 2410.14609), it reads the whole conversation.
 
     Raises:
         DataError: at ``retriever``, when the index at ``path`` is missing, incomplete, or not an index of learned impacts.
-        UsageError: at ``retriever``, when ``model`` is missing or isn't the one that encoded the passages; at the first search, when
+        UsageError: at ``retriever``, when ``model`` is missing or isn't the one that encoded the passages. At the first search, when
             ``query_model`` has another vocabulary.
 
     Example:
@@ -136,9 +136,9 @@ class SpladeIndex(IndexArtifact):
         b: float | None = None,
         engine: str | None = None,
     ) -> SpladeRetriever:
-        """Retrieval over this index; see :class:`SpladeRetriever`. ``k1`` and ``b`` are ignored, because they are BM25's.
+        """Retrieval from this index; see :class:`SpladeRetriever`. ``k1`` and ``b`` are BM25's parameters and are ignored.
 
-        With ``query_model`` it is over ``SpladeIndex(path, query_model=...)``, this index with another model for queries.
+        With ``query_model`` it searches ``SpladeIndex(path, query_model=...)``: this index with another model for queries.
         """
         return SpladeRetriever(self if query_model is None else self.with_query_model(query_model), num_results, cache, engine)
 
@@ -147,7 +147,7 @@ class SpladeIndex(IndexArtifact):
         return SpladeIndex(self.path, self.model, text=self.text, query_model=model)
 
     def warm_up(self) -> None:
-        """Load now what the first search would load: the model that encodes queries."""
+        """Load the model that encodes queries in advance."""
         self.encode_queries(["tea"])
 
     def _read_description(self, folder: Path) -> dict[str, Any]:
@@ -164,16 +164,16 @@ class SpladeIndex(IndexArtifact):
         return Path(self.path) / FOLDER
 
     def build_package(self, package_path: str | None = None, *, texts: bool = False, **options: Any) -> str:
-        """Build a package of the index; see :meth:`IndexArtifact.build_package`. One that PyTerrier made is packed as PyTerrier does."""
+        """Build a package of the index; see :meth:`IndexArtifact.build_package`. An index of PyTerrier is packed by PyTerrier's code."""
         if made_by_pyterrier(Path(self.path)) and not texts:
             return pt.Artifact(self.path).build_package(package_path, **options)
         return super().build_package(package_path, texts=texts, **options)
 
     def check_same(self, model: str, corpus: Corpus) -> None:
-        """Whether this is what ``Splade(model).index`` would make of ``corpus``.
+        """Check that this is the index that ``Splade(model).index`` would make from ``corpus``.
 
         Raises:
-            UsageError: when it was made of other passages, or encoded by another model, or doesn't say of which.
+            UsageError: when it has other passages, was encoded with another model, or doesn't say of which passages it was made.
         """
         described = self.describe()
         if described.get("encoded_by") != checksum_model(model):
@@ -183,7 +183,7 @@ class SpladeIndex(IndexArtifact):
         CorpusReader(corpus).check_same(self.path, described["count"], described.get("sha256"))
 
     def encode_queries(self, queries: Sequence[str]) -> list[dict[str, int]]:
-        """Impacts by term, for each of ``queries``.
+        """For each of ``queries``, a dict from terms to impacts.
 
         Raises:
             UsageError: when the model can't be loaded.
@@ -208,16 +208,16 @@ class SpladeIndex(IndexArtifact):
         return encode_texts(model, queries, of="query").as_dicts(self._terms[index])
 
     def _vocabulary(self) -> str:
-        """The checksum of the terms of the model that encoded the passages; PyTerrier's indexes don't say it."""
+        """The checksum of the terms of the model that encoded the passages. PyTerrier's indexes don't store it."""
         described = self.describe()
         return str(described.get("vocabulary") or checksum_vocabulary(load_sparse_encoder(described["model"])))
 
     def fingerprint_of(self, seen: Seen) -> str:
-        """A checksum that an index of other passages, or vectors of another model, does not have.
+        """A checksum that changes with the passages and with the model of the vectors.
 
         Returns:
-            Two words. The first one is that of every copy of the index and of its model; the second one knows when the files of just these
-            were changed, and so tells apart what has the same sizes, beginnings and ends.
+            Two words. The first one is equal for every copy of the index and its model. The second one depends on the times at which the
+            files of these copies were changed, and so distinguishes files with the same sizes, beginnings and ends.
         """
         described = seen.described
         model = described["model"]
@@ -280,7 +280,7 @@ def _describe_pyterriers(folder: Path, model: str | None) -> dict[str, Any]:
             f"{folder} is an index of format {kind!r} with stemmer {stemmer!r}: SPLADE vectors are in a PISA index with stemmer 'none'"
         )
     missing = [name for name in PYTERRIER_FILES if not (folder / name).exists()]
-    if missing:  # PISA would end our process
+    if missing:  # otherwise PISA would end our process
         raise DataError(f"the index {folder} isn't whole: {missing[0]} is missing; copy it again")
     if model is None:
         given = advice("ikat.SpladeIndex(path, model)", "--resources splade_model=NAME")

@@ -1,4 +1,4 @@
-"""Making an index of SPLADE vectors: passages are encoded, and an interrupted encoding resumes."""
+"""Building an index of SPLADE vectors: passages are encoded, and an interrupted encoding resumes."""
 
 import shutil
 from collections.abc import Iterable, Mapping
@@ -23,18 +23,18 @@ ENCODED = "encoded"
 
 
 class Splade:
-    """A SPLADE model that indexes passages, by ``sentence-transformers``' ``SparseEncoder``.
+    """A SPLADE model that indexes passages, using the ``SparseEncoder`` of ``sentence-transformers``.
 
-    Source: Formal et al., From Distillation to Hard Negative Sampling: Making Sparse Neural IR Models More Effective, SIGIR 2022; the
+    Source: Formal et al., From Distillation to Hard Negative Sampling: Making Sparse Neural IR Models More Effective, SIGIR 2022. The
     default is the checkpoint of IRLab@iKAT24, section 4.2.
 
     Args:
-        model: a name of the Hugging Face hub, or the folder of a downloaded model: a sparse encoder, or a bare masked language model,
-            which gets SPLADE's pooling by maximum.
+        model: a name on the Hugging Face hub, or the folder of a downloaded model. It is a sparse encoder, or a plain masked language
+            model, to which SPLADE's max pooling is added.
         batch_size: the number of passages per batch.
 
     Raises:
-        UsageError: when ``batch_size`` is below 1; at ``index``, when the model can't be loaded.
+        UsageError: when ``batch_size`` is below 1. At ``index``, when the model can't be loaded.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -52,23 +52,23 @@ class Splade:
     def index(self, path: str | Path, corpus: Iterable[Mapping[str, Any]]) -> SpladeIndex:
         """Encode a corpus and build an index of it that also keeps the passages' text.
 
-        Weights are rounded to hundredths. A blank text, or one that the model gives no weight, is kept but never found. The folder appears
-        under its name only when complete. Encoded passages are kept in the folder ``<path>.splade.partial`` until then: after an
-        interruption, the same call (same model, batch size and passages, in any order) resumes; if the model or passages changed, it
+        Weights are rounded to hundredths. A blank text, or one without any weight from the model, is kept but never found. The folder
+        appears under its name only when complete. Until then encoded passages are kept in the folder ``<path>.splade.partial``. After an
+        interruption, the same call (same model, batch size and passages, in any order) resumes. If the model or passages changed, it
         encodes the changed part again.
 
         Args:
             path: the folder of the index. If it holds an index of the same passages for BM25 or dense vectors, the SPLADE vectors are
-                added to it, and the texts are shared; see :class:`Index`. An index equal to that of this call is returned without
-                building it again.
+                added to it, and the texts are shared; see :class:`Index`. If the path already has the index that this call would build, it
+                is returned without building it again.
             corpus: dicts with ``docno`` (a string without white space) and ``text``; read once.
 
         Returns:
-            The index, open.
+            The index, opened.
 
         Raises:
-            UsageError: when an index of other passages or of another model, or anything else, is at the path already, or the model can't
-                be loaded.
+            UsageError: when the path already has an index of other passages, an index of another model, or anything else, or the model
+                can't be loaded.
             DataError: when the corpus is empty, has a passage without docno or text or a duplicate docno, or the model gives no
                 passage a term.
         """
@@ -83,8 +83,8 @@ class Splade:
 
     def _build(self, index: SpladeIndex, workplace: Path, corpus: Corpus) -> None:
         made = workplace / "index"
-        vocabulary = checksum_vocabulary(load_sparse_encoder(self.model))  # before a corpus of hours is read
-        (made / META).unlink(missing_ok=True)  # first: with it the rest would count
+        vocabulary = checksum_vocabulary(load_sparse_encoder(self.model))  # an error shows before a large corpus is read for hours
+        (made / META).unlink(missing_ok=True)  # removed first: with it the folder would count as a finished index
         shutil.rmtree(made, ignore_errors=True)
         made.mkdir()
         shared = shared_passages(index.path, corpus)

@@ -1,4 +1,4 @@
-"""The state of an index on disk, by which a search notices that another index was put in its place meanwhile."""
+"""The state of an index on disk. By it a search notices that the index was replaced meanwhile."""
 
 import json
 import os
@@ -14,11 +14,11 @@ from ..errors import DataError, IkatError
 from ..portable import digest
 
 ATTEMPTS = 10
-"""How often a search begins again because the index was replaced meanwhile."""
+"""The maximum number of times that a search starts again because the index was replaced meanwhile."""
 Result = TypeVar("Result")
 
 FileState = tuple[int, ...]
-"""A value that changes when a file is written again or replaced; empty where there is none."""
+"""A value that changes when a file is rewritten or replaced; empty if there is no file."""
 
 
 class Replaced(DataError):
@@ -27,13 +27,13 @@ class Replaced(DataError):
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What was seen of an index at one moment: one object as long as it stays as it is.
+    """The state of an index at one moment. It is the same object as long as the index is unchanged.
 
     Attributes:
-        states: of its description and of all files that it names, by name.
+        states: the states of the description and of all files that it names, by name.
         described: the description.
-        checksum: of the description without its files.
-        engines: those that the index has files of.
+        checksum: the checksum of the description without its files.
+        engines: the engines that the index has files for.
     """
 
     states: dict[str, FileState]
@@ -43,7 +43,7 @@ class Seen:
 
 
 def file_state(path: "Path | str | int") -> FileState:
-    """The state of a file: of its name, or of the open file with this number."""
+    """The state of a file, given its path or the number of the open file."""
     try:
         about = os.stat(path)
     except OSError:
@@ -52,19 +52,19 @@ def file_state(path: "Path | str | int") -> FileState:
 
 
 def changed_at(state: FileState) -> int:
-    """When a file was changed, in nanoseconds; 0 where there is none."""
+    """The time at which a file was changed, in nanoseconds; 0 if there is no file."""
     return state[-1] if state else 0
 
 
 def states_of(folder: Path, names: Iterable[str]) -> dict[str, FileState]:
     """The states of files in a folder."""
-    return {name: file_state(f"{folder}{os.sep}{name}") for name in names}  # a path for each would take as long as a third of a search
+    return {name: file_state(f"{folder}{os.sep}{name}") for name in names}  # a Path for each would take a third of the time of a search
 
 
 @contextmanager
 def open_folder(path: Path) -> Iterator[Path]:
-    """The folder that is at ``path`` now: a name that still leads to it where another one is put there, on systems that have such names."""
-    if not hasattr(os, "O_DIRECTORY"):  # Windows opens no folders
+    """A name of the folder that is at ``path`` now. On systems with such names, it leads to this folder even if ``path`` is replaced."""
+    if not hasattr(os, "O_DIRECTORY"):  # Windows can't open folders
         yield path
         return
     number = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -79,13 +79,13 @@ _looking = threading.Lock()
 
 
 class WatchedFolder:
-    """The folder of an index, in whose place another one may be put at any time: what is read together is of one of them."""
+    """The folder of an index. It may be replaced at any time, but all that is read together comes from one index."""
 
     path: Any
     descriptions: ClassVar[tuple[str, ...]]
-    """The files that describe the index: when one of them or of the files that they name changes, the description is read again."""
+    """The files that describe the index. When one of them, or a file that they name, changes, the description is read again."""
     promised: str | None = None
-    """The fingerprint that the index has to keep as long as a run uses it."""
+    """The fingerprint that the index must keep while a run uses it."""
     _seen: Seen | None = None
 
     @abstractmethod
@@ -94,7 +94,7 @@ class WatchedFolder:
 
     @abstractmethod
     def _engines_in(self, files: Collection[str]) -> list[str]:
-        """The engines that have what they need among the index's files."""
+        """The engines whose files are all among the index's files."""
 
     def describe(self) -> dict[str, Any]:
         """The index's description, read again when the index was replaced.
@@ -105,15 +105,15 @@ class WatchedFolder:
         return self.look().described
 
     def fingerprint(self) -> str:
-        """A checksum that differs for other passages or other build settings."""
+        """A checksum that changes with the passages and the build settings."""
         return self.fingerprint_of(self.look())
 
     def fingerprint_of(self, seen: Seen) -> str:
-        """The fingerprint of the index as it was seen."""
+        """The fingerprint of the index in the given state."""
         return seen.checksum
 
     def look(self) -> Seen:
-        """What is to be seen of the index now: the same object as long as neither its description nor a file of it changed."""
+        """The current state of the index. It is the same object as long as neither the description nor a file changes."""
         folder = Path(self.path)
         with _looking:
             if self._seen is None or self._seen.states != states_of(folder, self._seen.states):
@@ -125,7 +125,7 @@ class WatchedFolder:
             before = states_of(folder, self.descriptions)
             try:
                 described = self._read_description(folder)
-            except (FileNotFoundError, IkatError) as error:  # of one index, and files of another
+            except (FileNotFoundError, IkatError) as error:  # a description of one index, and files of another
                 if isinstance(error, IkatError) and states_of(folder, self.descriptions) == before:
                     raise
                 continue
@@ -137,13 +137,13 @@ class WatchedFolder:
         raise self._was_replaced(f"{ATTEMPTS} times while it was opened: wait until it stays")
 
     def of_one_state(self, work: Callable[[Seen], Result]) -> Result:
-        """What ``work`` gives while the index stays as it is; it begins again where another index was put in its place meanwhile.
+        """The result of ``work`` on one state of the index. If the index is replaced meanwhile, ``work`` starts again.
 
         Args:
-            work: gets the index as it is seen now, to be given to :meth:`check_unchanged` before anything is kept.
+            work: gets the current state of the index, and passes it to :meth:`check_unchanged` before it stores anything.
 
         Raises:
-            Replaced: when the index isn't the one that was promised to a run, or is replaced again and again.
+            Replaced: when the index isn't the one that a run began with, or is replaced again and again.
         """
         for _ in range(ATTEMPTS):
             seen = self.look()
@@ -153,7 +153,7 @@ class WatchedFolder:
                 found = work(seen)
                 self.check_unchanged(seen)
                 return found
-            except Exception:  # also what PISA and the operating system say of files that are gone
+            except Exception:  # also errors of PISA and the operating system about files that are gone
                 if self.look() is seen:
                     raise
         if self.promised is not None:
@@ -161,10 +161,10 @@ class WatchedFolder:
         raise self._was_replaced(f"{ATTEMPTS} times while it was searched: wait until it stays, and search again")
 
     def check_unchanged(self, seen: Seen) -> None:
-        """Check that the index is as it was seen.
+        """Check that the index is still in the given state.
 
         Raises:
-            Replaced: when another one is in its place.
+            Replaced: when it was replaced by another index.
         """
         if self.look() is not seen:
             raise self._was_replaced("while it was searched: search again")
@@ -174,10 +174,10 @@ class WatchedFolder:
 
     @contextmanager
     def held(self, seen: Seen) -> Iterator[Path]:
-        """The folder of the index as it was seen, to open files in it: none of them is another index's.
+        """The folder of the index in the given state, to open files in it. None of them belongs to another index.
 
         Raises:
-            Replaced: when another index is there, or is put there meanwhile.
+            Replaced: when another index is at the path, or is put there meanwhile.
         """
         with open_folder(Path(self.path)) as folder:
             self._check_held(folder, seen)

@@ -21,19 +21,19 @@ from .texts import HALF, HEADER, MAGIC, NUMBER, Table, as_key, footer, key_in, p
 
 BATCH = 1_000
 DICTIONARY, PIECE = 1 << 15, 96
-"""A dictionary of 64 KiB, the most that LZ4 takes, makes texts smaller by a tenth; compressing them then takes as long again."""
+"""A dictionary of 64 KiB, the most that LZ4 takes, makes texts smaller by a tenth. Compression then takes twice as long."""
 PARTS = 256
 Passages = list[tuple[str, str]]
 
 
 class Commit(NamedTuple):
-    """A run of passages that are stored for good.
+    """A sequence of passages that is stored permanently.
 
     Attributes:
-        passages: how many they are.
+        passages: the number of passages.
         sha256: the checksum of the corpus up to here.
-        made_by: a word of the caller's.
-        end: where the last one ends in the file.
+        made_by: a word chosen by the caller.
+        end: where the last passage ends in the file.
     """
 
     passages: int
@@ -43,11 +43,11 @@ class Commit(NamedTuple):
 
 
 class TextWriter:
-    """Writes a file of texts; what was not committed when a writer was killed is gone.
+    """Writes a file of texts. If a writer is killed, texts that weren't committed are lost.
 
     Args:
-        path: the file, made when missing; a :class:`TextStore` can read it after :meth:`finish`.
-        notes: the folder of what is needed until then, made when missing.
+        path: the file, created if missing. A :class:`TextStore` can read it after :meth:`finish`.
+        notes: the folder of the files needed until then, created if missing.
 
     Example:
         >>> import tempfile
@@ -77,19 +77,19 @@ class TextWriter:
         self._file.close()
 
     def __len__(self) -> int:
-        """How many passages are stored for good."""
+        """The number of passages that are stored permanently."""
         return sum(commit.passages for commit in self.commits)
 
     def store(self, passages: Iterable[tuple[str, str]], name: Callable[[int], str], threads: int) -> Iterator[tuple[str, str]]:
-        """Store ``passages`` while they go by; the caller commits.
+        """Store ``passages`` and pass them on; the caller commits.
 
         Args:
             passages: (docno, text).
-            name: what to call the passage with a number (from 1) in an error.
-            threads: how many threads compress texts.
+            name: returns the name of the passage with a number (from 1) for an error message.
+            threads: the number of threads that compress texts.
 
         Raises:
-            DataError: behind the last one, when a docno occurs twice, naming both passages.
+            DataError: after the last passage, when a docno occurs twice. It names both passages.
         """
         passages = iter(passages)
         pending: deque[tuple[Passages, Future[list[bytes]]]] = deque()
@@ -106,7 +106,7 @@ class TextWriter:
         self._refuse_repeated(name)
 
     def commit(self, sha256: str, made_by: str = "") -> None:
-        """Store for good what was stored since the last commit."""
+        """Make all that was stored since the last commit permanent."""
         self._file.flush()
         os.fsync(self._file.fileno())
         name = self.notes / f"{len(self.commits):05d}"
@@ -114,12 +114,12 @@ class TextWriter:
             with atomic_write(name.with_suffix(suffix), "wb") as file:
                 file.write(table.data)
         self.commits.append(Commit(len(self._ends), sha256, made_by, self._end))
-        with atomic_write(name.with_suffix(".json")) as file:  # the last one: with it the commit is there
+        with atomic_write(name.with_suffix(".json")) as file:  # the last file: with it the commit exists
             json.dump(self.commits[-1], file)
         self._begin()
 
     def finish(self) -> None:
-        """Append what a reader finds passages by. The file is whole now."""
+        """Append the tables by which a reader finds passages. Then the file is complete."""
         self._file.write(bytes(-self._end % 8))  # numpy would copy a table that begins elsewhere
         tables, check = self._file.tell(), 0
         for table in chain(self._tables(".ends"), merged(list(self._tables(".entries")))):
@@ -130,7 +130,7 @@ class TextWriter:
         os.fsync(self._file.fileno())
 
     def _begin(self) -> None:
-        """Nothing is stored since the last commit."""
+        """Begin a commit: nothing is stored since the last one."""
         self._first = len(self)
         self._ends, self._sums = array("Q"), array("I")
 
@@ -154,17 +154,17 @@ class TextWriter:
         self._end = self._ends[-1]
 
     def _entries(self) -> Table:
-        """What the passages since the last commit are found by."""
+        """The entries by which the passages since the last commit are found."""
         numbers = np.arange(self._first, self._first + len(self._sums), dtype="<u8")
         return np.sort(np.array(self._sums, "<u8") << HALF | numbers)
 
     def _tables(self, suffix: str) -> Iterator[Table]:
-        """The tables of the commits, mapped into the memory."""
+        """The tables of the commits, mapped into memory."""
         for number in range(len(self.commits)):
             yield np.memmap(self.notes / f"{number:05d}{suffix}", dtype="<u8", mode="r")
 
     def _refuse_repeated(self, name: Callable[[int], str]) -> None:
-        """Make sure that no docno since the last commit was there before; those are looked at whose checksum was there."""
+        """Check that no docno since the last commit was stored before. Only docnos whose checksum was stored before are compared."""
         new = self._entries()
         again = np.flatnonzero(new[1:] >> HALF == new[:-1] >> HALF)
         suspects = [new[again], new[again + 1]]
@@ -194,7 +194,7 @@ class TextWriter:
 
 
 def merged(tables: Sequence[Table]) -> Iterator[Table]:
-    """The entries of sorted ``tables``, sorted: a part of them after the other, all of about the same size."""
+    """The sorted entries of sorted ``tables``, in consecutive parts of about the same size."""
     bounds = [np.searchsorted(table, np.arange(PARTS, dtype="<u8") << np.uint64(56)).tolist() + [len(table)] for table in tables]
     for part in range(PARTS):
         yield np.sort(np.concatenate([table[bound[part] : bound[part + 1]] for table, bound in zip(tables, bounds, strict=True)]))

@@ -1,14 +1,14 @@
-"""The texts of an index's passages by docno: one file, read through a map of the memory.
+"""The texts of an index's passages by docno: one file, read through a memory map.
 
 The file has, in this order:
 
-- ``HEADER``, and the dictionary that all texts are compressed with: pieces of the first texts;
-- the passages as they came: the docno, a line feed, the text compressed by LZ4, and a checksum of these;
+- ``HEADER``, and the dictionary with which all texts are compressed: pieces of the first texts;
+- the passages in their original order: the docno, a line feed, the text compressed with LZ4, and a checksum of these;
 - where each passage ends, in 64 bits;
-- for each passage the checksum of its docno and its number, 32 bits each, sorted: here a docno is searched for;
-- ``FOOTER``: how many passages there are, where the tables begin, a checksum of these, and one of the header, the dictionary and itself.
+- for each passage the checksum of its docno and its number, 32 bits each, sorted: in this table a docno is looked up;
+- ``FOOTER``: the number of passages, where the tables begin, a checksum of the tables, and one of the header, dictionary and footer.
 
-LZ4 unpacks a text several times as fast as zlib, and with the dictionary a text takes no more room than with zlib. ``text_writer.py``
+LZ4 unpacks a text several times as fast as zlib, and with the dictionary a text takes no more space than with zlib. ``text_writer.py``
 writes such a file.
 """
 
@@ -35,7 +35,7 @@ HEADER = struct.Struct("<8sI")
 FOOTER = struct.Struct("<QQI")
 CHECK = struct.Struct("<I")
 WHOLE = 0x2144DF1C
-"""The CRC of anything that ends with its own CRC."""
+"""The CRC of any bytes that end with their own CRC."""
 AT_ONCE = 100_000
 Table = npt.NDArray[np.uint64]
 HALF, NUMBER = np.uint64(32), np.uint64(0xFFFFFFFF)
@@ -45,16 +45,16 @@ HALF, NUMBER = np.uint64(32), np.uint64(0xFFFFFFFF)
 class TextStore:
     """A file of texts.
 
-    It is opened at the first use, once per process, and again when another one was put in its place. Any number of threads and processes
-    may read it, also where it can't be written to.
+    It is opened at the first use, once per process, and again when the file was replaced. Any number of threads and processes
+    may read it, also from read-only storage.
 
     Args:
         path: the file, in the index's folder.
-        state: the state of the file; None takes the file that is there.
+        state: the state of the file; None takes the current file.
 
     Raises:
         DataError: at every use, when the file can't be read or is damaged.
-        Replaced: when it isn't the file of this state.
+        Replaced: when the file isn't in this state.
 
     Example:
         >>> import tempfile
@@ -71,10 +71,10 @@ class TextStore:
         self.state = state
 
     def read(self, docnos: Sequence[str]) -> list[str]:
-        """The texts of ``docnos``, in their order; rows of the same passage share one string.
+        """The texts of ``docnos``, in their order. Rows of the same passage share one string.
 
         Raises:
-            DataError: naming the docnos that aren't in the file.
+            DataError: when docnos aren't in the file; it names them.
         """
         wanted = list(dict.fromkeys(docnos))
         with self._opened() as opened:
@@ -89,14 +89,14 @@ class TextStore:
         return [found[docno] for docno in docnos]  # type: ignore[misc]  # none is None
 
     def docnos(self, among: Sequence[str]) -> Iterator[str]:
-        """The docnos ``among`` the given ones that are in the file, looked up lazily."""
+        """Those of the docnos ``among`` that are in the file. They are looked up lazily."""
         with self._opened() as opened:
             for start in range(0, len(among), AT_ONCE):
                 part = among[start : start + AT_ONCE]
                 yield from compress(part, opened.has(part))
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        """Every (docno, text), in the order of docno: in whatever order they came, this one is the same."""
+        """Every (docno, text), in the order of docno, so the order doesn't depend on that of the corpus."""
         with self._opened() as opened:
             for number in opened.sorted_by_docno().tolist():
                 yield opened.passage(number)
@@ -116,7 +116,7 @@ class TextStore:
 
 
 class OpenTexts(NamedTuple):
-    """An open file of texts. Damage of a passage, the header or the dictionary raises ValueError."""
+    """An open file of texts. A damaged passage, header or dictionary raises ValueError."""
 
     map: mmap.mmap
     dictionary: bytes
@@ -138,7 +138,7 @@ class OpenTexts(NamedTuple):
         return key[:-1].decode(), unpacked(record, len(key), self.dictionary)
 
     def texts(self, docnos: Sequence[str]) -> list[str | None]:
-        """The text of each docno; None where it isn't there."""
+        """The text of each docno; None for a docno that isn't in the file."""
         keys, found = [as_key(docno) for docno in docnos], []
         for key, (place, start, end) in zip(keys, self._places(keys), strict=True):
             first = self.map[start:end]
@@ -147,7 +147,7 @@ class OpenTexts(NamedTuple):
         return found
 
     def has(self, docnos: Sequence[str]) -> list[bool]:
-        """Whether each docno is there."""
+        """For each docno, whether it is in the file."""
         keys = [as_key(docno) for docno in docnos]
         return [
             self.map[start : start + len(key)] == key or self._record_behind(key, place) is not None
@@ -155,7 +155,7 @@ class OpenTexts(NamedTuple):
         ]
 
     def _places(self, keys: Sequence[bytes]) -> Iterator[tuple[int, int, int]]:
-        """For each key, the first entry of its checksum, and where that one's passage begins and ends."""
+        """For each key, the first entry with its checksum, and where the passage of that entry begins and ends."""
         sums = np.fromiter(map(zlib.crc32, keys), dtype=np.uint64, count=len(keys)) << HALF
         places = np.searchsorted(self.entries, sums)
         numbers = (self.entries[np.minimum(places, len(self.entries) - 1)] & NUMBER).astype(np.int64)
@@ -163,7 +163,7 @@ class OpenTexts(NamedTuple):
         return zip(places.tolist(), starts.tolist(), self.ends[numbers].tolist(), strict=True)
 
     def _record_behind(self, key: bytes, place: int) -> bytes | None:
-        """The record of a docno that isn't the first one of its checksum."""
+        """The record of a docno that isn't the first one with its checksum."""
         for entry in self.entries[place:]:
             if int(entry) >> 32 != zlib.crc32(key):
                 break
@@ -173,7 +173,7 @@ class OpenTexts(NamedTuple):
         return None
 
     def sorted_by_docno(self) -> npt.NDArray[np.int64]:
-        """The passages' numbers in the order of docno."""
+        """The numbers of the passages in the order of docno."""
         count = len(self.ends)
         parts = [
             np.array([key_in(self.record(number))[:-1] for number in range(start, min(start + AT_ONCE, count))])
@@ -182,22 +182,22 @@ class OpenTexts(NamedTuple):
         return np.argsort(np.concatenate(parts), kind="stable")
 
     def check_tables(self) -> None:
-        """Make sure that what docnos are found by is as it was written.
+        """Check that the tables by which docnos are found are unchanged since they were written.
 
         Raises:
-            ValueError: when it isn't.
+            ValueError: when they aren't.
         """
         if zlib.crc32(self.entries.data, zlib.crc32(self.ends.data)) != self.check:
             raise ValueError("its tables have other content than was written")
 
 
 def as_key(docno: str) -> bytes:
-    """A docno as it begins a record, and as its checksum is made: with a line feed behind."""
+    """A docno with a line feed after it. A record begins with it, and the docno's checksum is computed from it."""
     return f"{docno}\n".encode("utf-8", "replace")
 
 
 def key_in(record: bytes) -> bytes:
-    """The docno that a record begins with, and the line feed."""
+    """The docno at the beginning of a record, with the line feed."""
     return record[: record.index(b"\n") + 1]
 
 
@@ -215,7 +215,7 @@ def unpacked(record: bytes, start: int, dictionary: bytes) -> str:
 
 
 def check_record(record: bytes) -> bytes:
-    """``record``, when it is as it was written.
+    """``record``, if it is unchanged since it was written.
 
     Raises:
         ValueError: when it isn't.
@@ -233,7 +233,7 @@ def footer(head: bytes, count: int, tables: int, check: int) -> bytes:
 
 @lru_cache(maxsize=16)
 def _open(path: str, state: FileState) -> OpenTexts:
-    """An open file of texts: just the one in this state."""
+    """An open file of texts, which must be in this state."""
     with open(path, "rb") as file:
         if file_state(file.fileno()) != state:
             raise Replaced(f"{path} was replaced while it was opened: search again")

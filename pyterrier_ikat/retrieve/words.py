@@ -1,8 +1,8 @@
-"""The words of a text as an index has them, on every platform, and the passages of each word: PISA's tokens, stems and lists without PISA.
+"""The words of a text as they are indexed, and the passages of each word: PISA's tokens, stems and lists on every platform, without PISA.
 
-A folder of lists has the form that PISA gives them, so that either may have inverted a shard: ``fwd.terms`` and ``fwd.documents`` have a
-name per line, terms in the order of their bytes; ``inv.docs``, ``inv.freqs`` and ``inv.sizes`` have lists of 32-bit numbers behind their
-length. ``inv.docs`` begins with the list that has only the number of passages.
+A folder of lists has PISA's format, so a shard may be inverted by PISA or by this module. ``fwd.terms`` and ``fwd.documents`` have a name
+per line, with terms in the order of their bytes. ``inv.docs``, ``inv.freqs`` and ``inv.sizes`` have lists of 32-bit numbers, each after
+its length. ``inv.docs`` begins with a list that has only the number of passages.
 """
 
 import json
@@ -20,12 +20,12 @@ import numpy.typing as npt
 
 from ..errors import UsageError
 
-# PISA has krovetz too, but loads its dictionary per query word: 280 queries took 19 to 160 s in place of 0.2 s.
+# PISA also has Krovetz's stemmer, but loads its dictionary for each query word: 280 queries took 19 to 160 s instead of 0.2 s.
 STEMMERS = ("porter2", "none")
 STOPS = ("lucene", "terrier", "none")
 
 AT_ONCE = 10_000
-"""Passages that are sorted at a time: a term counts once per passage."""
+"""Passages that are sorted at a time, because a term counts once per passage."""
 PISA_META = {"type": "sparse_index", "format": "pisa", "package_hint": "pyterrier-pisa"}
 Numbers = npt.NDArray[np.uint32]
 Places = npt.NDArray[np.int64]
@@ -34,19 +34,20 @@ _MARKS = re.compile("[\u0300-\u036f]")
 _NOT_PRINTABLE_ASCII = re.compile("[^ -~]")
 _QUOTES = str.maketrans("\u2018\u2019\u02bc", "'''")
 _BETWEEN = "".join(chr(code) if chr(code).isalnum() or chr(code) in ".'" else " " for code in range(128))
-"""Each ASCII character, or the space that it stands for: no token goes beyond one."""
+"""Each ASCII character maps to itself or to a space. No token extends over a space."""
 _TOKEN = re.compile(r"(?:[a-z]+\.){2,}|[a-z0-9]+(?:'[a-z]+)?")
 """An abbreviation (``U.S.``), or letters and digits, perhaps with a possessive (``tea's``)."""
 _MARKED = re.compile(r"\.|'[a-z]+")
-"""What is removed from a token: the dots of an abbreviation, and the end of a possessive."""
+"""The parts removed from a token: the dots of an abbreviation, and the ending of a possessive."""
 _of_thread = threading.local()
 
 
 def ascii_text(text: Any) -> str:
-    r"""``text`` as it is indexed: printable ASCII, accents removed, curly apostrophes straightened, anything else a space.
+    r"""``text`` as it is indexed: printable ASCII, without accents, with straight apostrophes, and a space for any other character.
 
-    Words end at every character that isn't an ASCII letter or digit, and PISA fails on some. Passages and queries go through this
-    alike, so that ``café`` finds ``cafe`` and a curly ``it’s`` is the word ``it's``. A value that isn't a string is an empty text.
+    Words end at every character that isn't an ASCII letter or digit, and PISA fails on some characters. This function is applied to
+    passages and queries alike, so ``café`` finds ``cafe``, and a curly ``it’s`` is the word ``it's``. A value that isn't a string is an
+    empty text.
 
     Example:
         >>> ascii_text("Caf\u00e9 \u2014 it\u2019s\0open"), ascii_text(None)
@@ -57,20 +58,20 @@ def ascii_text(text: Any) -> str:
     return _NOT_PRINTABLE_ASCII.sub(lambda found: _ascii_character(found.group()), text)
 
 
-@lru_cache(maxsize=65536)  # normalising whole texts was most of the time of indexing
+@lru_cache(maxsize=65536)  # normalising whole texts took most of the indexing time
 def _ascii_character(character: str) -> str:
     return _NOT_PRINTABLE_ASCII.sub(" ", _MARKS.sub("", unicodedata.normalize("NFKD", character.translate(_QUOTES))))
 
 
 def tokenize(text: Any, stemmer: str) -> list[str]:
-    """The terms of a text, in their order: those that PISA's English tokenizer and its stemmer make of :func:`ascii_text`.
+    """The terms of a text, in their order, as PISA's English tokenizer and stemmer make them of :func:`ascii_text`.
 
     Args:
-        text: any text; a value that isn't a string has no terms.
+        text: any text. A value that isn't a string has no terms.
         stemmer: ``"porter2"`` or ``"none"``.
 
     Raises:
-        UsageError: when the stemmer that is installed makes other stems.
+        UsageError: when the installed stemmer produces other stems.
 
     Example:
         >>> tokenize("The U.S. university's trams", "porter2"), tokenize("trams", "none")
@@ -88,7 +89,7 @@ def plain_tokens(text: str) -> list[str]:
 
 
 def _marked_tokens(part: str) -> list[str]:
-    """The words of letters, digits, dots and apostrophes without a space."""
+    """The words in a string of letters, digits, dots and apostrophes without a space."""
     return [_MARKED.sub("", token) if "." in token or "'" in token else token for token in _TOKEN.findall(part)]
 
 
@@ -97,14 +98,14 @@ def stem(words: list[str], stemmer: str) -> list[str]:
     return words if stemmer == "none" else list(map(_stem_one, words))
 
 
-@lru_cache(maxsize=65536)  # takes half the time of PyStemmer's own memory
+@lru_cache(maxsize=65536)  # takes half the time of PyStemmer's own cache
 def _stem_one(word: str) -> str:
     return str(_stemmer().stemWord(word))
 
 
 @lru_cache
 def stop_terms(stops: str, stemmer: str) -> frozenset[str]:
-    """The stop words as terms, as PISA compares them after stemming; ``stopwords.json`` has Lucene's and Terrier's, which PISA uses."""
+    """The stemmed stop words, because PISA compares after stemming. ``stopwords.json`` has Lucene's and Terrier's, which PISA uses."""
     return frozenset(tokenize(_stop_lists().get(stops, ""), stemmer))
 
 
@@ -115,12 +116,12 @@ def _stop_lists() -> dict[str, str]:
 
 
 def _stemmer() -> Any:
-    """The stemmer of this thread: it keeps what it has stemmed, and isn't safe in two threads at once."""
+    """The stemmer of this thread. It caches stems, and two threads can't use it at the same time."""
     if not hasattr(_of_thread, "stemmer"):
         import Stemmer
 
         made = Stemmer.Stemmer("english")
-        if made.stemWord("university") != "univers":  # from version 3 on, the algorithm has exceptions that PISA's lacks
+        if made.stemWord("university") != "univers":  # from version 3 on, the algorithm has exceptions that PISA's doesn't have
             raise UsageError(
                 f"PyStemmer {Stemmer.version()} makes other stems than those in the indexes: install the previous version, "
                 "pip install 'PyStemmer>=2.2,<3'"
@@ -136,12 +137,12 @@ class Lists(NamedTuple):
     """The passages of each term.
 
     Attributes:
-        docnos: of the passages, by number.
-        lengths: how many words each passage has.
-        terms: in the order of their bytes.
-        starts: where each term's part of the next two begins, and where the last one ends.
+        docnos: the docnos of the passages, by number.
+        lengths: the number of words in each passage.
+        terms: the terms, in the order of their bytes.
+        starts: where each term's part of ``docs`` and ``counts`` begins, and where the last part ends.
         docs: the numbers of a term's passages, ascending.
-        counts: how often each of them has the term.
+        counts: how often the term occurs in each of them.
     """
 
     docnos: list[str]
@@ -156,7 +157,7 @@ def invert(passages: Iterable[tuple[str, str]], stemmer: str) -> Lists:
     """The lists of all passages.
 
     Args:
-        passages: (docno, text), the text of :func:`ascii_text`.
+        passages: (docno, text) pairs, with texts from :func:`ascii_text`.
         stemmer: ``"porter2"`` or ``"none"``.
 
     Example:
@@ -182,7 +183,7 @@ def invert(passages: Iterable[tuple[str, str]], stemmer: str) -> Lists:
 
 
 class _Numbers(dict[str, int]):
-    """The number of each word's term, given at its first use."""
+    """The number of each word's term, assigned at its first use."""
 
     def __init__(self, stemmer: str) -> None:
         super().__init__()
@@ -196,7 +197,7 @@ class _Numbers(dict[str, int]):
 
 
 def _counted(tokens: "array[int]", lengths: "array[int]", first: int) -> tuple[Numbers, Numbers, Numbers]:
-    """Of the passages from ``first`` on: terms, passages and counts, by term and passage."""
+    """The terms, passages and counts of the passages from ``first`` on, sorted by term and passage."""
     sizes = np.array(lengths[first:], dtype=np.int64)
     pairs = np.frombuffer(tokens, dtype=np.uint32).astype(np.uint64) << np.uint64(32) if tokens else np.empty(0, np.uint64)
     pairs |= np.repeat(np.arange(first, first + len(sizes), dtype=np.uint64), sizes)
@@ -205,7 +206,7 @@ def _counted(tokens: "array[int]", lengths: "array[int]", first: int) -> tuple[N
 
 
 def _joined(batches: Sequence[tuple[Numbers, Numbers, Numbers]], terms: list[str]) -> tuple[list[str], Places, Numbers, Numbers]:
-    """The terms in the order of their bytes, and of each one its part of every batch."""
+    """The terms in the order of their bytes, each with its part of every batch."""
     order = sorted(range(len(terms)), key=lambda number: terms[number].encode())
     place = np.empty(len(terms), dtype=np.int64)
     place[order] = np.arange(len(terms))
@@ -229,13 +230,13 @@ def _joined(batches: Sequence[tuple[Numbers, Numbers, Numbers]], terms: list[str
 def build_lists(
     folder: Path, passages: Iterable[tuple[str, str]], *, stemmer: str, threads: int, k1: float, b: float, whole: Callable[[], bool]
 ) -> int:
-    """Invert passages into the new folder ``folder``; gives their number. The arguments are those of :func:`pisa.build_text`."""
+    """Invert passages into the new folder ``folder``, and return their number. The arguments are those of :func:`pisa.build_text`."""
     write_lists(folder, invert(passages, stemmer), stemmer)
     return int(np.fromfile(folder / "inv.sizes", "<u4", 1)[0])
 
 
 def write_lists(folder: Path, lists: Lists, stemmer: str) -> None:
-    """Write lists into a new folder, in PISA's form."""
+    """Write lists into a new folder, in PISA's format."""
     folder.mkdir()
     heads = np.diff(lists.starts)
     for name, numbers, first in (("inv.docs", lists.docs, [1, len(lists.docnos)]), ("inv.freqs", lists.counts, [])):
@@ -249,7 +250,7 @@ def write_lists(folder: Path, lists: Lists, stemmer: str) -> None:
 
 
 def list_places(folder: Path) -> Places:
-    """Where the lists of ``inv.docs`` begin behind their lengths, of one term after the other, and the end of the file."""
+    """The positions in ``inv.docs`` at which the lists of the terms begin, after their lengths, and the end of the file."""
     docs = np.memmap(folder / "inv.docs", dtype="<u4", mode="r")
     place, places = 2, array("q")
     while place < len(docs):
