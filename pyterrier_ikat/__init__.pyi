@@ -32,6 +32,7 @@ from .live import serve as serve
 from .live import simulate as simulate
 from .live import simulation as simulation
 from .llms import llm as llm
+from .memory import UserMemory as UserMemory
 from .methods import method as method
 from .rank import *
 from .retrieve import RM3 as RM3

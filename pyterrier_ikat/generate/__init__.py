@@ -14,7 +14,6 @@ from .sampled_queries import Aggregate, Samples
 from .select_statements import AppendStatements, SelectStatements, ShowStatements
 from .seq2seq import Seq2SeqRewrite
 from .update_ptkb import UpdatePtkb
-from .user_memory import UserMemory
 from .utterances import AllUtterances, AppendQuery, HistoricalQueryExpansion, ManualRewrite, QueryColumn, RawUtterance
 
 __all__ = [
@@ -53,5 +52,4 @@ __all__ = [
     "AppendStatements",
     "ShowStatements",
     "UpdatePtkb",
-    "UserMemory",
 ]

@@ -10,7 +10,7 @@ from ..conversations import Conversation, datasets, read_topics
 from ..conversations.datasets import DATASETS, PREFIX
 from ..conversations.frame import is_persona
 from ..errors import DataError, UsageError, advice, option
-from ..generate import UserMemory
+from ..memory import UserMemory
 from ..portable import digest
 
 NUMBER = "chat"

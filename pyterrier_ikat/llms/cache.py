@@ -108,6 +108,14 @@ class CompletionCache:
         known = self._cache.get([key.encode() for key in keys])
         return {key.decode(): found for key, value in known.items() if (found := _failure(value)) is not None}
 
+    def remove(self, keys: Iterable[str]) -> None:
+        """Remove the completions of keys; of their texts no byte is left in the file.
+
+        Raises:
+            DataError: when it cannot be written.
+        """
+        self._cache.remove([key.encode() for key in keys])
+
     @contextmanager
     def claim(self, keys: Collection[str], seconds: float) -> Iterator[tuple[dict[str, Completion], set[str]]]:
         """Until the block ends, claim those of ``keys`` that have no completion and that no other process has claimed.

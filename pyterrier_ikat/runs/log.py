@@ -25,7 +25,7 @@ disk before the next step is taken; one that was cut by a kill is dropped when t
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -241,6 +241,21 @@ class Log:
             if self._known is not None:
                 for event in _events_in(json.loads(line)):
                     take(self._known, event)
+
+    def rewrite(self, change: Callable[[dict[str, Any]], Mapping[str, Any] | None]) -> None:
+        """Put what ``change`` makes of each event in its place, None for nothing, and write the topics file anew, if there is one.
+
+        Raises:
+            DataError: naming the line that can't be read.
+            OSError: when it can't be written; the old file is there then.
+        """
+        left = [changed for event in self.events() if (changed := change(event)) is not None]
+        with self._lock, atomic_write(self.path, "wb") as file:
+            for event in left:
+                file.write(json.dumps(event, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+            self._known, self._sizes = None, set()
+        if (self.folder / TOPICS).exists():
+            write_topics(self.folder / TOPICS, self.topics())
 
     def events(self) -> Iterator[dict[str, Any]]:
         """The events, in the order of time.

@@ -10,9 +10,9 @@ import pyterrier as pt
 
 from ...arguments import checked
 from ...errors import UsageError, advice, list_first, option
-from ...events import Write
-from ...generate import UserMemory
+from ...events import Write, hearing
 from ...llms import LLM, Ledger, llm
+from ...memory import UserMemory
 from ...methods import find
 from ...operator import parts_of
 from ...runs.answered_turn import Turn, clean_text, messages_of
@@ -220,14 +220,14 @@ class Chat:
         utterance, ptkb = self._check(text), self.ptkb
         if self._memory is not None:
             ptkb = self._memory.known(self.number, len(self.turns) + 1, ptkb, replayed=self.script is not None)
-        with self._counted():
+        with self._counted(), hearing() as asked:
             turn = self._answered(utterance, ptkb, tell, write)
             if self.turns:  # the prompts of all turns would fill the memory
                 self.turns[-1] = replace(self.turns[-1], asked=())
             self.turns.append(turn)
             self._why = Why(turn, self.spent)
             self._save()  # before the memory learns: an answer is never lost
-            learned = turn if self._memory is None else self._memory.learn(turn, self.messages(), tell)
+            learned = turn if self._memory is None else self._memory.learn(turn, self.messages(), tell, list(asked), self.save_to)
         if learned is not turn:
             self.turns[-1], self._why = learned, Why(learned, self.spent)
             self._save()
@@ -274,7 +274,7 @@ class Chat:
         if not self.turns:
             raise UsageError("there is no turn to undo: nothing was said yet")
         if self._memory is not None:
-            self._memory.forget(self.turns[-1].number)  # first: if the turn stays, the memory learns from it again
+            self._memory.undo(self.turns[-1].number)  # first: if the turn stays, the memory learns from it again
         turn = self.turns.pop()
         try:
             self._save()

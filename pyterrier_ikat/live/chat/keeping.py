@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...errors import DataError, IkatError, Terminated, UsageError, advice, list_first, option
-from ...events import hearing
-from ...generate import UserMemory
-from ...generate.user_memory import NothingLearnedWarning
+from ...events import Heard, hearing
 from ...llms import LLM, Ledger, StageError
+from ...memory import UserMemory
+from ...memory.user_memory import NothingLearnedWarning
 from ...runs.answered_turn import Turn
 from ...runs.log import TOPICS, Dialogue, Log, not_saved, topics_of, write_topics
 from ...store.locks import lock_folders
@@ -152,13 +152,22 @@ class Remembering:
         self.memory.add(ME, ptkb)
         return dict(self.memory.known(ME, self.session, turn))
 
-    def learn(self, turn: Turn, messages: Sequence[Mapping[str, str]], tell: Callable[[str], None] | None = None) -> Turn:
+    def learn(
+        self,
+        turn: Turn,
+        messages: Sequence[Mapping[str, str]],
+        tell: Callable[[str], None] | None = None,
+        asked: Sequence[Heard] = (),
+        saved: Path | None = None,
+    ) -> Turn:
         """Learn from the turns so far; a failure is a warning, because the answer is there and must not be lost.
 
         Args:
             turn: the last turn.
             messages: the conversation, the last turn's among it.
             tell: called when it begins.
+            asked: the exchanges of the last turn with language models.
+            saved: the folder that the chat is saved in.
 
         Returns:
             The last turn with the calls of the memory, also of one that could not learn.
@@ -168,7 +177,7 @@ class Remembering:
         llm, account = self.llm, Ledger()
         with llm.ledger.followed_by(account), hearing() as heard:
             try:
-                self.memory.learn(ME, self.session, messages)
+                self.memory.learn(ME, self.session, messages, asked=asked, saved=saved)
             except (IkatError, KeyboardInterrupt) as error:  # Ctrl-C stops the learning, not the chat
                 if isinstance(error, Terminated):
                     raise
@@ -177,10 +186,10 @@ class Remembering:
                     return turn.with_calls(replace(account.total(), known=0, worth=0.0))
         return turn.with_calls(spent(heard), [exchange for _, exchange in heard])
 
-    def forget(self, turn: int) -> None:
-        """Delete what was learned from a turn of this session and later ones."""
+    def undo(self, turn: int) -> None:
+        """Note that what was learned from a turn of this session and later ones doesn't hold any more."""
         if self.session:
-            self.memory.forget(ME, self.session, turn)
+            self.memory.undo(ME, self.session, turn)
 
 
 def _warn(error: BaseException) -> None:

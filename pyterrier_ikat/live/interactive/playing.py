@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from ...generate.respond import ABSTENTION
-from ...generate.user_memory import NothingLearnedWarning
 from ...llms import StageError, Unavailable
+from ...memory.user_memory import NothingLearnedWarning
 from ...runs.answered_turn import Turn, messages_of
 from ...study.systems import System
 from ..answering import HISTORY, answer
@@ -18,7 +18,7 @@ from .server_answers import UserMessage
 
 
 class Memory(Protocol):
-    """What is known about the users who come back; :class:`~pyterrier_ikat.generate.UserMemory` is one."""
+    """What is known about the users who come back; :class:`~pyterrier_ikat.memory.UserMemory` is one."""
 
     def known(self, user: str, session: str | None = None, turn: int | None = None) -> Mapping[str, str]:
         """The statements about a user that were known when a turn of a session began, by id."""

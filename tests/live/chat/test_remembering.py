@@ -11,7 +11,7 @@ from test_conversation import System
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations import read_topics
-from pyterrier_ikat.generate.user_memory import NothingLearnedWarning
+from pyterrier_ikat.memory.user_memory import NothingLearnedWarning
 from pyterrier_ikat.live.chat import Chat, Screen, talk
 from pyterrier_ikat.llms import LLM, Backend, Reply, TooLong
 from pyterrier_ikat.llms.ledger import Budget
@@ -62,7 +62,7 @@ def test_a_turn_that_is_taken_back_is_forgotten(path):
     assert (seen(system), list(ikat.UserMemory(path).known("me").values())) == ([{}, {}], ["I own a cat."])
 
 
-def stopped(*arguments):
+def stopped(*arguments, **more):
     raise KeyboardInterrupt
 
 
@@ -163,7 +163,7 @@ def test_a_chat_that_goes_on_without_its_memory_keeps_its_session(path, tmp_path
 def test_a_turn_stays_when_the_memory_can_not_forget_it(path, tmp_path, monkeypatch):
     chat = paid_chat(path, "Nice.", *learns((1, "I own a dog.")), save_to=tmp_path / "chat")
     chat.say("I own a dog.")
-    monkeypatch.setattr("pyterrier_ikat.generate.user_memory.atomic_write", full)
+    monkeypatch.setattr("pyterrier_ikat.memory.memory_file.append_line", full)
     with pytest.raises(ikat.UsageError, match=r"the memory .*me\.json can't be written \(No space"):
         chat.undo()
     assert (len(chat.turns), len(read_topics(tmp_path / "chat" / "topics.json")[0].turns)) == (1, 1)

@@ -3,20 +3,21 @@
 import json
 import os
 import pickle
-import signal
+import shutil
 import stat
-import subprocess
-import sys
 import threading
+from datetime import datetime, timezone
 
+import pandas as pd
 import pytest
 from fakes import scripted
+from generate.operators import texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operators import texts
+from trust.killing import killed_before, started
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.generate import user_memory
+from pyterrier_ikat.memory import memory_file
 from pyterrier_ikat.store.locks import hold_lock
 
 
@@ -56,7 +57,7 @@ def notes():
 
 @pytest.fixture
 def memory(tmp_path, notes):
-    return ikat.UserMemory(tmp_path / "users.json", notes)
+    return ikat.UserMemory(tmp_path / "users.jsonl", notes)
 
 
 def test_a_turn_sees_what_was_learned_before_it(memory):
@@ -111,7 +112,7 @@ def test_a_turn_that_is_taken_back_is_forgotten_and_no_id_is_given_twice(memory)
 
 def test_what_a_failed_turn_said_is_learned_with_the_next(tmp_path):
     llm, backend = scripted("hm", json.dumps([{"message": 1, "words": "I own a dog", "statement": "I own a dog."}]))
-    memory = ikat.UserMemory(tmp_path / "users.json", llm)
+    memory = ikat.UserMemory(tmp_path / "users.jsonl", llm)
     with pytest.raises(ikat.IkatError, match="update_ptkb"):
         memory.learn("u1", "a", chat("I own a dog."))
     assert memory.known("u1") == {}
@@ -133,26 +134,87 @@ def test_statements_that_were_told_keep_their_ids_and_come_back_only_once(memory
 def test_the_table_says_where_each_statement_comes_from(memory):
     memory.add("u1", ["I live in Lyon."])
     memory.learn("u1", "a", chat("Tea?", "I live in Oslo."))
-    assert memory.table("u1").values.tolist() == [
+    table = memory.table("u1")
+    assert table[["id", "statement", "session", "turn", "words", "holds"]].values.tolist() == [
         ["1", "I live in Lyon.", "", 0, "", False],
         ["2", "I live in Oslo.", "a", 2, "I live in Oslo.", True],
     ]
+    assert table["until"].tolist() == [table["when"][1], None]
     assert memory.table("u2").empty
 
 
-def test_a_user_a_session_or_its_last_turns_are_forgotten(memory):
+def test_what_is_undone_no_longer_holds_and_what_is_forgotten_is_gone(memory):
     memory.learn("u1", "a", chat("I live in Lyon."))
     memory.learn("u1", "a", chat("I live in Lyon.", "I own a dog."))
     memory.learn("u1", "b", chat("I live in Oslo."))
     memory.learn("u2", "c", chat("I like tea."))
-    memory.forget("u1", "a", 2)
+    memory.undo("u1", "a", 2)
+    memory.undo("u1", "c")
     assert memory.known("u1") == {"3": "I live in Oslo."}
-    memory.forget("u1", "b")
+    memory.undo("u1", "b")
     assert memory.known("u1") == {"1": "I live in Lyon."}
+    assert "Oslo" in memory.path.read_text()
+    memory.forget("u1", session="b")
+    assert "Oslo" not in memory.path.read_text()
     memory.forget("u1")
     memory.forget("nobody")
     assert (memory.known("u1"), memory.known("u2")) == ({}, {"1": "I like tea."})
-    assert "Lyon" not in memory.path.read_text()
+    assert [word in memory.path.read_text() for word in ("Lyon", "dog", "u1", "tea")] == [False, False, False, True]
+
+
+def test_a_statement_is_forgotten_and_what_it_replaced_stays_replaced(memory, notes):
+    memory.learn("u1", "a", chat("I live in Lyon."))
+    memory.learn("u1", "a", chat("I live in Lyon.", "I live in Oslo."))
+    memory.forget("u1", id="2")
+    memory.forget("u1", id="9")
+    assert (memory.known("u1"), "Oslo" in memory.path.read_text()) == ({}, False)
+    assert memory.learn("u1", "a", chat("I live in Lyon.", "I live in Oslo.")) == []
+    assert len(notes.prompts) == 2
+    memory.learn("u1", "b", chat("I like tea."))
+    assert memory.known("u1") == {"3": "I like tea."}
+    assert [(one["id"], one["until"] is None) for one in memory.memories("u1")] == [("1", False), ("3", True)]
+
+
+def test_the_past_can_be_asked(memory):
+    memory.add("u1", ["I own a dog."], when="2024-01-01")
+    memory.learn("u1", "a", chat("I live in Lyon."), when="2024-02-01T12:00+02:00")
+    memory.learn("u1", "b", chat("I live in Oslo."), when="2024-03-01")
+    memory.undo("u1", "b", when="2024-04-01")
+    dog, lyon, oslo = {"1": "I own a dog."}, {"2": "I live in Lyon."}, {"3": "I live in Oslo."}
+    days = ("2023-12-31", "2024-01-01", "2024-02-01T09:59Z", "2024-02-01T10:00", "2024-03-02", datetime(2024, 4, 1, tzinfo=timezone.utc))
+    assert [memory.known("u1", as_of=day) for day in days] == [{}, dog, dog, dog | lyon, dog | oslo, dog | lyon]
+    assert memory.known("u1") == dog | lyon
+    assert memory.memories("u1")[2] == {
+        **{"id": "3", "statement": "I live in Oslo.", "words": "I live in Oslo.", "replaces": ["2"], "session": "b", "turn": 1},
+        **{"when": "2024-03-01T00:00:00.000Z", "until": "2024-04-01T00:00:00.000Z"},
+    }
+    assert [one["until"] for one in memory.memories("u1", as_of="2024-03-02")] == [None, "2024-03-01T00:00:00.000Z", None]
+    dated = ikat.UserMemory(memory.path, dated=True)
+    assert dated.known("u1") == dog | {"2": "I live in Lyon. (said 2024-02-01, a, turn 1)"}
+    assert dated.known("u1", "b", 2) == dog | {"2": "I live in Lyon. (said 2024-02-01, a, turn 1)"}
+    assert dated.known("u1", as_of="2024-03-02")["3"] == "I live in Oslo. (said 2024-03-01, b, turn 1)"
+
+
+def test_a_question_finds_the_statements_that_hold_as_an_index_of_them_does(memory, tmp_path):
+    memory.add("u1", ["I own a dog.", "My dogs walk by the sea.", "I like tea."])
+    memory.add("u2", ["The dog of another user."])
+    index = ikat.PassageIndex(tmp_path / "index")
+    index.index([{"docno": number, "text": text} for number, text in memory.known("u1").items()])
+    found = index.bm25()(pd.DataFrame({"qid": ["q"], "query": ["Which dog walks?"]}))
+    assert memory.search("u1", "Which dog walks?") == list(zip(found["docno"], found["score"], strict=True))
+    assert memory.search("u1", "Which dog walks?", 1)[0][0] == "2"
+    memory.learn("u1", "a", chat("I walk my cat."))
+    assert [number for number, _ in memory.search("u1", "cat")] == ["4"]
+    assert memory.search("u3", "dog") == []
+
+
+def test_what_other_programs_add_and_rewrite_is_seen(memory, notes):
+    other = ikat.UserMemory(memory.path, notes)
+    other.add("u1", ["I own a dog."])
+    assert memory.known("u1") == {"1": "I own a dog."}
+    other.forget("u1")
+    other.add("u1", ["I own a horse."])
+    assert (memory.known("u1"), other.users()) == ({"1": "I own a horse."}, ["u1"])
 
 
 def test_nobody_else_may_read_the_file_and_it_is_read_anew(memory, notes, tmp_path):
@@ -160,13 +222,13 @@ def test_nobody_else_may_read_the_file_and_it_is_read_anew(memory, notes, tmp_pa
     memory.path.chmod(0o644)
     memory.learn("u1", "b", chat("Søt te, 🍵."))
     assert stat.S_IMODE(memory.path.stat().st_mode) == 0o600
-    assert [path.name for path in tmp_path.iterdir()] == ["users.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["users.jsonl"]
     assert list(ikat.UserMemory(memory.path).known("u1").values()) == ["I own a dog.", "Søt te, 🍵."]
     assert repr(memory) == f"ikat.UserMemory({str(memory.path)!r})"
 
 
 def test_a_session_belongs_to_one_user_and_a_file_to_one_run(tmp_path, notes):
-    memory = ikat.UserMemory(tmp_path / "users.json", notes, run="r1")
+    memory = ikat.UserMemory(tmp_path / "users.jsonl", notes, run="r1")
     memory.learn("u1", "a", chat("I own a dog."))
     with pytest.raises(ikat.UsageError, match="the session 'a' is another user's"):
         memory.learn("u2", "a", chat("I own a dog."))
@@ -190,6 +252,8 @@ def test_a_session_belongs_to_one_user_and_a_file_to_one_run(tmp_path, notes):
         ),
         (lambda memory: ikat.UserMemory(memory.path.parent), "is a folder: give a file"),
         (lambda memory: ikat.UserMemory(5), "path=5: give a text or a path"),
+        (lambda memory: memory.known("u1", as_of="May"), "'May' is no time: give a datetime, or a text such as 2024-05-02"),
+        (lambda memory: memory.forget("u1", session="a", id="1"), "omit one"),
     ],
 )
 def test_a_refusal_says_what_to_give(memory, call, message):
@@ -200,12 +264,14 @@ def test_a_refusal_says_what_to_give(memory, call, message):
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda text: text[:-20],
+        lambda text: text.partition("\n")[2],
         lambda text: text.replace("learned", "lerned"),
         lambda text: text.replace('"turn": 1', '"turn": "one"'),
         lambda text: text.replace('"id"', '"it"'),
         lambda text: '["I own a dog"]',
-        lambda text: text.encode() + b"\xff",
+        lambda text: text.replace('"user"', '"u"'),
+        lambda text: "",
+        lambda text: text.encode() + b"\xff\n",
     ],
 )
 def test_a_damaged_file_is_refused_without_a_word_of_it(memory, damage):
@@ -220,19 +286,20 @@ def test_a_damaged_file_is_refused_without_a_word_of_it(memory, damage):
 
 
 def test_another_format_is_refused(memory):
-    memory.path.write_text(json.dumps({"format": 9, "run": "", "users": {}}))
-    with pytest.raises(ikat.DataError, match="has format 9, this version reads format 1"):
-        memory.known("u1")
+    for indent, form in ((1, 1), (None, 9)):
+        memory.path.write_text(json.dumps({"format": form, "run": "", "users": {}}, indent=indent))
+        with pytest.raises(ikat.DataError, match=f"has format {form}, but this version reads format 2: give another file"):
+            memory.known("u1")
 
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path, notes):
     (tmp_path / "file").write_text("")
     with pytest.raises(ikat.UsageError, match=r"can't be (read|written) \(Not a directory\): give another file"):
-        ikat.UserMemory(tmp_path / "file" / "users.json", notes).add("u1", ["I like tea."])
+        ikat.UserMemory(tmp_path / "file" / "users.jsonl", notes).add("u1", ["I like tea."])
 
 
 def test_nothing_is_lost_when_threads_learn_at_once(tmp_path, notes):
-    memories = [ikat.UserMemory(tmp_path / "users.json", notes) for _ in range(2)]
+    memories = [ikat.UserMemory(tmp_path / "users.jsonl", notes) for _ in range(2)]
     user_memory_of = {session: memories[number % 2] for number, session in enumerate("abcdef")}
     threads = [
         threading.Thread(target=memory.learn, args=(f"u{session in 'abc'}", session, chat(f"I like {session}.")))
@@ -248,34 +315,75 @@ def test_nothing_is_lost_when_threads_learn_at_once(tmp_path, notes):
 
 
 def test_a_file_that_stays_locked_is_an_error_that_names_the_holder(memory, monkeypatch):
-    monkeypatch.setattr(user_memory, "PATIENCE", 0.0)
+    monkeypatch.setattr(memory_file, "PATIENCE", 0.0)
     with (
-        hold_lock(memory.path.with_name(".users.json.lock")),
+        hold_lock(memory.path.with_name(".users.jsonl.lock")),
         pytest.raises(ikat.UsageError, match=f"is held by process {os.getpid()} on .*: wait, or stop it"),
     ):
         memory.add("u1", ["I like tea."])
 
 
-KILLED = """
-import os, signal, sys
-import pyterrier_ikat as ikat
-memory = ikat.UserMemory(sys.argv[1])
-memory.add("u1", ["I own a dog."])
-os.replace = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
-memory.add("u1", ["I like tea."])
-"""
+def test_a_kill_at_any_change_keeps_what_was_acknowledged_and_nothing_half(memory, tmp_path):
+    acknowledged, number, folder = tmp_path / "acknowledged", 0, tmp_path / "memory"
+
+    def work():
+        one = ikat.UserMemory(folder / "users.jsonl")
+        for name in ("dog", "cat"):
+            one.add("u1", [f"I own a {name}."])
+            with acknowledged.open("a") as file:
+                file.write(f"I own a {name}.\n")
+        one.forget("u1", id="1")
+        acknowledged.write_text("I own a cat.\n")
+
+    while killed_before(number, folder, work):
+        told = acknowledged.read_text().splitlines() if acknowledged.exists() else []
+        found = list(ikat.UserMemory(folder / "users.jsonl").known("u1").values())
+        assert found in (told, [*told, f"I own a {('dog', 'cat')[len(told) % 2]}."], told[1:])
+        assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in folder.rglob("*users*") if path.suffix != ".lock")
+        ikat.UserMemory(folder / "users.jsonl").add("u2", ["I like tea."])
+        assert [path.name for path in folder.iterdir()] == ["users.jsonl"]
+        shutil.rmtree(folder)
+        acknowledged.unlink(missing_ok=True)
+        number += 1
+    assert number >= 8
+    assert ikat.UserMemory(folder / "users.jsonl").known("u1") == {"2": "I own a cat."}
 
 
-def test_a_kill_while_writing_leaves_the_file_whole_and_its_rest_is_removed(memory, notes, tmp_path):
-    killed = subprocess.run([sys.executable, "-c", KILLED, memory.path], capture_output=True, timeout=300)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()[-500:]
-    left = list(tmp_path.glob(".users.json.*.tmp"))
-    assert len(left) == 1
-    assert stat.S_IMODE(left[0].stat().st_mode) == 0o600
-    assert memory.known("u1") == {"1": "I own a dog."}
-    memory.forget("u1")
-    assert [path.name for path in tmp_path.iterdir()] == ["users.json"]
-    assert "dog" not in memory.path.read_text()
+@settings(max_examples=25)
+@given(st.data())
+def test_a_line_that_a_kill_cut_at_any_byte_does_not_count(tmp_path_factory, data):
+    memory = ikat.UserMemory(tmp_path_factory.mktemp("m") / "users.jsonl")
+    memory.add("u1", ["I own a dog."])
+    whole = memory.path.read_bytes()
+    memory.add("u1", ["Søt te, 🍵."])
+    memory.path.write_bytes(memory.path.read_bytes()[: data.draw(st.integers(len(whole), memory.path.stat().st_size - 1))])
+    left = ikat.UserMemory(memory.path)
+    assert left.known("u1") == memory.known("u1") == {"1": "I own a dog."}
+    left.add("u1", ["I like tea."])
+    assert memory.known("u1") == {"1": "I own a dog.", "2": "I like tea."}
+
+
+def test_nothing_is_lost_or_mixed_when_processes_and_threads_write_at_once(tmp_path):
+    path = tmp_path / "users.jsonl"
+
+    def work(process):
+        one = ikat.UserMemory(path)
+        threads = [
+            threading.Thread(target=one.add, args=(f"u{user}", [f"I am {process}-{user}-{number}."]))
+            for user in (0, 1)
+            for number in (0, 1, 2)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    children = [started(lambda process=process: work(process)) for process in range(3)]
+    assert all(os.waitpid(child, 0)[1] == 0 for child in children)
+    for user in (0, 1):
+        found = ikat.UserMemory(path).known(f"u{user}")
+        assert sorted(found.values()) == [f"I am {process}-{user}-{number}." for process in range(3) for number in range(3)]
+        assert list(found) == [str(number) for number in range(1, 10)]
 
 
 sayings = st.lists(st.sampled_from(["I own a dog.", "I live in Lyon.", "I live in Oslo.", "Tea?"]), min_size=1, max_size=3)
@@ -285,7 +393,7 @@ sayings = st.lists(st.sampled_from(["I own a dog.", "I live in Lyon.", "I live i
 @given(st.lists(sayings, min_size=1, max_size=3), st.integers(0, 8))
 def test_a_run_that_is_repeated_from_any_turn_gives_each_turn_the_same_statements(tmp_path_factory, sessions, begin):
     notes = Notes()
-    memory = ikat.UserMemory(tmp_path_factory.mktemp("m") / "users.json", notes)
+    memory = ikat.UserMemory(tmp_path_factory.mktemp("m") / "users.jsonl", notes)
 
     def run(first=0):
         seen = []
