@@ -1,10 +1,10 @@
-r"""Sentences of a response, and the passages that they cite: where a sentence ends, marks such as ``[1]``, and the text without them.
+r"""The sentences of a response and the passages that they cite. This module finds sentence ends and marks such as ``[1]``.
 
-A mark is what models write when they are asked for numbers in square brackets: ``[1]``, ``[1][2]``, ``[1, 2]``, ``[1-3]``, ``[Doc 1]``,
-``(Doc 1, Doc 2)``, ``([Passage 3](#3))``, ``**[1]**``, ``[^1]``, ``【1】``. A number in round brackets is one only with such a name. No
-mark, and left as it is, is a bracket with a year or another number above 99, with a zero, behind "range", "scale" or an equals sign, in
-code, before a Markdown link's address, and at the beginning of a line with text behind it, where lists have their numbers.
-"According to [1], ..." cites, and stays readable: "According to passage 1, ...". Pure functions: no model, no frame.
+A mark is what models write when they are asked to cite with numbers in square brackets: ``[1]``, ``[1][2]``, ``[1, 2]``, ``[1-3]``,
+``[Doc 1]``, ``(Doc 1, Doc 2)``, ``([Passage 3](#3))``, ``**[1]**``, ``[^1]``, ``【1】``. A number in round brackets counts only with such
+a name. A bracket is not a mark, and stays, if it holds a year or another number above 99, or a zero. The same holds after "range",
+"scale" or an equals sign, in code, before the address of a Markdown link, and at the beginning of a line with text after it, because
+lists are numbered there. "According to [1], ..." cites and becomes "According to passage 1, ...". Pure functions: no model, no frame.
 """
 
 import re
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 HIGHEST = 99
-"""A bare number above it is not a mark, unless as many passages were shown."""
+"""A bare number above this one is a mark only if that many passages were shown."""
 _B = r"[^\S\n]"
 _NAME = r"(?:reference[ _])?(?:passage|document|doc|source|reference|ref|citation|snippet)s?"
 _ONE = rf"(?:{_NAME}{_B}{{0,2}}(?:no\.?|number)?[ :#=\"_.-]{{0,3}})?\d{{1,4}}\"?"
@@ -43,7 +43,7 @@ _SHORTENED = re.compile(rf"(?:\b(?:dr|mr|mrs|ms|prof|st|vs|ca|cf|approx|e\.g|i\.
 
 
 def count_words(text: str) -> int:
-    """The number of words, as TREC iKAT's checker of 2025 counts them: between white space, after NFKC normalisation.
+    """The number of words, as the checker of TREC iKAT 2025 counts them: separated by white space, after NFKC normalisation.
 
     Example:
         >>> count_words("Two words")
@@ -92,7 +92,7 @@ def _first_words(text: str, words: int) -> str:
 
 
 def sentences_in(text: str) -> list[str]:
-    r"""The sentences and lines of ``text`` that have a letter or a digit; what stands behind the last end is one, too.
+    r"""The sentences and lines of ``text`` that have a letter or a digit. Text after the last sentence end counts as a sentence.
 
     Example:
         >>> sentences_in("Two teas:\n- Mint. It cools.\n- Sage")
@@ -111,9 +111,9 @@ class CitedSentence(NamedTuple):
     """A sentence, and the passages that it cites.
 
     Attributes:
-        text: the sentence; empty for a list of sources at the end, which cites for the response as a whole.
-        numbers: those of the passages, from 1, each once.
-        unknown: numbers that no passage has.
+        text: the sentence. Empty for a list of sources at the end, which belongs to the whole response.
+        numbers: the numbers of the cited passages, from 1, each once.
+        unknown: cited numbers that no passage has.
     """
 
     text: str
@@ -126,7 +126,7 @@ class CitedText(NamedTuple):
 
     Attributes:
         text: the response without marks.
-        sentences: its sentences; none where no marks were asked for.
+        sentences: its sentences. Empty if no marks were requested.
     """
 
     text: str
@@ -134,29 +134,29 @@ class CitedText(NamedTuple):
 
     @property
     def numbers(self) -> list[int]:
-        """The numbers of the passages that are cited, in the order in which they are first."""
+        """The numbers of the cited passages, in the order of their first citation."""
         return list(dict.fromkeys(number for one in self.sentences for number in one.numbers))
 
     @property
     def unknown(self) -> list[int]:
-        """The numbers that no passage has, as often as they are cited."""
+        """The cited numbers that no passage has, with repetitions."""
         return [number for one in self.sentences for number in one.unknown]
 
     def among(self, passages: int) -> "CitedText":
-        """The same for a response that was shown so many passages."""
+        """The same response, read for this number of shown passages."""
         return self._replace(sentences=tuple(_sentence(one.text, [*one.numbers, *one.unknown], passages) for one in self.sentences))
 
     def cut(self, words: int) -> "CitedText":
-        """Its beginning of at most ``words`` words, see :func:`cut_at_sentence`, with what is cited there."""
+        """Its beginning of at most ``words`` words (see :func:`cut_at_sentence`), with the citations in it."""
         kept = cut_at_sentence(self.text, words)
         left = [one for one in self.sentences if one.text in kept]
         return CitedText(kept, tuple(left or [one._replace(text=kept) for one in self.sentences[:1]]))
 
 
 def read_citations(text: str, passages: int) -> CitedText:
-    """Read the marks of a response, and take them out of its text.
+    """Read the marks of a response and remove them from its text.
 
-    Each mark counts for the sentence before its place, or that it stands in.
+    Each mark belongs to the sentence that it stands in, or that ends before it.
 
     Args:
         text: the response.
@@ -183,7 +183,7 @@ def read_citations(text: str, passages: int) -> CitedText:
 
 
 def _attributed(plain: str, marks: Sequence[tuple[int, str]], passages: int) -> CitedText:
-    """The text with each mark given to its sentence; one at -1 is of the whole response."""
+    """The text with each mark assigned to its sentence. A mark at -1 belongs to the whole response."""
     starts, place = list[int](), 0
     sentences = sentences_in(plain)
     for sentence in sentences:
@@ -233,7 +233,7 @@ def _is_alone(run: re.Match[str]) -> bool:
 
 
 def _said(run: re.Match[str]) -> str:
-    """What stays in the place of marks that a sentence needs: ``passages 1 and 3``; empty for others."""
+    """The words that replace marks which the sentence needs, such as ``passages 1 and 3``. Empty for all other marks."""
     before, rest = run.string[max(0, run.start() - 30) : run.start()], _rest_of_line(run)
     subject = _SENTENCE_BEGINS.search(before) is not None and re.match(r" [a-z]", rest) is not None
     if not subject and not _SAID_BEHIND.search(before):
@@ -246,13 +246,13 @@ def _said(run: re.Match[str]) -> str:
 
 
 def _behind(run: re.Match[str], plain: str) -> int:
-    """Where the text goes on behind marks: after a full stop that only repeats the one before them."""
+    """Where the text continues after marks. A full stop that repeats the one before them is skipped."""
     again = plain.endswith((".", "!", "?")) and run.string[run.end() : run.end() + 1] == "."
     return run.end() + again
 
 
 def _numbers(mark: str) -> list[int]:
-    """The numbers in marks; a range has all between its ends."""
+    """The numbers in marks. A range stands for all numbers in it."""
     found = list[int]()
     for first, last, alone in _NUMBERS.findall(re.sub(r"†[^\]】]*|\(#[^)]*\)", "", mark)):
         ends = (int(alone),) * 2 if alone else (int(first), int(last))
@@ -271,7 +271,7 @@ def _without_sources(text: str, passages: int) -> tuple[str, list[str]]:
 
 
 def without_marks(text: str) -> str:
-    """The text without the marks that cite, of whatever number.
+    """The text without its citation marks, whatever their numbers.
 
     Example:
         >>> without_marks("Rooibos. [1][2] It is red since [1900].")
@@ -281,7 +281,7 @@ def without_marks(text: str) -> str:
 
 
 def pieces_with_numbers(text: str, sentences: Sequence[CitedSentence]) -> list[tuple[str, tuple[int, ...]]]:
-    r"""The text in pieces, each with the numbers that stand behind it; passages that no sentence cites are a list at the end.
+    r"""The text in pieces, each with the numbers that follow it. Passages that no sentence cites are listed at the end.
 
     Example:
         >>> pieces_with_numbers("Rooibos. It is red.", [CitedSentence("Rooibos.", (1, 2)), CitedSentence("", (3,))])
@@ -314,9 +314,9 @@ _OPEN = re.compile(r"\s*(?:\*{0,2}[(\[（【［][^)\]）】］\n]{0,60}|\*{1,2}|
 
 
 def while_written(text: str, passages: int) -> str:
-    """What may be shown of a response that is still written: finished sentences with their numbers, the rest without.
+    """The part of an unfinished response that can be shown: finished sentences with their numbers, the rest without.
 
-    What may yet become a mark is held back. The numbers are those of the finished response: passages count as they are first cited.
+    Text that may become a mark is held back. The numbers are those of the finished response: passages are numbered by their first citation.
 
     Example:
         >>> text = "Rooibos has none [3]. Mint [1][3]. It"

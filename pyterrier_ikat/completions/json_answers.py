@@ -1,8 +1,7 @@
-"""JSON in completions: the schema that a request may carry (``structured=on``) with the one reader of what comes, and what free texts hold.
+"""JSON in completions: the schema that a request may carry (``structured=on``), its parser, and JSON in free text.
 
-A schema is an object with all its properties required and no other ones, in the part of JSON Schema that OpenAI, vLLM, llama.cpp and
-Ollama take: texts, numbers, yes and no, lists, and choices. Lists and objects in a free text are in JSON, or as Python writes them. Pure
-functions: no model, no frame.
+A schema is an object with only required properties. It uses the part of JSON Schema that OpenAI, vLLM, llama.cpp and Ollama accept: texts,
+numbers, booleans, lists and choices. Lists and objects in free text may be JSON or Python literals. Pure functions: no model, no frame.
 """
 
 import ast
@@ -21,7 +20,7 @@ WHOLE: Schema = {"type": "integer"}
 YES_NO: Schema = {"type": "boolean"}
 
 INSTRUCTION = "Give the answer as one JSON object that fits this JSON schema, and nothing else:\n"
-"""What stands behind a prompt, before the schema: some servers only hold the model to the schema, and don't show it."""
+"""The text between a prompt and the schema. Some servers enforce the schema but do not show it to the model."""
 
 
 def one_of(choices: Sequence[Any]) -> Schema:
@@ -44,7 +43,7 @@ class Structure(NamedTuple):
 
     Attributes:
         name: what the answer is, in a word.
-        schema: the JSON schema of it, an object.
+        schema: its JSON schema, an object.
 
     Example:
         >>> Structure("queries", object_of(queries=list_of(TEXT))).read('{"queries": ["rooibos caffeine"]}')
@@ -60,7 +59,7 @@ class Structure(NamedTuple):
         return INSTRUCTION + json.dumps(self.schema, separators=(",", ":"))
 
     def read(self, text: str) -> dict[str, Any] | None:
-        """The object that is all of ``text``; None where it is none, or doesn't fit the schema.
+        """The object that ``text`` consists of. None if it is not an object or does not fit the schema.
 
         Example:
             >>> label = Structure("label", object_of(label=one_of([0, 1, 2])))
@@ -75,7 +74,7 @@ class Structure(NamedTuple):
 
 
 def answer_in(name: str, value: Schema, reason: bool = False) -> Structure:
-    """The structure of an answer that is one value of that name, behind its reason where there is one.
+    """The structure of an answer with one value of that name. A reason, if requested, comes before it.
 
     Example:
         >>> list(answer_in("label", one_of([0, 1]), reason=True).schema["properties"])
@@ -109,14 +108,14 @@ def _fits(value: Any, schema: Schema) -> bool:
 
 
 TRIED = 50
-"""Brackets that open nothing readable, after which a text is taken to hold nothing more: each costs a look at all the rest."""
+"""The number of unreadable opening brackets after which the search stops, because each takes a scan of the remaining text."""
 OPENING = re.compile(r"[\[{]")
 
 
 def json_values(text: str) -> list[Any]:
-    """All lists and objects in ``text``, outermost ones, in order; what cannot be read as one is passed over.
+    """The outermost lists and objects in ``text``, in order. Unreadable ones are skipped.
 
-    Beside JSON: single quotes, numbers as keys, commas before a closing bracket, sets as lists.
+    Also accepted besides JSON: single quotes, numbers as keys, commas before a closing bracket, sets as lists.
 
     Example:
         >>> json_values("I chose {'3': 0.9, 7: .4,} and [4, 1,], not {those}.")
@@ -134,7 +133,7 @@ def json_values(text: str) -> list[Any]:
 
 
 def value_at(text: str, start: int) -> tuple[Any, int]:
-    """The list or object that opens at ``start``, and where it ends; ``(None, start + 1)`` where it cannot be read.
+    """The list or object that opens at ``start``, and its end; ``(None, start + 1)`` if it cannot be read.
 
     Example:
         >>> value_at("I chose {'3': 0.9}.", 8)
@@ -159,12 +158,12 @@ def is_cut(text: str, start: int) -> bool:
 
 
 def _literal(piece: str) -> Any:
-    """A value as Python writes it, with the types that JSON has; None for any other."""
+    """A Python literal whose types exist in JSON. None for any other text."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the compiler's remarks on odd escapes in a model's text
             value = ast.literal_eval(piece)
-            # A set has no order of its own, but the model wrote it in one.
+            # A set has no order, but the model wrote its items in one.
             return json.loads(json.dumps(ast.literal_eval(f"[{piece[1:-1]}]") if isinstance(value, set) else value))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None

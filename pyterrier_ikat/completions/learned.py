@@ -23,10 +23,10 @@ _FIELDS = ("message", "statement")
 
 
 class Learned(NamedTuple):
-    """What a conversation taught about its user.
+    """What was learned about the user from a conversation.
 
     Attributes:
-        ptkb: the statements by id, those that still hold and the new ones.
+        ptkb: the statements by id: the known ones that still hold, and the new ones.
         statements: the new statements, each a dict of ``id``, ``statement``, ``message`` (the number of the user's message), ``words``
             (the user's words that say it) and ``replaces`` (ids of the known statements that it contradicts).
         dropped: the omitted pieces, without anybody's words.
@@ -38,10 +38,10 @@ class Learned(NamedTuple):
 
 
 def read_learned(text: str) -> list[dict[str, Any]] | None:
-    """The statements in a completion: the first JSON list of objects, or the objects in a row; they are checked by :func:`merge`.
+    """The statements in a completion: the first JSON list of objects, or consecutive objects. :func:`merge` checks them.
 
     Returns:
-        The objects; empty where the completion says that there is nothing new; ``None`` where it has no list or one that was cut off.
+        The objects. Empty if the completion says that there is nothing new; ``None`` if it has no list, or a list that was cut off.
 
     Example:
         >>> read_learned('Sure: [{"message": 1, "words": "I am vegan", "statement": "I am vegan."}]')
@@ -54,7 +54,7 @@ def read_learned(text: str) -> list[dict[str, Any]] | None:
         return [] if NONE.match(said) and not EXCEPT.search(said) else None
     opening = _LIST.search(said)
     if opening and value_at(said, opening.start())[0] is None:
-        return None  # it was cut off: the whole objects in it may not be all
+        return None  # it was cut off: it may have had more objects
     values = json_values(said)
     for place, value in enumerate(values):
         if _is_statement(value):
@@ -79,7 +79,7 @@ def merge(found: Sequence[Mapping[str, Any]], ptkb: Mapping[str, str], said: Map
         found: the statements, as :func:`read_learned` gives them.
         ptkb: the known statements by id.
         said: the user's messages by number.
-        taken: further ids that no new statement may get.
+        taken: further ids that new statements must not get.
 
     Example:
         >>> moved = {"message": 2, "words": "I moved to Oslo", "statement": "I live in Oslo.", "replaces": [1]}
@@ -107,7 +107,7 @@ def merge(found: Sequence[Mapping[str, Any]], ptkb: Mapping[str, str], said: Map
 
 
 def highest_number(ids: Iterable[str]) -> int:
-    """The highest number among the ids, 0 without one; those longer than Python reads by default are ignored.
+    """The highest number among the ids, or 0 without numbers. Numbers longer than Python reads by default are ignored.
 
     Example:
         >>> highest_number(["3", "1-2", "12", "", "²", "9" * 5000])
@@ -117,7 +117,7 @@ def highest_number(ids: Iterable[str]) -> int:
 
 
 def _checked(piece: Mapping[str, Any], said: Mapping[int, str]) -> tuple[str, str]:
-    """What is wrong with a piece, empty where nothing is, and its statement."""
+    """The fault of a piece (empty if it has none), and its statement."""
     statement, number = _statement(piece), _number(piece)
     faults = {
         "an object without a statement": not normalised(statement),
@@ -152,7 +152,7 @@ def _copied(words: str, message: str) -> bool:
 
 
 def _replaced(labels: Any, ptkb: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """The ids of known statements among ``labels``, each once, and the labels that name none."""
+    """The ids of known statements among ``labels``, each once, and the labels that name no statement."""
     given: Iterable[Any] = labels if isinstance(labels, list) else [] if labels in (None, "", False) else [labels]
     texts = [str(label).strip().strip("[]()#\"'").strip() for label in given]
     found = {

@@ -15,7 +15,7 @@ ALIKE = 0.9
 
 
 class Chosen(NamedTuple):
-    """The statements that a completion chooses, and its pieces that were omitted or repaired.
+    """The statements that a completion chooses, and the pieces that were omitted or repaired.
 
     Attributes:
         statements: pairs of id and score, best first.
@@ -35,9 +35,9 @@ def choose(form: str, found: Sequence[Any], ptkb: Mapping[str, str]) -> Chosen:
         ptkb: the persona, id -> statement.
 
     Returns:
-        Each statement once. ``ids`` and ``copies``: score 1 / position, in the model's order. ``scores``: the model's
-        score within 0 and 1, best first; a score of 0 leaves the statement out. ``dropped`` lists pieces that name no statement, possible
-            choices beside the first list, and scores that were clipped or are not numbers.
+        Each statement once. ``ids`` and ``copies``: score 1 / position, in the model's order. ``scores``: the model's score from 0 to 1,
+        best first; statements of score 0 are omitted. ``dropped`` lists pieces that name no statement, possible choices outside the first
+        list, and scores that were clipped or are not numbers.
 
     Example:
         >>> choose("ids", ["2", "9"], {"1": "I am vegan.", "2": "I own a dog."})
@@ -77,7 +77,7 @@ def match_label(label: str, ptkb: Mapping[str, str]) -> str | None:
 def match_copy(copy: str, ptkb: Mapping[str, str]) -> str | None:
     """The id of the statement that ``copy`` repeats: exactly, then normalised, then with a similarity of at least 0.9.
 
-    Normalised texts differ neither in letter case, punctuation and white space nor in numbering.
+    Normalisation removes differences in letter case, punctuation, white space and numbering.
 
     Example:
         >>> match_copy("2) i own a DOG", {"1": "I am vegan.", "2": "I own a dog."})

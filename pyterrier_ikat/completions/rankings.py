@@ -18,7 +18,7 @@ _NEXT = re.compile(r"(?:(?!\n\s*\n)\W){1,9}(?:and\s+)?", re.IGNORECASE)
 _NUMBERED_LINE = re.compile(r"^[ \t]*\d+[.):][ \t]+\W{0,9}(\d+)\b", re.MULTILINE)
 _OTHER_BRACKETS = str.maketrans("【】〔〕「」⟦⟧", "[][][][]")
 DIGITS = 9
-"""Digits of a number that are read; no window has as many passages."""
+"""The maximum number of digits that are read. No window has so many passages."""
 
 
 class Permutation(NamedTuple):
@@ -26,7 +26,7 @@ class Permutation(NamedTuple):
 
     Attributes:
         order: the places of all passages, from 0, each once.
-        repairs: in words, one for each omitted, repeated or invented number.
+        repairs: in words, one for each missing, repeated or invented number.
     """
 
     order: list[int]
@@ -36,7 +36,7 @@ class Permutation(NamedTuple):
 def permutation(numbers: Sequence[int], size: int) -> Permutation:
     """The order of ``size`` passages that ``numbers``, from 1, stand for.
 
-    A repeated number counts at its first place, an invented one not at all, and passages without a number follow in their order.
+    A repeated number counts at its first place. Invented numbers are ignored. Passages without a number follow in their original order.
 
     Example:
         >>> permutation([3, 1, 3, 7], 4)
@@ -58,11 +58,11 @@ def permutation(numbers: Sequence[int], size: int) -> Permutation:
 def read_ranking(text: str) -> list[int] | None:
     r"""The numbers of passages in a completion, best first, as the model wrote them.
 
-    Numbers in brackets take precedence. Of several lists the longest counts, and of equally long ones the last, so that reasoning before
-    the answer is not taken for the ranking. A list may also have one number per line, and its lines may be numbered.
+    Numbers in brackets take precedence. Of several lists the longest counts; of equally long lists, the last. So reasoning before the
+    answer is not mistaken for the ranking. A list may also have one number per line, and its lines may be numbered.
 
     Returns:
-        The numbers, with repetitions and such as no passage has; None where the completion holds no list and no single number.
+        The numbers, including repeated ones and ones that no passage has. None if the completion has neither a list nor a single number.
 
     Example:
         >>> read_ranking("[2] > [3] > [1]"), read_ranking("1. Passage 2\n2. Passage 1"), read_ranking("Of the 3 passages: 2, 1, 3")
@@ -83,7 +83,7 @@ def _of_brackets(text: str) -> list[int]:
 
 
 def _without_brackets(text: str) -> list[int]:
-    """Numbers that stand behind those of lines, behind a word such as "passage", or together; one alone where it is all there is."""
+    """Numbers after line numbers, after a word such as "passage", or next to each other. A lone number counts if there is nothing else."""
     lines = _NUMBERED_LINE.findall(text)
     if len(lines) > 1:
         return [_number(one) for one in lines]
@@ -96,7 +96,7 @@ def _without_brackets(text: str) -> list[int]:
 
 
 def _runs(text: str, found: Sequence[re.Match[str]], between: re.Pattern[str]) -> list[list[int]]:
-    """The numbers that stand together: with nothing else than ``between`` from one to the next."""
+    """The groups of consecutive numbers: only ``between`` separates them."""
     runs: list[list[int]] = []
     end = None
     for one in found:

@@ -1,9 +1,9 @@
-r"""Completions that do nothing but decline, in the languages of likely users. Pure functions."""
+r"""Completions that only decline, in the languages of likely users. Pure functions."""
 
 import re
 
 LONGEST = 300
-"""Characters of a completion that can be nothing but a refusal."""
+"""The maximum length of a refusal, in characters."""
 
 _SORRY = (
     r"(?:(?:i['’]?m|i am|we['’]?re|we are)\s+(?:\w+\s+)?sorry|sorry|(?:i|we)\s+apologi[sz]e|my apologies|unfortunately|regrettably)"
@@ -121,13 +121,13 @@ _ELSEWHERE = [
         ),
     )
 ]
-"""Whole refusals in other languages: regrets, what declines, and offers."""
+"""Whole refusals in other languages: an apology, the refusal itself, and offers."""
 
 
 def is_refusal(text: str) -> bool:
-    """Whether the whole text does nothing but decline: short, from its first words on, and nothing but offers after it.
+    """Whether the whole text only declines: it is short, declines from its first words on, and only offers help after that.
 
-    English ones, and usual sentences in Chinese, Dutch, French, German, Italian, Japanese, Portuguese and Spanish.
+    It knows English refusals, and common sentences in Chinese, Dutch, French, German, Italian, Japanese, Portuguese and Spanish.
 
     Example:
         >>> is_refusal("I'm sorry, but I can't help with that."), is_refusal("I'm sorry, but rooibos has no caffeine.")

@@ -13,9 +13,9 @@ NONE = re.compile(
     rf"\W*(?:{_LABEL}\W{{0,9}}?:\W{{0,99}})?(?:none\b|nothing\b|n/a\b|not any\b|no\s*(?:[-–—(]|\W*$)|no (?:\w+ ){{0,2}}statements?\b)",
     re.IGNORECASE,
 )
-"""How a text begins that says that no statement matters."""
+"""The beginning of a text which says that no statement is relevant."""
 EXCEPT = re.compile(r"\b(?:except|apart from|other than|besides)\b", re.IGNORECASE)
-"""What makes an exception to none."""
+"""Words that make an exception to "none"."""
 NUMBERED = re.compile(
     r"^\s*(?:[-*•–>]\s+)?(?:\d{1,3}[.)]\s+(?=\W*(?:statement|ptkb|\d{1,3}\W*$)))?[*_#`]*(?:(?:statement|ptkb|number|id)\s+)?"
     r"[(\[#]*(\d{1,3})[*_]*(?:[.):\]]+(?!\d)[*_]*|\s+[-–—]\s(?!\s*\d+\s*$)|$)\s*",
@@ -38,9 +38,9 @@ _WITHIN = re.compile(rf"\[({_IDS}(?:\][ \t]*(?:[,;&]|and\b)[ \t]*\[{_IDS})*)(\]|
 """Ids in brackets, or each in brackets of its own."""
 _BEFORE_LISTED = re.compile(r"(?:^|\n)[ \t]*(?:[-*•–][ \t]+)?\Z|(?P<label>\w{1,60}[*_]{0,9}:[*_]{0,9}[ \t]{0,9}\n?[ \t]{0,9})\Z")
 _BEFORE = 90
-"""Characters before a list that its label can have."""
+"""The maximum length of a label before a list, in characters."""
 _SEPARATED = re.compile(r"[^\w\s,;&.:()\[\]{}\"'*#•–—-]")
-"""Marks around ids, which are neither digits nor known to separate: of money, of code, of a table."""
+"""Characters around ids that are neither digits nor known separators, such as those of money, code or tables."""
 _ID_KEYS = ("id", "index", "number", "statement_id", "statement")
 _SCORE_KEYS = ("score", "relevance")
 _NO = (False, "false", "no", "not relevant", "irrelevant")
@@ -55,15 +55,14 @@ class Found(list[Any]):
 
 
 def read_ids(text: str) -> Found | None:
-    r"""The statement numbers in a completion; a stray number in running text is none.
+    r"""The statement numbers in a completion. A stray number in running text does not count.
 
     The first list counts: in brackets (JSON or nearly so, fenced or in prose), on lines that hold numbers or begin with one, or in a
     sentence that names statements. Without a list, a sentence that names one statement counts.
 
     Returns:
-        The numbers as text, in the completion's order; empty where it says that no statement matters; ``None`` where it
-        says nothing usable. What may be meant too is in the result's ``rest``: statements of later sentences, later lists that
-        choose otherwise.
+        The numbers as text, in the completion's order. Empty if it says that no statement is relevant; ``None`` if it has no usable choice.
+        The result's ``rest`` has other possible choices: statements of later sentences, and later lists that differ.
 
     Example:
         >>> read_ids("[4, 1]. Note that [2] is not relevant."), read_ids("1, 4"), read_ids("None of them."), read_ids("Sure!")
@@ -77,7 +76,7 @@ def read_ids(text: str) -> Found | None:
 
 
 def _other_choices(text: str, chosen: Sequence[str]) -> list[str]:
-    """A later list with a label, or on its own line, that differs: few-shot models answer for every turn of the conversation."""
+    """A later list that differs, with a label or on its own line. Few-shot models answer for every turn of the conversation."""
     for listed in _WITHIN.finditer(text):
         before = _BEFORE_LISTED.search(text[max(0, listed.start() - _BEFORE) : listed.start()])
         numbers = set(_digits(listed[1]))
@@ -92,12 +91,12 @@ def _digits(text: str) -> list[str]:
 
 
 def _without_marks(text: str) -> str:
-    """A text without letters, with nothing else in it than digits and what separates them; any other text as it is."""
+    """A text without letters is reduced to digits and separators. Any other text is returned unchanged."""
     return text if any(map(str.isalpha, text)) else _SEPARATED.sub(" ", text)
 
 
 def _says_none(text: str) -> bool:
-    """Whether the first sentence says that no statement matters, and names none in brackets."""
+    """Whether the first sentence says that no statement is relevant, and names none in brackets."""
     line = text.split("\n")[0]
     return bool(NONE.match(line)) and not OPENING.search(line.split(". ")[0])
 
@@ -117,14 +116,14 @@ def _first_list(text: str) -> Found | None:
 
 
 def _numbers_before(text: str) -> list[str]:
-    """Words and numbers before the choice, on lines that deny nothing: they may name statements, too."""
+    """Words and numbers before the choice, on lines without a denial. They may also name statements."""
     lines = [line.strip() for line in text.split("\n") if not _DENIED.search(line)]
     named = [line for line in lines if any(map(str.isdecimal, line)) and any(map(str.isalpha, line))]
     return [f"lines before it, such as {named[0]!r}"] if named else []
 
 
 def _in_brackets(text: str) -> tuple[int, Found | None]:
-    """Where the first brackets are that hold a list or an object and are not denied, and what they choose."""
+    """The position of the first brackets that hold a list or an object and are not denied, and their choice."""
     for opening in islice(OPENING.finditer(text), TRIED):
         start = opening.start()
         before = text[max(0, start - 60) : start]
@@ -136,7 +135,7 @@ def _in_brackets(text: str) -> tuple[int, Found | None]:
 
 
 def _bracket_at(text: str, start: int) -> Found | None:
-    """What the brackets at ``start`` choose; None where they cannot be read."""
+    """The choice in the brackets at ``start``. None if they cannot be read."""
     within = _WITHIN.match(text, start)
     numbers = _digits(within[1]) if within else []
     if within and (within[2] or numbers):
@@ -156,7 +155,7 @@ def _labels(items: Iterable[Any]) -> list[str]:
 
 
 def _in_lines(lines: Iterable[str]) -> Found | None:
-    """The first lines that hold numbers alone, or that begin with one."""
+    """The first lines that hold only numbers, or that begin with a number."""
     lines = list(_not_denied(lines))
     for index, line in enumerate(lines):
         found = None
@@ -171,13 +170,13 @@ def _in_lines(lines: Iterable[str]) -> Found | None:
 
 
 def _numbers(line: str) -> list[str]:
-    """The numbers on a line that holds nothing else but perhaps a label."""
+    """The numbers on a line that holds only numbers and perhaps a label."""
     found = _NUMBERS.fullmatch(line)
     return _digits(found[1]) if found and not _DENIED.search(line) else []
 
 
 def _items(lines: Iterable[str]) -> Found:
-    """The numbers before the lines; a line that says that its statement is irrelevant is rest."""
+    """The numbers at the beginning of the lines. A line that calls its statement irrelevant goes into ``rest``."""
     found = Found()
     for line in lines:
         if item := NUMBERED.match(line):
@@ -187,7 +186,7 @@ def _items(lines: Iterable[str]) -> Found:
 
 
 def _not_denied(lines: Iterable[str]) -> Iterator[str]:
-    """The lines without headings that deny, and without what stands under them."""
+    """The lines without headings that deny, and without the lines below such headings."""
     denied = False
     for line in lines:
         denied = bool(_DENIED.search(line)) if line.rstrip().endswith(":") else denied
@@ -199,8 +198,8 @@ def read_copies(text: str) -> Found | None:
     r"""The copied statements in a completion: one per line, numbered, bulleted, quoted, or a JSON list of texts that comes first.
 
     Returns:
-        The copies, numbers and all, also a line such as "None" (a statement may begin like that); empty for an empty
-        JSON list; ``None`` where the completion holds no word.
+        The copies with their numbers. A line such as "None" counts as a copy, because a statement may begin like that. Empty for an empty
+        JSON list; ``None`` if the completion has no word.
 
     Example:
         >>> read_copies("Relevant:\n- I am vegan.\n2: I own a dog."), read_copies("None")
@@ -220,8 +219,7 @@ def read_scores(text: str) -> Found | None:
     """The scores in a completion: the first JSON object id -> score, or JSON objects with an id and a score, fenced or in prose.
 
     Returns:
-        Pairs of id and whatever stands as its score, in the completion's order; empty where no statement matters;
-        ``None`` for prose.
+        Pairs of an id and the value given as its score, in the completion's order. Empty if no statement is relevant; ``None`` for prose.
 
     Example:
         >>> read_scores('Sure: {"3": 0.9, "7": 0.4}'), read_scores("{}"), read_scores("Statement 3 matters.")
@@ -239,7 +237,7 @@ def read_scores(text: str) -> Found | None:
 
 
 def _pairs(value: Any) -> list[tuple[str, Any]]:
-    """Ids and scores: of an object about one statement, of an object id -> score, or of the only list or object within."""
+    """Ids and scores of an object about one statement, of an object id -> score, or of the only list or object inside."""
     if isinstance(value, list):
         return [pair for item in value if isinstance(item, list | dict) for pair in _pairs(item)]
     if _is_one(value):
@@ -256,7 +254,7 @@ def score_in(item: Mapping[str, Any]) -> Any:
 
 
 def _lists(item: Mapping[str, Any]) -> list[list[Any]]:
-    """The lists in an object that their keys do not deny; without lists, the keys whose values do not say no."""
+    """The lists in an object whose keys do not deny. In an object without lists, the keys whose values are not "no"."""
     lists = {str(key).replace("_", " "): value for key, value in item.items() if isinstance(value, list)}
     found = [value for key, value in lists.items() if not _DENIED.search(key)]
     return found or [[] if lists else [key for key in item if not _is_no(item[key])]]
@@ -267,7 +265,7 @@ def _is_no(value: Any) -> bool:
 
 
 def _refused(item: Any) -> bool:
-    """Whether an object about one statement says that it does not matter."""
+    """Whether an object about one statement says that it is irrelevant."""
     return isinstance(item, dict) and any(_is_no(item[key]) for key in ("relevant", *_SCORE_KEYS) if key in item)
 
 

@@ -25,7 +25,7 @@ QUOTES = "\"'`“”„‘’‚«»‹›「」『』"
 
 
 class Parsed(NamedTuple):
-    """The items a parser found, and the omitted pieces of the model's text."""
+    """The items that a parser found, and the omitted pieces of the model's text."""
 
     items: list[str]
     dropped: list[str]
@@ -52,7 +52,7 @@ def unquoted(text: str) -> str:
 
 
 def in_object(text: str, name: re.Pattern[str]) -> str | None:
-    """What is said under the key that ``name`` matches in the JSON objects on lines of their own; None without such a key.
+    """The value of the key that ``name`` matches, in JSON objects on lines of their own. None without such a key.
 
     The longest key counts, and the first object.
 
@@ -68,24 +68,24 @@ def in_object(text: str, name: re.Pattern[str]) -> str | None:
 
 
 def _in_json(text: str) -> Parsed | None:
-    """The texts of the first list or object that holds any, and those of the others; None where lines are to be read."""
+    """The texts of the first list or object that has texts, and the texts of the others. None if the lines should be read instead."""
     opening = OPENING.search(text)
     if opening is None or any(_MARK.match(line) and _clean(_MARK.sub("", line)) for line in text[: opening.start()].splitlines()):
         return None
     alone = text[: opening.start()].strip()[-1:] in ("", ":")
     if alone and is_cut(text, opening.start()):
-        return Parsed([], [])  # whole parts of it may be anything, and its lines are not queries
+        return Parsed([], [])  # its complete parts may be anything, and its lines are not queries
     values = json_values(text)
     found = [texts for value in values if any(texts := _texts(value))]
     if not found:
         return Parsed([], []) if alone else None
-    ones = len(list(takewhile(_is_one, values)))  # objects of one query each, one after the other, are a list
+    ones = len(list(takewhile(_is_one, values)))  # consecutive objects of one query each are a list
     first = found[: max(1, ones)]
     return Parsed([query for texts in first for query in texts], [query for texts in found[len(first) :] for query in texts])
 
 
 def _texts(value: Any) -> list[str]:
-    """The texts in a value, of an object those that it calls queries, where it does."""
+    """The texts in a value. Of an object with a key for queries, only the texts under that key."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, dict):
@@ -98,12 +98,12 @@ def _is_one(value: Any) -> bool:
 
 
 def _lines(text: str) -> tuple[list[str], list[str]]:
-    """The lines that are queries, and the others: marked lines where there are any, else quoted ones where most are, else all."""
+    """The query lines, and the other lines. Queries are the marked lines if any, else the quoted lines if most are, else all lines."""
     lines = [line for line in text.splitlines() if line.strip()]
     listed = [line for line in lines if not _clean(line).endswith(_COLONS)]
     marked = [line for line in listed if _MARK.match(line)]
     quoted = [line for line in listed if unquoted(line.strip()) != line.strip()]
-    # One query in quotation marks among bare ones is what the user searches for literally.
+    # A single quoted query among bare ones is a literal search.
     found = marked or (quoted if 2 * len(quoted) > len(listed) else listed)
     return found, [line for line in lines if line not in found]
 
@@ -111,8 +111,8 @@ def _lines(text: str) -> tuple[list[str], list[str]]:
 def parse_queries(text: str, n: int = 5) -> Parsed:
     r"""Read a list of search queries: JSON, numbered, bulleted, quoted or bare lines, prose around it.
 
-    Numbering, bullets and quotes are stripped; empties and repeats (letter case aside) are dropped; the first ``n`` are
-    kept. When any line is numbered or bulleted, or more than half of them stand in quotes, the others are taken for prose.
+    Numbering, bullets and quotes are stripped; empty lines and repeats (ignoring letter case) are dropped; the first ``n`` are kept. If any
+    line is numbered or bulleted, or more than half of the lines are quoted, the other lines count as prose.
 
     Args:
         text: the completion.
@@ -152,7 +152,7 @@ def parse_rewrite(text: str) -> str:
     r"""Read one rewritten query without lead-ins (in a line or before it), headings, labels, quotes and explanations after it.
 
     Returns:
-        The query, or ``""`` when the text holds none.
+        The query, or ``""`` if the text has none.
 
     Example:
         >>> parse_rewrite('Here is the query:\n\nRewritten query: "Is rooibos free of caffeine?"\n\nI resolved "it".')
@@ -180,7 +180,7 @@ def parse_rewrite_and_answer(text: str) -> tuple[str, str] | None:
     r"""Read a rewrite and the answer after it, each after a label on its own line; a reason before them is omitted.
 
     Returns:
-        The rewrite and the answer, each on one line; ``None`` when the text lacks one of them.
+        The rewrite and the answer, each on one line. ``None`` if one of them is missing.
 
     Example:
         >>> parse_rewrite_and_answer('Reason: "it" is rooibos.\nRewrite: Is rooibos safe?\nResponse: Yes.\nIt has no caffeine.')
@@ -195,10 +195,10 @@ def parse_rewrite_and_answer(text: str) -> tuple[str, str] | None:
 
 
 def parse_reasoned_rewrite(text: str) -> str:
-    r"""Read one rewrite as :func:`parse_rewrite` does, where a reason may stand before it and an answer behind it.
+    r"""Read one rewrite as :func:`parse_rewrite` does. A reason may come before it and an answer after it.
 
     Returns:
-        The rewrite, or ``""`` when the text holds none, or a reason alone.
+        The rewrite, or ``""`` if the text has none, or only a reason.
 
     Example:
         >>> parse_reasoned_rewrite('Reason: "it" is rooibos.\nRewrite: Is rooibos safe?')
@@ -212,7 +212,7 @@ def parse_reasoned_rewrite(text: str) -> str:
 
 
 def _labelled(text: str) -> tuple[str, str]:
-    """The text behind the first label of a rewrite, and all text behind the first label of an answer after it."""
+    """The text after the first label of a rewrite, and all text after the next label of an answer."""
     labels = list(_PART.finditer(text))
     rewrites = [place for place, label in enumerate(labels) if _REWRITE_KEY.fullmatch(label["name"])]
     if not rewrites:
@@ -227,7 +227,7 @@ _MORE = re.compile(
     r"^[^\S\n]{0,99}[*_#>-]{0,9}[^\S\n]{0,9}(?P<name>level|statement|provenance|quer(?:y|ie))s?[*_]*\s*[:\uff1a][^\S\n]*[*_]*",
     re.IGNORECASE | re.MULTILINE,
 )
-"""Labels of what some prompts ask for beside a rewrite and an answer."""
+"""Labels of the other parts that some prompts ask for besides a rewrite and an answer."""
 
 
 def _behind(name: str, text: str) -> list[re.Match[str]]:
@@ -236,10 +236,10 @@ def _behind(name: str, text: str) -> list[re.Match[str]]:
 
 
 def parse_answer_and_queries(text: str) -> tuple[str, str] | None:
-    r"""Read an answer and the queries behind it, each after a label on its own line.
+    r"""Read an answer and the queries after it, each after a label on its own line.
 
     Returns:
-        The queries joined by spaces, and the answer; ``None`` when the text lacks one of them.
+        The queries joined by spaces, and the answer. ``None`` if one of them is missing.
 
     Example:
         >>> parse_answer_and_queries('Response: Rooibos has none.\nQueries: 1. rooibos caffeine\n2. teas without caffeine')
@@ -258,7 +258,7 @@ def parse_chosen_rewrite(text: str) -> tuple[str, str, list[str]] | None:
     r"""Read the numbers of chosen statements, a rewrite and an answer, each after a label on its own line.
 
     Returns:
-        The rewrite, the answer, and the numbers as text; ``None`` when the text lacks one of them. "None" is an empty list.
+        The rewrite, the answer, and the numbers as text. ``None`` if one of them is missing. "None" is an empty list.
 
     Example:
         >>> parse_chosen_rewrite('Statements: [2, 5]\nRewrite: Is rooibos safe?\nResponse: Yes.')
@@ -271,10 +271,10 @@ def parse_chosen_rewrite(text: str) -> tuple[str, str, list[str]] | None:
 
 
 def parse_level(text: str) -> tuple[str, str] | None:
-    r"""Read a level, a letter from a to c, and a rewrite, each after a label on its own line; what else stands there is omitted.
+    r"""Read a level, a letter from a to c, and a rewrite, each after a label on its own line. All other text is omitted.
 
     Returns:
-        The level in lower case and the rewrite; ``None`` when the text lacks one of them, or has several levels.
+        The level in lower case and the rewrite. ``None`` if one of them is missing, or if there are several levels.
 
     Example:
         >>> parse_level('Reason: it asks for facts.\n**Level:** A\nRewrite: Is rooibos safe?\nResponse: Yes.')
@@ -291,13 +291,13 @@ _STYLE = re.compile(r"^\W*style\W+\w[\w-]*(?: [\w-]+){0,2}(?:\W*$|[*_\])]+\s+)",
 _NAME = re.compile("passage|article|assistant|answer|response|summary|text", re.IGNORECASE)
 _PASSAGES_LABEL = re.compile(rf"^[\W_]*(?:{_NAME.pattern})[\W_]*?(?::[\s*_]*|$)", re.IGNORECASE)
 _LONGEST_ANNOUNCEMENT = 120
-"""In bytes of UTF-8, about 20 words of English: a script without blanks says as much in as many bytes."""
+"""In bytes of UTF-8; about 20 English words. A script without spaces needs about as many bytes for the same content."""
 
 
 def _is_announcement(line: str, following: Sequence[str]) -> bool:
-    """Whether a line only says that something comes: short, a colon at its end, and prose behind it.
+    """Whether a line is only a lead-in: it is short, ends with a colon, and prose follows.
 
-    Before a list such a line says what the list is of, in whatever language; a heading may stand between the two.
+    Before a list, such a line says what the list contains, in any language. A heading may come between the two.
     """
     if not following or not line.endswith(_COLONS) or len(line.encode("utf-8", "surrogatepass")) > _LONGEST_ANNOUNCEMENT:
         return False
@@ -308,10 +308,10 @@ def _is_announcement(line: str, following: Sequence[str]) -> bool:
 def parse_passage(text: str) -> str:
     r"""The passage in a completion as one line: without ``<think>`` block, style line, lead-in, heading, label and surrounding quotes.
 
-    A line that ends with a colon stays before a list, and where it is long: it has content then.
+    A line that ends with a colon is kept before a list, or if it is long, because it has content then.
 
     Returns:
-        The passage, or ``""`` when the text holds none.
+        The passage, or ``""`` if the text has none.
 
     Example:
         >>> parse_passage('Style: blog\n\nPassage: Oats are cheap.\nThey keep well.')

@@ -1,13 +1,13 @@
-r"""The usable part of a text from outside: printable, without reasoning, endless repetitions, and what a model invented after its answer.
+r"""The usable part of a text: printable, without reasoning, endless repetitions and what a model invented after its answer.
 
 Marks of reasoning are tags (``<think>``, ``<thinking>``, ``<reasoning>``, ``<thought>``, ``<ponder>``, ``<plan>``, ``<seed:think>``,
 ``[THINK]``, ``<|START_THINKING|>`` and the like, in any case, with attributes and blanks, also as ``&lt;think&gt;`` and with fullwidth
 brackets), harmony's channels, what is left of those when a server strips the special tokens (``analysis...assistantfinal``), Granite's two
-sentences, Ollama's ``Thinking...`` and ``...done thinking.``, and a block of code in the language ``think``. An end without a beginning
-ends reasoning, too, but for that of a block: servers eat beginnings.
+sentences, Ollama's ``Thinking...`` and ``...done thinking.``, and a block of code in the language ``think``. An end mark without a
+beginning also ends reasoning, because servers remove beginnings. Only a code block needs both.
 
-A mark alone in quotation marks or backticks, as in "models write ``"<think>"`` first", is only mentioned and stays; so does the word
-without brackets. Everywhere else a mark counts, also in code: an open one is a failure that is named, never a text that lost its half.
+A mark alone in quotation marks or backticks, as in "models write ``"<think>"`` first", is only a mention and stays. So does the word
+without brackets. Everywhere else a mark counts, also in code. An open mark is a reported failure; it never silently removes half of a text.
 """
 
 import re
@@ -20,22 +20,22 @@ from ..conversations.frame import well_formed
 from .refusals import is_refusal
 
 _ESCAPES = re.compile(r"\x1b\[[0-?]{0,99}[ -/]{0,9}[@-~]|\x1b[\]P^_][^\x07\x1b\n]{0,999}(?:\x07|\x1b\\)|[\x1b\x9b].?")
-"""Codes that a terminal obeys: of colours and the cursor, titles and links, and what is left of them."""
+"""Terminal control codes (colours, cursor, titles, links) and their remains."""
 _BREAKS = re.compile(r"\r\n?|[\x0b\x0c\x1c-\x1e]")
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]")
 LONGEST_NAME = 200
-"""Characters of a model's name, or of another word of a server."""
+"""The maximum length of a model's name, or of another word from a server."""
 
 LOOP = 1200
-"""Characters from which on a repetition is collapsed."""
+"""The length from which a repetition is collapsed, in characters."""
 PERIOD = 64
 """The longest repeated piece, in characters."""
 LEFT = 240
-"""Characters that are left of a repetition, about."""
+"""About how many characters of a repetition are kept."""
 
 
 def printable(text: str) -> str:
-    r"""The text without codes for a terminal, control characters and lone surrogates; tabs and line breaks stay.
+    r"""The text without terminal codes, control characters and lone surrogates. Tabs and line breaks stay.
 
     Example:
         >>> printable("\x1b[31mred\x1b[0m tea\x00\r\n" + chr(0xD800))
@@ -48,7 +48,7 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""The text as a short name in one line: a model's, a reason to stop.
+    r"""The text as a short name on one line, such as a model's name or a stop reason.
 
     Example:
         >>> one_line("gpt\x1b]0;title\x07-4o\nmini")
@@ -59,7 +59,7 @@ def one_line(text: str) -> str:
 
 
 def collapsed(text: str) -> tuple[str, int]:
-    """The text with long repetitions cut down to some of their pieces, and how many there were: loops of a model say nothing more.
+    """The text with long repetitions shortened, and their number. The loops of a model carry no further content.
 
     A repetition is a piece of up to 64 characters that fills 1,200 characters or more.
 
@@ -81,9 +81,9 @@ def collapsed(text: str) -> tuple[str, int]:
 
 
 def is_loop(text: str) -> bool:
-    """Whether a text goes round in circles: more than half of it, and 100 characters or more, repeats a piece up to its end.
+    """Whether a text is a loop: more than half of it, and at least 100 characters, repeats a piece up to the end.
 
-    The piece has up to 64 characters and is there four times or more; the last time it may be cut off.
+    The piece has up to 64 characters and occurs at least four times. The last occurrence may be cut off.
 
     Example:
         >>> is_loop('"The answer is: ' * 12 + '"The answ'), is_loop("Mint, mint and again mint: three times mint.")
@@ -97,7 +97,7 @@ def is_loop(text: str) -> bool:
 
 
 def _repetitions(text: str, period: int) -> list[tuple[int, int]]:
-    """Where the repetitions of a piece of ``period`` characters begin and end."""
+    """The beginning and end of each repetition of a piece of ``period`` characters."""
     if len(text) < LOOP:
         return []
     signs = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
@@ -154,7 +154,7 @@ class Said(NamedTuple):
 
 
 def split_reasoning(text: str) -> Said:
-    """What ``text`` says behind and between its reasoning, without surrounding blanks, and whether reasoning has no end in it.
+    """The text outside of its reasoning, without surrounding blanks, and whether some reasoning has no end.
 
     Example:
         >>> split_reasoning("<think>hm</think> Paris"), split_reasoning("Paris? <thinking>or Rome")
@@ -163,7 +163,7 @@ def split_reasoning(text: str) -> Said:
     blocks = _without_blocks(text)
     left = None if blocks is None else _final(blocks)
     pieces = [""] if left is None else _outside(left)
-    while pieces and len(pieces) > 1:  # what stood around reasoning may make up a mark
+    while pieces and len(pieces) > 1:  # the text around reasoning may form a new mark
         left = "".join(pieces)
         pieces = _outside(left)
     if left is None or not pieces:
@@ -173,7 +173,7 @@ def split_reasoning(text: str) -> Said:
 
 
 def without_reasoning(text: str) -> str:
-    """What ``text`` says; nothing where its reasoning has no end.
+    """The text outside of its reasoning. Empty if reasoning has no end.
 
     Example:
         >>> without_reasoning('[THINK]hm[/THINK]Paris. Models write "<think>" first.')
@@ -193,7 +193,7 @@ def is_mark(token: str) -> bool:
 
 
 def opening_mark(prompt: str) -> str:
-    """The mark that a prompt ends with, as chat templates of reasoning models do, so that the completion begins within reasoning.
+    """The mark at the end of a prompt. Chat templates of reasoning models end with one, so that the completion begins with reasoning.
 
     Example:
         >>> opening_mark("user: Which tea? assistant: <think>"), opening_mark("<think></think>")
@@ -204,7 +204,7 @@ def opening_mark(prompt: str) -> str:
 
 
 def _without_blocks(text: str) -> str | None:
-    """The text without blocks of code that hold reasoning; None where one has no end."""
+    """The text without code blocks that hold reasoning. None if such a block has no end."""
     while (block := _BLOCK.search(text)) is not None:
         end = re.compile(rf"^[ \t]*{block[1]}[ \t]*$", re.MULTILINE).search(text, block.end())
         if end is None:
@@ -214,7 +214,7 @@ def _without_blocks(text: str) -> str | None:
 
 
 def _final(text: str) -> str | None:
-    """The text of harmony's final channel; all of a text without channels; None where the final channel is missing."""
+    """The text of harmony's final channel. A text without channels is returned whole. None if the final channel is missing."""
     if _CHANNEL.search(text):
         final = _FINAL.search(text)
         return None if final is None else _CONTROL.split(text[final.end() :], maxsplit=1)[0]
@@ -226,7 +226,7 @@ def _final(text: str) -> str | None:
 
 
 def _outside(text: str) -> list[str]:
-    """The pieces of ``text`` outside of reasoning, one where there is none; no piece where the last reasoning has no end."""
+    """The pieces of ``text`` outside of reasoning: one piece if there is no reasoning, no piece if the last reasoning has no end."""
     kept, within, position = list[str](), "", 0
     mentioned = {place for found in _MENTION.finditer(text) for place in range(*found.span())} if _MARK.search(text) else set()
     for mark, name, ends in _marks(text):
@@ -265,7 +265,7 @@ _NOTHING = re.compile(r"\W*(?:null|none|n/?a)\W*", re.IGNORECASE)
 
 
 def usable_words(text: str) -> str:
-    """What the model says, as `usable_text`; nothing where that is a value that stands for nothing.
+    """The model's answer, as `usable_text` gives it. Empty if it is a value that means "nothing".
 
     Example:
         >>> usable_words("<think>hm</think> Paris"), usable_words("N/A")
@@ -276,7 +276,7 @@ def usable_words(text: str) -> str:
 
 
 def answer_text(text: str) -> str | None:
-    """What the model says, as `usable_words`; None where that has no letter and no digit.
+    """The model's answer, as `usable_words` gives it. None if it has neither a letter nor a digit.
 
     Example:
         >>> answer_text("<think>hm</think> Paris"), answer_text("...")
@@ -287,7 +287,7 @@ def answer_text(text: str) -> str | None:
 
 
 def own_turn(text: str) -> str:
-    r"""The text up to the next question, which the model invented; all of it where it begins with one.
+    r"""The text up to the next question, which the model invented. A text that begins with such a question is returned whole.
 
     Example:
         >>> own_turn("[8]\n\n2. Question: And limes?\n   Provenance: [3]")
@@ -308,7 +308,7 @@ _ECHO = re.compile(rf"\s*#+ *(?:Task|Role|(?P<input>{_INPUT})) *(?:\n|\Z)")
 
 
 def without_next_prompt(text: str) -> str:
-    r"""The completion up to the headings of a prompt that the model has invented behind it; all of it where nothing stands before them.
+    r"""The completion up to the headings of a prompt that the model invented after it. The whole completion if nothing comes before them.
 
     Example:
         >>> without_next_prompt("1. bicycle lights\n\n# Example 3\n# About the user\n1: I keep bees\n# Queries\n1. hives")
@@ -319,11 +319,11 @@ def without_next_prompt(text: str) -> str:
 
 
 def readable(text: str, whole: bool = False) -> tuple[str, list[str]]:
-    r"""What a parser sees of a completion, and what is omitted, in words: a repeated or invented prompt, the rest of long repetitions.
+    r"""What a parser sees of a completion, and the omitted parts in words: a repeated or invented prompt, long repetitions.
 
     Args:
         text: the completion.
-        whole: keep repetitions, because the text itself is what is kept.
+        whole: keep repetitions, because the text itself is the result.
 
     Example:
         >>> said, omitted = readable("oat milk\n" + "and so on " * 500)

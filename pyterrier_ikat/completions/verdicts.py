@@ -2,7 +2,7 @@
 
 The prompts of judges ask for a JSON object with a reason and a verdict. The parsers also accept such an object in prose or a fence, a
 broken object, ``Score: 2`` lines, and a first or last line with only the verdict. A value must begin its clause and be the only value in
-it: a number, a yes or a letter somewhere in prose is not a verdict, and two values are none either.
+it: a number, a yes or a letter somewhere in prose is not a verdict, and neither are two values.
 """
 
 import json
@@ -23,7 +23,7 @@ _OR_MORE = rf"(?:[{_DASH}/,]|\.\.+)\d|[ \t]*\b(?:to|or|bis|oder|hasta|à|ou)\b[ 
 _REASON = rf"[ \t]*(?!(?:and|und|or|oder|to|bis|points?|stars?|out)\b){_LETTER}"
 _AND_MORE = rf"[ \t]*(?:[{_DASH},;/]|\b(?:and|und)\b)?[ \t]*-?\d+(?:[.,]\d+)*(?![.,]?\d|{_REASON})"
 NO_GRADE = rf"(?:{_SHARE}|{_OTHER_SCALE}|{_OR_MORE}|{_AND_MORE})"
-"""What makes the number before it no grade: a percent sign, another scale, a second number."""
+"""What shows that the number before it is not a grade: a percent sign, another scale, or a second number."""
 
 
 def grade(highest: int) -> str:
@@ -57,7 +57,7 @@ _LABEL_NAME = re.compile(r"(?:score|rating|rate|label|relevance|grade)\W{0,4}(?:
 
 
 def parse_label(text: str, highest: int = 4) -> int | None:
-    """Read a relevance label from 0 to ``highest``; ``None`` when the text names none, or several different ones.
+    """Read a relevance label from 0 to ``highest``. ``None`` if the text has no label, or several different ones.
 
     A number right after "score", "rating" or the like counts before any other; "3 out of 4" and "3/4" read as 3. A
     percentage, a range and a number on another scale are not labels.
@@ -70,7 +70,7 @@ def parse_label(text: str, highest: int = 4) -> int | None:
     whole = re.compile(grade(highest), re.IGNORECASE)
     found = [whole.match(text, name.end()) for name in _LABEL_NAME.finditer(text)]
     lines = [whole.fullmatch(line.strip(" .*")) for line in text.splitlines() if line.strip()]
-    if lines and lines[0]:  # several lines of a grade may be those of invented passages
+    if lines and lines[0]:  # several lines with a grade may belong to invented passages
         found += filter(None, lines)
     labels = {int(number[1]) if number and number[1].isdecimal() else highest + 1 for number in found} or _bare_labels(text, highest)
     return labels.pop() if len(labels) == 1 and labels <= set(range(highest + 1)) else None
@@ -97,14 +97,14 @@ Value = TypeVar("Value")
 
 
 class Verdict(NamedTuple):
-    """What a judge decided, and why."""
+    """A judge's decision and its reason."""
 
     value: Any
     reason: str
 
 
 def read_score(text: str, lowest: int, highest: int) -> Verdict | None:
-    r"""A whole number from ``lowest`` to ``highest`` under ``score``; None when there is none, another one, or several.
+    r"""A whole number from ``lowest`` to ``highest`` under ``score``. None if it is missing or outside this range, or if there are several.
 
     Example:
         >>> read_score('Sure:\n```json\n{"reason": "It skips the price.", "score": 2}\n```', -1, 3)
@@ -115,7 +115,7 @@ def read_score(text: str, lowest: int, highest: int) -> Verdict | None:
 
 
 def read_yes_no(text: str) -> Verdict | None:
-    """Yes (True) or no (False) under ``verdict``; None when there is neither, or both.
+    """Yes (True) or no (False) under ``verdict``. None if there is neither, or both.
 
     Example:
         >>> read_yes_no("Verdict: No. The price is in none of the documents.").value
@@ -125,7 +125,7 @@ def read_yes_no(text: str) -> Verdict | None:
 
 
 def read_choice(text: str) -> Verdict | None:
-    """``"A"``, ``"B"`` or ``"tie"`` under ``better``; None when there is none of them, or several.
+    """``"A"``, ``"B"`` or ``"tie"`` under ``better``. None if there is none of them, or several.
 
     Example:
         >>> read_choice('{"reason": "A is longer, no more.", "better": "tie"}').value
@@ -135,7 +135,7 @@ def read_choice(text: str) -> Verdict | None:
 
 
 def read_numbers(text: str) -> Verdict | None:
-    """A list of whole numbers under ``nuggets``, each once, in order; empty for none of them; None when nothing says so.
+    """A list of whole numbers under ``nuggets``, each once, in order. Empty if the judge names none; None without a readable list.
 
     Example:
         >>> read_numbers('{"reason": "The second is missing.", "nuggets": [1, 3]}').value
@@ -145,9 +145,9 @@ def read_numbers(text: str) -> Verdict | None:
 
 
 def read_action(text: str) -> tuple[str, str] | None:
-    """One of :data:`ACTIONS` under ``action``, and the question under ``question`` of one to ask; None without either of them.
+    """One of :data:`ACTIONS` under ``action`` and, for ``"ask"``, the question under ``question``. None if one of them is missing.
 
-    Unlike other verdicts an action that stands alone has to be all that is said: a line such as ``Answer: rooibos`` begins an answer.
+    Unlike other verdicts, an action without a label must be the whole text, because a line such as ``Answer: rooibos`` begins an answer.
 
     Example:
         >>> read_action('{"reason": "Which of both?", "action": "ask", "question": "Green or black tea?"}')
@@ -171,7 +171,7 @@ def _read(text: str, key: str, interpret: Callable[[Any], Value | None]) -> Verd
 
 
 def _agreed(candidates: Sequence[tuple[Any, str]], interpret: Callable[[Any], Value | None]) -> Verdict | None:
-    """The value that all candidates have which have one."""
+    """The value on which all candidates with a value agree."""
     read = [(value, reason) for raw, reason in candidates if (value := interpret(raw)) is not None]
     return Verdict(read[0][0], read[0][1] or NO_REASON) if read and all(value == read[0][0] for value, _ in read) else None
 
@@ -182,7 +182,7 @@ def _in_json(text: str, key: str) -> list[tuple[Any, str]]:
 
 
 def _objects(value: Any) -> Iterator[dict[str, Any]]:
-    """An object, and all that are within it or within a list."""
+    """An object, and all objects inside it or inside a list."""
     if isinstance(value, dict):
         yield value
     for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
@@ -214,7 +214,7 @@ def _flat(reason: Any) -> str:
 
 
 def _only_value(kind: "re.Pattern[str]", meaning: Callable[[str], Value], value: str) -> Value | None:
-    """What the word or number of a kind means that begins a text, when its clause has none of another meaning."""
+    """The meaning of the word or number of this kind at the beginning of a text, if its clause has no such word of another meaning."""
     value = value.strip()
     found = re.match(rf"{_MARKS}({kind.pattern}){_ENDS}", value, kind.flags)
     clause = _CLAUSE.match(value)
@@ -258,6 +258,6 @@ def _numbers(value: Any) -> list[int] | None:
     value = re.sub(r"(\])\s*,\s*[\"']?\w+[\"']?\s*:.*", r"\1", value)  # what follows in an object that is not JSON
     if _NOTHING.fullmatch(value):
         return []
-    if set(value) & set("[{(") and not set(value) & set(")}]"):  # a list that was cut off may have gone on
+    if set(value) & set("[{(") and not set(value) & set(")}]"):  # a list that was cut off may have had more numbers
         return None
     return list(dict.fromkeys(map(int, re.findall(r"\d+", value)))) if _NUMBERS.fullmatch(value) else None

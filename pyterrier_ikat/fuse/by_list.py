@@ -20,24 +20,24 @@ PLACES = 12
 
 
 class Interleave(Fusion):
-    """Merge ranked lists round robin: in each round every list offers its best passage that isn't taken yet.
+    """Merge ranked lists round robin: in each round, every list adds its best passage that is not in the ranking yet.
 
-    Without branches it joins the lists of a turn's sub-queries, in the order in which the sub-queries were generated. A frame without
-    sub-queries has one list per turn and keeps its order. It reads ``qid``, ``query``, ``docno``, ``rank`` and, from ``ExplodeQueries``,
-    ``qid_0``, ``qsub``, ``query_0``. It gives one row per (turn, passage): ``qid`` and ``query`` are the turn's again, ``rank`` counts
-    from 0, ``score`` counts down to 1. All other columns are kept, from the sub-query that brought the passage. Equal ranks within one
-    list go by docno. Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 3.
+    Without branches, it joins the lists of a turn's sub-queries in the order of the sub-queries. A frame without sub-queries has one list
+    per turn and keeps its order. It reads ``qid``, ``query``, ``docno``, ``rank`` and, from ``ExplodeQueries``, ``qid_0``, ``qsub``,
+    ``query_0``. It gives one row per (turn, passage): ``qid`` and ``query`` are the turn's again, ``rank`` counts from 0, ``score`` counts
+    down to 1. All other columns are kept, from the sub-query that supplied the passage. Equal ranks within a list are ordered by docno.
+    Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 3.
 
-    With branches, it runs each of them once on the turns and joins their results for each ``qid``, in the order of the branches. So it can
-    be used wherever a retriever can, also between sub-queries and their own fusion. ``docno``, ``text`` and the passage's other columns
-    come from the branch that brought it. Columns of the turn (all that start with ``q``) have one value per turn: that of the last branch
+    With branches, it runs each of them once on the turns and joins their results for each ``qid``, in the order of the branches. So a
+    fusion can replace any retriever, also between sub-queries and their own fusion. ``docno``, ``text`` and the passage's other columns
+    come from the branch that supplied it. Columns of the turn (all that start with ``q``) have one value per turn: that of the last branch
     that returns the turn and has the column. Only ``qstatements`` is merged: the first branch's statements in their order, then the new
-    ones of the others; if another branch adds any, the scores are 1/position. The earlier queries (``query_0``, ...) are the incoming ones.
-    If a branch finds nothing for a turn, the turn has the results of the other branches, and a ``NoResultWarning`` names it.
+    ones of the others; if another branch adds any, the scores are 1/position. The earlier queries (``query_0``, ...) are those of the
+    input. If a branch finds nothing for a turn, the turn keeps the results of the other branches, and a ``NoResultWarning`` names the turn.
 
     Args:
         branches: pipelines that read ``qid`` and ``query`` and give ``qid``, ``query``, ``docno``, ``rank``; if one gives ``text``, all
-            have to. A branch that makes sub-queries joins them itself.
+            must. A branch that makes sub-queries must join them itself.
         num_results: passages per turn at most; ``None`` for all.
 
     Raises:
@@ -62,12 +62,12 @@ class Interleave(Fusion):
 
 
 class Union(Interleave):
-    """Unite all passages of a turn, each once, as candidates for a re-ranker.
+    """Pool all passages of a turn, each once, as candidates for a re-ranker.
 
-    Without branches it unites the results of a turn's sub-queries; with branches, the results of these systems. The columns and the order
-    are those of :class:`Interleave`, so a cut keeps the best of every list; the scores only count down. Sources: the MQ4CS-QR runs of IRLab
-    at iKAT 2024 for sub-queries; for systems the GtR run of Fu, Bedi, Acharya and Kando, NII at TREC iKAT 2024, as ``Union(gpt_branch,
-    claude_branch) >> RerankAgainst(minilm, "qanswer")``, where ``qanswer`` is Claude's.
+    Without branches, it pools the results of a turn's sub-queries; with branches, the results of these systems. The columns and the order
+    are those of :class:`Interleave`, so a cutoff keeps the best of every list. The scores only count down. Sources: the MQ4CS-QR runs of
+    IRLab at iKAT 2024 for sub-queries; for systems the GtR run of Fu, Bedi, Acharya and Kando, NII at TREC iKAT 2024, as
+    ``Union(gpt_branch, claude_branch) >> RerankAgainst(minilm, "qanswer")``, where ``qanswer`` is Claude's.
 
     Args:
         branches: see :class:`Interleave`.
@@ -95,13 +95,13 @@ class Union(Interleave):
 
 
 class RRF(Fusion):
-    """Reciprocal rank fusion: a passage's score is the sum of 1 / (k + position) over the lists that found it, positions from 1.
+    """Reciprocal rank fusion: a passage's score is the sum of 1 / (k + position) over the lists that contain it, with positions from 1.
 
-    Without branches it joins the lists of a turn's sub-queries; with branches, it runs them and joins their results for each ``qid``. It
-    reads and writes the columns of :class:`Interleave`; those of a passage come from the list of its best rank. Equal sums are ordered by
-    best rank, then by the number of the list with that rank, then by docno. Their scores differ by the least step of 32-bit floats, so that
-    scores strictly decrease in every evaluator. Source: Cormack, Clarke and Büttcher, Reciprocal Rank Fusion outperforms Condorcet and
-    individual Rank Learning Methods, SIGIR 2009.
+    Without branches, it joins the lists of a turn's sub-queries; with branches, it runs them and joins their results for each ``qid``. It
+    reads and writes the columns of :class:`Interleave`. The columns of a passage come from the list in which it ranks best. Equal sums are
+    ordered by best rank, then by the number of the list with that rank, then by docno. Their scores differ by the smallest step of 32-bit
+    floats, so that every evaluator sees strictly decreasing scores. Source: Cormack, Clarke and Büttcher, Reciprocal Rank Fusion
+    outperforms Condorcet and individual Rank Learning Methods, SIGIR 2009.
 
     Args:
         branches: see :class:`Interleave`.
@@ -144,7 +144,7 @@ class RRF(Fusion):
 
 
 def interleave(lists: Lists, num_results: int | None = None) -> tuple[Integers, Integers]:
-    """Round robin over each turn's lists, without repeats; an exhausted list is skipped.
+    """Round robin over each turn's lists, without repeated passages. An exhausted list is skipped.
 
     Args:
         lists: the ranked lists.
@@ -166,7 +166,7 @@ def _take_turns(turn: Turn, num_results: int | None) -> Integers:
 
 
 def _offer_passages(docnos: list[Any], part: slice, taken: dict[Any, int]) -> Iterator[None]:
-    """Take the best passage of a list that isn't taken yet, each time it is the list's turn."""
+    """Each time it is a list's turn, take its best passage that is not taken yet."""
     for place, docno in enumerate(docnos[part], part.start):
         if docno not in taken:
             taken[docno] = place
@@ -174,52 +174,52 @@ def _offer_passages(docnos: list[Any], part: slice, taken: dict[Any, int]) -> It
 
 
 def sum_reciprocal_ranks(turn: Turn, k: float) -> tuple[Integers, Floats]:
-    """The sum of 1 / (k + position) over the lists that hold a passage, positions counted from 1.
+    """The sum of 1 / (k + position) over the lists that contain a passage, with positions from 1.
 
     Returns:
-        For each passage the place in ``turn`` where it stands best (smallest rank, then earliest list), in that order, and its sum, to
-        12 places.
+        For each passage its best place in ``turn`` (smallest rank, then earliest list), in that order, and its sum, rounded to 12 decimal
+        places.
     """
     best, total = sum_shares(turn, np.asarray(1.0 / (k + 1 + turn.rank()), dtype=np.float64))
     return best, total.round(PLACES)
 
 
 LARGEST = float(np.finfo(np.float32).max)
-"""The largest score that an evaluator can read; sums of larger scores could overflow."""
+"""The largest score that an evaluator can read. Sums of larger scores could overflow."""
 
 
 class WeightedSum(Fusion):
     """Weighted sum of scores: a passage's score is the sum of weight * normalised score over the lists.
 
-    Without branches it joins the lists of a turn's sub-queries, each with the weight in ``qweight``, 1 where there is no such
-    column. With branches, it runs them and joins their results for each ``qid``, each with its weight from ``weights``. It reads the
-    columns of :class:`Interleave` and ``score``, and writes those of :class:`Interleave`; the columns of a passage come from the
-    list of its best rank.
+    Without branches, it joins the lists of a turn's sub-queries, weighted by ``qweight`` (1 without this column). With branches, it runs
+    them and joins their results for each ``qid``, each with its weight from ``weights``. It reads the columns of :class:`Interleave` and
+    ``score``, and writes those of :class:`Interleave`; the columns of a passage come from the list of its best rank.
 
-    ``normalise="min-max"`` scales the scores of each list of a turn to 0 (its least) to 1 (its greatest). If all scores of a list are
-    equal, as in a list of one passage, each counts 0.5. A passage missing from a list counts 0 for that list. ``"none"`` uses the scores
-    unchanged, for lists of the same retriever; a passage missing from a list counts the list's least score. Both depend on the depth of the
-    list: a deeper list has another least score, so cut all branches to the same depth. Weights aren't divided by their sum.
+    ``normalise="min-max"`` scales the scores of each list of a turn to the range from 0 (its lowest) to 1 (its highest). If all scores of a
+    list are equal, as in a list of one passage, each counts 0.5. A passage missing from a list counts 0 for that list. ``"none"`` uses the
+    scores unchanged, for lists of the same retriever. A passage missing from a list counts the list's lowest score. Both depend on the
+    depth of the list, because a deeper list has another lowest score. So cut all branches to the same depth. Weights are not divided by
+    their sum.
 
     Sums that differ by no more than 1e-12 of the highest possible sum are equal. Equal sums are ordered by best rank, then by the number of
-    the list with that rank, then by docno; their scores differ by the least step of 32-bit floats.
+    the list with that rank, then by docno. Their scores differ by the smallest step of 32-bit floats.
 
-    Source: Hui, Mo, Mao and Nie, RALI@TREC iKAT 2024 (arXiv 2412.07998), where three rewrites' BM25 scores are summed; their public code
-    gives a missing passage the list's least score, and normalises by min-max or not at all. Weights that differ by turn are those of Mo et
-    al., Adaptive Personalized Conversational Information Retrieval (arXiv 2508.08634).
+    Source: Hui, Mo, Mao and Nie, RALI@TREC iKAT 2024 (arXiv 2412.07998), where the BM25 scores of three rewrites are summed. Their public
+    code gives a missing passage the list's lowest score, and uses min-max normalisation or none. Weights that differ by turn are those of
+    Mo et al., Adaptive Personalized Conversational Information Retrieval (arXiv 2508.08634).
 
     Args:
-        branches: see :class:`Interleave`; each gives ``score``, too.
-        weights: one number per branch, 0 or more; ``None`` for 1 each; with ``by`` such numbers for each value of that column.
-        by: a column of the turn, such as ``"qlevel"``, whose value decides the weights; every branch passes it on.
+        branches: see :class:`Interleave`. Each must also give ``score``.
+        weights: one number per branch, 0 or more. ``None``: 1 for each branch. With ``by``: such numbers for each value of that column.
+        by: a column of the turn, such as ``"qlevel"``, whose value decides the weights. Every branch must keep it.
         normalise: ``"min-max"`` or ``"none"``.
         num_results: passages per turn at most; ``None`` for all.
 
     Raises:
-        UsageError: when ``weights`` aren't one number of 0 or more per branch, or all are 0, ``by`` comes without such weights for each of
-            its values, or as for :class:`Interleave`.
-        DataError: when a score isn't a finite 32-bit float, a turn's weights in ``qweight`` are negative or all 0, a branch lacks the
-            column ``by`` or a turn has a value there that has no weights, or as for :class:`Interleave`.
+        UsageError: when ``weights`` are not one number of 0 or more per branch, or all are 0; when ``by`` is given without such weights for
+            each of its values; or as for :class:`Interleave`.
+        DataError: when a score is not a finite 32-bit float; when a turn's weights in ``qweight`` are negative or all 0; when a branch does
+            not have the column ``by``, or a turn's value in it has no weights; or as for :class:`Interleave`.
 
     Example:
         >>> import pandas as pd, pyterrier as pt, pyterrier_ikat as ikat
@@ -270,7 +270,7 @@ class WeightedSum(Fusion):
         return rank_by_sums(lists, lambda turn: self._sum(turn, score[turn.row], next(weights)), self.num_results)
 
     def _of_branches(self, lists: Lists, frames: Sequence[pd.DataFrame]) -> Floats:
-        """The weight of each list, list after list."""
+        """The weight of each list, in the order of the lists."""
         starts = lists.starts()
         branch = lists.sub[starts]
         if self.by is None:

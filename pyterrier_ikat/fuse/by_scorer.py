@@ -1,4 +1,4 @@
-"""Fusions that re-score a turn's candidates: against every sub-query by several models, or against one text of the turn."""
+"""Fusions that re-score a turn's candidates: against every sub-query with several models, or against one text of the turn."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
     from ..planning import Plan
 
 PAIRS_AT_ONCE = 500_000
-"""The number of (sub-query, passage) rows per call of a scorer; a turn is never divided."""
+"""The number of (sub-query, passage) rows per call of a scorer. A turn is never split."""
 
 
 class MeanScore(Fusion):
-    """Score every passage of a turn against every sub-query of the turn by every scorer, and rank by the weighted mean.
+    """Score every passage of a turn against every sub-query of the turn with every scorer, and rank by the weighted mean.
 
     The candidates are the union of the sub-queries' results: all passages of the first sub-query, then the new ones of the second, and so
     on. With the sub-queries' weights w, ``score`` is the sum over scorers and sub-queries of (w / sum of w) * score / number of scorers. A
-    scorer sees the pairs of many turns in one frame, so a bi-encoder encodes each passage once, however many sub-queries there are. To join
-    systems, use ``Union(first, second) >> Ensemble([...])``.
+    scorer gets the pairs of many turns in one frame, so a bi-encoder encodes each passage only once for all sub-queries. To join systems,
+    use ``Union(first, second) >> Ensemble([...])``.
 
     It reads ``qid``, ``query``, ``docno``, ``rank``, the columns that the scorers need (mostly ``text``) and, from ``ExplodeQueries``,
-    ``qid_0``, ``qsub``, ``query_0``; ``qweight`` is the sub-query's weight, 1 where there is no such column. It gives one row per (turn,
-    passage) with ``qid`` and ``query`` of the turn, as :class:`Interleave` does; ``qweight`` is dropped. Equal scores keep the order of the
-    candidates and then differ by the least step of 32-bit floats. A sub-query that found no passage isn't in the frame and doesn't count. A
-    frame without sub-queries has one list per turn.
+    ``qid_0``, ``qsub``, ``query_0``; ``qweight`` is the sub-query's weight (1 without this column). It gives one row per (turn, passage)
+    with ``qid`` and ``query`` of the turn, as :class:`Interleave` does; ``qweight`` is dropped. Equal scores keep the order of the
+    candidates and then differ by the smallest step of 32-bit floats. A sub-query that found no passage is not in the frame and does not
+    count. A frame without sub-queries has one list per turn.
 
     Source: De Lima and Yang, Passage Query Methods (InfoSense at TREC iKAT 2024), section 3.3.1, where the scores are cosines.
 
     Args:
-        scorers: re-rankers, mostly bi-encoders; each has to score every row that it gets.
+        scorers: re-rankers, mostly bi-encoders. Each must score every row that it gets.
         num_results: passages per turn at most, cut after scoring; ``None`` for all.
 
     Raises:
@@ -92,7 +92,7 @@ class MeanScore(Fusion):
 
 
 class RerankAgainst(Fusion):
-    """Unite the passages of a turn's sub-queries, and re-rank them by one text of the turn, such as the LLM's answer.
+    """Pool the passages of a turn's sub-queries, and re-rank them by one text of the turn, such as the LLM's answer.
 
     The candidates are all passages of the turn, and the cut comes after the scoring, so recall can rise. The scorer sees one row per (turn,
     passage) with the turn's ``qid`` and with ``column`` as its ``query``; afterwards ``query`` is the turn's again. A frame without
@@ -100,7 +100,7 @@ class RerankAgainst(Fusion):
 
     It reads ``qid``, ``query``, ``docno``, ``rank``, ``column``, the columns that the scorer needs (mostly ``text``) and, from
     ``ExplodeQueries``, ``qid_0``, ``qsub``, ``query_0``. It gives the columns of :class:`Interleave` with the scorer's ``score``. Equal
-    scores keep the order of :class:`Union` and then differ by the least step of 32-bit floats. Source: AQD_A in Abbasiantaeb and
+    scores keep the order of :class:`Union` and then differ by the smallest step of 32-bit floats. Source: AQD_A in Abbasiantaeb and
     Aliannejadi, Generate then Retrieve, section 3.
 
     Args:
@@ -132,13 +132,13 @@ class RerankAgainst(Fusion):
         self.column = column
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
-        """The turns again; the scorer may ask a model about them."""
+        """The turns again. The scorer may ask a model about them."""
         turns = super().plan(frame, plan)
         plan.follow(self.scorer, turns)
         return turns
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Unite and re-rank the lists of a result frame."""
+        """Pool and re-rank the lists of a result frame."""
         check_results(inp, self, [self.column])
         rows, turn = interleave(read_lists(inp))
         candidates = set_ranks(restore_turns(inp, rows), turn)
@@ -163,10 +163,10 @@ class RerankAgainst(Fusion):
 
 
 def _pair_up(turn: Integers, sub_turn: Integers) -> Iterator[tuple[Integers, Integers]]:
-    """All pairs of a candidate with a sub-query of its turn, by their numbers, whole turns together; nothing but empty arrays for none.
+    """All pairs of a candidate and a sub-query of its turn, as numbers, in groups of whole turns; empty arrays without candidates.
 
     Args:
-        turn: the number of each candidate's turn, rising.
+        turn: the number of each candidate's turn, in increasing order.
         sub_turn: the same for each sub-query.
     """
     turns = np.arange(1, turn.max(initial=-1) + 1)
@@ -183,7 +183,7 @@ def _pair_up(turn: Integers, sub_turn: Integers) -> Iterator[tuple[Integers, Int
 
 
 def _take_pairs(frame: pd.DataFrame, passages: Integers, subs: Integers) -> pd.DataFrame:
-    """The input of a scorer: the columns of passages, with ``qid`` and ``query`` of sub-queries; both are rows of ``frame``."""
+    """The input of a scorer: the columns of passages with the ``qid`` and ``query`` of sub-queries. Both are rows of ``frame``."""
     of_passage = [name for name in frame.columns if not name.startswith("q")]
     rows = frame[of_passage].take(passages).reset_index(drop=True)
     return rows.assign(**{name: pd.Series(frame[name].to_numpy(dtype=object)[subs], dtype=object) for name in ("qid", "query")})
@@ -203,7 +203,7 @@ def _score_rows(scorer: pt.Transformer, rows: pd.DataFrame) -> tuple[pd.DataFram
     """The frame that a scorer returns, the position in ``rows`` of each of its rows, and its score.
 
     Raises:
-        DataError: when the scorer returns a row that it wasn't given, or one twice, or gives a score that isn't finite.
+        DataError: when the scorer returns a row that it was not given, returns a row twice, or gives a score that is not finite.
     """
     scored = scorer.transform(frame_for(scorer, rows))
     pt.validate.result_frame(scored, extra_columns=["score"], context=scorer)
@@ -220,7 +220,7 @@ def _score_rows(scorer: pt.Transformer, rows: pd.DataFrame) -> tuple[pd.DataFram
 
 
 def _find_places(rows: pd.DataFrame, scored: pd.DataFrame) -> Integers:
-    """For each row of ``scored`` its row in ``rows``, by qid and docno, or -1."""
+    """For each row of ``scored``, the row in ``rows`` with the same qid and docno, or -1."""
     ids = [(rows[name].to_numpy(dtype=object), scored[name].to_numpy(dtype=object)) for name in ("qid", "docno")]
     if len(scored) == len(rows) and all((given == back).all() for given, back in ids):
         return np.arange(len(rows))

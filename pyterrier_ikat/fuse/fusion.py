@@ -48,7 +48,7 @@ SEVERAL_VALUES = "qstatements"
 
 
 class Fusion(Operator):
-    """Joins ranked lists into one per turn; a subclass says how in :meth:`rank`.
+    """Joins ranked lists into one per turn. Subclasses define how in :meth:`rank`.
 
     Args:
         branches: pipelines that read ``qid`` and ``query`` and give ``qid``, ``query``, ``docno``, ``rank``. Without any, the lists of a
@@ -72,14 +72,14 @@ class Fusion(Operator):
         self.branches, self.num_results = branches, num_results
 
     reads: ClassVar[tuple[str, ...]] = ()
-    """The columns of passages that :meth:`rank` reads beside ``rank``."""
+    """The columns of passages that :meth:`rank` reads besides ``rank``."""
 
     def rank(self, lists: Lists, frames: Sequence[pd.DataFrame]) -> Ranking:
         """Join the lists of each turn.
 
         Args:
             lists: the ranked lists.
-            frames: where their rows lie, one below the other: the frame of the sub-queries, or what each branch returned.
+            frames: the frames that hold the rows of the lists, in order: the frame of the sub-queries, or the result of each branch.
         """
         raise NotImplementedError
 
@@ -92,7 +92,7 @@ class Fusion(Operator):
         return set_ranks(restore_turns(inp, rows), turn, score)
 
     def without_texts(self: Fused) -> Fused:
-        """This fusion for a place behind which nobody reads texts; its branches look up what they read themselves."""
+        """This fusion for a position after which no stage reads texts. Its branches load the texts that they read themselves."""
         found = super().without_texts()
         found.branches = tuple(map(without_unread_texts, self.branches))
         return found
@@ -115,7 +115,7 @@ class Fusion(Operator):
         return list_inputs(["qid", "query"], self.branches)
 
     def arguments(self) -> dict[str, Any]:
-        """The branches, where there are any, and the arguments given by name."""
+        """The branches, if any, and the keyword arguments."""
         return ({"branches": self.branches} if self.branches else {}) | super().arguments()
 
     def _join_branches(self, inp: pd.DataFrame) -> pd.DataFrame:
@@ -133,7 +133,7 @@ class Fusion(Operator):
     def _run_branches(self, inp: pd.DataFrame) -> list[pd.DataFrame]:
         frames, under_way = list[pd.DataFrame](), UnderWay()
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".* they count 0", NoResultWarning)  # what one branch lacks another may have
+            warnings.filterwarnings("ignore", ".* they count 0", NoResultWarning)  # another branch may have found passages
             for number, branch in enumerate(self.branches, 1):
                 with under_way.noted():
                     frames.append(branch.transform(frame_for(branch, inp)))
@@ -181,7 +181,7 @@ def rank_by_sums(lists: Lists, sums: Callable[[Turn], tuple[Integers, Floats]], 
 
     Args:
         lists: the ranked lists.
-        sums: for a turn the places of its passages, in the order of equal sums, and their sums.
+        sums: gives for a turn the places of its passages, in the order that equal sums keep, and their sums.
         num_results: how many passages of a turn are kept at most; ``None`` for all.
     """
     rows, totals = [], [np.empty(0)]
@@ -194,20 +194,20 @@ def rank_by_sums(lists: Lists, sums: Callable[[Turn], tuple[Integers, Floats]], 
 
 
 def list_inputs(needed: Sequence[str], stages: Sequence[pt.Transformer]) -> list[list[str]]:
-    """The columns needed here and by inner stages, for ``pt.inspect``; scores are set before an inner stage needs them."""
+    """The columns needed here and by inner stages, for ``pt.inspect``. Scores are set before an inner stage needs them."""
     of_stages = [pt.inspect.transformer_inputs(stage, strict=False) or [[]] for stage in stages]
     names = dict.fromkeys([*needed, *(name for configurations in of_stages for name in configurations[0])])
     return [[name for name in names if name != "score"]]
 
 
 def _list_qids(frame: pd.DataFrame) -> Objects:
-    """The qid of each run of rows: fewer to look up than those of all rows."""
+    """The qid of each group of consecutive rows. These are fewer look-ups than one per row."""
     qids: Objects = frame["qid"].to_numpy(dtype=object)
     return qids.take(starts_of_runs(qids))
 
 
 def _find_first_rows(turn: Integers, sizes: Sequence[int]) -> list[Integers]:
-    """For each frame and each turn of them all, the turn's first row in the frame, or -1."""
+    """For each frame and each turn of all frames, the turn's first row in the frame, or -1."""
     firsts = []
     for of_frame in np.split(turn, np.cumsum(sizes)[:-1]):
         first = np.full(turn.max(initial=-1) + 1, -1)
@@ -217,7 +217,7 @@ def _find_first_rows(turn: Integers, sizes: Sequence[int]) -> list[Integers]:
 
 
 def _unite_columns(frames: Sequence[pd.DataFrame], firsts: Sequence[Integers], rows: Integers, turns: Integers) -> pd.DataFrame:
-    """The columns of passages, of these rows of all frames, and the columns of turns, which have one value per turn."""
+    """The passage columns of these rows of all frames, and the turn columns, which have one value per turn."""
     left_out = {*STALE_WITH_QUERY, "score", "rank"}
     united = {}
     for name in dict.fromkeys(name for frame in frames for name in frame.columns if name not in left_out):
@@ -230,9 +230,9 @@ def _unite_columns(frames: Sequence[pd.DataFrame], firsts: Sequence[Integers], r
 
 
 def _restore_incoming(joined: pd.DataFrame, turns: Integers, inp: pd.DataFrame, frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """The earlier queries and the sub-query's columns of the input, whatever the branches wrote.
+    """The earlier queries and the sub-query columns of the input. Those that the branches wrote are ignored.
 
-    If a branch pushed a query of its own, the incoming query is ``query_0``: the fusion counts as one stage.
+    If a branch pushed a query, the query of the input is ``query_0``: the fusion counts as one stage.
     """
     depth = len(list(takewhile(inp.columns.__contains__, (f"query_{number}" for number in count()))))
     pushed = any(f"query_{depth}" in frame.columns for frame in frames)
@@ -247,7 +247,7 @@ def _restore_incoming(joined: pd.DataFrame, turns: Integers, inp: pd.DataFrame, 
 
 
 def _unite_passages(frames: Sequence[pd.DataFrame], name: str) -> "pd.Series[Any]":
-    """The column of all frames, one below the other; ``None`` where a frame lacks it."""
+    """The concatenated column of all frames; ``None`` if a frame does not have it."""
     dtype = _find_dtype(frames, name)
     lacking = pd.Series([None], dtype=object)
     parts = [frame[name].astype(dtype) if name in frame.columns else lacking.repeat(len(frame)) for frame in frames]
@@ -255,7 +255,7 @@ def _unite_passages(frames: Sequence[pd.DataFrame], name: str) -> "pd.Series[Any
 
 
 def _unite_turns(frames: Sequence[pd.DataFrame], firsts: Sequence[Integers], name: str) -> "pd.Series[Any]":
-    """For each turn, the value of the last frame that has the turn and the column; ``None`` where there is none."""
+    """For each turn, the value of the last frame that has the turn and the column; ``None`` if there is none."""
     values = np.full(len(firsts[0]), None)
     for frame, first in zip(frames, firsts, strict=True):
         if name in frame.columns:
@@ -269,7 +269,7 @@ def _find_dtype(frames: Sequence[pd.DataFrame], name: str) -> str:
 
 
 def _unite_statements(frames: Sequence[pd.DataFrame], firsts: Sequence[Integers]) -> "pd.Series[Any]":
-    """For each turn, its statements of all frames."""
+    """For each turn, its statements from all frames."""
     of_frames = [_unite_turns([frame], [first], SEVERAL_VALUES) for frame, first in zip(frames, firsts, strict=True)]
     return column(_merge_statements([chosen for chosen in lists if chosen]) for lists in zip(*of_frames, strict=True))
 

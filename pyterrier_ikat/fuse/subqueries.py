@@ -1,7 +1,7 @@
-"""A turn's sub-query lists in order, and the way back from rows per sub-query to rows per turn.
+"""The ordered sub-query lists of a turn, and the conversion of rows per sub-query into rows per turn.
 
-A fusion goes from turn to turn: the rows of one turn fit the processor's cache, so numbering its docnos takes a fifth of the time that
-numbering those of all turns at once takes. 1.66 million rows (a whole test set, 5 queries, 1000 passages each) take about half a second.
+A fusion processes one turn after the other. The rows of one turn fit into the processor's cache, so numbering docnos turn by turn takes a
+fifth of the time of numbering all at once. 1.66 million rows (a whole test set, 5 queries, 1000 passages each) take about half a second.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,17 +20,17 @@ from ..order import Floats, Integers
 Objects = npt.NDArray[np.object_]
 
 SUB_QUERY_COLUMNS = ("qid_0", "qquery", "qsub", "qweight")
-"""The columns that ``ExplodeQueries`` writes beside ``qid`` and ``query``."""
+"""The columns that ``ExplodeQueries`` writes besides ``qid`` and ``query``."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """The ranked lists of one turn, in generation order; the arrays are parallel and sorted by sub-query and rank.
+    """The ranked lists of one turn, in the order of its sub-queries. The arrays are parallel and sorted by sub-query and rank.
 
     Attributes:
         row: the row's position in the frame.
         docno: the passage.
-        lists: where each sub-query's list lies.
+        lists: the position of each sub-query's list.
     """
 
     row: Integers
@@ -42,7 +42,7 @@ class Turn:
         return np.repeat(np.arange(len(self.lists)), [part.stop - part.start for part in self.lists])
 
     def rank(self) -> Integers:
-        """Each row's position in its list, counted anew from 0."""
+        """Each row's position in its list, from 0."""
         return np.concatenate([np.arange(part.stop - part.start) for part in self.lists])
 
     def passages(self) -> Integers:
@@ -57,18 +57,18 @@ class Turn:
         return numbers
 
     def first_occurrences(self) -> Integers:
-        """The place where each passage stands for the first time."""
+        """The first place of each passage."""
         return np.flatnonzero(~pd.Series(self.docno, dtype=object).duplicated().to_numpy())
 
 
 @dataclass(frozen=True)
 class Lists:
-    """The ranked lists of a result frame; the arrays are parallel and sorted by turn, sub-query, rank.
+    """The ranked lists of a result frame. The arrays are parallel and sorted by turn, sub-query and rank.
 
     Attributes:
         row: the row's position in the frame.
         turn: number of the turn, in the order in which turns first occur in the frame.
-        sub: number of the sub-query: ``qsub``, or 0 where the frame isn't expanded.
+        sub: number of the sub-query: ``qsub``, or 0 if the frame is not expanded.
         docno: the passage.
     """
 
@@ -83,7 +83,7 @@ class Lists:
             yield Turn(self.row[part], self.docno[part], _find_runs(self.sub[part]))
 
     def starts(self) -> Integers:
-        """The place where each list begins, list after list."""
+        """The first place of each list, in the order of the lists."""
         new = (np.diff(self.turn, prepend=-1) != 0) | (np.diff(self.sub, prepend=-1) != 0)
         return np.flatnonzero(new)
 
@@ -107,7 +107,7 @@ class Lists:
 
 
 def check_results(inp: pd.DataFrame, operator: pt.Transformer, extra: list[str] | None = None) -> None:
-    """Check that ``inp`` is a result frame, and a complete expanded one where it has ``qid_0``."""
+    """Check that ``inp`` is a result frame and, if it has ``qid_0``, a complete expanded one."""
     if "qsub" in inp.columns and "qid_0" not in inp.columns:
         raise DataError(
             "sub-queries (qsub) without their turns: let every stage behind ikat.ExplodeQueries keep qid_0, qquery, qsub and query_0"
@@ -118,12 +118,12 @@ def check_results(inp: pd.DataFrame, operator: pt.Transformer, extra: list[str] 
 
 
 def read_lists(frame: pd.DataFrame) -> Lists:
-    """The lists of a result frame with ``docno`` and ``rank``: one per (``qid_0``, ``qsub``), or one per ``qid`` where it isn't expanded.
+    """The lists of a result frame with ``docno`` and ``rank``: one per (``qid_0``, ``qsub``), or one per ``qid`` if it is not expanded.
 
-    Equal ranks within a list are put in the order of docno.
+    Equal ranks within a list are ordered by docno.
 
     Raises:
-        DataError: when a rank or a turn's qid is missing, or a turn that isn't expanded has a passage twice.
+        DataError: when a rank or a turn's qid is missing, or a turn without sub-queries has a passage twice.
     """
     expanded = "qid_0" in frame.columns
     if not expanded:
@@ -157,7 +157,7 @@ def read_ranks(frame: pd.DataFrame) -> Floats:
 
 
 def _check_docnos(docnos: Objects, rows: Integers) -> None:
-    # To ask pandas which of them are missing takes ten times as long.
+    # Asking pandas which of them are missing takes ten times as long.
     if pd.api.types.infer_dtype(docnos, skipna=False) not in ("string", "integer"):
         missing = rows[pd.isna(docnos)]
         if len(missing):
@@ -165,8 +165,8 @@ def _check_docnos(docnos: Objects, rows: Integers) -> None:
 
 
 def sort_lists(turn: Integers, sub: Integers, rank: Floats, docno: Objects) -> Lists:
-    """The lists of rows whose turn, sub-query, rank and passage are these; the arrays are parallel, in any order."""
-    for order in _try_orders(turn, sub, rank, docno):  # the last one is right without a look
+    """The lists of rows with these turns, sub-queries, ranks and passages. The arrays are parallel, in any order."""
+    for order in _try_orders(turn, sub, rank, docno):  # the last one needs no check
         turns, subs, ranks = turn[order], sub[order], rank[order]
         if _is_sorted(turns, subs, ranks):
             break
@@ -174,15 +174,15 @@ def sort_lists(turn: Integers, sub: Integers, rank: Floats, docno: Objects) -> L
 
 
 def _try_orders(turn: Integers, sub: Integers, rank: Floats, docno: Objects) -> Iterator[slice | Integers]:
-    """Ways to order the rows, each slower than the previous one; the last is right for any rows."""
+    """Ways to order the rows, each slower than the previous one. The last one is correct for any rows."""
     yield slice(None)  # retrievers and re-rankers mostly give rows in order
-    yield np.argsort(turn, kind="stable")  # several systems' frames, one below the other
+    yield np.argsort(turn, kind="stable")  # concatenated frames of several systems
     yield np.lexsort((rank, sub, turn))
     yield np.lexsort((pd.factorize(docno, sort=True)[0], rank, sub, turn))
 
 
 def read_weights(frame: pd.DataFrame, lists: Lists) -> Floats:
-    """The weight of each list, list after list: its ``qweight``, or 1 where the frame has no such column.
+    """The weight of each list, in the order of the lists: its ``qweight``, or 1 without this column.
 
     Raises:
         DataError: when a turn's weights are negative, not finite or all 0.
@@ -198,16 +198,16 @@ def read_weights(frame: pd.DataFrame, lists: Lists) -> Floats:
 
 
 def sum_shares(turn: Turn, share: Floats) -> tuple[Integers, Floats]:
-    """The sum of the shares that a turn's passages have in its lists; a list that has a passage twice counts it once, where it is better.
+    """For each passage of a turn, the sum of its shares in the lists. A passage that is twice in a list counts once, at its better rank.
 
     Args:
         turn: the lists.
         share: the value of each row.
 
     Returns:
-        For each passage the place in ``turn`` where it stands best (smallest rank, then earliest list), in that order, and its sum.
+        For each passage its best place in ``turn`` (smallest rank, then earliest list), in that order, and its sum.
     """
-    # The lists stand in their order, and a stable sort keeps that among equal ranks.
+    # The lists are in order, and a stable sort keeps this order among equal ranks.
     rank = turn.rank()
     order = np.argsort(rank.astype(np.uint16) if len(rank) <= 1 << 16 else rank, kind="stable")  # numpy sorts short integers by radix
     passage, share = turn.passages()[order], share[order]
@@ -222,14 +222,14 @@ def sum_shares(turn: Turn, share: Floats) -> tuple[Integers, Floats]:
 
 
 def restore_turns(frame: pd.DataFrame, rows: Integers) -> pd.DataFrame:
-    """These rows of ``frame`` as rows of their turns: ``qid`` and ``query`` are the turn's again, other columns stay.
+    """These rows of ``frame`` as rows of their turns: ``qid`` and ``query`` are the turn's again, and other columns stay.
 
-    ``query`` comes back by PyTerrier's convention (``query_0`` becomes ``query``, ``query_1`` becomes ``query_0``, ...), further up where
-    stages behind ``ExplodeQueries`` pushed queries of their own. ``qid_0``, ``qquery``, ``qsub``, ``qweight`` and what was computed from
-    the sub-query's text are dropped. ``qfound`` says how many passages each sub-query found, as a list without zeros at its end.
+    ``query`` comes back by PyTerrier's convention (``query_0`` becomes ``query``, ``query_1`` becomes ``query_0``, ...), more levels if
+    stages after ``ExplodeQueries`` pushed queries of their own. ``qid_0``, ``qquery``, ``qsub``, ``qweight`` and what was computed from the
+    sub-query's text are dropped. ``qfound`` says how many passages each sub-query found, as a list without trailing zeros.
 
     Raises:
-        DataError: when the turns' own queries aren't there.
+        DataError: when the turns' own queries are missing.
     """
     if "qid_0" not in frame.columns:
         return frame.take(rows).reset_index(drop=True)
@@ -245,7 +245,7 @@ def restore_turns(frame: pd.DataFrame, rows: Integers) -> pd.DataFrame:
 
 
 def drop_sub_queries(frame: pd.DataFrame) -> pd.DataFrame:
-    """The turns of a frame of sub-queries without passages, as in a plan; for another frame, its rows.
+    """The turns of a frame of sub-queries without passages, as in a plan. For any other frame, its rows.
 
     Example:
         >>> drop_sub_queries(pd.DataFrame({"qid": ["t"], "query": ["tea?"]}))["qid"].tolist()
@@ -257,7 +257,7 @@ def drop_sub_queries(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _count_pushed(turns: pd.DataFrame, older: list[str]) -> int:
-    """How many queries stages behind ``ExplodeQueries`` have pushed; the rows stand turn by turn."""
+    """How many queries the stages after ``ExplodeQueries`` have pushed. The rows are grouped by turn."""
     if "qquery" in turns.columns:
         own = turns["qquery"].to_numpy(dtype=object)
     else:
@@ -290,7 +290,7 @@ def mark_first(turn: Integers, num_results: int | None) -> npt.NDArray[np.bool_]
 
 
 def concatenate_turns(parts: list[Integers]) -> tuple[Integers, Integers]:
-    """The rows of the turns behind one another, and the number of each row's turn."""
+    """The concatenated rows of the turns, and the number of each row's turn."""
     rows = np.concatenate([np.empty(0, dtype=np.int64), *parts])
     return rows, np.repeat(np.arange(len(parts)), [len(part) for part in parts])
 
