@@ -320,7 +320,7 @@ def while_written(text: str, passages: int) -> str:
 
     Example:
         >>> text = "Rooibos has none [3]. Mint [1][3]. It"
-        >>> [while_written(text[:end], 5) for end in (16, 19, 22, 27, len(text))]
+        >>> [while_written(text[:end], 5) for end in (16, 22, 27, len(text))]
         ['Rooibos has none', 'Rooibos has none.', 'Rooibos has none. [1] Mint', 'Rooibos has none. [1] Mint. [2][1] It']
     """
     cited = read_citations(_settled(text), passages)
