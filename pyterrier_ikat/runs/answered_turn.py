@@ -1,4 +1,4 @@
-"""One answered turn of a conversation: what was asked, what was done, the response, and what it came to."""
+"""One answered turn of a conversation: the utterance, how the system worked, its response, and the outcome."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -25,7 +25,7 @@ class Source:
 
     Attributes:
         docno: its id.
-        text: its text; empty where the index has none.
+        text: its text; empty if the index has none.
         score: its score in the ranking; None if there is none.
     """
 
@@ -47,25 +47,26 @@ class Turn:
     Attributes:
         number: its number in the conversation, from 1.
         utterance: the user's words.
-        response: the system's answer, as the user gets it; empty if the system writes none or found no passage.
-        sources: the passages that the response is based on: those that it cites, as they first occur, and where its system was not asked
-            for citations those that it was shown; without a response the best 5.
+        response: the system's answer as the user gets it; empty if the system writes none or found no passage.
+        sources: the passages that the response is based on: those that it cites, in the order of their first citation. If the system was
+            not asked for citations, those that its model was shown. Without a response the best 5.
         rewrite: the query that an LLM or a rewriter made of the utterance; empty if there is none.
         queries: the queries that were searched, in their order.
         statements: the texts of the chosen statements about the user, best first.
-        draft: an answer that the system wrote as its query, or to decide by; it is not the response. Several are separated by a blank line.
-        citations: docno -> score, best first: the whole ranking of a turn that was just answered; in a log what was cited.
-        spend: the completions that the system used, also those of a memory that learned from the turn.
-        cited: the sentences of the response with the numbers of their sources, from 1; None where the system was not asked for citations.
-        shown: the passages that the model was shown, where it was asked for citations and cites none.
+        draft: an answer that the system wrote as its query, or to make a decision. It is not the response. Several drafts are separated by
+            a blank line.
+        citations: docno -> score, best first. For a turn that was just answered, the whole ranking; in a log, the cited passages.
+        spend: the completions that the system used, and those of a memory that learned from the turn.
+        cited: the sentences of the response with the numbers of their sources, from 1; None if the system was not asked for citations.
+        shown: the passages that the model was shown, if it was asked for citations and cites none.
         seconds: how long the system took, without the memory.
         session: the conversation.
         method: the name of the system.
-        omitted: how many old messages of the conversation the system did not see.
-        cut: how many tokens were cut off the response before it was sent.
-        met: the ids of the rubrics that the response met first.
+        omitted: the number of old messages of the conversation that the system did not see.
+        cut: the number of tokens that were cut off the response before it was sent.
+        met: the ids of the rubrics that this response was the first to meet.
         more: other facts about the turn.
-        asked: the requests to language models of the turn, each with its outcome; no log has them.
+        asked: the turn's requests to language models, each with its outcome. Logs don't have them.
     """
 
     number: int
@@ -101,7 +102,7 @@ class Turn:
         statements: tuple[str, ...] = (),
         **more: Any,
     ) -> "Turn":
-        """The turn made from a system's results.
+        """The turn, from a system's results.
 
         ``qanswer`` is the response if ``Respond`` wrote it (the frame has ``used``), or if the system retrieves no passages at all. In a
         ranking without ``used`` it is a draft that served as a query.
@@ -110,9 +111,9 @@ class Turn:
             number: its number.
             utterance: the user's words.
             results: the frame that the system returned.
-            draft: what its stages wrote as queries; by default the frame's.
-            rewrite: their newest rewrite; by default the frame's.
-            statements: those that they chose; by default the frame's.
+            draft: the answers that the system's stages wrote as queries; by default those of the frame.
+            rewrite: the latest rewrite of the stages; by default that of the frame.
+            statements: the statements that the stages chose; by default those of the frame.
             more: the fields that the frame doesn't have.
         """
         answer = text_in(results, "qanswer")
@@ -134,7 +135,7 @@ class Turn:
         """The turn of a :meth:`record`.
 
         Raises:
-            KeyError, TypeError: when it is none.
+            KeyError, TypeError: when it isn't a record of a turn.
         """
         known = record.keys() & {one.name for one in fields(cls)}
         given: dict[str, Any] = {name: tuple(record[name]) if isinstance(record[name], list) else record[name] for name in known}
@@ -145,17 +146,17 @@ class Turn:
         return cls(**given | read)
 
     def record(self) -> dict[str, Any]:
-        """All fields as JSON has them, but the prompts."""
+        """All fields as JSON values, without the prompts."""
         return {name: value for name, value in asdict(replace(self, asked=())).items() if name != "asked"}
 
     def without_texts(self) -> "Turn":
-        """What a log keeps of a turn of a person: the texts of passages stay in the index, and only what was cited has scores."""
+        """The turn as it is logged for a person: the texts of passages stay in the index, and only cited passages have scores."""
         sources, shown = (tuple(replace(one, text="") for one in passages) for passages in (self.sources, self.shown))
         return replace(self, sources=sources, shown=shown, citations={one.docno: one.score for one in sources if one.score is not None})
 
     @property
     def marked(self) -> str:
-        """The response with the numbers of its sources behind its sentences."""
+        """The response, with the numbers of its sources after each sentence."""
         return with_marks(self.response, self.cited or ())
 
     @property
@@ -165,7 +166,7 @@ class Turn:
 
     @property
     def unknown(self) -> list[int]:
-        """The numbers in the response that no passage has."""
+        """The numbers in the response that don't belong to a passage."""
         return list(dict.fromkeys(number for one in self.cited or () for number in one.unknown))
 
     def with_calls(self, spend: Spend, asked: Sequence[Exchange] = ()) -> "Turn":
@@ -187,7 +188,7 @@ class Turn:
 
 
 def messages_of(turns: Sequence[Turn]) -> list[dict[str, str]]:
-    """A conversation as chat messages; a turn without a response adds only its utterance.
+    """A conversation as chat messages. A turn without a response adds only its utterance.
 
     Example:
         >>> [message["role"] for message in messages_of([Turn(1, "Tea?", ""), Turn(2, "And now?", "Rooibos.")])]
@@ -203,7 +204,7 @@ def _sources(passages: pd.DataFrame) -> tuple[Source, ...]:
 
 
 def _rests_on(passages: tuple[Source, ...], entries: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
-    """The sources of a response, and what it says of them; ``entries`` are its ``qcitations``."""
+    """The sources of a response and its citations of them; ``entries`` are its ``qcitations``."""
     if entries is None:
         return {"sources": passages}
     known = {one.docno: one for one in passages}
@@ -223,10 +224,10 @@ def statements_in(results: pd.DataFrame) -> tuple[str, ...]:
 
 
 def text_in(results: pd.DataFrame, name: str) -> str:
-    """The text of the first row in a column; empty where there is none."""
+    """The text of the first row in a column; empty if there is none."""
     return clean_text(str(next(iter(values(results, name, "")), "")))
 
 
 def clean_text(text: str) -> str:
-    """The text as UTF-8 can hold it, without white space around it."""
+    """The text with only characters that UTF-8 can encode, without white space around it."""
     return text.encode("utf-8", "replace").decode("utf-8").strip()

@@ -1,19 +1,19 @@
-"""One folder per system and topic set: everything that is needed to look at a run, evaluate it or continue it.
+"""One folder per system and topic set: everything that you need to inspect a run, evaluate it or continue it.
 
 ========================  ==========================================================================================
 ``run.trec``              the ranking, scores strictly decreasing
-``turns.jsonl``           one line per turn: utterance, rewrite, answer, sub-queries, persona, number of passages; where the
-                          system ran Respond also ``response`` and ``used``, the passages that it was based on
-``measures.csv``          one line per turn of the qrels, one column per measure: the track's and those that were asked for
-``stages.jsonl.gz``       what each stage did of each turn, with its LLM calls: see :mod:`pyterrier_ikat.runs.stages`; a frame that was
-                          written by ``RunFolder.write`` has none
+``turns.jsonl``           one line per turn: utterance, rewrite, answer, sub-queries, persona, number of passages; if the
+                          system ran Respond also ``response`` and ``used``, the passages that the response is based on
+``measures.csv``          one line per turn of the qrels, one column per measure: the track's and those that were requested
+``stages.jsonl.gz``       the work of each stage for each turn, with its LLM calls: see :mod:`pyterrier_ikat.runs.stages`; a frame
+                          written with ``RunFolder.write`` has none
 ``ledger.csv``            LLM calls, cache hits, failures, tokens, seconds and cost of this system, per stage
-``ir_metadata.yml``       platform, software, method and data in the form of https://www.ir-metadata.org, to be published with a run
-``run.json``              method, expression, dataset, parameters, versions, and a checksum of each file above but ``ir_metadata.yml``;
+``ir_metadata.yml``       platform, software, method and data in the format of https://www.ir-metadata.org, to publish with a run
+``run.json``              method, expression, dataset, parameters, versions, and a checksum of each file above except ``ir_metadata.yml``;
                           written last: its presence says "complete"
 ========================  ==========================================================================================
 
-A file that differs from its checksum is refused wherever it is read. Of ``turns.jsonl`` a person may add or edit each ``response``.
+Reading a file that differs from its checksum is an error. In ``turns.jsonl`` you may add or edit each ``response``.
 """
 
 import hashlib
@@ -56,14 +56,14 @@ class RunFolder:
 
     @property
     def complete(self) -> bool:
-        """Whether a finished run lies here."""
+        """Whether the folder holds a finished run."""
         return (self.path / "run.json").is_file()
 
     def check_finished(self) -> None:
-        """Refuse a folder that holds no finished run.
+        """Check that the folder holds a finished run.
 
         Raises:
-            DataError: when it holds none.
+            DataError: when it doesn't.
         """
         if self.complete:
             return
@@ -105,10 +105,10 @@ class RunFolder:
             json.dump(parameters, file, indent=1)
 
     def results(self) -> pd.DataFrame:
-        """The ranking: ``qid``, ``docno``, ``score``, ``rank``; no row when the system found nothing at all.
+        """The ranking: ``qid``, ``docno``, ``score``, ``rank``. It has no rows if the system found nothing.
 
         Raises:
-            DataError: when ``run.trec`` can't be read, or hasn't the passages that were written.
+            DataError: when ``run.trec`` can't be read, or doesn't have the passages that were written.
         """
         path = self.path / "run.trec"
         if not path.is_file():
@@ -122,7 +122,7 @@ class RunFolder:
         return found
 
     def _check_passages(self, results: pd.DataFrame) -> None:
-        """Whether the ranking has as many passages of each turn as ``turns.jsonl`` says."""
+        """Check that the ranking has as many passages of each turn as ``turns.jsonl`` says."""
         counts = Counter(results["qid"].tolist())
         for turn in self._each_turn():
             there, written = counts[turn["qid"]], turn.get("passages", counts[turn["qid"]])
@@ -134,11 +134,11 @@ class RunFolder:
                 )
 
     def bound(self) -> dict[str, dict[str, Any]]:
-        """What ``run.json`` says of the other files: the checksum of each."""
+        """The checksum of each of the other files, from ``run.json``."""
         return {"sha256": {name: self._checksum(name) for name in CHECKED if (self.path / name).is_file()}}
 
     def _checksum(self, name: str) -> str:
-        """The checksum of a file; of ``turns.jsonl`` that of the turns without their responses."""
+        """The checksum of a file. For ``turns.jsonl`` it covers the turns without their responses."""
         found = hashlib.sha256()
         with (self.path / name).open("rb") as file:
             if name != "turns.jsonl":
@@ -150,13 +150,13 @@ class RunFolder:
         return found.hexdigest()
 
     def check_file(self, name: str) -> None:
-        """Whether a file of a finished run is the one that was written.
+        """Check that a file of a finished run is unchanged.
 
         Raises:
-            DataError: when not.
+            DataError: when it was changed.
         """
         written = self.parameters().get("sha256", {}).get(name) if self.complete else None
-        if written is not None and (self.path / name).is_file() and self._checksum(name) != written:  # of a missing one its reader says so
+        if written is not None and (self.path / name).is_file() and self._checksum(name) != written:  # the reader reports a missing file
             raise DataError(
                 f"{self.path / name} is not the file that this run wrote, or its run.json is that of another run (the file was cut or "
                 "changed): put the right one back, or repeat the run"
@@ -174,12 +174,12 @@ class RunFolder:
         """The turns with passages.
 
         Raises:
-            DataError: as :meth:`turns`.
+            DataError: as for :meth:`turns`.
         """
         return {turn["qid"] for turn in self._each_turn() if turn.get("passages")}
 
     def stages(self) -> Iterator[dict[str, Any]]:
-        """The work of each stage, a dict per turn and stage; see :mod:`pyterrier_ikat.runs.stages`.
+        """The work of each stage: a dict per turn and stage. See :mod:`pyterrier_ikat.runs.stages`.
 
         Raises:
             DataError: when ``stages.jsonl.gz`` is missing, or is not the file that was written.
@@ -189,7 +189,7 @@ class RunFolder:
         self.check_file(path.name)
 
     def measures(self) -> pd.DataFrame:
-        """The scores turn by turn: index ``qid``, a column per measure.
+        """The scores of each turn: index ``qid``, a column per measure.
 
         Raises:
             DataError: when ``measures.csv`` can't be read.
@@ -197,7 +197,7 @@ class RunFolder:
         path = self.path / "measures.csv"
         self.check_file(path.name)
         try:
-            return pd.read_csv(path, dtype=str).set_index("qid").astype(float)  # exactly what was written, from texts
+            return pd.read_csv(path, dtype=str).set_index("qid").astype(float)  # converting texts gives exactly the written numbers
         except (OSError, ValueError, KeyError) as error:
             raise DataError(f"{path} can't be read ({error}): repeat the run") from None
 
@@ -216,11 +216,11 @@ class RunFolder:
             raise DataError(f"{path} can't be read ({error}): repeat the run") from None
 
     def reusable(self, parameters: dict[str, Any]) -> bool:
-        """Whether the run made with just these parameters is here already; other versions are a warning.
+        """Whether the folder already holds the run with exactly these parameters. Other versions cause a warning.
 
         Raises:
-            UsageError: when another run, or anything else, is here.
-            DataError: when a file is not the one that was written.
+            UsageError: when the folder holds another run, or anything else.
+            DataError: when a file was changed.
         """
         elsewhere = f"choose another {option('out')}, or remove it"
         if not self.complete:
@@ -247,11 +247,11 @@ class RunFolder:
     def write(
         self, topics: pd.DataFrame, results: pd.DataFrame, measures: pd.DataFrame, ledger: pd.DataFrame, parameters: dict[str, Any]
     ) -> None:
-        """Write all files into a temporary neighbour and rename it: the folder is complete or absent.
+        """Write all files into a temporary folder beside this one and rename it, so that the folder is complete or absent.
 
         Raises:
-            DataError: when the results have turns that the topics lack, a turn of the topics is there twice, the ranking is not
-                clean, or a column of the turns can't be kept.
+            DataError: when the results have turns that the topics don't have, a turn occurs twice in the topics, the ranking is not
+                clean, or a column of the turns can't be stored.
         """
         part = Part.of(topics, results, parameters.get("method") or self.path.name)
         self.write_parts([part], lambda: (measures, parameters), ledger)
@@ -263,13 +263,13 @@ class RunFolder:
         ledger: pd.DataFrame,
         stages: Sequence[Path] = (),
     ) -> None:
-        """As :meth:`write`, for a run that comes in parts, of which no more than one is in memory.
+        """As :meth:`write`, for a run that comes in parts. At most one part is in memory.
 
         Args:
-            parts: in the order of the run.
-            about: gives the measures and the parameters once all parts were written.
+            parts: the parts, in the order of the run.
+            about: returns the measures and the parameters after all parts are written.
             ledger: the whole ledger.
-            stages: files that say what the stages did, in the order of the run.
+            stages: the files of the stages' work, in the order of the run.
 
         Raises:
             DataError: when one of these files is missing.
@@ -293,7 +293,7 @@ class RunFolder:
             write_metadata(partial, self.path.name, parameters, columns, versions())
             made = RunFolder(partial)
             made.write_parameters(parameters | made.bound() | {"versions": versions()})
-            partial.rename(self.path)  # takes the place of an empty folder
+            partial.rename(self.path)  # replaces an empty folder
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise

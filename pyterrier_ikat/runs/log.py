@@ -5,9 +5,9 @@ A folder has one file, ``log.jsonl``, to which a line is appended for each event
 ============  ======================================================================================================
 ``log``       the first line describes the log: its ``kind`` (``"chat"``, ``"served"``, ``"interactive"`` or ``"simulated"``),
               its ``system``, and everything else that must not change when it is continued
-``continued`` another version of this package goes on with the log: ``packages``
+``continued`` another version of this package continues the log: ``packages``
 ``compared``  the simulation compares its systems with a baseline: ``baseline``; the last one counts
-``session``   a conversation begins: ``session``, ``user``, ``rubrics`` (id -> the question that is to be answered), ``more``
+``session``   a conversation begins: ``session``, ``user``, ``rubrics`` (id -> the question to answer), ``more``
 ``turn``      the system has answered: the fields of :class:`~.answered_turn.Turn`; a later one of the same number replaces it
 ``sent``      the user has received the response: ``session``, ``turn``, ``seconds`` until the user's reply
 ``undone``    the user has taken the turn back: ``session``, ``turn``
@@ -18,8 +18,8 @@ A folder has one file, ``log.jsonl``, to which a line is appended for each event
 ``end``       the conversation ended: ``session``, ``end``, see :data:`ENDS`
 ============  ======================================================================================================
 
-A front may note steps of its own between them (:data:`STEPS`). Events of one moment are one line, ``{"events": [...]}``. A line is on the
-disk before the next step is taken; one that was cut by a kill is dropped when the log is opened again.
+A front may note its own steps between them (:data:`STEPS`). Events of one moment are one line, ``{"events": [...]}``. A line is on
+disk before the next step begins. A line that a kill cut short is dropped when the log is opened again.
 """
 
 import json
@@ -37,18 +37,18 @@ from .answered_turn import Turn, messages_of
 from .origin import with_package
 
 KINDS = {"chat": "a chat", "served": "served conversations", "interactive": "an interactive run", "simulated": "a simulation"}
-"""What a log is, in words, by its ``kind``."""
+"""The description of a log in words, by its ``kind``."""
 PRIVATE = ("chat", "served")
 """The kinds of logs that only their owner may read: people's own words."""
 LOG = "log.jsonl"
 TOPICS = "topics.json"
 FORM = 2
 EARLIER = "dialogue.json"
-"""The description in a folder that an earlier version made."""
+"""The description in a folder made by an earlier version."""
 ENDS = ("satisfied", "out of patience", "topic ended", "turn limit")
 """Why a conversation ended: each rubric was met; the user gave up; the track's user had no further question; the run's limit."""
 STEPS = ("log", "continued", "compared", "start", "message", "sending", "next", "unsent")
-"""Events that change no conversation; an interactive run continues by them, see :mod:`pyterrier_ikat.live.interactive.journal`."""
+"""Events that don't change a conversation. An interactive run needs them to continue: :mod:`pyterrier_ikat.live.interactive.journal`."""
 
 Event = Mapping[str, Any]
 
@@ -59,11 +59,11 @@ class Dialogue:
 
     Attributes:
         session: its name.
-        user: the user's id; the same user may have several conversations.
-        rubrics: id -> the question that is to be answered; empty if the run has none.
+        user: the user's id. The same user may have several conversations.
+        rubrics: id -> the question to answer; empty if the run has none.
         turns: the turns, in their order.
-        sent: the numbers of the turns whose response the user has received -> the seconds until the user's reply; None if not measured.
-        end: why it ended, see :data:`ENDS`; empty while it goes on.
+        sent: the number of each turn whose response the user has received -> the seconds until the user's reply; None if not measured.
+        end: why it ended, see :data:`ENDS`; empty until then.
         more: other facts about it.
         lost: the turns whose response the user will never receive.
         learned: whether a memory has learned from it.
@@ -100,7 +100,7 @@ class Dialogue:
 class Log:
     """The conversations of one system, in a folder.
 
-    Several threads may write into one log; several processes need a lock around it.
+    Several threads may write into one log. Several processes need a lock.
 
     Args:
         folder: the folder.
@@ -127,11 +127,11 @@ class Log:
 
     @classmethod
     def create(cls, folder: str | Path, header: Mapping[str, Any]) -> "Log":
-        """The log in a folder, which is new or has the same header.
+        """The log in a folder. The folder is new, or its log has the same header.
 
         Raises:
-            UsageError: when the folder holds something else, or a log with another header; the differences are named.
-            DataError: when the log can't be read, or is of an earlier version.
+            UsageError: when the folder holds something else, or a log with another header. The error names the differences.
+            DataError: when the log can't be read, or was made by an earlier version.
         """
         log = cls(folder)
         drop_cut_line(log.path)
@@ -152,10 +152,10 @@ class Log:
         return log
 
     def check(self, header: Mapping[str, Any]) -> None:
-        """Check that the log is that of a run with this header, whatever versions of this package made it.
+        """Check that the log belongs to a run with this header, whatever versions of this package made it.
 
         Raises:
-            UsageError: when it has another one; the differences are named.
+            UsageError: when the log has another header. The error names the differences.
         """
         found, wanted = self.header, json.loads(json.dumps(header))
         if differs := [name for name in dict.fromkeys([*found, *wanted]) if found.get(name) != wanted.get(name)]:
@@ -164,7 +164,7 @@ class Log:
 
     @staticmethod
     def is_in(folder: str | Path) -> bool:
-        """Whether a folder holds a log of conversations, also one of an earlier version."""
+        """Whether a folder holds a log of conversations, also one from an earlier version."""
         return any((Path(folder) / name).is_file() for name in (LOG, EARLIER))
 
     @property
@@ -172,7 +172,7 @@ class Log:
         """The description of the log, without the versions of this package that made it.
 
         Raises:
-            DataError: when the folder has none, or it can't be read.
+            DataError: when the folder has no log, or the log can't be read.
         """
         if not self.path.exists() and (self.folder / EARLIER).exists():
             raise DataError(
@@ -189,7 +189,7 @@ class Log:
 
     @property
     def kind(self) -> str:
-        """What the log is, in words, such as ``"a simulation"``."""
+        """The kind of log in words, such as ``"a simulation"``."""
         return KINDS.get(str(self.header.get("kind")), "conversations")
 
     @property
@@ -199,11 +199,11 @@ class Log:
 
     @property
     def baseline(self) -> str | None:
-        """The system that the others of a simulation are compared with; None where none was named."""
+        """The system that the others of a simulation are compared with; None if none was named."""
         return next((event["baseline"] for event in reversed(list(self.events())) if event["event"] == "compared"), None)
 
     def compare(self, baseline: str | None) -> None:
-        """Note the system that the others are compared with, unless it is known. It may change when a simulation is continued."""
+        """Note the system that the others are compared with, unless the log already has it. It may change when a simulation continues."""
         if baseline is not None and baseline != self.baseline:
             self.note({"event": "compared", "baseline": baseline})
 
@@ -220,18 +220,18 @@ class Log:
         self.note({"event": "end", "session": session, "end": why})
 
     def note(self, *events: Event) -> None:
-        """Append events of one moment: all of them are on the disk when this returns, or none after a kill.
+        """Append events of one moment: all of them are on disk when this returns, or none after a kill.
 
         Raises:
             UsageError: when another program has changed the file.
-            OSError: when it can't be written; nothing of the events is in it.
+            OSError: when the file can't be written. Then it has none of the events.
         """
         line = json.dumps(events[0] if len(events) == 1 else {"events": events}, ensure_ascii=False)
         with self._lock:
             size = self.path.stat().st_size if self.path.exists() else 0
             if self._sizes and size not in self._sizes:
                 raise UsageError(f"another program has changed {self.path}: move the folder away, and begin a new one")
-            self._sizes = {size, size + len(line.encode("utf-8", "replace")) + 1}  # first: an interrupt may come when it is written
+            self._sizes = {size, size + len(line.encode("utf-8", "replace")) + 1}  # set first: an interrupt may come during the write
             try:
                 append_line(self.path, line)
             except OSError:
@@ -272,7 +272,7 @@ class Log:
 
     @property
     def known(self) -> dict[str, Dialogue]:
-        """The conversations by their names, for the one who writes the log: each event that this object notes changes them.
+        """The conversations by name, for the writer of the log: each event that this object notes changes them.
 
         Raises:
             DataError: naming the line that can't be read.
@@ -283,7 +283,7 @@ class Log:
             return self._known
 
     def dialogues(self) -> list[Dialogue]:
-        """The conversations that are on the disk, in the order in which they began.
+        """The conversations on disk, in the order in which they began.
 
         Raises:
             DataError: naming the line that can't be read.
@@ -297,12 +297,12 @@ class Log:
         return list(found.values())
 
     def topics(self) -> list[dict[str, Any]]:
-        """The conversations as a topics file, which :func:`write_topics` writes; those without turns are omitted."""
+        """The conversations as topics that :func:`write_topics` can write. Conversations without turns are omitted."""
         return [topics_of(one.session, one.more.get("ptkb", {}), one.turns) for one in self.dialogues() if one.turns]
 
 
 def topics_of(number: str, ptkb: Mapping[str, str], turns: Sequence[Turn]) -> dict[str, Any]:
-    """A conversation as a topic of TREC iKAT 2023 and 2024; ``response_provenance`` has the passages that were used."""
+    """A conversation as a topic of TREC iKAT 2023 and 2024. Its ``response_provenance`` has the passages that were used."""
     return {"number": number, "title": "", "ptkb": dict(ptkb), "turns": [_topic_turn(turn) for turn in turns]}
 
 
@@ -348,7 +348,7 @@ def take(found: dict[str, Dialogue], event: Event) -> None:
     """Add an event to the conversations.
 
     Raises:
-        KeyError, TypeError, AttributeError, StopIteration: when it is none.
+        KeyError, TypeError, AttributeError, StopIteration: when it isn't an event.
     """
     kind = event["event"]
     if kind in STEPS:

@@ -1,8 +1,8 @@
-"""What made a run: its versions and parameters, with differences in words, the names of its repeats, and the metadata to publish with it.
+"""The origin of a run: its versions and parameters, their differences in words, the names of its repeats, and metadata to publish.
 
-``ir_metadata.yml`` says where and how a run was made, in the form of ir_metadata, which other tools read. It has no name of a user or
-machine, no folder and no address of a server. Source: Breuer, Keller and Schaer, ir_metadata: An Extensible Metadata Schema for IR
-Experiments, SIGIR 2022 (https://www.ir-metadata.org).
+``ir_metadata.yml`` says where and how a run was made, in the ir_metadata format, which other tools read. It has no user or machine name,
+no folder and no server address. Source: Breuer, Keller and Schaer, ir_metadata: An Extensible Metadata Schema for IR Experiments, SIGIR
+2022 (https://www.ir-metadata.org).
 """
 
 import os
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 REPEAT = re.compile(r"(.+)\.repeat-([1-9]\d*)")
 IDENTITY = ("method", "topics_sha256", "prompts", "stages", "parts")
-"""The entries of ``run.json`` that repeats of one system share."""
+"""The entries of ``run.json`` that are equal for all repeats of one system."""
 OURS = "pyterrier_ikat"
 _PACKAGES = (
     *(OURS, "pyterrier", "pyterrier-pisa", "pyterrier-t5", "pandas", "numpy", "torch", "transformers"),
@@ -38,12 +38,12 @@ _ADDRESS = re.compile(r"(\w+://)[^\s'\")]+")
 
 
 class OtherVersionsWarning(UserWarning):
-    """A run is reused or continued that was made with other versions of what it depends on."""
+    """A run that is reused or continued was made with other versions of its dependencies."""
 
 
 @cache
 def versions() -> dict[str, str]:
-    """The versions that a run depends on, of what is installed."""
+    """The installed versions of the packages that a run depends on."""
     found = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
@@ -54,11 +54,11 @@ def versions() -> dict[str, str]:
 
 
 def with_package(known: Iterable[str], what: Any) -> list[str]:
-    """All versions of this package that made a run, in their order: those of before and this one, whose change is a warning.
+    """All versions of this package that made a run, in their order: the earlier ones and this one. A new version causes a warning.
 
     Args:
-        known: the versions of before.
-        what: the run, as the warning names it.
+        known: the earlier versions.
+        what: the name of the run in the warning.
     """
     before, now = list(known), versions()[OURS]
     if before and before[-1] != now:
@@ -71,7 +71,7 @@ def with_package(known: Iterable[str], what: Any) -> list[str]:
 
 
 def describe_difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """The differences of ``found`` from ``wanted``, in words; empty when there are none.
+    """The differences between ``found`` and ``wanted``, in words; empty if there are none.
 
     Example:
         >>> describe_difference({"depth": 10, "llms": {"llm": "a", "second": "c"}}, {"depth": 10, "llms": {"llm": "b", "second": "c"}})
@@ -91,14 +91,14 @@ def describe_difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> 
 
 
 def _agrees(name: str, found: Any, wanted: Any) -> bool:
-    """Whether both are the same; a run that no failure ended has the same results with ``on_error=raise`` and ``fallback``."""
+    """Whether both are the same. A run without failures has the same results with ``on_error=raise`` and ``fallback``."""
     if name == "on_error" and isinstance(found, dict):
         return all(found.get(model) in ("raise", rule) for model, rule in wanted.items())
     return bool(found == wanted)
 
 
 def repeat_name(name: str, number: int) -> str:
-    """The name of a system's run of that number, from 1; the first one has the system's.
+    """The name of a system's run with this number, from 1. The first run has the name of the system.
 
     Example:
         >>> repeat_name("aqd", 1), repeat_name("aqd", 2)
@@ -108,7 +108,7 @@ def repeat_name(name: str, number: int) -> str:
 
 
 def grouped(names: Iterable[str]) -> dict[str, list[str]]:
-    """The repeats of each system, by their names.
+    """The repeats of each system, found by their names.
 
     Example:
         >>> grouped(["raw", "aqd", "aqd.repeat-2", "raw.repeat-2"])
@@ -122,10 +122,10 @@ def grouped(names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def check_repeats(folders: Sequence["RunFolder"]) -> None:
-    """Whether run folders are repeats of one system.
+    """Check that run folders are repeats of one system.
 
     Raises:
-        UsageError: when two were made by other stages, models, prompts, or on other topics.
+        UsageError: when two of them differ in stages, models, prompts or topics.
         DataError: when one is not a finished run.
     """
     for other in folders[1:]:
@@ -141,7 +141,7 @@ def _identity(folder: "RunFolder") -> dict[str, Any]:
 
 
 def ir_metadata(tag: str, parameters: Mapping[str, Any], measures: Sequence[str], versions: Mapping[str, str]) -> dict[str, Any]:
-    """The metadata of a run by the parts of the PRIMAD model; a part that is not known is omitted.
+    """The metadata of a run in the parts of the PRIMAD model. A part that is not known is omitted.
 
     Args:
         tag: the name of the run.
@@ -187,7 +187,7 @@ def write_metadata(folder: Path, tag: str, parameters: Mapping[str, Any], measur
 
 
 def as_yaml(value: Mapping[str, Any]) -> str:
-    """The metadata as YAML; each text is quoted, so that no reader takes one for a number, a date or a truth value.
+    """The metadata as YAML. Each text is quoted, so that no reader takes it for a number, a date or a truth value.
 
     Example:
         >>> print(as_yaml({"tag": "1e3", "data": {"turns": 24, "names": ["a: b", {"name": "c"}]}}), end="")
@@ -198,7 +198,7 @@ def as_yaml(value: Mapping[str, Any]) -> str:
           - "a: b"
           - "name": "c"
     """
-    import yaml  # only where a run is written
+    import yaml  # imported only when a run is written
 
     class Quoting(yaml.SafeDumper):
         """Quotes texts."""
@@ -208,7 +208,7 @@ def as_yaml(value: Mapping[str, Any]) -> str:
 
 
 def _published(found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Without what is empty, and with texts that name no folder or server."""
+    """The entries that aren't empty, with texts that don't name a folder or server."""
     for key, value in found.items():
         if (kept := _cleaned(value)) not in (None, "", {}, []):
             yield _without_places(str(key)), kept
@@ -223,14 +223,14 @@ def _cleaned(value: Any) -> Any:
 
 
 def _without_places(text: str) -> str:
-    """The text with the last part of each absolute path, and no address.
+    """The text with only the last part of each absolute path, and without addresses.
 
     Example:
         >>> _without_places("ikat.CrossEncoder('/home/me/models/mine'), openai:m base_url=http://machine:8000/v1")
         "ikat.CrossEncoder('mine'), openai:m base_url=http://***"
     """
     home = str(Path.home())
-    if len(home) > 1:  # its name may have spaces
+    if len(home) > 1:  # the home folder's name may have spaces
         text = text.replace(home + os.sep, os.sep)
     parts = _ADDRESS.split(text)  # text, scheme, text, scheme, ...
     return "".join(f"{part}***" if place % 2 else _FOLDER.sub("", part) for place, part in enumerate(parts))
@@ -252,7 +252,7 @@ def _cpu_model() -> str:
 
 
 def _gpu_model() -> str:
-    """The first GPU, when this process has torch; importing it just to look would cost seconds."""
+    """The first GPU, if this process has imported torch. Importing it only to look would cost seconds."""
     torch = sys.modules.get("torch")
     return str(torch.cuda.get_device_name(0)) if torch is not None and torch.cuda.is_available() else ""
 

@@ -1,6 +1,6 @@
-"""The two files of what a run found and wrote: the ranking, as every tool ranks it alike, and a JSON line for each turn.
+"""The two result files of a run: the ranking, which every tool ranks in the same way, and a JSON line for each turn.
 
-Anybody's TREC run files are read as trec_eval ranks them. The line of a turn has its rewrite, answer, queries and number of passages.
+Any TREC run file is read in trec_eval's order. The line of a turn has its rewrite, answer, queries and number of passages.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from ..arguments import is_missing
 from ..conversations.frame import column, each_turn_once, values
 from ..errors import DataError, list_first
 from ..order import in_trec_eval_order
-from ..order import strictly_decreasing as strictly_decreasing  # of the room, too
+from ..order import strictly_decreasing as strictly_decreasing  # also exported from here
 from ..store.files import atomic_write
 from ..store.trec import read_rankings
 
@@ -29,12 +29,12 @@ PER_TURN = (
 
 
 class Part(NamedTuple):
-    """Some turns of a run, as its files have them.
+    """Some turns of a run, as in its files.
 
     Attributes:
         qids: the turns.
-        ranking: their lines of ``run.trec``.
-        turns: their lines of ``turns.jsonl``.
+        ranking: their lines in ``run.trec``.
+        turns: their lines in ``turns.jsonl``.
     """
 
     qids: list[str]
@@ -43,11 +43,11 @@ class Part(NamedTuple):
 
     @classmethod
     def of(cls, topics: pd.DataFrame, results: pd.DataFrame, tag: str) -> "Part":
-        """The part of these turns and their ranking; ``tag`` is the last column of ``run.trec``.
+        """The part with these turns and their ranking; ``tag`` is the last column of ``run.trec``.
 
         Raises:
-            DataError: when the results have turns that the topics lack, a turn is there twice, the ranking is not clean, or a column of the
-                turns can't be kept.
+            DataError: when the results have turns that the topics don't have, a turn occurs twice, the ranking is not clean, or a column of
+                the turns can't be stored.
         """
         check_turns(topics, results)
         return cls(topics["qid"].tolist(), "".join(run_lines(results, tag)), "".join(turn_lines(topics, results)))
@@ -67,11 +67,11 @@ def write_run(results: pd.DataFrame, path: str | Path, name: str = "ikat") -> No
     Args:
         results: a result frame (``qid``, ``docno``, ``score``, ``rank``); see :func:`~pyterrier_ikat.order.strictly_decreasing`.
         path: the file.
-        name: the run's name, the last column; white space in it becomes ``_``.
+        name: the run's name, the last column. White space in it becomes ``_``.
 
     Raises:
-        DataError: when the ranking is not clean, the name is empty, or a qid or docno is empty or has white space, which no
-            reader of run files could tell from the next column.
+        DataError: when the ranking is not clean, the name is empty, or a qid or docno is empty or has white space, which would
+            look like a column separator.
 
     Example:
         >>> import pandas as pd
@@ -84,7 +84,7 @@ def write_run(results: pd.DataFrame, path: str | Path, name: str = "ikat") -> No
 
 
 def run_lines(results: pd.DataFrame, name: str) -> Iterator[str]:
-    """The lines of a run file, see :func:`write_run`."""
+    """The lines of a run file; see :func:`write_run`."""
     strict, name = strictly_decreasing(results), "_".join(name.split())
     for column_name, found in (("name", [name]), ("qid", strict["qid"].unique()), ("docno", strict["docno"].unique())):
         for value in found:
@@ -96,15 +96,15 @@ def run_lines(results: pd.DataFrame, name: str) -> Iterator[str]:
 
 
 def read_run(path: str | Path) -> pd.DataFrame:
-    r"""Read a TREC run file, also one packed by gzip.
+    r"""Read a TREC run file, which may be compressed with gzip.
 
     Returns:
-        A result frame with ``qid``, ``docno``, ``score``, ``rank`` (from 0), in the order of :func:`in_trec_eval_order`: the
-        file's own ranks and the order of its lines don't count.
+        A result frame with ``qid``, ``docno``, ``score``, ``rank`` (from 0), in the order of :func:`in_trec_eval_order`. The
+        file's own ranks and the order of its lines are ignored.
 
     Raises:
         DataError: when the file is missing, empty, damaged or not UTF-8, a line does not have six fields, a score is not a finite number,
-            or a passage is there twice for a turn.
+            or a passage occurs twice for a turn.
 
     Example:
         >>> _ = open("run.trec", "w").write("1_1 Q0 a 1 2.5 x\n")
@@ -125,7 +125,7 @@ def read_run(path: str | Path) -> pd.DataFrame:
 
 
 def as_json(value: Any) -> Any:
-    """A cell as JSON has it: arrays and tuples as lists, numpy's numbers as Python's.
+    """A cell as a JSON value: arrays and tuples become lists, and numpy's numbers become Python's.
 
     Example:
         >>> as_json((np.array([1, 2]), {"a": np.float64(0.5)}))
@@ -161,7 +161,7 @@ def as_stored(qid: str, name: str, value: Any) -> str | list[Any] | dict[str, An
 
 
 def chosen_statements(qid: str, chosen: Any) -> list[tuple[str, float]]:
-    """The statements that were chosen for a turn, as (id, score), best first; none where the cell has no value.
+    """The statements that were chosen for a turn, as (id, score), best first. A cell without a value has none.
 
     Raises:
         DataError: when it is not a list, tuple or array of (id, score).
@@ -182,10 +182,10 @@ def chosen_statements(qid: str, chosen: Any) -> list[tuple[str, float]]:
 
 
 def used_marks(results: pd.DataFrame) -> list[bool]:
-    """Whether the response is based on each passage, by the column ``used``; where a mark is missing it is not.
+    """For each passage, whether the response is based on it, from the column ``used``. A missing mark means no.
 
     Raises:
-        DataError: naming turn and passage, when a mark is none of True, False, 1, 0.
+        DataError: when a mark is not True, False, 1 or 0; it names turn and passage.
 
     Example:
         >>> used_marks(pd.DataFrame({"qid": ["9-1_3"] * 3, "docno": ["a", "b", "c"], "used": [1.0, None, 0.0]}))
@@ -204,7 +204,7 @@ def used_marks(results: pd.DataFrame) -> list[bool]:
 
 
 def response_column(frame: pd.DataFrame) -> str:
-    """Where a frame has the responses: ``response`` as in ``turns.jsonl``, where ``qanswer`` is the draft, else ``qanswer``.
+    """The column of the responses: ``response`` as in ``turns.jsonl``, where ``qanswer`` is the draft, else ``qanswer``.
 
     Example:
         >>> response_column(pd.DataFrame(columns=["qid", "qanswer", "response"]))
@@ -222,10 +222,10 @@ def checksum_of(frame: pd.DataFrame) -> str:
 
 
 def check_turns(topics: pd.DataFrame, results: pd.DataFrame) -> None:
-    """Whether each turn is there once, and all that the results are of.
+    """Check that each turn occurs once in the topics, and that the topics have all turns of the results.
 
     Raises:
-        DataError: when not.
+        DataError: when they don't.
     """
     each_turn_once(topics)
     known = set(topics["qid"])
@@ -256,7 +256,7 @@ def turn_lines(topics: pd.DataFrame, results: pd.DataFrame) -> Iterator[str]:
 
 
 def _used(results: pd.DataFrame) -> dict[str, list[str]]:
-    """For each turn that was responded to, the passages that the response is based on, best first."""
+    """For each turn with a response, the passages that the response is based on, best first."""
     if "used" not in results:
         return {}
     found: dict[str, list[str]] = {qid: [] for qid in results["qid"].unique()}

@@ -4,16 +4,16 @@ A line has ``qid`` (the turn), ``stage`` and one or more of these:
 
 ===========  =======================================================================================================
 ``wrote``    column -> what the stage wrote there: rewrites, answers, statements, suggestions, summaries, queries
-``found``    what a retriever found: for each query ``qid``, ``query``, ``docnos`` (best first), ``scores``; of sub-queries
-             ``qsub`` and ``qweight`` too, and beside ``found`` the turn's own ``query``
+``found``    what a retriever found: for each query ``qid``, ``query``, ``docnos`` (best first), ``scores``; for sub-queries
+             also ``qsub`` and ``qweight``, and beside ``found`` the turn's own ``query``
 ``asked``    the LLM calls, cached ones too: for each ``messages`` and ``completion``, or ``failure``, which says why there is none;
-             ``prompt`` and ``item`` name the template and what within the turn it was about, where there is such
-``scored``   what a re-ranker was given: for each query ``qid``, ``query``, ``docnos`` (in the order in which they came),
-             ``scores``; ``alone`` says whether a score comes from query and passage alone
+             ``prompt`` and ``item``, if present, name the template and the part of the turn that it was about
+``scored``   the input of a re-ranker: for each query ``qid``, ``query``, ``docnos`` (in their original order),
+             ``scores``; ``alone`` says whether a score depends only on query and passage
 ===========  =======================================================================================================
 
-In the file a list of docnos that a turn had before is its number, and scores that are 32-bit floats have ``"bits": 32`` and nine digits.
-Each turn is a member of the gzip file by itself, so that the file is the same however the turns were cut into batches.
+In the file, a list of docnos that the turn already had is replaced by its number, and scores that are 32-bit floats have ``"bits": 32`` and
+nine digits. Each turn is a separate member of the gzip file, so the file doesn't depend on how the turns were divided into batches.
 """
 
 import gzip
@@ -30,13 +30,13 @@ from ..order import Floats
 
 NAME = "stages.jsonl.gz"
 LEVEL = 4
-"""Of compression: 6 takes twice the time for two per cent."""
+"""The level of compression. Level 6 takes twice the time and saves two per cent."""
 
 Lists = list[list[str]]
 
 
 class TurnStages:
-    """The lines of one turn, while they are written.
+    """The lines of one turn while they are written.
 
     Example:
         >>> turn = TurnStages("9-1_3")
@@ -57,7 +57,7 @@ class TurnStages:
         self._lines.append("{" + ", ".join(f"{json.dumps(name)}: {_json(value)}" for name, value in fields.items()) + "}\n")
 
     def packed(self) -> bytes:
-        """The lines as a gzip file of their own; nothing for none."""
+        """The lines as a separate gzip file; empty if there are no lines."""
         return gzip.compress("".join(self._lines).encode(), LEVEL, mtime=0) if self._lines else b""
 
     def _shown(self, query: Mapping[str, Any]) -> "_Written":
@@ -77,7 +77,7 @@ class TurnStages:
 
 
 class _Written(str):
-    """JSON already."""
+    """Text that is already JSON."""
 
 
 def _json(value: Any) -> str:

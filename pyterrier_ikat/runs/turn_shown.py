@@ -1,4 +1,4 @@
-"""How a turn of a chat looks: as text, drawn in a terminal, and as HTML in a notebook. All texts are shown as they are, never obeyed."""
+"""A turn of a chat as text, drawn in a terminal, and as HTML in a notebook. All texts are shown as they are, and never interpreted."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .answered_turn import Source, Turn
 
 WIDTH = 100
-"""The longest line that is easy to read."""
+"""The maximum width of lines, which keeps them easy to read."""
 LABEL = 10
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
@@ -61,14 +61,14 @@ def _counted(number: int, noun: str) -> str:
 
 
 def doubts(turn: "Turn") -> list[str]:
-    """What a reader should know of the citations: numbers that no passage has, or that there are none."""
+    """Warnings about the citations: numbers that don't belong to a passage, or no citations at all."""
     unknown = ", ".join(f"[{number}]" for number in turn.unknown)
     found = [f"no passage has the number {unknown}"] * bool(unknown)
     return found + ["the answer cites none of the passages that it was shown"] * turn.cites_none
 
 
 def turn_drawn(turn: "Turn", note: bool = True) -> Any:
-    """The system's part of a turn, for rich; ``note``: with its calls, cost and time."""
+    """The system's part of a turn, for rich. With ``note``, calls, cost and time are shown."""
     from rich.console import Group
     from rich.text import Text
 
@@ -117,7 +117,7 @@ def why_drawn(turn: "Turn", account: "Ledger | None") -> Any:
 
 
 def help_drawn(rows: Sequence[tuple[str, str]]) -> Any:
-    """What can be typed, and what it does."""
+    """The commands that can be typed, and what they do."""
     from rich.table import Table
     from rich.text import Text
 
@@ -138,7 +138,7 @@ def asked_in(turn: "Turn") -> Iterator[tuple[str, str, str]]:
 
 
 def plain(drawn: Any, width: int = WIDTH) -> str:
-    """What rich would draw, as text."""
+    """The text that rich would draw."""
     from io import StringIO
 
     from rich.console import Console
@@ -181,7 +181,7 @@ def _passages(sources: Sequence["Source"], texts: Sequence[str]) -> Any:
 
 
 def _calls_table(account: "Ledger") -> Any:
-    """The account of a turn, a line for each stage and model."""
+    """The ledger of a turn, with a line for each stage and model."""
     from rich.table import Table
     from rich.text import Text
 
@@ -198,7 +198,7 @@ TEXTS = ("stage", "model", "served")
 
 
 def call_rows(account: "Ledger") -> list[list[str]]:
-    """The account of a turn: the titles, then a row for each stage and model; columns in which nothing happened are omitted."""
+    """The ledger of a turn: the titles, then a row for each stage and model. Columns in which nothing happened are omitted."""
     columns = account.shown().columns
     return [[column.title for column in columns], *([column.cells[row].text for column in columns] for row in range(len(account.frame())))]
 
@@ -228,7 +228,7 @@ def chat_html(number: str, turns: Sequence["Turn"]) -> str:
 
 
 def why_html(turn: "Turn", account: "Ledger | None") -> str:
-    """How the answer of a turn came about: the prompts and completions open on a click."""
+    """How the answer of a turn came about. The prompts and completions open on a click."""
     calls = _calls(account) if account is not None and len(account.frame()) else ""
     opened = "".join(
         f"<details><summary>{number}. {escape(title)}</summary><pre style='white-space: pre-wrap; opacity: .7'>{escape(prompt)}</pre>"

@@ -1,1 +1,1 @@
-"""Storage on disk and in memory: files that are whole or absent, caches on sqlite, models that load once."""
+"""Storage on disk and in memory: files that are complete or absent, caches in sqlite, models that are loaded once."""

@@ -1,6 +1,6 @@
 """One cache for everything that is computed once: bytes by key, in memory or in a sqlite file that threads and processes share.
 
-Each value has its checksum beside it: a damaged value is a miss, a damaged or foreign file is an error, never a wrong answer.
+Each value is stored with its checksum. A damaged value is a miss, and a damaged or foreign file is an error. Neither gives a wrong result.
 """
 
 import logging
@@ -24,7 +24,7 @@ WAIT_FOR_OTHERS = 60.0
 KEYS_AT_ONCE, ROWS_AT_ONCE = 500, 100
 BYTES_IN_MEMORY, BYTES_IN_A_FILE = 1 << 30, 10 << 30
 OF_AN_ITEM = 250
-"""Bytes that an item in memory takes beside those of its key and value: two Python objects and a place in a dictionary."""
+"""Bytes of memory per item in addition to its key and value: two Python objects and a place in a dictionary."""
 
 log = logging.getLogger("pyterrier_ikat")
 Asked = TypeVar("Asked")
@@ -38,21 +38,21 @@ class Kind(NamedTuple):
     mark: bytes  # four letters in sqlite's header
     option: str  # how the command line names another file
     hint: str = ""
-    bounded: bool = False  # whether the oldest values are removed where there are too many
+    bounded: bool = False  # whether the oldest values are removed when there are too many
 
 
 RESULTS = Kind("cache of results", b"ikrc", "--cache FILE", bounded=True)
 
 
 class Cache:
-    """Bytes by key, for any number of threads; with a file, for any number of processes, too.
+    """Bytes by key for any number of threads, and with a file also for any number of processes.
 
     The file is opened at its first use, and again after a fork or when it was removed or replaced.
 
     Args:
-        path: the sqlite file, made when it is missing. None keeps everything in memory.
-        kind: the kind of the values. A file of another kind is refused.
-        max_bytes: how much a bounded cache keeps at most: 1 GiB in memory and 10 GiB in a file when None. What was kept longest ago is
+        path: the sqlite file, created if missing. None keeps everything in memory.
+        kind: the kind of the values. A file of another kind is an error.
+        max_bytes: the maximum size of a bounded cache. None stands for 1 GiB in memory and 10 GiB in a file. The oldest values are
             removed first.
 
     Raises:
@@ -91,18 +91,18 @@ class Cache:
             return dict(_read(connection, keys))
 
     def put(self, items: Mapping[bytes, bytes]) -> None:
-        """Keep ``items`` in the place of what their keys had; a file keeps all or none of them."""
+        """Store ``items``, replacing the old values of their keys. A file stores all or none of them."""
         self.revise([], lambda _: items)
 
     def revise(
         self, keys: Sequence[bytes], change: Callable[[Mapping[bytes, bytes]], Mapping[bytes, bytes | None]], *, durable: bool = False
     ) -> None:
-        """Look up ``keys`` and keep what ``change`` makes of their values; no thread or process changes anything in between.
+        """Look up ``keys`` and store what ``change`` makes of their values. No thread or process changes anything in between.
 
         Args:
             keys: the keys to look up.
-            change: given the values that are known, gives the values to keep by key. None removes a key.
-            durable: whether a file survives the loss of power after this call, which takes longer. It survives a kill in any case.
+            change: gets the known values and returns the values to store, by key. None removes a key.
+            durable: whether the change must survive a power failure, which takes longer. It survives a kill in any case.
         """
         if self.path is None:
             with self._lock:
@@ -135,14 +135,14 @@ class Cache:
 
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
-        """The connection to the file, for one thread at a time; what was begun and not committed is rolled back."""
+        """The connection to the file, for one thread at a time. Changes that weren't committed are rolled back."""
         with self._lock:
             try:
-                if self._place != self._inode():  # what is written to a removed file is lost
+                if self._place != self._inode():  # writes to a removed file would be lost
                     self.close()
                 if self._connection is None:
                     self._connection = self._connect()
-                    # No __del__: at the end of the interpreter it would find modules that are taken down already.
+                    # No __del__: when the interpreter ends, some modules are already unloaded.
                     self._end = finalize(self, self._connection.close)
                     self._place = self._inode()
                 yield self._connection
@@ -177,7 +177,7 @@ class Cache:
         return f"name another one with {advice('cache=PATH', self.kind.option)}"
 
     def _inode(self) -> tuple[int, int] | None:
-        """Which file lies at the path now."""
+        """The identity of the file that is at the path now."""
         with suppress(OSError):
             there = os.stat(str(self.path))
             return there.st_dev, there.st_ino
@@ -210,7 +210,7 @@ class Cache:
             connection.execute(f"PRAGMA application_id = {int.from_bytes(self.kind.mark, 'big')}")
             connection.execute(f"PRAGMA user_version = {FORMAT}")
         connection.execute("COMMIT")
-        # Another process may be in the file already; it works in either mode, and the next one to open it finds WAL set or tries no more.
+        # Another process may already use the file. Both modes work, and the next process that opens it finds WAL set or doesn't try again.
         with suppress(sqlite3.OperationalError):
             connection.execute("PRAGMA journal_mode = WAL")
 
@@ -253,15 +253,15 @@ def compute_missing(
     label: str,
     unit: str,
 ) -> dict[bytes, Value]:
-    """The value of each key. Only what ``cache`` lacks is computed, and every part is kept as soon as it is done.
+    """The value of each key. Only values missing from ``cache`` are computed, and every part is stored as soon as it is done.
 
     Args:
-        cache: where values are looked up and kept.
-        asked: by key, what its value is computed from.
-        compute: gives the values of up to ``at_once`` of these, in their order.
-        encode: a value as bytes; None when it is not to be kept.
-        decode: bytes as a value; None when it does not serve, so that it is computed again.
-        at_once: how many are computed before they are kept: a kill loses no more.
+        cache: the cache in which values are looked up and stored.
+        asked: for each key, the input of the computation.
+        compute: returns the values of up to ``at_once`` inputs, in their order.
+        encode: a value as bytes, or None if it must not be stored.
+        decode: bytes as a value, or None if they can't be used, so that the value is computed again.
+        at_once: the number of values computed before they are stored. A kill loses at most these.
         label: the text of the progress bar.
         unit: the unit that the progress bar counts.
     """
@@ -275,8 +275,8 @@ def compute_missing(
 
 
 def parts_of(count: int, at_once: int, label: str, unit: str) -> Iterator[slice]:
-    """The slices of ``count`` things, ``at_once`` in each, with a progress bar where there are several."""
-    if count <= at_once:  # a bar would be shown when all is done
+    """The slices of ``count`` items, ``at_once`` in each, with a progress bar if there are several slices."""
+    if count <= at_once:  # a bar would appear only when all is done
         yield from [slice(0, count)] * (count > 0)
         return
     with bar_of(total=count, desc=label, unit=unit) as bar:
@@ -287,12 +287,12 @@ def parts_of(count: int, at_once: int, label: str, unit: str) -> Iterator[slice]
 
 
 _opened: dict[str | None, Cache] = {}
-"""The caches of results of this process, by path; under None the one of operators that name none."""
+"""The caches of results of this process, by path. The one under None is for operators that name no cache."""
 _opening = threading.Lock()
 
 
 def open_cache(path: str | Path | None = None) -> Cache:
-    """The cache of results in this file, or the one in memory: the same object for the same file throughout the process."""
+    """The cache of results in this file, or the cache in memory. One file has the same object throughout the process."""
     place = None if path is None else os.path.realpath(os.path.expanduser(path))
     with _opening:
         if place not in _opened:
@@ -301,7 +301,7 @@ def open_cache(path: str | Path | None = None) -> Cache:
 
 
 def set_default_cache(path: str | Path) -> None:
-    """Let operators that name no cache use the file ``path`` from now on, in the place of memory."""
+    """Let operators that name no cache use the file ``path`` from now on, instead of memory."""
     cache = open_cache(path)
     with _opening:
         _opened[None] = cache
@@ -329,7 +329,7 @@ _making = threading.Lock()
 
 
 def _before_fork() -> None:
-    """Close the files, once nobody is at them: a process must not have a connection that another one opened."""
+    """Close the files when nobody uses them: a process must not use a connection that another process opened."""
     _making.acquire()
     for cache in list(_caches):
         cache._lock.acquire()
@@ -342,5 +342,5 @@ def _after_fork() -> None:
     _making.release()
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+if hasattr(os, "register_at_fork"):  # Windows has no fork
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

@@ -1,4 +1,4 @@
-"""Files and folders that are whole or absent, and files of JSON lines that a kill can cut only at their end."""
+"""Files and folders that are complete or absent, and files of JSON lines that a kill can cut only at their end."""
 
 import json
 import os
@@ -17,10 +17,10 @@ from .locks import lock_folders
 
 @contextmanager
 def atomic_write(path: str | Path, mode: str = "w", *, private: bool = False) -> Iterator[IO[Any]]:
-    """Open ``path`` for writing so that it appears whole or not at all.
+    """Open ``path`` for writing, so that it appears complete or not at all.
 
     Args:
-        path: the file to write; its folder is made when missing.
+        path: the file to write. Its folder is created if missing.
         mode: ``"w"`` (UTF-8 text) or ``"wb"``.
         private: whether only the file's owner may read it (mode 0600), from its first byte on.
 
@@ -48,22 +48,22 @@ def atomic_write(path: str | Path, mode: str = "w", *, private: bool = False) ->
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.filename in (None, str(temporary)):
-            error.filename = str(path)  # the system does not say on which file a disk was full
+            error.filename = str(path)  # when a disk is full, the system doesn't name the file
         raise
 
 
 PATIENCE, PAUSE = 2.0, 0.02
-"""Seconds: how long a name is tried again that another program has open, and how long between."""
+"""For a file that another program has open: how long to retry, and the pause between two tries, in seconds."""
 
 
 def replace(source: Path, target: Path) -> None:
-    """Put ``source`` in the place of ``target``, whole.
+    """Replace ``target`` with ``source`` atomically.
 
-    Windows refuses it while another program has the old file open or mapped. Readers and virus scanners have it for a moment, so it is
-    tried again there.
+    Windows refuses this while another program has the old file open or mapped. Readers and virus scanners have it open only for a moment,
+    so on Windows it is tried again.
 
     Raises:
-        OSError: when it can't be; the system's reason, with both names.
+        OSError: when it fails, with the system's reason and both names.
     """
     started = time.monotonic()
     while True:
@@ -77,7 +77,7 @@ def replace(source: Path, target: Path) -> None:
 
 
 def flush(path: Path) -> None:
-    """Have the disk hold what was written to a file, or the names in a folder where the system can say so: Windows keeps them itself."""
+    """Flush a file to disk, or the names in a folder if the system has a call for it. Windows flushes names itself."""
     if path.is_dir() and os.name == "nt":
         return
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
@@ -88,7 +88,7 @@ def flush(path: Path) -> None:
 
 
 def read_at(file: IO[bytes], length: int, start: int) -> bytes:
-    """``length`` bytes of an open file from ``start`` on; its position stays."""
+    """``length`` bytes of an open file from ``start`` on. The file's position stays the same."""
     position = file.tell()
     file.seek(start)
     try:
@@ -104,30 +104,30 @@ def temporary_name(path: Path) -> Path:
 
 @contextmanager
 def resumable_folder(path: str | Path, keep: Callable[[Path], bool], *, last: str, part: str = "") -> Iterator[Path]:
-    """Make a folder that appears under its name only when the block ends well; the next call goes on with what an interrupted one left.
+    """Make a folder that appears under its name only when the block succeeds. After an interruption, the next call continues the work.
 
-    What is at ``path`` already is the block's to look at: what it makes is added there.
+    If something is already at ``path``, the block has to check it, and the new files are added there.
 
     Args:
-        path: where the folder is to be.
+        path: the folder to make.
         keep: whether the workplace of an interrupted block holds anything worth keeping.
-        last: the file without which nothing in the folder counts.
-        part: the part that is made, where several are made separately.
+        last: the file without which the folder doesn't count as finished.
+        part: the name of the part, if several parts are made separately.
 
     Yields:
-        The workplace ``<path>.partial`` or ``<path>.<part>.partial``; what is in its folder ``index`` is what appears under ``path``.
+        The workplace ``<path>.partial`` or ``<path>.<part>.partial``. The content of its folder ``index`` appears under ``path``.
 
     Raises:
-        UsageError: when something of the same name is at the path already, or another process is at work.
+        UsageError: when the path already has something of the same name, or another process is working on it.
     """
     target = Path(path).absolute()
     target.parent.mkdir(parents=True, exist_ok=True)
     workplace = target.with_name(f"{target.name}{part and '.'}{part}.partial")
     with lock_folders(target):
-        if (target / last).exists():  # one that was at work until now just put it there
+        if (target / last).exists():  # another process that has just finished put it there
             require_free(path)
         workplace.mkdir(exist_ok=True)
-        for unfinished in workplace.rglob(".*.tmp"):  # of a killed atomic_write
+        for unfinished in workplace.rglob(".*.tmp"):  # left by a killed atomic_write
             unfinished.unlink()
         try:
             yield workplace
@@ -140,10 +140,10 @@ def resumable_folder(path: str | Path, keep: Callable[[Path], bool], *, last: st
 
 
 def put_in_place(made: Path, target: Path, last: str) -> None:
-    """Move a finished folder to its name, or what is in it into a folder that is there, the file ``last`` after all others.
+    """Move a finished folder to its name, or its content into an existing folder. The file ``last`` is moved after all others.
 
     Raises:
-        UsageError: when a file of one of these names is there.
+        UsageError: when a file with one of these names already exists.
     """
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         replace(made, target)
@@ -152,13 +152,13 @@ def put_in_place(made: Path, target: Path, last: str) -> None:
     if not target.is_dir() or any((target / name).is_file() for name in names):
         require_free(target)
     for name in names:
-        if (target / name).is_dir():  # of a build whose workplace somebody removed
+        if (target / name).is_dir():  # from a build whose workplace was removed
             shutil.rmtree(target / name)
         replace(made / name, target / name)
 
 
 def link(source: str | Path, target: str | Path) -> None:
-    """Give the file ``source`` the second name ``target``; a copy where the disk has no hard links."""
+    """Give the file ``source`` the second name ``target``, or copy it if the disk has no hard links."""
     try:
         os.link(source, target)
     except FileExistsError:
@@ -168,7 +168,7 @@ def link(source: str | Path, target: str | Path) -> None:
 
 
 def point_to(source: Path, target: Path) -> None:
-    """Let ``target`` have the content of ``source`` without a copy, where the user may make links: on Windows few may."""
+    """Give ``target`` the content of ``source``, without a copy if the user may create links. On Windows few users may."""
     try:
         target.symlink_to(source)
     except OSError:
@@ -176,10 +176,10 @@ def point_to(source: Path, target: Path) -> None:
 
 
 def require_free(path: str | Path) -> Path:
-    """``path`` from the root, its parent made, when nothing but an empty folder is there.
+    """The absolute ``path``, with its parent created, if nothing but an empty folder is there.
 
     Raises:
-        UsageError: when something is.
+        UsageError: when something is there.
     """
     target = Path(path).absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -192,7 +192,7 @@ PLACES, PLACE = 64, 1 << 16
 
 
 def write_description(path: Path, fields: Mapping[str, Any], beside: Collection[Path] = ()) -> None:
-    """Write ``fields``, and the size and checksum of every file of the folder that ``path`` is in, and of the files ``beside`` it."""
+    """Write ``fields``, and the size and checksum of every file in the folder of ``path`` and of the files ``beside``."""
     folder = path.parent
     there = {file.relative_to(folder).as_posix(): file for file in sorted(folder.rglob("*")) if file.is_file()}
     there |= {file.name: file for file in beside}
@@ -202,9 +202,9 @@ def write_description(path: Path, fields: Mapping[str, Any], beside: Collection[
 
 
 def sample_checksum(path: Path) -> int:
-    """A checksum of a whole file up to 4 MiB, and of 64 places of a larger one: enough to find zeros, rubbish, or another index's file.
+    """A checksum of the whole file up to 4 MiB, or of 64 places of a larger file: enough to find zeros, garbage, or another index's file.
 
-    What PISA reads of a damaged file ends the process, or gives other rankings, without a word.
+    When PISA reads a damaged file, the process ends, or rankings change silently.
     """
     found, size = 0, path.stat().st_size
     with path.open("rb") as file:
@@ -215,7 +215,7 @@ def sample_checksum(path: Path) -> int:
 
 
 def read_description(path: Path, *, form: int, repair: str, spare: Collection[str] = ()) -> dict[str, Any]:
-    """The description at ``path``, once every file was found to have the size that it names.
+    """The description at ``path``, after checking that every file has the size named there.
 
     Args:
         path: the description, in the index's folder.
@@ -224,7 +224,7 @@ def read_description(path: Path, *, form: int, repair: str, spare: Collection[st
         spare: files that may have been removed.
 
     Raises:
-        DataError: when it isn't there, has another format, or a file is missing, cut short or damaged.
+        DataError: when the description is missing or has another format, or a file is missing, cut short or damaged.
     """
     folder = path.parent
     try:
@@ -251,7 +251,7 @@ def read_description(path: Path, *, form: int, repair: str, spare: Collection[st
 
 
 def append_line(path: Path, line: str) -> None:
-    """Append a line; it is on the disk when this returns. Half a surrogate pair becomes ``?``.
+    """Append a line. It is on disk when this returns. Half a surrogate pair becomes ``?``.
 
     Example:
         >>> from pathlib import Path
@@ -266,10 +266,10 @@ def append_line(path: Path, line: str) -> None:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The number and content of each line; a missing file has none, and a last line without its end is omitted.
+    """The number and content of each line. A missing file has no lines, and an incomplete last line is omitted.
 
     Raises:
-        DataError: naming the first line that is not a JSON object.
+        DataError: when a line is not a JSON object; it names the first one.
     """
     if not path.exists():
         return
@@ -284,6 +284,6 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def drop_cut_line(path: Path) -> None:
-    """Remove a last line that a kill cut, so that the next one begins at its place."""
+    """Remove a last line that a kill cut short, so that the next line takes its place."""
     if path.exists() and not (content := path.read_bytes()).endswith(b"\n"):
         os.truncate(path, content.rfind(b"\n") + 1)

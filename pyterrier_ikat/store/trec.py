@@ -1,4 +1,4 @@
-"""TREC's files by turn, as plain Python: rankings and judgements, each faulty line named."""
+"""TREC's files by turn, as plain Python: rankings and judgements. Errors name the faulty line."""
 
 import codecs
 import gzip
@@ -13,12 +13,12 @@ from ..errors import DataError
 
 _GZIP = b"\x1f\x8b"
 _LABEL = re.compile(r"[+-]?[0-9]{1,4}")
-"""Of larger ones trec_eval makes tables that no memory holds."""
+"""For larger labels, trec_eval would make tables that don't fit into memory."""
 _JUDGEMENT = "a line is: qid 0 docno label"
 
 
 def is_run_file(path: Path) -> bool:
-    """Whether a path is, or would be, that of a run file: no folder, and no submission, which begins with a brace or a bracket."""
+    """Whether a path is, or would be, that of a run file: neither a folder nor a submission, which begins with a brace or bracket."""
     if not path.is_file():
         return not path.is_dir()
     with path.open("rb") as file:
@@ -26,11 +26,11 @@ def is_run_file(path: Path) -> bool:
 
 
 def read_rankings(path: str | Path) -> dict[str, dict[str, float]]:
-    """The scores of a run file, also one packed by gzip: turn -> passage -> score, as the lines come.
+    """The scores of a run file, which may be compressed with gzip: turn -> passage -> score, in the order of the lines.
 
     Raises:
         DataError: when the file is missing, empty, damaged or not UTF-8, a line does not have six fields, a score is not a finite number,
-            or a passage is there twice for a turn.
+            or a passage occurs twice for a turn.
     """
     path = Path(path)
     if not path.is_file():
@@ -51,7 +51,7 @@ def _rankings(path: Path) -> dict[str, dict[str, float]]:
         with _opened(path) as file:
             for line in _behind_mark(file):
                 if not line.isspace():
-                    qid, _, docno, _, score, _ = line.split()  # at ASCII's white space, as trec_eval
+                    qid, _, docno, _, score, _ = line.split()  # at ASCII white space, as in trec_eval
                     if qid != last:
                         turn, last = found.setdefault(qid, {}), qid
                     turn[docno] = score
@@ -73,7 +73,7 @@ def _scores(turn: dict[bytes, bytes]) -> dict[str, float]:
 
 
 def _number(text: str) -> float:
-    if "_" in text or not text.isascii() or not math.isfinite(float(text)):  # for Python 1_0 is ten, and so are digits of any script
+    if "_" in text or not text.isascii() or not math.isfinite(float(text)):  # Python reads 1_0 as ten, and accepts the digits of any script
         raise ValueError
     return float(text)
 
@@ -102,7 +102,7 @@ def _name_the_fault(path: Path) -> None:
 
 
 def _pair(where: str, line: bytes) -> tuple[str, str]:
-    """The turn and the passage of a line, which is looked at closely."""
+    """The turn and the passage of a line, after checking the whole line."""
     try:
         texts = [field.decode("utf-8") for field in line.split()]
     except UnicodeDecodeError as error:
@@ -120,7 +120,7 @@ def read_judgements(path: str | Path) -> list[tuple[str, str, int]]:
     """The judgements of a qrels file: turn, passage and label, in the file's order.
 
     Raises:
-        DataError: naming file and line.
+        DataError: when a line is faulty; it names file and line.
     """
     path = Path(path)
     try:
