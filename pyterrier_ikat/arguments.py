@@ -8,6 +8,7 @@ import inspect
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime, timezone
 from functools import wraps
 from numbers import Integral, Real
 from pathlib import Path
@@ -345,3 +346,21 @@ HELD: Mapping[str, tuple[Callable[[pd.Series], int | None], str]] = {
     "qstatements": (_no_statements, 'a list of pairs of id and score, such as [("2", 0.9)]'),
 }
 """Column -> the first row that holds what such a column can't hold, and what to give instead."""
+
+
+def utc(when: str | datetime | None) -> str:
+    """A time as events have it, in UTC; now for None. A time without a zone is UTC's.
+
+    Raises:
+        UsageError: when it is no time.
+
+    Example:
+        >>> utc("2024-05-02 10:30+02:00"), utc("2024-05-02")
+        ('2024-05-02T08:30:00.000Z', '2024-05-02T00:00:00.000Z')
+    """
+    try:
+        found = datetime.fromisoformat(when.replace("Z", "+00:00")) if isinstance(when, str) else when or datetime.now(timezone.utc)
+    except ValueError:
+        raise UsageError(f"{when!r} is no time: give a datetime, or a text such as 2024-05-02 or 2024-05-02T10:30") from None
+    zoned = found if found.tzinfo else found.replace(tzinfo=timezone.utc)
+    return zoned.astimezone(timezone.utc).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"

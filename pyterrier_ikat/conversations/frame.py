@@ -5,6 +5,7 @@
 ``qutterance``                        the raw utterance
 ``qhistory``                          list of ``{"role": "user" | "assistant", "content": str}``, oldest first
 ``qptkb``                             dict statement id -> statement
+``qmemories``                         where and when the user said them, and until when they hold, a list of dicts
 ``qconversation``, ``qturn``          ``9-1``, 3
 ``qrewrite``, ``qanswer``             newest rewrite, newest LLM answer
 ``qstatements``, ``qsuggestion``      chosen statements as a list of (id, score), best first; what an answer would need
@@ -48,6 +49,8 @@ def conversation(
     *,
     number: str = "chat",
     every_turn: bool = False,
+    memories: Sequence[Mapping[str, Any]] | None = None,
+    dated: bool = False,
 ) -> pd.DataFrame:
     """Turn a chat into a turn frame: one row for its last user message, with the rest as history, or one row per turn.
 
@@ -56,9 +59,12 @@ def conversation(
         ptkb: statements about the user: a dict id -> statement, or a list of statements (ids ``"1"``, ``"2"``, ...).
         number: the conversation's name; the qid is ``<number>_<turn>``.
         every_turn: one row per message of the user, each with the messages before it. The chat may then end with an answer.
+        memories: in place of ``ptkb``, what ``UserMemory.memories`` gives.
+        dated: whether ``qptkb``, and so prompts, show the date and the turn in which each of the memories was said.
 
     Returns:
-        A frame with ``qid``, ``query``, ``qutterance``, ``qhistory``, ``qptkb``, ``qconversation``, ``qturn``.
+        A frame with ``qid``, ``query``, ``qutterance``, ``qhistory``, ``qptkb``, ``qconversation``, ``qturn``; with memories also
+        ``qmemories``.
 
     Raises:
         UsageError: when there is no message, a message lacks role or content, or the last one is not the user's.
@@ -73,6 +79,11 @@ def conversation(
         >>> ikat.conversation(chat, every_turn=True)["qid"].tolist()
         ['chat_1', 'chat_2']
     """
+    if memories is not None:
+        if ptkb is not None:
+            raise UsageError("ptkb and memories both say what is known of the user: omit one")
+        found = conversation(messages, known_statements(memories, dated=dated), number=number, every_turn=every_turn)
+        return with_columns(found, qmemories=[list(memories)] * len(found))
     _check_chat(messages, ptkb, every_turn)
     persona, said = statements_of(ptkb), [dict(message) for message in messages]
     asked = [place for place, message in enumerate(said) if message["role"] == "user"]
@@ -145,6 +156,8 @@ def values(frame: pd.DataFrame, name: str, default: Any = None) -> list[Any]:
 def personas(frame: pd.DataFrame) -> list[dict[str, str]]:
     """The statements about each row's user, by id. The ids of a list are ``"1"``, ``"2"``, ...
 
+    A row without ``qptkb`` has the statements of its ``qmemories`` that hold.
+
     Raises:
         DataError: naming the turn whose persona is neither.
 
@@ -153,11 +166,44 @@ def personas(frame: pd.DataFrame) -> list[dict[str, str]]:
         [{'1': "I'm vegan."}, {'1': 'I like tea.'}, {}]
     """
     found = values(frame, "qptkb")
+    for row, memories in enumerate(values(frame, "qmemories")):
+        if found[row] is None and memories is not None:
+            found[row] = known_statements(memories)
     for row, ptkb in enumerate(found):
         if not is_persona(ptkb):
             raise DataError(f"{_row(frame, row)} has the qptkb {repr(ptkb)[:80]}: give a dict of statements by id, or a list of statements")
         found[row] = statements_of(ptkb)
     return found
+
+
+def known_statements(memories: Sequence[Mapping[str, Any]], *, dated: bool = False) -> dict[str, str]:
+    """The statements of memories that hold, by id.
+
+    Args:
+        memories: a value of ``qmemories``.
+        dated: whether each has the date and the turn in which it was said, where it was said in one.
+
+    Raises:
+        DataError: when they are something else; nothing of them is quoted.
+
+    Example:
+        >>> said = {"id": "1", "statement": "I am vegan.", "when": "2024-05-02T08:30:00.000Z", "session": "trip", "turn": 3, "until": None}
+        >>> known_statements([said, {**said, "id": "2", "until": "2024-06-01T10:00:00.000Z"}])
+        {'1': 'I am vegan.'}
+        >>> known_statements([said], dated=True)
+        {'1': 'I am vegan. (said 2024-05-02, trip, turn 3)'}
+    """
+    try:
+        return {
+            one["id"]: one["statement"]
+            + (f" (said {one['when'][:10]}, {one['session']}, turn {one['turn']})" if dated and one["session"] else "")
+            for one in memories
+            if one["until"] is None
+        }
+    except (TypeError, KeyError):
+        raise DataError(
+            "qmemories is not a list of dicts with id, statement, when, until, session and turn: give UserMemory.memories"
+        ) from None
 
 
 def histories(frame: pd.DataFrame) -> list[list[dict[str, str]]]:

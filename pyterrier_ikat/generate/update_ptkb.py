@@ -1,15 +1,15 @@
 """What users say about themselves is learned and merged with what is known."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY
 from typing import Any
 
 import pandas as pd
 
-from ..arguments import at_least
+from ..arguments import at_least, utc
 from ..completions.json_answers import LEARNED, Structure
 from ..completions.learned import Learned, merge, read_learned
-from ..conversations.frame import histories, with_columns
+from ..conversations.frame import histories, values, with_columns
 from ..errors import UsageError
 from ..llm_operator import LLMOperator
 from ..operator import with_fields
@@ -24,10 +24,11 @@ NOTHING = "(nothing is known)"
 class UpdatePtkb(LLMOperator):
     """Ask the model which new statements the user made about themselves, and merge them with the known ones.
 
-    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``. Writes a new ``qptkb``, and ``qlearned``, a
-    list of the new statements: dicts of ``id``, ``statement``, ``message`` (the number of the user's message in the conversation, from 1),
-    ``words`` (the user's words that say it) and ``replaces`` (ids of the known statements that it contradicts). One call per turn; a turn
-    depends on nothing but its own history, question and persona. The next operators see the new ``qptkb``.
+    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``, ``qmemories``. Writes a new ``qptkb``, new
+    ``qmemories`` where there were any, and ``qlearned``, a list of the new statements: dicts of ``id``, ``statement``, ``message`` (the
+    number of the user's message in the conversation, from 1), ``words`` (the user's words that say it) and ``replaces`` (ids of the known
+    statements that it contradicts). One call per turn; a turn depends on nothing but its own history, question and persona. The next
+    operators see the new ``qptkb``.
 
     Only the user's messages count as a source: a statement that names no message of the user, or whose words are not in that message, is
     omitted and counted in the ledger as ``dropped``. A repeat of a known statement is omitted. A known statement that the user contradicts
@@ -103,13 +104,18 @@ class UpdatePtkb(LLMOperator):
         return [piece for learned in self._learned(frame, found) for piece in learned.dropped]
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
-        """Set ``qptkb`` and ``qlearned``."""
+        """Set ``qptkb`` and ``qlearned``; where there are ``qmemories``, they are kept in step."""
         learned = self._learned(frame, found)
-        return with_columns(frame, qptkb=[one.ptkb for one in learned], qlearned=[one.statements for one in learned])
+        more = {}
+        if "qmemories" in frame.columns:
+            rows = zip(values(frame, "qmemories"), learned, values(frame, "qconversation", ""), strict=True)
+            more = {"qmemories": [None if known is None else _with_learned(known, one, session) for known, one, session in rows]}
+        return with_columns(frame, qptkb=[one.ptkb for one in learned], qlearned=[one.statements for one in learned], **more)
 
     def _learned(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[Learned]:
-        rows = zip(found, self.personas(frame), self._conversations(frame), strict=True)
-        return [merge(pieces, ptkb, self._asked(_said(messages))) for pieces, ptkb, messages in rows]
+        taken = [{one["id"] for one in memories or ()} for memories in values(frame, "qmemories")]
+        rows = zip(found, self.personas(frame), self._conversations(frame), taken, strict=True)
+        return [merge(pieces, ptkb, self._asked(_said(messages)), ids) for pieces, ptkb, messages, ids in rows]
 
     def _conversations(self, frame: pd.DataFrame) -> list[list[dict[str, str]]]:
         """The messages of each row, the question last."""
@@ -127,6 +133,14 @@ class UpdatePtkb(LLMOperator):
         start = 0 if self.messages is None else places[max(first - EARLIER, 0)]
         shown = {place - start: numbers[place] for place in places[first:]}
         return history_text(messages[start:], self.style, shown)
+
+
+def _with_learned(memories: Sequence[Mapping[str, Any]], learned: Learned, session: str) -> list[dict[str, Any]]:
+    """The memories of a turn after it: those that were contradicted have an end, and the new ones are there."""
+    now, gone = utc(None), {number for one in learned.statements for number in one["replaces"]}
+    before = [{**one, "until": now} if one["id"] in gone and one["until"] is None else dict(one) for one in memories]
+    new = [{**one, "when": now, "until": None, "session": session, "turn": one["message"]} for one in learned.statements]
+    return [*before, *({name: value for name, value in one.items() if name != "message"} for one in new)]
 
 
 def _said(messages: Sequence[dict[str, str]]) -> dict[int, str]:

@@ -7,7 +7,6 @@ says that what was learned from ``turn`` of ``session`` on doesn't hold any more
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timezone
 from typing import Any
 
 from ..completions.matching import normalised
@@ -40,6 +39,7 @@ class History:
         self.entries: list[Event] = []
         self.known: dict[str, str] = {}
         self.ids: set[str] = set()
+        self._places: dict[str, list[int]] = {}
         self._undone: dict[int, str] = {}
         self._texts: set[str] | None = None
         self._index: LexicalIndex | None = None
@@ -58,15 +58,23 @@ class History:
         if event["event"] == "undone":
             self._undone |= {id(entry): event["when"] for entry in self.entries if _undoes(event, entry)}
             self.entries = [entry for entry in self.entries if not _undoes(event, entry)]
-            self.known, self._texts = known_in(self.entries), None
+            self.known, self._texts, self._places = known_in(self.entries), None, {}
+            for place, entry in enumerate(self.entries):
+                self._places.setdefault(entry["session"], []).append(place)
             return
         for one in event["learned"]:
             _check(one, STATEMENT)
             self.ids.add(one["id"])
             if self._texts is not None:
                 self._texts.add(normalised(one["statement"]))
+        self._places.setdefault(event["session"], []).append(len(self.entries))
         self.entries.append(event)
         _add(self.known, event)
+
+    def before(self, session: str, turn: int) -> Sequence[Event]:
+        """The entries before a turn of a session."""
+        later = (place for place in self._places.get(session, ()) if self.entries[place]["turn"] >= turn)
+        return self.entries[: next(later, None)]
 
     @property
     def texts(self) -> set[str]:
@@ -123,12 +131,6 @@ def known_in(entries: Iterable[Event]) -> dict[str, str]:
     return known
 
 
-def before_turn(entries: Sequence[Event], session: str, turn: int) -> Sequence[Event]:
-    """The entries before a turn of a session."""
-    later = (place for place, entry in enumerate(entries) if entry["session"] == session and entry["turn"] >= turn)
-    return entries[: next(later, None)]
-
-
 def words_of(messages: Messages) -> list[str]:
     """The user's messages."""
     if not all(map(is_message, messages)):
@@ -170,21 +172,3 @@ def learned_before(entries: Sequence[Event], session: str, said: Sequence[str]) 
     """What was learned from the last of these messages on an earlier call; None when it wasn't learned from."""
     kept = [entry for entry in not_taken_back(entries, session, said) if entry["session"] == session and entry["turn"] >= len(said)]
     return [one for one in kept[0]["learned"] if one["statement"] and one["message"] <= len(said)] if kept else None
-
-
-def utc(when: str | datetime | None) -> str:
-    """A time as events have it, in UTC; now for None. A time without a zone is UTC's.
-
-    Raises:
-        UsageError: when it is no time.
-
-    Example:
-        >>> utc("2024-05-02 10:30+02:00"), utc("2024-05-02")
-        ('2024-05-02T08:30:00.000Z', '2024-05-02T00:00:00.000Z')
-    """
-    try:
-        found = datetime.fromisoformat(when.replace("Z", "+00:00")) if isinstance(when, str) else when or datetime.now(timezone.utc)
-    except ValueError:
-        raise UsageError(f"{when!r} is no time: give a datetime, or a text such as 2024-05-02 or 2024-05-02T10:30") from None
-    zoned = found if found.tzinfo else found.replace(tzinfo=timezone.utc)
-    return zoned.astimezone(timezone.utc).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"

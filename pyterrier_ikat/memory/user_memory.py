@@ -1,17 +1,17 @@
 """Statements learned about users over several conversations, in one file."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from ..arguments import checked
+from ..arguments import checked, utc
 from ..completions.learned import highest_number, merge
 from ..completions.matching import normalised
-from ..conversations.frame import conversation, object_frame, statements_of
+from ..conversations.frame import conversation, known_statements, object_frame, statements_of
 from ..errors import UsageError, advice
 from ..events import Heard, hearing
 from ..generate.update_ptkb import UpdatePtkb
@@ -23,14 +23,12 @@ from .history import (
     Event,
     History,
     Messages,
-    before_turn,
     digests,
     known_in,
     last_turn,
     learned_before,
     not_taken_back,
     until,
-    utc,
     words_of,
 )
 from .memory_file import MemoryFile
@@ -107,9 +105,9 @@ class UserMemory:
         """
         with self._file.users() as users:
             history = _of(users, user, as_of)
-            entries = before_turn(history.entries, session, turn or 0) if session else history.entries
+            entries = history.before(session, turn or 0) if session else history.entries
             known = dict(history.known) if len(entries) == len(history.entries) else known_in(entries)
-            return known | dated_texts(History(entries).memories()) if self.dated else known
+            return known | known_statements(History(entries).memories(), dated=True) if self.dated else known
 
     def memories(self, user: str, *, as_of: str | datetime | None = None) -> list[dict[str, Any]]:
         """What was ever learned about a user and not forgotten, in its order, as ``qmemories`` has it.
@@ -312,21 +310,6 @@ class UserMemory:
                 raise UsageError(f"the session {session!r} is another user's: give each conversation a name of its own")
             history = _of(users, user)
             return list(history.entries), set(history.ids)
-
-
-def dated_texts(memories: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """The statements of memories that hold, by id, with the date and the turn in which they were said, where they were said in one.
-
-    Example:
-        >>> dated_texts([{"id": "1", "statement": "I am vegan.", "when": "2024-05-02T08:30:00.000Z", "session": "trip", "turn": 3,
-        ...               "until": None}])
-        {'1': 'I am vegan. (said 2024-05-02, trip, turn 3)'}
-    """
-    return {
-        one["id"]: one["statement"] + (f" (said {one['when'][:10]}, {one['session']}, turn {one['turn']})" if one["session"] else "")
-        for one in memories
-        if one["until"] is None
-    }
 
 
 def _of(users: Mapping[str, History], user: str, as_of: str | datetime | None = None) -> History:

@@ -1,0 +1,101 @@
+"""The column ``qmemories`` in frames, and the command that exports or deletes what a memory has."""
+
+import json
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+from fakes import scripted
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations.frame import personas
+
+CHAT = [{"role": "user", "content": "I moved to Oslo. Any cafés?"}]
+
+
+def memory_of(statement, number, until=None, session="trip"):
+    about = {"id": number, "statement": statement, "when": "2024-05-02T08:30:00.000Z", "until": until}
+    return about | {"session": session, "turn": 3 if session else 0, "words": statement, "replaces": []}
+
+
+MEMORIES = [
+    memory_of("I live in Nice.", "1", until="2024-05-01T00:00:00.000Z"),
+    memory_of("I live in Lyon.", "2"),
+    memory_of("I am vegan.", "3", session=""),
+]
+HOLDS = {"2": "I live in Lyon.", "3": "I am vegan."}
+
+
+def test_a_frame_with_memories_statements_or_both(tmp_path):
+    frame = ikat.conversation(CHAT, memories=MEMORIES)
+    assert (frame["qptkb"].item(), frame["qmemories"].item()) == (HOLDS, MEMORIES)
+    assert personas(frame.drop(columns="qptkb")) == [HOLDS]
+    assert personas(frame.drop(columns="qmemories")) == [HOLDS]
+    assert personas(frame.assign(qptkb=[["I like tea."]])) == [{"1": "I like tea."}]
+    frame.drop(columns="qptkb").to_parquet(tmp_path / "frame.parquet")
+    assert personas(pd.read_parquet(tmp_path / "frame.parquet")) == [HOLDS]
+    some = pd.concat(
+        [frame.drop(columns="qptkb"), ikat.conversation(CHAT, ["I like tea."], number="b"), ikat.conversation(CHAT, number="c")]
+    )
+    assert personas(some) == [HOLDS, {"1": "I like tea."}, {}]
+    both = ikat.conversation([*CHAT, {"role": "assistant", "content": "Yes."}, *CHAT], memories=MEMORIES, every_turn=True)
+    assert both["qptkb"].tolist() == [HOLDS] * 2
+
+
+def test_prompts_are_the_same_and_show_date_and_turn_only_when_asked():
+    def asked(frame):
+        llm, backend = scripted("Yes.")
+        ikat.Answer(llm)(frame)
+        return backend.asked[0]
+
+    frame = ikat.conversation(CHAT, memories=MEMORIES)
+    plain = asked(ikat.conversation(CHAT, HOLDS))
+    assert asked(frame) == asked(frame.drop(columns="qptkb")) == plain
+    dated = asked(ikat.conversation(CHAT, memories=MEMORIES, dated=True))[-1]["content"]
+    assert dated == plain[-1]["content"].replace("I live in Lyon.", "I live in Lyon. (said 2024-05-02, trip, turn 3)")
+
+
+def test_memories_are_updated_with_the_statements():
+    llm, _ = scripted(json.dumps([{"message": 1, "words": "I moved to Oslo", "statement": "I live in Oslo.", "replaces": [2]}]))
+    frame = ikat.conversation(CHAT, memories=[*MEMORIES, memory_of("I own a boat.", "8", until="2024-05-01T00:00:00.000Z")], number="now")
+    found = ikat.UpdatePtkb(llm)(frame)
+    assert found["qptkb"].item() == {"3": "I am vegan.", "9": "I live in Oslo."}
+    assert personas(found.drop(columns="qptkb")) == [found["qptkb"].item()]
+    lyon, oslo = found["qmemories"].item()[1], found["qmemories"].item()[-1]
+    assert lyon["until"] == oslo["when"]
+    assert {name: oslo[name] for name in ("session", "turn", "words", "replaces", "until")} == {
+        **{"session": "now", "turn": 1, "words": "I moved to Oslo", "replaces": ["2"], "until": None}
+    }
+    assert set(oslo) == set(lyon)
+    assert frame["qmemories"].item()[1]["until"] is None
+
+
+@pytest.mark.parametrize("wrong", [["I am vegan."], [{"id": "1", "statement": "I am vegan."}], 7])
+def test_something_else_is_refused_and_not_quoted(wrong):
+    with pytest.raises(ikat.DataError, match="give UserMemory.memories") as error:
+        personas(ikat.conversation(CHAT, memories=[]).drop(columns="qptkb").assign(qmemories=[wrong]))
+    assert "vegan" not in str(error.value)
+    with pytest.raises(ikat.UsageError, match="ptkb and memories both"):
+        ikat.conversation(CHAT, ["I am vegan."], memories=MEMORIES)
+
+
+def test_a_command_exports_and_deletes_one_user(tmp_path):
+    memory = ikat.UserMemory(tmp_path / "users.jsonl")
+    memory.add("ann", ["I own a dog.", "Søt te."])
+    memory.add("bob", ["I own a cat."])
+
+    def command(*words):
+        done = subprocess.run([sys.executable, "-m", "pyterrier_ikat.memory", *words], capture_output=True, text=True, timeout=300)
+        return done.returncode, done.stdout + done.stderr
+
+    path = str(memory.path)
+    assert command(path) == (0, "ann\nbob\n")
+    assert [json.loads(line) for line in command(path, "ann")[1].splitlines()] == memory.export("ann")
+    assert command(path, "ann", "forget", "1") == (0, "")
+    assert (memory.known("ann"), "dog" in memory.path.read_text()) == ({"2": "Søt te."}, False)
+    assert command(path, "ann", "forget") == (0, "")
+    assert memory.users() == ["bob"]
+    assert command(path, "ann")[1].endswith("knows no user ann: without a user, the command lists them\n")
+    assert command(str(tmp_path / "other"))[1].startswith("ikat: there is no memory")
+    assert command(path, "ann", "delete")[1].startswith("usage:")
