@@ -1,4 +1,4 @@
-"""The costs of a run, stored call by call, so that a restarted run continues its account."""
+"""The costs of a run, stored call by call, so that a restarted run continues its ledger."""
 
 import json
 import os
@@ -18,16 +18,16 @@ from ..store.files import read_at
 
 COSTS = "costs.jsonl"
 SPENT = ("calls", "known", "retries", "unanswered", "prompt_tokens", "cached_tokens", "completion_tokens", "seconds", "cost", "worth")
-"""The columns for events that happened once; a restart counts the ledger's other columns anew, because they describe the run itself."""
+"""The columns for events that happen once. A restart counts the ledger's other columns again, because they describe the run itself."""
 
 
 class Account(Ledger):
     """The ledger of one run, over all its starts: a count with a request's key is written to its file at once.
 
-    A request that an earlier start of the run had an answer to does not count as a cache hit when it is read from there again.
+    If an earlier start of the run got the answer to a request, reading it again doesn't count as a cache hit.
 
     Args:
-        path: the file; made when the first event is counted.
+        path: the file; created when the first event is counted.
 
     Attributes:
         rest: the counts that aren't kept in the file.
@@ -53,7 +53,7 @@ class Account(Ledger):
             super().count(event.pop("stage"), event.pop("model"), served=event.pop("served", None), key=event.pop("key"), **event)
 
     def count(self, stage: str, model: str, *, served: Any = None, key: str | None = None, **increments: float | None) -> None:
-        """Add to the row of ``stage`` and ``model``, and to the file what has a key.
+        """Add to the row of ``stage`` and ``model``. Counts with a key are also written to the file.
 
         Raises:
             DataError: when the file can't be written.
@@ -73,7 +73,7 @@ class Account(Ledger):
         super().count(stage, model, served=served, key=key, **spent)
 
     def close(self) -> None:
-        """Close the file; the next event opens it again."""
+        """Close the file. The next event opens it again."""
         if self._file is not None:
             self._file.close()
         self._file = None
@@ -90,10 +90,10 @@ class Account(Ledger):
 
 
 class Spending:
-    """The cost of all runs in a folder, read from their files: finished and unfinished runs, of this process and others.
+    """The cost of all runs in a folder, read from their files: finished and unfinished runs of this and other processes.
 
     Args:
-        out: the folder that has a folder for each run.
+        out: the folder with a subfolder for each run.
     """
 
     def __init__(self, out: Path) -> None:
@@ -102,7 +102,7 @@ class Spending:
         self._lock = threading.Lock()
 
     def total(self, model: str, price_in: float | None, price_out: float | None) -> float:
-        """US dollars so far; calls of ``model`` whose cost is not known are counted at these prices, those of other models are not.
+        """US dollars so far. Calls of ``model`` with unknown cost are counted at these prices; those of other models are not counted.
 
         Raises:
             FatalLLMError: when their tokens are not known.
@@ -142,7 +142,7 @@ class Spending:
 
 
 class _Tally:
-    """The costs in one file, as far as it was read."""
+    """The costs in the part of a file that was read."""
 
     def __init__(self, inode: int = 0) -> None:
         self.inode, self.size, self.priced = inode, 0, 0.0
@@ -189,7 +189,7 @@ def _events(path: Path) -> Iterator[dict[str, Any]]:
 
 
 CHECK = "check"
-"""Under which an event has its checksum; those of earlier versions have none."""
+"""The key of an event's checksum. Events of earlier versions have none."""
 
 
 def _checksum(event: Mapping[str, Any]) -> str:
@@ -197,10 +197,10 @@ def _checksum(event: Mapping[str, Any]) -> str:
 
 
 def _parsed(path: Path, lines: bytes) -> Iterator[dict[str, Any]]:
-    """The events; a line that a killed process or a full disk cut is none.
+    """The events. A line that was cut by a kill or a full disk is skipped.
 
     Raises:
-        DataError: for one that was changed.
+        DataError: for an event that was changed.
     """
     for line in lines.split(b"\n"):
         try:
@@ -216,7 +216,7 @@ def _parsed(path: Path, lines: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _opened(path: Path) -> IO[bytes]:
-    """The file to append to; behind a line that was cut begins a new one."""
+    """The file to append to. After a line that was cut, a new line begins."""
     path.parent.mkdir(parents=True, exist_ok=True)
     file = path.open("a+b", buffering=0)
     if file.tell() and read_at(file, 1, file.tell() - 1) != b"\n":

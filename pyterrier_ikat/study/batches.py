@@ -1,10 +1,9 @@
 """The finished batches of turns of a run that isn't complete yet, so that a killed run repeats none of them.
 
-They lie in ``<run folder>.partial``: one JSON file for each batch, which appears whole or not at all, ``run.json`` with the parameters of
-their run, and ``costs.jsonl`` with all costs, also of turns that aren't finished. A batch has what the run folder's files say of its turns:
-the lines of the ranking and of the turns, and the ledger. Beside it is a file with the outputs of the stages
-(:mod:`pyterrier_ikat.runs.stages`), written first. Passages' texts are not kept. No more than one batch is in memory, also while the run
-folder is written.
+They are in ``<run folder>.partial``: one JSON file for each batch, written atomically, ``run.json`` with the parameters of their run, and
+``costs.jsonl`` with all costs, also of unfinished turns. A batch has the content of the run folder's files for its turns: the lines of the
+ranking and of the turns, and the ledger. Another file, written before it, has the outputs of the stages
+(:mod:`pyterrier_ikat.runs.stages`). Passages' texts are not kept. At most one batch is in memory, also while the run folder is written.
 """
 
 import json
@@ -44,9 +43,9 @@ class Batches:
     """The finished batches of one run.
 
     Args:
-        folder: where the complete run is to be.
-        parameters: the run's identity, with the versions of its dependencies, so that no run mixes two versions; of this
-            package it may, and names all of them.
+        folder: the folder of the complete run.
+        parameters: the run's identity, with the versions of its dependencies, so that a run doesn't mix two versions. It may mix
+            versions of this package, and then names all of them.
 
     Example:
         >>> from pyterrier_ikat.runs import RunFolder
@@ -60,11 +59,11 @@ class Batches:
         self.parameters = parameters | {"versions": versions(), "packages": with_package([], self.path)}
 
     def check(self) -> bool:
-        """Whether finished batches of this run lie here.
+        """Whether there are finished batches of this run.
 
         Raises:
-            UsageError: when it was made with other parameters, or other versions of anything but this package, which is a warning.
-            DataError: when it doesn't say what it was made with.
+            UsageError: when they were made with other parameters or other versions. Another version of this package is only a warning.
+            DataError: when they don't say what they were made with.
         """
         if not ((self.path / PARAMETERS).exists() or self._paths()):
             return False
@@ -83,13 +82,13 @@ class Batches:
             pipeline: from turns to passages.
             topics: all turns of the run.
             counting: the ledgers that the pipeline's LLMs count in.
-            size: how many turns make a batch.
+            size: the number of turns per batch.
 
         Raises:
-            BatchUnderWay: when turns wait for an LLM's batches; all others are finished, and kept.
-            DataError: when an index, a model's folder or the prompts were replaced; the batch under way is not kept.
+            BatchUnderWay: when turns wait for an LLM's batches. All others are finished and kept.
+            DataError: when an index, a model's folder or the prompts were replaced. The current batch is not kept.
         """
-        if (self.path / PARAMETERS).exists():  # made under on_error=raise, they get company that may hold fallbacks
+        if (self.path / PARAMETERS).exists():  # batches made with on_error=raise are joined by some that may hold fallbacks
             RunFolder(self.path).write_parameters(self.parameters)
         account = Account(self.path / COSTS)
         with ExitStack() as following:
@@ -123,15 +122,15 @@ class Batches:
         """Keep a finished batch.
 
         Args:
-            number: the place of its first turn among the turns of the run; batches are joined in this order.
-            turns: its turns, one row each, with what was written before retrieval.
+            number: the position of its first turn among the turns of the run. Batches are joined in this order.
+            turns: its turns, one row each, with the columns written before retrieval.
             results: the ranking, with the columns of the turns.
-            ledger: what was counted since the batch before.
-            done: what the stages did of each turn.
+            ledger: the counts since the previous batch.
+            done: the work of the stages for each turn.
 
         Raises:
             UsageError: when the results are not a ranking.
-            DataError: as :meth:`~pyterrier_ikat.runs.run_files.Part.of`.
+            DataError: as for :meth:`~pyterrier_ikat.runs.run_files.Part.of`.
         """
         check_ranking(self.name, results.columns)
         batch = Part.of(turns, results, self.name)._asdict() | {"ledger": ledger.rows()}
@@ -143,16 +142,16 @@ class Batches:
             file.write(json.dumps(batch))  # ten times faster than dump
 
     def parts(self) -> Iterator[Part]:
-        """The run, batch by batch, so that no more than one is in memory."""
+        """The run, batch by batch, so that at most one is in memory."""
         for batch in self._each():
             yield Part(*(batch[name] for name in Part._fields))
 
     def stages(self) -> list[Path]:
-        """The files that say what the stages did, in the order of the turns."""
+        """The files of the stages' work, in the order of the turns."""
         return [path.with_name(path.stem + STAGES) for path in self._paths()]
 
     def ledger(self) -> Ledger:
-        """What was counted so far, over all starts of the run."""
+        """The counts so far, over all starts of the run."""
         found = Ledger()
         found.add(Account(self.path / COSTS))
         for row in chain.from_iterable(batch["ledger"] for batch in self._each()):
@@ -161,7 +160,7 @@ class Batches:
 
     def remove(self) -> None:
         """Remove all batches: the run is complete."""
-        for path in self._paths():  # the parameters last: batches that are left never lose what they belong to
+        for path in self._paths():  # the parameters last, so that remaining batches always have them
             path.unlink()
         shutil.rmtree(self.path, ignore_errors=True)
 
@@ -178,7 +177,7 @@ class Batches:
 
 
 def _cut(numbers: Sequence[int], size: int) -> Iterator[slice]:
-    """Groups of up to ``size`` consecutive numbers; turns that wait for an LLM's batch leave gaps."""
+    """Groups of up to ``size`` consecutive numbers. Turns that wait for an LLM's batch leave gaps."""
     start = 0
     for end in range(1, len(numbers) + 1):
         if end == len(numbers) or end - start == size or numbers[end] != numbers[end - 1] + 1:

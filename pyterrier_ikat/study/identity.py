@@ -1,4 +1,4 @@
-"""The identity of a system's run, from its stages, prompts, models and indexes; and whether an index has the judged passages."""
+"""The identity of a system's run, from its stages, prompts, models and indexes, and a check that an index has the judged passages."""
 
 import re
 import warnings
@@ -22,7 +22,7 @@ ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 class Parts:
-    """The language models, indexes and folders that systems use, each once, by the names that run folders have for them.
+    """The language models, indexes and folders that systems use, each once, under the names that run folders use for them.
 
     Attributes:
         named: name -> part.
@@ -47,13 +47,13 @@ class Parts:
                 self._names[f"prompts={folder!r}"] = f"prompts={_numbered('own', len(folders))!r}"
 
     def states(self) -> dict[str, Any]:
-        """Name -> what tells a part from another one of this name."""
+        """Name -> the values that distinguish a part from another one with this name."""
         return {name: _state(part) for name, part in self.named.items()}
 
     def written(self, text: str) -> str:
-        """The repr of a stage as run folders have it, without the parts that don't change results.
+        """The repr of a stage as written in run folders, without the parts that don't change results.
 
-        These are the path of an index (which has a fingerprint), the folder of prompts (whose texts count), the budget of an LLM, an
+        These are the path of an index (which has a fingerprint), the folder of prompts (whose texts count), the budget of an LLM, and an
         address in memory.
         """
         for shown in sorted(self._names, key=len, reverse=True):
@@ -77,7 +77,7 @@ def _deciding(spec: str) -> str:
 
 
 def parameters_of(pipeline: pt.Transformer) -> dict[str, Any]:
-    """The dependencies of a run beside its topics: its stages, what their prompts say, and the state of models, indexes and folders.
+    """The dependencies of a run apart from its topics: its stages, prompt texts, and the state of models, indexes and folders.
 
     Stages are identified by their repr, see :meth:`Parts.written`.
     """
@@ -92,9 +92,9 @@ def parameters_of(pipeline: pt.Transformer) -> dict[str, Any]:
 
 
 def prompts_of(pipeline: pt.Transformer) -> dict[str, str]:
-    """The number of a stage and the name of a template -> the checksums of what the template says there.
+    """The number of a stage and the name of a template -> the checksums of the template's texts there.
 
-    A stage that runs others inside counts with their templates, in their order.
+    If a stage runs other stages inside, their templates count as its own, in their order.
     """
     found: dict[str, str] = {}
     for number, stage in enumerate(stages(pipeline), 1):
@@ -106,24 +106,24 @@ def prompts_of(pipeline: pt.Transformer) -> dict[str, str]:
 
 
 def checksums_of(asks: Any) -> dict[str, str]:
-    """Template -> checksum of what it says, for all templates of whoever asks a model; nothing for others."""
+    """Template -> checksum of its text, for all templates of an object that asks a model; empty for other objects."""
     asked = getattr(asks, "prompt_checksums", None)
     return asked() if callable(asked) else {}
 
 
 @contextmanager
 def kept_as_they_are(systems: Iterable[pt.Transformer], states: Mapping[str, Any] | None = None) -> Iterator[Callable[[], None]]:
-    """While this lasts, no search of these systems takes another index than the one that a run began with.
+    """Within this block, searches of these systems use only the indexes that a run began with.
 
     Args:
-        systems: that the run uses.
-        states: of their models, indexes and folders when the run began, as in :func:`parameters_of`; None takes those of now.
+        systems: the systems that the run uses.
+        states: their states at the beginning of the run, as in :func:`parameters_of`. None takes the current states.
 
     Yields:
-        A function that looks at all models, indexes and folders: it is to be called before anything that they made is kept.
+        A function that checks all models, indexes and folders. Call it before anything that they made is stored.
 
     Raises:
-        DataError: by that function, naming what was replaced or changed. A search raises one, too.
+        DataError: from that function or from a search, when something was replaced or changed; it names it.
     """
     named = {name: part for name, part in Parts(systems).named.items() if not isinstance(part, LLM)}
     begun = {name: _state(part) for name, part in named.items()} if states is None else states
@@ -145,16 +145,16 @@ def kept_as_they_are(systems: Iterable[pt.Transformer], states: Mapping[str, Any
 
 
 class OtherCollectionWarning(UserWarning):
-    """The index isn't of the dataset's collection, or its collection is unknown."""
+    """The index isn't built from the dataset's collection, or its collection is unknown."""
 
 
 def check_collection(index: Any, dataset: Any, name: str | None, qrels: pd.DataFrame) -> None:
-    """Check that an index is of the judged collection; another or an unknown collection is a warning.
+    """Check that an index is built from the judged collection. Another or an unknown collection causes a warning.
 
-    Collections are compared by their passages: 2023, 2024 and 2025 share one, and so do all its indexes.
+    Collections are compared by their passages. 2023, 2024 and 2025 share one collection, and so do all its indexes.
 
     Raises:
-        UsageError: when it has none of the judged passages, so every score would be 0.
+        UsageError: when the index has none of the judged passages, so every score would be 0.
     """
     judged = sorted(set(qrels["docno"]))
     there = index.docnos(judged)
@@ -166,7 +166,7 @@ def check_collection(index: Any, dataset: Any, name: str | None, qrels: pd.DataF
         )
     size, docnos = dataset.collection() if hasattr(dataset, "collection") else (None, None)
     if size is None and not judged:
-        return  # turns alone, of no collection
+        return  # only turns, without a collection
     if len(index) == size and (docnos is None or sum(1 for _ in index.docnos(sorted(docnos))) == size):
         return
     what = f"another collection than that of {name}" if size else f"a collection that may be another one than that of {name}"

@@ -1,4 +1,4 @@
-"""Run systems with a folder for each, which resumes and keeps the ranking, turns, scores and ledger."""
+"""Run each system into a folder, which keeps the ranking, turns, scores and ledger, and from which a run resumes."""
 
 import tempfile
 import warnings
@@ -44,18 +44,18 @@ def run_in_folders(
     batch: int | None = None,
     measures: Sequence[ir_measures.Measure] = (),
 ) -> dict[str, RunFolder]:
-    """Run every system without a finished run in its folder; a finished run gets the scores that it lacks.
+    """Run every system without a finished run in its folder. A finished run gets its missing scores.
 
     Args:
-        study: the systems and what they run on.
+        study: the systems, and the data and resources that they run on.
         out: the folder of the runs.
         batch: the number of turns at a time.
-        measures: what the runs are scored by beside the track's measures.
+        measures: the measures of the runs in addition to the track's.
 
     Raises:
-        UsageError: before anything is run, when a folder can't be written to, or holds another run or finished batches of another one, or
+        UsageError: before anything is run, when a folder can't be written to, or holds another run or finished batches of another run, or
             another process is making one of the runs.
-        BatchUnderWay: when systems wait for an LLM's batches; all others are finished.
+        BatchUnderWay: when systems wait for an LLM's batches. All others are finished.
     """
     size = TURNS_AT_ONCE if batch is None else batch
     if size < 1:
@@ -76,7 +76,7 @@ def run_in_folders(
         under_way = UnderWay()
         for number, (one, folder, batches, finished) in enumerate(found, 1):
             if finished:
-                batches.remove()  # a run that was killed after its last step left them
+                batches.remove()  # left by a run that was killed after its last step
                 score_again(folder, study.qrels, measures)
                 continue
             where = f"{one.name} ({number} of {len(folders)})" if len(folders) > 1 else one.name
@@ -108,18 +108,18 @@ def check_places(names: Iterable[str], out: Path) -> None:
 
 
 def parameters(study: "Study", system: System) -> dict[str, Any]:
-    """The identity of a run: a run is reused only when all of it is the same, or only ``on_error`` is more lenient than before."""
+    """The identity of a run. A run is reused only if all of it is the same, or if only ``on_error`` is more lenient than before."""
     topics = study.turns_of(system)
     about = {"method": system.method.name, "turns": len(topics), "topics_sha256": checksum_of(topics)}
     if system.repeat > 1:
         about["repeat"] = system.repeat
-    if study.dataset is not None and not Path(study.dataset).is_absolute():  # of a folder the topics count, not where it lies
+    if study.dataset is not None and not Path(study.dataset).is_absolute():  # for a folder the topics count, not its location
         about["dataset"] = study.dataset
     return about | system.parameters()
 
 
 def _begun(study: "Study", system: System, folder: RunFolder) -> tuple[Batches, bool]:
-    """The finished batches of a run, and whether it exists already; the folder of another run is refused."""
+    """The finished batches of a run, and whether it exists already. The folder of another run is an error."""
     known = parameters(study, system)
     batches = Batches(folder, known)
     finished, begun = folder.reusable(known), batches.check()

@@ -1,4 +1,4 @@
-"""Compare systems in memory: stages that several systems start with run once, and nothing is kept on disk."""
+"""Compare systems in memory: a first stage shared by several systems runs once, and nothing is kept on disk."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -44,11 +44,11 @@ def experiment(
     save: str | Path | None = None,
     **resources: Any,
 ) -> pd.DataFrame:
-    """Run systems on the judged turns and compare them as TREC does, in memory; :func:`pyterrier_ikat.run` does so with folders.
+    """Run systems on the judged turns in memory and compare them as TREC does. :func:`pyterrier_ikat.run` does so with folders.
 
-    Systems run through ``pt.Experiment(..., plan="tree")``: a stage that several systems start with runs once. Turns without judgements are
-    not run. Means are over all turns of the qrels; a turn for which a system finds nothing counts 0. The order is that of the
-    ranks, as in :func:`pyterrier_ikat.run`: tied scores are lowered by the least step, also in saved run files.
+    Systems run through ``pt.Experiment(..., plan="tree")``, so a first stage shared by several systems runs once. Turns without judgements
+    are not run. Means are over all turns of the qrels. A turn for which a system finds nothing counts 0. The order is that of the
+    ranks, as in :func:`pyterrier_ikat.run`: tied scores are lowered by the smallest possible step, also in saved run files.
 
     Args:
         systems: as for :func:`pyterrier_ikat.run`; a dict may also contain finished runs (result frames).
@@ -60,13 +60,13 @@ def experiment(
         turns: only these turns: a list of ids, or the path of a file with one on each line.
         names: the systems' names, if ``systems`` is a list of pipelines.
         save: a folder for the run files ``<name>.trec``; each is written as soon as its system has finished.
-        **resources: as for :func:`pyterrier_ikat.run`; with ``repeats``, each run of a system is a row.
+        **resources: as for :func:`pyterrier_ikat.run`. With ``repeats``, each run of a system is a row.
 
     Returns:
         PyTerrier's experiment table: see :func:`~pyterrier_ikat.evaluation.evaluate`.
 
     Raises:
-        UsageError: before anything is run: for invalid names, baseline, measures, files or options, and systems that make no ranking.
+        UsageError: before anything is run, for invalid names, baseline, measures, files or options, or systems that don't make a ranking.
         DataError: when topics, qrels or a ranking are invalid, or don't fit each other.
         BatchUnderWay: when systems wait for an LLM's batches (``batch=on``); all batches are sent. Run it again later.
 
@@ -99,14 +99,14 @@ def experiment(
     with kept_as_they_are(pipelines.values()) as check_parts:
         under_way = _run_trees(study, keep)
     if under_way.waiting:
-        for path in files.values():  # the same call goes on later, and finds no place taken
+        for path in files.values():  # the same call continues later, and must not find existing files
             path.unlink(missing_ok=True)
     under_way.tell()
     return pd.DataFrame(experiment_rows({name: scores[name] for name in pipelines}, wanted, baseline))
 
 
 def _check_turns(study: Study) -> None:
-    """Whether each judged turn is asked, and finished runs are of judged turns."""
+    """Check that each judged turn is among the topics, and that finished runs have only judged turns."""
     if study.unasked:
         raise DataError(
             f"{len(study.unasked)} turns of the qrels are not in the topics ({list_first(study.unasked)}): they would all count "
@@ -120,7 +120,7 @@ def _check_turns(study: Study) -> None:
 
 
 def _run_trees(study: Study, keep: Keep) -> UnderWay:
-    """Run the systems on the judged turns: the manual ones apart, since their turns are others, and each repeat in its own chain."""
+    """Run the systems on the judged turns. Manual systems run separately, because their turns differ, and each repeat has its own chain."""
     under_way = UnderWay()
     for manual, repeat in sorted({(one.method.manual, one.repeat) for one in study.systems}):
         of_kind = [one for one in study.systems if (one.method.manual, one.repeat) == (manual, repeat)]
@@ -129,7 +129,7 @@ def _run_trees(study: Study, keep: Keep) -> UnderWay:
         asked = turns[turns["qid"].isin(study.qrels["qid"])].reset_index(drop=True)
         with in_chain(repeat - 1), under_way.noted(), doing(", ".join(together), PLACE), observed_by(Shown()):
             _run_tree(together, asked, study.qrels, keep)
-        # The tree ends at the first stage that waits for an LLM's batch: the others are to send theirs today, too.
+        # The tree ends at the first stage that waits for an LLM's batch. The others should also send their batches today.
         for system in together.values() if under_way.waiting else ():
             with in_chain(repeat - 1), under_way.noted():
                 system.transform(asked)
@@ -137,7 +137,7 @@ def _run_trees(study: Study, keep: Keep) -> UnderWay:
 
 
 def _named(systems: Any, names: Sequence[str] | None) -> Any:
-    """The systems with their names, finished runs among them."""
+    """The systems with their names, including finished runs."""
     named = systems if names is None else _with_names(systems, names)
     if not isinstance(named, Mapping):
         return named
@@ -174,7 +174,7 @@ def _run_tree(systems: Mapping[str, pt.Transformer], topics: pd.DataFrame, qrels
     for name, system in systems.items():
         copying = [stage if isinstance(stage, Operator) else _OnCopy(stage) for stage in stages(system)]
         ending.append(pt.Compose(*copying, _Last(name, keep)))
-    # PyTerrier runs the tree. Its own evaluation goes through every frame row by row, so it gets one passage a turn.
+    # PyTerrier runs the tree. Its own evaluation goes through every frame row by row, so it gets one passage per turn.
     pt.Experiment(
         ending,
         topics,
@@ -212,7 +212,7 @@ class _Last(pt.Transformer):
 
 
 class _OnCopy(pt.Transformer):
-    """A stage that gets a copy of its input: in a tree several stages read one frame, foreign ones may change it."""
+    """A stage that gets a copy of its input. In a tree several stages read one frame, and stages of other packages may change it."""
 
     def __init__(self, stage: pt.Transformer) -> None:
         super().__init__()

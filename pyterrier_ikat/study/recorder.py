@@ -21,7 +21,7 @@ from ..runs.run_files import as_json
 from ..runs.stages import TurnStages
 
 OF_ROWS = ("qid", "qid_0", "qquery", "qsub", "qweight")
-"""Columns of a sub-query that begin as a turn's."""
+"""Columns of a sub-query whose names begin like those of a turn."""
 
 Turns = dict[str, dict[str, Any]]
 """Turn -> its content in a line."""
@@ -35,8 +35,8 @@ class Recorder(Observer):
     """Keeps the stages' outputs for some turns until they are fetched.
 
     Args:
-        qids: the turns; requests with other qids are omitted.
-        name_of: gives the name of a stage in the run folder, from its repr.
+        qids: the turns. Requests with other qids are omitted.
+        name_of: returns the name of a stage in the run folder, from its repr.
 
     Example:
         >>> from pyterrier_ikat import RawUtterance
@@ -55,12 +55,12 @@ class Recorder(Observer):
         self._turn_of: dict[str, str] = {}
 
     def take(self, qids: Sequence[str]) -> list[TurnStages]:
-        """The lines of these turns, which are forgotten here."""
+        """The lines of these turns. The recorder then forgets them."""
         self._turn_of = {qid: turn for qid, turn in self._turn_of.items() if turn not in qids}
         return [self._turns.pop(qid) for qid in qids]
 
     def end(self, step: Step) -> None:
-        """Keep what a stage did; of one that failed nothing."""
+        """Keep the work of a stage, unless it failed."""
         stage, inp, out = step.stage, step.inp, step.out
         if not all("qid" in getattr(frame, "columns", ()) for frame in (inp, out)):
             return
@@ -77,7 +77,7 @@ class Recorder(Observer):
                 self._turns[qid].add(self._called(stage), line)
 
     def _learn(self, frame: pd.DataFrame) -> None:
-        """Whose the sub-queries are; a stage inside another one sees their qids alone."""
+        """Note the turn of each sub-query, because a stage inside another one sees only the qids of sub-queries."""
         if "qid_0" in frame.columns:
             first = starts_of_runs(frame["qid"].to_numpy(dtype=object))
             self._turn_of.update(zip(frame["qid"].take(first), frame["qid_0"].take(first), strict=True))
@@ -102,27 +102,27 @@ class Recorder(Observer):
 
     def _called(self, stage: Any) -> str:
         if id(stage) not in self._names:
-            self._names[id(stage)] = stage, self._name_of(repr(stage))  # with the stage, whose id stays its own as long as it is kept
+            self._names[id(stage)] = stage, self._name_of(repr(stage))  # keeping the stage keeps its id unique
         return self._names[id(stage)][1]
 
 
 class Shown(Observer):
-    """Says on the line of progress which stage works."""
+    """Shows the current stage on the progress line."""
 
     def __init__(self) -> None:
         self._open: list[Entry] = []
 
     def begin(self, step: Step) -> None:
-        """Say what the stage does, in its own words if it has any."""
+        """Show what the stage does, in its own words if it has any."""
         self._open.append(doing(step.stage.doing(step.inp) or label_of(step.stage)))
 
     def end(self, step: Step) -> None:
-        """It is done."""
+        """The stage is done."""
         self._open.pop().close()
 
 
 def _written(inp: pd.DataFrame, out: pd.DataFrame) -> Turns:
-    """The columns of the turn that the stage added or changed."""
+    """The turn columns that the stage added or changed."""
     whole = "qid_0" not in inp.columns and "qid_0" not in out.columns
     names = [name for name in map(str, out.columns) if (name[:1] == "q" and name[:5] != "query" and name not in OF_ROWS)]
     names += ["query"] if whole and "query" in out.columns else []
@@ -157,7 +157,7 @@ def _found(inp: pd.DataFrame, out: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _scored(inp: pd.DataFrame, out: pd.DataFrame) -> list[dict[str, Any]]:
-    """The scores of each query's passages, for a stage that re-scores its input; none if it joined sub-queries."""
+    """The scores of each query's passages, for a stage that re-scores its input; empty if it joined sub-queries."""
     joined = ("qid_0" in inp.columns) != ("qid_0" in out.columns)
     if joined or not {"docno", "query"} <= set(inp.columns) or not {"docno", "score", "query"} <= set(out.columns):
         return []
@@ -181,7 +181,7 @@ def _aligned(docnos: list[str], gave: dict[str, float]) -> Found:
 
 
 def _lists(frame: pd.DataFrame) -> dict[str, Found]:
-    """The passages and scores of each query, in the order of the rows; without a column of scores they are missing."""
+    """The passages and scores of each query, in the order of the rows. Without a score column, scores are missing."""
     found: dict[str, Found] = {}
     docnos, scores = frame["docno"].tolist(), frame.get("score", pd.Series(np.nan, frame.index)).to_numpy(dtype=np.float64)
     qids = frame["qid"].to_numpy(dtype=object)

@@ -1,6 +1,6 @@
 """Finished runs at a smaller depth or with fewer queries, from their stored stage outputs: nothing is retrieved, scored or asked again.
 
-Each query's list at depth k is the beginning of a deeper list, and a re-ranker that scores each passage alone gives the same scores to
+Each query's list at depth k is the beginning of a deeper list. A re-ranker that scores each passage separately gives the same scores to
 fewer passages. So the method is built again at depth k, with the stored lists as its retriever and the stored scores as its re-ranker, and
 the stages after the retriever are run. At the run's own depth this must reproduce the run's ranking.
 """
@@ -38,8 +38,8 @@ class Point:
     """A cheaper setting of a system.
 
     Attributes:
-        depth: passages of each query at most.
-        queries: use only so many queries of each turn, from the first one; None for all.
+        depth: the maximum number of passages per query.
+        queries: the number of queries of each turn to use, from the first one on; None for all.
     """
 
     depth: int
@@ -75,10 +75,10 @@ class Replay:
 
     Args:
         folder: the run folder.
-        methods: the methods of a user's file, by name; those of the catalogue are known.
+        methods: the methods of a user's file, by name. Those of the catalogue are known.
 
     Raises:
-        UsageError: when the run can't be replayed; it says why.
+        UsageError: when the run can't be replayed. The message says why.
         DataError: when the folder can't be read.
 
     Example:
@@ -126,7 +126,7 @@ class Replay:
                 kept.clear()
 
     def _at(self, point: Point, turns: Sequence[_Turn], scores: Mapping[str, Scores]) -> tuple[pd.DataFrame, int]:
-        """The ranking at a point, and the pairs that are scored for it."""
+        """The ranking at a point, and the number of pairs that are scored for it."""
         built, frame = self._build(point.depth, scores), _frame(turns, point.queries)
         for stage in self._behind(built).values():
             frame = stage.transform(frame) if len(frame) else frame
@@ -134,15 +134,15 @@ class Replay:
         return frame[["qid", "docno", "score", "rank"]], sum(scorers.values())
 
     def _build(self, depth: int, scores: Mapping[str, Scores]) -> pt.Transformer:
-        """The method at a depth, over what was kept; a model that nothing was kept of is only named."""
-        needed = [name for name in self._entry.needs if name == "reranker"]  # one that may be omitted was, if it kept nothing
+        """The method at a depth, on the stored lists and scores. A model without stored scores is only named."""
+        needed = [name for name in self._entry.needs if name == "reranker"]  # an optional one without stored scores was omitted
         given: dict[str, Any] = {name: StandIn(name) for name in (*MODELS, *needed)} | {"retriever": _KeptLists(), "dense": _KeptLists()}
         if scorers := [_KeptScores(name, scores.get(name, {})) for name in self._scorers]:
             given["reranker"] = scorers if self._entry.several else scorers[0]
         return replace(self._entry, settings={**self._entry.settings, "depth": depth}).build(**given)
 
     def _behind(self, built: pt.Transformer) -> dict[int, pt.Transformer]:
-        """The stages behind the retriever that make the ranking, by their places."""
+        """The stages after the retriever that make the ranking, by their positions."""
         top = list(stages(built))
         places = [place for place, stage in enumerate(top) if isinstance(stage, _KeptLists)]
         if len(places) != 1 or sum(isinstance(stage, _KeptLists) for stage in every_stage(built)) != 1:
@@ -150,7 +150,7 @@ class Replay:
         return {place: top[place] for place in range(places[0] + 1, len(top)) if not getattr(top[place], "keeps_ranking", False)}
 
     def _check_stages(self, built: pt.Transformer) -> None:
-        """Whether the ranking is made by the stages that the run had, and by kept scores alone."""
+        """Check that the ranking is made by the stages of the run, and from stored scores only."""
         same_number = len(list(stages(built))) == len(self._written)
         for place, stage in self._behind(built).items():
             was = "".join(self._written[place : place + 1])
@@ -158,7 +158,7 @@ class Replay:
                 raise self._refused(f"it ranked by {was or 'fewer stages'}, which the kept scores of single passages can't repeat")
 
     def _turns(self, scores: Mapping[str, Scores]) -> Iterator[_Turn]:
-        """The turns with what was written and found for them; their scores are added to ``scores``."""
+        """The turns with the columns written and the passages found for them. Their scores are added to ``scores``."""
         written = {turn["qid"]: turn for turn in self.folder.turns()}
         for qid, lines in groupby(self.folder.stages(), key=lambda line: str(line["qid"])):
             turn = _Turn(qid, dict(written.get(qid, {})))
@@ -187,7 +187,7 @@ class _KeptLists(Operator):
 
 
 class _KeptScores(Operator):
-    """Gives the scores that were kept, and counts them."""
+    """Returns the stored scores, and counts them."""
 
     def __init__(self, name: str, scores: Scores) -> None:
         super().__init__()

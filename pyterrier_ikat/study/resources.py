@@ -21,25 +21,25 @@ from ..retrieve import DenseIndex, DenseRetriever, Index, PassageIndex, SpladeIn
 
 @dataclass(frozen=True)
 class Resources:
-    """The resources of methods, by argument name: each as text, as on the command line, or as an object.
+    """The resources of methods, by argument name. Each is a text, as on the command line, or an object.
 
     Args:
-        index: a folder made by ``ikat index``, or a PISA index of SPLADE vectors; an index object.
+        index: a folder made by ``ikat index``, a PISA index of SPLADE vectors, or an index object.
         llm: a specification such as ``"openai:gpt-4o temperature=0"``, or any other value for :func:`pyterrier_ikat.llm`.
         second_llm: the LLM that writes the answer in the methods named ``..._given``, and the second LLM of ``gtr``.
         retriever: ``"bm25"``, ``"splade"`` or ``"dense"``, if ``index`` is a folder that holds several of them; or, instead of the index,
             any PyTerrier retriever.
-        dense: the dense retriever beside the first stage, if ``index`` has no dense vectors: the folder of an index with them, an index
-            object, or a retriever.
+        dense: the dense retriever in addition to the first stage, if ``index`` has no dense vectors: the folder of an index with dense
+            vectors, an index object, or a retriever.
         reranker: a cross-encoder's name, ``bi:NAME``, ``colbert:NAME``, ``monot5:NAME``, ``listwise:LLM`` (such as
             ``listwise:openai:gpt-4o``), ``ensemble``, or several of these separated by commas; or a transformer, or a list.
         rewriter: a T5 or BART rewriter's name, or an operator.
         expander: ConvGQR's T5 expansion model, or an operator.
         prompts: a folder of your own prompt templates, for all LLM operators of a method.
         statements: which statements about the user methods with an LLM see: ``"none"``, or the ``"chosen"`` ones, for one call per turn.
-        splade_model: the model that encoded the passages of an index that doesn't say it.
-        splade_query_model: another model for the queries of a SPLADE index, fine-tuned from that of its passages.
-        texts: the folder of a passage index with the texts of a SPLADE index that has none.
+        splade_model: the model that encoded the passages, for an index that doesn't name it.
+        splade_query_model: another model for the queries of a SPLADE index, fine-tuned from the model of its passages.
+        texts: the folder of a passage index that provides the texts for a SPLADE index without texts.
 
     Example:
         >>> Resources(llm="recorded:sample").opened(Ledger()).llm
@@ -62,19 +62,19 @@ class Resources:
 
     @classmethod
     def of(cls, options: Mapping[str, Any], methods: Iterable[Method], spare: Collection[str] = ()) -> "Resources":
-        """The resources of these names, for these methods; the text ``none`` means the same as omitting one.
+        """The resources with these names, for these methods. The text ``none`` means the same as omitting one.
 
         Args:
             options: name -> resource.
-            methods: those that take them.
-            spare: resources that may be there without any of the methods taking them; they are left out.
+            methods: the methods that take them.
+            spare: resources that may be given although none of the methods takes them. They are omitted.
 
         Raises:
             UsageError: for an unknown name, or a resource that no method takes.
         """
         known = [one.name for one in fields(cls)]
         given = {name: one if is_given(one) or name == "statements" else None for name, one in options.items()}
-        taken = taken_by(methods) | {"prompts"}  # whether a system reads prompts is seen once it is built
+        taken = taken_by(methods) | {"prompts"}  # only a built system shows whether it reads prompts
         if "llm" in taken:
             taken.add("statements")
         first_stages = taken & {"retriever", "dense"}
@@ -98,10 +98,10 @@ class Resources:
         return cls(**given)
 
     def opened(self, ledger: Ledger) -> "Resources":
-        """The same as objects; LLMs that are given as text count in ``ledger``.
+        """The same resources as objects. LLMs that are given as text count in ``ledger``.
 
         Raises:
-            UsageError: for a name that can't be understood, a SPLADE index that needs its model, or a passage index that is given one.
+            UsageError: for an unknown name, a SPLADE index that needs its model, or a passage index that is given a model.
             DataError: for an index or recorded file that cannot be used.
         """
         models = {name: _opened_llm(getattr(self, name), ledger) for name in ("llm", "second_llm")}
@@ -134,10 +134,10 @@ class Resources:
         return {"index": opened, "retriever": None if kind else self.retriever}
 
     def build(self, entry: Method) -> pt.Transformer:
-        """The method's expression, over a retriever with its depth and its paper's BM25 parameters.
+        """The method's expression, on a retriever with its depth and its paper's BM25 parameters.
 
         Raises:
-            UsageError: when it lacks a resource.
+            UsageError: when a resource is missing.
         """
         given = {one.name: getattr(self, one.name) for one in fields(self)}
         if self.retriever is None and self.index is not None:
@@ -150,12 +150,12 @@ class Resources:
 
 
 def is_given(value: Any) -> bool:
-    """Whether a resource is there: the text ``none`` means the same as omitting it."""
+    """Whether a resource is given. The text ``none`` means the same as omitting it."""
     return value is not None and not (isinstance(value, str) and value.strip().lower() == "none")
 
 
 def _beside_dense(index: str | Path | Index, retrieves: bool) -> str | None:
-    """The kind of index to open in a folder with dense vectors that systems search as well: the only other kind in it."""
+    """The kind of index to open in a folder with dense vectors that systems also search: the only other kind in the folder."""
     others = [kind for kind in _folder(index).kinds if kind != "dense"]
     return others[0] if retrieves and len(others) == 1 else None if retrieves else "dense"
 
@@ -165,7 +165,7 @@ def _folder(index: str | Path | Index) -> Index:
 
 
 def _refuse_twice(entry: Method, retriever: Any, dense: Any) -> None:
-    """Check that two first stages differ: one fused with itself would be scored under the name of a hybrid."""
+    """Check that two first stages differ. Otherwise a stage fused with itself would be scored under the name of a hybrid."""
     searched = [(one.index.fingerprint(), one.query_prefix) for one in (retriever, dense) if isinstance(one, DenseRetriever)]
     if retriever == dense or len(searched) > len(set(searched)):
         chosen = advice("retriever='bm25'", "--resources retriever=bm25")
@@ -177,7 +177,7 @@ def _refuse_twice(entry: Method, retriever: Any, dense: Any) -> None:
 
 
 def _dense(index: Any, depth: int) -> pt.Transformer | None:
-    """The dense retriever of an index, or of the folder that it shares with dense vectors; None where there is none."""
+    """The dense retriever of an index, or of the folder that it shares with dense vectors; None if there is none."""
     if not hasattr(index, "dense") and (Path(getattr(index, "path", "")) / DenseIndex.META).is_file():
         index = DenseIndex(index.path)
     retriever: pt.Transformer | None = index.dense(depth) if hasattr(index, "dense") else None
@@ -188,7 +188,7 @@ OF_THE_INDEX = {"index", "splade_model", "splade_query_model", "texts"}
 
 
 def taken_by(methods: Iterable[Method]) -> set[str]:
-    """The options that methods take; a ready pipeline takes none.
+    """The options that methods take. A ready pipeline takes none.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -217,7 +217,7 @@ def deviations(entry: Method, given: Resources, opened: Resources) -> list[str]:
 
 
 def _in_words(given: Any, opened: Any) -> str | None:
-    """How a run folder names a resource: as it was given, of an LLM without what is secret in its address."""
+    """The name of a resource in a run folder: as it was given, without the secret parts of an LLM's address."""
     return getattr(opened, "spec", None) or (given if given is None or isinstance(given, str) else repr(given))
 
 
@@ -226,7 +226,7 @@ def _opened_llm(given: Any, ledger: Ledger) -> Any:
 
 
 def open_rerankers(names: Any) -> Any:
-    """The re-ranker of that name, or several with commas; anything that is not a text as it is.
+    """The re-ranker with this name, or several, separated by commas. Anything that is not a text is returned unchanged.
 
     Raises:
         UsageError: when a name is empty.
@@ -248,17 +248,17 @@ def open_rerankers(names: Any) -> Any:
 def open_index(
     path: str | Path | Index, kind: str | None = None, model: str | None = None, texts: str | None = None
 ) -> PassageIndex | SpladeIndex | DenseIndex:
-    """The index in a folder: of words for BM25, of SPLADE vectors, or of dense ones.
+    """The index in a folder: of words for BM25, of SPLADE vectors, or of dense vectors.
 
     Args:
         path: the folder, or the object that stands for it.
-        kind: ``"bm25"``, ``"splade"`` or ``"dense"``, where the folder holds several.
-        model: the model that encoded the passages of a SPLADE index that does not say it, or of an index whose model has moved.
-        texts: the folder of an index whose texts one without any gives.
+        kind: ``"bm25"``, ``"splade"`` or ``"dense"``, if the folder holds several.
+        model: the model that encoded the passages, for a SPLADE index that doesn't name it or an index whose model has moved.
+        texts: the folder of an index that provides the texts for an index without texts.
 
     Raises:
-        DataError: when there is none, or it was cut short.
-        UsageError: when the kind has to be chosen or isn't there, a SPLADE index needs its model, or a passage index is given one.
+        DataError: when there is no index, or it was cut short.
+        UsageError: when the kind has to be chosen or is missing, a SPLADE index needs its model, or a passage index is given a model.
     """
     folder = _folder(path)
     loader = folder.text if texts is None else Index(texts).text_loader()

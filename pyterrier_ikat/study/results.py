@@ -1,4 +1,4 @@
-"""What came out of a study that was run into folders: their scores, and the table of them."""
+"""The results of a study that was run into folders: the scores of the runs, and their table."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Results:
-    """What came out of a study; it shows its table of scores.
+    """The results of a study. They are displayed as a table of scores.
 
     Attributes:
-        study: the systems, and what they ran on.
+        study: the systems, and the data and resources that they ran on.
         out: the folder of the runs.
         folders: the folder of each run, by name.
         table: the scores, as from :func:`pyterrier_ikat.experiment`, or with several repeats as from
@@ -56,12 +56,12 @@ class Results:
         measures: Sequence[ir_measures.Measure] = TRACK_2023,
         baseline: str | None = None,
     ) -> "Results":
-        """The results of finished runs, whose scores are taken now: another study may score the same folders by other judgements."""
+        """The results of finished runs. Scores are read now, because another study may score the same folders with other judgements."""
         return cls(study, out, folders, scores_of_folders(folders, study.qrels, measures, baseline, study.groups()), baseline)
 
     @property
     def ledger(self) -> Ledger:
-        """The account of the LLM calls of this call; each folder has that of its run, over all its starts."""
+        """The ledger of the LLM calls of this call. Each folder has the ledger of its run, over all its starts."""
         return self.study.ledger
 
     def report(self, **options: Any) -> Any:
@@ -99,7 +99,7 @@ class Results:
         return said
 
     def deviations(self) -> list[str]:
-        """How models and retrievers differ from those of the papers; what holds for all of several systems is there once, and first."""
+        """How models and retrievers differ from those of the papers. Differences common to several systems come first, and only once."""
         lines = {one.name: one.deviations for one in self.study.systems if one.repeat == 1}
         of_all = [line for line in next(iter(lines.values()), []) if len(lines) > 1 and all(line in held for held in lines.values())]
         others = [f"{name}: {line}" for name, held in lines.items() for line in held if line not in of_all]
@@ -109,7 +109,7 @@ class Results:
         """Check that a passage of each run is judged.
 
         Raises:
-            DataError: when a run has none: all its scores are 0.
+            DataError: when none of a run's passages is judged, so all its scores are 0.
         """
         without = [name for name, folder in self.folders.items() if not folder.parameters()["judged_passages"]]
         if without and len(self.study.qrels):
@@ -135,7 +135,7 @@ def scores_of_folders(
     baseline: str | None = None,
     groups: Mapping[str, Sequence[str]] | None = None,
 ) -> pd.DataFrame:
-    """The table of scores of finished runs, a row for each, or for each of the groups; just the names where nothing is judged."""
+    """The table of scores of finished runs, with a row for each run or each group. It has only the names if nothing is judged."""
     if qrels.empty:
         return pd.DataFrame({"name": list(groups or folders)})
     scores = {name: _scores_of(folder, qrels, measures) for name, folder in folders.items()}
@@ -146,7 +146,7 @@ def scores_of_folders(
 
 
 def _scores_of(folder: RunFolder, qrels: pd.DataFrame, measures: Sequence[ir_measures.Measure]) -> pd.DataFrame:
-    """The scores of a finished run; computed from its ranking where its folder lacks one of the measures."""
+    """The scores of a finished run, computed from its ranking if a measure is missing in its folder."""
     kept = folder.measures()
     if all(label(measure) in kept.columns and not is_own(measure) for measure in measures):
         return kept
@@ -158,12 +158,12 @@ def _by_measure(scores: pd.DataFrame) -> dict[str, list[float]]:
 
 
 class TurnScores:
-    """The scores of a run that comes in parts, and how many of its passages are judged.
+    """The scores of a run that comes in parts, and the number of its judged passages.
 
     Args:
         qrels: the judgements.
-        measures: what it is scored by beside the track's measures. A measure of the user's own is left out: by the next run it may have
-            changed under the same name.
+        measures: the measures in addition to the track's. A user's own measure is omitted, because it may change under the same
+            name before the next run.
     """
 
     def __init__(self, qrels: pd.DataFrame, measures: Iterable[ir_measures.Measure] = ()) -> None:
@@ -174,7 +174,7 @@ class TurnScores:
         self._scores: dict[str, list[float]] = {}
 
     def add_all(self, parts: Iterable[Part]) -> Iterator[Part]:
-        """The parts, added while they go by."""
+        """Add the parts and pass them on."""
         for part in parts:
             self.add(part.qids, part.scores())
             yield part
@@ -188,7 +188,7 @@ class TurnScores:
             self.judged += sum(len(labels[qid].keys() & ranking.get(qid, {}).keys()) for qid in labels)
 
     def frame(self) -> pd.DataFrame:
-        """A row for each turn of the qrels, in their order: zeros for those that were not added."""
+        """A row for each turn of the qrels, in their order, with zeros for turns that were not added."""
         rows = [self._scores.get(qid, [0.0] * len(self.columns)) for qid in self._labels]
         return pd.DataFrame(rows, columns=self.columns).assign(qid=column(self._labels))[["qid", *self.columns]]
 
@@ -198,7 +198,7 @@ class TurnScores:
 
 
 def score_again(folder: RunFolder, qrels: pd.DataFrame, measures: Sequence[ir_measures.Measure]) -> None:
-    """Score a finished run, unless it has its scores by these qrels and measures. What else it was scored by is kept up, too."""
+    """Score a finished run, unless it has the scores with these qrels and measures. Its other measures are updated too."""
     known = folder.parameters()
     there = list(folder.measures().columns) if (folder.path / "measures.csv").is_file() else []
     scores = TurnScores(qrels, [*computable(there), *measures])
@@ -206,7 +206,7 @@ def score_again(folder: RunFolder, qrels: pd.DataFrame, measures: Sequence[ir_me
         return
     ranking = ranking_of("to evaluate", folder.results())
     scores.add(ranking, ranking)
-    # Killed in between, the run says of no qrels that its scores were made with them.
+    # If killed in between, the run doesn't name any qrels for its scores.
     checksums = {name: one for name, one in known.get("sha256", {}).items() if name != "measures.csv"}
     folder.write_parameters(known | {"sha256": checksums, "qrels_sha256": None})
     with atomic_write(folder.path / "measures.csv") as file:

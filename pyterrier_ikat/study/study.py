@@ -38,7 +38,7 @@ class NoRewritesWarning(UserWarning):
 
 
 class Study:
-    """Systems on a dataset, all checked: every name and resource is known, and every model is loaded, before anything is run.
+    """Systems on a dataset, all checked before anything is run: every name and resource is known, and every model is loaded.
 
     Args:
         systems: as for :func:`pyterrier_ikat.run`.
@@ -47,21 +47,21 @@ class Study:
         qrels: the judgements: a frame, the name of a variant of the dataset's, or a TREC qrels file.
         turns: only these turns.
         repeats: the number of runs of each system that asks an LLM.
-        ledger: the account of the LLMs that are given as text.
-        only_plan: whether nothing is to be run: no model is loaded, and a system need not end in a ranking.
+        ledger: the ledger of the LLMs that are given as text.
+        only_plan: whether nothing will be run. Then no model is loaded, and a system need not end in a ranking.
         **resources: see :class:`~pyterrier_ikat.study.Resources`.
 
     Attributes:
-        systems: the systems, each repeat for itself.
+        systems: the systems, with each repeat as a separate system.
         repeats: the number of runs.
-        qrels: the judgements of their turns; empty where none is judged.
+        qrels: the judgements of their turns; empty if none is judged.
         unasked: judged turns missing from the given topics.
-        dataset: the dataset's own name: one has several, sample and ikat:sample.
-        ledger: the account.
+        dataset: the dataset's own name. A dataset may have several, such as sample and ikat:sample.
+        ledger: the ledger.
 
     Raises:
         UsageError: for an unknown option, turn or variant, a missing or unused resource, a model that can't be loaded, or a system that
-            fails on the topics or makes no ranking.
+            fails on the topics or doesn't make a ranking.
         DataError: for an index or recorded file that can't be used, or a duplicate turn.
     """
 
@@ -112,11 +112,11 @@ class Study:
         return {qid for frame in self._turns.values() for qid in frame["qid"]}
 
     def turns_of(self, system: System) -> pd.DataFrame:
-        """The turns that a system is run on: with the manual rewrites only for a manual run."""
+        """The turns that a system is run on. They have the manual rewrites only for a manual run."""
         return self._turns[system.method.manual]
 
     def groups(self) -> dict[str, list[str]]:
-        """The runs of each system, by name; empty where each is run once."""
+        """The runs of each system, by name; empty if each is run once."""
         found: dict[str, list[str]] = {}
         for one in self.systems if self.repeats > 1 else ():
             found.setdefault(one.method.name, []).append(one.name)
@@ -174,10 +174,10 @@ def _judgements(data: Any, qrels: QrelsSource | None) -> pd.DataFrame:
 
 
 def refuse_statements(name: str, variant: str | None) -> None:
-    """Passages are not PTKB statements.
+    """Check that the qrels judge passages.
 
     Raises:
-        UsageError: when the qrels judge statements.
+        UsageError: when they judge PTKB statements.
     """
     if variant is not None and variant.startswith(STATEMENTS):
         raise UsageError(
@@ -201,7 +201,7 @@ def _topics(data: Any, topics: pd.DataFrame | None, turns: Turns | None, manual:
 
 
 def _is_rewritten(frame: pd.DataFrame) -> bool:
-    """Whether some turn has a rewrite, or no turn needs one because none has a history."""
+    """Whether a turn has a rewrite, or no turn needs one because none has a history."""
     rows = zip(values(frame, "qhistory"), values(frame, "qresolved"), values(frame, "qutterance"), strict=True)
     later = [resolved != utterance for history, resolved, utterance in rows if history]
     return any(later) or not later
@@ -222,18 +222,18 @@ def plan(
     Nothing is asked, nothing is retrieved and no model is loaded.
 
     The plan follows the stages in order. A completion in the cache is used and counted as known. Otherwise a stand-in of typical length is
-    used, so tokens are estimates (four characters a token), and so are calls that depend on them. The stand-in for a trained rewriter's
-    query or a retrieved passage is the user's question; for ranked statements, the first ones of the persona. A
-    :class:`~pyterrier_ikat.Judge` in a pipeline judges every passage up to the cut (``% k``) before it, or 1000 per turn without a cut. A
-    request that several systems share counts once, for the first of them.
+    used. So tokens are estimates (four characters per token), and so are calls that depend on them. The stand-in for a trained rewriter's
+    query or a retrieved passage is the user's utterance. The stand-in for ranked statements are the first ones of the persona. A
+    :class:`~pyterrier_ikat.Judge` in a pipeline judges every passage up to the cutoff (``% k``) before it, or 1000 per turn without one.
+    A request that several systems share counts once, for the first of them.
 
     Each operator estimates its own requests and output (``Operator.plan``). For a stage of another package the plan knows only the columns.
-    A stage that returns passages for queries is a retriever, which asks nothing; a stage of PyTerrier that turns queries into queries
-    (``pt.apply.query``) is run; any other stage is a row with unknown counts.
+    A stage that returns passages for queries is a retriever, which doesn't ask a model. A stage of PyTerrier that turns queries into
+    queries (``pt.apply.query``) is run. Any other stage is a row with unknown counts.
 
     Args:
         systems: as for :func:`pyterrier_ikat.run`.
-        dataset: an iKAT dataset or its name; or a turn frame (for a judge alone, the pool to judge).
+        dataset: an iKAT dataset or its name, or a turn frame (for a judge alone, the pool to judge).
         topics: the turns, instead of the dataset's.
         turns: only these turns: a list of ids, or the path of a file with one on each line.
         repeats: the number of runs of each system, as for :func:`pyterrier_ikat.run`; each repeat is a system in the table.
@@ -242,7 +242,7 @@ def plan(
     Returns:
         One row per system, stage and model: ``system``, ``stage``, ``model``, ``calls`` (requests of the stage),
         ``known`` (paid for already, or under way in a batch), ``shared`` (repeats of a request made before), ``new`` (still to be paid),
-        ``prompt_tokens`` and ``completion_tokens`` of the new ones, ``cost`` in US dollars (missing when the price is
+        ``prompt_tokens`` and ``completion_tokens`` of the new ones, and ``cost`` in US dollars (missing if the price is
         unknown). The counts of a stage that can't be planned are missing. ``.total`` has the sums, which are printed below the table.
 
     Example:
@@ -274,27 +274,27 @@ def run(
     """Run systems on a dataset. Each gets a folder in ``out`` with its ranking, turns, scores and ledger, and an interrupted run resumes.
 
     An existing run is not repeated, and an interrupted run resumes after its last finished batch of turns. A folder whose run used other
-    models, prompts, passages, topics or stages is refused. Stages are identified by their repr. When stored results of a stage are used
-    again whose repr can't identify it, such as a function in ``pt.apply``, an ``AlikeWarning`` names the stage.
+    models, prompts, passages, topics or stages is an error. Stages are identified by their repr. The repr of some stages, such as a
+    function in ``pt.apply``, can't identify them. When stored results of such a stage are reused, an ``AlikeWarning`` names it.
 
     Stages at the beginning of a pipeline with ``one_row_per_turn`` get all turns at once. The others, and all stages of other packages, get
     ``batch`` turns at a time, and must treat each turn independently.
 
     Args:
-        systems: a dict name -> system, a single system, or a list of systems that have names. A system is the name of a method
+        systems: a dict name -> system, a single system, or a list of systems with names. A system is the name of a method
             (``"aqd"``), a file of methods (``"my_systems.py"``, ``"my_systems.py:gate"``), a function whose arguments name resources, or
             any PyTerrier pipeline.
         dataset: an iKAT dataset or its name.
-        out: the folder of the runs, by default ``runs``; nothing in it is overwritten.
-        topics: the turns, instead of the dataset's; scores are over the judged turns among them.
+        out: the folder of the runs, by default ``runs``. Nothing in it is overwritten.
+        topics: the turns, instead of the dataset's. Scores are over the judged turns among them.
         qrels: the judgements: a frame, the name of a variant of the dataset's, or a TREC qrels file.
         turns: only these turns: a list of ids, or the path of a file with one on each line.
         batch: the number of turns at a time after the first stages, 128 by default.
-        measures: the measures of the returned table, from ir_measures or by name. The folders have the track's measures and these; a
-            finished run is scored by those that its folder lacks.
+        measures: the measures of the returned table, from ir_measures or by name. The folders have the track's measures and these. If
+            some are missing in the folder of a finished run, they are computed.
         baseline: the system that the others are compared with.
         repeats: the number of runs of each system that asks an LLM, each with its own completions. The first is the plain run, in the
-            folder NAME; the others are in ``NAME.repeat-2``, ``NAME.repeat-3``, ...
+            folder NAME. The others are in ``NAME.repeat-2``, ``NAME.repeat-3``, ...
         **resources: the resources of methods, each as text or as an object: ``index``, ``llm``, ``second_llm``, ``retriever``, ``dense``,
             ``reranker``, ``rewriter``, ``expander``, ``prompts``; see :class:`~pyterrier_ikat.study.Resources`.
 
@@ -303,10 +303,10 @@ def run(
         ranking), ``.ledger`` and ``.report()``.
 
     Raises:
-        UsageError: before anything is run: for an unknown system, option, turn or resource, a resource that no system uses, a model that
+        UsageError: before anything is run, for an unknown system, option, turn or resource, a resource that no system uses, a model that
             can't be loaded, a folder that isn't writable or holds another run, or a run that another process is making.
         DataError: for an index or file that can't be used, or an invalid ranking.
-        BatchUnderWay: when systems wait for an LLM's batches (``batch=on``); all others are finished. Run it again later.
+        BatchUnderWay: when systems wait for an LLM's batches (``batch=on``). All others are finished. Run it again later.
 
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat

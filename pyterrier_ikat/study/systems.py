@@ -19,7 +19,7 @@ from .identity import parameters_of
 from .resources import Resources, deviations, is_given, unused
 
 Given = str | Method | Callable[..., pt.Transformer] | pt.Transformer
-"""What a user gives as a system."""
+"""The values that a user can give as systems."""
 Systems = Given | Mapping[str, Given] | Sequence[Given]
 RANKING = ("qid", "docno", "score", "rank")
 ALL = tuple(one.name for one in fields(Resources))
@@ -31,13 +31,13 @@ class System:
     """A pipeline with its name and its resources; :func:`open_systems` makes and checks it.
 
     Attributes:
-        method: its name, and the facts of its paper.
+        method: its name, and the facts from its paper.
         pipeline: the expression.
-        resources: what it runs on, opened. Systems that are opened together share them.
+        resources: its opened resources. Systems that are opened together share them.
         deviations: how its models and its retriever differ from those of its paper, one line each.
-        unused: resources that were given, and that only other systems take.
-        repeat: the number of its run, from 1, where it is run several times.
-        recorded: the conversations that its recorded completions answer, where they are known.
+        unused: given resources that only other systems take.
+        repeat: the number of its run, from 1, if it is run several times.
+        recorded: the conversations that its recorded completions answer, if they are known.
     """
 
     method: Method
@@ -50,7 +50,7 @@ class System:
 
     @classmethod
     def of(cls, pipeline: pt.Transformer, name: str = "") -> "System":
-        """A pipeline that has all it needs."""
+        """A pipeline that already has all its resources."""
         return cls(Method(name, lambda: pipeline), pipeline)
 
     @cached_property
@@ -65,26 +65,26 @@ class System:
 
     @property
     def replays(self) -> bool:
-        """Whether one of them replays recorded completions."""
+        """Whether one of its models replays recorded completions."""
         return any(model.backend.replays for model in self.models)
 
     @property
     def waits(self) -> bool:
-        """Whether one of them asks in batches, which take up to a day."""
+        """Whether one of its models asks in batches, which take up to a day."""
         return any(model.batches is not None for model in self.models)
 
     @cached_property
     def writes_response(self) -> bool | None:
-        """Whether it writes a response for a user to read; None if a stage doesn't tell what it writes.
+        """Whether it writes a response for the user; None if a stage doesn't say what it writes.
 
-        That is the response of ``Respond``, or of a system that retrieves nothing.
+        This is the response of ``Respond``, or of a system that retrieves nothing.
         """
         columns = self.columns(conversation([{"role": "user", "content": "?"}]))
         return None if columns is None else "used" in columns or ("qanswer" in columns and "docno" not in columns)
 
     @cached_property
     def retriever(self) -> pt.Transformer | None:
-        """Its first stage: the first one in the pipeline that finds passages for a query and asks no language model."""
+        """Its retriever: the first stage in the pipeline that finds passages for a query and doesn't ask a language model."""
         return next((stage for stage in every_stage(self.pipeline) if _retrieves(stage)), None)
 
     def columns(self, turns: pd.DataFrame) -> list[str] | None:
@@ -106,7 +106,7 @@ class System:
             raise UsageError(f"system {name} does not work on these topics: {error}") from None
 
     def parameters(self) -> dict[str, Any]:
-        """What identifies its results, beside the turns: see :func:`~pyterrier_ikat.study.identity.parameters_of`."""
+        """The identity of its results, apart from the turns; see :func:`~pyterrier_ikat.study.identity.parameters_of`."""
         return parameters_of(self.pipeline)
 
     def open_models(self) -> None:
@@ -143,19 +143,19 @@ def open_systems(
 
     Args:
         systems: as for :func:`pyterrier_ikat.run`.
-        ledger: the account of language models that are given as text.
-        live: whether users wait for the answers. Then what can't answer at once is refused, and every model is loaded.
-        connect: whether language models are sure to be asked, so that a missing key is an error now. Without it they may answer from the
-            cache alone.
+        ledger: the ledger of language models that are given as text.
+        live: whether users wait for the answers. Then a system that can't answer at once is an error, and every model is loaded.
+        connect: whether language models will certainly be asked, so that a missing key is an error now. Otherwise they may answer from
+            the cache alone.
         only_plan: load no model.
         cite: whether responses cite their passages, see :func:`~pyterrier_ikat.operator.citing`.
-        spare: resources that may be given although no system takes them; others are an error.
+        spare: resources that may be given although no system takes them. Others are an error.
         **resources: see :class:`~pyterrier_ikat.study.Resources`.
 
     Raises:
-        UsageError: for an unknown system or option, a missing or unused resource; with ``live`` also for a system that reads manual
+        UsageError: for an unknown system or option, or a missing or unused resource. With ``live`` also for a system that reads manual
             rewrites or gold statements, a language model that asks in batches, or a model that can't be loaded.
-        FatalLLMError: when a language model lacks its key, with ``connect``.
+        FatalLLMError: with ``connect``, when the key of a language model is missing.
         DataError: for an index or recorded file that can't be used.
 
     Example:
@@ -188,7 +188,7 @@ def open_systems(
 
 def _make_ready(systems: Sequence[System], connect: bool, only_plan: bool) -> None:
     for one in systems:
-        _ = one.writes_response  # which looks whether its stages fit together
+        _ = one.writes_response  # checks whether its stages fit together
         if one.waits:
             raise UsageError(f"a live user can't wait a day for an answer of {one.name}: omit batch=on in the specification of the LLM")
     if not only_plan:
@@ -243,7 +243,7 @@ def _named_method(name: Any, system: Any) -> Method:
 
 
 def check_ranking(name: str, columns: Iterable[str]) -> None:
-    """Whether a result with these columns is a ranking of turns.
+    """Check that a result with these columns is a ranking of turns.
 
     Raises:
         UsageError: when it isn't.
