@@ -361,6 +361,6 @@ def utc(when: str | datetime | None) -> str:
     try:
         found = datetime.fromisoformat(when.replace("Z", "+00:00")) if isinstance(when, str) else when or datetime.now(timezone.utc)
     except ValueError:
-        raise UsageError(f"{when!r} is no time: give a datetime, or a text such as 2024-05-02 or 2024-05-02T10:30") from None
+        raise UsageError(f"{when!r} is not a time: give a datetime, or a text such as 2024-05-02 or 2024-05-02T10:30") from None
     zoned = found if found.tzinfo else found.replace(tzinfo=timezone.utc)
     return zoned.astimezone(timezone.utc).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
