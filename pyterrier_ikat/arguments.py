@@ -352,7 +352,7 @@ def utc(when: str | datetime | None) -> str:
     """A time as events have it, in UTC; now for None. A time without a zone is UTC's.
 
     Raises:
-        UsageError: when it is no time.
+        UsageError: when it is not a time.
 
     Example:
         >>> utc("2024-05-02 10:30+02:00"), utc("2024-05-02")
