@@ -1,4 +1,4 @@
-"""The checks of the organisers' checkers, and further ones."""
+"""Checks of submissions: those of the organisers' checkers, and further ones."""
 
 import re
 from collections import Counter
@@ -16,26 +16,26 @@ from .problem import ERROR, WARNING, Place, Problem, printable, short_json
 PASSAGES = 1000
 WORDS = 250
 LARGEST_RANK = 2**31 - 1
-"""A rank is a 32-bit number in the format of 2023 and 2024; the organisers' reader stops at a larger one."""
+"""A rank is a 32-bit number in the format of 2023 and 2024. The organisers' reader stops at a larger one."""
 HIGHEST_SCORE = 1e9
-"""The organisers' checkers of 2023 and 2024 take this as the score before the first."""
+"""The organisers' checkers of 2023 and 2024 use this as the score before the first one."""
 
 _PASSAGE_ID = re.compile(r"clueweb22-en\d{4}-\d{2}-\d{5}:\d+")
 _TOKEN = re.compile(r"\w+(?=n['’]t\b)|n['’]t\b|['’]\w+|\w+|[^\w\s]")
 
 
 def validate(path: str | Path, dataset: IkatDataset) -> list[Problem]:
-    """Check a submission, this package's or anybody's, against a dataset's topics; all problems in one pass.
+    """Check a submission, of this package or any other system, against a dataset's topics, and return all problems at once.
 
     The checks are: every turn of the topics once and no other turn; the year's fields with their types and without repeated keys; run type
     and names; non-empty responses, ranked from 1, of at most 250 words (split at white space after NFKC; in 2025 over all responses of a
     turn); at most 1000 passages, each once, with finite scores that don't rise (ties are a warning), and at least one marked
-    as used; citations that are in the references; PTKB statements of the user, in the topics' words. The form of a passage id is checked,
-    but not whether the passage is in the collection.
+    as used; citations that are in the references; PTKB statements of the user, in the words of the topics. The format of a passage id is
+    checked, but not whether the passage is in the collection.
 
     Args:
         path: the file, in the format of the dataset's year.
-        dataset: such as ``pt.get_dataset("ikat:2025")``; the sample and the mini collection are submitted like 2023.
+        dataset: a dataset such as ``pt.get_dataset("ikat:2025")``. The sample and the mini collection are submitted like 2023.
 
     Returns:
         The errors and warnings; an empty list if there are none.
@@ -61,7 +61,7 @@ def validate(path: str | Path, dataset: IkatDataset) -> list[Problem]:
 def _check_run(run: Run, topics: Topics, place: Place) -> None:
     header = place.at("metadata") if topics.year == 2025 else place
     for field, name in (("run_id" if topics.year == 2025 else "run_name", run.run_id), ("team_id", run.team)):
-        if name is not None and (len(name.split()) != 1 or name != name.strip()):  # it becomes a column of a TREC run file
+        if name is not None and (len(name.split()) != 1 or name != name.strip()):  # the name becomes a column of a TREC run file
             header.at(field).error(f"it is {short_json(name)}: give a name without white space")
     allowed = RUN_TYPES[topics.year]
     if run.run_type is not None and run.run_type not in allowed:
@@ -80,14 +80,14 @@ def _check_run(run: Run, topics: Topics, place: Place) -> None:
 
 
 def repair_turn_id(qid: str, known: Collection[str]) -> str | None:
-    """The turn that a qid with a hyphen before the turn number means: ``9-1_3`` for ``9-1-3``; None where there is none."""
+    """The turn that a qid with a hyphen before the turn number means: ``9-1_3`` for ``9-1-3``; None if there is none."""
     found = re.fullmatch(r"(.+)-(\d+)", qid)
     meant = f"{found[1]}_{found[2]}" if found else ""
     return meant if meant in known else None
 
 
 def check_turn_ids(run: Run, topics: Topics | None, place: Place) -> list[str]:
-    """Check that no turn occurs twice or is missing from the topics, if given; return the turn that each qid means."""
+    """Check that no turn occurs twice or is missing from the topics, if given. Returns the turn that each qid means."""
     meant: list[str] = []
     seen: Counter[str] = Counter()
     for turn in run.turns:
@@ -124,7 +124,7 @@ def _check_turn(place: Place, turn: SubmittedTurn, year: int, known: Mapping[str
 
 
 def _check_responses(place: Place, responses: Sequence[Response], may_be_silent: bool) -> None:
-    """At least one, ranks that rise from 1, and a text in each."""
+    """Check that there is a response, that ranks rise from 1, and that each response has a text."""
     if not responses:
         place.error("there is no response: add one with rank 1")
     previous = 0
@@ -144,7 +144,7 @@ def _check_responses(place: Place, responses: Sequence[Response], may_be_silent:
 
 
 def _check_response(place: Place, response: Response) -> None:
-    """The text and the provenance of a response of 2023 or 2024."""
+    """Check the text and the provenance of a response of 2023 or 2024."""
     if response.text is not None:
         check_length(place.at("text"), [response.text])
         check_tokens(place.at("text"), response.text)
@@ -161,7 +161,7 @@ def _check_response(place: Place, response: Response) -> None:
 
 
 def _check_used(place: Place, passages: Sequence[Passage]) -> None:
-    """Check that some passage is marked as used for the response."""
+    """Check that at least one passage is marked as used for the response."""
     if not passages:
         place.warning("there is no passage: without any, the turn counts 0 in the evaluation of passages")
         return
@@ -174,7 +174,7 @@ def _check_used(place: Place, passages: Sequence[Passage]) -> None:
 
 
 def _check_references(place: Place, turn: SubmittedTurn) -> None:
-    """The ranking of 2025."""
+    """Check the ranking of a turn of 2025."""
     if turn.references is not None:
         if not turn.references and turn.whole:
             place.warning("there is no passage: without any, the turn counts 0 in the evaluation of passages")
@@ -182,7 +182,7 @@ def _check_references(place: Place, turn: SubmittedTurn) -> None:
 
 
 def _check_citations(place: Place, response: Response, turn: SubmittedTurn) -> None:
-    """A response of 2025 cites passages of its turn."""
+    """Check that a response of 2025 cites passages of its turn."""
     if response.passages is None or turn.references is None or not turn.whole:
         return
     if turn.references and not response.passages and response.whole:
@@ -198,12 +198,12 @@ def six_decimals(score: float) -> float:
 
 
 def check_passages(place: Place, passages: Sequence[Passage], as_read: Callable[[float], float], ordered: bool) -> None:
-    """At most 1000 passages, each once, with scores that don't rise; ties are a warning.
+    """Check that there are at most 1000 passages, each once, with scores that don't rise. Ties are a warning.
 
     Args:
         place: where the ranking is.
         passages: the ranking in the order of the file.
-        as_read: how exactly the organisers' tools read a score; two that become one are a warning.
+        as_read: returns a score with the precision of the organisers' tools. Two scores that become equal are a warning.
         ordered: whether the file must be in the order of the scores (arrays), or only should be (objects).
     """
     if len(passages) > PASSAGES:
@@ -225,7 +225,7 @@ def check_passages(place: Place, passages: Sequence[Passage], as_read: Callable[
 
 
 def _check_falling(place: Place, scored: Sequence[tuple[str, float]], ordered: bool) -> None:
-    """Scores don't rise; only the first place where they do is named."""
+    """Check that scores don't rise. Only the first place where they rise is named."""
     if ordered and scored and scored[0][1] > HIGHEST_SCORE:
         place.warning(f"the first score is above {HIGHEST_SCORE:g}, at which the organisers' checker warns: write smaller scores")
     if not ordered:
@@ -241,12 +241,12 @@ def _check_falling(place: Place, scored: Sequence[tuple[str, float]], ordered: b
 
 
 def _warn_of_ties(place: Place, scores: Sequence[float], as_read: Callable[[float], float]) -> None:
-    """Warn of equal scores, and of different ones that the organisers' tools read as equal; both are accepted there.
+    """Warn of equal scores, and of different scores that the organisers' tools read as equal. Both are accepted there.
 
     Args:
         place: where the scores are.
         scores: the scores of the file.
-        as_read: how exactly the organisers' tools read a score.
+        as_read: returns a score with the precision of the organisers' tools.
     """
     different = sorted(set(scores))
     equal = len(scores) - len(different)
@@ -258,7 +258,7 @@ def _warn_of_ties(place: Place, scores: Sequence[float], as_read: Callable[[floa
 
 
 def check_statements(place: Place, statements: Sequence[Statement], known: Mapping[str, str] | None) -> None:
-    """Each statement is the user's, named exactly as in the topics, and once; a statement given only by its words may be new."""
+    """Check that each statement is the user's, named as in the topics, and named once. One given only by its words may be new."""
     if known is not None:
         for number, one in enumerate(statements):
             _check_statement(place.at(number), one, known)
@@ -282,14 +282,14 @@ def _check_statement(place: Place, one: Statement, known: Mapping[str, str]) -> 
 
 
 def find_statement_id(text: str, known: Mapping[str, str]) -> str | None:
-    """The id of the statement with these words, whatever their white space and capitals; None for a new one."""
+    """The id of the statement with these words, ignoring white space and capitals; None for a new one."""
     exact = (name for name, words in known.items() if words == text)
     same = (name for name, words in known.items() if words.casefold().split() == text.casefold().split())
     return next(exact, None) or next(same, None)
 
 
 def check_length(place: Place, texts: Sequence[str], consequence: str = "") -> None:
-    """At most 250 words, as the checker of 2025 counts them, in all ``texts`` together."""
+    """Check that all ``texts`` together have at most 250 words, counted like the checker of 2025."""
     length = sum(map(count_words, texts))
     if length > WORDS:
         place.error(f"{length} words, {WORDS} are allowed{consequence}: shorten at the end of a sentence")
@@ -305,9 +305,9 @@ def check_tokens(place: Place, text: str) -> None:
 
 
 def count_tokens(text: str) -> int:
-    """About the number of tokens of spaCy's English tokenizer: words, parts of contractions, and punctuation marks.
+    """The approximate number of tokens of spaCy's English tokenizer: words, parts of contractions, and punctuation marks.
 
-    Within 1 % of spaCy's on the gold responses of 2023, 2024 and 2025, and over 250 for the same ones.
+    On the gold responses of 2023, 2024 and 2025 it is within 1 % of spaCy's number, and above 250 for the same responses.
 
     Example:
         >>> count_tokens("I don't know, it's late.")

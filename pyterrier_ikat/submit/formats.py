@@ -1,11 +1,11 @@
-"""The files of the three years, read into one shape and written from it.
+"""The files of the three years, read into one structure and written from it.
 
 2023
     One JSON object: ``run_name``, ``run_type``, ``turns`` [``turn_id``, ``responses`` [``rank``, ``text``, ``ptkb_provenance`` [``id``,
     ``text``, ``score``], ``passage_provenance`` [``id``, ``text``, ``score``, ``used``]]].
 2024
-    The same plus ``eval_response``; ``ptkb_provenance`` is a list of whole numbers, also as strings, best first. The run type may be
-    ``only_response``, for responses to passages that others ranked.
+    The same plus ``eval_response``. ``ptkb_provenance`` is a list of whole numbers, also as strings, best first. The run type may be
+    ``only_response``, for responses from passages that others ranked.
 2025
     JSON lines, one per turn: ``metadata`` (``team_id``, ``run_id``, ``run_type``), ``turn_id``, ``responses`` [``rank``, ``text``,
     ``citations`` (the used passages, id: score), ``ptkb_provenance`` (the statements' texts)], ``references`` (the ranking, id: score).
@@ -45,7 +45,7 @@ class Passage:
 
 @dataclass(frozen=True)
 class Statement:
-    """A PTKB statement as the format names it: 2023 by id and text, 2024 by id, 2025 by text; nothing of one that can't be read."""
+    """A PTKB statement as the format names it: 2023 by id and text, 2024 by id, 2025 by text. All fields are empty if it can't be read."""
 
     id: str | None = None
     text: str | None = None
@@ -56,8 +56,8 @@ class Statement:
 class Response:
     """One response; ``passages`` are its provenance, in 2025 its citations.
 
-    A field that the file lacks or that has the wrong type is None (the reader has noted it); checks skip it. ``whole`` says whether all
-    passages could be read: where not, nothing is said about those that seem to be missing.
+    A field that is missing from the file or has the wrong type is None. The reader has noted it, and checks skip it. ``whole`` says whether
+    all passages could be read. If not, passages that seem to be missing aren't reported.
     """
 
     rank: int | None
@@ -69,7 +69,7 @@ class Response:
 
 @dataclass
 class SubmittedTurn:
-    """One turn; ``references`` are the ranking in 2025; ``whole`` says whether all of them could be read."""
+    """One turn. In 2025 ``references`` are the ranking, and ``whole`` says whether all of them could be read."""
 
     id: str
     responses: list[Response] | None = None
@@ -79,7 +79,7 @@ class SubmittedTurn:
 
 @dataclass
 class Run:
-    """A whole submission; ``team`` only in 2025, ``evaluated`` (whether the responses are to be assessed) only in 2024."""
+    """A whole submission; with ``team`` only in 2025, and ``evaluated`` (whether to assess the responses) only in 2024."""
 
     run_id: str | None
     run_type: str | None
@@ -98,10 +98,10 @@ class Topics:
 
     @classmethod
     def of(cls, dataset: IkatDataset) -> "Topics":
-        """The turns of a dataset of the track; the sample and the mini collection are submitted like 2023.
+        """The turns of a dataset of the track. The sample and the mini collection are submitted like 2023.
 
         Raises:
-            UsageError: when the dataset belongs to no year, because each year has its own format.
+            UsageError: when the dataset doesn't belong to a year, because each year has its own format.
         """
         data = datasets.dataset(dataset)
         if data.year is None:
@@ -113,10 +113,11 @@ class Topics:
 
 
 def year_of(values: Values) -> int | None:
-    """The year whose shape a file has; None where it could be any.
+    """The year whose format a file has; None if it could be any.
 
-    2025 has a line per turn with ``references`` and ``metadata``; 2023 and 2024 are one object with ``turns``, and name PTKB
-    statements by objects and by numbers, also in strings. Most entries decide, so that a single wrong one is a problem, not another year.
+    2025 has a line per turn with ``references`` and ``metadata``. 2023 and 2024 have one object with ``turns``, and name PTKB statements
+    with objects (2023) or with numbers, also as strings (2024). The majority of entries decides, so a single wrong entry is a problem, not
+    a sign of another year.
     """
     objects = [value for _, value in values if isinstance(value, dict)]
     top = next((item for item in objects if "turns" in item), None)
@@ -131,16 +132,16 @@ def year_of(values: Values) -> int | None:
 
 
 def is_dump(values: Values) -> bool:
-    """Whether a file is the dump of an interactive run: an array of responses, or one on each line, whose metadata name the topic."""
+    """Whether a file is the dump of an interactive run: responses in an array or one per line, whose metadata name the topic."""
     items = values[0][1] if len(values) == 1 and isinstance(values[0][1], list) else [value for _, value in values]
     found = [item["metadata"] for item in items if isinstance(item, dict) and "responses" in item and "metadata" in item]
     return any(isinstance(metadata, dict) and "topic_id" in metadata for metadata in found)
 
 
 def load_run(path: str | Path, year: int | None, place: Place) -> tuple[int, Run | None]:
-    """The year of a submission (recognised by its shape if ``year`` is None), and the submission.
+    """The year of a submission (recognised by its format if ``year`` is None), and the submission.
 
-    The submission is None, noted, where it can't be read or has the shape of another year.
+    If it can't be read or has the format of another year, a problem is noted, and the submission is None.
 
     Raises:
         DataError: when there is no such file.
@@ -168,7 +169,7 @@ def _list_in(item: Any, name: str) -> Iterable[Any]:
 
 
 def parse_run(values: Values, year: int, place: Place) -> Run:
-    """Read a submission, noting fields that are missing, unknown or of a wrong type."""
+    """Read a submission, and note fields that are missing or unknown or have a wrong type."""
     return _parse_lines(values, place) if year == 2025 else _parse_object(values, year, place)
 
 
@@ -255,12 +256,12 @@ def _parse_statement(place: Place, item: Any, year: int) -> Statement:
 
 
 def _id_number(name: str | None) -> int | str | None:
-    """An id that is not a number stays as it is, and the check refuses it."""
+    """The id as a number. An id that is not a number is unchanged, and the check reports it."""
     return int(name) if name is not None and name.isascii() and name.isdecimal() else name
 
 
 def file_lines(run: Run, year: int) -> Iterator[str]:
-    """The text of the file, a turn a line; in 2024 ``eval_response`` is true: what this package submits has responses."""
+    """The text of the file, with one turn per line. In 2024 ``eval_response`` is true, because our submissions have responses."""
     if year == 2025:
         metadata = {"team_id": run.team, "run_id": run.run_id, "run_type": run.run_type}
         for turn in run.turns:
@@ -276,7 +277,7 @@ def file_lines(run: Run, year: int) -> Iterator[str]:
 
 
 def _response_entries(turn: SubmittedTurn, year: int) -> list[dict[str, Any]]:
-    """The responses of a turn as the year's format has them."""
+    """The responses of a turn in the year's format."""
     entries = []
     for response in turn.responses or ():
         passages, statements = response.passages or (), response.statements or ()

@@ -1,9 +1,9 @@
-"""Predictions for MTRAG, in the form that IBM's evaluation scripts read: written from a run, checked, and read back.
+"""Predictions for MTRAG, in the format that IBM's evaluation scripts read: written from a run, checked, and read back.
 
-JSON lines, one per turn: ``conversation_id``, ``task_id``, ``turn``, ``Collection``, ``input`` [``speaker``, ``text``], ``contexts``
-[``document_id``, ``score``, ``text`` where it is known], at most ten; ``predictions`` [``text``] for the tasks with responses. Source:
-``scripts/evaluation`` of IBM/mt-rag-benchmark at cc5b1d4, whose ``format_checker.py`` has the modes retrieval_taska, generation_taskb and
-rag_taskc, and the rules that :func:`check_predictions` has, too.
+The file has one JSON line per turn: ``conversation_id``, ``task_id``, ``turn``, ``Collection``, ``input`` [``speaker``, ``text``], at most
+ten ``contexts`` [``document_id``, ``score``, ``text`` if it is known], and ``predictions`` [``text``] for the tasks with responses. Source:
+``scripts/evaluation`` of IBM/mt-rag-benchmark at cc5b1d4. Its ``format_checker.py`` has the modes retrieval_taska, generation_taskb and
+rag_taskc. :func:`check_predictions` also has its rules.
 """
 
 import json
@@ -23,24 +23,24 @@ from ..store.files import atomic_write
 from .problem import Place, Problem, Values, read_fields, read_json_values, select_errors
 
 CONTEXTS = 10
-"""The most passages of a turn that the checker takes."""
+"""The maximum number of passages per turn that the checker accepts."""
 MEGABYTES = 20
 KINDS = {"retrieval": False, "generation": True, "rag": True}
-"""Run type -> whether it has predictions; they are the tasks A, B and C of SemEval 2026."""
+"""Run type -> whether it has predictions. The run types are the tasks A, B and C of SemEval 2026."""
 _SPEAKERS = {"user": "user", "assistant": "agent"}
 _REQUIRED = {"task_id": str, "Collection": str, "input": list, "contexts": list}
 _OPTIONAL = {"predictions": list, "conversation_id": str, "turn": int, "task_type": str, "dataset": str}
 
 
 def write_predictions(run: RunFolder, dataset: IkatDataset, path: str | Path, *, run_type: str) -> list[Problem]:
-    """Write a run's first ten passages of each turn, and its responses, for IBM's evaluation; a file with errors is not written.
+    """Write a run's first ten passages of each turn, and its responses, for IBM's evaluation. A file with errors is not written.
 
-    The passages' texts are written where the dataset has them at hand (``mtrag:mini``, ``mtrag:reference``); the retrieval evaluation
-    doesn't read them, that of responses does.
+    The passages' texts are written if the dataset has them (``mtrag:mini``, ``mtrag:reference``). The evaluation of responses reads them,
+    and that of retrieval doesn't.
 
     Args:
         run: the folder of a finished run.
-        dataset: an MTRAG dataset; each of its turns gets a line.
+        dataset: an MTRAG dataset. Each of its turns gets a line.
         path: the file to write, ``.jsonl``.
         run_type: ``"retrieval"`` (task A), ``"generation"`` (task B) or ``"rag"`` (task C); the last two need responses.
 
@@ -49,7 +49,7 @@ def write_predictions(run: RunFolder, dataset: IkatDataset, path: str | Path, *,
 
     Raises:
         UsageError: when there is no such run type, the run has no responses and needs them, or the path doesn't end in ``.jsonl``.
-        DataError: when the run lacks turns of the dataset or has others, or the check refuses the file.
+        DataError: when the run doesn't have the turns of the dataset, or the check finds errors.
     """
     if run_type not in KINDS:
         raise UsageError(f"run type {run_type!r} is none of MTRAG: give {', '.join(KINDS)}")
@@ -109,10 +109,10 @@ def _first(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def _contexts(found: pd.DataFrame, dataset: IkatDataset) -> dict[str, list[dict[str, Any]]]:
-    """The passages of each turn, with their texts where the dataset has them at hand."""
+    """The passages of each turn, with their texts if the dataset has them."""
     try:
         texts = dataset.text_loader().transform(found[["qid", "docno"]])["text"].tolist()
-    except UsageError:  # an index has them
+    except UsageError:  # the texts are in an index
         texts = [None] * len(found)
     by_turn: dict[str, list[dict[str, Any]]] = {}
     for qid, docno, score, text in zip(found["qid"], found["docno"], found["score"], texts, strict=True):
@@ -122,16 +122,16 @@ def _contexts(found: pd.DataFrame, dataset: IkatDataset) -> dict[str, list[dict[
 
 
 def check_predictions(path: str | Path, dataset: IkatDataset, run_type: str | None = None) -> list[Problem]:
-    """Check a file of predictions, anybody's, as IBM's checker does, and further; all problems in one pass.
+    """Check a file of predictions, from any system, with the checks of IBM's checker and further ones, and return all problems at once.
 
-    Theirs are: the turns of the dataset, each once; the fields with their types; at most ten passages with id and score; predictions with
-    text. Ours: no passage twice, scores that are finite and don't rise, predictions that aren't empty, and a collection that the
+    IBM's checks are: the turns of the dataset, each once; the fields with their types; at most ten passages with id and score; predictions
+    with text. Ours are: no passage twice, scores that are finite and don't rise, predictions that aren't empty, and a collection that the
     evaluation knows.
 
     Args:
         path: the file.
         dataset: an MTRAG dataset.
-        run_type: ``"generation"`` and ``"rag"`` need predictions; None: where a line has them, they are checked.
+        run_type: ``"generation"`` and ``"rag"`` need predictions. With None, predictions are checked if a line has them.
 
     Returns:
         The errors and warnings; an empty list if there are none.
@@ -193,16 +193,16 @@ def is_predictions(values: Values) -> bool:
 
 
 def read_predictions(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Read a file of predictions, anybody's, as frames.
+    """Read a file of predictions, from any system, as frames.
 
-    Ids as in the sample files of the evaluation scripts (``dd6b...::2``) become those of the tasks (``dd6b...<::>2``).
+    Ids in the format of the evaluation scripts' sample files (``dd6b...::2``) become those of the tasks (``dd6b...<::>2``).
 
     Returns:
         Results (``qid``, ``docno``, ``score``, ``rank`` from 0) in trec_eval's order, and turns (``qid``, ``qanswer``, empty without a
         prediction).
 
     Raises:
-        DataError: when the file can't be read, a turn occurs twice, or a passage lacks its id or score.
+        DataError: when the file can't be read, a turn occurs twice, or the id or score of a passage is missing.
     """
     place = Place()
     rows, turns = [], []

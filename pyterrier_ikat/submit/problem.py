@@ -1,4 +1,4 @@
-"""The problems of a submission: their places and repairs; strict reading of the file as JSON, and type checks of its fields."""
+"""The problems of a submission: their places and repairs, strict reading of the file as JSON, and type checks of its fields."""
 
 import json
 import re
@@ -39,7 +39,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Place:
-    """A place in a submission; its problems are added to the shared list ``found``."""
+    """A place in a submission. Its problems are added to the shared list ``found``."""
 
     found: list[Problem] = field(default_factory=list)
     turn: str = ""
@@ -58,7 +58,7 @@ class Place:
         self.note(WARNING, message)
 
     def at(self, name: str | int) -> "Place":
-        """The field ``name``, or the entry of that number, inside this place."""
+        """The field ``name``, or the entry with this number, inside this place."""
         step = f"[{name}]" if isinstance(name, int) else f".{printable(name)}" if self.path else printable(name)
         return Place(self.found, self.turn, self.path + step)
 
@@ -78,7 +78,7 @@ def select_errors(problems: Iterable[Problem]) -> list[Problem]:
 
 
 def format_problems(problems: Iterable[Problem], turns: int = 10) -> list[str]:
-    """The problems as text: an error a line, equal warnings of several turns one line, which names the first ``turns`` of them.
+    """The problems as text, with one line per error. Equal warnings of several turns share one line, which names the first ``turns``.
 
     Example:
         >>> format_problems([Problem("warning", f"1_{number}", "text", "look at this") for number in (1, 2, 3, 4)], turns=2)
@@ -100,7 +100,7 @@ def _line(field: str, same: Sequence[Problem], turns: int) -> str:
 
 
 def printable(text: str) -> str:
-    """``text`` without unprintable characters, and cut to a limit."""
+    """``text`` without unprintable characters, truncated to a limit."""
     if not text.isprintable():
         text = "".join(letter if letter.isprintable() else "?" for letter in text)
     return text if len(text) <= 60 else f"{text[:57]}..."
@@ -120,14 +120,14 @@ Kinds = Mapping[str, type]
 
 
 def read_fields(place: Place, item: Any, required: Kinds, optional: Kinds | None = None, strict: bool = True) -> dict[str, Any]:
-    """The fields of ``item`` that have the right type; the others are noted.
+    """The fields of ``item`` that have the right type. The others are noted.
 
     Args:
         place: where ``item`` is.
         item: any JSON value.
-        required: name -> type of the fields that have to be there.
-        optional: name -> type of those that may be missing.
-        strict: whether a field of another name is an error (the organisers' reader stops at it) or a warning.
+        required: name -> type of the required fields.
+        optional: name -> type of the optional fields.
+        strict: whether a field with another name is an error (the organisers' reader stops at it) or a warning.
     """
     if not isinstance(item, dict):
         place.error(f"it is {short_json(item)}: it has to be an object with {', '.join(required)}")
@@ -143,19 +143,19 @@ def read_fields(place: Place, item: Any, required: Kinds, optional: Kinds | None
 
 
 def check_kind(place: Place, value: Any, kind: type) -> bool:
-    """Whether ``value`` has the type ``kind`` (a number has to be finite); noted where not."""
+    """Whether ``value`` has the type ``kind``, and is finite if it is a number. If not, a problem is noted."""
     allowed: Any = (int, float) if kind is float else kind
     if not isinstance(value, allowed) or (isinstance(value, bool) and kind is not bool):
         place.error(f"it is {short_json(value)}: it has to be {KINDS[kind]}")
         return False
-    if kind not in (int, float) or abs(value) <= MAX_32_BIT:  # false for NaN and infinity, too
+    if kind not in (int, float) or abs(value) <= MAX_32_BIT:  # also false for NaN and infinity
         return True
     place.error(f"it is {short_json(value)}: it has to be a finite number that fits 32 bits")
     return False
 
 
 def short_json(value: Any) -> str:
-    """A JSON value, short enough for a message."""
+    """A JSON value, shortened for a message."""
     if isinstance(value, dict | list):
         return f"{KINDS[dict if isinstance(value, dict) else list]} of {len(value)}"
     if isinstance(value, int) and abs(value) > MAX_32_BIT:
@@ -178,7 +178,7 @@ class Repeated(dict[str, Any]):
 
 
 def read_json_values(path: str | Path, place: Place) -> Values:
-    """The JSON values of a file: one for a JSON file, one per line for JSON lines, each with its line."""
+    """The JSON values of a file, each with its line number: one for a JSON file, one per line for JSON lines."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:
@@ -243,7 +243,7 @@ def _mark_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def check_text(place: Place, value: Any) -> None:
-    """Note keys that occur twice and strings that no UTF-8 file can hold, anywhere inside ``value``."""
+    """Note keys that occur twice, and strings that UTF-8 can't encode, anywhere inside ``value``."""
     waiting = [(place, value)]
     while waiting:
         here, item = waiting.pop()

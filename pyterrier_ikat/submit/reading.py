@@ -1,4 +1,4 @@
-"""Read any submission back as a ranking, responses and statements that can be evaluated."""
+"""Read any submission as a ranking, responses and statements that can be evaluated."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ _BESIDES = re.compile(
 )
 """The fields that a ranking doesn't need."""
 _RESPONSES = re.compile(r"(line \d+\.)?responses.*")
-"""Further fields that it doesn't need in 2025, where the references are the ranking."""
+"""Further fields that a ranking doesn't need in 2025, where the references are the ranking."""
 
 
 @dataclass(frozen=True)
@@ -47,20 +47,20 @@ class Submission:
 
 
 def read_submission(path: str | Path, dataset: IkatDataset | None = None) -> Submission:
-    """Read a submission of 2023, 2024 or 2025; the year is recognised by the file's shape.
+    """Read a submission of 2023, 2024 or 2025. The year is recognised by the file's format.
 
-    The ranking is that of the organisers' own converters: in 2025, the references by score; in 2023 and 2024, the passages of the responses
-    in the order of their ranks, each once. With several responses, a score is divided by the response's rank + 1. Statements without scores
-    (2024, 2025) get n, n - 1, ..., 1; a duplicate keeps its first position.
+    The ranking is that of the organisers' own converters. In 2025, it has the references by score. In 2023 and 2024, it has the passages of
+    the responses in the order of their ranks, each once. With several responses, a score is divided by the response's rank + 1. Statements
+    without scores (2024, 2025) get n, n - 1, ..., 1. A duplicate keeps its first position.
 
     Args:
         path: the file.
-        dataset: the dataset of the submission. With it, the statements of 2025 become ids; without it, and for new statements, the words
+        dataset: the dataset of the submission. With it, the statements of 2025 become ids. Without it, and for new statements, the words
             are the ids.
 
     Raises:
         DataError: when a field is missing or has a wrong type, a turn occurs twice or isn't in the dataset, a statement is not the user's,
-            or the file is of another year than the dataset. For all other problems use :func:`validate`.
+            or the years of file and dataset differ. For all other problems use :func:`validate`.
     """
     topics = None if dataset is None else Topics.of(dataset)
     run, year = _load(path, topics, lambda problem, run, year: True)
@@ -68,10 +68,10 @@ def read_submission(path: str | Path, dataset: IkatDataset | None = None) -> Sub
 
 
 def read_ranking(path: str | Path) -> pd.DataFrame:
-    """The ranking of a submission as in :func:`read_submission`, ignoring problems with names, responses and statements; or of predictions.
+    """The ranking of a submission or of predictions, as in :func:`read_submission`. Problems with other fields are ignored.
 
     Raises:
-        DataError: when the file is truncated or no submission, a turn occurs twice, or a passage, its score or a whole ranking is missing.
+        DataError: when the file is truncated or not a submission, a turn occurs twice, or a passage, score or whole ranking is missing.
     """
     if is_predictions(read_json_values(path, Place())):
         return read_predictions(path)[0]
@@ -79,7 +79,7 @@ def read_ranking(path: str | Path) -> pd.DataFrame:
 
 
 def _load(path: str | Path, topics: Topics | None, matters: Callable[[Problem, Run | None, int], bool]) -> tuple[Run, int]:
-    """The submission and its year; errors that matter refuse it."""
+    """The submission and its year. Errors that matter are raised."""
     place = Place()
     year, run = load_run(path, topics.year if topics else None, place)
     if run is not None:
@@ -91,7 +91,7 @@ def _load(path: str | Path, topics: Topics | None, matters: Callable[[Problem, R
 
 
 def _hides_passages(problem: Problem, run: Run | None, year: int) -> bool:
-    """Whether a ranking isn't known for sure because of a problem."""
+    """Whether a problem makes the ranking uncertain."""
     several = run is not None and any(len(turn.responses or ()) > 1 for turn in run.turns)
     if problem.message.startswith("the format has no such field") or (year == 2025 and _RESPONSES.fullmatch(problem.field)):
         return False
@@ -136,7 +136,7 @@ def _turns_frame(run: Run, topics: Topics | None) -> pd.DataFrame:
 
 
 def _statements(response: Response, known: Mapping[str, str]) -> list[tuple[str, float]]:
-    """The statements as (id, score); of one that is there twice the first."""
+    """The statements as (id, score). If one occurs twice, the first is kept."""
     named, found = response.statements or [], dict[str, float]()
     for position, one in enumerate(named):
         score = float(len(named) - position) if one.score is None else float(one.score)
@@ -145,5 +145,5 @@ def _statements(response: Response, known: Mapping[str, str]) -> list[tuple[str,
 
 
 def _statement_name(text: str, known: Mapping[str, str]) -> str:
-    """The id of a statement that is named by its words; those of a new one are in quotes where an id is like them."""
+    """The id of a statement that is named by its words. The words of a new one are quoted if they look like an id."""
     return find_statement_id(text, known) or (f'"{text}"' if text in known else text)

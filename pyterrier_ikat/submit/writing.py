@@ -1,4 +1,4 @@
-"""Write a submission from a run's folder or frames; a submission with errors is not written."""
+"""Write a submission from a run's folder or frames. A submission with errors is not written."""
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,14 +30,14 @@ class ResponseCutWarning(UserWarning):
 
 
 class UncitedWarning(UserWarning):
-    """Responses cite no passage, although their system was asked to; the passages that it was shown are submitted as used."""
+    """Responses cite no passage although their system was asked to cite. The passages that it was shown are submitted as used."""
 
 
 class RefusedError(DataError):
-    """A submission that the check refuses; nothing was written.
+    """A submission has errors, so nothing was written.
 
     Attributes:
-        problems: what the check found, errors and warnings.
+        problems: the errors and warnings that the check found.
     """
 
     one_line = False
@@ -52,7 +52,7 @@ class RefusedError(DataError):
 def write_submission(
     run: RunFolder | Frames, dataset: IkatDataset, path: str | Path, *, run_id: str, run_type: str, team: str | None = None
 ) -> list[Problem]:
-    """Write a run in the format of the dataset's year; the file appears at ``path`` only if it passes the check.
+    """Write a run in the format of the dataset's year. The file appears at ``path`` only if it passes the check.
 
     One response per turn. Responses of more than 250 words are cut at the end of a sentence. Scores are written so that they strictly
     decrease in every tool: as 32-bit floats, and in 2025 also with six decimals. In 2024 ``eval_response`` is true.
@@ -60,10 +60,10 @@ def write_submission(
     Args:
         run: the folder of a finished run whose system wrote responses (Respond), or two frames: results (``qid``, ``docno``,
             ``score``, ``rank``, ``used``, optionally ``text``) and turns. Either frame may have the responses, ``qanswer``, and
-            ``qstatements``. The values in the results take precedence, so that a draft in the turns, which Respond calls ``qdraft`` in
+            ``qstatements``. The values in the results take precedence. So a draft in the turns, which Respond calls ``qdraft`` in
             its results, is not submitted.
-        dataset: the topics to answer; the sample and the mini collection are submitted like 2023.
-        path: the file to write; an old file is replaced only when the new one is complete and valid.
+        dataset: the topics to answer. The sample and the mini collection are submitted like 2023.
+        path: the file to write. An old file is replaced only when the new one is complete and valid.
         run_id: the run's name, without white space.
         run_type: 2023: automatic, manual; 2024: also only_response; 2025: automatic, generation-only.
         team: the team's id; required in 2025, and not allowed before.
@@ -72,14 +72,14 @@ def write_submission(
         The warnings of :func:`validate`.
 
     Warns:
-        UncitedWarning: when responses of a system that was asked for citations have none.
+        UncitedWarning: when a system was asked for citations, and responses have none.
 
     Raises:
         UsageError: when the run has no responses, the year has no such run type, a run with manual rewrites is called automatic, the team
             is missing or not allowed, or ``path`` can't be written.
         DataError: when the run has turns that aren't in the topics, contradicts itself about a turn, has only a draft for a turn, has a
             value in ``used`` that isn't true or false, or has an invalid ranking.
-        RefusedError: when the check refuses the submission; it lists all errors.
+        RefusedError: when the check finds errors; it lists all of them.
 
     Example:
         >>> import pathlib, tempfile, pandas as pd
@@ -169,7 +169,7 @@ def _statements(frame: pd.DataFrame) -> dict[str, list[tuple[str, float]]]:
 
 
 def _by_turn(frame: pd.DataFrame, name: str) -> dict[str, Any]:
-    """What the rows of each turn say; those without a value say nothing."""
+    """The value of each turn's rows. Rows without a value are ignored."""
     found: dict[str, Any] = {}
     for qid, value in zip(frame["qid"], values(frame, name), strict=True):
         if value is None:
@@ -181,7 +181,7 @@ def _by_turn(frame: pd.DataFrame, name: str) -> dict[str, Any]:
 
 
 def _results_first(name: str, results: Mapping[str, Value], turns: Mapping[str, Value], drafts: Mapping[str, Any]) -> dict[str, Value]:
-    """What the results say of each turn, else what the turns say; where these say something else, it has to be the draft."""
+    """The value of each turn from the results, else from the turns. If the turns have a different value, it must be the draft."""
     for qid, value in results.items():
         if turns.get(qid, value) not in (value, drafts.get(qid)):
             raise DataError(
@@ -197,7 +197,7 @@ def _results_first(name: str, results: Mapping[str, Value], turns: Mapping[str, 
 
 
 def _rankings(results: pd.DataFrame, year: int) -> dict[str, list[Passage]]:
-    """The passages of each turn; in 2025 their scores differ in six decimals, too."""
+    """The passages of each turn. In 2025 their scores also differ in six decimals."""
     strict = strictly_decreasing(results)
     rankings: dict[str, list[Passage]] = {}
     texts = values(strict, "text")
@@ -222,9 +222,9 @@ def _check_known(qids: Iterable[str], topics: Topics) -> None:
 
 
 def _format_statements(qid: str, chosen: Sequence[tuple[str, float]], topics: Topics, ptkb: Mapping[str, str]) -> list[Statement]:
-    """The statements as the year names them; they keep their order: a score that is not below the one before is lowered.
+    """The statements in the year's format. They keep their order: a score that is not below the previous one is lowered.
 
-    2025 names a statement that the topics lack by its words, which ``ptkb`` has: ``UpdatePtkb`` learned it.
+    2025 names a statement that is missing from the topics by its words. These are in ``ptkb``, because ``UpdatePtkb`` learned them.
     """
     known, statements = topics.statements[qid], list[Statement]()
     for name, score in chosen:
@@ -239,7 +239,7 @@ def _format_statements(qid: str, chosen: Sequence[tuple[str, float]], topics: To
 
 
 def lower_score(score: float, before: float, as_read: Callable[[float], float], step: float = 0.0) -> float:
-    """The score; where a tool that reads it by ``as_read`` doesn't find it below the one before, the next lower 32-bit float or step."""
+    """The score, or the next lower 32-bit float or step if a tool that reads scores with ``as_read`` wouldn't find it below ``before``."""
     if as_read(score) < as_read(before):
         return score
     return float(min(np.nextafter(np.float32(before), np.float32(-np.inf)), np.float32(before - step)))
@@ -268,7 +268,7 @@ def _cut_long(turns: Sequence[SubmittedTurn]) -> None:
 
 
 def _repair(unanswered: Sequence[str], run: RunFolder | Frames) -> str:
-    """Advice about turns without a response; Respond writes none if no passage was found."""
+    """Advice about turns without a response. Respond writes none if no passage was found."""
     if not unanswered:
         return ""
     where = f'"response" to their lines in {run.path / "turns.jsonl"}' if isinstance(run, RunFolder) else "their qanswer to the turns"
