@@ -24,7 +24,7 @@ class Answer(LLMOperator):
     Args:
         llm: the model to ask.
         words: the word limit named in the prompt (Fu et al., NII@TREC iKAT 2024, appendix A5: 200); a longer answer is not cut, because it
-            is a query. ``None``: the prompt names no limit.
+            is only a query. ``None``: the prompt names no limit.
         statements: ``"all"``: show the whole persona; ``"chosen"``: only the statements in ``qstatements``, with one
             example (InfoSense 2023, as Abbasiantaeb and Aliannejadi describe it).
 
@@ -61,7 +61,7 @@ class Answer(LLMOperator):
         return super().needs() + (["qstatements"] if self.statements == "chosen" else [])
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """As everywhere, and ``words``."""
+        """The values that every prompt shows, and ``words``."""
         return [{**row, "words": self.words} for row in super().contexts(frame)]
 
     def parse(self, text: str) -> str | None:
@@ -73,7 +73,7 @@ class Answer(LLMOperator):
         return text
 
     def typical(self, frame: pd.DataFrame) -> list[str]:
-        """The question, drawn out to 120 words."""
+        """The question, repeated up to 120 words."""
         return [" ".join((question.split() or ["?"]) * 120)[:700] for question in self.questions(frame)]
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
@@ -86,9 +86,9 @@ OUTLINES = {"elements": "suggest", "context": "suggest_context"}
 
 @with_fields
 class OutlineAnswer(LLMOperator):
-    """Ask the model for an outline: what a good answer needs, before one is written.
+    """Ask the model for an outline of what a good answer needs, before the answer is written.
 
-    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``; the persona is not shown, as in the papers. Writes
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``; as in the papers, the prompt does not show the persona. Writes
     ``qsuggestion``, which ``SelectStatements(given="suggestion")`` and ``Respond(form="suggested")`` read. One call per turn. The fallback
     for a failed turn is an empty text.
 
@@ -97,8 +97,8 @@ class OutlineAnswer(LLMOperator):
         form: ``"elements"``: what the answer should contain and which preferences matter, in at most 300 words (Fu et
             al., NII@TREC iKAT 2024, appendix A4, first prompt); ``"context"``: which further information would help (De
             Lima and Yang, Passage Query Methods, section 4.2.2, the extra step of short_long_3).
-        question: the column that holds the user's question, by default the utterance; the papers' rewrite is ``"query"`` after
-            a ``Rewrite``.
+        question: the column with the user's question, by default the utterance. For the rewrite, as in the papers, use ``"query"`` after a
+            ``Rewrite``.
 
     Raises:
         UsageError: when ``form`` is unknown.
@@ -133,7 +133,7 @@ class OutlineAnswer(LLMOperator):
         return [""] * len(frame)
 
     def typical(self, frame: pd.DataFrame) -> list[str]:
-        """The question, drawn out to 100 words, for the shorter form to 30."""
+        """The question, repeated up to 100 words, or 30 for the shorter form."""
         words = 100 if self.form == "elements" else 30
         return [" ".join(((question.split() or ["?"]) * words)[:words]) for question in self.questions(frame)]
 

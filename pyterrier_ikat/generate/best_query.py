@@ -1,4 +1,4 @@
-"""The best of several queries of a turn, chosen by what each of them finds."""
+"""The best of several queries of a turn, chosen by the passages that each of them finds."""
 
 import warnings
 from collections import Counter
@@ -27,12 +27,12 @@ RRF_K = 60
 
 @dataclass(frozen=True)
 class Ranked:
-    """What one of a turn's queries found, which is not nothing.
+    """The passages that one of a turn's queries found, at least one.
 
     Attributes:
         docnos: its passages, best first.
         scores: their scores.
-        times: how often the query is among the turn's.
+        times: how often the query occurs among the turn's queries.
     """
 
     docnos: npt.NDArray[np.object_]
@@ -61,7 +61,7 @@ def spread(lists: Sequence[Ranked], passages: int) -> Floats:
 
 
 def _fused(lists: Sequence[Ranked]) -> npt.NDArray[np.object_]:
-    """The passages of all lists by reciprocal rank fusion; equal sums by best rank, then by the earlier list."""
+    """The passages of all lists by reciprocal rank fusion. Equal sums are ordered by best rank, then by list."""
     rank = np.concatenate([np.arange(len(one.docnos)) for one in lists])
     times = np.repeat([one.times for one in lists], [len(one.docnos) for one in lists])
     order = np.argsort(rank, kind="stable")
@@ -75,33 +75,33 @@ RULES: dict[str, tuple[Callable[[Sequence[Ranked], int], Floats], int]] = {
     "agreement": (agreement, 10),
     "spread": (spread, 100),
 }
-"""For each rule the value of a turn's lists, of which the highest wins, and how many passages of each it reads."""
+"""For each rule, the function that gives each list of a turn its value (the highest wins), and how many passages of each list it reads."""
 
 
 @with_fields
 class BestQuery(Operator):
-    """Choose one of a turn's sub-queries as its query, by what each of them finds.
+    """Choose one of a turn's sub-queries as its query, by the passages that each of them finds.
 
-    ``ranker`` runs each distinct sub-query separately, and ``rule`` gives each a value. The highest wins; of equal ones the first; one that
-    finds nothing is last; if no sub-query found anything, the first sub-query. No rule is trained or reads judgements. The page on evidence
-    (docs/evidence.md) has what each gives on real samples.
+    ``ranker`` searches for each distinct sub-query separately, and ``rule`` gives each one a value. The highest value wins; of equal
+    values, the first. A sub-query that finds nothing comes last. If no sub-query finds anything, the first one is chosen. No rule is
+    trained, and none reads judgements. The page on evidence (docs/evidence.md) reports the scores of each rule on real samples.
 
     - ``"score"``: the mean score of the ``passages`` best passages (of all, if it found fewer). This definition is ours: Chang et al., CFDA
-      & CLIP at TREC iKAT 2025 (arXiv 2509.15588), choose the best of N rewrites by a reward model that was trained to predict how well a
-      rewrite retrieves (Lai et al., AdaRewriter, arXiv 2506.01381). Its weights aren't public, so this operator retrieves instead.
-    - ``"agreement"``: the number of its ``passages`` best passages that are among the ``passages`` best of all the turn's lists, fused by
-      reciprocal rank fusion (k = 60) as deep as ``ranker`` retrieves. A sub-query that stands there several times counts as often. It
-      needs a search for each sub-query and no re-ranker. Source: this package.
-    - ``"spread"``: the standard deviation of the scores of the ``passages`` best passages, divided by their mean, which takes a query
-      that tells passages apart. It needs positive scores, such as those of BM25. Source: this package, after NQC, a predictor of query
-      performance (Shtok et al., TOIS 2012), which divides by the score of the collection.
+      & CLIP at TREC iKAT 2025 (arXiv 2509.15588), choose the best of N rewrites with a reward model, which was trained to predict how well
+      a rewrite retrieves (Lai et al., AdaRewriter, arXiv 2506.01381). Its weights are not public, so this operator searches instead.
+    - ``"agreement"``: how many of its ``passages`` best passages are also among the ``passages`` best of the turn's fused list. The lists
+      are fused by reciprocal rank fusion (k = 60), as deep as ``ranker`` retrieves. A repeated sub-query counts as often as it occurs. The
+      rule needs a search for each sub-query and no re-ranker. Source: this package.
+    - ``"spread"``: the standard deviation of the scores of the ``passages`` best passages, divided by their mean. It prefers a query that
+      discriminates between passages. It needs positive scores, such as those of BM25. Source: this package, after NQC, a predictor of query
+      performance (Shtok et al., TOIS 2012), which divides by the score of the whole collection.
 
     Reads ``qid``, ``query``, ``qsubqueries``. Sets ``qrewrite`` and ``query`` and pushes the old query to ``query_0``. A turn with a single
     distinct sub-query needs no search; a turn without sub-queries keeps its query.
 
     Args:
-        ranker: what searches for each sub-query. For ``"score"`` a retriever and a re-ranker whose scores of different queries can be
-            compared, such as ``bm25 % 20 >> minilm``; for the other rules a retriever, such as ``bm25``.
+        ranker: the pipeline that searches for each sub-query. For ``"score"``, a retriever and a re-ranker whose scores of different
+            queries can be compared, such as ``bm25 % 20 >> minilm``; for the other rules, a retriever such as ``bm25``.
         passages: the number of best passages that the rule reads; by default 10, and 100 for ``"spread"``.
         rule: ``"score"``, ``"agreement"`` or ``"spread"``.
 
@@ -121,7 +121,7 @@ class BestQuery(Operator):
         'is mint safe'
     """
 
-    one_row_per_turn = False  # it searches and re-ranks, so that a run does that batch by batch
+    one_row_per_turn = False  # it searches and re-ranks, so a run calls it batch by batch
     schematic = {"label": "Best query"}
 
     ranker: pt.Transformer
@@ -133,7 +133,7 @@ class BestQuery(Operator):
         at_least(1, passages=self.passages)
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
-        """The first sub-query; what the ranker asks for each is counted."""
+        """The first sub-query. The ranker's LLM calls for each sub-query are counted."""
         distinct = _distinct(frame)
         before = plan.cut
         plan.follow(self.ranker, ExplodeQueries().transform(distinct))
@@ -150,9 +150,9 @@ class BestQuery(Operator):
         return _with_rewrite(inp, [self._best(queries, Counter(written), found.get(qid, {})) for qid, queries, written in rows])
 
     def _search(self, queries: pd.DataFrame) -> dict[str, dict[str, pd.DataFrame]]:
-        """What was found, best first, for each turn and each of its sub-queries that found anything."""
+        """The passages found, best first, for each turn and each of its sub-queries that found anything."""
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".* they count 0", NoResultWarning)  # what one sub-query lacks another may have
+            warnings.filterwarnings("ignore", ".* they count 0", NoResultWarning)  # another sub-query may have found passages
             found = self.ranker.transform(frame_for(self.ranker, queries))
         pt.validate.result_frame(found, extra_columns=["score"], context=self.ranker)
         found = found[["qid", "docno", "score"]].astype({"score": "float64"}).reset_index(drop=True)
@@ -168,7 +168,7 @@ class BestQuery(Operator):
         return of_turns
 
     def _best(self, queries: Sequence[str], times: Counter[str], found: dict[str, pd.DataFrame]) -> str:
-        """The query whose list has the highest value; the first where none found anything."""
+        """The query whose list has the highest value; the first query if none found anything."""
         finding = [query for query in queries if query in found]
         if not finding:
             return queries[0]
@@ -178,7 +178,7 @@ class BestQuery(Operator):
 
 
 def _distinct(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with each sub-query once; the query where there is none."""
+    """The frame with each sub-query once; the query itself if there are none."""
     each_turn_once(frame)
     rows = zip(values(frame, "qsubqueries", []), texts_in(frame, "query"), strict=True)
     return with_queries(frame, [list(dict.fromkeys(queries)) or [query] for queries, query in rows])

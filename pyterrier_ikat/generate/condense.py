@@ -1,4 +1,4 @@
-"""Sum up the passages below the first ones, some at a time, so that a response can rest on many."""
+"""Summarise the passages below the first ones in groups, so that a response can use many passages."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY
@@ -21,21 +21,22 @@ if TYPE_CHECKING:
 
 @with_fields
 class Condense(ReadsPassages):
-    """Ask the model for summaries of each turn's passages below the first ones; the first ones stay whole.
+    """Ask the model to summarise each turn's passages below the first ones. The first ones stay whole.
 
-    Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text`` and, where there are any, ``score``, ``qutterance``,
-    ``qhistory``. Keeps rows and ranking. Writes ``qpassages``, a list of texts that ``Respond(form="condensed")`` shows: the first
-    ``direct`` passages, then a summary for each ``chunk`` of the others, counted from the last, so that the first summary may have fewer;
-    and ``used``, whether a passage is in there. One call per summary. The fallback for a failed one is the beginning of its passages.
-    Source: the code of Chang et al., CFDA & CLIP at TREC iKAT 2025 (gyeozai/CFDA-TREC-iKAT2025 at 68884f9, ``ikat-offline``).
+    Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text`` and, if present, ``score``, ``qutterance``, ``qhistory``.
+    Keeps rows and ranking. Writes ``qpassages``, a list of texts that ``Respond(form="condensed")`` shows: the first ``direct`` passages,
+    then one summary for every ``chunk`` other passages, counted from the last (so the first summary may have fewer). Also writes ``used``:
+    whether a passage is in this list. One call per summary. The fallback for a failed summary is the beginning of its passages. Source: the
+    code of Chang et al., CFDA & CLIP at TREC iKAT 2025 (gyeozai/CFDA-TREC-iKAT2025 at 68884f9, ``ikat-offline``).
 
     Args:
         llm: the model to ask.
-        passages: how many of the best passages are read at most.
+        passages: the maximum number of best passages that are read.
         direct: how many of them stay whole.
-        chunk: how many passages a summary has.
-        threshold: from the second passage on, only those above this score are read, until the first that isn't; ``None`` for all.
-        words: the most words of a summary that the prompt allows.
+        chunk: the number of passages per summary.
+        threshold: from the second passage on, passages are read until the first one that does not score above this value. ``None``: read
+            all.
+        words: the word limit of a summary in the prompt.
 
     Raises:
         UsageError: when ``passages``, ``chunk`` or ``words`` is below 1, or ``direct`` below 0.
@@ -110,7 +111,7 @@ class Condense(ReadsPassages):
         return [" ".join(["words"] * self.words) for _ in self._chunks(frame)]
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
-        """The requests for as many passages as are read at most, and summaries as long as they may be."""
+        """The requests for the maximum number of passages, and summaries of maximum length."""
         passages, before = plan.passages(frame, min(self.passages, plan.cut)), plan.fewer_passages
         plan.fewer_passages = before or self.threshold is not None
         shown = self._shown(passages, plan.ask(self, passages))

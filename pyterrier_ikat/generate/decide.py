@@ -1,4 +1,4 @@
-"""Decide from the retrieved passages whether to answer, to ask the user a question back, or to say that there is no answer."""
+"""Decide from the retrieved passages whether to answer, to ask the user a clarifying question, or to say that there is no answer."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @with_fields
 class ReadsPassages(LLMOperator):
-    """Asks once per turn, shows its best passages, and keeps the rows and the ranking of a result frame."""
+    """Asks the LLM once per turn, shows the turn's best passages, and keeps the rows and the ranking of a result frame."""
 
     one_row_per_turn = False
     keeps_ranking = True
@@ -33,11 +33,11 @@ class ReadsPassages(LLMOperator):
         super().__post_init__()
 
     def needs(self) -> list[str]:
-        """The passages too."""
+        """Also the passages."""
         return [*super().needs(), "rank", "text"]
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """For each turn the values that every prompt shows, and its ``passages``."""
+        """For each turn, the values that every prompt shows, and its ``passages``."""
         turns = frame.drop_duplicates("qid")
         used = frame.loc[self.used(frame)].sort_values("rank", kind="stable")
         texts_in(used, "text")
@@ -49,7 +49,7 @@ class ReadsPassages(LLMOperator):
         return [self.request(qid, row, self.template()) for qid, row in zip(frame["qid"].unique(), self.contexts(frame), strict=True)]
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
-        """One request per turn, which shows stand-ins for the passages."""
+        """One request per turn, with placeholders for the passages."""
         plan.ask(self, plan.passages(frame, self.passages))
         return frame
 
@@ -70,20 +70,21 @@ class ReadsPassages(LLMOperator):
 
 @with_fields
 class Decide(ReadsPassages):
-    """Ask the model for an action, given each turn's best passages: answer, ask back, or say that the collection has no answer.
+    """Ask the model for an action, given each turn's best passages: answer, ask a clarifying question, or say that there is no answer.
 
     Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``.
-    Keeps rows and ranking. Writes ``qaction`` (``"answer"``, ``"ask"`` or ``"abstain"``) and ``qaskback``, the question to the user if the
-    action is ``"ask"``. A later :class:`Respond` calls its model only for turns whose action is ``"answer"``. One call per turn; the
-    fallback for a failed turn is ``"answer"``. A turn without passages has no row in a result frame, so nothing is decided for it.
+    Keeps rows and ranking. Writes ``qaction`` (``"answer"``, ``"ask"`` or ``"abstain"``) and ``qaskback``, the clarifying question to the
+    user if the action is ``"ask"``. A later :class:`Respond` calls its model only for turns whose action is ``"answer"``. One call per
+    turn. The fallback for a failed turn is ``"answer"``. A turn without passages has no row in a result frame, so nothing is decided for
+    it.
 
-    The actions are those that the turns of MTRAG (Katsis et al., TACL 2025) and MTRAG-UN (Rosenthal et al., 2026, arXiv 2602.23184) call
-    for; the prompt is ours. :func:`~pyterrier_ikat.evaluation.evaluate_actions` compares them with labels.
+    The actions are those that turns of MTRAG (Katsis et al., TACL 2025) and MTRAG-UN (Rosenthal et al., 2026, arXiv 2602.23184) require.
+    The prompt is ours. :func:`~pyterrier_ikat.evaluation.evaluate_actions` compares actions with labels.
 
     Args:
         llm: the model to ask.
         passages: how many of the best passages are shown.
-        may_ask: whether asking back is one of the actions.
+        may_ask: whether the model may ask a clarifying question.
 
     Raises:
         UsageError: when ``passages`` is below 1.
@@ -123,12 +124,12 @@ class Decide(ReadsPassages):
         return ACTION
 
     def from_json(self, said: dict[str, Any]) -> tuple[str, str] | None:
-        """The action, and the question to the user; asking needs one, and has to be allowed."""
+        """The action, and the question to the user. Asking needs a question, and must be allowed."""
         asked = " ".join(said["question"].split()) if said["action"] == "ask" else ""
         return None if said["action"] == "ask" and not (asked and self.may_ask) else (said["action"], asked)
 
     def fallback(self, frame: pd.DataFrame) -> list[tuple[str, str]]:
-        """To answer every turn."""
+        """The action ``"answer"`` for every turn."""
         return [("answer", "")] * frame["qid"].nunique()
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
@@ -139,7 +140,7 @@ class Decide(ReadsPassages):
 
 
 def told_instead(frame: pd.DataFrame, abstention: str) -> dict[str, str]:
-    """The response for each turn that is not to be answered, by ``qaction``: the question back, or ``abstention``.
+    """The response of each turn whose ``qaction`` is not to answer: the clarifying question, or ``abstention``.
 
     Raises:
         DataError: naming the turn, when its action is unknown, or it is ``"ask"`` and there is no question.

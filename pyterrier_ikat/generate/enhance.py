@@ -1,4 +1,4 @@
-"""Enhance the history before a rewrite: remove an old topic, restate the last response, guess the answer, sum up, find preferences."""
+"""Enhance the history before a rewrite: remove an old topic, restate the last response, guess the answer, summarise, find preferences."""
 
 import re
 from collections.abc import Sequence
@@ -22,13 +22,13 @@ _NEGATED = re.compile(rf"(?:\b(?:not|no|never|cannot|neither|nor)\b|n['’]t\b)[
 
 
 def _last_response(history: History) -> int | None:
-    """The place of the last message that isn't the user's."""
+    """The position of the last message that is not the user's."""
     return next((place for place in reversed(range(len(history))) if history[place]["role"] != "user"), None)
 
 
 @with_fields
 class _OfHistory(LLMOperator):
-    """Asks only for rows whose history has a response; :meth:`put` writes the outcome of one row."""
+    """Asks the LLM only for rows whose history has a response. :meth:`put` writes the outcome of one row."""
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request per row with a response in its history."""
@@ -36,12 +36,12 @@ class _OfHistory(LLMOperator):
         return [self.request(qid, {**row, "response": response}, self.template()) for qid, row, response in asked if response is not None]
 
     def outcomes_by_row(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[Any]:
-        """For each row its outcome, ``None`` where nothing was asked."""
+        """For each row its outcome; ``None`` if the LLM was not asked."""
         outcomes = iter(found)
         return [None if response is None else next(outcomes) for response in self.responses(frame)]
 
     def responses(self, frame: pd.DataFrame) -> list[str | None]:
-        """The last response before each question; ``None`` where nothing is asked."""
+        """The last response before each question; ``None`` if the LLM is not asked."""
         places = [(history, _last_response(history)) for history in histories(frame)]
         return [None if place is None else history[place]["content"] for history, place in places]
 
@@ -53,12 +53,11 @@ def _of_old_topic(frame: pd.DataFrame, responses: list[str | None]) -> list[str 
 
 @with_fields
 class TopicSwitch(_OfHistory):
-    """Ask the model whether the question begins a new topic; if it does, keep only the last turn of the history.
+    """Ask the model whether the question begins a new topic. If so, keep only the last turn of the history.
 
-    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``. Writes a new ``qhistory`` and ``qnewtopic``, whether
-    the
-    model said that a new topic begins; the histories of the input are not changed. One call per turn that has a response in its history.
-    Source: Mo et al., CHIQ (arXiv 2406.05013), section 3.2. The fallback for a failed turn is the same topic: its history stays.
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``. Writes a new ``qhistory``, and ``qnewtopic``: whether the model
+    said that a new topic begins. The histories of the input are not changed. One call per turn that has a response in its history. Source:
+    Mo et al., CHIQ (arXiv 2406.05013), section 3.2. The fallback for a failed turn is "same topic": its history stays.
 
     Args:
         llm: the model to ask.
@@ -79,7 +78,7 @@ class TopicSwitch(_OfHistory):
         return "topic_switch"
 
     def parse(self, text: str) -> bool | None:
-        """Whether the topic is new; ``None`` for a completion that says neither, or both, or only what the topic isn't."""
+        """Whether the topic is new; ``None`` for a completion that says neither or both, or only what the topic is not."""
         words = usable_words(text)
         said = {name.casefold() == "new" for name in _TOPIC.findall(words)}
         return said.pop() if len(said) == 1 and not _NEGATED.search(words) else None
@@ -104,14 +103,14 @@ def _last_turn(history: History) -> History:
 class ExpandResponse(_OfHistory):
     """Replace the last response in the history by one self-contained sentence written by the model.
 
-    Reads ``qid``, ``query`` and, where there is one, ``qhistory``. Writes a new ``qhistory``; the histories of the input are not changed.
-    One call per turn that has a response in its history. Source: Mo et al., CHIQ (arXiv 2406.05013), section 3.2. The fallback for a
-    failed turn is the response itself.
+    Reads ``qid``, ``query`` and, if present, ``qhistory``. Writes a new ``qhistory``. The histories of the input are not changed. One call
+    per turn that has a response in its history. Source: Mo et al., CHIQ (arXiv 2406.05013), section 3.2. The fallback for a failed turn is
+    the response itself.
 
     Args:
         llm: the model to ask.
-        persona: whether the prompt shows the persona, too, and the response stays as it is where ``qnewtopic`` says that a new topic
-            begins: Chang et al., CFDA & CLIP at TREC iKAT 2025, in their code.
+        persona: whether the prompt also shows the persona. The response then stays unchanged if ``qnewtopic`` says that a new topic begins,
+            as in the code of Chang et al., CFDA & CLIP at TREC iKAT 2025.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -131,7 +130,7 @@ class ExpandResponse(_OfHistory):
         return "expand_response_personal" if self.persona else "expand_response"
 
     def responses(self, frame: pd.DataFrame) -> list[str | None]:
-        """As everywhere; with the persona none where a new topic begins."""
+        """As for the other operators; with the persona, no request if a new topic begins."""
         return _of_old_topic(frame, super().responses(frame)) if self.persona else super().responses(frame)
 
     def parse(self, text: str) -> str | None:
@@ -155,12 +154,11 @@ def _with_last_response(history: History, text: str) -> History:
 
 @with_fields
 class GuessAnswer(_OfHistory):
-    """Ask the model for a guess at the answer, one plausible sentence: an example of the form of what is looked for.
+    """Ask the model to guess the answer in one plausible sentence, as an example of the form of a relevant text.
 
-    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``, ``qnewtopic``. Writes ``qanswer``, empty
-    where
-    the history has no response or a new topic begins. One call per other turn. Source: Chang et al., CFDA & CLIP at TREC iKAT 2025, in
-    their code (the pseudo response of CHIQ, of at most 20 words). The fallback for a failed turn is an empty guess.
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``, ``qnewtopic``. Writes ``qanswer``. It is empty,
+    without a call, if the history has no response or a new topic begins. One call for each other turn. Source: Chang et al., CFDA & CLIP at
+    TREC iKAT 2025, in their code (the pseudo response of CHIQ, of at most 20 words). The fallback for a failed turn is an empty guess.
 
     Args:
         llm: the model to ask.
@@ -193,11 +191,11 @@ class GuessAnswer(_OfHistory):
         return "guess_answer"
 
     def responses(self, frame: pd.DataFrame) -> list[str | None]:
-        """As everywhere; none where a new topic begins."""
+        """As for the other operators; no request if a new topic begins."""
         return _of_old_topic(frame, super().responses(frame))
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """As everywhere, and ``words``."""
+        """The values that every prompt shows, and ``words``."""
         return [{**row, "words": self.words} for row in super().contexts(frame)]
 
     def parse(self, text: str) -> str | None:
@@ -219,13 +217,12 @@ class GuessAnswer(_OfHistory):
 
 @with_fields
 class Preferences(LLMOperator):
-    r"""Ask the model which of the user's interests and preferences could shape the search, in its own words.
+    r"""Ask the model to describe in its own words which of the user's interests and preferences could shape the search.
 
-    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qpreferences``, a list in words,
-    which
-    ``Rewrite(form="personal")`` shows; empty without a persona. One call per turn with a persona. Source: Chang et al., CFDA & CLIP at TREC
-    iKAT 2025, in their code, which asks about the clarified question: ``question="qrewrite"``. The fallback for a failed turn is an
-    empty text.
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qpreferences``, a list in words, which the
+    prompt of ``Rewrite(form="personal")`` shows. It is empty without a persona. One call per turn with a persona. Source: Chang et al.,
+    CFDA & CLIP at TREC iKAT 2025, in their code. It asks about the clarified question: ``question="qrewrite"``. The fallback for a failed
+    turn is an empty text.
 
     Args:
         llm: the model to ask.
@@ -269,11 +266,11 @@ class Preferences(LLMOperator):
 
 @with_fields
 class SummariseHistory(_OfHistory):
-    """Ask the model for a summary of the history, one sentence per turn, which ``Rewrite(form="enhanced")`` shows instead.
+    """Ask the model to summarise the history, one sentence per turn. ``Rewrite(form="enhanced")`` shows the summary instead.
 
-    Reads ``qid``, ``query`` and, where there is one, ``qhistory``. Writes ``qsummary``, empty where the history has no response; the
-    history stays. One call per turn that has a response in its history. Source: Mo et al., CHIQ (arXiv 2406.05013), section 3.2. The
-    fallback for a failed turn is an empty summary, so that the history itself is shown.
+    Reads ``qid``, ``query`` and, if present, ``qhistory``. Writes ``qsummary``, empty if the history has no response. The history stays.
+    One call per turn that has a response in its history. Source: Mo et al., CHIQ (arXiv 2406.05013), section 3.2. The fallback for a failed
+    turn is an empty summary, so that the history itself is shown.
 
     Args:
         llm: the model to ask.

@@ -1,4 +1,4 @@
-"""Examples for prompts, taken from conversations of which people wrote the statements, rewrites and responses."""
+"""Examples for prompts, taken from conversations with statements, rewrites and responses by people."""
 
 from functools import cache
 
@@ -9,18 +9,18 @@ from ..prompts import ptkb_text
 
 TRAINING = "ikat:2023-train"
 ORDER = {TRAINING: ("1-1", "1-2", "2-1", "2-2", "7-1")}
-"""The conversations that the study of the PTKB shows, in their order; of other data the first ones."""
+"""The conversations that the PTKB study uses as examples, in their order. Of other data, the first ones are used."""
 
 
 @cache
 def examples_of(shots: int, data: str, rewrites: bool) -> list[str]:
-    """The texts of the first conversations: the persona, then of each turn utterance, chosen statements, rewrite and response.
+    """The texts of the first conversations: the persona, then for each turn the utterance, chosen statements, rewrite and response.
 
     Source: Mo et al., How to Leverage Personal Textual Knowledge (arXiv 2407.16192), and the code of its reproduction by Lupart et al.
     (arXiv 2510.03795): whole training conversations of 2023, always the same.
 
     Args:
-        shots: how many; none where it is 0, and no data are read.
+        shots: how many conversations. With 0, no data are read.
         data: the dataset, such as ``"ikat:2023-train"``, or a topics file.
         rewrites: whether the rewrites are shown.
 

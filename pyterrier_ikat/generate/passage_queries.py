@@ -1,4 +1,4 @@
-"""Queries that read like the passages that would answer the question."""
+"""Queries written like passages that would answer the question."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ WEIGHT_OF_ALL = 1.0
 
 
 class Ask(NamedTuple):
-    """One passage query: its row, its form, its statement (``""``: all that are shown) and its weight."""
+    """One passage query: its row, its form, its statement (``""``: all shown statements) and its weight."""
 
     row: int
     form: str
@@ -31,22 +31,22 @@ class Ask(NamedTuple):
 class PassageQueries(LLMOperator):
     """Ask the model for passages of web pages that would answer the question, and use them as queries.
 
-    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``, ``qstatements`` (the whole persona is shown
-    where the frame has no ``qstatements``), ``qrewrite``. Writes ``qsubqueries``, the passages, and ``qweights``, their weights;
-    :class:`ExplodeQueries` makes rows of them. Calls per turn: one for each of the ``forms``, about all chosen statements together, with
-    weight 1; then one of the first form for each of the ``per_statement`` best chosen statements, with the statement's score as weight. A
-    passage that fails is replaced by the question with the same weight.
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``, ``qstatements`` (without it, the whole persona is
+    shown) and ``qrewrite``. Writes ``qsubqueries``, the passages, and ``qweights``, their weights. :class:`ExplodeQueries` turns them into
+    rows. Calls per turn: first one for each of the ``forms``, about all chosen statements together, with weight 1. Then one call with the
+    first form for each of the ``per_statement`` best chosen statements, with the statement's score as weight. A passage that fails is
+    replaced by the question with the same weight.
 
-    The prompt makes the model an author of web pages, so that the text resembles the passages in the collection. Forms: ``"article"``: 10
-    sentences of an online article; where the frame has ``qrewrite``, the question is that clarified utterance and the history is not shown
-    (section 4.2.1). ``"short"``: 5 sentences of a direct answer. ``"long"``: 10 sentences of an article. ``"styled"``: 10 sentences in the
-    style of an encyclopedia, a blog or a government website, chosen and named by the model first; the query omits the name (section 4.2.2,
-    appendix A.2). Source: De Lima and Yang, Passage Query Methods.
+    The prompt tells the model to write as an author of web pages, so that the text resembles the passages of the collection. Forms:
+    ``"article"``: 10 sentences of an online article. If the frame has ``qrewrite``, the question is this clarified utterance, and the
+    history is not shown (section 4.2.1). ``"short"``: 5 sentences of a direct answer. ``"long"``: 10 sentences of an article. ``"styled"``:
+    10 sentences in the style of an encyclopedia, a blog or a government website, which the model chooses and names first. The query omits
+    the name (section 4.2.2, appendix A.2). Source: De Lima and Yang, Passage Query Methods.
 
     Args:
         llm: the model to ask.
         forms: the forms, one query each.
-        per_statement: how many of the best chosen statements get a query of their own; needs ``qstatements``.
+        per_statement: how many of the best chosen statements get a query of their own. It needs ``qstatements``.
 
     Raises:
         UsageError: when there is no form, a form is unknown, or ``per_statement`` is below 0.
@@ -81,11 +81,11 @@ class PassageQueries(LLMOperator):
         return [self._template(form) for form in self.forms]
 
     def needs(self) -> list[str]:
-        """``qstatements`` too when statements get queries of their own."""
+        """Also ``qstatements`` when statements get queries of their own."""
         return super().needs() + (["qstatements"] if self.per_statement else [])
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
-        """For each row one request per form, then one per statement."""
+        """For each row, one request per form, then one per statement."""
         contexts, qids = [self._contexts_of(frame, form) for form in FORMS], frame["qid"].tolist()
         personas = self.personas(frame)
         requests = []
@@ -105,7 +105,7 @@ class PassageQueries(LLMOperator):
         return [questions[ask.form][ask.row] for ask in self._asks(frame)]
 
     def typical(self, frame: pd.DataFrame) -> list[str]:
-        """The question, drawn out to 15 words a sentence."""
+        """The question, repeated up to 15 words per sentence."""
         asks = zip(self._asks(frame), self.fallback(frame), strict=True)
         return [" ".join(((text.split() or ["?"]) * 150)[: 75 if ask.form == "short" else 150]) for ask, text in asks]
 

@@ -1,4 +1,4 @@
-"""Several search queries written by an LLM, for the conversation, an answer or each chosen statement, and one row for each of them."""
+"""Several search queries written by an LLM (for the conversation, an answer or each chosen statement), and one row per query."""
 
 import inspect
 import warnings
@@ -26,11 +26,11 @@ EVERY = 1_000_000
 
 @with_fields
 class QueryLists(LLMOperator):
-    """Ask for lists of at most ``n`` search queries, of any number where it is None.
+    """Ask for lists of at most ``n`` search queries, or of any number if ``n`` is None.
 
     A completion without any query uses the fallback, which is counted.
 
-    An empty completion, or one that only declines, is a failure as for every operator.
+    As for every operator, an empty completion, or one that only declines, is a failure.
     """
 
     n: int | None = 5
@@ -47,11 +47,11 @@ class QueryLists(LLMOperator):
         return self.n is None
 
     def stand_ins(self, text: str) -> list[str]:
-        """``n`` queries like ``text`` for a plan; one where there is no limit."""
+        """``n`` queries like ``text``, for a plan; one query without a limit."""
         return [f"{text} {number}" for number in range(1 if self.n is None else self.n)]
 
     def parse(self, text: str) -> list[str] | None:
-        """All queries, perhaps none; None for a refusal, reasoning without an answer, or a value that means "nothing"."""
+        """All queries, perhaps an empty list. None for a refusal, for reasoning without an answer, or for a value that means "nothing"."""
         queries = parse_queries(text, EVERY).items
         return queries if queries or usable_words(text) else None
 
@@ -61,7 +61,7 @@ class QueryLists(LLMOperator):
         return QUERIES
 
     def from_json(self, said: dict[str, Any]) -> list[str]:
-        """The queries that aren't blank, each once."""
+        """The queries that are not blank, each once."""
         queries = [" ".join(query.split()) for query in said["queries"]]
         return list(dict.fromkeys(query for query in queries if any(map(str.isalnum, query))))
 
@@ -70,7 +70,7 @@ class QueryLists(LLMOperator):
         return [query for queries in found for query in queries[len(queries) if self.n is None else self.n :]]
 
     def settle(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[Any]:
-        """As for every operator; a completion without a query uses the fallback, which is counted."""
+        """As for every operator. A completion without a query uses the fallback, which is counted."""
         found = super().settle(frame, outcomes)
         if all(found):
             return found
@@ -81,21 +81,21 @@ class QueryLists(LLMOperator):
 
 
 def with_queries(frame: pd.DataFrame, lists: Sequence[list[str]]) -> pd.DataFrame:
-    """A new frame whose ``qsubqueries`` are ``lists``; the weights of earlier ones are dropped."""
+    """A new frame with ``lists`` as its ``qsubqueries``. The weights of earlier sub-queries are dropped."""
     return with_columns(frame.drop(columns="qweights", errors="ignore"), qsubqueries=lists)
 
 
 class UnjoinedWarning(UserWarning):
-    """A system of ``pt.Experiment`` ends in sub-queries, whose qids belong to no turn, so every score is 0."""
+    """A system of ``pt.Experiment`` ends with sub-queries. Their qids are not those of turns, so every score is 0."""
 
 
 _warning: ContextVar[bool] = ContextVar("warning", default=False)
 
 
 def warn_of_unjoined(columns: list[str]) -> None:
-    """Name the systems that end in sub-queries, when ``pt.Experiment`` looks at its systems' columns, before it runs them.
+    """Name the systems that end with sub-queries when ``pt.Experiment`` inspects its systems' columns, before it runs them.
 
-    PyTerrier finds all columns that it needs in such a result, and only the experiment knows where a system ends: so its own list is read.
+    Such a result has all columns that PyTerrier needs, and only the experiment knows where a system ends. So its list of systems is read.
     """
     if _warning.get() or not (systems := _under_experiment()):
         return
@@ -127,13 +127,13 @@ class ExplodeQueries(Operator):
 
     Reads ``qid``, ``query``, ``qsubqueries``. Writes ``qid`` = ``<turn>::<n>`` (unique again), ``qid_0`` (the turn's
     qid), ``qquery`` (the turn's query), ``qsub`` (0, 1, ...) and ``query`` (the sub-query; the turn's query is pushed to
-    ``query_0``). The fusions (``Interleave``, ``RRF``, ``WeightedSum``, ...) undo it. A turn with an empty list, or
-    none, keeps its query as its only sub-query. Where the frame has ``qweights`` (see :class:`PassageQueries`), each row
-    gets its own ``qweight``, 1 for a turn's query.
+    ``query_0``). The fusions (``Interleave``, ``RRF``, ``WeightedSum``, ...) undo it. A turn with an empty list, or without a list, keeps
+    its query as its only sub-query. If the frame has ``qweights`` (see :class:`PassageQueries`), each row gets its own ``qweight``; the
+    weight of a turn's own query is 1.
 
     Raises:
         UsageError: when the frame is expanded already.
-        DataError: when a turn has several rows, its sub-queries are not a list of texts, or their number differs from that of the weights.
+        DataError: when a turn has several rows, its sub-queries are not a list of texts, or the numbers of sub-queries and weights differ.
 
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
@@ -193,18 +193,17 @@ GIVEN = {None: "queries", "answer": "queries_given_answer", "other_answer": "que
 class Queries(QueryLists):
     """Ask the model for up to ``n`` search queries.
 
-    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``; with ``given`` also
-    ``qanswer``. Writes ``qsubqueries``, a list of 1 to ``n`` texts; :class:`ExplodeQueries` makes rows of it. One call per
-    turn. A completion without any query falls back to the rewrite (``qrewrite``), else to the question, and is counted
-    as a fallback in the ledger. Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve,
-    Tables 5 (2), 6, 9 and 10.
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``; with ``given`` also ``qanswer``. Writes
+    ``qsubqueries``, a list of 1 to ``n`` texts. :class:`ExplodeQueries` turns it into rows. One call per turn. A completion without any
+    query falls back to the rewrite (``qrewrite``), or without a rewrite to the question. The ledger counts it as a fallback. Source:
+    Abbasiantaeb and Aliannejadi, Generate then Retrieve, Tables 5 (2), 6, 9 and 10.
 
     Args:
         llm: the model to ask.
-        n: the most queries to keep, named in the prompt.
+        n: the maximum number of queries. The prompt states it.
         given: ``None``: queries directly from the conversation (QD); ``"answer"``: queries for the model's own answer in ``qanswer``, as
-            the second message of the same chat (AQD; in llama style a two-shot prompt); ``"other_answer"``: for the answer of another model
-            in ``qanswer`` (the paper's [G]).
+            the second message of the same chat (AQD; in llama style, a two-shot prompt); ``"other_answer"``: queries for the answer of
+            another model in ``qanswer`` (the paper's [G]).
         words: with ``given="answer"``, the ``words`` of the :class:`Answer` before it, so that the chat is repeated exactly.
 
     Example:
@@ -232,7 +231,7 @@ class Queries(QueryLists):
         return GIVEN[self.given]
 
     def templates(self) -> list[str]:
-        """The answer's prompt too, where the chat goes on after the answer."""
+        """Also the prompt of the answer, if the chat continues after the answer."""
         return [self.template(), *(["answer"] if self._continues else [])]
 
     @property
@@ -240,7 +239,7 @@ class Queries(QueryLists):
         return self.given == "answer" and self.style == "gpt"
 
     def needs(self) -> list[str]:
-        """``qanswer`` too when the queries are made from an answer."""
+        """Also ``qanswer`` if the queries are made from an answer."""
         return super().needs() + (["qanswer"] if self.given else [])
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
@@ -257,7 +256,7 @@ class Queries(QueryLists):
         return [last]
 
     def fallback(self, frame: pd.DataFrame) -> list[list[str]]:
-        """The rewrite where there is one, else the question."""
+        """The rewrite if there is one, else the question."""
         pairs = zip(values(frame, "qrewrite"), self.questions(frame), strict=True)
         return [[question if rewrite is None else rewrite] for rewrite, question in pairs]
 
@@ -290,17 +289,16 @@ MultiQuery.__signature__ = inspect.signature(Queries).replace(return_annotation=
 class StatementQueries(QueryLists):
     """Ask the model for search queries for each chosen statement together with the question.
 
-    Reads ``qid``, ``query`` (the rewrite), ``qptkb``, ``qstatements``. Writes ``qsubqueries``: the queries of all
-    statements, best statement first, without repeats (letter case aside); :class:`ExplodeQueries` makes rows of them. One call
-    per chosen statement; a turn without any is asked once, for the question alone. A completion without any query falls
-    back to the question, counted as for :class:`Queries`. Source: Fu et al., NII@TREC iKAT 2024, section III A and
-    appendix A3.
+    Reads ``qid``, ``query`` (the rewrite), ``qptkb``, ``qstatements``. Writes ``qsubqueries``: the queries of all statements, best
+    statement first, without repeats (ignoring letter case). :class:`ExplodeQueries` turns them into rows. One call per chosen statement.
+    For a turn without chosen statements, one call with the question alone. A completion without any query falls back to the question,
+    counted as for :class:`Queries`. Source: Fu et al., NII@TREC iKAT 2024, section III A and appendix A3.
 
     Args:
         llm: the model to ask.
-        n: the most queries to keep for one statement, named in the prompt; ``None``: all that the model writes, which the ``max_tokens`` of
-            the model bounds, and a plan counts one.
-        question: the column that holds the user's question, by default the utterance; ``"qresolved"`` for the manual variant.
+        n: the maximum number of queries per statement, which the prompt states. ``None``: all queries that the model writes; the model's
+            ``max_tokens`` limits them, and a plan counts one.
+        question: the column with the user's question, by default the utterance. Use ``"qresolved"`` for the manual variant.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -320,11 +318,11 @@ class StatementQueries(QueryLists):
         return "queries_statement"
 
     def needs(self) -> list[str]:
-        """``qstatements`` too."""
+        """Also ``qstatements``."""
         return [*super().needs(), "qstatements"]
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
-        """For each row one request per chosen statement, or one for the question alone."""
+        """For each row, one request per chosen statement, or one with the question alone."""
         qids, questions = frame["qid"].tolist(), self.questions(frame)
         return [
             self.request(qids[row], {"question": questions[row], "statement": statement, "n": self.n}, self.template(), number)
@@ -337,7 +335,7 @@ class StatementQueries(QueryLists):
         return [[questions[row]] for row, _, _ in self._asks(frame)]
 
     def typical(self, frame: pd.DataFrame) -> list[list[str]]:
-        """``n`` queries as long as the question, one where there is no limit; different for each statement."""
+        """``n`` queries as long as the question (one without a limit), different for each statement."""
         questions = self.questions(frame)
         return [self.stand_ins(f"{questions[row]} {item}") for row, item, _ in self._asks(frame)]
 

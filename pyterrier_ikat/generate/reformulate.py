@@ -1,4 +1,4 @@
-"""A rewrite and an answer in one completion, and one for how much of it a question needs."""
+"""A rewrite and an answer in one completion, and a rewrite that is as personal as the question needs."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
@@ -19,7 +19,7 @@ FORMS = ("rewrite", "queries", "select")
 
 
 class Reformulation(NamedTuple):
-    """What a completion holds; ``statements`` are the pieces that name statements."""
+    """The parts of a completion. ``statements`` are the pieces that name statements."""
 
     rewrite: str
     answer: str
@@ -28,21 +28,21 @@ class Reformulation(NamedTuple):
 
 @with_fields
 class Reformulate(LLMOperator):
-    """Ask the model for a rewrite, or for queries, and an answer of at most ``words`` words, with the persona.
+    """Ask the model for a rewrite (or queries) and an answer of at most ``words`` words, and show it the persona.
 
-    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qrewrite`` and ``qanswer``, sets
-    ``query`` to "<rewrite> <answer>" and pushes the old query to ``query_0``; with
-    ``"select"`` also ``qstatements``, with the scores 1 / position. One call per turn. The fallback for a failed turn is the question,
-    with an empty answer. Source: Mo et al., How to Leverage Personal Textual Knowledge (arXiv 2407.16192), and the prompts of its
-    reproduction by Lupart et al. (arXiv 2510.03795, EricLangezaal/PersonalizedCIR at 45079e8).
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qrewrite`` and ``qanswer``, sets ``query``
+    to "<rewrite> <answer>" and pushes the old query to ``query_0``. With ``"select"`` it also writes ``qstatements``, with scores 1 /
+    position. One call per turn. The fallback for a failed turn is the question, with an empty answer. Source: Mo et al., How to Leverage
+    Personal Textual Knowledge (arXiv 2407.16192), and the prompts of its reproduction by Lupart et al. (arXiv 2510.03795,
+    EricLangezaal/PersonalizedCIR at 45079e8).
 
     Args:
         llm: the model to ask.
         form: ``"rewrite"``: a rewrite, then the answer (their prompt 2); ``"queries"``: the answer, then on one line up to five queries for
-            it, which stand for the rewrite (their prompt 1); ``"select"``: the statements that matter, by their numbers, the rewrite and
-            the answer (SAR).
-        words: the most words of the answer that the prompt allows; a longer one is not cut.
-        shots: how many conversations the prompt shows as examples; for ``"select"``.
+            it, which replace the rewrite (their prompt 1); ``"select"``: the numbers of the relevant statements, the rewrite and the answer
+            (SAR).
+        words: the word limit of the answer in the prompt. A longer answer is not cut.
+        shots: how many conversations the prompt shows as examples, for ``"select"`` only.
         examples: the dataset, or topics file, that they are taken from.
 
     Raises:
@@ -76,7 +76,7 @@ class Reformulate(LLMOperator):
         super().__post_init__()
 
     def template(self) -> str:
-        """The prompt, which knows the forms."""
+        """The prompt. One template has all forms."""
         return "reformulate"
 
     def prompt_of(self, template: str) -> str:
@@ -84,12 +84,12 @@ class Reformulate(LLMOperator):
         return super().prompt_of(f"{template}_{self.form}")
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """As everywhere, and ``form``, ``words`` and ``examples``."""
+        """The values that every prompt shows, and ``form``, ``words`` and ``examples``."""
         more = {"form": self.form, "words": self.words, "examples": examples_of(self.shots, self.examples, True)}
         return [{**row, **more} for row in super().contexts(frame)]
 
     def parse(self, text: str) -> Reformulation | None:
-        """The rewrite or queries, the answer, and what names statements."""
+        """The rewrite or queries, the answer, and the pieces that name statements."""
         if self.form == "select":
             found = parse_chosen_rewrite(text)
             return Reformulation(*found) if found else None
@@ -101,15 +101,15 @@ class Reformulate(LLMOperator):
         return [Reformulation(question, "") for question in self.questions(frame)]
 
     def typical(self, frame: pd.DataFrame) -> list[Reformulation]:
-        """The question, and the same drawn out to 60 words."""
+        """The question as the rewrite, and repeated up to 60 words as the answer."""
         return [Reformulation(question, " ".join(((question.split() or ["?"]) * 60)[:60])) for question in self.questions(frame)]
 
     def list_dropped(self, frame: pd.DataFrame, found: Sequence[Reformulation]) -> list[str]:
-        """What names no statement."""
+        """The pieces that name no statement."""
         return [piece for chosen in self._chosen(frame, found) for piece in chosen.dropped]
 
     def write(self, frame: pd.DataFrame, found: Sequence[Reformulation]) -> pd.DataFrame:
-        """Set ``qrewrite``, ``qanswer`` and ``query``, and ``qstatements`` where they are chosen."""
+        """Set ``qrewrite``, ``qanswer`` and ``query``, and ``qstatements`` if the form chooses them."""
         more = {"qstatements": [chosen.statements for chosen in self._chosen(frame, found)]} if self.form == "select" else {}
         written = with_columns(frame, qrewrite=[one.rewrite for one in found], qanswer=[one.answer for one in found], **more)
         return with_query(written, [f"{one.rewrite} {one.answer}".strip() for one in found])
@@ -120,18 +120,18 @@ class Reformulate(LLMOperator):
 
 @with_fields
 class RewriteByLevel(LLMOperator):
-    """Ask the model how much of the persona the question needs, for a rewrite that keeps to that, and for an answer.
+    """Ask the model how much of the persona the question needs, for a rewrite of that level, and for an answer.
 
-    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qlevel`` (``"a"``: the question
-    needs nothing of the persona; ``"b"``: the persona would help; ``"c"``: there is no good answer without it) and ``qpersonal``, the
-    rewrite; sets ``query`` to that and pushes the old query to ``query_0``. One call per turn; the answer is asked for, as in the paper,
-    and not kept. The fallback for a failed turn is the question at level ``"a"``. Source: Mo et al., Adaptive Personalized Conversational
-    Information Retrieval (APCIR, arXiv 2508.08634), and their code (YuchenHui22314/TREC_iKAT_2024 at 646ba6d), whose prompt has examples
-    of levels and rewrites; ours has none.
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qlevel`` (``"a"``: the question does not
+    need the persona; ``"b"``: the persona would help; ``"c"``: there is no good answer without it) and ``qpersonal``, the rewrite. Sets
+    ``query`` to the rewrite and pushes the old query to ``query_0``. One call per turn. As in the paper, the prompt asks for an answer, but
+    the answer is not kept. The fallback for a failed turn is the question at level ``"a"``. Source: Mo et al., Adaptive Personalized
+    Conversational Information Retrieval (APCIR, arXiv 2508.08634), and their code (YuchenHui22314/TREC_iKAT_2024 at 646ba6d), Their prompt
+    has examples of levels and rewrites. Ours has none.
 
     Args:
         llm: the model to ask.
-        think: whether the model first gives the reason.
+        think: whether the model first gives a reason.
 
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat
@@ -151,7 +151,7 @@ class RewriteByLevel(LLMOperator):
         return "rewrite_by_level"
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """As everywhere, and ``think``."""
+        """The values that every prompt shows, and ``think``."""
         return [{**row, "think": self.think} for row in super().contexts(frame)]
 
     def parse(self, text: str) -> tuple[str, str] | None:
@@ -159,7 +159,7 @@ class RewriteByLevel(LLMOperator):
         return parse_level(text)
 
     def fallback(self, frame: pd.DataFrame) -> list[tuple[str, str]]:
-        """The question, which then needs nothing of the persona."""
+        """The question at level ``"a"``."""
         return [("a", question) for question in self.questions(frame)]
 
     def write(self, frame: pd.DataFrame, found: Sequence[tuple[str, str]]) -> pd.DataFrame:

@@ -25,12 +25,11 @@ TEMPLATES = {"rag": "respond", "passages_only": "respond_passages_only", "sugges
 class Respond(ReadsPassages):
     """Ask the model for a response based on each turn's best passages.
 
-    Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text`` and, where there are any, ``qutterance``, ``qhistory``,
-    ``qptkb``. Keeps rows and ranking. Writes ``qanswer``, the response, and ``used``, whether the passage was shown to the model. One
-    call per turn. A response of more than ``words`` words is cut at the end of a sentence
-    (:func:`~pyterrier_ikat.completions.citations.cut_at_sentence`) and counted in the ledger as ``dropped``. The fallback for a failed
-    turn is the beginning of its best passage, cut in the same way. A turn without passages has no row in a result frame, so the model is
-    not asked for it.
+    Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``.
+    Keeps rows and ranking. Writes ``qanswer``, the response, and ``used``, whether the passage was shown to the model. One call per turn. A
+    response of more than ``words`` words is cut at the end of a sentence (:func:`~pyterrier_ikat.completions.citations.cut_at_sentence`)
+    and counted in the ledger as ``dropped``. The fallback for a failed turn is the beginning of its best passage, cut in the same way. A
+    turn without passages has no row in a result frame, so the model is not asked for it.
 
     With ``cite``, ``used`` says whether the passage is cited; where the response cites none, whether it was shown. ``qcitations`` then has
     for each sentence ``sentence``, ``docnos``, which it cites, and ``unknown``, numbers that no passage has, which count as ``dropped``,
@@ -43,14 +42,14 @@ class Respond(ReadsPassages):
         llm: the model to ask.
         passages: how many of the best passages are shown.
         words: the word limit, named in the prompt and enforced by cutting; TREC iKAT allows 250.
-        form: ``"rag"``: sum up what the passages say about the question (Lupart et al., IRLab@iKAT24, Table 3: 5
-            passages, 200 words; Fu et al., NII@TREC iKAT 2024, appendix A8); ``"passages_only"``: say nothing that they
-            do not say (De Lima and Yang, Passage Query Methods, section 3.3.3: 3 passages); ``"suggested"``: follow the
-            suggestion in ``qsuggestion``, in a friendly tone (Fu et al., appendix A4, second prompt: 5 passages, 250
-            words); ``"condensed"``: as ``"rag"``, of the texts in ``qpassages``, which :class:`Condense` wrote with ``used``.
+        form: ``"rag"``: summarise what the passages say about the question (Lupart et al., IRLab@iKAT24, Table 3: 5 passages, 200 words; Fu
+            et al., NII@TREC iKAT 2024, appendix A8); ``"passages_only"``: say only what the passages say (De Lima and Yang, Passage Query
+            Methods, section 3.3.3: 3 passages); ``"suggested"``: follow the suggestion in ``qsuggestion``, in a friendly tone (Fu et al.,
+            appendix A4, second prompt: 5 passages, 250 words); ``"condensed"``: as ``"rag"``, of the texts in ``qpassages``, which
+            :class:`Condense` wrote with ``used``.
         statements: ``"all"``: show the whole persona; ``"chosen"``: only the statements in ``qstatements``.
         abstention: the response when there is no answer.
-        passage_words: the most words of a passage that are shown, cut at the end of a sentence (the code of De Lima and Yang: 300);
+        passage_words: the maximum number of words shown of a passage, cut at the end of a sentence (the code of De Lima and Yang: 300);
             ``None``: the whole passage.
         cite: ask the model to cite its passages as ``[1]``. A chat, a server and an interactive run do so.
 
@@ -126,7 +125,7 @@ class Respond(ReadsPassages):
         ]
 
     def used(self, frame: pd.DataFrame) -> "pd.Series[bool]":
-        """Which passages are shown, be it in a summary."""
+        """Which passages are shown, in full or in a summary."""
         return frame["used"].astype(bool) if self.form == "condensed" and "used" in frame.columns else super().used(frame)
 
     def _shown(self, passages: Sequence[str]) -> Sequence[str]:

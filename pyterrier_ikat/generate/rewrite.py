@@ -36,18 +36,18 @@ class _OneQuery(LLMOperator):
 class Rewrite(_OneQuery):
     """Ask the model to rewrite the user's question as one self-contained query.
 
-    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qrewrite``,
-    sets ``query`` to it and pushes the old query to ``query_0``. One call per turn. Source: Abbasiantaeb and
-    Aliannejadi, Generate then Retrieve, Table 7 (QR). The fallback for a failed turn is the question itself.
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qrewrite``, sets ``query`` to it and pushes
+    the old query to ``query_0``. One call per turn. Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, Table 7 (QR). The
+    fallback for a failed turn is the question itself.
 
     Args:
         llm: the model to ask.
         form: ``"full"``: a query that also includes the relevant parts of the persona; ``"short"``: only the question, made self-contained,
-            without the persona (Fu et al., NII@TREC iKAT 2024, appendix A1); ``"clear"``: the same with the help of the persona (code of
-            Chang et al., CFDA & CLIP at TREC iKAT 2025); ``"enhanced"``: a query made from the question, a guess at its answer in
-            ``qanswer`` and, instead of the history, its summary in ``qsummary`` if present (Mo et al., CHIQ, section 3.3);
-            ``"personal"``: a query made from the question and the preferences in ``qpreferences``, where the guess only shows a form and
-            its content is to be ignored (Chang et al.).
+            without the persona (Fu et al., NII@TREC iKAT 2024, appendix A1); ``"clear"``: the same, but the prompt shows the persona (code
+            of Chang et al., CFDA & CLIP at TREC iKAT 2025); ``"enhanced"``: a query made from the question, a guess at its answer in
+            ``qanswer`` and, instead of the history, its summary in ``qsummary`` if present (Mo et al., CHIQ, section 3.3); ``"personal"``:
+            a query made from the question and the preferences in ``qpreferences``, where the prompt says that only the form of the guess
+            counts, not its content (Chang et al.).
         style: ``"gpt"`` or ``"llama"``; both show all messages of the history (Generate then Retrieve, appendix A.3).
 
     Raises:
@@ -76,15 +76,15 @@ class Rewrite(_OneQuery):
 
     @property
     def history_style(self) -> str:
-        """All messages: only the paper's prompts for answers and queries leave out earlier responses."""
+        """All messages: only the paper's prompts for answers and queries omit earlier responses."""
         return "gpt"
 
     def needs(self) -> list[str]:
-        """``qanswer`` too for the enhanced and the personal form, and ``qpreferences`` for the personal one."""
+        """Also ``qanswer`` for the enhanced and the personal form, and ``qpreferences`` for the personal one."""
         return super().needs() + {"enhanced": ["qanswer"], "personal": ["qanswer", "qpreferences"]}.get(self.form, [])
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """As everywhere, and ``answer``; for the enhanced form the summary of the history, too, for the personal one ``preferences``."""
+        """The values that every prompt shows, and ``answer``; the summary for the enhanced form, ``preferences`` for the personal one."""
         rows = super().contexts(frame)
         if self.form == "personal":
             shown = zip(rows, texts_in(frame, "qanswer"), texts_in(frame, "qpreferences"), strict=True)
@@ -99,15 +99,15 @@ class Rewrite(_OneQuery):
 class RewriteAndAnswer(LLMOperator):
     """Ask the model for a reason, a rewrite of the user's question and an answer, in one completion.
 
-    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qrewrite`` and ``qanswer``, sets
-    ``query`` to "<rewrite> <answer>" and pushes the old query to ``query_0``. One call per turn. Source: Mao et al., LLM4CS (arXiv
-    2303.06573), section 3.2: rewriting-and-response prompting (RAR) and, without the answer, rewriting prompting (REW), both
-    with their chain of thought; their prompts have four examples of CAsT 2022, ours has none, and can show the persona. The fallback for a
-    failed turn is the question, with an empty answer.
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qrewrite`` and ``qanswer``, sets ``query``
+    to "<rewrite> <answer>" and pushes the old query to ``query_0``. One call per turn. Source: Mao et al., LLM4CS (arXiv 2303.06573),
+    section 3.2: rewriting-and-response prompting (RAR) and, without the answer, rewriting prompting (REW), both with their chain of
+    thought. Their prompts have four examples of CAsT 2022. Ours has none, and can show the persona. The fallback for a failed turn is the
+    question, with an empty answer.
 
     Args:
         llm: the model to ask.
-        answer: whether to ask for an answer; otherwise ``qanswer`` is not written, and ``query`` is the rewrite.
+        answer: whether to ask for an answer. Otherwise ``qanswer`` is not written, and ``query`` is the rewrite.
         think: whether the model first names in one sentence the information missing from the question.
         persona: whether the prompt shows the persona.
 
@@ -130,7 +130,7 @@ class RewriteAndAnswer(LLMOperator):
     persona: bool = True
 
     def personas(self, frame: pd.DataFrame) -> list[dict[str, str]]:
-        """No statement where the persona isn't shown."""
+        """No statements if the persona is not shown."""
         return super().personas(frame) if self.persona else [{} for _ in range(len(frame))]
 
     def template(self) -> str:
@@ -138,11 +138,11 @@ class RewriteAndAnswer(LLMOperator):
         return "rewrite_and_answer"
 
     def prompt_of(self, template: str) -> str:
-        """Its name in recorded files ends in ``_without_persona`` where the persona isn't shown."""
+        """Its name in recorded files ends in ``_without_persona`` if the persona is not shown."""
         return super().prompt_of(template) + "_without_persona" * (not self.persona)
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """As everywhere, and ``answer`` and ``think``."""
+        """The values that every prompt shows, and ``answer`` and ``think``."""
         return [{**row, "answer": self.answer, "think": self.think} for row in super().contexts(frame)]
 
     def parse(self, text: str) -> tuple[str, str] | None:
@@ -157,7 +157,7 @@ class RewriteAndAnswer(LLMOperator):
         return [(question, "") for question in self.questions(frame)]
 
     def typical(self, frame: pd.DataFrame) -> list[tuple[str, str]]:
-        """The question, and the same drawn out to 60 words."""
+        """The question as the rewrite, and repeated up to 60 words as the answer."""
         words = 60 if self.answer else 0
         return [(question, " ".join(((question.split() or ["?"]) * words)[:words])) for question in self.questions(frame)]
 
@@ -172,10 +172,10 @@ class RewriteAndAnswer(LLMOperator):
 class Clarify(_OneQuery):
     """Ask the model to restate the utterance so that it is self-contained, and make that the query.
 
-    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``, ``qstatements``: the
-    prompt shows the history and the chosen statements (the whole persona where the frame has no ``qstatements``).
-    Writes ``qrewrite``, sets ``query`` to it and pushes the old query to ``query_0``. One call per turn. Source: De
-    Lima and Yang, Passage Query Methods, section 4.2.1. The fallback for a failed turn is the question itself.
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``, ``qstatements``. The prompt shows the history and the
+    chosen statements (the whole persona if the frame has no ``qstatements``). Writes ``qrewrite``, sets ``query`` to it and pushes the old
+    query to ``query_0``. One call per turn. Source: De Lima and Yang, Passage Query Methods, section 4.2.1. The fallback for a failed turn
+    is the question itself.
 
     Args:
         llm: the model to ask.
@@ -200,11 +200,11 @@ Past = tuple[str, str]
 class Summarise(LLMOperator):
     """Replace long past responses in the history by the model's summaries.
 
-    Reads ``qid``, ``query`` and, where there are any, ``qhistory``, ``qconversation``. Writes a new ``qhistory``; the histories of the
-    input are not changed. The response just before the current turn is kept unchanged. Each response of at least ``min_characters`` takes
-    one call, however many later turns repeat it. The request is identified by the qid of the response's own turn,
-    ``<conversation>_<turn>``, with turns counted by the user's messages (without ``qconversation``, by the row's qid). The fallback for a
-    failed response is the response itself. Source: De Lima and Yang, Passage Query Methods, section 3.1 (1).
+    Reads ``qid``, ``query`` and, if present, ``qhistory``, ``qconversation``. Writes a new ``qhistory``. The histories of the input are not
+    changed. The response just before the current turn is kept unchanged. Each response of at least ``min_characters`` takes one call, even
+    if many later turns repeat it. The request is identified by the qid of the response's own turn, ``<conversation>_<turn>``, where turns
+    are counted by the user's messages (without ``qconversation``: by the qid of the row). The fallback for a failed response is the
+    response itself. Source: De Lima and Yang, Passage Query Methods, section 3.1 (1).
 
     Args:
         llm: the model to ask.

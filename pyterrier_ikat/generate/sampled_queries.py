@@ -1,4 +1,4 @@
-"""Several samples of one prompt, and one query made from them: all samples together, or the most typical one."""
+"""Several samples of one prompt, and one query made from them: all samples combined, or the most typical one."""
 
 import re
 import warnings
@@ -34,23 +34,23 @@ class SamplesWarning(UserWarning):
 
 @with_fields
 class Samples(Operator):
-    """Ask an LLM operator ``n`` times for each turn, and keep what each sample wrote.
+    """Ask an LLM operator ``n`` times for each turn, and keep the texts of each sample.
 
-    Reads what ``operator`` reads. Writes ``qsamples``: for each sample the list of texts that the operator writes into ``columns``; and
-    ``qsubqueries``: for each sample these texts joined, as input for :class:`ExplodeQueries`, :class:`BestQuery` and the fusions. The
-    operator's own columns are those of the first sample. ``n`` calls per turn: the samples of one question have separate entries in the
+    Reads the columns that ``operator`` reads. Writes ``qsamples``: for each sample, the list of texts that the operator writes into
+    ``columns``. Also writes ``qsubqueries``: for each sample, these texts joined, as input for :class:`ExplodeQueries`, :class:`BestQuery`
+    and the fusions. The operator's own columns are those of the first sample. ``n`` calls per turn: each sample has its own entry in the
     cache and in recorded files (``"completion": [first, second, ...]``), and the plan counts each. A failed sample gets the operator's
     fallback. Equal samples are kept, so each counts as often as the model writes it. Source: Mao et al., LLM4CS (arXiv 2303.06573), and
     their code (kyriemao/LLM4CS).
 
     Args:
-        operator: the LLM operator to sample, which asks once per turn, such as ``ikat.Rewrite(llm)``. Its model needs a temperature above
-            0, or the samples may be equal.
+        operator: the LLM operator to sample, such as ``ikat.Rewrite(llm)``. It must make one call per turn. Its model needs a temperature
+            above 0, or the samples may be equal.
         n: the number of samples.
-        columns: the columns that are kept of each sample.
+        columns: the columns to keep of each sample.
 
     Raises:
-        UsageError: when the operator doesn't ask once per turn, ``n`` is below 1 or above 1000, or there is no column.
+        UsageError: when the operator does not make one call per turn, ``n`` is below 1 or above 1000, or no column is given.
 
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat
@@ -83,7 +83,7 @@ class Samples(Operator):
         return cast(LLMOperator, self.operator)
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
-        """Count the requests of all samples, and write what the cache has or stand-ins, which differ as samples do."""
+        """Count the requests of all samples, and write cached completions, or placeholders that differ."""
         drawn = self._gather(frame, self._repeated(frame), plan.ask(cast(Any, _Sampled(self)), frame))
         lists = [
             queries if len(set(queries)) > 1 else [f"{query} {number}" for number, query in enumerate(queries)]
@@ -95,8 +95,7 @@ class Samples(Operator):
         """The requests of the first sample, then those of the second, and so on.
 
         Raises:
-            UsageError: when the operator doesn't ask once per turn.
-        """
+            UsageError: when the operator does not make one call per turn. """
         once = self.asks.requests(frame)
         if len(once) != len(frame):
             raise UsageError(f"{self.operator!r} asks {len(once)} times for {len(frame)} turns: sample an operator that asks once per turn")
@@ -130,7 +129,7 @@ class Samples(Operator):
 
 
 def samples_asked(pipeline: pt.Transformer) -> dict[int, dict[str, int]]:
-    """The id of each model -> stage -> how many samples of a request one run asks for.
+    """The id of each model -> stage -> the number of samples of a request in one run.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -148,19 +147,19 @@ def samples_asked(pipeline: pt.Transformer) -> dict[int, dict[str, int]]:
 
 
 class _Sampled:
-    """The samples of an operator as a plan sees a stage that asks."""
+    """The samples of an operator, as the plan's view of a stage with LLM calls."""
 
     def __init__(self, samples: Samples) -> None:
         self.llm, self.stage, self.read, self.requests = samples.asks.llm, samples.asks.stage, samples.asks.read, samples.requests
         self._samples = samples
 
     def typical(self, frame: pd.DataFrame) -> list[Any]:
-        """The typical outcome of one sample, for each."""
+        """The typical outcome of a sample, once for each sample."""
         return self._samples.asks.typical(frame) * self._samples.n
 
 
 def joined(texts: Sequence[str]) -> str:
-    """The texts that aren't empty, with blanks between them.
+    """The texts that are not empty, joined by spaces.
 
     Example:
         >>> joined(["Is rooibos safe?", "", "Yes."])
@@ -176,25 +175,26 @@ CHOICES = ("mean", "first", "consistent")
 class Aggregate(Operator):
     """Combine a turn's samples into one query.
 
-    Reads ``qid``, ``query``, ``qsamples`` (from :class:`Samples`; where the frame lacks it, ``query`` is the only sample) and ``also``.
-    Sets ``query`` and pushes the old one to ``query_0``. Source: Mao et al., LLM4CS (arXiv 2303.06573), and their code.
+    Reads ``qid``, ``query``, ``qsamples`` (from :class:`Samples`; without it, ``query`` is the only sample) and ``also``. Sets ``query``
+    and pushes the old one to ``query_0``. Source: Mao et al., LLM4CS (arXiv 2303.06573), and their code.
 
-    The authors average the texts' vectors for a dense retriever. With an ``encoder``, ``query_vec`` is that mean, and ``query`` is the text
-    of the first chosen sample. Without an encoder, ``query`` is all chosen texts joined. BM25 sums over the words of a query, so the joined
-    texts give the same ranking as the mean of the texts' separate scores; for other retrievers no source defines the combination.
+    For a dense retriever, the authors average the vectors of the texts. With an ``encoder``, ``query_vec`` is that mean, and ``query`` is
+    the text of the first chosen sample. Without an encoder, ``query`` is all chosen texts joined. BM25 sums over the words of a query, so
+    the joined texts give the same ranking as the mean of the texts' separate scores; for other retrievers no source defines the
+    combination.
 
     Args:
-        how: ``"mean"``: all samples; ``"first"``: the first one, the authors' MaxProb, which needs a model that gives its most probable
-            completion first; ``"consistent"``: the sample whose first text is closest to those of all samples, the authors'
-            self-consistency, the first of equal ones. Closeness is the dot product of the encoder's vectors; without an encoder, which
-            no source describes, the cosine of the texts' word counts.
+        how: ``"mean"``: all samples; ``"first"``: the first one (the authors' MaxProb), which needs a model that gives its most probable
+            completion first; ``"consistent"``: the sample whose first text is closest to those of all samples (the authors'
+            self-consistency), and of equal ones the first. Closeness is the dot product of the encoder's vectors. Without an encoder, it is
+            the cosine of the texts' word counts, which no source describes.
         encoder: a transformer that writes ``query_vec`` for ``query``, such as the query encoder of a pyterrier_dr bi-encoder.
-        also: a column with one more text, which counts once for any number of samples; for example ``"qrewrite"`` when only
-            answers are sampled.
+        also: a column with one more text, for example ``"qrewrite"`` when only answers are sampled. It counts once, whatever the number of
+            samples.
 
     Raises:
         UsageError: when ``how`` is unknown.
-        DataError: when a turn has no sample, or the encoder doesn't give a vector for each text.
+        DataError: when a turn has no sample, or the encoder does not give a vector for each text.
 
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
@@ -257,7 +257,7 @@ def _samples(frame: pd.DataFrame) -> list[list[Sample]]:
 
 
 def word_vectors(texts: Sequence[str]) -> Vectors:
-    """For each text how often it has each word of them all, scaled to length 1; zeros for a text without words.
+    """The word counts of each text over the words of all texts, scaled to length 1. Zeros for a text without words.
 
     Example:
         >>> word_vectors(["mint tea", "Tea!"]).round(2).tolist()
@@ -271,10 +271,10 @@ def word_vectors(texts: Sequence[str]) -> Vectors:
 
 
 def encode(texts: set[str], encoder: pt.Transformer) -> dict[str, Vectors]:
-    """The vector of each text that isn't empty, each encoded once.
+    """The vector of each text that is not empty. Each text is encoded once.
 
     Raises:
-        DataError: when the encoder doesn't give one for each.
+        DataError: when the encoder does not give a vector for each text.
     """
     asked = sorted(texts - {""})
     frame = object_frame({"qid": map(str, range(len(asked))), "query": asked})

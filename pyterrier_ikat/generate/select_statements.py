@@ -1,4 +1,4 @@
-"""Choose the statements about the user that matter for a turn, and add their text to the query."""
+"""Choose the statements about the user that are relevant for a turn, and add their texts to the query."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY
@@ -27,13 +27,12 @@ STRUCTURES = {"ids": IDS, "copies": IDS, "scores": SCORES}
 
 @with_fields
 class SelectStatements(LLMOperator):
-    """Ask the model which statements of the persona matter for the question.
+    """Ask the model which statements of the persona are relevant for the question.
 
-    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qstatements``, a list of (id,
-    score), best first. One call per turn; a turn without persona makes no call and gets an empty list. "No statement matters" is a valid
-    answer, not a failure. Pieces that name no statement are omitted, and scores outside 0 to 1 are clipped; both are counted in the
-    ledger as ``dropped``. A completion without a readable choice (such as prose instead of JSON scores) is a failed turn; the fallback is
-    an empty list.
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qstatements``, a list of (id, score), best
+    first. One call per turn. A turn without a persona makes no call and gets an empty list. "No statement is relevant" is a valid answer,
+    not a failure. Pieces that name no statement are omitted, and scores outside 0 to 1 are clipped. The ledger counts both as ``dropped``.
+    A completion without a readable choice (such as prose instead of JSON scores) is a failed turn; the fallback is an empty list.
 
     Sources: ``"ids"``: Fu et al., NII@TREC iKAT 2024, appendix A2 (with ``history=False`` and the rewrite as
     ``question``); ``"copies"``: Lupart et al., IRLab@iKAT24, Table 4, and Fu et al., appendix A6; ``"scores"``: De Lima
@@ -87,15 +86,15 @@ class SelectStatements(LLMOperator):
         return f"statements_{self.form}" + ("_suggested" if self.given else "") + ("_shots" if self.shots else "")
 
     def prompt_of(self, template: str) -> str:
-        """Its name in recorded files is the same with examples."""
+        """Its name in recorded files, the same with and without examples."""
         return super().prompt_of(template.removesuffix("_shots"))
 
     def needs(self) -> list[str]:
-        """``qsuggestion`` too when it is shown."""
+        """Also ``qsuggestion`` if it is shown."""
         return super().needs() + (["qsuggestion"] if self.given else [])
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """As everywhere, and ``suggestion``; without ``history`` an empty ``context``; with ``shots`` the examples."""
+        """The values that every prompt shows, and ``suggestion``; without ``history`` an empty ``context``; with ``shots`` the examples."""
         suggestions = texts_in(frame, "qsuggestion") if self.given else [""] * len(frame)
         more: dict[str, Any] = {} if self.history else {"context": ""}
         if self.shots:
@@ -107,7 +106,7 @@ class SelectStatements(LLMOperator):
         return super().requests(self._with_persona(frame))
 
     def parse(self, text: str) -> list[Any] | None:
-        """What the completion names, in its form; it is held against the persona later."""
+        """What the completion names, in its form. It is matched with the persona later."""
         return READERS[self.form](text)
 
     @property
@@ -130,7 +129,7 @@ class SelectStatements(LLMOperator):
         return [[{"ids": number, "copies": text, "scores": (number, 0.5)}[self.form] for number, text in first] for first in firsts]
 
     def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
-        """What names no statement, and scores out of range."""
+        """The pieces that name no statement, and scores out of range."""
         return [piece for chosen in self._chosen(frame, found) for piece in chosen.dropped]
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
@@ -147,21 +146,21 @@ class SelectStatements(LLMOperator):
 
 
 SHOWN = {"none": None, "chosen": "qstatements", "gold": "qgoldptkb"}
-"""What of a persona is shown -> the column that names it."""
+"""The part of a persona that is shown -> the column that names it."""
 
 
 @with_fields
 class ShowStatements(Operator):
-    """Show later stages a part of the persona only.
+    """Show later stages only a part of the persona.
 
-    Reads ``qid``, ``query``, ``qptkb`` and the column of what is shown; sets ``qptkb`` to these statements, in their order and with their
-    ids. In front of any system it answers what the persona is worth: Lupart et al., IRLab@iKAT24, section 3.3, name the use of chosen
-    statements alone as an alternative; Mo et al., How to Leverage Personal Textual Knowledge (arXiv 2407.16192), compare none, all, chosen
-    and gold ones.
+    Reads ``qid``, ``query``, ``qptkb`` and the column that names the shown statements. Sets ``qptkb`` to these statements, in their order
+    and with their ids. In front of any system, it measures what the persona contributes: Lupart et al., IRLab@iKAT24, section 3.3, name the
+    use of only the chosen statements as an alternative; Mo et al., How to Leverage Personal Textual Knowledge (arXiv 2407.16192), compare
+    none, all, chosen and gold ones.
 
     Args:
         shown: ``"none"``, ``"chosen"`` (``qstatements``, as :class:`SelectStatements` writes them), ``"gold"`` (``qgoldptkb``), or the id
-            of one statement, such as ``"3"``. Ids that the persona lacks are skipped.
+            of one statement, such as ``"3"``. Ids that the persona does not have are skipped.
 
     Raises:
         UsageError: for anything else.
@@ -183,7 +182,7 @@ class ShowStatements(Operator):
             one_of((*SHOWN, "a statement's id"), shown=self.shown)
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
-        """As the search; the whole persona, where nothing says what is shown."""
+        """As in a run; the whole persona if no column says what is shown."""
         column = SHOWN.get(self.shown)
         return self.transform(frame) if column is None or column in frame.columns else frame
 
@@ -202,15 +201,15 @@ class ShowStatements(Operator):
 class AppendStatements(Operator):
     """Append the texts of chosen statements about the user to the query.
 
-    Reads ``qid``, ``query``, ``column`` and ``qptkb``; sets ``query`` to the query followed by the statements in their order, separated by
-    spaces, and pushes the old query to ``query_0``. The query of a turn without a chosen statement does not change. Source: the organisers'
+    Reads ``qid``, ``query``, ``column`` and ``qptkb``. Sets ``query`` to the query followed by the statements in their order, separated by
+    spaces, and pushes the old query to ``query_0``. The query of a turn without chosen statements does not change. Source: the organisers'
     baselines of iKAT 2023, with the three best statements by MiniLM (automatic) or the gold ones (manual, ``column="qgoldptkb"``).
 
     Args:
         column: the chosen statements: a list of (id, score), as ``qstatements``, or of ids, as ``qgoldptkb``; ``None`` is not a statement.
 
     Raises:
-        DataError: when a statement isn't in the turn's persona.
+        DataError: when a statement is not in the turn's persona.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -225,7 +224,7 @@ class AppendStatements(Operator):
     column: str = "qstatements"
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
-        """The query alone, where nothing says which statements are chosen."""
+        """The query alone if no column says which statements are chosen."""
         return self.transform(frame) if self.column in frame.columns else frame
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:

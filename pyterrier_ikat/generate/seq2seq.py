@@ -19,38 +19,38 @@ if TYPE_CHECKING:
     from ..planning import Plan
 
 ROOM = 512
-"""The maximum number of input tokens: the length that T5 is trained with."""
+"""The maximum number of input tokens: the length with which T5 was trained."""
 
 log = logging.getLogger("pyterrier_ikat")
 
 
 @with_fields
 class Seq2SeqRewrite(Operator):
-    """Rewrite the user's question by a sequence-to-sequence model of ``transformers``.
+    """Rewrite the user's question with a sequence-to-sequence model of ``transformers``.
 
-    The input is the conversation as such models of CAsT are trained on it (``castorini/t5-base-canard``): the user's utterances, oldest
-    first, the question last, joined by ``|||``; with ``responses``, the latest responses too, each after the utterance that it answers. The
-    beginning of an input is cut off where it exceeds the model's limit (512 tokens at most). Decoding is beam search without sampling, so
-    the same frame gives the same queries.
+    The input is the conversation in the format of rewriters trained for CAsT (``castorini/t5-base-canard``): the user's utterances, oldest
+    first and the question last, joined by ``|||``. With ``responses``, it also has the latest responses, each after the utterance that it
+    answers. If an input exceeds the model's limit (at most 512 tokens), its beginning is cut off. Decoding is beam search without sampling,
+    so the same frame gives the same queries.
 
-    Reads ``qid``, ``query``, and ``qutterance``, ``qhistory`` where there are any; the PTKB isn't shown. Each distinct input is
-    decoded once per process, even if several systems use it, or once for all runs with ``ikat run --cache FILE``. Writes ``qrewrite``,
-    sets ``query`` to it and pushes the old query to ``query_0``. If the model writes nothing, the rewrite is the question itself,
-    which is logged.
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``. The model does not see the PTKB. Each distinct input is decoded
+    once per process, even if several systems use it, or once for all runs with ``ikat run --cache FILE``. Writes ``qrewrite``, sets
+    ``query`` to it and pushes the old query to ``query_0``. If the model writes nothing, the rewrite is the question itself, and this is
+    logged.
 
     Source: Lin et al., Multi-Stage Conversational Passage Retrieval (2021), for the rewriter, its 10 beams and 64 tokens.
     Mo et al., ConvGQR (2023), concatenates a rewrite and an expansion, each from its own model:
     ``Seq2SeqRewrite(rewriter) >> AppendQuery(Seq2SeqRewrite(expander))``.
 
     Args:
-        model: a name of the Hugging Face hub, or the folder of a downloaded model.
-        responses: how many of the latest responses the input shows; 0: none.
+        model: a name on the Hugging Face hub, or the folder of a downloaded model.
+        responses: how many of the latest responses the input has. 0: none.
         max_length: the maximum number of output tokens.
         num_beams: the number of beams; 1: greedy.
         batch_size: the number of inputs per batch.
 
     Raises:
-        UsageError: when an argument is out of range; at first use, when the model can't be loaded.
+        UsageError: when an argument is out of range; at first use, when the model cannot be loaded.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -76,7 +76,7 @@ class Seq2SeqRewrite(Operator):
         self.model = str(self.model)
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
-        """The question stands for its rewrite."""
+        """The question in place of its rewrite."""
         questions = texts_in(frame, question_column(frame))
         return with_query(with_columns(frame, qrewrite=questions), questions)
 
@@ -127,7 +127,7 @@ def source(history: Sequence[dict[str, str]], question: str, responses: int = 0)
 
 @loaded_once(size=4)
 def load_seq2seq(model: str) -> tuple[Any, Any]:
-    """The tokenizer and the loaded model; equal names share them.
+    """The tokenizer and the loaded model. Equal names share them.
 
     Raises:
         UsageError: when they can't be loaded.
@@ -145,7 +145,7 @@ def load_seq2seq(model: str) -> tuple[Any, Any]:
 
 
 def decode(tokenizer: Any, model: Any, texts: Sequence[str], max_length: int = 64, num_beams: int = 10) -> list[str]:
-    """What the model writes for each text, by beam search; white space is one space."""
+    """The model's output for each text, by beam search. White space is normalised to one space."""
     import torch
 
     positions = getattr(model.config, "max_position_embeddings", None) or ROOM  # T5 has none: its positions are relative

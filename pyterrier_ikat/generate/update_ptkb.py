@@ -24,24 +24,24 @@ NOTHING = "(nothing is known)"
 class UpdatePtkb(LLMOperator):
     """Ask the model which new statements the user made about themselves, and merge them with the known ones.
 
-    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``, ``qmemories``. Writes a new ``qptkb``, new
-    ``qmemories`` where there were any, and ``qlearned``, a list of the new statements: dicts of ``id``, ``statement``, ``message`` (the
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``, ``qmemories``. Writes a new ``qptkb``, new
+    ``qmemories`` if there were any, and ``qlearned``, a list of the new statements: dicts of ``id``, ``statement``, ``message`` (the
     number of the user's message in the conversation, from 1), ``words`` (the user's words that say it) and ``replaces`` (ids of the known
-    statements that it contradicts). One call per turn; a turn depends on nothing but its own history, question and persona. The next
-    operators see the new ``qptkb``.
+    statements that it contradicts). One call per turn; a turn depends only on its own history, question and persona. The next operators
+    see the new ``qptkb``.
 
-    Only the user's messages count as a source: a statement that names no message of the user, or whose words are not in that message, is
-    omitted and counted in the ledger as ``dropped``. A repeat of a known statement is omitted. A known statement that the user contradicts
-    leaves ``qptkb``; the new one gets a new id, so that an id of the topics never stands for another text. The fallback for a failed turn
-    is the known statements.
+    Only the user's messages count as a source. A statement is omitted, and counted in the ledger as ``dropped``, if it doesn't name a
+    message of the user or if its words are not in that message. A repeat of a known statement is omitted. A known statement that the user contradicts
+    is removed from ``qptkb``. The new one gets a new id, so an id of the topics never means another text. The fallback for a failed turn is
+    the known statements.
 
     The persona of TREC iKAT is known before the conversation, and the user reveals more in it (guidelines of 2026, "Track Overview",
     https://www.trecikat.com/guidelines). The prompt is ours. :class:`UserMemory` keeps statements over several conversations.
 
     Args:
         llm: the model to ask.
-        messages: how many of the user's last messages to learn from, the question among them; ``None``: all. The prompt then shows these
-            messages and three exchanges before them.
+        messages: how many of the user's last messages to learn from, including the question. ``None``: all. The prompt shows these messages
+            and the three exchanges before them.
         question: only ``"qutterance"``, because the words of a manual rewrite are not the user's.
 
     Raises:

@@ -25,8 +25,8 @@ def _user_messages(history: Sequence[dict[str, str]] | None) -> list[str]:
 class RawUtterance(Operator):
     """Make the user's raw utterance the query.
 
-    Reads ``qid``, ``query``, and ``qutterance`` where there is one (else the oldest pushed query is the utterance);
-    sets ``query`` and pushes the old one to ``query_0``.
+    Reads ``qid``, ``query`` and, if present, ``qutterance`` (otherwise the oldest pushed query is the utterance). Sets ``query`` and pushes
+    the old one to ``query_0``.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -48,13 +48,13 @@ class AllUtterances(Operator):
     """Join all the user's utterances so far, and make them the query.
 
     Reads ``qid``, ``query``, and ``qutterance``, ``qhistory`` where there are any; sets ``query`` and pushes the old one to ``query_0``.
-    The query is not cut; a retriever's model truncates it at the model's own limit.
+    The query is not cut. A retriever's model truncates it at its own limit.
 
     Args:
         responses: whether to include the responses, between the utterances. Blank messages are omitted.
-        newest_first: whether messages run from the newest to the oldest; by default the oldest comes first.
+        newest_first: whether the newest message comes first. By default the oldest comes first.
         separator: the text between two messages. ``" [SEP] "``, together with ``responses`` and ``newest_first``, gives the input of
-            DiSCo's query encoders (Lupart et al., SIGIR 2025, and the description of their models).
+            DiSCo's query encoders (Lupart et al., SIGIR 2025, and their model cards).
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -142,15 +142,15 @@ class QueryColumn(Operator):
 class HistoricalQueryExpansion(Operator):
     """Add the topic words of the past turns to the utterance.
 
-    A word's weight is the highest score that ``retriever`` gives any passage for that word alone, as in the historical query expansion of
-    Lin et al., Multi-Stage Conversational Passage Retrieval (2021); instead of thresholds that depend on the collection, the ``words``
-    heaviest words of the earlier utterances are added, except those that the utterance already contains.
+    A word's weight is the highest score of any passage when ``retriever`` searches for that word alone, as in the historical query
+    expansion of Lin et al., Multi-Stage Conversational Passage Retrieval (2021). Their thresholds depend on the collection. Instead, the
+    ``words`` words of the earlier utterances with the highest weights are added, except those that the utterance already contains.
 
     Reads ``qid``, ``query``, and ``qutterance``, ``qhistory`` where there are any; sets ``query`` and pushes the old
     one to ``query_0``.
 
     Args:
-        retriever: a retriever over the collection, whose scores weight the words.
+        retriever: a retriever over the collection. Its scores are the weights of the words.
         words: how many words to add.
 
     Example:
@@ -183,7 +183,7 @@ class HistoricalQueryExpansion(Operator):
             return {}
         ordered = sorted(words)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a word that no passage has weighs nothing
+            warnings.simplefilter("ignore")  # a word that no passage has gets no weight
             results = self.retriever.transform(object_frame({"qid": ordered, "query": ordered}))
         return dict(results.groupby("qid")["score"].max())
 
@@ -202,11 +202,11 @@ def _words(text: str) -> list[str]:
 class AppendQuery(Operator):
     """Append the query that ``operator`` writes for the turn to the current query, as ConvGQR appends an expansion to its rewrite.
 
-    Reads ``qid``, ``query`` and the columns that ``operator`` reads; sets ``query`` to "<query> <the operator's query>" and pushes the old
+    Reads ``qid``, ``query`` and the columns that ``operator`` reads. Sets ``query`` to "<query> <the operator's query>" and pushes the old
     one to ``query_0``. Columns that the operator writes are not kept.
 
     Args:
-        operator: a query rewriter, query frame to query frame, such as ``ikat.Seq2SeqRewrite(model)``.
+        operator: a query rewriter, from query frame to query frame, such as ``ikat.Seq2SeqRewrite(model)``.
 
     Raises:
         DataError: when a turn has several rows or no text in ``query``, or the operator does not give one row for each turn.
@@ -233,7 +233,7 @@ class AppendQuery(Operator):
         return self.append_queries(inp, self.operator.transform(inp))
 
     def append_queries(self, frame: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
-        """``frame`` with the queries of ``made``, one per ``qid``, behind its own."""
+        """``frame`` with the queries of ``made``, one per ``qid``, appended to its own."""
         each_turn_once(frame)
         if sorted(made["qid"]) != sorted(frame["qid"]):
             raise DataError(f"{self.operator} gave {len(made)} rows for {len(frame)} turns: append an operator that gives one row per turn")
