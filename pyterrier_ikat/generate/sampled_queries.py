@@ -95,7 +95,8 @@ class Samples(Operator):
         """The requests of the first sample, then those of the second, and so on.
 
         Raises:
-            UsageError: when the operator does not make one call per turn. """
+            UsageError: when the operator does not make one call per turn.
+        """
         once = self.asks.requests(frame)
         if len(once) != len(frame):
             raise UsageError(f"{self.operator!r} asks {len(once)} times for {len(frame)} turns: sample an operator that asks once per turn")
