@@ -31,9 +31,9 @@ class UpdatePtkb(LLMOperator):
     see the new ``qptkb``.
 
     Only the user's messages count as a source. A statement is omitted, and counted in the ledger as ``dropped``, if it doesn't name a
-    message of the user or if its words are not in that message. A repeat of a known statement is omitted. A known statement that the user contradicts
-    is removed from ``qptkb``. The new one gets a new id, so an id of the topics never means another text. The fallback for a failed turn is
-    the known statements.
+    message of the user or if its words are not in that message. A repeat of a known statement is omitted. A known statement that the user
+    contradicts is removed from ``qptkb``. The new one gets a new id, so an id of the topics never means another text. The fallback for a
+    failed turn is the known statements.
 
     The persona of TREC iKAT is known before the conversation, and the user reveals more in it (guidelines of 2026, "Track Overview",
     https://www.trecikat.com/guidelines). The prompt is ours. :class:`UserMemory` keeps statements over several conversations.
