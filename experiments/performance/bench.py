@@ -46,6 +46,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "fusion": (),
     "evaluation": (),
     "memory": (),
+    "user_memory": (),
     "load": (),
     "readers": ("IKAT_BENCH_PASSAGES", "IKAT_BENCH_SECONDS"),
     "ray_scale": (),
