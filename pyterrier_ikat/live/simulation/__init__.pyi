@@ -13,6 +13,9 @@ from .simulated import simulation_table as simulation_table
 from .simulation import SessionsFailed as SessionsFailed
 from .simulation import Simulation as Simulation
 from .simulation import simulate as simulate
+from .track_policy import TrackJudge as TrackJudge
+from .track_policy import TrackPlayer as TrackPlayer
+from .track_policy import similarities as similarities
 from .track_users import convert_track_users as convert_track_users
 from .users import SimulatedUser as SimulatedUser
 from .users import read_users as read_users

