@@ -9,9 +9,12 @@ lists are numbered there. "According to [1], ..." cites and becomes "According t
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+LOOK_BACK = 40
+"""How many characters before a place decide what it is."""
 HIGHEST = 99
 """A bare number above this one is a mark only if that many passages were shown."""
 _B = r"[^\S\n]"
@@ -22,7 +25,7 @@ _LIST = rf"{_ONE}(?:{_BETWEEN}(?:and{_B})?{_ONE}){{0,19}}"
 _SQUARE = rf"(?:\[\[?|［|【)\^?{_B}{{0,2}}{_LIST}{_B}{{0,2}}(?:†[^\]】\n]{{0,40}})?(?:\]\]?|］|】)(?:\(#[^()\s]{{0,40}}\)|(?!\())"
 MARK = rf"(?i:{_SQUARE}|[(（](?={_B}{{0,2}}{_NAME}){_B}{{0,2}}{_LIST}{_B}{{0,2}}[)）])"
 """The pattern of one mark."""
-_MARKS = rf"{MARK}(?:[ ,;]{{0,3}}(?:and )?{MARK}){{0,19}}"
+_MARKS = rf"{MARK}(?:[ ,;]{{0,3}}(?:and )?{MARK})*"
 _RUN = re.compile(rf"(?P<bold>\*\*?)?(?:\((?:see |cf\. |sources?:? )?(?=[\[【]){_MARKS}\)|{_MARKS})(?(bold)(?P=bold))", re.IGNORECASE)
 _NUMBERS = re.compile(rf"(\d{{1,4}}){_B}{{0,2}}(?:[~–—-]|to\b){_B}{{0,2}}(?:{_NAME})?[ \"#]?(\d{{1,4}})|(\d{{1,4}})", re.IGNORECASE)
 _NAMED = re.compile(_NAME, re.IGNORECASE)
@@ -78,8 +81,16 @@ def whole_sentences(text: str) -> list[str]:
         >>> whole_sentences("Oats keep well, e.g. in a jar. They are cheap.")
         ['Oats keep well, e.g. in a jar.', 'Oats keep well, e.g. in a jar. They are cheap.']
     """
-    ends = [text[: found.end()].rstrip() for found in _END.finditer(text)]
-    return [part for part in ends if part.strip() and not _SHORTENED.search(part)]
+    return [text[:end] for end in _ends(text)]
+
+
+def _ends(text: str) -> Iterator[int]:
+    """Where sentences and lines end."""
+    for found in _END.finditer(text):
+        start = max(0, found.end() - LOOK_BACK)
+        last = text[start : found.end()].rstrip()
+        if last and not _SHORTENED.search(last):
+            yield start + len(last)
 
 
 def _first_words(text: str, words: int) -> str:
@@ -99,11 +110,10 @@ def sentences_in(text: str) -> list[str]:
         ['Two teas:', '- Mint.', 'It cools.', '- Sage']
     """
     found, place = list[str](), 0
-    for part in [*whole_sentences(text), text]:
-        sentence = text[place : len(part)].strip()
-        if any(map(str.isalnum, sentence)):
-            found.append(sentence)
-            place = len(part)
+    for end in [*_ends(text), len(text)]:
+        sentence = text[place:end].strip()
+        found += [sentence] * any(map(str.isalnum, sentence))
+        place = end
     return found
 
 
@@ -191,7 +201,7 @@ def _attributed(plain: str, marks: Sequence[tuple[int, str]], passages: int) -> 
         place = starts[-1] + len(sentence)
     cited: list[list[int]] = [[] for _ in [*sentences, ""]]
     for place, mark in marks:
-        of = max((number for number, start in enumerate(starts) if start < place), default=0) if place >= 0 else -1
+        of = max(0, bisect_left(starts, place) - 1) if place >= 0 else -1
         cited[of] += _numbers(mark)
     read = [_sentence(sentence, numbers, passages) for sentence, numbers in zip([*sentences, ""], cited, strict=True)]
     return CitedText(plain.strip(), tuple(one for one in read if one.text or one.numbers or one.unknown))
@@ -204,14 +214,12 @@ def _sentence(text: str, numbers: Sequence[int], passages: int) -> CitedSentence
 
 def _marks(text: str, passages: int) -> Iterator[re.Match[str]]:
     """The runs of marks that cite."""
-    code = [found.span() for found in _CODE.finditer(text)]
-    for run in _RUN.finditer(text):
-        if not any(start <= run.start() < end for start, end in code) and _cites(run, max(passages, HIGHEST)):
-            yield run
+    outside = _CODE.sub(lambda code: "\0" * len(code[0]), text)
+    return (run for run in _RUN.finditer(outside) if _cites(run, max(passages, HIGHEST)))
 
 
 def _cites(run: re.Match[str], highest: int) -> bool:
-    before = run.string[max(0, run.start() - 30) : run.start()]
+    before = _before(run)
     if _OTHER_BEHIND.search(before):
         return False
     if not _NAMED.search(run[0]) and not all(1 <= number <= highest for number in _numbers(run[0])):
@@ -219,8 +227,14 @@ def _cites(run: re.Match[str], highest: int) -> bool:
     return not _begins_line(run) or _is_alone(run) or bool(_said(run))
 
 
+def _before(run: re.Match[str]) -> str:
+    return run.string[max(0, run.start() - LOOK_BACK) : run.start()]
+
+
 def _begins_line(run: re.Match[str]) -> bool:
-    return _LINE_BEGINS.search(run.string[: run.start()]) is not None
+    before = _before(run)
+    found = _LINE_BEGINS.search(before)
+    return found is not None and (len(before) < LOOK_BACK or before[found.start()] == "\n")
 
 
 def _rest_of_line(run: re.Match[str]) -> str:
@@ -228,13 +242,13 @@ def _rest_of_line(run: re.Match[str]) -> str:
 
 
 def _is_alone(run: re.Match[str]) -> bool:
-    """Whether nothing else stands in its line."""
-    return _begins_line(run) and not any(map(str.isalnum, _rest_of_line(run)))
+    """Whether nothing else but marks is in its line."""
+    return _begins_line(run) and not any(map(str.isalnum, _RUN.sub("", _rest_of_line(run))))
 
 
 def _said(run: re.Match[str]) -> str:
     """The words that replace marks which the sentence needs, such as ``passages 1 and 3``. Empty for all other marks."""
-    before, rest = run.string[max(0, run.start() - 30) : run.start()], _rest_of_line(run)
+    before, rest = _before(run), _rest_of_line(run)
     subject = _SENTENCE_BEGINS.search(before) is not None and re.match(r" [a-z]", rest) is not None
     if not subject and not _SAID_BEHIND.search(before):
         return ""
@@ -331,6 +345,6 @@ def while_written(text: str, passages: int) -> str:
 
 def _settled(text: str) -> str:
     """The beginning of a text that no later piece can make part of a mark."""
-    while (held := _OPEN.search(text)) is not None and held.start() < len(text):
+    while (held := _OPEN.search(text, max(0, len(text) - 2 * LOOK_BACK))) is not None and held.start() < len(text):
         text = text[: held.start()]
     return text

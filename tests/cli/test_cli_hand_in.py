@@ -109,7 +109,7 @@ def test_a_submission_of_2025_with_new_statements_goes_through_every_command(tmp
     assert figures.exit_code == 0, figures.output
     assert "new has 188 statements that the topics lack" in figures.stderr
     expected = evaluate_of_firsts(turns, ikat.dataset("ikat:2025").get_qrels("ptkb"))
-    assert figures.stdout.splitlines()[1].split()[5] == f"{expected:.4f}"
+    assert figures.stdout.splitlines()[1].split()[5] == f"{expected:.4f}"[1:]
     shown = call("report", out, "--dataset", "ikat:2025", "--out", tmp_path / "report.html")
     assert shown.exit_code == 0, shown.output
     assert "New in 1-1_2." in (tmp_path / "report.html").read_text()
@@ -183,7 +183,8 @@ def test_evaluate_ptkb_prints_the_figures_of_the_package(runs):
     table = evaluate_ptkb({"rtg": runs / "rtg"}, ikat.dataset("ikat:sample").get_qrels("ptkb"))
     header, row = (line.split() for line in shown.stdout.splitlines())
     assert header == list(table.columns)
-    assert row == ["rtg", *(f"{value:.4f}" for value in table.iloc[0, 1:-2]), *(str(count) for count in table.iloc[0, -2:])]
+    means, counts = table.iloc[0, 1:-2], table.iloc[0, -2:]
+    assert row == ["rtg", *(f"{value:.4f}".removeprefix("0") for value in means), *map(str, counts)]
 
 
 def labels(runs, path, label):

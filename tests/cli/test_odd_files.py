@@ -85,7 +85,7 @@ def test_cells_that_a_spreadsheet_would_run_are_quoted_and_numbers_are_not():
 
 
 def notes(**deviations):
-    systems = [SimpleNamespace(name=name, deviations=lines, sample=1) for name, lines in deviations.items()]
+    systems = [SimpleNamespace(name=name, deviations=lines, repeat=1) for name, lines in deviations.items()]
     return Results.deviations(SimpleNamespace(study=SimpleNamespace(systems=systems)))
 
 

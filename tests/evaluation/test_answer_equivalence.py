@@ -48,7 +48,7 @@ def test_the_probability_of_response_then_gold_answer_and_question(tmp_path, lab
     logits = direct(folder, [2, 5, 3, 5, 4, 3, 9, 4, 3], [0, 0, 0, 1, 1, 1, 1, 1, 1])
     expected = logits.softmax(-1)[1] if labels == 2 else logits[0].sigmoid()
     assert found[0].value == pytest.approx(float(expected), abs=1e-5)
-    assert found[0].reason == f"{folder} gives equivalence the probability {found[0].value:.3f}"
+    assert found[0].reason == f"{folder} gives equivalence the probability {found[0].value:.4f}".replace("0.", ".")
     assert found[0].value != pytest.approx(found[1].value, abs=1e-3)
 
 

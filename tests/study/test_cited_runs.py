@@ -16,7 +16,7 @@ from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.submit import UncitedWarning, read_submission, write_submission
 
 SAID = ["Oats [2]. Rye [1][9]. Barley.", "Nothing is cited. Or [2023].", "Oats [3]."]
-DOCNOS = [f"sample-walk-001:{number}" for number in range(4)]
+DOCNOS = [f"sample-walk-00{document}:{number}" for document in (1, 3) for number in range(2)]
 
 
 class FindsFour(Operator):
@@ -95,3 +95,10 @@ def test_a_submission_uses_what_is_cited_and_warns_once_of_what_is_not(folder, t
     used = read.results[read.results["used"]].groupby("qid")["docno"].agg(list)
     assert [used[turn["qid"]] for turn in turns[:3]] == [DOCNOS[:2], DOCNOS[:3], DOCNOS[2:3]]
     assert not read.turns["qanswer"].str.contains(r"\[\d\]").any()
+
+
+def test_the_report_says_which_response_cites_nothing(folder):
+    page = ikat.report([folder.path], "ikat:sample").html
+    uncited = sum("cited" in turn["response"] for turn in folder.turns())
+    assert page.count("cites none of the passages that it was shown:") == uncited
+    assert "based on" in page

@@ -306,7 +306,7 @@ def test_batches_that_do_not_say_what_they_belong_to_are_refused(index, tmp_path
 
 def test_the_help_of_batch_says_what_is_done_without_it():
     [option] = [option for option in main.commands["run"].params if option.name == "batch"]
-    assert f"by default {TURNS_AT_ONCE};" in option.help
+    assert f"by default {TURNS_AT_ONCE}." in option.help
 
 
 def with_an_empty_completion(path, qid):

@@ -248,6 +248,7 @@ READERS = {
     "PassageText": Operator(lambda llm, home: home.index.text_loader()),
     "RM3": Operator(lambda llm, home: ikat.RM3()),
     "Respond": _llm(ikat.Respond),
+    "Respond that cites": _llm(ikat.Respond, cite=True),
     "TextLoader": Operator(lambda llm, home: ikat.TextLoader(home.passages)),
 }
 """Result frame to something of their own."""

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pyterrier_ikat.completions.citations import read_citations, while_written, with_marks, without_marks
 from pyterrier_ikat.completions.json_answers import json_values
 from pyterrier_ikat.completions.learned import merge, read_learned
 from pyterrier_ikat.completions.matching import choose, match_label
@@ -183,6 +184,15 @@ def check_all(text):
     assert values.get("yes_no", True) in (True, False)
     assert values.get("choice", "A") in ("A", "B", "tie")
     assert all(isinstance(number, int) for number in values.get("numbers", []))
+    check_citations(text)
+
+
+def check_citations(text):
+    """What marks name is known or not, and each sentence that cites is in the text."""
+    cited = read_citations(text, 3)
+    assert all(set(one.numbers) <= {1, 2, 3} and not set(one.unknown) & {1, 2, 3} for one in cited.sentences)
+    assert [one.text for one in cited.sentences if one.text and one.text not in cited.text] == []
+    assert isinstance(without_marks(with_marks(cited.text, cited.sentences)) + while_written(text, 3), str)
 
 
 @settings(max_examples=400)
@@ -246,6 +256,8 @@ KEPT = (
     "values",
     "label",
     "merge",
+    "citations",
+    "streamed",
 )
 """The parsers that see a text with all its repetitions, because it is kept or a person wrote it; others see it with these cut."""
 
@@ -253,6 +265,7 @@ KEPT = (
 def readers():
     """Every parser, by the name of its corpus, and those that no corpus has."""
     others = {"learned": read_learned, "rewrite_and_answer": parse_rewrite_and_answer, "reasoned_rewrite": parse_reasoned_rewrite}
+    others |= {"citations": lambda text: read_citations(text, 5), "streamed": lambda text: while_written(text, 5)}
     others |= {"action": read_action, "ranking": read_ranking, "reason": split_reasoning, "prompts": readable, "mark": opening_mark}
     others |= {
         "label": lambda text: match_label(text, PERSONA),

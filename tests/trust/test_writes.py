@@ -18,6 +18,7 @@ ELSEWHERE = {
     "retrieve/words.py": WORKPLACE,
     "retrieve/shards.py": WORKPLACE,
     "retrieve/text_writer.py": WORKPLACE,
+    "runs/log.py": "an empty file that only its owner reads, before its first line",
     "study/account.py": "a line at a time at its end; one that was cut is passed over",
     "store/cache.py": "SQLite, which writes in transactions",
     "store/recover.py": "SQLite, into a new file",

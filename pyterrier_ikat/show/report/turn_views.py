@@ -46,6 +46,7 @@ class Side:
         found: how many passages the run has.
         run_on: whether the run was made for this turn, as far as is known.
         calls: how many LLM calls the run keeps of the turn.
+        cites_none: whether the response was to cite its passages, and cites none: it is based on those that were shown.
     """
 
     rewrite: str
@@ -60,6 +61,7 @@ class Side:
     found: int
     run_on: bool
     calls: int = 0
+    cites_none: bool = False
 
 
 @dataclass(frozen=True)
@@ -213,6 +215,7 @@ def _side(run: RunData, qid: str, turn: Mapping[str, Any], listed: Sequence[List
         response=response,
         cited=[numbers[docno] for docno in used if docno in numbers],
         missing=[docno for docno in used if docno not in numbers],
+        cites_none=bool(response) and "qcitations" in own and not any(one["docnos"] for one in own["qcitations"] or ()),
         found=found,
         run_on=run.run_on is None or qid in run.run_on,
         calls=len(run.calls.get(qid, ())),
