@@ -21,7 +21,7 @@ def main(arguments: list[str]) -> None:
         sys.exit(f"ikat: there is no memory {path}: check the path")
     memory = UserMemory(path)
     if not rest:
-        print(*memory.users(), sep="\n")
+        print(*(user if user.isprintable() else json.dumps(user) for user in memory.users()), sep="\n")
         return
     if rest[0] not in memory.users():
         sys.exit(f"ikat: the memory {path} knows no user {rest[0]}: without a user, the command lists them")

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,44 +44,59 @@ def forget_completions(events: Iterable[Event]) -> None:
             cache.close()
 
 
-def forget_conversation(event: Event) -> None:
-    """Remove the conversation of an event from the folder of the chat that saved it, if it is still there."""
-    log, name = _saved(event)
-    if log is not None:
-        log.rewrite(lambda found: None if found.get("session") == name else found)
+def forget_saved(gone: Sequence[Event], later: Sequence[Event], id: str | None) -> None:
+    """Remove what is forgotten from the folders of chats that are still there.
+
+    Conversations of a user or session are removed. Of a statement the turn that it comes from is replaced, and its words in the other turns
+    of this conversation. In later conversations, which knew the statements, their texts are replaced.
+
+    Args:
+        gone: the events that tell of it.
+        later: the events from the first conversation that tells of it on.
+        id: the statement; None for all that was learned.
+    """
+    learned: dict[str, list[dict[str, Any]]] = {}
+    for event in gone:
+        learned.setdefault(event["session"], []).extend(one for one in event.get("learned", ()) if id in (None, one["id"]))
+    statements = [one["statement"] for some in learned.values() for one in some]
+    for folder, session in dict.fromkeys((event["saved"], event["session"]) for event in later if "saved" in event):
+        log = Log(folder)
+        name = _name_of(session, log) if Log.is_in(folder) else None
+        if name is not None and id is None and session in learned:
+            log.rewrite(partial(_others, name))
+        elif name is not None:
+            own = learned.get(session, [])
+            words = _pattern([*statements, *(one["words"] for one in own)])
+            log.rewrite(_Without(name, {one["message"] for one in own}, words))
 
 
-def forget_words(event: Event, id: str) -> None:
-    """Replace the turn that a statement comes from, and its words in other turns, in the folder of the chat that saved it."""
-    log, name = _saved(event)
-    for one in event["learned"] if log is not None else ():
-        if one["id"] == id:
-            texts = [r"\s+".join(map(re.escape, text.split())) for text in (one["words"], one["statement"]) if text]
-            log.rewrite(_Without(name, one["message"], re.compile("|".join(texts), re.IGNORECASE)))
+def _others(name: str, event: dict[str, Any]) -> dict[str, Any] | None:
+    return None if event.get("session") == name else event
 
 
-def _saved(event: Event) -> tuple[Any, str]:
-    """The log that has the conversation of an event, and the conversation's name there; None where there is none."""
-    folder = event.get("saved")
-    if folder is None or not Log.is_in(folder):
-        return None, ""
-    log = Log(folder)
-    name = next((one.session for one in log.dialogues() if one.more.get("memory") == event["session"]), None)
-    return (None, "") if name is None else (log, name)
+def _name_of(session: str, log: Log) -> str | None:
+    """The name that a conversation has in the log that a chat saved it in."""
+    return next((one.session for one in log.dialogues() if one.more.get("memory") == session), None)
+
+
+def _pattern(texts: Iterable[str]) -> re.Pattern[str]:
+    """A pattern of whole words; spaces and case don't count."""
+    pieces = [r"(?<!\w)" + r"\s+".join(map(re.escape, text.split())) + r"(?!\w)" for text in texts if text.strip()]
+    return re.compile("|".join(pieces) or "(?!)", re.IGNORECASE)
 
 
 class _Without:
     """An event of a log without words of a conversation."""
 
-    def __init__(self, name: str, turn: int, words: re.Pattern[str]) -> None:
-        self.name, self.turn, self.words = name, turn, words
+    def __init__(self, name: str, turns: set[int], words: re.Pattern[str]) -> None:
+        self.name, self.turns, self.words = name, turns, words
 
     def __call__(self, event: dict[str, Any]) -> dict[str, Any]:
         if event.get("session") != self.name:
             return event
-        if event["event"] == "turn" and event.get("number") == self.turn:
+        if event["event"] == "turn" and event.get("number") in self.turns:
             kept = Turn.read(event)
-            return dict(turn_event(Turn(self.turn, FORGOTTEN, FORGOTTEN, session=self.name, method=kept.method, spend=kept.spend)))
+            return dict(turn_event(Turn(kept.number, FORGOTTEN, FORGOTTEN, session=self.name, method=kept.method, spend=kept.spend)))
         return {key: value if key in NAMES else self._cleaned(value) for key, value in event.items()}
 
     def _cleaned(self, value: Any) -> Any:

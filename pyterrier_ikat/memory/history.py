@@ -3,7 +3,8 @@
 An event is a dict with ``event``, ``when`` (UTC) and ``user``. ``"learned"`` has what was learned on one call: ``session``, ``turn`` (its
 last; empty and 0 for statements that were told), ``said`` (the checksums of the user's messages) and ``learned``, the statements; perhaps
 ``asked`` (of each cache file, the keys of completions whose prompts have these messages) and ``saved`` (the folder of a chat). ``"undone"``
-says that what was learned from ``turn`` of ``session`` on doesn't hold any more. A statement that was forgotten has an empty text.
+says that what was learned from ``turn`` of ``session`` on doesn't hold any more. ``"failed"`` says that nothing could be learned, and has
+``session``, ``asked`` and perhaps ``saved``. A statement that was forgotten has an empty text.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +22,7 @@ STATEMENT = {"id": str, "statement": str, "message": int, "words": str, "replace
 FIELDS: Mapping[str, Mapping[str, type]] = {
     "learned": {"when": str, "session": str, "turn": int, "said": list, "learned": list},
     "undone": {"when": str, "session": str, "turn": int},
+    "failed": {"when": str, "session": str, "asked": dict},
 }
 
 
@@ -54,6 +56,8 @@ class History:
         """
         _check(event, FIELDS[event["event"]])
         self.events.append(event)
+        if event["event"] == "failed":
+            return
         self._index = None
         if event["event"] == "undone":
             self._undone |= {id(entry): event["when"] for entry in self.entries if _undoes(event, entry)}

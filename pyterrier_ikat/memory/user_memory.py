@@ -11,14 +11,14 @@ import pandas as pd
 from ..arguments import checked, utc
 from ..completions.learned import highest_number, merge
 from ..completions.matching import normalised
-from ..conversations.frame import conversation, known_statements, object_frame, statements_of
+from ..conversations.frame import conversation, known_statements, object_frame, statements_of, well_formed
 from ..errors import UsageError, advice
 from ..events import Heard, hearing
 from ..generate.update_ptkb import UpdatePtkb
 from ..llm_operator import as_llm
 from ..llms import LLM, StageError, TooLong
 from ..prompts import checksum_of
-from .forgetting import forget_completions, forget_conversation, forget_words, keys_of
+from .forgetting import forget_completions, forget_saved, keys_of
 from .history import (
     Event,
     History,
@@ -165,13 +165,18 @@ class UserMemory:
         entries, _ = self._of_session(user, session)
         if (learned := learned_before(entries, session, said)) is not None:
             return learned
-        try:
-            found, heard = self._ask(not_taken_back(entries, session, said), session, messages, len(said))
-        except StageError as error:
-            begin = last_turn(not_taken_back(entries, session, said), session)
-            middle = (begin + len(said)) // 2
-            if middle == begin or not any(isinstance(one, TooLong) for one in error.failures):
-                raise
+        before, found = not_taken_back(entries, session, said), None
+        begin = last_turn(before, session)
+        middle = (begin + len(said)) // 2
+        with hearing() as heard:
+            try:
+                found = self._ask(before, session, messages, len(said))
+            except BaseException as error:
+                too_long = isinstance(error, StageError) and any(isinstance(one, TooLong) for one in error.failures)
+                if middle == begin or not too_long:
+                    self._note_failure(user, session, time, _places([*asked, *heard], saved))
+                    raise
+        if found is None:
             self.undo(user, session, begin + 1)  # turns that were undone, which the first half may not show
             more: dict[str, Any] = {"when": time, "asked": asked, "saved": saved}
             return [*self.learn(user, session, until(messages, middle), **more), *self.learn(user, session, messages, **more)]
@@ -181,8 +186,7 @@ class UserMemory:
                 before = not_taken_back(entries, session, said)
                 learned = merge(found, known_in(before), dict(enumerate(said, 1)), ids).statements
                 new = _learned(user, session, len(said), learned, time)
-                new |= {"said": digests(said)[last_turn(before, session) :], "asked": keys_of([*asked, *heard])}
-                new |= {} if saved is None else {"saved": str(Path(saved).absolute())}
+                new |= {"said": digests(said)[last_turn(before, session) :], **_places([*asked, *heard], saved)}
                 undone = [entry["turn"] for entry in entries if entry not in before]
                 self._file.append(*([_undone(user, session, min(undone), time)] if undone else []), new)
         return learned
@@ -222,7 +226,8 @@ class UserMemory:
 
         It is also deleted where it was noted that the user's words are: completions are removed from cache files whose prompts have them,
         conversations of a user or session from the folders of chats; of a statement the turn that it comes from, and its words in other
-        turns, are replaced there by ``[forgotten]``. Completions of prompts that were asked later and may show it are removed, too.
+        turns, are replaced there by ``[forgotten]``. Later prompts may have shown the statement: their completions are removed, too, and
+        its text is replaced in later chats.
 
         Args:
             user: the user's id.
@@ -239,12 +244,9 @@ class UserMemory:
             gone = [event for event in events if _tells_of(event, session, id)]
             if not gone:
                 return
-            forget_completions(events[events.index(gone[0]) :])  # first: a forget that was stopped can be repeated
-            for event in gone:
-                if id is None:
-                    forget_conversation(event)
-                else:
-                    forget_words(event, id)
+            first = next(place for place, event in enumerate(events) if event["session"] == gone[0]["session"])
+            forget_completions(events[first:])  # the memory is last: a forget that was stopped can be repeated
+            forget_saved(gone, events[first:], id)
             left = [event if event not in gone else _without(event, id) for event in events if id is not None or event not in gone]
             others = [event for other, history in users.items() if other != user for event in history.events]
             self._file.rewrite([*others, *left])
@@ -292,18 +294,23 @@ class UserMemory:
     def __repr__(self) -> str:
         return f"ikat.UserMemory({str(self.path)!r})"
 
-    def _ask(self, before: list[Event], session: str, messages: Messages, turn: int) -> tuple[list[dict[str, Any]], list[Heard]]:
-        """What the model finds, and the exchanges with it."""
+    def _ask(self, before: list[Event], session: str, messages: Messages, turn: int) -> list[dict[str, Any]]:
+        """What the model finds."""
         frame = conversation(until(messages, turn), known_in(before), number=session)
         update = UpdatePtkb(self._model(), messages=turn - last_turn(before, session), prompts=self.prompts, on_error="raise")
-        with hearing() as heard:
-            updated: pd.DataFrame = update(frame)
+        updated: pd.DataFrame = update(frame)
         found: list[dict[str, Any]] = updated["qlearned"].item()
-        return found, heard
+        return found
+
+    def _note_failure(self, user: str, session: str, time: str, places: dict[str, Any]) -> None:
+        """Note where the words are that nothing was learned from: who forgets the user has to find them."""
+        if any(places.values()):
+            with self._file.changing():
+                self._file.append({"event": "failed", "when": time, "user": user, "session": session, **places})
 
     def _of_session(self, user: str, session: str) -> tuple[list[Event], set[str]]:
         """The user's entries and ids; the session has to be theirs."""
-        if not session:
+        if not session or well_formed(session) != session:
             raise UsageError("the session has no name: give each conversation a name of its own")
         with self._file.users() as users:
             if self._file.sessions.get(session, user) != user:
@@ -313,7 +320,7 @@ class UserMemory:
 
 
 def _of(users: Mapping[str, History], user: str, as_of: str | datetime | None = None) -> History:
-    if not isinstance(user, str) or not user:
+    if not isinstance(user, str) or not user or well_formed(user) != user:  # a file has one letter for all halves of surrogate pairs
         raise UsageError(f"user={user!r}: give the user's id, a text")
     history = users.get(user) or History()
     if as_of is None:
@@ -324,6 +331,11 @@ def _of(users: Mapping[str, History], user: str, as_of: str | datetime | None = 
 
 def _learned(user: str, session: str, turn: int, learned: list[dict[str, Any]], when: str) -> Event:
     return {"event": "learned", "when": when, "user": user, "session": session, "turn": turn, "said": [], "learned": learned}
+
+
+def _places(asked: Sequence[Heard], saved: str | Path | None) -> dict[str, Any]:
+    """Where else the words of an event are."""
+    return {"asked": keys_of(asked), **({} if saved is None else {"saved": str(Path(saved).absolute())})}
 
 
 def _undone(user: str, session: str, turn: int, when: str) -> Event:

@@ -25,7 +25,7 @@ disk before the next step begins. A line that a kill cut short is dropped when t
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -245,17 +245,24 @@ class Log:
     def rewrite(self, change: Callable[[dict[str, Any]], Mapping[str, Any] | None]) -> None:
         """Put what ``change`` makes of each event in its place, None for nothing, and write the topics file anew, if there is one.
 
+        Only the owner may read the files then. Of what killed processes were writing, nothing is left.
+
         Raises:
             DataError: naming the line that can't be read.
             OSError: when it can't be written; the old file is there then.
         """
         left = [changed for event in self.events() if (changed := change(event)) is not None]
-        with self._lock, atomic_write(self.path, "wb") as file:
+        for unfinished in self.folder.glob(".*.tmp"):
+            unfinished.unlink(missing_ok=True)
+        if (self.folder / TOPICS).exists():  # first: as long as the log has the old events, a rewrite that was killed can be repeated
+            found: dict[str, Dialogue] = {}
+            for event in left:
+                take(found, event)
+            write_topics(self.folder / TOPICS, _topics(found.values()))
+        with self._lock, atomic_write(self.path, "wb", private=True) as file:
             for event in left:
                 file.write(json.dumps(event, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
             self._known, self._sizes = None, set()
-        if (self.folder / TOPICS).exists():
-            write_topics(self.folder / TOPICS, self.topics())
 
     def events(self) -> Iterator[dict[str, Any]]:
         """The events, in the order of time.
@@ -298,7 +305,11 @@ class Log:
 
     def topics(self) -> list[dict[str, Any]]:
         """The conversations as topics that :func:`write_topics` can write. Conversations without turns are omitted."""
-        return [topics_of(one.session, one.more.get("ptkb", {}), one.turns) for one in self.dialogues() if one.turns]
+        return _topics(self.dialogues())
+
+
+def _topics(dialogues: Iterable[Dialogue]) -> list[dict[str, Any]]:
+    return [topics_of(one.session, one.more.get("ptkb", {}), one.turns) for one in dialogues if one.turns]
 
 
 def topics_of(number: str, ptkb: Mapping[str, str], turns: Sequence[Turn]) -> dict[str, Any]:

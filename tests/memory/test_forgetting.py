@@ -1,9 +1,12 @@
 """What was forgotten is in no file that a chat wrote: the memory, the cache of completions, the saved chat."""
 
 import json
+import shutil
+import stat
 
 import pytest
 from fakes import scripted
+from trust.killing import killed_before
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.live.chat import Chat
@@ -76,3 +79,59 @@ def test_what_is_no_longer_there_does_not_stop_forgetting(chat, tmp_path):
     memory = ikat.UserMemory(tmp_path / "me.jsonl")
     memory.forget("me", session=memory.memories("me")[0]["session"])
     assert (memory.users(), memory.known("me")) == ([], {})
+
+
+def test_later_chats_lose_the_statement_that_they_knew(chat, tmp_path):
+    texts = "1", "Tea in Oslo: I live in Oslo. Ask me.", "[]"
+    llm = LLM(Told(*texts), cache=CompletionCache(tmp_path / "llm.sqlite"))
+    system, memory = ikat.SelectStatements(llm) >> ikat.Answer(llm), ikat.UserMemory(tmp_path / "me.jsonl", llm)
+    Chat(system, memory=memory, save_to=tmp_path / "later").say("Which tea?")
+    assert "I live in Oslo." in (tmp_path / "later" / "log.jsonl").read_text()
+    memory.forget("me", id="1")
+    (left,) = Log(tmp_path / "later").dialogues()
+    assert [(turn.utterance, turn.response) for turn in left.turns] == [("Which tea?", "Tea in Oslo: [forgotten] Ask me.")]
+    assert b"i live in oslo" not in b"".join(bytes_of(tmp_path).values())
+
+
+def test_only_whole_words_are_replaced(tmp_path):
+    llm = LLM(Told("Good.", learned(1, "No", "I eat no meat."), "I know, nothing: no.", "[]"), cache=None)
+    chat = Chat(ikat.Answer(llm), memory=ikat.UserMemory(tmp_path / "me.jsonl", llm), save_to=tmp_path / "chat")
+    chat.say("No, thanks.")
+    chat.say("Do you know?")
+    ikat.UserMemory(tmp_path / "me.jsonl").forget("me", id="1")
+    assert Log(tmp_path / "chat").dialogues()[0].turns[1].response == "I know, nothing: [forgotten]."
+
+
+@pytest.mark.parametrize("later", [True, False])
+@pytest.mark.filterwarnings("ignore:nothing was learned")
+def test_a_turn_from_which_nothing_could_be_learned_is_forgotten_too(tmp_path, later):
+    texts = "The Oslo cafés!", "hm", "Tea.", learned(1, "moved to oslo", "I live in Oslo.")
+    llm = LLM(Told(*texts), cache=CompletionCache(tmp_path / "llm.sqlite"))
+    chat = Chat(ikat.Answer(llm), memory=ikat.UserMemory(tmp_path / "me.jsonl", llm), save_to=tmp_path / "chat")
+    chat.say("I moved to oslo, any café?")
+    memory = ikat.UserMemory(tmp_path / "me.jsonl")
+    assert (memory.users(), memory.known("me"), memory.memories("me")) == (["me"], {}, [])
+    if later:
+        chat.say("And tea?")
+        memory.forget("me", id="1")
+        assert (memory.known("me"), having(tmp_path, b"oslo")) == ({}, [])
+    memory.forget("me")
+    assert (memory.users(), having(tmp_path, b"oslo"), having(tmp_path, b"caf\\u00e9")) == ([], [], [])
+
+
+@pytest.mark.parametrize("id", ["1", None])
+def test_a_kill_while_forgetting_leaves_it_to_the_next_time(chat, tmp_path, id):
+    begun, number, folder = tmp_path.with_name(f"{tmp_path.name}-begun"), 0, tmp_path
+    shutil.copytree(tmp_path, begun)
+    while killed_before(number, folder, lambda: ikat.UserMemory(folder / "me.jsonl").forget("me", id=id)):
+        memory = ikat.UserMemory(folder / "me.jsonl")
+        assert len(memory.known("me")) in (2, 1 if id else 0)
+        memory.forget("me", id=id)
+        assert having(folder, b"oslo") == []
+        assert memory.known("me") == ({"2": "I like tea."} if id else {})
+        private = [path for path in folder.rglob("*") if path.name in ("me.jsonl", "log.jsonl", "topics.json")]
+        assert {stat.S_IMODE(path.stat().st_mode) for path in private} == {0o600}
+        shutil.rmtree(folder)
+        shutil.copytree(begun, folder)
+        number += 1
+    assert number >= 6

@@ -3,7 +3,9 @@
 import json
 import os
 import pickle
+import random
 import shutil
+import signal
 import stat
 import threading
 from datetime import datetime, timezone
@@ -243,6 +245,8 @@ def test_a_session_belongs_to_one_user_and_a_file_to_one_run(tmp_path, notes):
     [
         (lambda memory: memory.learn("", "a", chat("Hi.")), "user='': give the user's id"),
         (lambda memory: memory.known(5), "user=5: give the user's id"),
+        (lambda memory: memory.add("a\ud800", ["I like tea."]), "give the user's id, a text"),
+        (lambda memory: memory.learn("a", "\ud800", chat("Hi.")), "the session has no name"),
         (lambda memory: memory.learn("u1", "", chat("Hi.")), "the session has no name"),
         (lambda memory: memory.learn("u1", "a", []), "the user has said nothing yet"),
         (lambda memory: memory.learn("u1", "a", [{"role": "user"}]), "a message is not"),
@@ -407,3 +411,100 @@ def test_a_run_that_is_repeated_from_any_turn_gives_each_turn_the_same_statement
     assert run(begin) == once[begin:]
     assert run() == once
     assert len(notes.prompts) == asked
+
+
+names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
+hostile = st.sampled_from(
+    ['u"}\n{"event": "undone"}', "../u1", "u1\x00", "U1", "u1 ", "\u2028", "é", "e\u0301", "null", "__class__", "%s", "'; --"]
+)
+
+
+@settings(max_examples=25)
+@given(st.lists(hostile | names, min_size=2, max_size=4, unique=True))
+def test_users_with_any_names_are_never_mixed(tmp_path_factory, users):
+    memory = ikat.UserMemory(tmp_path_factory.mktemp("m") / "users.jsonl", Notes())
+    for number, user in enumerate(users):
+        memory.add(user, [f"I am number {number}."])
+        memory.learn(user, f"{user}-chat", chat(f"I like {number}."))
+    again, others = ikat.UserMemory(memory.path), users[1:]
+    assert again.users() == users
+    for number, user in enumerate(users):
+        assert list(again.known(user).values()) == [f"I am number {number}.", f"I like {number}."]
+        assert [found for found, _ in again.search(user, "number")] == ["1"]
+        assert again.export(user) == [json.loads(line) for line in memory.path.read_text().split("\n")[2 * number + 1 : 2 * number + 3]]
+    again.forget(users[0])
+    assert memory.users() == others
+    assert [len(memory.known(user)) for user in users] == [0, *(2 for _ in others)]
+
+
+def steps(memory, notes):
+    """What may happen to a user, by name."""
+    return {
+        "add": lambda session, text: memory.add("u1", [text], when=notes.now()),
+        "learn": lambda session, text: memory.learn("u1", session, chat(text), when=notes.now()),
+        "undo": lambda session, text: memory.undo("u1", session, when=notes.now()),
+        "forget": lambda session, text: memory.forget("u1", session=session),
+        "forget one": lambda session, text: memory.forget("u1", id=next(iter(memory.known("u1")), "1")),
+    }
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["add", "learn", "learn", "learn", "undo", "forget", "forget one"]),
+            st.sampled_from("abc"),
+            sayings.map(lambda said: said[0]),
+        ),
+        max_size=8,
+    )
+)
+def test_what_holds_is_the_same_as_statements_memories_and_column_now_and_at_any_time(tmp_path_factory, changes):
+    notes, days = Notes(), iter(range(1, 29))
+    notes.now = lambda: f"2024-05-{next(days):02}"
+    memory = ikat.UserMemory(tmp_path_factory.mktemp("m") / "users.jsonl", notes)
+    do, then = steps(memory, notes), {}
+    for change, session, text in changes:
+        do[change](session, text)
+        if change.startswith("forget"):
+            then.clear()  # the past is forgotten, too
+        then[notes.now()] = memory.known("u1")
+    for day, known in then.items():
+        frame = ikat.conversation(chat("Tea?"), memories=memory.memories("u1", as_of=day))
+        assert memory.known("u1", as_of=day) == frame["qptkb"].item() == known
+    assert ikat.UserMemory(memory.path).known("u1") == memory.known("u1")
+    ids = [one["id"] for one in memory.memories("u1")]
+    assert len(ids) == len(set(ids))
+
+
+def test_a_process_that_is_killed_at_any_moment_loses_nothing_that_it_said_it_had(tmp_path):
+    path, drawn = tmp_path / "users.jsonl", random.Random(1)
+    for _ in range(12):
+        told, tell = os.pipe()
+
+        def work(tell=tell):
+            one = ikat.UserMemory(path, Notes())
+            for number in range(10_000):
+                one.learn("u1", f"{os.getpid()}-{number}", chat(f"I like {os.getpid()}-{number}."))
+                os.write(tell, b"1")
+                one.undo("u1", f"{os.getpid()}-{number}")
+                one.forget("u1", session=f"{os.getpid()}-{number - 3}")
+                os.write(tell, b"0")
+
+        child = started(work)
+        os.close(tell)
+        with os.fdopen(told, "rb", buffering=0) as file:
+            said = file.read(drawn.randint(1, 9))
+            for _ in range(drawn.randint(0, 200_000)):  # some microseconds to milliseconds
+                pass
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            said += file.read()
+        memory = ikat.UserMemory(path)
+        holds, number = [one for one in memory.known("u1").values() if f"{child}-" in one], said.count(b"1")
+        if said.endswith(b"1"):  # the last one is there, and is being undone
+            assert holds == [f"I like {child}-{number - 1}."] or (holds == [] and memory.memories("u1")[-1]["until"] is not None)
+        else:  # the next one is being learned
+            assert holds in ([], [f"I like {child}-{number}."])
+        memory.add("u2", [f"I like {child}."])
+    assert len(ikat.UserMemory(path).known("u2")) == 12
