@@ -38,6 +38,13 @@ VIEWS = {
 }
 WAIT = "new Promise(done => { const look = () => (%s) ? setTimeout(look, 50) : done(); look(); })"
 
+LOOK = (
+    "text{font:13px system-ui,-apple-system,Segoe UI,Helvetica,Arial,sans-serif;fill:#222}.page{fill:#fff;stroke:#d0d7de}"
+    ".head{font-weight:600;fill:#3b4a5a}.asks{font-size:15px;fill:#000}.score{font-weight:600}.bar{fill:#0b6bb5}.all{fill:#e3e8ee}"
+    "@media(prefers-color-scheme:dark){text{fill:#d5dbe3}.page{fill:#161b22;stroke:#3d444d}.head{fill:#a9b8c8}.asks{fill:#fff}"
+    ".bar{fill:#4aa3e8}.all{fill:#2d343d}}"
+)
+"""The styles of the drawing, in a light and a dark page."""
 
 OPENED = """<script>
 for (const turn of document.querySelectorAll(".turn")) {
@@ -93,6 +100,8 @@ def example_picture() -> list[Path]:
 
 def _example(turn: dict[str, Any], queries: dict[str, str], scores: dict[str, float]) -> str:
     """The drawing: the user, the question, and a query with a bar for each system."""
+    from pyterrier_ikat.tables import format_score
+
     known = " ".join(list(turn["qptkb"].values())[place] for place in (0, 2, 3))
     lines, height = [], 14
     above = (("What is known about the user", "head"), (known, "text"), ("The user asks", "head"), (turn["qutterance"], "asks"))
@@ -103,15 +112,11 @@ def _example(turn: dict[str, Any], queries: dict[str, str], scores: dict[str, fl
         height = _write(lines, queries[name], "text", height, 3)
         lines.append(f'<rect class="all" x="16" y="{height}" width="230" height="12" rx="3"/>')
         lines.append(f'<rect class="bar" x="16" y="{height}" width="{max(2, 230 * scores[name]):.0f}" height="12" rx="3"/>')
-        lines.append(f'<text class="score" x="256" y="{height + 11}">nDCG@5 {scores[name]:.2f}</text>')
+        lines.append(f'<text class="score" x="256" y="{height + 11}">nDCG@5 {format_score(scores[name])}</text>')
         height += 22
-    colours = (
-        ".head{font-weight:600;fill:#3b4a5a}.asks{font-size:15px;fill:#000}.score{font-weight:600}.bar{fill:#0b6bb5}.all{fill:#e3e8ee}"
-    )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 390 {height}" width="390" height="{height}" role="img">'
-        f"<style>text{{font:13px system-ui,-apple-system,Segoe UI,Helvetica,Arial,sans-serif;fill:#222}}{colours}</style>"
-        f'<rect width="390" height="{height}" rx="10" fill="#fff" stroke="#d0d7de"/>{"".join(lines)}</svg>\n'
+        f'<style>{LOOK}</style><rect class="page" width="390" height="{height}" rx="10"/>{"".join(lines)}</svg>\n'
     )
 
 
