@@ -68,6 +68,12 @@ ikat serve ad my_systems.py:gate --index mini.index \\
 @resources
 @click.option("--host", default="127.0.0.1", show_default=True, help="the address to listen on; any address but loopback needs IKAT_TOKEN")
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="the port; 0 for a free one")
+@click.option(
+    "--tokens",
+    metavar="FILE",
+    type=click.Path(),
+    help="tokens of several people: for each a line NAME TOKEN, and a number for at most so many requests a minute",
+)
 @click.option("--origin", "origins", multiple=True, metavar="URL", help="another site whose pages may use the server")
 @click.option("--mcp", is_flag=True, help="also offer the tools ask and search over the Model Context Protocol, at /mcp")
 @click.option(

@@ -18,15 +18,20 @@ from starlette.routing import BaseRoute, Route
 
 from ...errors import IkatError
 from ...runs.answered_turn import Turn
-from .guard import log_defect
+from .guard import HEALTH, PAGE, log, log_defect
 from .requests import ChatRequest, read_json
 from .service import Service
 from .waiting_line import FullError
-from .wire import DONE, HEARTBEAT, Failure, Reply, RequestError, as_json, content_of, event, failure_of, model_object
+from .wire import DONE, HEARTBEAT, Failure, Reply, RequestError, as_json, content_of, event, failure_of, for_operator, model_object
 
 CONVERSATION = ("x-openwebui-chat-id", "x-conversation-id")
 """The headers in which chat pages name the conversation."""
-PAGE = Path(__file__).with_name("page.html")
+PAGE_FILE = Path(__file__).with_name("page.html")
+ELSEWHERE = {
+    "responses": "there is no Responses API here: choose Chat Completions in the client, which is POST /v1/chat/completions",
+    "completions": "the systems here answer conversations: POST /v1/chat/completions, so the base address of a client ends in /v1",
+}
+"""What to say at addresses that clients try, by their last part."""
 Result = TypeVar("Result")
 
 
@@ -46,7 +51,8 @@ def application(
     routes = _Routes(service)
     return Starlette(
         routes=[
-            Route("/", routes.page),
+            Route(PAGE, routes.page),
+            Route(HEALTH, routes.health),
             Route("/v1/models", routes.models),
             Route("/v1/models/{name:path}", routes.model),
             Route("/v1/chat/completions", routes.chat, methods=["POST"]),
@@ -61,12 +67,16 @@ def application(
 class _Routes:
     def __init__(self, service: Service) -> None:
         self.service, self.started = service, int(time.time())
-        text = PAGE.read_text(encoding="utf-8")
+        text = PAGE_FILE.read_text(encoding="utf-8")
         self.page_headers, self.page_body = {"content-security-policy": policy_of(text)}, text.encode()
 
     async def page(self, request: Request) -> Response:
         """The chat page."""
         return Response(self.page_body, media_type="text/html", headers=self.page_headers)
+
+    async def health(self, request: Request) -> Response:
+        """That the server answers, and nothing else."""
+        return _json({"status": "ok"})
 
     async def models(self, request: Request) -> Response:
         """The systems."""
@@ -82,7 +92,8 @@ class _Routes:
 
     async def chat(self, request: Request) -> Response:
         """An answer, whole or as a stream."""
-        asked = self.service.read_chat(await _body(request), [request.headers[name] for name in CONVERSATION if name in request.headers])
+        named = [request.headers[name] for name in CONVERSATION if name in request.headers]
+        asked = self.service.read_chat(await _body(request), named, request.scope.get("person", ""))
         if asked.stream:
             self.service.line.check()
             return StreamingResponse(_stream(self.service, asked), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
@@ -204,10 +215,12 @@ def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = Non
 
 
 def failure_for(error: Exception) -> Failure:
-    """An error as a client sees it; a defect is logged."""
+    """An error as a client sees it; what only the server's operator can repair is logged in full."""
     failure = failure_of(error)
     if failure.code == "internal_error":
         log_defect(error)
+    elif (inner := for_operator(error)) is not None:
+        log.error("%s: %s", failure.code, inner)
     return failure
 
 
@@ -221,7 +234,8 @@ async def _http_error(request: Request, error: Exception) -> Response:
     """An unknown path, or an HTTP method that it doesn't take."""
     assert isinstance(error, HTTPException)
     taken = (error.headers or {}).get("Allow", "another HTTP method")
-    messages = {404: "there is no such address: /v1/models lists the models", 405: f"this address takes {taken}"}
+    unknown = ELSEWHERE.get(request.url.path.rpartition("/")[2], "there is no such address: /v1/models lists the models")
+    messages = {404: unknown, 405: f"this address takes {taken}"}
     failure = Failure(error.status_code, messages.get(error.status_code, str(error.detail)))
     return _json(failure.record(), failure.status, error.headers)
 

@@ -6,7 +6,6 @@ machine; only the chat page itself, which holds nothing secret, is sent without 
 """
 
 import asyncio
-import hmac
 import ipaddress
 import logging
 import re
@@ -17,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import UsageError, advice
+from .tokens import Person, find_person
 from .waiting_line import FullError, Limits
 from .wire import Failure, RequestError, as_json, failure_of
 
@@ -34,7 +34,9 @@ HEADERS = (
 )
 LOGGED = ("/", "/v1/models", "/v1/chat/completions", "/search", "/mcp")
 """The paths that the log names; others may hold anything."""
-PAGE = "/"
+PAGE, HEALTH = "/", "/healthz"
+OPEN = (PAGE, HEALTH)
+"""The paths that need no token."""
 HOST = re.compile(r"(?:\[(?P<address>[0-9a-fA-F:.]+)\]|(?P<name>[^:\[\]]+))(?::[0-9]+)?")
 """The header ``Host``: a name or an address, and a port."""
 GONE = 499
@@ -85,14 +87,14 @@ class Guard:
     Attributes:
         app: the application.
         limits: the bounds of a request.
-        token: what requests need after ``Authorization: Bearer``; None for a server that only this machine reaches.
+        people: those whose token requests need after ``Authorization: Bearer``; nobody for a server that only this machine reaches.
         origins: foreign pages that may use the server, such as ``https://chat.example.org``.
         service: what the application does.
     """
 
     app: App
     limits: Limits
-    token: str | None = field(default=None, repr=False)
+    people: Sequence[Person] = ()
     origins: frozenset[str] = frozenset()
     service: Any = field(default=None, repr=False)
 
@@ -144,7 +146,7 @@ class Guard:
 
     def _wrong_place(self, scope: Scope) -> Failure | None:
         """Without a token only this machine is served, under its own names."""
-        if self.token is not None:
+        if self.people:
             return None
         client, host = scope.get("client"), _header(scope, b"host") or ""
         if client is not None and not is_loopback(client[0]):
@@ -171,14 +173,19 @@ class Guard:
         return origin if origin in self.origins else None
 
     def _unknown(self, scope: Scope) -> Failure | None:
-        """Without the token nothing is served but the page, and a browser's question whether it may ask."""
-        if self.token is None or scope["path"] == PAGE or (scope["method"] == "OPTIONS" and self._allowed_origin(scope)):
+        """Without a token nothing is served but the page, the server's health, and a browser's question whether it may ask."""
+        if not self.people or scope["path"] in OPEN or (scope["method"] == "OPTIONS" and self._allowed_origin(scope)):
             return None
         scheme, _, given = (_header(scope, b"authorization") or "").partition(" ")
-        if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("latin-1"), self.token.encode()):
-            return None
-        message = "the token is missing or wrong: send the server's IKAT_TOKEN as the header Authorization: Bearer TOKEN (the API key)"
-        return Failure(401, message, code="invalid_api_key")
+        person = find_person(self.people, given.strip())
+        if scheme.lower() != "bearer" or person is None:
+            message = "the token is missing or wrong: send yours as the header Authorization: Bearer TOKEN (the API key)"
+            return Failure(401, message, code="invalid_api_key")
+        scope["person"] = person.name
+        if scope["method"] == "POST" and (seconds := person.wait()):
+            message = f"your token allows {person.rate} requests in a minute: ask again in {seconds} seconds"
+            return Failure(429, message, "rate_limit_error", "rate_limited", retry_after=seconds)
+        return None
 
 
 @dataclass
@@ -220,6 +227,8 @@ class _Exchange:
         headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
         if failure.status == 401:
             headers.append((b"www-authenticate", b"Bearer"))
+        if failure.retry_after is not None:
+            headers.append((b"retry-after", str(failure.retry_after).encode()))
         await self._whole(failure.status, headers, as_json(failure.record()))
 
     async def preflight(self) -> None:
@@ -234,7 +243,9 @@ class _Exchange:
         await self.send({"type": "http.response.body", "body": body})
 
     def log(self) -> None:
-        """One line: no query string, no body, no header."""
+        """One line: no query string, no body, no header; none for a look at the server's health, which comes every few seconds."""
+        if self.scope["path"] == HEALTH:
+            return
         path = self.scope["path"] if self.scope["path"] in LOGGED else "(another path)"
         method = self.scope["method"] if self.scope["method"] in ("GET", "HEAD", "POST", "OPTIONS") else "(another method)"
         log.info("%s %s %s %.2f s", method, path, self.status or GONE, time.monotonic() - self.began)

@@ -27,6 +27,8 @@ NO_EFFECT: Mapping[str, Sequence[Any]] = {
 """Parameters that change the form of the answer -> the values with which they change nothing. Other values are refused."""
 CALLS: Mapping[str, str] = {"tools": "tool_choice", "functions": "function_call"}
 """The lists of what a model may call -> the parameter that says whether it has to."""
+TASKS = (re.compile(r"### Task:\s.*<chat_history>", re.DOTALL), re.compile(r"Provide a concise, 5-word-or-less title for the conversation"))
+"""How chat pages (Open WebUI; LibreChat) begin what they ask of a model for themselves, such as titles and tags."""
 INSTRUCTIONS = ("system", "developer")
 RESULTS = ("tool", "function")
 SHOWN = 60
@@ -136,6 +138,9 @@ def read_chat(data: Mapping[str, Any], models: Sequence[str], limits: Limits, na
     if not isinstance(options, dict):
         raise RequestError(f"stream_options is a JSON {_kind(options)}: give an object", param="stream_options")
     messages, ignored = _messages(data.get("messages"), limits)
+    if len(messages) == 1 and any(task.match(messages[0]["content"]) for task in TASKS):
+        wrong = "this is a chat page's own request, for a title, tags or suggestions, and the systems here answer questions"
+        raise RequestError(f"{wrong}: switch these off in the page's settings", param="messages", code="not_a_question")
     ptkb, given, more = _metadata(data.get("metadata"), limits, saves=named is not None)
     conversation = next((name for name in [*given, *(named or ())] if ID.fullmatch(name)), "")
     unused = [name for name, value in data.items() if name not in TAKEN and value is not None]

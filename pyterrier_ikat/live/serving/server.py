@@ -21,14 +21,12 @@ from ...study.systems import Systems, distinct_models
 from .conversation_logs import ConversationLogs
 from .guard import Guard, is_loopback, log, origins_of
 from .service import Service, open_served
+from .tokens import MAKE_A_TOKEN, TOKEN, people_of
 from .waiting_line import Limits, Line
 
 if TYPE_CHECKING:
     from .connections import Server
 
-TOKEN = "IKAT_TOKEN"
-SHORTEST_TOKEN = 16
-MAKE_A_TOKEN = f"export {TOKEN}=$(python -c 'import secrets; print(secrets.token_urlsafe(32))')"
 MEMORY = 256 << 20
 """Bytes for searches and scores in memory: a server runs for days, and most of its queries never come back."""
 
@@ -37,6 +35,7 @@ def app(
     systems: Systems,
     *,
     token: str | None = None,
+    tokens: str | Path | None = None,
     origins: Sequence[str] = (),
     limits: Limits | None = None,
     mcp: bool = False,
@@ -52,6 +51,7 @@ def app(
     Args:
         systems: see :func:`serve`.
         token: what every request needs after ``Authorization: Bearer``; at least 16 characters.
+        tokens: see :func:`serve`.
         origins: see :func:`serve`.
         limits: see :func:`serve`.
         mcp: see :func:`serve`.
@@ -71,7 +71,7 @@ def app(
         ...         return ["Rooibos." for chat in chats]
         >>> application = app({"mine": ikat.Answer(ikat.llm(Model()))})  # doctest: +SKIP
     """
-    check_token(token)
+    people = people_of(token, tokens)
     with _needed():
         from .application import application
 
@@ -82,7 +82,7 @@ def app(
     logs = None if save_to is None else ConversationLogs(save_to, opened)
     service = Service(opened, bounds, Line(bounds.workers, bounds.waiting), logs)
     made = application(service, *tools_of(service)) if mcp else application(service)
-    return Guard(made, bounds, token, origins_of(origins), service)
+    return Guard(made, bounds, people, origins_of(origins), service)
 
 
 @contextmanager
@@ -93,16 +93,6 @@ def _needed() -> Iterator[None]:
         if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "h11", "mcp"):
             raise
         raise UsageError(f"a server needs {error.name}: pip install 'pyterrier_ikat[live]'") from None
-
-
-def check_token(token: str | None) -> None:
-    """Check that a token can't be guessed.
-
-    Raises:
-        UsageError: when it is too short, or a header can't hold it.
-    """
-    if token is not None and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token):
-        raise UsageError(f"the token ({TOKEN}) needs at least {SHORTEST_TOKEN} letters, digits or signs of ASCII: {MAKE_A_TOKEN}")
 
 
 @contextmanager
@@ -118,7 +108,7 @@ def running(systems: Systems, *, host: str = "127.0.0.1", port: int = 0, token: 
         ...     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none")
     """
     given = (os.environ.get(TOKEN) if token is None else token) or None
-    listener = _bound(host, port, given)
+    listener = _bound(host, port, given is not None or options.get("tokens") is not None)
     with listener, warnings.catch_warnings():
         guard = app(systems, token=given, **options)
         from .connections import Server  # uvicorn is there: the application was made
@@ -144,6 +134,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8000,
     token: str | None = None,
+    tokens: str | Path | None = None,
     origins: Sequence[str] = (),
     limits: Limits | None = None,
     mcp: bool = False,
@@ -164,6 +155,8 @@ def serve(
         port: the port; 0 for a free one.
         token: what every request needs after ``Authorization: Bearer``; by default the environment variable ``IKAT_TOKEN``. Required
             on any other address than loopback.
+        tokens: a file with the tokens of several people, a line ``NAME TOKEN`` for each; a number after them is the most requests that
+            the person may send in a minute.
         origins: pages of other sites that may use it from a browser, such as ``"https://chat.example.org"``.
         limits: the bounds.
         mcp: whether the tools ``ask`` and ``search`` are offered by the Model Context Protocol at ``/mcp``.
@@ -185,7 +178,7 @@ def serve(
     memory = open_cache()
     if memory.path is None:
         memory.max_bytes = min(memory.max_bytes, MEMORY)
-    options: dict[str, Any] = {"host": host, "port": port, "token": token, "origins": origins, "limits": limits}
+    options: dict[str, Any] = {"host": host, "port": port, "token": token, "tokens": tokens, "origins": origins, "limits": limits}
     options |= {"mcp": mcp, "save_to": save_to, "dataset": dataset, "ledger": ledger}
     with _logged(), running(systems, **options, **resources) as server, _stopped_by_signals(stopped):
         echo(f"chat page      {server.url}/\nmodels         {server.url}/v1\nsearch         {server.url}/search")
@@ -201,9 +194,9 @@ def serve(
         echo(f"{server.unfinished} requests were not finished in time")
 
 
-def _bound(host: str, port: int, token: str | None) -> socket.socket:
+def _bound(host: str, port: int, guarded: bool) -> socket.socket:
     """A socket at the address, which doesn't listen yet."""
-    if not is_loopback(host) and token is None:
+    if not is_loopback(host) and not guarded:
         again = advice(f"and call serve(..., host={host!r}) again", "and run the same command again")
         raise UsageError(f"{host} is reached from other machines, and there is no token: {MAKE_A_TOKEN}, {again}")
     if not 0 <= port <= 65535:

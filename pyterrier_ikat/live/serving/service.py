@@ -38,9 +38,10 @@ class Service:
     line: Line
     logs: ConversationLogs | None = None
 
-    def read_chat(self, data: Mapping[str, Any], named: Sequence[str] = ()) -> ChatRequest:
-        """A checked chat request; ``named`` are the ids of its conversation in the header."""
-        return read_chat(data, list(self.systems), self.limits, None if self.logs is None else named)
+    def read_chat(self, data: Mapping[str, Any], named: Sequence[str] = (), person: str = "") -> ChatRequest:
+        """A checked chat request; ``named`` are the ids of its conversation in the header. No ``person`` gets at another one's."""
+        asked = read_chat(data, list(self.systems), self.limits, None if self.logs is None else named)
+        return replace(asked, conversation=f"{person}.{asked.conversation}") if person and asked.conversation else asked
 
     def read_search(self, data: Mapping[str, Any]) -> SearchRequest:
         """A checked search request."""

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ...completions.citations import CitedSentence, pieces_with_numbers, with_marks, without_marks
-from ...errors import IkatError
+from ...errors import IkatError, list_first
 from ...llms import BudgetExceeded, FatalLLMError, StageError
-from ...llms.failures import Unavailable
+from ...llms.failures import CutOff, Empty, Filtered, Refused, TooLong, Unavailable
 from ...llms.ledger import Spend
 from ...runs.answered_turn import Turn
 from ...study.systems import System
@@ -25,6 +25,15 @@ DONE_BY = ("rewrite", "queries", "statements", "draft", "seconds", "method", "om
 HEARTBEAT = b": still working\n\n"
 TRY_LATER = 10
 """Seconds after which a client may ask again when the language model was not available."""
+OPERATOR = "whoever runs this server"
+UNUSABLE = {
+    Refused: "it refuses to",
+    Filtered: "its provider withholds the text",
+    CutOff: "its text was cut off",
+    Empty: "it wrote nothing",
+    TooLong: "the prompt is too long for it",
+}
+"""Why a language model gave no answer, for whoever asked."""
 PASSAGES_ONLY = "(This method writes no response. Its best passages:)"
 NOTHING_FOUND = "(No passage was found.)"
 
@@ -238,7 +247,7 @@ class Failure:
 
 
 def failure_of(error: BaseException) -> Failure:
-    """An error as a client sees it: errors of this package name no secret; of any other it learns only that there was one.
+    """An error as a client sees it, in words for whoever asked: no address, path or advice that only the server's operator can use.
 
     Example:
         >>> failure_of(RequestError("there is no model 'gpt'", status=404)).status, failure_of(KeyError("secret")).message
@@ -251,16 +260,26 @@ def failure_of(error: BaseException) -> Failure:
         code = "stopping" if error.stopping else "overloaded"
         return Failure(503, f"{why}: ask again in {error.seconds} seconds", "server_error", code, retry_after=error.seconds)
     if isinstance(error, BudgetExceeded):
-        return Failure(402, str(error), "insufficient_quota", "budget_exceeded")
+        return Failure(402, f"the budget of this service is spent: {OPERATOR} can raise it", "insufficient_quota", "budget_exceeded")
     if isinstance(error, FatalLLMError):
-        return Failure(502, str(error), "llm_error", "llm_unusable")
+        return Failure(502, f"the language model can't be asked: {OPERATOR} has to repair it", "llm_error", "llm_unusable")
     if isinstance(error, StillTooLong):
-        message = f"{error.reason}, even without the history: ask a shorter question, or choose another model"
+        message = "the prompt is too long for the language model, even without the history: ask a shorter question, or choose another model"
         return Failure(400, message, code="context_length_exceeded", param="messages")
     if isinstance(error, StageError):
         if any(isinstance(one, Unavailable) for one in error.failures):
-            return Failure(503, str(error), "llm_error", "llm_unavailable", retry_after=TRY_LATER)
-        return Failure(502, str(error), "llm_error", "llm_failed")
+            message = f"the language model does not answer: ask again in {TRY_LATER} seconds"
+            return Failure(503, message, "llm_error", "llm_unavailable", retry_after=TRY_LATER)
+        why = next((words for kind, words in UNUSABLE.items() if isinstance(error.failures[0], kind)), "its answer can't be used")
+        return Failure(502, f"the language model gave no answer ({why}): ask in other words", "llm_error", "llm_failed")
     if isinstance(error, IkatError):
-        return Failure(500, str(error), "server_error", "system_failed")
+        return Failure(500, f"the system failed: {OPERATOR} finds the reason in the log of the server", "server_error", "system_failed")
     return Failure(500, "the system failed unexpectedly: the log of the server says where", "server_error", "internal_error")
+
+
+def for_operator(error: BaseException) -> str | None:
+    """What only the server's operator can repair, for the log; None where there is nothing. What a model says may quote a user."""
+    if isinstance(error, StageError):
+        told = [one.reason if isinstance(one, Unavailable) else type(one).__name__ for one in error.failures]
+        return f"stage {error.stage}: {list_first(told)}"
+    return str(error) if isinstance(error, IkatError) and not isinstance(error, RequestError | FullError | StillTooLong) else None

@@ -1,6 +1,7 @@
 """OpenAI's chat protocol: what a request may hold, what an answer holds, and what never reaches a prompt."""
 
 import json
+import re
 from pathlib import Path
 
 import pyterrier as pt
@@ -229,9 +230,9 @@ def test_what_clients_were_recorded_to_send_is_answered_unless_it_demands_a_call
         assert (status, json.loads(content)["error"]["param"]) == (400, recorded["refused"])
         return
     assert status == 200
-    answer = events(content)[-1] if recorded["body"].get("stream") else json.loads(content)
+    answer = next(one for one in events(content) if "citations" in one) if recorded["body"].get("stream") else json.loads(content)
     question = [message["content"] for message in recorded["body"]["messages"] if message["role"] == "user"][-1]
-    assert (heard(answer)[2], "tools" in answer["ikat"]["ignored"]) == (question, True)
+    assert (heard(answer)[2], "tools" in answer["ikat"]["ignored"]) == (question, "tools" in recorded["body"])
 
 
 REFUSED = [
@@ -318,18 +319,21 @@ def failing(error):
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "code"),
+    ("error", "status", "code", "words", "logged"),
     [
-        (FatalLLMError("no server answers at http://localhost:1"), 502, "llm_unusable"),
-        (StageError("answer", [Unavailable("answer", "chat_1", "503: try later")]), 503, "llm_unavailable"),
-        (StageError("answer", [Refused("answer", "chat_1", "I can't help")]), 502, "llm_failed"),
-        (BudgetExceeded(spent=2.0, budget=1.0), 402, "budget_exceeded"),
-        (ikat.DataError("the index is gone"), 500, "system_failed"),
+        (FatalLLMError("no server answers at http://inner:1"), 502, "llm_unusable", "can't be asked", "no server answers"),
+        (StageError("answer", [Unavailable("answer", "1", "503 of http://inner:1")]), 503, "llm_unavailable", "ask again in 10", "503"),
+        (StageError("answer", [Refused("answer", "1", "No xyzzy.")]), 502, "llm_failed", "(it refuses to)", "answer: Refused"),
+        (BudgetExceeded(spent=2.0, budget=1.0, where="runs/inner"), 402, "budget_exceeded", "budget of this", "runs/inner has cost 2"),
+        (ikat.DataError("the index /inner/a is gone"), 500, "system_failed", "in the log of", "the index /inner/a is gone"),
     ],
 )
-def test_a_failure_of_the_system_is_told_in_its_words(error, status, code):
+def test_a_failure_is_told_to_its_reader_and_its_reason_to_the_operator(caplog, error, status, code, words, logged):
     found, answer = failing(error)
-    assert (found, answer["error"]["code"], answer["error"]["message"]) == (status, code, str(error))
+    assert (found, answer["error"]["code"], words in answer["error"]["message"]) == (status, code, True)
+    assert not re.search("inner|run it again|run again|on_error|cache|base_url", answer["error"]["message"])
+    assert logged in caplog.text
+    assert "xyzzy" not in caplog.text
 
 
 class Room(Backend):
@@ -354,7 +358,7 @@ def test_a_prompt_that_is_too_long_is_repeated_with_less_of_the_history_and_is_t
     assert (answer["ikat"]["omitted"], answer["usage"]["total_tokens"], answer["ikat"]["calls"]) == (16, 10, 1)  # 2000, 1000, 500 tokens
     status, answer = Client(served({"small": ikat.Answer(LLM(Room(1)))})).chat(body)
     assert (status, answer["error"]["code"], answer["error"]["param"]) == (400, "context_length_exceeded", "messages")
-    assert answer["error"]["message"].endswith(" characters, even without the history: ask a shorter question, or choose another model")
+    assert answer["error"]["message"].endswith(", even without the history: ask a shorter question, or choose another model")
 
 
 @pytest.mark.parametrize(
@@ -382,11 +386,11 @@ def _swapped(frame):
 @pytest.mark.parametrize(
     ("change", "message"), [(_swapped, "rows of another turn than the one it was asked"), (lambda frame: "theirs", "no frame but a str")]
 )
-def test_rows_of_another_turn_never_reach_a_client(change, message):
+def test_rows_of_another_turn_never_reach_a_client(caplog, change, message):
     answers = Talks() >> pt.apply.generic(lambda frame: change(frame) if len(frame) else frame)
     status, answer = Client(served({"talks": answers})).chat(says("Hi"))
     assert (status, answer["error"]["code"]) == (500, "system_failed")
-    assert message in answer["error"]["message"]
+    assert message in caplog.text
     assert "theirs" not in json.dumps(answer)
 
 
@@ -426,3 +430,26 @@ def test_an_error_ends_a_stream():
     status, _, content = client.ask("POST", "/v1/chat/completions", says("Hi", stream=True))
     assert (status, events(content)[-1]["error"]["code"]) == (200, "llm_unusable")
     assert content.endswith(b"data: [DONE]\n\n")
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("/v1/responses", "no Responses API here: choose Chat Completions in the client, which is POST /v1/chat/completions"),
+        ("/chat/completions", "POST /v1/chat/completions, so the base address of a client ends in /v1"),
+        ("/v1/embeddings", "there is no such address: /v1/models lists the models"),
+    ],
+)
+def test_a_client_at_another_address_is_told_the_right_one(client, path, message):
+    status, answer = client.post(path, {"model": "talks", "input": "Which tea?"})
+    assert (status, message in answer["error"]["message"]) == (404, True)
+
+
+@pytest.mark.parametrize("task", ["### Task:\nName this chat.\n<chat_history>\n{}\n</chat_history>", "{}"])
+def test_what_a_page_asks_for_itself_reaches_no_system(client, talks, task):
+    words = task.format("Provide a concise, 5-word-or-less title for the conversation, please.\nUSER: Which tea?")
+    before = len(talks.seen)
+    status, answer = client.chat(says(words))
+    assert (status, answer["error"]["code"], len(talks.seen)) == (400, "not_a_question", before)
+    assert client.chat(says("Which tea?", "Rooibos.", words))[0] == 200  # a user's own words
+    assert client.chat(says("### Task:\nAnswer from <context>tea</context>: which?"))[0] == 200

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import example, given
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 from talking import Client, says, served
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.live.serving import Limits
-from pyterrier_ikat.live.serving.server import check_token
+from pyterrier_ikat.live.serving import Limits, tokens
+from pyterrier_ikat.live.serving.tokens import check_token, find_person, people_of
+from pyterrier_ikat.runs import Log
 
 TOKEN = "a-token-of-twenty-signs"
 FOREIGN = "https://elsewhere.example"
@@ -179,3 +181,89 @@ def test_one_origin_may_be_given_as_a_text(guarded):
 
 def test_the_token_is_in_no_repr(guarded):
     assert TOKEN not in repr(guarded.application)
+
+
+def test_health_needs_no_token_says_nothing_and_is_not_logged(local, guarded, caplog):
+    caplog.set_level(logging.INFO)
+    for one in (local, guarded):
+        status, _, content = one.ask("GET", "/healthz")
+        assert (status, content) == (200, b'{"status": "ok"}')
+    assert "healthz" not in caplog.text
+
+
+PEOPLE = """# who may ask
+ann  token-of-ann-0123456   2
+
+bert token-of-bert-0123456
+"""
+
+
+@pytest.fixture
+def several(tmp_path, monkeypatch):
+    """A client of a server with the tokens of two people, and the seconds that pass there."""
+    (tmp_path / "tokens").write_text(PEOPLE)
+    now = [1000.0]
+    monkeypatch.setattr(tokens, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    application = served(tokens=tmp_path / "tokens", save_to=tmp_path / "served")
+    yield Client(application), now
+    application.service.logs.close()
+
+
+def bearer(name):
+    return {"headers": {"authorization": f"Bearer token-of-{name}-0123456"}}
+
+
+def test_each_person_has_a_token_and_a_rate_of_their_own(several):
+    client, now = several
+
+    def ask(name):
+        status, headers, content = client.ask("POST", "/v1/chat/completions", says("Hi"), **bearer(name))
+        return status, headers.get("retry-after"), json.loads(content)
+
+    statuses = []
+    for seconds in (0, 20, 39, 1, 1, 19):
+        now[0] += seconds
+        statuses.append(ask("ann")[:2])
+    assert statuses == [(200, None), (200, None), (429, "1"), (200, None), (429, "19"), (200, None)]
+    assert [ask("bert")[0] for _ in range(5)] == [200] * 5
+    assert ask("carl")[0] == 401
+    assert client.ask("GET", "/v1/models", **bearer("ann"))[0] == 200
+    error = ask("ann")[2]["error"]
+    assert (error["code"], error["message"]) == ("rate_limited", "your token allows 2 requests in a minute: ask again in 40 seconds")
+    assert "token-of" not in repr(client.application)
+
+
+def test_nobody_gets_at_the_saved_conversation_of_somebody_else(several, tmp_path):
+    for name in ("ann", "bert"):
+        several[0].chat(says(f"I am {name}.", metadata={"chat_id": "7d1"}), **bearer(name))
+    assert [one.session for one in Log(tmp_path / "served" / "talks").dialogues()] == ["ann.7d1", "bert.7d1"]
+
+
+def test_every_token_is_compared_in_full(tmp_path, monkeypatch):
+    (tmp_path / "tokens").write_text(PEOPLE)
+    people, compared = people_of(None, tmp_path / "tokens"), []
+    monkeypatch.setattr(tokens.hmac, "compare_digest", lambda one, other: compared.append((len(one), len(other))) or one == other)
+    assert find_person(people, "token-of-ann-0123456").name == "ann"
+    assert find_person(people, "t") is None
+    assert compared == [(32, 32)] * 4
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("carl", "line 5: give NAME TOKEN"),
+        ("carl token-of-carl-0123456 often", "line 5: give NAME TOKEN"),
+        ("carl token-of-carl-0123456 0", "line 5: give NAME TOKEN"),
+        ("a/b token-of-carl-0123456", "line 5: give NAME TOKEN"),
+        ("carl token-of", "line 5: the token .* needs at least 16 letters"),
+        ("ann token-of-carl-0123456", "line 5: this name or token stands in an earlier line"),
+        ("carl token-of-ann-0123456", "line 5: this name or token stands in an earlier line"),
+        (None, r"tokens can't be read \(No such file"),
+    ],
+)
+def test_a_file_of_tokens_is_checked_and_no_token_told(tmp_path, line, message):
+    if line is not None:
+        (tmp_path / "tokens").write_text(PEOPLE + line)
+    with pytest.raises(ikat.UsageError, match=message) as refused:
+        people_of(None, tmp_path / "tokens")
+    assert "token-of" not in str(refused.value)
