@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute, Route
 
 from ...errors import IkatError
 from ...runs.answered_turn import Turn
-from .guard import HEALTH, PAGE, log, log_defect
+from .guard import HEALTH, log, log_defect
 from .requests import ChatRequest, read_json
 from .service import Service
 from .waiting_line import FullError
@@ -26,7 +26,7 @@ from .wire import DONE, HEARTBEAT, Failure, Reply, RequestError, as_json, conten
 
 CONVERSATION = ("x-openwebui-chat-id", "x-conversation-id")
 """The headers in which chat pages name the conversation."""
-PAGE_FILE = Path(__file__).with_name("page.html")
+PAGE = Path(__file__).with_name("page.html")
 ELSEWHERE = {
     "responses": "there is no Responses API here: choose Chat Completions in the client, which is POST /v1/chat/completions",
     "completions": "the systems here answer conversations: POST /v1/chat/completions, so the base address of a client ends in /v1",
@@ -51,7 +51,7 @@ def application(
     routes = _Routes(service)
     return Starlette(
         routes=[
-            Route(PAGE, routes.page),
+            Route("/", routes.page),
             Route(HEALTH, routes.health),
             Route("/v1/models", routes.models),
             Route("/v1/models/{name:path}", routes.model),
@@ -67,7 +67,7 @@ def application(
 class _Routes:
     def __init__(self, service: Service) -> None:
         self.service, self.started = service, int(time.time())
-        text = PAGE_FILE.read_text(encoding="utf-8")
+        text = PAGE.read_text(encoding="utf-8")
         self.page_headers, self.page_body = {"content-security-policy": policy_of(text)}, text.encode()
 
     async def page(self, request: Request) -> Response:
