@@ -15,7 +15,9 @@ OPTIONS = {f"--{name.replace('_', '-')}": f"--resources {name}=..." for name in 
     "interact --timeout": "timeout= of ikat.interact(...)",
     "paper --prompts": 'a line prompts = "FOLDER" in the file of --resources',
     "report --passages": "passages= of ikat.report(...)",
+    "serve --dataset": "dataset= of ikat.serve(...)",
     "serve --method": "`ikat serve METHOD...`",
+    "serve --waiting": "limits= of ikat.serve(...)",
     "simulate --passages": "passages= of ikat.simulate(...)",
 }
 """Option of the command line, with its command where others have the option -> the new one."""

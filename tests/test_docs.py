@@ -91,9 +91,13 @@ def test_the_code_of_the_live_pages_prints_what_stands_below_it(tmp_path, monkey
     assert [line.rstrip() for line in capsys.readouterr().out.strip("\n").split("\n")] == printed.splitlines()
 
 
+CLIENTS = ("from openai import", "from agents import")
+"""How blocks for programs beside ours begin: tests/live/serving runs the one, and answers recorded requests of the other."""
+
+
 def test_no_code_of_the_live_pages_is_left_out():
-    clients = [code for code in re.findall(r"```python\n(.*?)```", LIVE, re.DOTALL) if code.startswith("from openai import")]
-    assert LIVE.count("```python") == len(LIVE_CODE) + len(clients)  # tests/live/serving runs the client
+    clients = [code for code in re.findall(r"```python\n(.*?)```", LIVE, re.DOTALL) if code.startswith(CLIENTS)]
+    assert LIVE.count("```python") == len(LIVE_CODE) + len(clients)
 
 
 @pytest.mark.parametrize(("body", "message"), [(CODE.format("false"), "this block fails"), ("no code", "not a block of code")])

@@ -77,14 +77,16 @@ ikat serve ad my_systems.py:gate --index mini.index \\
 @click.option("--origin", "origins", multiple=True, metavar="URL", help="another site whose pages may use the server")
 @click.option("--mcp", is_flag=True, help="also offer the tools ask and search over the Model Context Protocol, at /mcp")
 @click.option(
-    "--workers", type=click.IntRange(1), default=16, show_default=True, help="number of requests that are answered at the same time"
+    "--workers",
+    type=click.IntRange(1),
+    default=16,
+    show_default=True,
+    help="number of requests that are answered at a time; four times as many may wait, others get a 503",
 )
-@click.option("--waiting", type=click.IntRange(0), default=64, show_default=True, help="number of requests that may wait; others get a 503")
 @click.option(
     "--save", "save_to", metavar="FOLDER", type=click.Path(), help="save the conversations that clients name, in one log per method"
 )
-@click.option("--dataset", help="with recorded completions, the dataset whose conversations they answer")
-def serve(names: tuple[str, ...], workers: int, waiting: int, **options: Any) -> None:
+def serve(names: tuple[str, ...], workers: int, **options: Any) -> None:
     """Serve METHODs over OpenAI's chat protocol, with a search endpoint and a chat page.
 
     A METHOD is a name from `ikat methods`, or FILE.py:NAME. Clients see each METHOD as a model. Requests hold the whole conversation, so
@@ -96,7 +98,7 @@ def serve(names: tuple[str, ...], workers: int, waiting: int, **options: Any) ->
 
     ledger = Ledger()
     try:
-        serve(names, limits=Limits(workers=workers, waiting=waiting), ledger=ledger, echo=click.echo, **options)
+        serve(names, limits=Limits(workers=workers, waiting=4 * workers), ledger=ledger, echo=click.echo, **options)
     except KeyboardInterrupt:
         click.echo("stopped at once: requests under way were not answered", err=True)
         raise click.exceptions.Exit(2) from None

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -109,34 +109,28 @@ class _Routes:
 
 async def _stream(service: Service, asked: ChatRequest) -> AsyncIterator[bytes]:
     """What the system does, then its answer: finished and checked, or as it is written where the request asks for that."""
-    reply, news, loop, sent = Reply(asked.model, asked.ignored), asyncio.Queue[_News | None](), asyncio.get_running_loop(), ""
-
-    def put(told: _News) -> None:
-        with suppress(RuntimeError):  # the loop ended before the system did
-            loop.call_soon_threadsafe(news.put_nowait, told)
-
-    def write(text: str) -> None:
-        if job.done():  # nobody reads it: the call is ended
-            raise GoneError
-        put(_News(text=text))
-
-    job = asyncio.ensure_future(service.answer(asked, lambda step: put(_News(step)), write if asked.unchecked else None))
-    job.add_done_callback(lambda _: news.put_nowait(None))
+    reply, news, sent = Reply(asked.model, asked.ignored), _News(), ""
+    job = asyncio.ensure_future(service.answer(asked, news.tell, news.write if asked.unchecked else None))
+    job.add_done_callback(news.end)
     try:
         yield event(reply.beginning())
         if service.line.waiting:
             yield event(reply.activity("waiting"))
         while True:
             try:
-                told = await asyncio.wait_for(news.get(), service.limits.heartbeat)
+                told = await asyncio.wait_for(news.queue.get(), service.limits.heartbeat)
             except (TimeoutError, asyncio.TimeoutError):
                 yield HEARTBEAT
                 continue
             if told is None:
                 break
-            for chunk in [reply.activity(told.step)] if told.step else reply.text(told.text, sent, WRITTEN_ANEW):
+            if told:
+                yield event(reply.activity(told))
+                continue
+            text = news.take()
+            for chunk in reply.text(text, sent, WRITTEN_ANEW):
                 yield event(chunk)
-            sent = sent if told.step else told.text
+            sent = text
         async for part in _ending(reply, job, asked.usage, sent):
             yield part
     finally:
@@ -144,11 +138,45 @@ async def _stream(service: Service, asked: ChatRequest) -> AsyncIterator[bytes]:
             job.exception()  # looked at: else the event loop prints it, with the user's words
 
 
-class _News(NamedTuple):
-    """What a stream tells next: a step that begins, or the text that a model has written so far."""
+class _News:
+    """What a stream tells next, gathered in other threads. A model that writes faster than its reader reads fills no queue: of its text
+    only the newest is kept, which has all that was there before.
 
-    step: str = ""
-    text: str = ""
+    Attributes:
+        queue: each step that begins; an empty text where a text is to be taken; None at the end.
+    """
+
+    def __init__(self) -> None:
+        self.queue = asyncio.Queue[str | None]()
+        self._loop, self._text, self._waits, self._over = asyncio.get_running_loop(), "", False, False
+
+    def tell(self, step: str) -> None:
+        """A step begins."""
+        with suppress(RuntimeError):  # the loop ended before the system did
+            self._loop.call_soon_threadsafe(self.queue.put_nowait, step)
+
+    def write(self, text: str) -> None:
+        """A model has written this so far.
+
+        Raises:
+            GoneError: when nobody reads it: the call is ended.
+        """
+        if self._over:
+            raise GoneError
+        self._text = text
+        if not self._waits:
+            self._waits = True
+            self.tell("")
+
+    def take(self) -> str:
+        """The newest text."""
+        self._waits = False  # before the text is read: one that is written meanwhile is told once more
+        return self._text
+
+    def end(self, job: "asyncio.Future[Turn]") -> None:
+        """The work is done, or nobody waits for it any more."""
+        self._over = True
+        self.queue.put_nowait(None)
 
 
 async def _ending(reply: Reply, job: "asyncio.Future[Turn]", usage: bool, sent: str) -> AsyncIterator[bytes]:

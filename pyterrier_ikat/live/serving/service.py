@@ -146,7 +146,7 @@ def _recorded(models: list[LLM], dataset: str | None) -> tuple[Conversation, ...
         return ()
     name = dataset or ("ikat:sample" if all(model.spec.startswith("recorded:sample") for model in replaying) else None)
     if name is None:
-        given = advice("dataset=...", "--dataset")
+        given = advice("dataset=...", "ikat.serve(..., dataset=...) in Python")
         raise UsageError(
             f"the completions of {replaying[0].spec} are recorded for a dataset's turns: name it with {given}, or give a live LLM"
         )

@@ -62,17 +62,21 @@ def people_of(token: str | None, tokens: str | Path | None) -> list[Person]:
     """Everybody who may send requests; nobody where a server has no token.
 
     Args:
-        token: a token without a limit.
+        token: the one token of a server, without a limit.
         tokens: a file with a line ``NAME TOKEN`` or ``NAME TOKEN RATE`` for each person. A line that begins with ``#`` is a comment.
 
     Raises:
-        UsageError: for a token that can be guessed, and a file that can't be read; the message has the line's number and no token.
+        UsageError: for a token that can be guessed, a file that can't be read, and both a token and a file; the message has the line's
+            number and no token.
     """
-    found = [] if tokens is None else list(_read(Path(tokens)))
-    if token is not None:
-        check_token(token)
-        found.append(Person("", digest_of(token)))
-    return found
+    if tokens is not None:
+        if token is not None:  # whoever has no name could take the name of a person as the beginning of a conversation's id
+            raise UsageError(f"there is a token ({TOKEN}) beside those in {tokens}: give it a line with a name there, and unset {TOKEN}")
+        return list(_read(Path(tokens)))
+    if token is None:
+        return []
+    check_token(token)
+    return [Person("", digest_of(token))]
 
 
 def _read(path: Path) -> Iterator[Person]:

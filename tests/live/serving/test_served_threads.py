@@ -1,5 +1,6 @@
 """Many threads on one system give byte for byte what one thread gives: retrieval, re-ranking, prompts and the ledger."""
 
+import hashlib
 import json
 from concurrent.futures import ThreadPoolExecutor
 
@@ -18,11 +19,14 @@ PEOPLE, TURNS = 6, 2
 
 
 class Echo:
-    """Answers with the last words of the prompt, so that each answer names its own conversation; of statements it chooses the first two."""
+    """Answers with a digest of the prompt and its last words, so that no two prompts get one answer; of statements it chooses two."""
 
     def generate(self, chats):
-        ends = [" ".join(str(chat[-1]["content"]).split()[-85:]) for chat in chats]
-        return ["[1, 2]" if "# Statements" in end else end for end in ends]
+        return [self.answer(str(chat)) for chat in chats]
+
+    def answer(self, prompt):
+        end = " ".join(prompt.split()[-85:])
+        return "[1, 2]" if "# Statements" in end else f"{hashlib.sha256(prompt.encode()).hexdigest()} {end}"
 
 
 @pytest.fixture(scope="module")

@@ -203,6 +203,7 @@ def several(tmp_path, monkeypatch):
     """A client of a server with the tokens of two people, and the seconds that pass there."""
     (tmp_path / "tokens").write_text(PEOPLE)
     now = [1000.0]
+    monkeypatch.delenv("IKAT_TOKEN", raising=False)
     monkeypatch.setattr(tokens, "time", SimpleNamespace(monotonic=lambda: now[0]))
     application = served(tokens=tmp_path / "tokens", save_to=tmp_path / "served")
     yield Client(application), now
@@ -267,3 +268,8 @@ def test_a_file_of_tokens_is_checked_and_no_token_told(tmp_path, line, message):
     with pytest.raises(ikat.UsageError, match=message) as refused:
         people_of(None, tmp_path / "tokens")
     assert "token-of" not in str(refused.value)
+
+
+def test_a_token_without_a_name_stands_not_beside_those_of_people(tmp_path):
+    with pytest.raises(ikat.UsageError, match=r"there is a token \(IKAT_TOKEN\) beside those in .*: give it a line with a name there"):
+        people_of(TOKEN, tmp_path / "tokens")

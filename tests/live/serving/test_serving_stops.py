@@ -65,7 +65,7 @@ def model():
 def test_sigterm_finishes_what_is_under_way_refuses_the_rest_and_prints_the_ledger(model, tmp_path):
     (tmp_path / "mine.py").write_text(METHOD)
     llm = f"openai:m base_url=http://127.0.0.1:{model.server_address[1]}/v1 cache=none"
-    command = ["serve", "mine.py:drafts", "--llm", llm, "--port", "0", "--workers", "2", "--waiting", "2"]
+    command = ["serve", "mine.py:drafts", "--llm", llm, "--port", "0", "--workers", "2"]
     paths = os.pathsep.join([str(Path(pyterrier_ikat.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = os.environ | {"PYTHONPATH": paths, "OPENAI_API_KEY": KEY, "IKAT_TOKEN": TOKEN, "PYTHONUNBUFFERED": "1"}
     started = "from pyterrier_ikat.cli import main; main()"
@@ -98,10 +98,10 @@ def test_sigterm_finishes_what_is_under_way_refuses_the_rest_and_prints_the_ledg
             answers = [people.submit(post, number) for number in range(2)]
             for _ in answers:
                 assert model.asked.acquire(timeout=120)
-            waiting = [streams.enter_context(stream(number)).iter_lines() for number in (2, 3)]
+            waiting = [streams.enter_context(stream(number)).iter_lines() for number in range(2, 10)]
             for one in waiting:
                 assert any('"activity": "waiting"' in line for line in one)
-            assert post(4).status_code == 503
+            assert post(10).status_code == 503
             server.send_signal(signal.SIGTERM)
             for one in waiting:
                 assert any('"code": "stopping"' in line for line in one)
