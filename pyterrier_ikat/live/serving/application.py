@@ -139,8 +139,9 @@ async def _stream(service: Service, asked: ChatRequest) -> AsyncIterator[bytes]:
 
 
 class _News:
-    """What a stream tells next, gathered in other threads. A model that writes faster than its reader reads fills no queue: of its text
-    only the newest is kept, which has all that was there before.
+    """What a stream tells next, gathered in other threads.
+
+    A model that writes faster than its reader reads fills no queue: of its text only the newest is kept, which has all of it.
 
     Attributes:
         queue: each step that begins; an empty text where a text is to be taken; None at the end.

@@ -67,10 +67,10 @@ def served(systems=None, **options):
 
 
 class Client:
-    """Asks an application in this process, as a server would."""
+    """Asks an application in this process, as a server would; ``came`` gets each part of a body when it arrives."""
 
-    def __init__(self, application):
-        self.application = application
+    def __init__(self, application, came=lambda part: None):
+        self.application, self.came = application, came
 
     def ask(self, method, path, body=b"", headers=(), client=("127.0.0.1", 5000), chunks=None, query=b""):
         """The status, the headers and the body of the response; ``chunks`` are the messages that the client sends."""
@@ -101,6 +101,7 @@ class Client:
 
         async def send(message):
             sent.append(message)
+            self.came(message.get("body", b""))
 
         await self.application(scope, receive, send)
         if not sent:

@@ -1,7 +1,9 @@
 """OpenAI's chat protocol: what a request may hold, what an answer holds, and what never reaches a prompt."""
 
+import asyncio
 import json
 import re
+import threading
 from pathlib import Path
 
 import pyterrier as pt
@@ -13,6 +15,7 @@ from talking import PASSAGES, Client, Fails, Talks, events, says, served
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.live.serving import Limits
+from pyterrier_ikat.live.serving.application import _News
 from pyterrier_ikat.live.serving.guard import Guard
 from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, FatalLLMError, Reply, StageError, TooLong
 from pyterrier_ikat.llms.failures import Refused, Unavailable
@@ -147,11 +150,25 @@ def test_a_stream_tells_its_steps_and_then_the_checked_answer(client):
     assert (usage["choices"], usage["usage"]["total_tokens"]) == ([], 0)
 
 
+READ = object()
+"""In the place of a text: the model waits until the client has read a word."""
+
+
 def types(*texts, **options):
     """A client of a server whose model writes these texts, and then the last one."""
-    model = LLM(Types([*texts[:-1], Reply(texts[-1])]))
+    read = threading.Event()
+
+    def wait():
+        assert read.wait(60)
+
+    model = LLM(Types([*(wait if text is READ else text for text in texts[:-1]), Reply(texts[-1])]))
     system = pt.apply.generic(_found) >> ikat.Respond(model, **options)
-    return Client(served({"talks": system})), model.backend
+
+    def came(part):
+        if re.search(rb'"content": "[^"]', part):
+            read.set()
+
+    return Client(served({"talks": system}), came), model.backend
 
 
 def _found(frame):
@@ -178,7 +195,7 @@ def test_no_word_is_sent_before_it_is_checked_unless_the_request_asks_for_it():
     client, backend = types("Half of an answer that", "Rooibos.")
     assert told(client) == ["Rooibos.", "stop"]
     assert backend.followed == []
-    client, backend = types("Roo", "Rooibos", "Rooibos [1].")
+    client, backend = types("Roo", READ, "Rooibos", "Rooibos [1].")
     assert told(client, stream_unchecked=True) == ["Roo", "ibos", ". [1]", "stop"]
     assert backend.followed == ["respond"]
     status, answer = types("Roo", "Rooibos [1].")[0].chat(says("Which tea?", stream_unchecked=True))  # no stream: nothing to send early
@@ -188,10 +205,24 @@ def test_no_word_is_sent_before_it_is_checked_unless_the_request_asks_for_it():
 def test_unchecked_words_are_taken_back_with_the_reason():
     client, _ = types("One [1]. Two", "One [1]. Two three.", words=2)
     assert told(client, stream_unchecked=True) == ["One. [1] Two", {"replaced": "1 words too many"}, "One. [1]", "stop"]
-    client, _ = types("Roo", "", "Mint", "Mint [1].")
+    client, _ = types("Roo", READ, "", "Mint", "Mint [1].")
     assert told(client, stream_unchecked=True) == ["Roo", {"replaced": "the model writes it anew"}, "Mint", ". [1]", "stop"]
     client, _ = types("I", "I'm sorry, but I can't help with that.")
     assert told(client, stream_unchecked=True) == ["I", "llm_failed"]
+
+
+def test_a_text_that_is_written_faster_than_it_is_read_waits_once():
+    async def queued():
+        news = _News()
+        for number in range(1000):
+            news.write("word " * number)
+        await asyncio.sleep(0)  # what other threads put is in the queue
+        told = [news.queue.qsize(), len(news.take().split())]
+        news.write("Mint")
+        await asyncio.sleep(0)
+        return [*told, news.queue.qsize(), news.take()]
+
+    assert asyncio.run(queued()) == [1, 999, 2, "Mint"]
 
 
 TOOL = {"type": "function", "function": {"name": "weather", "description": "The weather.", "parameters": {"type": "object"}}}
