@@ -195,8 +195,7 @@ def known_statements(memories: Sequence[Mapping[str, Any]], *, dated: bool = Fal
     """
     try:
         return {
-            one["id"]: one["statement"]
-            + (f" (said {one['when'][:10]}, {one['session']}, turn {one['turn']})" if dated and one["session"] else "")
+            one["id"]: as_said(one["statement"], one["when"], one["session"], one["turn"]) if dated else one["statement"]
             for one in memories
             if one["until"] is None
         }
@@ -204,6 +203,11 @@ def known_statements(memories: Sequence[Mapping[str, Any]], *, dated: bool = Fal
         raise DataError(
             "qmemories is not a list of dicts with id, statement, when, until, session and turn: give UserMemory.memories"
         ) from None
+
+
+def as_said(statement: str, when: str, session: str, turn: int) -> str:
+    """A statement with the date and the turn in which it was said, where it was said in one."""
+    return f"{statement} (said {when[:10]}, {session}, turn {turn})" if session else statement
 
 
 def histories(frame: pd.DataFrame) -> list[list[dict[str, str]]]:

@@ -7,15 +7,23 @@ says that what was learned from ``turn`` of ``session`` on doesn't hold any more
 ``session``, ``asked`` and perhaps ``saved``. A statement that was forgotten has an empty text.
 """
 
+from array import array
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..completions.matching import normalised
-from ..conversations.frame import is_message
+from ..conversations.frame import as_said, is_message
 from ..errors import UsageError
 from ..portable import digest
-from ..retrieve.eager import LexicalIndex
+from ..retrieve.eager import candidates, count_terms, impacts_of, norms, weigh_term
+from ..retrieve.ranking import Ranking, sort_ties
+from ..retrieve.words import stop_terms, tokenize
 
+STEMMER, K1, B = "porter2", 0.9, 0.4
+"""The defaults of :class:`~pyterrier_ikat.PassageIndex` and :class:`~pyterrier_ikat.BM25`."""
 Event = dict[str, Any]
 Messages = Sequence[Mapping[str, str]]
 STATEMENT = {"id": str, "statement": str, "message": int, "words": str, "replaces": list}
@@ -32,21 +40,16 @@ class History:
     Attributes:
         events: all of them, in their order.
         entries: the events by which something was learned that was not undone since.
-        known: the statements that hold, by id.
         ids: the ids that stand for a statement, or stood for one.
     """
 
-    def __init__(self, events: Iterable[Event] = ()) -> None:
+    def __init__(self) -> None:
         self.events: list[Event] = []
         self.entries: list[Event] = []
-        self.known: dict[str, str] = {}
         self.ids: set[str] = set()
-        self._places: dict[str, list[int]] = {}
-        self._undone: dict[int, str] = {}
+        self._known: dict[bool, dict[str, str]] = {}
         self._texts: set[str] | None = None
-        self._index: LexicalIndex | None = None
-        for event in events:
-            self.take(event)
+        self._index: StatementIndex | None = None
 
     def take(self, event: Event) -> None:
         """Add an event.
@@ -55,30 +58,31 @@ class History:
             KeyError, TypeError: when it is none.
         """
         _check(event, FIELDS[event["event"]])
-        self.events.append(event)
-        if event["event"] == "failed":
-            return
-        self._index = None
-        if event["event"] == "undone":
-            self._undone |= {id(entry): event["when"] for entry in self.entries if _undoes(event, entry)}
-            self.entries = [entry for entry in self.entries if not _undoes(event, entry)]
-            self.known, self._texts, self._places = known_in(self.entries), None, {}
-            for place, entry in enumerate(self.entries):
-                self._places.setdefault(entry["session"], []).append(place)
-            return
-        for one in event["learned"]:
+        for one in event.get("learned", ()):
             _check(one, STATEMENT)
-            self.ids.add(one["id"])
-            if self._texts is not None:
-                self._texts.add(normalised(one["statement"]))
-        self._places.setdefault(event["session"], []).append(len(self.entries))
-        self.entries.append(event)
-        _add(self.known, event)
+        self.events.append(event)
+        if event["event"] == "undone":
+            self.entries = [entry for entry in self.entries if not _undoes(event, entry)]
+            self._known, self._texts, self._index = {}, None, None
+        elif event["event"] == "learned":
+            self._learn(event)
 
-    def before(self, session: str, turn: int) -> Sequence[Event]:
-        """The entries before a turn of a session."""
-        later = (place for place in self._places.get(session, ()) if self.entries[place]["turn"] >= turn)
-        return self.entries[: next(later, None)]
+    def _learn(self, event: Event) -> None:
+        self.entries.append(event)
+        self.ids.update(one["id"] for one in event["learned"])
+        for dated, known in self._known.items():
+            _add(known, event, dated)
+        if self._texts is not None:
+            self._texts.update(normalised(one["statement"]) for one in event["learned"])
+        if self._index is not None:
+            for number in [number for one in event["learned"] for number in (*one["replaces"], one["id"])]:
+                self._index.put(number, self.known().get(number))
+
+    def known(self, dated: bool = False) -> dict[str, str]:
+        """The statements that hold, by id."""
+        if dated not in self._known:
+            self._known[dated] = known_in(self.entries, dated)
+        return self._known[dated]
 
     @property
     def texts(self) -> set[str]:
@@ -88,26 +92,100 @@ class History:
         return self._texts
 
     @property
-    def index(self) -> LexicalIndex:
-        """The statements that hold, for BM25; it is made anew after each event."""
+    def index(self) -> "StatementIndex":
+        """The statements that hold, for BM25."""
         if self._index is None:
-            self._index = LexicalIndex(self.known.items())
+            self._index = StatementIndex(self.known())
         return self._index
 
-    def memories(self) -> list[dict[str, Any]]:
-        """Every statement that isn't forgotten, as an entry of ``qmemories``."""
-        replaced = {number: entry["when"] for entry in self.entries for one in entry["learned"] for number in one["replaces"]}
-        learned = [(event, one) for event in self.events if event["event"] == "learned" for one in event["learned"] if one["statement"]]
-        return [
-            {
-                **{name: one[name] for name in ("id", "statement")},
-                **{name: event[name] for name in ("when", "session")},
-                "turn": one["message"],
-                **{name: one[name] for name in ("words", "replaces")},
-                "until": self._undone.get(id(event)) or replaced.get(one["id"]),
-            }
-            for event, one in learned
-        ]
+
+class StatementIndex:
+    """BM25 over statements that come and go, with the words, scores and ties of a :class:`LexicalIndex` of those that are there.
+
+    Example:
+        >>> index = StatementIndex({"1": "I own a dog.", "2": "I like tea."})
+        >>> index.put("1", None)
+        >>> index.put("3", "My dogs like tea.")
+        >>> [number for number, score in index.search("Which dog?", 10)]
+        ['3']
+    """
+
+    def __init__(self, statements: Mapping[str, str]) -> None:
+        self._ids: list[str] = []
+        self._rows: dict[str, int] = {}
+        self._there, self._lengths = array("b"), array("I")
+        self._lists: dict[str, tuple[array[int], array[int]]] = {}
+        for number, text in statements.items():
+            self.put(number, text)
+
+    def put(self, number: str, text: str | None) -> None:
+        """Put a statement in the place of the one with its id; None removes that one."""
+        if number in self._rows:
+            self._there[self._rows.pop(number)] = False
+        if text is not None:
+            terms, row = tokenize(text, STEMMER), len(self._ids)
+            self._rows[number] = row
+            self._ids.append(number)
+            self._there.append(True)
+            self._lengths.append(len(terms))
+            for term, count in Counter(terms).items():
+                rows, counts = self._lists.setdefault(term, (array("I"), array("I")))
+                rows.append(row)
+                counts.append(count)
+
+    def search(self, question: str, n: int) -> list[tuple[str, float]]:
+        """The ids and scores of the best statements."""
+        there, scores = np.array(self._there, dtype=bool), np.zeros(len(self._ids), dtype=np.float32)
+        norm = np.zeros_like(scores)
+        norm[there] = norms(np.array(self._lengths)[there], K1, B)
+        asked = count_terms(tokenize(question, STEMMER), stop_terms("lucene", STEMMER))
+        for term in sorted(asked.keys() & self._lists.keys(), reverse=True):  # the order in which every index adds them up
+            rows, counts = map(np.array, self._lists[term])
+            held = there[rows]
+            rows, weight = rows[held], weigh_term(held.sum(), there.sum(), K1)
+            scores[rows] += impacts_of(counts[held], norm[rows], weight) * np.float32(asked[term])
+        numbers, best = candidates(scores, n)
+        found = sort_ties(Ranking([self._ids[row] for row in numbers], best)).best(n)
+        return list(zip(found.docnos, found.scores.tolist(), strict=True))
+
+
+def standing(events: Iterable[Event], latest: str | None = None) -> tuple[list[Event], dict[int, str]]:
+    """The entries that were not undone until a time, and when the others were, by the id of the object."""
+    entries: list[Event] = []
+    undone: dict[int, str] = {}
+    for event in events:
+        if latest is not None and event["when"] > latest:
+            continue
+        if event["event"] == "learned":
+            entries.append(event)
+        elif event["event"] == "undone":
+            undone |= {id(entry): event["when"] for entry in entries if _undoes(event, entry)}
+            entries = [entry for entry in entries if id(entry) not in undone]
+    return entries, undone
+
+
+def memories_in(events: Sequence[Event], latest: str | None = None) -> list[dict[str, Any]]:
+    """Every statement that isn't forgotten, as an entry of ``qmemories``: as it was at a time, or now."""
+    entries, undone = standing(events, latest)
+    replaced = {number: entry["when"] for entry in entries for one in entry["learned"] for number in one["replaces"]}
+    there = {id(entry) for entry in entries} | undone.keys()
+    learned = [(event, one) for event in events if id(event) in there for one in event["learned"] if one["statement"]]
+    return [
+        {
+            **{name: one[name] for name in ("id", "statement")},
+            **{name: event[name] for name in ("when", "session")},
+            "turn": one["message"],
+            **{name: one[name] for name in ("words", "replaces")},
+            "until": undone.get(id(event)) or replaced.get(one["id"]),
+        }
+        for event, one in learned
+    ]
+
+
+def before(entries: Sequence[Event], session: str, turn: int) -> Sequence[Event]:
+    """The entries before a turn of a session."""
+    later = (place for place, entry in enumerate(entries) if entry["session"] == session and entry["turn"] >= turn)
+    return entries[: next(later, None)]
 
 
 def _check(found: Mapping[str, Any], fields: Mapping[str, type]) -> None:
@@ -119,19 +197,19 @@ def _undoes(event: Event, entry: Event) -> bool:
     return bool(entry["session"] == event["session"] and entry["turn"] >= event["turn"])
 
 
-def _add(known: dict[str, str], entry: Event) -> None:
+def _add(known: dict[str, str], entry: Event, dated: bool) -> None:
     for one in entry["learned"]:
         for number in one["replaces"]:
             known.pop(number, None)
-        if one["statement"]:
-            known[one["id"]] = one["statement"]
+        if text := one["statement"]:
+            known[one["id"]] = as_said(text, entry["when"], entry["session"], one["message"]) if dated else text
 
 
-def known_in(entries: Iterable[Event]) -> dict[str, str]:
+def known_in(entries: Iterable[Event], dated: bool = False) -> dict[str, str]:
     """The statements that hold after these entries, by id."""
     known: dict[str, str] = {}
     for entry in entries:
-        _add(known, entry)
+        _add(known, entry, dated)
     return known
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from ..arguments import checked, utc
 from ..completions.learned import highest_number, merge
 from ..completions.matching import normalised
-from ..conversations.frame import conversation, known_statements, object_frame, statements_of, well_formed
+from ..conversations.frame import conversation, object_frame, statements_of, well_formed
 from ..errors import UsageError, advice
 from ..events import Heard, hearing
 from ..generate.update_ptkb import UpdatePtkb
@@ -23,11 +23,14 @@ from .history import (
     Event,
     History,
     Messages,
+    before,
     digests,
     known_in,
     last_turn,
     learned_before,
+    memories_in,
     not_taken_back,
+    standing,
     until,
     words_of,
 )
@@ -104,10 +107,12 @@ class UserMemory:
             as_of: give only what was known at this time: later events don't count. A date is its beginning, in UTC.
         """
         with self._file.users() as users:
-            history = _of(users, user, as_of)
-            entries = history.before(session, turn or 0) if session else history.entries
-            known = dict(history.known) if len(entries) == len(history.entries) else known_in(entries)
-            return known | known_statements(History(entries).memories(), dated=True) if self.dated else known
+            history = _of(users, user)
+            entries: Sequence[Event] = history.entries if as_of is None else standing(history.events, utc(as_of))[0]
+            if session:
+                entries = before(entries, session, turn or 0)
+            now = as_of is None and len(entries) == len(history.entries)
+            return dict(history.known(self.dated)) if now else known_in(entries, self.dated)
 
     def memories(self, user: str, *, as_of: str | datetime | None = None) -> list[dict[str, Any]]:
         """What was ever learned about a user and not forgotten, in its order, as ``qmemories`` has it.
@@ -118,7 +123,7 @@ class UserMemory:
             undone; None if it holds).
         """
         with self._file.users() as users:
-            return _of(users, user, as_of).memories()
+            return memories_in(_of(users, user).events, None if as_of is None else utc(as_of))
 
     def search(self, user: str, question: str, n: int = 10) -> list[tuple[str, float]]:
         """The ids and scores of the statements that hold and fit a question best, by BM25; none without a common word.
@@ -126,8 +131,7 @@ class UserMemory:
         Words, scores and ties are those of :class:`~pyterrier_ikat.BM25` over an index of these statements.
         """
         with self._file.users() as users:
-            index = _of(users, user).index
-        return index.search(question, n)
+            return _of(users, user).index.search(question, n)
 
     def learn(
         self,
@@ -165,12 +169,12 @@ class UserMemory:
         entries, _ = self._of_session(user, session)
         if (learned := learned_before(entries, session, said)) is not None:
             return learned
-        before, found = not_taken_back(entries, session, said), None
-        begin = last_turn(before, session)
+        earlier, found = not_taken_back(entries, session, said), None
+        begin = last_turn(earlier, session)
         middle = (begin + len(said)) // 2
         with hearing() as heard:
             try:
-                found = self._ask(before, session, messages, len(said))
+                found = self._ask(earlier, session, messages, len(said))
             except BaseException as error:
                 too_long = isinstance(error, StageError) and any(isinstance(one, TooLong) for one in error.failures)
                 if middle == begin or not too_long:
@@ -183,11 +187,11 @@ class UserMemory:
         with self._file.changing():  # another thread or process may have learned something since
             entries, ids = self._of_session(user, session)
             if (learned := learned_before(entries, session, said)) is None:
-                before = not_taken_back(entries, session, said)
-                learned = merge(found, known_in(before), dict(enumerate(said, 1)), ids).statements
+                earlier = not_taken_back(entries, session, said)
+                learned = merge(found, known_in(earlier), dict(enumerate(said, 1)), ids).statements
                 new = _learned(user, session, len(said), learned, time)
-                new |= {"said": digests(said)[last_turn(before, session) :], **_places([*asked, *heard], saved)}
-                undone = [entry["turn"] for entry in entries if entry not in before]
+                new |= {"said": digests(said)[last_turn(earlier, session) :], **_places([*asked, *heard], saved)}
+                undone = [entry["turn"] for entry in entries if entry not in earlier]
                 self._file.append(*([_undone(user, session, min(undone), time)] if undone else []), new)
         return learned
 
@@ -294,10 +298,10 @@ class UserMemory:
     def __repr__(self) -> str:
         return f"ikat.UserMemory({str(self.path)!r})"
 
-    def _ask(self, before: list[Event], session: str, messages: Messages, turn: int) -> list[dict[str, Any]]:
+    def _ask(self, earlier: list[Event], session: str, messages: Messages, turn: int) -> list[dict[str, Any]]:
         """What the model finds."""
-        frame = conversation(until(messages, turn), known_in(before), number=session)
-        update = UpdatePtkb(self._model(), messages=turn - last_turn(before, session), prompts=self.prompts, on_error="raise")
+        frame = conversation(until(messages, turn), known_in(earlier), number=session)
+        update = UpdatePtkb(self._model(), messages=turn - last_turn(earlier, session), prompts=self.prompts, on_error="raise")
         updated: pd.DataFrame = update(frame)
         found: list[dict[str, Any]] = updated["qlearned"].item()
         return found
@@ -319,14 +323,10 @@ class UserMemory:
             return list(history.entries), set(history.ids)
 
 
-def _of(users: Mapping[str, History], user: str, as_of: str | datetime | None = None) -> History:
+def _of(users: Mapping[str, History], user: str) -> History:
     if not isinstance(user, str) or not user or well_formed(user) != user:  # a file has one letter for all halves of surrogate pairs
         raise UsageError(f"user={user!r}: give the user's id, a text")
-    history = users.get(user) or History()
-    if as_of is None:
-        return history
-    latest = utc(as_of)
-    return History(event for event in history.events if event["when"] <= latest)
+    return users.get(user) or History()
 
 
 def _learned(user: str, session: str, turn: int, learned: list[dict[str, Any]], when: str) -> Event:

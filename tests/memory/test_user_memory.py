@@ -20,6 +20,8 @@ from trust.killing import killed_before, started
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.memory import memory_file
+from pyterrier_ikat.memory.history import StatementIndex
+from pyterrier_ikat.retrieve.eager import LexicalIndex
 from pyterrier_ikat.store.locks import hold_lock
 
 
@@ -208,6 +210,22 @@ def test_a_question_finds_the_statements_that_hold_as_an_index_of_them_does(memo
     memory.learn("u1", "a", chat("I walk my cat."))
     assert [number for number, _ in memory.search("u1", "cat")] == ["4"]
     assert memory.search("u3", "dog") == []
+
+
+words = st.lists(
+    st.sampled_from(["I", "own", "like", "walk", "dog", "dogs", "cat", "tea", "teas", "the", "U.S.", "ok?", "is"]), min_size=1, max_size=5
+).map(" ".join)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.sampled_from("12345"), st.none() | words), min_size=1, max_size=12), words, st.integers(1, 5))
+def test_an_index_of_statements_that_come_and_go_is_as_one_made_anew(changes, question, n):
+    index, there = StatementIndex({}), {}
+    for number, text in changes:
+        index.put(number, text)
+        there.pop(number, None)
+        there |= {} if text is None else {number: text}
+    assert index.search(question, n) == LexicalIndex(there.items()).search(question, n)
 
 
 def test_what_other_programs_add_and_rewrite_is_seen(memory, notes):
