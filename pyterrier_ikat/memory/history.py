@@ -71,7 +71,7 @@ class History:
         self.entries.append(event)
         self.ids.update(one["id"] for one in event["learned"])
         for dated, known in self._known.items():
-            _add(known, event, dated)
+            _with([event], known, dated)
         if self._texts is not None:
             self._texts.update(normalised(one["statement"]) for one in event["learned"])
         if self._index is not None:
@@ -197,19 +197,19 @@ def _undoes(event: Event, entry: Event) -> bool:
     return bool(entry["session"] == event["session"] and entry["turn"] >= event["turn"])
 
 
-def _add(known: dict[str, str], entry: Event, dated: bool) -> None:
-    for one in entry["learned"]:
-        for number in one["replaces"]:
-            known.pop(number, None)
-        if text := one["statement"]:
-            known[one["id"]] = as_said(text, entry["when"], entry["session"], one["message"]) if dated else text
-
-
 def known_in(entries: Iterable[Event], dated: bool = False) -> dict[str, str]:
     """The statements that hold after these entries, by id."""
-    known: dict[str, str] = {}
+    return _with(entries, {}, dated)
+
+
+def _with(entries: Iterable[Event], known: dict[str, str], dated: bool) -> dict[str, str]:
     for entry in entries:
-        _add(known, entry, dated)
+        for one in entry["learned"]:
+            if one["replaces"]:
+                for number in one["replaces"]:
+                    known.pop(number, None)
+            if text := one["statement"]:
+                known[one["id"]] = as_said(text, entry["when"], entry["session"], one["message"]) if dated else text
     return known
 
 
