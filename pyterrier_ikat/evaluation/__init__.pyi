@@ -24,6 +24,7 @@ from .nuggets import assign_nuggets as assign_nuggets
 from .nuggets import create_nuggets as create_nuggets
 from .nuggets import nugget_precision as nugget_precision
 from .ptkb import TRACK_PTKB as TRACK_PTKB
+from .ptkb import evaluate_learned as evaluate_learned
 from .ptkb import evaluate_ptkb as evaluate_ptkb
 from .ptkb import ptkb_per_turn as ptkb_per_turn
 from .ptkb import statement_ranking as statement_ranking

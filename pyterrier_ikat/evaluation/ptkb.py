@@ -1,4 +1,4 @@
-"""Evaluation of the PTKB statements that systems chose."""
+"""Evaluation of the PTKB statements that systems chose, and of those that they learned from what users said."""
 
 import math
 import warnings
@@ -9,14 +9,15 @@ from typing import Any
 import pandas as pd
 from ir_measures import P, R, SetF, SetP, SetR, nDCG
 
-from ..arguments import checked
-from ..conversations.frame import column, object_frame, values, with_columns
+from ..arguments import checked, is_missing
+from ..completions.matching import normalised, word_f1
+from ..conversations.frame import column, is_persona, object_frame, statements_of, values, with_columns
 from ..conversations.qrels import check_qrels
 from ..errors import DataError
 from ..runs import RunFolder
 from ..runs.run_files import chosen_statements
-from .evaluator import Evaluator, check_turn_names, describe_mismatch, judgements_by_turn
-from .finished_runs import written_by
+from .evaluator import Evaluator, check_common_turns, check_turn_names, describe_mismatch, judgements_by_turn
+from .finished_runs import check_columns, check_once, written_by
 from .measures import label
 
 
@@ -198,3 +199,102 @@ def _check_statements(who: str, chosen: Mapping[str, list[str]], qrels: pd.DataF
 def _in_words(name: str) -> bool:
     """Whether a statement is named by its words, as new ones are in 2025, not by an id."""
     return name.startswith('"') or any(letter.isalpha() for letter in name)
+
+
+SHARES = {"added": "new", "replaced": "outdated", "kept": "still", "wrong": "learned"}
+"""The shares of :func:`evaluate_learned`, and the number that each is a share of."""
+
+
+@checked
+def evaluate_learned(systems: Mapping[str, pd.DataFrame | str | Path], labels: pd.DataFrame, *, least: float = 0.5) -> pd.DataFrame:
+    """Compare what systems learned about users (``qlearned`` of :class:`~pyterrier_ikat.UpdatePtkb`) with labels.
+
+    A label says what was known of the user before a turn, and what should hold after it. A learned statement is a label's new one if the
+    F1 of their words is at least ``least``; each counts once, the best pairs first. So another wording of the same fact may count as
+    wrong, and a negation as right: read some pairs before you trust a figure. A repeat of a known statement, word for word, doesn't count.
+
+    Args:
+        systems: name -> a frame with ``qid`` and ``qlearned``, or a folder made by ``ikat run``. A turn that it lacks learned nothing.
+        labels: ``qid``, ``known`` (a dict id -> statement) and ``holds`` (a list of statements, the known ones word for word). They alone
+            define the turns.
+        least: the F1 from which two statements say the same.
+
+    Returns:
+        One row per system: ``name``; ``added``, the share of the ``new`` statements that were learned; ``replaced``, the share of the
+        ``outdated`` ones (known, and not in ``holds``) that were replaced; ``kept``, the share of those that ``still`` hold that were not
+        replaced; ``wrong``, the share of the ``learned`` statements that no label has; these four numbers, over all turns; and ``turns``. A
+        share of nothing is missing.
+
+    Raises:
+        UsageError: when a column is missing.
+        DataError: naming the turn, when a label or what was learned is malformed, or no turn has a label.
+
+    Example:
+        >>> labels = pd.DataFrame({"qid": ["1_1"], "known": [{"1": "I live in Lyon.", "2": "I am vegan."}],
+        ...                        "holds": [["I am vegan.", "I live in Oslo.", "I own a dog."]]})
+        >>> learned = [{"id": "3", "statement": "I live in Oslo now.", "replaces": ["1"]}]
+        >>> found = evaluate_learned({"ours": pd.DataFrame({"qid": ["1_1"], "qlearned": [learned]})}, labels)
+        >>> found[["added", "replaced", "kept", "wrong", "new", "learned"]].values.tolist()
+        [[0.5, 1.0, 1.0, 0.0, 2.0, 1.0]]
+    """
+    check_columns("the labels", labels, ("qid", "known", "holds"), "give a row per turn")
+    check_once("the labels", labels, ["qid"], "keep one")
+    for qid, *both in labels[["qid", "known", "holds"]].itertuples(index=False):
+        if not all(map(is_persona, both)):
+            raise DataError(f"turn {qid} of the labels: give known as a dict of statements by id, and holds as a list of statements")
+    rows = []
+    for name, system in systems.items():
+        learned = _learned_by_turn(f"system {name}", system, labels["qid"].tolist())
+        counts = pd.DataFrame(
+            [
+                _compared(learned.get(qid, []), statements_of(known), statements_of(holds), least)
+                for qid, known, holds in labels[["qid", "known", "holds"]].itertuples(index=False)
+            ]
+        ).sum()
+        rows.append({"name": name, **{one: counts[one] / counts[of] if counts[of] else math.nan for one, of in SHARES.items()}})
+        rows[-1] |= {of: int(counts[of]) for of in SHARES.values()} | {"turns": len(labels)}
+    return pd.DataFrame(rows, columns=["name", *SHARES, *SHARES.values(), "turns"])
+
+
+def _learned_by_turn(who: str, system: pd.DataFrame | str | Path, qids: list[str]) -> dict[str, list[Any]]:
+    learned = {qid: [] if is_missing(found) else found for qid, found in written_by(system, "qlearned", "UpdatePtkb(llm)")}
+    check_turn_names(who, learned, qids)
+    check_common_turns(who, learned, qids)
+    for qid, found in learned.items():
+        if not isinstance(found, list) or not all(map(_is_learned, found)):
+            raise DataError(
+                f"{who}, turn {qid}: qlearned is not a list of dicts with statement and replaces: give the output of UpdatePtkb"
+            )
+    return learned
+
+
+def _is_learned(one: Any) -> bool:
+    return isinstance(one, dict) and isinstance(one.get("statement"), str) and isinstance(one.get("replaces"), list)
+
+
+def _compared(learned: list[Any], known: Mapping[str, str], holds: Mapping[str, str], least: float) -> dict[str, int]:
+    """The numbers of one turn: four of what there was, and how many of each a system got."""
+    then, now = {normalised(text) for text in known.values()}, {normalised(text): text for text in holds.values()}
+    still = {number for number, text in known.items() if normalised(text) in now}
+    new = [text for key, text in now.items() if key not in then]
+    said = [one["statement"] for one in learned if normalised(one["statement"]) not in then]
+    replaced = {str(number) for one in learned for number in one["replaces"]}
+    added = _count_pairs(said, new, least)
+    return {
+        **{"added": added, "new": len(new), "wrong": len(said) - added, "learned": len(said)},
+        **{"replaced": len(replaced & (known.keys() - still)), "outdated": len(known) - len(still)},
+        **{"kept": len(still - replaced), "still": len(still)},
+    }
+
+
+def _count_pairs(said: list[str], new: list[str], least: float) -> int:
+    """How many statements say the same as a new one, each once, the best pairs first."""
+    alike = sorted(
+        ((word_f1(one, text), -place, -wanted) for place, one in enumerate(said) for wanted, text in enumerate(new)), reverse=True
+    )
+    places, found = set[int](), set[int]()
+    for score, place, wanted in alike:
+        if score >= least and place not in places and wanted not in found:
+            places.add(place)
+            found.add(wanted)
+    return len(found)

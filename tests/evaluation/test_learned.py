@@ -1,0 +1,106 @@
+"""What was learned about users against labels: added, replaced, kept, wrong; worked out by hand."""
+
+import json
+
+import pandas as pd
+import pytest
+from fakes import scripted
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.evaluation import evaluate_learned
+
+LYON, VEGAN, DOG = "I live in Lyon.", "I am vegan.", "I own a dog."
+LABELS = pd.DataFrame(
+    {
+        "qid": ["a_1", "a_2", "a_3"],
+        "known": [{"1": LYON, "2": VEGAN}, {"2": VEGAN, "3": "I live in Oslo."}, {}],
+        "holds": [[VEGAN, "I live in Oslo."], [VEGAN, "I live in Oslo."], [DOG, "I like tea."]],
+    }
+)
+
+
+def one(statement, *replaces):
+    return {"id": "9", "statement": statement, "message": 1, "words": statement, "replaces": list(replaces)}
+
+
+def system(*learned):
+    return pd.DataFrame({"qid": [f"a_{turn}" for turn in range(1, len(learned) + 1)], "qlearned": list(learned)})
+
+
+def row(learned, **options):
+    return evaluate_learned({"s": learned}, LABELS, **options).iloc[0].to_dict()
+
+
+def test_added_replaced_kept_and_wrong_are_counted_over_all_turns():
+    # new: Oslo, dog, tea; outdated: Lyon; still: vegan, vegan and Oslo
+    found = system([one("I live in Oslo now.", "1")], [one("I eat meat.", "2")], [one(DOG), one("I own a dog")])
+    assert row(found) == {
+        **{"name": "s", "added": 2 / 3, "replaced": 1, "kept": 2 / 3, "wrong": 2 / 4},
+        **{"new": 3, "outdated": 1, "still": 3, "learned": 4, "turns": 3},
+    }
+
+
+def test_nothing_learned_keeps_everything_and_adds_nothing():
+    for found in (system([], [], []), system([]), system(None, float("nan"))):
+        got = row(found)
+        assert (got["added"], got["replaced"], got["kept"], got["learned"], got["turns"]) == (0, 0, 1, 0, 3)
+        assert pd.isna(got["wrong"])
+
+
+def test_a_repeat_of_what_is_known_is_neither_wrong_nor_new_and_its_replacement_counts():
+    got = row(system([one("I am vegan", "1")]))
+    assert (got["added"], got["replaced"], got["wrong"], got["learned"]) == (0, 1, pytest.approx(float("nan"), nan_ok=True), 0)
+
+
+def test_each_label_is_met_once_by_the_statement_that_is_most_like_it():
+    # F1 with "I own a dog.": 3 of (4 + 4) words and 4 of (4 + 5); with "I like tea.": 1 of (4 + 3) and 1 of (5 + 3)
+    found = system([], [], [one("I own a cat."), one("I own a big dog.")])
+    assert (row(found)["added"], row(found)["wrong"]) == (1 / 3, 1 / 2)
+    assert row(found, least=0.9)["added"] == 0
+    assert row(found, least=0.2)["added"] == 2 / 3
+
+
+def test_what_update_ptkb_writes_is_compared():
+    said = json.dumps([{"message": 1, "words": "moved to Oslo", "statement": "I live in Oslo.", "replaces": [1]}])
+    llm, _ = scripted(said)
+    turn = ikat.conversation([{"role": "user", "content": "I moved to Oslo."}], [LYON, VEGAN], number="a")
+    got = evaluate_learned({"ours": ikat.UpdatePtkb(llm)(turn)}, LABELS[:1])
+    assert got[["added", "replaced", "kept", "wrong"]].values.tolist() == [[1, 1, 1, 0]]
+
+
+texts = st.lists(st.sampled_from([LYON, VEGAN, DOG, "I like tea.", "I run.", "My cat is old."]), unique=True, max_size=4)
+
+
+@given(texts, texts, st.randoms())
+def test_whoever_learns_what_the_labels_say_has_full_marks_in_any_order(then, now, random):
+    known = {str(number): text for number, text in enumerate(then)}
+    gone = [number for number, text in known.items() if text not in now]
+    learned = [one(text) for text in now if text not in then]
+    random.shuffle(learned)
+    learned += [one(now[0], *gone)] if gone and now else []
+    labels = pd.DataFrame({"qid": ["a_1"], "known": [known], "holds": [now]})
+    (got,) = evaluate_learned({"s": system(learned)}, labels).to_dict("records")
+    assert all(pd.isna(got[name]) or got[name] == 1 for name in ("added", "kept"))
+    assert got["new"] == len(set(now) - set(then))
+    assert got["outdated"] == len(gone)
+    assert not gone or not now or got["replaced"] == 1
+
+
+@pytest.mark.parametrize(
+    ("found", "labels", "message"),
+    [
+        (system([]), LABELS.drop(columns="holds"), "no column holds in the labels"),
+        (system([]), pd.concat([LABELS, LABELS]), "turn a_1 occurs twice in the labels: keep one"),
+        (system([]), LABELS.assign(known="I"), "turn a_1 of the labels: give known as a dict"),
+        (system([{"statement": "x"}]), LABELS, "system s, turn a_1: qlearned is not a list of dicts"),
+        (system("I own a dog"), LABELS, "system s, turn a_1: qlearned is not a list of dicts"),
+        (system([]).assign(qid="b_1"), LABELS, "its turns are like b_1"),
+        (system([]).assign(qid="a-1"), LABELS, "convert them"),
+        (pd.DataFrame({"qid": ["a_1"]}), LABELS, "UpdatePtkb"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_and_named(found, labels, message):
+    with pytest.raises(ikat.IkatError, match=message):
+        evaluate_learned({"s": found}, labels)
