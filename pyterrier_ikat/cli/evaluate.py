@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 WITHOUT_LLM = ("rouge-l", "cited-sentences", "existing-citations")
 JUDGES = (*WITHOUT_LLM, "groundedness", "completeness", "relevance", "naturalness", "preference", "correctness", "nuggets")
 BEM = "bem="
-OF = ("passages", "statements", "responses", "actions", "nuggets")
+OF = ("passages", "statements", "responses", "actions", "nuggets", "votes")
 PUBLISHED = "published"
 """In place of RUN: the responses that a dataset has, or the labels of people."""
 TAKEN_BY = {
@@ -41,6 +41,7 @@ TAKEN_BY = {
     "responses": {"qrels", "turns", "judges", "llm", "index"},
     "actions": {"turns"},
     "nuggets": {"turns"},
+    "votes": set[str](),
 }
 """What is evaluated -> the options that it takes beside the dataset."""
 
@@ -58,7 +59,8 @@ ikat evaluate runs/* --of responses --dataset ikat:2024 \\
     --judge rouge-l --judge completeness --llm openai:gpt-4o
 ikat evaluate runs/* --of actions --dataset mtrag:mini
 ikat evaluate published --of responses --dataset ikat:2024
-ikat evaluate published --of nuggets --dataset ikat:2024""",
+ikat evaluate published --of nuggets --dataset ikat:2024
+ikat evaluate chat-*-votes.jsonl --of votes""",
 )
 @RUNS
 @click.option("--of", type=click.Choice(OF), default="passages", show_default=True, help="what to evaluate of the runs")
@@ -94,7 +96,8 @@ def evaluate(paths: tuple[str, ...], of: str, dataset_name: str | None, form: st
     turns. A turn without results counts 0. A note names the turns that only the run or only the judgements have. --of statements takes
     folders and submissions. --of responses and --of actions take folders; actions are whether a run abstains or asks back when it should.
     `published` in place of RUNs evaluates the responses of the track's runs in ikat:2024. With --of nuggets, it shows the labels of
-    people: the share of nuggets that each of six runs states.
+    people: the share of nuggets that each of six runs states. --of votes takes files of blind votes that the chat page exported in place of
+    RUNs.
     """
     _check_options(of, dataset_name, given)
     qrels, turns = given["qrels"], given["turns"]
@@ -107,6 +110,8 @@ def evaluate(paths: tuple[str, ...], of: str, dataset_name: str | None, form: st
     elif of == "responses":
         wanted = turns_of(str(dataset_name), qrels, turns)
         _show_responses(paths, str(dataset_name), wanted, given["index"], _judges(given["judges"], given["llm"]), form)
+    elif of == "votes":
+        _show_votes(paths, form)
     elif of == "nuggets":
         _show_nuggets(paths, str(dataset_name), turns_of(str(dataset_name), None, turns), form)
     else:
@@ -124,7 +129,9 @@ def _check_options(of: str, dataset_name: str | None, given: Mapping[str, Any]) 
         if name not in TAKEN_BY[of]:
             others = " and ".join(other for other in OF if name in TAKEN_BY[other])
             raise UsageError(f"--{shown} is for {others}: omit it with --of {of}")
-    if of != "passages" and not dataset_name:
+    if of == "votes" and dataset_name:
+        raise UsageError("votes name their systems and turns themselves: omit --dataset")
+    if of not in ("passages", "votes") and not dataset_name:
         raise UsageError(f"--of {of} needs the dataset: give --dataset, such as ikat:2023-mini")
     if given["by"] and (tests := sorted(there.keys() & {"baseline", "pairwise", "repeats", "oracle"})):
         raise UsageError(f"--by {given['by']} compares nothing: omit --{tests[0]}")
@@ -343,6 +350,15 @@ def _show_actions(paths: Sequence[str], dataset_name: str, wanted: Sequence[str]
     for name, path in named.items() if form != "csv" else ():
         click.echo()
         show(of_frame(count_actions(path, answers, name=name), title=name), form)
+
+
+def _show_votes(paths: Sequence[str], form: str) -> None:
+    """Who won the blind votes."""
+    from ..evaluation import count_votes
+
+    counted = count_votes(paths)
+    notes = ["p: the two-sided sign test on wins and losses."]
+    show(Table(counted, of_frame(counted.assign(p=[f"{p:.4f}" for p in counted["p"]])).columns, notes), form)
 
 
 def _with_intervals(scores: "pd.DataFrame") -> Table:

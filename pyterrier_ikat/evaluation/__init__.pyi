@@ -48,3 +48,5 @@ from .scores import per_turn as per_turn
 from .scores import win_tie_loss as win_tie_loss
 from .sessions import session_means as session_means
 from .sessions import session_measures as session_measures
+from .votes import count_votes as count_votes
+from .votes import sign_test as sign_test

@@ -15,7 +15,7 @@ CONVERSATION = ("chat_id", "conversation_id", "session_id")
 """The names in ``metadata`` by which clients tell which conversation a request belongs to."""
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """A conversation's id: it becomes a part of qids."""
-TAKEN = ("model", "messages", "stream", "stream_options", "stream_unchecked", "metadata")
+TAKEN = ("model", "messages", "stream", "stream_options", "stream_unchecked", "sample", "metadata")
 """Parameters of a chat request that have an effect."""
 NO_EFFECT: Mapping[str, Sequence[Any]] = {
     "n": (1,),
@@ -31,6 +31,7 @@ TASKS = (re.compile(r"### Task:\s.*<chat_history>", re.DOTALL), re.compile(r"Pro
 """How chat pages (Open WebUI; LibreChat) begin what they ask of a model for themselves, such as titles and tags."""
 INSTRUCTIONS = ("system", "developer")
 RESULTS = ("tool", "function")
+MOST_SAMPLES = 1000
 SHOWN = 60
 """Characters of a client's own word that a message repeats."""
 
@@ -48,6 +49,7 @@ class ChatRequest:
         ignored: the parts of the request that have no effect.
         conversation: the id by which the conversation is saved; empty for none.
         unchecked: whether a stream may have words of an answer before it is finished and checked.
+        sample: the number of the answer among several to the same words, from 0: others are asked of the model anew.
     """
 
     model: str
@@ -58,6 +60,7 @@ class ChatRequest:
     ignored: list[str]
     conversation: str = ""
     unchecked: bool = False
+    sample: int = 0
 
 
 @dataclass(frozen=True)
@@ -145,8 +148,10 @@ def read_chat(data: Mapping[str, Any], models: Sequence[str], limits: Limits, na
     conversation = next((name for name in [*given, *(named or ())] if ID.fullmatch(name)), "")
     unused = [name for name, value in data.items() if name not in TAKEN and value is not None]
     shown = [well_formed(name)[:SHOWN] for name in [*ignored, *more, *unused]]
-    unchecked = _flag(data, "stream_unchecked")
-    return ChatRequest(model, messages, ptkb, stream, _flag(options, "include_usage"), shown, conversation, unchecked)
+    unchecked, sample = _flag(data, "stream_unchecked"), data.get("sample") or 0
+    if type(sample) is not int or not 0 <= sample <= MOST_SAMPLES:
+        raise RequestError(f"sample is the number of an answer to the same words: give a whole number from 0 to {MOST_SAMPLES}", param="sample")
+    return ChatRequest(model, messages, ptkb, stream, _flag(options, "include_usage"), shown, conversation, unchecked, sample)
 
 
 def _check_calls(data: Mapping[str, Any]) -> None:

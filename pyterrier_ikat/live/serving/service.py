@@ -11,7 +11,7 @@ from ...conversations import dataset as dataset_named
 from ...conversations.frame import object_frame, values
 from ...conversations.topics import Conversation
 from ...errors import UsageError, advice
-from ...events import Write
+from ...events import Write, in_chain
 from ...llms import LLM, Ledger
 from ...runs.answered_turn import Turn
 from ...study.systems import System, Systems, open_systems
@@ -79,7 +79,8 @@ def answer_request(system: System, asked: ChatRequest, tell: Any, write: Write |
     if system.recorded:
         found = _replayed(system, [message["content"] for message in asked.messages if message["role"] == "user"], list(ptkb.values()))
         number, ptkb = found.number, dict(found.ptkb)
-    return answer(system, asked.messages, ptkb, number=number, tell=tell, write=write)
+    with in_chain(0 if system.recorded else asked.sample):
+        return answer(system, asked.messages, ptkb, number=number, tell=tell, write=write)
 
 
 def _replayed(system: System, said: list[str], statements: list[str]) -> Conversation:

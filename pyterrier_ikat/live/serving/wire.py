@@ -14,6 +14,7 @@ from ...errors import IkatError, list_first
 from ...llms import BudgetExceeded, FatalLLMError, StageError
 from ...llms.failures import CutOff, Empty, Filtered, Refused, TooLong, Unavailable
 from ...llms.ledger import Spend
+from ...operator import Operator, every_stage
 from ...runs.answered_turn import Turn
 from ...study.systems import System
 from ..answering import StillTooLong
@@ -208,6 +209,12 @@ class Reply:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.model, "choices": choices}
 
 
+def steps_of(system: System) -> list[str]:
+    """What a system does for an answer, in its stages' own words, each once."""
+    words = [stage.activity for stage in every_stage(system.pipeline) if isinstance(stage, Operator)]
+    return list(dict.fromkeys(re.sub(r" \{\w+\}", "", said) for said in words if said))
+
+
 def model_object(system: System, created: int) -> dict[str, Any]:
     """A system in the list of models."""
     summary, paper = system.method.summary, system.method.paper
@@ -217,6 +224,7 @@ def model_object(system: System, created: int) -> dict[str, Any]:
         "created": created,
         "owned_by": "pyterrier_ikat",
         "title": " ".join(text for text in (summary, f"({paper})" if paper else "") if text),
+        "steps": steps_of(system),
         "writes_response": bool(system.writes_response),
     }
 

@@ -1,6 +1,8 @@
 """The chat page in Chromium: once against a real server on the sample, else against one that answers what the test queues."""
 
+import json
 import re
+import time
 from itertools import islice
 
 import pandas as pd
@@ -12,6 +14,7 @@ from page_server import CUT, PAGE, answer, chunk, serving
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations import conversation, read_topics, topics_frame
+from pyterrier_ikat.evaluation import count_votes
 from pyterrier_ikat.live.serving import running
 
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium here: apt-get install chromium")
@@ -40,7 +43,7 @@ def wire():
 def _tidy(browser):
     """The next page opens without a question, and as if it were the first."""
     yield
-    browser.run("window.onbeforeunload = null; sessionStorage.clear()")
+    browser.run("window.onbeforeunload = null; sessionStorage.clear(); localStorage.clear()")
 
 
 @pytest.fixture
@@ -51,10 +54,16 @@ def server(wire):
     wire.renew()
 
 
-def open_page(browser, server, plain=(), gtr=(), **view):
+def open_page(browser, server, plain=(), gtr=(), both=True, **view):
     server.replies["plain"], server.replies["gtr"] = list(plain), list(gtr)
     browser.open(server.url, **view)
     until(browser, "!document.querySelector('#send').disabled")
+    if len(server.models) > 1 and both:
+        choose(browser, "gtr")
+
+
+def choose(browser, second):
+    browser.run(f"(one => {{ one.value = {second!r}; one.dispatchEvent(new Event('change')) }})(document.querySelector('#system1'))")
 
 
 def until(browser, condition):
@@ -138,6 +147,7 @@ def test_systems_on_the_sample_answer_in_the_page_and_the_export_is_what_they_sa
         write(browser, "s3cret-s3cret-s3cret", "token")
         press(browser, "Enter")
         until(browser, "!document.querySelector('#send').disabled")
+        choose(browser, "ranks")
         write(browser, "\n".join(talk.ptkb.values()), "persona")
         for turn in talk.turns[:2]:
             say(browser, turn.utterance)
@@ -209,7 +219,7 @@ def test_a_turn_shows_how_it_was_answered_and_what_it_cost(browser, server):
     ]
     assert texts(browser, ".side.s0 .passages summary > *") == ["[1]", "tea:1", "12.35", "Rooibos has no caffeine."]
     say(browser, "And else?")
-    assert texts(browser, ".turn:last-child .s0") == ["plain\n\nThe response is empty.\n\n1.0 s · 1 LLM call · 100 tokens · cost unknown"]
+    assert texts(browser, ".turn:last-child .s0") == ["plain\n\nThe response is empty.\n\n1.0 s · 1 LLM call · 100 tokens · cost unknown\n\nRegenerate"]
     assert texts(browser, "#spent0") == ["So far: 3.3 s · 4 LLM calls · 1 known completion · 1,304 tokens · cost unknown"]
     assert texts(browser, "#spent1") == ["So far: 3.0 s · 4 LLM calls · 200 tokens · $0.50"]
 
@@ -263,7 +273,7 @@ def test_each_answer_shows_its_activity_and_can_be_stopped(browser, server):
     say(browser, "And how?")
     # nothing of the stopped answer is in the history
     assert server.told("plain")[1] == [{"role": "user", "content": "Which tea?"}, {"role": "user", "content": "And how?"}]
-    assert texts(browser, ".retry") == []  # a later answer was given without it
+    assert texts(browser, ".retry") == ["Regenerate"] * 2  # a later answer was given without it
     assert texts(browser, ".answer") == ["Mint.", "Rooibos.", "Cold."]
 
 
@@ -276,7 +286,7 @@ def test_an_answer_appears_as_it_is_written_and_one_that_fails_its_check_is_repl
     held.set()
     until(browser, "!document.querySelector('.activity')")
     assert texts(browser, ".answer") == ["Rooibos. [1]", "Mint."]
-    assert "Replaced after its check: 2 words too many." in texts(browser, ".s0 .figures")
+    assert "Replaced: 2 words too many." in texts(browser, ".s0 .figures")
     say(browser, "And how?")
     assert server.told("plain")[1][1] == {"role": "assistant", "content": "Rooibos."}  # what was taken back was never said
     assert all(body["stream_unchecked"] for body in server.asked)
@@ -314,13 +324,11 @@ def test_a_token_is_asked_for_and_kept_out_of_addresses(browser, server):
     write(browser, "s3cret", "token")
     press(browser, "Enter")
     until(browser, "!document.querySelector('#send').disabled")
+    choose(browser, "gtr")
     say(browser, "Which tea?")
     assert texts(browser, ".answer") == ["Rooibos.", "Mint."]
-    assert browser.run("[sessionStorage.getItem('ikat-token'), localStorage.length, document.querySelector('#token').value]") == [
-        "s3cret",
-        0,
-        "",
-    ]
+    assert browser.run("[sessionStorage.getItem('ikat-token'), document.querySelector('#token').value]") == ["s3cret", ""]
+    assert "s3cret" not in browser.run("JSON.stringify(localStorage)")
     assert "s3cret" not in "".join(server.paths) + browser.run("document.documentElement.outerHTML + location.href")
     server.token = "another"  # the server was started again: one question for both systems, and nothing is lost
     say(browser, "And how?", wait=False)
@@ -389,12 +397,14 @@ def test_a_conversation_is_held_by_keyboard_alone(browser, server):
     assert texts(browser, ".utterance") == ["Which\ntea?"]
     walked = []
     browser.run("document.querySelector('#conversation').focus()")
-    for _ in range(5):
+    for _ in range(9):
         press(browser, "Tab")
         walked.append(focused(browser))
         assert browser.run("document.activeElement.matches(':focus-visible')")
-    assert walked == ["Passage 1", "[1]tea:112.35Rooibos has no ca", "words", "send", "undo"]
-    for _ in range(4):
+    tools = [f"{does} {who}" for who in ("plain", "gtr") for does in ("Copy", "Regenerate")]
+    found = ["Edit turn 1", "Passage 1", "[1]tea:112.35Rooibos has no ca", *tools, "words", "send"]
+    assert [name.removesuffix(" with its sources") for name in walked] == found
+    for _ in range(7):
         press(browser, "Tab", shift=True)
     press(browser, "Enter")
     assert texts(browser, ".target code") == ["tea:1"]
@@ -403,7 +413,7 @@ def test_a_conversation_is_held_by_keyboard_alone(browser, server):
     press(browser, "Enter")
     until(browser, "document.querySelectorAll('.activity').length === 2")
     press(browser, "Escape")
-    until(browser, "document.querySelectorAll('.retry').length === 2")
+    until(browser, "document.querySelectorAll('.turn:last-child .retry').length === 2")
     assert texts(browser, ".problem") == ["Stopped."] * 2
     assert focused(browser) == "words"
 
@@ -465,24 +475,230 @@ def test_an_export_is_a_topics_file_of_what_the_system_saw(browser, server):
     assert texts(browser, ".turn") == []
 
 
-def saved(browser, model):
+def saved(browser, model, kind="json"):
     """The downloaded file, once the browser has it whole: until then its name has an empty file."""
     for _ in range(3000):
-        if found := [path for path in browser.saved.glob(f"*-{model}.json") if path.stat().st_size]:
+        if found := [path for path in browser.saved.glob(f"*-{model}.{kind}") if path.stat().st_size]:
             return found[0]
         browser.run("new Promise(done => setTimeout(done, 20))")
     raise AssertionError(f"no download of {model}")
 
 
-def test_the_persona_outlives_a_reload_and_nothing_else_does(browser, server):
-    open_page(browser, server, [answer("Rooibos.")], [answer("Mint.")])
+def reload(browser, server, token=""):
+    browser.run(f"sessionStorage.setItem('ikat-token', {token!r})")
+    browser.open(server.url)
+    until(browser, "!document.querySelector('#send').disabled")
+
+
+def test_a_conversation_survives_a_reload_until_it_is_cleared_and_tokens_do_not_see_each_other_s(browser, server):
+    held = server.hold()
+    first, second = [answer("Rooibos [1].", TEA), [chunk("Half"), held], answer("Cold.")], [answer("Mint."), answer("Hot."), answer("Cold.")]
+    open_page(browser, server, first, second)
     write(browser, "I avoid caffeine.", "persona")
     say(browser, "Which tea?")
-    browser.run("window.onbeforeunload = null")
-    browser.open(server.url)
+    say(browser, "And how?", wait=False)
+    until(browser, f"{SIDE.format(1, 0)}.querySelector('.answer') && {SIDE.format(1, 1)}.querySelector('.figures')")
+    reload(browser, server)
+    assert texts(browser, ".utterance") == ["Which tea?", "And how?"]
+    assert texts(browser, ".answer") == ["Rooibos. [1]", "Mint.", "Hot."]
+    assert texts(browser, ".problem") == ["The page was reloaded meanwhile."]
     assert browser.run("document.querySelector('#persona').value") == "I avoid caffeine."
+    assert "This browser keeps the conversation" in texts(browser, "#kept")[0]
+    click(browser, ".cite")
+    assert texts(browser, ".s0 .target .whole") == [TEA[1]]
+    say(browser, "And cold?")
+    assert server.told("plain")[-1][:2] == [{"role": "user", "content": "Which tea?"}, {"role": "assistant", "content": "Rooibos."}]
+    assert {body["metadata"]["chat_id"] for body in server.asked} == {server.asked[0]["metadata"]["chat_id"]}  # it is the same conversation
+    reload(browser, server, "another-token")
     assert texts(browser, ".turn") == []
-    assert browser.run("[localStorage.length, Object.keys(sessionStorage)]") == [0, ["ikat-persona"]]
+    reload(browser, server)
+    assert len(texts(browser, ".turn")) == 3
+    names = browser.run("Object.keys(localStorage)")
+    assert [bool(re.fullmatch("ikat-conversation-[0-9a-f]{64}", name)) for name in names] == [True]
+    click(browser, "#clear")
+    assert browser.run("localStorage.length") == 0
+    reload(browser, server)
+    assert texts(browser, ".turn") == []
+
+
+def test_what_another_program_has_stored_is_no_conversation(browser, server):
+    open_page(browser, server, [answer("Rooibos.")], [answer("Mint.")])
+    say(browser, "Which tea?")
+    for stored in ("{", "3", "{}", '{"systems": ["plain"], "turns": [{"words": 3}]}'):
+        browser.run(f"localStorage.setItem(Object.keys(localStorage)[0], {stored!r})")
+        reload(browser, server)
+        assert texts(browser, ".turn") == []
+        assert browser.errors == []
+
+
+MARKDOWN = """## Teas
+
+**Rooibos** is *red* [1]. It has `none`.
+
+- mint
+  - pepper **mint**
+  - spear mint
+- sage
+
+3. three
+4. four
+
+| tea | caffeine |
+|-----|:--------:|
+| rooibos | **none** |
+
+```html
+<b>**no**</b>
+```
+![x](http://a/x.png) [link](http://a) <u>html</u>"""
+
+
+def test_markdown_is_drawn_and_links_images_and_html_stay_text(browser, server):
+    open_page(browser, server, [answer(MARKDOWN, TEA)], both=False)
+    say(browser, "Which tea?")
+    inside = "[...document.querySelectorAll('.answer {}')].map(one => one.textContent)"
+    assert browser.run(inside.format("strong")) == ["Teas", "Rooibos", "mint", "none"]
+    assert browser.run(inside.format("em")) == ["red"]
+    assert browser.run(inside.format("code")) == ["none", "<b>**no**</b>"]
+    assert browser.run(inside.format("ul > li")) == ["mintpepper mintspear mint", "pepper mint", "spear mint", "sage"]
+    assert browser.run(inside.format("ol > li")) == ["three", "four"]
+    assert browser.run("document.querySelector('.answer ol').start") == 3
+    assert browser.run(inside.format("tr > *")) == ["tea", "caffeine", "rooibos", "none"]
+    assert browser.run(inside.format("> p:last-child")) == ["![x](http://a/x.png) [link](http://a) <u>html</u>"]
+    kinds = browser.run("[...new Set([...document.querySelectorAll('.answer *')].map(one => one.localName))].sort()")
+    assert kinds == ["button", "code", "div", "em", "li", "ol", "p", "pre", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul"]
+    assert texts(browser, ".answer .cite") == ["[1]"]
+
+
+@pytest.mark.parametrize("text", ["**a " * 12000, "`" * 49000, "| a |\n|---|\n" * 3000, "- x\n" + "  " * 20000 + "- y\n" * 4000, "* " * 20000, "<b>" * 100000])
+def test_hostile_markdown_is_drawn_at_once_and_stays_inert(browser, server, text):
+    open_page(browser, server, [answer(text, response=text, pieces=[[text, []]])], both=False)
+    began = time.monotonic()
+    say(browser, "Which tea?")
+    assert time.monotonic() - began < 30
+    assert browser.run("document.querySelectorAll('.answer b, .answer a, .answer img').length") == 0
+    assert browser.errors == []
+
+
+def test_an_answer_is_copied_with_its_sources(browser, server):
+    open_page(browser, server, [answer("Rooibos [1]. Mint [2].", TEA, MINT)], both=False)
+    browser.run("Object.defineProperty(navigator, 'clipboard', {value: {writeText: async text => { window.copied = text }}})")
+    say(browser, "Which tea?")
+    click(browser, "[aria-label^=Copy]")
+    until(browser, "window.copied")
+    assert browser.run("window.copied") == f"Rooibos. [1] Mint. [2]\n\n[1] tea:1: {TEA[1]}\n[2] tea:2: {MINT[1]}"
+
+
+def test_an_answer_is_asked_for_anew(browser, server):
+    open_page(browser, server, [answer("Rooibos."), answer("Mint."), answer("Sage."), answer("Hot.")], both=False)
+    say(browser, "Which tea?")
+    for text in ("Mint.", "Sage."):
+        click(browser, "[aria-label^=Regenerate]")
+        until(browser, f"document.querySelector('.answer')?.innerText === {text!r} && !document.querySelector('.activity')")
+    assert [body.get("sample") for body in server.asked] == [None, 1, 2]
+    say(browser, "And how?")
+    assert server.told("plain")[-1][1]["content"] == "Sage."
+
+
+def test_an_edited_question_begins_a_branch_and_the_other_one_stays(browser, server):
+    open_page(browser, server, [answer(text) for text in ("A.", "B.", "C.", "D.")], both=False)
+    for text in ("one", "two", "three"):
+        say(browser, text)
+    click(browser, "[aria-label='Edit turn 2']")
+    browser.run("document.querySelector('[aria-label=\"The question\"]').value = 'other'")
+    click(browser, ".turn .main")
+    until(browser, "document.querySelectorAll('.answer').length === 2 && !document.querySelector('.activity')")
+    assert texts(browser, ".utterance") == ["one", "other"]
+    assert [message["content"] for message in server.told("plain")[-1]] == ["one", "A.", "other"]
+    assert texts(browser, ".branch") == ["Branch 2 of 2 Earlier"]
+    click(browser, ".branch button")
+    assert texts(browser, ".utterance") == ["one", "two", "three"]
+    assert texts(browser, ".answer") == ["A.", "B.", "C."]
+    reload(browser, server)
+    assert texts(browser, ".utterance") == ["one", "two", "three"]
+    click(browser, ".branch button")
+    assert texts(browser, ".answer") == ["A.", "D."]
+    click(browser, "#undo")  # the branch is gone, and the other one is there
+    assert texts(browser, ".utterance") == ["one", "two", "three"]
+    assert texts(browser, ".branch") == []
+
+
+def test_an_exported_conversation_is_imported_and_goes_on(browser, server, tmp_path):
+    topics = [{"number": "9-1", "title": "", "ptkb": {"1": "I avoid caffeine."}, "turns": [
+        {"turn_id": 1, "utterance": "Which tea?", "response": "Rooibos.", "response_provenance": ["tea:1"]},
+        {"turn_id": 2, "utterance": "<b>Why?</b>", "response": None, "response_provenance": []},
+    ]}]  # fmt: skip
+    (tmp_path / "chat.json").write_text(json.dumps(topics))
+    (tmp_path / "no.json").write_text("[3]")
+    open_page(browser, server, [answer("Hot.")], both=False)
+    for name in ("no.json", "chat.json"):
+        found = browser.call("Runtime.evaluate", expression="document.querySelector('#file')")["result"]["objectId"]
+        browser.call("DOM.setFileInputFiles", files=[str(tmp_path / name)], objectId=found)
+        until(browser, "document.querySelector('.turn') || !document.querySelector('#problem').hidden")
+        assert texts(browser, "#problem .problem") == ["no.json has no conversation: choose a file that this page or ikat chat exported."] * (name == "no.json")
+    assert texts(browser, ".utterance") == ["Which tea?", "<b>Why?</b>"]
+    assert texts(browser, ".passages code") == ["tea:1"]
+    say(browser, "And how?")
+    said = [("user", "Which tea?"), ("assistant", "Rooibos."), ("user", "<b>Why?</b>"), ("user", "And how?")]
+    assert server.told("plain") == [[{"role": role, "content": text} for role, text in said]]
+    assert server.asked[0]["metadata"]["ptkb"] == ["I avoid caffeine."]
+
+
+def test_passages_that_both_have_and_words_that_only_one_has_are_marked(browser, server):
+    first, second = answer("**Rooibos** is a red tea [1].", TEA, MINT), answer("Mint is a tea, hot [1].", MINT)
+    open_page(browser, server, [first], [second])
+    say(browser, "Which tea?")
+    assert texts(browser, ".s0 .differs") == ["Rooibos", "red"]
+    assert texts(browser, ".s1 .differs") == ["Mint", "hot"]
+    assert texts(browser, ".s0 .answer strong") == ["Rooibos"]
+    assert texts(browser, ".passages li:has(.both) code") == ["tea:2", "tea:2"]
+    click(browser, "#differ")
+    assert browser.run("getComputedStyle(document.querySelector('.differs')).textDecorationLine") == "none"
+
+
+def test_a_vote_is_blind_and_is_exported_for_the_sign_test(browser, server):
+    facts = {"rewrite": "tea"}
+    open_page(browser, server, [answer(f"Plain {at}.", **facts) for at in range(6)], [answer(f"Other {at}.", **facts) for at in range(6)])
+    click(browser, "#blind")
+    wanted, chosen_ = [], ["left", "right", "tie", "neither"]
+    browser.run("{ const given = [.1, .9, .1, .9, .9]; Math.random = () => given.shift() }")  # swapped, straight, swapped, ...
+    for at, vote in enumerate([*chosen_, None]):
+        say(browser, f"question {at}")
+        last = ".turn:last-child"
+        assert texts(browser, f"{last} h3") == ["Answer A", "Answer B"]
+        assert texts(browser, f"{last} .steps") == texts(browser, f"{last} .figures") == []
+        swapped = at in (0, 2)
+        assert texts(browser, f"{last} .answer") == ([f"Other {at}.", f"Plain {at}."] if swapped else [f"Plain {at}.", f"Other {at}."])
+        shown_ = browser.run(f"document.querySelector('{last}').outerHTML + document.querySelector('#news').textContent.split('question {at}').at(-1)")
+        assert "gtr" not in browser.run(f"document.querySelector('{last}').outerHTML") if vote is None or not wanted else shown_
+        if vote is None:
+            continue
+        click(browser, f"{last} .vote button", chosen_.index(vote))
+        names = ["gtr", "plain"] if swapped else ["plain", "gtr"]
+        assert texts(browser, f"{last} h3") == names
+        assert len(texts(browser, f"{last} .figures")) == 2
+        wanted.append([*names, vote])
+    assert texts(browser, "#spent0") == []
+    click(browser, "#exports button", 2)
+    until(browser, "document.querySelector('#news').textContent.includes('votes.jsonl is saved')")
+    path = saved(browser, "votes", "jsonl")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [[line["left"], line["right"], line["vote"]] for line in lines] == wanted
+    assert [line["utterance"] for line in lines] == [f"question {at}" for at in range(4)]
+    assert count_votes(path).values.tolist() == [["gtr", "plain", 2, 0, 1, 1, 1, 0.5]]
+
+
+def test_two_hundred_turns_do_not_slow_it_down(browser, server):
+    open_page(browser, server, [answer("**Rooibos** [1].", TEA)] * 3, [answer("Mint [1].", MINT)] * 3)
+    say(browser, "first")
+    stretch = "{ const key = Object.keys(localStorage)[0], found = JSON.parse(localStorage[key]); found.turns = Array(200).fill(found.turns[0]); localStorage[key] = JSON.stringify(found) }"
+    browser.run(stretch)
+    reload(browser, server)
+    assert browser.run("document.querySelectorAll('.turn').length") == 200
+    began = time.monotonic()
+    say(browser, "the last question")
+    assert time.monotonic() - began < 5
+    assert len(server.told("plain")[-1]) == 401
 
 
 def test_a_turn_touches_no_earlier_one(browser, server):
@@ -505,10 +721,18 @@ def test_nothing_keeps_people_from_using_the_page(browser, server, width, dark):
     held = server.hold()
     facts = {"rewrite": "tea", "queries": ["a", "b"], "statements": ["I avoid caffeine."], "draft": "A draft"}
     long = ("clueweb22-" + "x" * 90, "word " * 90, 3.0)
-    full = answer("Rooibos [1] " + "y" * 120, long, MINT, **facts)
-    open_page(browser, server, [full, [chunk(ikat={"activity": "searching"}), held]], [[CUT], [held]], width=width, dark=dark)
+    full = answer(f"Rooibos [1] {'y' * 120}\n{MARKDOWN}", long, MINT, **facts)
+    slow = [chunk(ikat={"activity": "searching"}), held]
+    open_page(browser, server, [full, full, slow], [[CUT], answer("Mint [1].", MINT), [held]], width=width, dark=dark)
+    click(browser, "#blind")
     assert violations(browser) == []
     say(browser, "Which tea?")
+    say(browser, "Which one?")
+    click(browser, "[aria-label='Edit turn 1']")
+    assert len(texts(browser, ".vote")) == 1
+    assert violations(browser) == []
+    click(browser, ".vote button")
+    browser.run("[...document.querySelectorAll('.turn button')].find(one => one.innerText === 'Cancel').click()")
     click(browser, ".cite")
     browser.run("document.querySelectorAll('details').forEach(one => { one.open = true })")
     say(browser, "And how?", wait=False)
