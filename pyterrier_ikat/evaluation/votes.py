@@ -23,39 +23,41 @@ def sign_test(wins: int, losses: int) -> float:
         >>> sign_test(8, 1), sign_test(0, 0)
         (0.0390625, 1.0)
     """
-    of = wins + losses
-    return min(1.0, 2 * sum(comb(of, number) for number in range(min(wins, losses) + 1)) / 2**of)
+    votes = wins + losses
+    at_most = sum(comb(votes, number) for number in range(min(wins, losses) + 1))
+    return min(1.0, 2 * at_most / (1 << votes))
 
 
 @checked
 def count_votes(paths: str | Path | Sequence[str | Path]) -> pd.DataFrame:
-    """Count the votes in exports of the chat page.
+    r"""Count the votes in exports of the chat page.
 
-    A vote that is exported twice counts once, as it was last. Votes on one conversation may depend on each other, which the test does not know.
+    A vote that is exported twice counts once, as it was last. Votes on one conversation may depend on each other, which the test
+    does not know.
 
     Args:
         paths: the exported files, of JSON lines with ``conversation``, ``turn``, ``left``, ``right`` and ``vote``.
 
     Returns:
-        One row per pair of systems: ``system`` and ``other`` (in the order of the alphabet), ``wins`` and ``losses`` of the first, ``ties``,
-            ``neither`` (both answers bad), ``conversations``, and ``p`` of the sign test on wins and losses.
+        One row per pair of systems: ``system`` and ``other`` (in the order of the alphabet), ``wins`` and ``losses`` of the first,
+            ``ties``, ``neither`` (both answers bad), ``conversations``, and ``p`` of the sign test on wins and losses.
 
     Raises:
-        DataError: naming file and line of what is no vote, and when there is none.
+        DataError: naming file and line of what is not a vote, and when there are no votes.
 
     Example:
         >>> import tempfile
         >>> vote = {"conversation": "c", "utterance": "Which tea?", "left": "gtr", "right": "ad"}
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = Path(folder) / "votes.jsonl"
-        ...     _ = path.write_text("\\n".join(json.dumps({**vote, "turn": turn, "vote": "right"}) for turn in (1, 2)))
+        ...     _ = path.write_text("\n".join(json.dumps({**vote, "turn": turn, "vote": "right"}) for turn in (1, 2)))
         ...     count_votes(path).values.tolist()
         [['ad', 'gtr', 2, 0, 0, 0, 1, 0.5]]
     """
     files = [paths] if isinstance(paths, str | Path) else paths
     votes = {(vote["conversation"], vote["turn"], *_pair(vote)): vote for path in files for vote in _read(Path(path))}
     if not votes:
-        raise DataError("the files have no vote: export votes from the chat page")
+        raise DataError("the files have no votes: export them from the chat page")
     rows = []
     for system, other in sorted({_pair(vote) for vote in votes.values()}):
         cast = [vote for vote in votes.values() if _pair(vote) == (system, other)]
@@ -89,5 +91,5 @@ def _vote(line: str, where: str) -> dict[str, Any]:
     except (ValueError, TypeError, KeyError, RecursionError):
         wrong = list(FIELDS)
     if wrong or vote["vote"] not in VOTES or vote["left"] == vote["right"]:
-        raise DataError(f"{where} is no vote: each line has {', '.join(FIELDS)}, with one of {', '.join(VOTES)} on two systems")
+        raise DataError(f"{where} is not a vote: each line has {', '.join(FIELDS)}, with one of {', '.join(VOTES)} on two systems")
     return dict(vote)

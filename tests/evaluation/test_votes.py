@@ -43,20 +43,26 @@ def test_sides_are_turned_back_and_pairs_stand_apart(tmp_path):
 
 
 def test_a_system_may_have_the_name_of_a_vote(tmp_path):
-    found = count_votes(votes(tmp_path / "a.jsonl", ("c", 1, "tie", "left", "tie"), ("c", 2, "tie", "left", "left"), ("c", 3, "left", "tie", "left")))
+    found = count_votes(
+        votes(tmp_path / "a.jsonl", ("c", 1, "tie", "left", "tie"), ("c", 2, "tie", "left", "left"), ("c", 3, "left", "tie", "left"))
+    )
     assert found.values.tolist() == [["left", "tie", 1, 1, 1, 0, 1, 1.0]]
 
 
-@pytest.mark.parametrize("line", ["{", "[]", "3", '{"vote": "left"}', json.dumps({"conversation": "c", "turn": 1, "left": "a", "right": "b", "vote": "up"}), json.dumps({"conversation": "c", "turn": 1, "left": "a", "right": "a", "vote": "tie"})])  # fmt: skip
+def wrong(**fields):
+    return json.dumps({"conversation": "c", "turn": 1, "left": "a", "right": "b", "vote": "tie"} | fields)
+
+
+@pytest.mark.parametrize("line", ["{", "[]", "3", '{"vote": "left"}', wrong(vote="up"), wrong(right="a"), wrong(turn="1")])
 def test_what_is_no_vote_is_named_by_its_line(tmp_path, line):
     path = votes(tmp_path / "a.jsonl", ("c", 1, "a", "b", "left"))
     path.write_text(path.read_text(encoding="utf-8") + line + "\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"a\.jsonl:2 is no vote"):
+    with pytest.raises(DataError, match=r"a\.jsonl:2 is not a vote"):
         count_votes(path)
 
 
 def test_no_vote_at_all_is_an_error(tmp_path):
-    with pytest.raises(DataError, match="have no vote"):
+    with pytest.raises(DataError, match="have no votes"):
         count_votes(votes(tmp_path / "a.jsonl"))
     with pytest.raises(DataError, match="can't be read"):
         count_votes(tmp_path / "missing.jsonl")

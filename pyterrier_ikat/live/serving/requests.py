@@ -150,7 +150,9 @@ def read_chat(data: Mapping[str, Any], models: Sequence[str], limits: Limits, na
     shown = [well_formed(name)[:SHOWN] for name in [*ignored, *more, *unused]]
     unchecked, sample = _flag(data, "stream_unchecked"), data.get("sample") or 0
     if type(sample) is not int or not 0 <= sample <= MOST_SAMPLES:
-        raise RequestError(f"sample is the number of an answer to the same words: give a whole number from 0 to {MOST_SAMPLES}", param="sample")
+        raise RequestError(
+            f"sample is the number of an answer to the same words: give a whole number from 0 to {MOST_SAMPLES}", param="sample"
+        )
     return ChatRequest(model, messages, ptkb, stream, _flag(options, "include_usage"), shown, conversation, unchecked, sample)
 
 

@@ -215,15 +215,27 @@ def steps_of(system: System) -> list[str]:
     return list(dict.fromkeys(re.sub(r" \{\w+\}", "", said) for said in words if said))
 
 
+def in_plain_words(summary: str) -> str:
+    """A docstring's first sentences without what only readers of the paper or the code use.
+
+    Example:
+        >>> in_plain_words("QD: up to ``n`` queries, each re-ranked by itself (section 3). As :func:`cfda_auto`.")
+        'QD: up to n queries, each re-ranked by itself. As cfda_auto.'
+    """
+    return re.sub(r":\w+:`([^`]*)`", r"\1", re.sub(r" \((?:section|table|figure)[^)]*\)", "", summary, flags=re.IGNORECASE)).replace(
+        "``", ""
+    )
+
+
 def model_object(system: System, created: int) -> dict[str, Any]:
     """A system in the list of models."""
-    summary, paper = system.method.summary, system.method.paper
     return {
         "id": system.name,
         "object": "model",
         "created": created,
         "owned_by": "pyterrier_ikat",
-        "title": " ".join(text for text in (summary, f"({paper})" if paper else "") if text),
+        "title": in_plain_words(system.method.summary),
+        "paper": system.method.paper,
         "steps": steps_of(system),
         "writes_response": bool(system.writes_response),
     }

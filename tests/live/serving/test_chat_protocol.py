@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyterrier as pt
 import pytest
-from fakes import Types
+from fakes import ByPrompt, Types
 from hypothesis import example, given
 from hypothesis import strategies as st
 from talking import PASSAGES, Client, Fails, Talks, events, says, served
@@ -17,8 +17,11 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.live.serving import Limits
 from pyterrier_ikat.live.serving.application import _News
 from pyterrier_ikat.live.serving.guard import Guard
+from pyterrier_ikat.live.serving.wire import model_object
 from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, FatalLLMError, Reply, StageError, TooLong
 from pyterrier_ikat.llms.failures import Refused, Unavailable
+from pyterrier_ikat.methods.catalogue import METHODS
+from pyterrier_ikat.study.systems import System
 
 
 @pytest.fixture(scope="module")
@@ -202,6 +205,24 @@ def test_no_word_is_sent_before_it_is_checked_unless_the_request_asks_for_it():
     assert (status, answer["choices"][0]["message"]["content"]) == (200, "Rooibos. [1]")
 
 
+def test_another_answer_to_the_same_words_is_asked_of_the_model_anew():
+    backend = ByPrompt(respond="Rooibos.")
+    backend.replays = False
+    client = Client(served({"talks": pt.apply.generic(_found) >> ikat.Respond(backend.llm)}))
+    for sample in ({}, {"sample": 1}, {"sample": 2}):
+        assert client.chat(says("Which tea?", **sample))[0] == 200
+    assert [request.chain for request in backend.asked] == [0, 1, 2]
+
+
+def test_a_system_is_described_in_plain_words_without_its_paper_s_sections():
+    listed = [model_object(System(method, pt.apply.generic(_found)), 0) for method in METHODS.values()]
+    assert not [one for one in listed if re.search(r"(?i)section|table \d|`", one["title"])]
+    described = next(one for one in listed if one["id"] == "aqd")
+    assert described["title"] == "AQD: the LLM's answer, then up to n queries for it, each retrieved and re-ranked by itself, interleaved."
+    assert described["paper"] == "Abbasiantaeb and Aliannejadi, Generate then Retrieve"
+    assert described["steps"] == []
+
+
 def test_unchecked_words_are_taken_back_with_the_reason():
     client, _ = types("One [1]. Two", "One [1]. Two three.", words=2)
     assert told(client, stream_unchecked=True) == ["One. [1] Two", {"replaced": "1 words too many"}, "One. [1]", "stop"]
@@ -283,6 +304,8 @@ REFUSED = [
     (says("Hi", functions=[TOOL["function"]], function_call={"name": "weather"}), 400, "function_call", "function_call demands a call"),
     (says("Hi", response_format={"type": "json_object"}), 400, "response_format", "another form of answer"),
     (says("Hi", stream="yes"), 400, "stream", "stream is a JSON string: give true or false"),
+    (says("Hi", sample=-1), 400, "sample", "give a whole number from 0 to 1000"),
+    (says("Hi", sample="1"), 400, "sample", "give a whole number from 0 to 1000"),
     (says("Hi", metadata=[]), 400, "metadata", "metadata is a JSON array: give an object"),
     (says("Hi", metadata={"ptkb": [""]}), 400, "metadata.ptkb", "metadata.ptkb has no statements about the user"),
     (says("Hi", metadata={"ptkb": "[1]"}), 400, "metadata.ptkb", "metadata.ptkb has no statements about the user"),

@@ -100,6 +100,11 @@ def texts(browser, query):
     return browser.run(f"[...document.querySelectorAll({query!r})].filter(one => one.checkVisibility()).map(one => one.innerText.trim())")
 
 
+def drawn(browser, query):
+    """The texts of elements, also of those that are not in sight, which the browser has not drawn yet."""
+    return browser.run(f"[...document.querySelectorAll({query!r})].map(one => one.textContent)")
+
+
 def click(browser, query, place=0):
     browser.run(f"document.querySelectorAll({query!r})[{place}].click()")
 
@@ -148,6 +153,7 @@ def test_systems_on_the_sample_answer_in_the_page_and_the_export_is_what_they_sa
         press(browser, "Enter")
         until(browser, "!document.querySelector('#send').disabled")
         choose(browser, "ranks")
+        assert texts(browser, "#title0") == ["It works by rewriting and answering."]
         write(browser, "\n".join(talk.ptkb.values()), "persona")
         for turn in talk.turns[:2]:
             say(browser, turn.utterance)
@@ -219,7 +225,9 @@ def test_a_turn_shows_how_it_was_answered_and_what_it_cost(browser, server):
     ]
     assert texts(browser, ".side.s0 .passages summary > *") == ["[1]", "tea:1", "12.35", "Rooibos has no caffeine."]
     say(browser, "And else?")
-    assert texts(browser, ".turn:last-child .s0") == ["plain\n\nThe response is empty.\n\n1.0 s · 1 LLM call · 100 tokens · cost unknown\n\nRegenerate"]
+    assert texts(browser, ".turn:last-child .s0") == [
+        "plain\n\nThe response is empty.\n\n1.0 s · 1 LLM call · 100 tokens · cost unknown\n\nRegenerate"
+    ]
     assert texts(browser, "#spent0") == ["So far: 3.3 s · 4 LLM calls · 1 known completion · 1,304 tokens · cost unknown"]
     assert texts(browser, "#spent1") == ["So far: 3.0 s · 4 LLM calls · 200 tokens · $0.50"]
 
@@ -492,15 +500,18 @@ def reload(browser, server, token=""):
 
 def test_a_conversation_survives_a_reload_until_it_is_cleared_and_tokens_do_not_see_each_other_s(browser, server):
     held = server.hold()
-    first, second = [answer("Rooibos [1].", TEA), [chunk("Half"), held], answer("Cold.")], [answer("Mint."), answer("Hot."), answer("Cold.")]
+    first, second = (
+        [answer("Rooibos [1].", TEA), [chunk("Half"), held], answer("Cold.")],
+        [answer("Mint."), answer("Hot."), answer("Cold.")],
+    )
     open_page(browser, server, first, second)
     write(browser, "I avoid caffeine.", "persona")
     say(browser, "Which tea?")
     say(browser, "And how?", wait=False)
     until(browser, f"{SIDE.format(1, 0)}.querySelector('.answer') && {SIDE.format(1, 1)}.querySelector('.figures')")
     reload(browser, server)
-    assert texts(browser, ".utterance") == ["Which tea?", "And how?"]
-    assert texts(browser, ".answer") == ["Rooibos. [1]", "Mint.", "Hot."]
+    assert drawn(browser, ".utterance") == ["Which tea?", "And how?"]
+    assert drawn(browser, ".answer") == ["Rooibos. [1]", "Mint.", "Hot."]
     assert texts(browser, ".problem") == ["The page was reloaded meanwhile."]
     assert browser.run("document.querySelector('#persona').value") == "I avoid caffeine."
     assert "This browser keeps the conversation" in texts(browser, "#kept")[0]
@@ -515,10 +526,29 @@ def test_a_conversation_survives_a_reload_until_it_is_cleared_and_tokens_do_not_
     assert len(texts(browser, ".turn")) == 3
     names = browser.run("Object.keys(localStorage)")
     assert [bool(re.fullmatch("ikat-conversation-[0-9a-f]{64}", name)) for name in names] == [True]
+    server.models = server.models[:1]
+    reload(browser, server)
+    assert texts(browser, "#kept")[0].startswith("The kept conversation is with gtr, which this server does not have.")
+    assert texts(browser, ".turn") == []
     click(browser, "#clear")
-    assert browser.run("localStorage.length") == 0
+    assert browser.run("[localStorage.length, document.querySelector('#persona').value]") == [0, ""]
     reload(browser, server)
     assert texts(browser, ".turn") == []
+
+
+def test_a_conversation_that_is_too_long_for_the_browser_loses_the_texts_of_passages_and_then_says_that_it_is_not_kept(browser, server):
+    open_page(browser, server, [answer("Rooibos [1].", TEA), answer("Hot.")], both=False)
+    full = "Storage.prototype.setItem = function (name, value) { if (%s) throw new Error('full'); this[name] = value }"
+    browser.run(full % "value.includes('caffeine')")
+    say(browser, "Which tea?")
+    assert "all but the texts of passages" in texts(browser, "#kept")[0]
+    reload(browser, server)
+    assert drawn(browser, ".answer") == ["Rooibos. [1]"]
+    click(browser, ".cite")
+    assert texts(browser, ".target .whole") == ["The text of this passage is not kept: ask again to see it."]
+    browser.run(full % "true")
+    say(browser, "And how?")
+    assert "does not keep the conversation" in texts(browser, "#kept")[0]
 
 
 def test_what_another_program_has_stored_is_no_conversation(browser, server):
@@ -570,7 +600,9 @@ def test_markdown_is_drawn_and_links_images_and_html_stay_text(browser, server):
     assert texts(browser, ".answer .cite") == ["[1]"]
 
 
-@pytest.mark.parametrize("text", ["**a " * 12000, "`" * 49000, "| a |\n|---|\n" * 3000, "- x\n" + "  " * 20000 + "- y\n" * 4000, "* " * 20000, "<b>" * 100000])
+@pytest.mark.parametrize(
+    "text", ["**a " * 12000, "`" * 49000, "| a |\n|---|\n" * 3000, "- x\n" + "  " * 20000 + "- y\n" * 4000, "* " * 20000, "<b>" * 100000]
+)
 def test_hostile_markdown_is_drawn_at_once_and_stays_inert(browser, server, text):
     open_page(browser, server, [answer(text, response=text, pieces=[[text, []]])], both=False)
     began = time.monotonic()
@@ -608,18 +640,19 @@ def test_an_edited_question_begins_a_branch_and_the_other_one_stays(browser, ser
     browser.run("document.querySelector('[aria-label=\"The question\"]').value = 'other'")
     click(browser, ".turn .main")
     until(browser, "document.querySelectorAll('.answer').length === 2 && !document.querySelector('.activity')")
-    assert texts(browser, ".utterance") == ["one", "other"]
+    assert drawn(browser, ".utterance") == ["one", "other"]
+    assert texts(browser, "h3") == ["plain"] * 2  # one system, one side
     assert [message["content"] for message in server.told("plain")[-1]] == ["one", "A.", "other"]
     assert texts(browser, ".branch") == ["Branch 2 of 2 Earlier"]
     click(browser, ".branch button")
-    assert texts(browser, ".utterance") == ["one", "two", "three"]
-    assert texts(browser, ".answer") == ["A.", "B.", "C."]
+    assert drawn(browser, ".utterance") == ["one", "two", "three"]
+    assert drawn(browser, ".answer") == ["A.", "B.", "C."]
     reload(browser, server)
-    assert texts(browser, ".utterance") == ["one", "two", "three"]
+    assert drawn(browser, ".utterance") == ["one", "two", "three"]
     click(browser, ".branch button")
-    assert texts(browser, ".answer") == ["A.", "D."]
+    assert drawn(browser, ".answer") == ["A.", "D."]
     click(browser, "#undo")  # the branch is gone, and the other one is there
-    assert texts(browser, ".utterance") == ["one", "two", "three"]
+    assert drawn(browser, ".utterance") == ["one", "two", "three"]
     assert texts(browser, ".branch") == []
 
 
@@ -630,17 +663,23 @@ def test_an_exported_conversation_is_imported_and_goes_on(browser, server, tmp_p
     ]}]  # fmt: skip
     (tmp_path / "chat.json").write_text(json.dumps(topics))
     (tmp_path / "no.json").write_text("[3]")
-    open_page(browser, server, [answer("Hot.")], both=False)
+    open_page(browser, server, [answer("Hot.")], [answer("Cold.")])
+    click(browser, "#blind")
     for name in ("no.json", "chat.json"):
         found = browser.call("Runtime.evaluate", expression="document.querySelector('#file')")["result"]["objectId"]
         browser.call("DOM.setFileInputFiles", files=[str(tmp_path / name)], objectId=found)
         until(browser, "document.querySelector('.turn') || !document.querySelector('#problem').hidden")
-        assert texts(browser, "#problem .problem") == ["no.json has no conversation: choose a file that this page or ikat chat exported."] * (name == "no.json")
-    assert texts(browser, ".utterance") == ["Which tea?", "<b>Why?</b>"]
-    assert texts(browser, ".passages code") == ["tea:1"]
+        assert texts(browser, "#problem .problem") == [
+            "no.json has no conversation: choose a file that this page or ikat chat exported."
+        ] * (name == "no.json")
+    assert drawn(browser, ".utterance") == ["Which tea?", "<b>Why?</b>"]
+    assert drawn(browser, ".passages code") == ["tea:1"]
+    assert drawn(browser, "h3") == ["imported answer"] * 2  # of none of the two systems, and nothing to vote on
+    assert texts(browser, ".vote") == []
     say(browser, "And how?")
+    assert len(texts(browser, ".vote")) == 1
     said = [("user", "Which tea?"), ("assistant", "Rooibos."), ("user", "<b>Why?</b>"), ("user", "And how?")]
-    assert server.told("plain") == [[{"role": role, "content": text} for role, text in said]]
+    assert server.told("plain") == server.told("gtr") == [[{"role": role, "content": text} for role, text in said]]
     assert server.asked[0]["metadata"]["ptkb"] == ["I avoid caffeine."]
 
 
@@ -660,39 +699,45 @@ def test_a_vote_is_blind_and_is_exported_for_the_sign_test(browser, server):
     facts = {"rewrite": "tea"}
     open_page(browser, server, [answer(f"Plain {at}.", **facts) for at in range(6)], [answer(f"Other {at}.", **facts) for at in range(6)])
     click(browser, "#blind")
-    wanted, chosen_ = [], ["left", "right", "tie", "neither"]
-    browser.run("{ const given = [.1, .9, .1, .9, .9]; Math.random = () => given.shift() }")  # swapped, straight, swapped, ...
-    for at, vote in enumerate([*chosen_, None]):
+    wanted, choices, last = [], ["left", "right", "tie", "neither"], ".turn:last-child"
+    browser.run("{ const given = [.1, .9, .1, .9, .9, .1]; Math.random = () => given.shift() }")  # swapped, straight, swapped, ...
+    for at, vote in enumerate([*choices, None]):
         say(browser, f"question {at}")
-        last = ".turn:last-child"
         assert texts(browser, f"{last} h3") == ["Answer A", "Answer B"]
         assert texts(browser, f"{last} .steps") == texts(browser, f"{last} .figures") == []
         swapped = at in (0, 2)
         assert texts(browser, f"{last} .answer") == ([f"Other {at}.", f"Plain {at}."] if swapped else [f"Plain {at}.", f"Other {at}."])
-        shown_ = browser.run(f"document.querySelector('{last}').outerHTML + document.querySelector('#news').textContent.split('question {at}').at(-1)")
-        assert "gtr" not in browser.run(f"document.querySelector('{last}').outerHTML") if vote is None or not wanted else shown_
+        assert not re.search("gtr|plain", browser.run(f"document.querySelector('{last}').outerHTML"))
+        assert not re.search(f"(gtr|plain)[^<]*{at}", browser.run("document.querySelector('#news').innerHTML"))
         if vote is None:
             continue
-        click(browser, f"{last} .vote button", chosen_.index(vote))
+        click(browser, f"{last} .vote button", choices.index(vote))
         names = ["gtr", "plain"] if swapped else ["plain", "gtr"]
         assert texts(browser, f"{last} h3") == names
         assert len(texts(browser, f"{last} .figures")) == 2
-        wanted.append([*names, vote])
+        assert texts(browser, f"{last} .retry") == []  # the vote is on these answers
+        wanted.append([f"question {at}", *names, vote])
     assert texts(browser, "#spent0") == []
+    click(browser, "[aria-label='Edit turn 4']")
+    browser.run("document.querySelector('[aria-label=\"The question\"]').value = 'another'")
+    click(browser, ".turn .main")
+    until(browser, f"document.querySelectorAll('{last} .vote').length")
+    click(browser, f"{last} .vote button")  # a vote in this branch does not replace the one in the other
+    wanted.append(["another", "gtr", "plain", "left"])
     click(browser, "#exports button", 2)
     until(browser, "document.querySelector('#news').textContent.includes('votes.jsonl is saved')")
     path = saved(browser, "votes", "jsonl")
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [[line["left"], line["right"], line["vote"]] for line in lines] == wanted
-    assert [line["utterance"] for line in lines] == [f"question {at}" for at in range(4)]
-    assert count_votes(path).values.tolist() == [["gtr", "plain", 2, 0, 1, 1, 1, 0.5]]
+    assert [[line["utterance"], line["left"], line["right"], line["vote"]] for line in lines] == wanted
+    assert [line["turn"] for line in lines] == [1, 2, 3, 4, 6]
+    assert count_votes(path).values.tolist() == [["gtr", "plain", 3, 0, 1, 1, 1, 0.25]]
 
 
 def test_two_hundred_turns_do_not_slow_it_down(browser, server):
     open_page(browser, server, [answer("**Rooibos** [1].", TEA)] * 3, [answer("Mint [1].", MINT)] * 3)
     say(browser, "first")
-    stretch = "{ const key = Object.keys(localStorage)[0], found = JSON.parse(localStorage[key]); found.turns = Array(200).fill(found.turns[0]); localStorage[key] = JSON.stringify(found) }"
-    browser.run(stretch)
+    found = "const key = Object.keys(localStorage)[0], found = JSON.parse(localStorage[key])"
+    browser.run(f"{{ {found}; found.turns = Array(200).fill(found.turns[0]); localStorage[key] = JSON.stringify(found) }}")
     reload(browser, server)
     assert browser.run("document.querySelectorAll('.turn').length") == 200
     began = time.monotonic()
