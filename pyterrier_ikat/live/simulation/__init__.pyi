@@ -1,3 +1,5 @@
+from .likeness import compare_utterances as compare_utterances
+from .likeness import predict_utterances as predict_utterances
 from .players import LLMPlayer as LLMPlayer
 from .players import LLMRubricJudge as LLMRubricJudge
 from .players import Player as Player

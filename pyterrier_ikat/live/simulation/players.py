@@ -271,6 +271,11 @@ class ScriptedJudge:
         return [rubric for rubric in situation.open if rubric in phrases and phrases[rubric].casefold() in said]
 
 
+def player_of(user_llm: Any, prompts: str | None, ledger: Ledger, speaks: type[LLMPlayer]) -> Player:
+    """Who speaks for the users, see :func:`player_and_judge`."""
+    return user_llm if isinstance(user_llm, Player) else speaks(_at_once(user_llm, "user_llm", ledger), prompts=prompts)
+
+
 def player_and_judge(
     user_llm: Any, judge_llm: Any, prompts: str | None, ledger: Ledger, kinds: tuple[type[LLMPlayer], type[LLMRubricJudge]]
 ) -> tuple[Player, RubricJudge]:
@@ -287,7 +292,7 @@ def player_and_judge(
         UsageError: when one is neither, a model answers in batches, or there is no judge.
     """
     speaks, decides = kinds
-    player = user_llm if isinstance(user_llm, Player) else speaks(_at_once(user_llm, "user_llm", ledger), prompts=prompts)
+    player = player_of(user_llm, prompts, ledger, speaks)
     if judge_llm is None and not isinstance(player, LLMPlayer):
         judge = advice("judge_llm=...", "--judge-llm")
         raise UsageError(f"there is no judge of the rubrics, because no LLM plays the users: give {judge}")
