@@ -1,6 +1,6 @@
 """The systems of the papers: one file per paper, with a decorated function per system that makes its operator expression.
 
-Every file of this folder is read, so a new one needs no entry anywhere. The functions are here by their names, such as
+Every file of this folder is read, so a new one doesn't need an entry anywhere. The functions are available here under their names, such as
 ``ikat.methods.aqd(llm, bm25, minilm)``.
 """
 

@@ -1,9 +1,9 @@
 """Mo et al., Adaptive Personalized Conversational Information Retrieval, APCIR (CIKM 2025, arXiv 2508.08634): weights by level.
 
-The abstract and the authors' code (YuchenHui22314/TREC_iKAT_2024 at 646ba6d, MIT licence) were read. Their main run finds the weights of
-each level by a grid search (step .01, MRR, nDCG@3, recall at 10 and 100 added up) on the judgements of the very turns that it is scored on,
-and publishes neither weights nor scores in that code: :data:`LEVELS` are the weights that the same code has without a search, and there is
-no table here. Weights for your data go into ``weights``; find them on other turns than those you report.
+We read the abstract and the authors' code (YuchenHui22314/TREC_iKAT_2024 at 646ba6d, MIT licence). Their main run finds the weights of each
+level with a grid search (step .01; the sum of MRR, nDCG@3 and recall at 10 and 100) on the judgements of the same turns on which it is
+scored. The code contains neither these weights nor the scores. So :data:`LEVELS` are the weights that the code has without a search, and
+there is no table here. Give weights for your data as ``weights``. Find them on other turns than those you report.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,14 +33,14 @@ def apcir(
 ) -> pt.Transformer:
     """APCIR: how personal the question is decides the weights of three queries, whose BM25 scores are scaled and summed.
 
-    The queries are a rewrite without the persona, that rewrite with the LLM's answer behind it, and a rewrite as personal as its level
-    allows. Two LLM calls, three queries per turn. RALI, by some of the same authors, has the same queries with fixed weights and scores
-    that aren't scaled. The authors' prompts have examples, ours have none.
+    The queries are a rewrite without the persona, the same rewrite followed by the LLM's answer, and a rewrite as personal as its level
+    allows. Two LLM calls, three queries per turn. RALI, by some of the same authors, has the same queries with fixed weights and unscaled
+    scores. The authors' prompts have examples, and ours have none.
 
     - ``weights``: the three weights of each level; see :class:`~pyterrier_ikat.fuse.WeightedSum`.
     - ``think``: whether a reason comes before the level.
-    - ``rerank_depth``: how many passages the re-ranker gets and the run has; without a re-ranker it has ``depth``. It reads the personal
-      rewrite.
+    - ``rerank_depth``: how many passages the re-ranker gets and the run has; without a re-ranker, the run has ``depth``. The re-ranker
+      reads the personal rewrite.
 
     Example:
         >>> import pyterrier_ikat as ikat

@@ -1,6 +1,6 @@
 """Baselines of the papers: without an LLM, with trained rewriters, and those of the organisers.
 
-``rewriter`` and ``expander`` are operators that make a query of the conversation, such as ``ikat.Seq2SeqRewrite(model)``.
+``rewriter`` and ``expander`` are operators that make a query from the conversation, such as ``ikat.Seq2SeqRewrite(model)``.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ _MONOT5 = {
 
 
 def _of_2024(name: str, retriever: str, **models: str) -> Callable[[Decorated], Decorated]:
-    """A baseline of 2024, which also chooses statements and responds; the paper doesn't say which LLM does it for the trained rewriters."""
+    """A baseline of 2024. It also chooses statements and responds; the paper doesn't say with which LLM for the trained rewriters."""
     models = {"llm": "an unnamed LLM"} | models | {"retriever": retriever} | _MINILM
     return method(name, paper=_ORGANISERS, models=models, settings={"respond": True})
 
@@ -93,10 +93,10 @@ def rewritten(
     depth: int = 1000,
     respond: bool = False,
 ) -> pt.Transformer:
-    """A trained rewriter's query: the organisers' T5 baseline of 2024, and monoT5 (BART rewriter, ``ikat.MonoT5()`` as re-ranker).
+    """A trained rewriter's query: the organisers' T5 baseline of 2024, and monoT5 (a BART rewriter, and ``ikat.MonoT5()`` as re-ranker).
 
-    With ``llm``, the baseline of 2024 also chooses statements and responds, as :func:`organizers_2024` does. Source: Abbasiantaeb and
-    Aliannejadi, Generate then Retrieve, section 4 (monoT5); De Lima and Yang, Passage Query Methods, Tables 2 to 4 (T5).
+    With ``llm``, the system also chooses statements and responds, like :func:`organizers_2024`. Source: Abbasiantaeb and Aliannejadi,
+    Generate then Retrieve, section 4 (monoT5); De Lima and Yang, Passage Query Methods, Tables 2 to 4 (T5).
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -130,7 +130,7 @@ def convgqr(
 
 @method(paper=_TRAINED, models={"llm": "Llama-2-13b-chat", "retriever": "BM25"})
 def infosense_2023(llm: LLM, retriever: pt.Transformer, *, depth: int = 1000) -> pt.Transformer:
-    """InfoSense 2023 (georgetown_infosense_ikat_run_3): statements chosen, a one-shot LLM answer from history and statements, BM25.
+    """InfoSense 2023 (georgetown_infosense_ikat_run_3): chosen statements, a one-shot LLM answer from history and statements, and BM25.
 
     Two LLM calls, one query per turn, no re-ranking. Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve,
     section 4.
@@ -150,7 +150,7 @@ def infosense_2023(llm: LLM, retriever: pt.Transformer, *, depth: int = 1000) ->
 def organizers_2023(
     rewriter: pt.Transformer, retriever: pt.Transformer, reranker: pt.Transformer, *, rm3: bool = True, depth: int = 1000
 ) -> pt.Transformer:
-    """The organisers' 2023 automatic baseline: a rewrite and three statements as BM25 query, expanded by RM3 (10, 10, 0.5).
+    """The organisers' 2023 automatic baseline: a rewrite and three statements as BM25 query, expanded with RM3 (10, 10, 0.5).
 
     The statements are the three that ``reranker`` (MiniLM) ranks highest for the rewrite; passages are not re-ranked.
 
@@ -164,7 +164,7 @@ def organizers_2023(
 
 @method(paper="organisers' 2023 manual baseline", models={"retriever": "BM25"}, uses_gold=True)
 def organizers_2023_manual(retriever: pt.Transformer, *, rm3: bool = True, depth: int = 1000) -> pt.Transformer:
-    """The organisers' 2023 manual baseline: the manual rewrite and the gold statements as BM25 query, expanded by RM3.
+    """The organisers' 2023 manual baseline: the manual rewrite and the gold statements as BM25 query, expanded with RM3.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -179,15 +179,16 @@ def organizers_2023_manual(retriever: pt.Transformer, *, rm3: bool = True, depth
 def organizers_2024(
     llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, depth: int = 1000, respond: bool = True
 ) -> pt.Transformer:
-    """The organisers' 2024 baselines with an LLM: statements, one rewritten query, re-ranked, and a response from the top five.
+    """The organisers' 2024 baselines with an LLM: statements, one rewritten query, re-ranking, and a response from the top five passages.
 
-    Their code (SimonLupart/ikat-2024-baseline at d1fccba) was read, which has the run of GPT-4o with BM25: rewrite and response see the raw
-    utterance, the whole persona and the whole conversation; all 1000 passages are re-ranked by ms-marco-MiniLM-L-6-v2; the response has at
-    most 200 words and sums up the first five. That the others differ in model and retriever alone is inferred from their names.
+    We read their code (SimonLupart/ikat-2024-baseline at d1fccba), which has the run of GPT-4o with BM25. The rewrite and the response see
+    the raw utterance, the whole persona and the whole conversation. All 1000 passages are re-ranked with ms-marco-MiniLM-L-6-v2. The
+    response has at most 200 words and summarises the first five passages. We infer from the names of the other runs that they differ only
+    in model and retriever.
 
-    Statements are in none of its prompts. All four runs have the same scores for them in Table 3 of De Lima and Yang, so they shared one
-    choice: it is one call here, whose prompt is ours, with the system's own ``llm``, and its outcome is handed in and changes nothing else.
-    Their code marks the first six passages as used; here it is the five that the response was made from.
+    None of its prompts contains chosen statements. All four runs have the same scores for statements in Table 3 of De Lima and Yang, so
+    they shared one choice. Here the choice is one call of the system's own ``llm`` with our prompt. Its result is submitted and changes
+    nothing else. Their code marks the first six passages as used. Here these are the five passages from which the response was made.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -211,10 +212,10 @@ def decide(
 
 @method(paper="ours, for generation-only runs")
 def generation_only(llm: LLM, retriever: pt.Transformer, *, depth: int = 1000, passages: int = 5, words: int = 250) -> pt.Transformer:
-    """Statements are chosen, and the response is written from the best passages of a ranking that is there already.
+    """Statements are chosen, and the response is written from the best passages of an existing ranking.
 
-    Two LLM calls per turn. ``retriever`` is an ``ikat.GivenRanking`` of the run that the organisers, or another system, made; any other
-    retriever searches for the raw utterance.
+    Two LLM calls per turn. ``retriever`` is an ``ikat.GivenRanking`` of a run by the organisers or another system. Any other retriever
+    searches for the raw utterance.
 
     Example:
         >>> import pyterrier_ikat as ikat

@@ -25,7 +25,7 @@ _OWN = ("catalogue", "definition")
 
 
 def _age(name: str) -> tuple[bool, str, str]:
-    """Where a file stands in the catalogue: without a year first, then by year; our own methods last."""
+    """The position of a file in the catalogue: files without a year first, then by year, and our own methods last."""
     year = name.rpartition("_")[2]
     return name == "ours", year if year.isdecimal() else "", name
 
@@ -35,7 +35,7 @@ _PAPERS = [import_module(f"{__package__}.{name}") for name in _FILES]
 
 
 def _in(module: ModuleType) -> list[Method]:
-    """The decorated functions of a module, in the order of its lines; an expression is a method without resources."""
+    """The decorated functions of a module, in the order of its lines. An expression is a method without resources."""
     systems = [one for one in vars(module).values() if hasattr(one, "methods") and getattr(one, "__module__", "") == module.__name__]
     return [entry for system in systems for entry in methods_of(system)]
 
@@ -45,12 +45,12 @@ TABLES: dict[str, Table] = {name: table for paper in _PAPERS for name, table in 
 
 
 def find(name: str) -> Method:
-    """The method of that name: from the papers, or ``FILE.py:NAME``.
+    """The method with this name, from the papers or as ``FILE.py:NAME``.
 
     In a user's file, ``NAME`` is a method, a function whose arguments name resources, or a pipeline.
 
     Raises:
-        UsageError: when there is no such method; the message names the nearest one.
+        UsageError: when there is no such method. The message names the nearest one.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -73,7 +73,7 @@ def find(name: str) -> Method:
 
 
 def find_all(name: str) -> list[Method]:
-    """As :func:`find`; for a name that ends in ``.py``, all methods of the file."""
+    """Like :func:`find`, but for a name that ends in ``.py``, all methods of the file."""
     return _in(load_python(name, "a method")) if name.endswith(".py") else [find(name)]
 
 
@@ -85,7 +85,7 @@ def _named(name: str, known: dict[str, Method], otherwise: str) -> Method:
 
 
 class _Unasked(Backend):
-    """A backend that has answered nothing yet."""
+    """A backend that has not been asked yet."""
 
     model, identity = "any", {"provider": "none", "model": "any"}
 
@@ -95,10 +95,10 @@ class _Unasked(Backend):
 
 @cache
 def calls_per_turn(entry: Method) -> tuple[str, str]:
-    """The LLM calls and the queries to the retriever of one turn, as its plan counts them.
+    """The LLM calls of one turn and its queries to the retriever, as the system's plan counts them.
 
-    ``s`` stands for the number of chosen statements where they depend on it. Where the model decides how many queries it writes, one for
-    each call is the least. The counted turn follows two responses; the earlier one is long enough to be summarised.
+    ``s`` is the number of chosen statements, if the counts depend on it. If the model decides how many queries it writes, at least one per
+    call is counted. The counted turn follows two responses, and the earlier one is long enough to be summarised.
 
     Example:
         >>> calls_per_turn(find("aqd")), calls_per_turn(find("rtg"))
@@ -113,12 +113,12 @@ def calls_per_turn(entry: Method) -> tuple[str, str]:
 
 
 def _of_turn(turn: str, counted: Mapping[str, int]) -> int:
-    """What was counted of a turn, its sub-queries and the earlier turns of its conversation."""
+    """The sum of the counts for a turn, its sub-queries and the earlier turns of its conversation."""
     return sum(count for qid, count in counted.items() if qid.startswith(turn))
 
 
 TURNS = {"1_": 1, "2_": 2}
-"""The number of statements of each counted turn, by how the qids of its conversation begin."""
+"""Prefix of the qids of a counted conversation -> the number of chosen statements of its turn."""
 
 
 class _Counting(Plan):
@@ -137,7 +137,7 @@ class _Counting(Plan):
 
 @cache
 def _turns() -> pd.DataFrame:
-    """The counted turns, planned at once, since a plan's time hardly depends on their number."""
+    """The counted turns, planned together, because a plan's time hardly depends on their number."""
     personas = [{str(one): f"statement {one}" for one in range(1, count + 1)} for count in TURNS.values()]
     said = [(f"{len(persona)} teas?", f"{len(persona)} long " * 40, "green?", "Yes.", "Which?") for persona in personas]
     roles = ("user", "assistant", "user", "assistant", "user")
@@ -159,9 +159,9 @@ def catalogue(methods: Iterable[Method] = METHODS.values()) -> pd.DataFrame:
     """A table of methods: those of the papers, or the given ones.
 
     Returns:
-        One row per method: ``name``, ``paper``, ``tables`` (those that report it), ``expression``, ``llm_calls`` and
-        ``queries`` per turn (see :func:`per_turn`), ``depth`` (passages per query), ``manual``, ``models`` (the paper's),
-        ``published`` (table -> measure -> score) and ``turns`` (table -> how many turns its scores average over).
+        One row per method: ``name``, ``paper``, ``tables`` (the tables that report it), ``expression``, ``llm_calls`` and ``queries`` per
+        turn (see :func:`per_turn`), ``depth`` (passages per query), ``manual``, ``models`` (the paper's), ``published`` (table -> measure
+        -> score) and ``turns`` (table -> how many turns its scores average over).
 
     Example:
         >>> import pyterrier_ikat as ikat

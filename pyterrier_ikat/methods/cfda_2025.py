@@ -1,9 +1,10 @@
-"""Chang et al., CFDA & CLIP at TREC iKAT 2025 (arXiv 2509.15588): the best of N rewrites, of two kinds of rewriter, fused and re-ranked.
+"""Chang et al., CFDA & CLIP at TREC iKAT 2025 (arXiv 2509.15588): the best of N rewrites by each of two rewriters, fused and re-ranked.
 
-Their released code (gyeozai/CFDA-TREC-iKAT2025 at 68884f9) was read for what the paper leaves open. They choose the best rewrite by
-AdaRewriter (Lai et al., arXiv 2506.01381), a reward model trained on QReCC, whose weights aren't public: here
-:class:`~pyterrier_ikat.generate.BestQuery` chooses the one whose passages a re-ranker scores highest. Scores of the authors' runs in
-that repository are in the tables below. They are of the model's choice among the same kind of rewrites, not of ours.
+Where the paper leaves details open, we read the released code (gyeozai/CFDA-TREC-iKAT2025 at 68884f9). The authors choose the best rewrite
+with AdaRewriter (Lai et al., arXiv 2506.01381), a reward model trained on QReCC. Its weights aren't public. So
+:class:`~pyterrier_ikat.generate.BestQuery` here chooses the rewrite whose passages a re-ranker scores highest. The tables below have the
+scores of the authors' runs in that repository. There the reward model chose among rewrites of the same kind, so these are not scores of our
+choice.
 """
 
 import pyterrier as pt
@@ -34,12 +35,12 @@ _MODELS = {
 
 
 def personal_chiq(llm: LLM) -> pt.Transformer:
-    """CHIQ's enhancements as the authors' code has them (``CHIQ/rewrite_chiq.py``): what the personal rewrite reads.
+    """CHIQ's enhancements as in the authors' code (``CHIQ/rewrite_chiq.py``), which the personal rewrite reads.
 
-    The topic, from the conversation alone; the question made clear; a guess at the answer, from the raw history and utterance; the last
-    response expanded; and the user's preferences, from the history with that response and the clear question. All but the first show the
-    persona, and have a system message before the prompt. There is no summary. Where a new topic begins, as in a first turn, neither is the
-    answer guessed nor the response expanded. Their code also asks in a first turn for the topic; the answer is known, and here not asked.
+    They are the topic, from the conversation alone; the clarified question; a guess at the answer, from the raw history and utterance; the
+    expanded last response; and the user's preferences, from the history with that response and the clarified question. All prompts but the
+    first show the persona and follow a system message. There is no summary. If a new topic begins, as in a first turn, the answer is not
+    guessed, and the response is not expanded. Their code also asks for the topic in a first turn. We don't, because the answer is known.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -60,8 +61,8 @@ def best_of_n(
 ) -> pt.Transformer:
     """The best of ``n`` sampled LLM4CS rewrites: the one whose top ``passages`` the re-ranker scores highest.
 
-    ``n`` LLM calls, up to ``n`` + 1 searches and ``n`` x ``passages`` + ``depth`` re-ranked pairs per turn. The prompt of LLM4CS asks for
-    an answer, too; as in the scripts that the authors released it isn't searched for.
+    ``n`` LLM calls, up to ``n`` + 1 searches and ``n`` x ``passages`` + ``depth`` re-ranked pairs per turn. The prompt of LLM4CS also asks
+    for an answer. As in the authors' released scripts, the answer is not part of the query.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -84,11 +85,11 @@ def cfda_best_of_n(
 ) -> pt.Transformer:
     """The best of ``n`` personal CHIQ-AD rewrites and the best of ``n`` LLM4CS rewrites, their lists fused by RRF and re-ranked.
 
-    As in the authors' code: the re-ranker sees the LLM4CS rewrite and the first ``rerank_depth`` passages; for :func:`personal_chiq` see
-    there. 2 x ``n`` LLM calls per turn and 5 for CHIQ's history, 3 where a new topic begins, 2 in a first turn.
+    As in the authors' code, the re-ranker sees the LLM4CS rewrite and the first ``rerank_depth`` passages. :func:`personal_chiq` describes
+    the history. Each turn needs 2 x ``n`` LLM calls and those for CHIQ's history: 5, or 3 if a new topic begins, or 2 in a first turn.
 
-    What differs: how the best rewrite is chosen (see above); every prompt is worded by us; the queries come as a line of text, where theirs
-    come as JSON; LLM4CS has no examples. :func:`cfda_auto` has their responses, too.
+    What differs: how the best rewrite is chosen (see above); the wording of every prompt is ours; the queries come as a line of text, and
+    theirs as JSON; LLM4CS has no examples. :func:`cfda_auto` also writes responses.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -114,13 +115,13 @@ def cfda_auto(
 ) -> pt.Transformer:
     """CFDA's whole automatic run: the ranking of :func:`cfda_best_of_n`, statements, and a response from up to 20 passages.
 
-    As in the authors' code (``ikat-offline``): the first passage and those after it that score above ``threshold``, until the first that
-    doesn't, are the citations; three of them stay whole, the others are summed up by fives; the response reads these and the chosen
-    statements, in at most 250 words. Up to 6 LLM calls per turn more than for the ranking.
+    As in the authors' code (``ikat-offline``), the first passage is cited, and the next ones up to the first that doesn't score above
+    ``threshold``. Three of them are shown whole, and the others are summarised in groups of five. The response is written from these and
+    the chosen statements, in at most 250 words. Up to 6 more LLM calls per turn than for the ranking.
 
-    What differs: every prompt is worded by us; the temperatures are those of ``llm`` (theirs: 0, .1 and .5); the whole history is shown,
-    where theirs has the first 25 words of each response; the response is cut at the end of a sentence; what the user newly says about
-    themselves isn't added to the statements, which :class:`~pyterrier_ikat.generate.UpdatePtkb` before the system does.
+    What differs: the wording of every prompt is ours; the temperatures are those of ``llm`` (theirs: 0, .1 and .5); the whole history is
+    shown (theirs: the first 25 words of each response); the response is cut at the end of a sentence; new facts that the user mentions are
+    not added to the statements. Put :class:`~pyterrier_ikat.generate.UpdatePtkb` before the system for that.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -132,10 +133,10 @@ def cfda_auto(
 
 @method(paper=PAPER, models={"llm": _MODELS["llm"], "retriever": "an unnamed one: the organisers' ranking"})
 def cfda_generation_only(llm: LLM, retriever: pt.Transformer, *, depth: int = 1000, threshold: float | None = 0.3) -> pt.Transformer:
-    """CFDA's generation-only run: statements and response of :func:`cfda_auto`, to a ranking that is there already.
+    """CFDA's generation-only run: the statements and response of :func:`cfda_auto` for an existing ranking.
 
-    Up to 6 LLM calls per turn. ``retriever`` is an ``ikat.GivenRanking``; the authors' code takes the organisers' statements, too, which
-    are chosen here. ``threshold`` suits the scores of the re-ranker that made that ranking.
+    Up to 6 LLM calls per turn. ``retriever`` is an ``ikat.GivenRanking``. The authors' code also takes the organisers' statements. Here the
+    LLM chooses them. ``threshold`` suits the scores of the re-ranker that made that ranking.
 
     Example:
         >>> import pyterrier_ikat as ikat

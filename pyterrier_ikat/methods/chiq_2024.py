@@ -1,7 +1,8 @@
-"""Mo, Ghaddar, Mao, Rezagholizadeh, Chen, Liu and Nie, CHIQ (EMNLP 2024, arXiv 2406.05013): the history is enhanced, then the rewrite made.
+"""Mo, Ghaddar, Mao, Rezagholizadeh, Chen, Liu and Nie, CHIQ (EMNLP 2024, arXiv 2406.05013): enhance the history, then rewrite.
 
-Of its three systems this is CHIQ-AD, the ad-hoc rewrite, zero-shot. CHIQ-FT trains a T5 with the passages of QReCC or TopiOCQA, and
-CHIQ-Fusion sums the scores of both; no trained model is public. Their scores are of TopiOCQA, QReCC and CAsT; none is of TREC iKAT.
+Of its three systems, this is CHIQ-AD, the zero-shot ad-hoc rewrite. CHIQ-FT trains a T5 with the passages of QReCC or TopiOCQA, and
+CHIQ-Fusion sums the scores of both. No trained model is public. The paper reports scores on TopiOCQA, QReCC and CAsT, and none on TREC
+iKAT.
 """
 
 import pyterrier as pt
@@ -14,10 +15,10 @@ PAPER = "Mo et al., CHIQ"
 
 
 def enhanced(llm: LLM, *, summarise: bool = True, words: int = 30) -> pt.Transformer:
-    """The five enhancements of the history (section 3.2), in the order in which each reads what the others wrote.
+    """The five enhancements of the history (section 3.2), in an order in which each can read those before it.
 
-    The history without an old topic, the question made clear, the last response in full, a guess at the answer of at most ``words`` words
-    (the authors ask for one sentence), and, with ``summarise``, the summary of the history.
+    They are the history without an old topic, the clarified question, the expanded last response, a guess at the answer of at most
+    ``words`` words (the authors ask for one sentence), and, with ``summarise``, the summary of the history.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -40,18 +41,19 @@ def chiq_ad(
     words: int = 30,
     depth: int = 1000,
 ) -> pt.Transformer:
-    """CHIQ-AD: topic switch, clear question, full last response, guessed answer and summary of the history, then the rewrite (section 3).
+    """CHIQ-AD: topic switch, clarified question, expanded last response, guessed answer, summary of the history, then the rewrite (section
+    3).
 
-    Six LLM calls and one query per turn; three in a conversation's first turn, which has no history. The paper doesn't know personas: our
-    prompts for the guess and the rewrite show the persona, the others don't. Chang et al., CFDA & CLIP at TREC iKAT 2025, changed more than
-    that: see :func:`~pyterrier_ikat.methods.cfda_2025.personal_chiq`. In the authors' code the guess comes from the history and question
-    as they are, here from the enhanced ones; theirs has no words of ours, and asks for the rewrite as JSON.
+    Six LLM calls and one query per turn; three in a conversation's first turn, which has no history. The paper has no personas. Our prompts
+    for the guess and the rewrite show the persona, and the others don't. Chang et al., CFDA & CLIP at TREC iKAT 2025, changed more than
+    that: see :func:`~pyterrier_ikat.methods.cfda_2025.personal_chiq`. In the authors' code, the guess comes from the raw history and
+    question; here it comes from the enhanced ones. The wording of the prompts is ours, and theirs ask for the rewrite as JSON.
 
     - ``summarise``: whether the rewrite sees the summary instead of the history.
-    - ``append``: whether the guessed answer is appended to the rewrite: the file names in the authors' code say so
-      (``search_query+single_response``), the paper's text says that the rewrite is the query.
+    - ``append``: whether the guessed answer is appended to the rewrite. According to the file names in the authors' code
+      (``search_query+single_response``) it is; according to the paper's text, the query is only the rewrite.
     - ``words``: how long the guess may be; the authors ask for one sentence.
-    - ``reranker``: the paper has none; it sees the query.
+    - ``reranker``: reads the query. The paper has none.
 
     Example:
         >>> import pyterrier_ikat as ikat

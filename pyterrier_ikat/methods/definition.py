@@ -1,7 +1,7 @@
-"""A method: a function that makes an operator expression from named resources, with the facts of its paper.
+"""A method: a function that makes an operator expression from named resources, together with the facts from its paper.
 
 The arguments of the function name the resources: ``llm``, ``second_llm``, ``rewriter``, ``expander``, ``retriever``, ``dense``,
-``reranker``. Resources with a default are optional. :func:`method` gives the function a name, and makes it known to ``ikat run``, ``ikat
+``reranker``. Resources with a default are optional. :func:`method` gives the function a name and makes it available to ``ikat run``, ``ikat
 methods`` and ``ikat.run``.
 """
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 RESOURCES = ("llm", "second_llm", "rewriter", "expander", "retriever", "dense", "reranker")
 STATEMENTS = ("none", "chosen")
-"""The statements about the user that a method may be shown, instead of all."""
+"""Which statements about the user a method can show to the LLM, instead of all."""
 OF_VARIANTS = ("second_llm", "dense")
-"""Resources that make another system of a function: one with a default for them takes them only where its method says so."""
+"""Resources that turn a function into another system. If they are optional in the function, a method takes them only if it says so."""
 
 System = Callable[..., pt.Transformer]
 Decorated = TypeVar("Decorated", bound=System)
@@ -53,7 +53,7 @@ def model_key(text: str) -> str:
 
 
 def model_differences(resource: str, paper: str, given: str | None) -> list[str]:
-    """How a run's model differs from the paper's, one line each: another name, or other values of the options that the paper names.
+    """The differences between a run's model and the paper's, one line each: the name, or values of options that the paper names.
 
     Example:
         >>> model_differences("llm", "openai:gpt-4", "openai:gpt-4-0613 temperature=0")
@@ -91,30 +91,30 @@ class Table:
     scores: str
 
     def has(self, name: str) -> bool:
-        """Whether a row is this system's."""
+        """Whether the table has a row for this system."""
         return any(line.split()[:1] == [name] for line in self.scores.split("\n"))
 
     def frame(self) -> pd.DataFrame:
-        """One row per system (index: its name here), one column per measure; a score that the paper omits is missing."""
+        """One row per system (index: its name here), one column per measure. A score that the paper omits is missing."""
         rows = [line.split() for line in self.scores.split("\n") if line.strip()]
         values = [[float("nan") if score == "-" else float(score) for score in row[1:]] for row in rows]
         return pd.DataFrame(values, index=[row[0] for row in rows], columns=list(self.measures))
 
 
 class StandIn(Operator):
-    """A placeholder for a resource in a printed expression and in a plan, where it counts its input rows of each turn."""
+    """A placeholder for a resource in a printed expression and in a plan. In a plan, it counts its input rows of each turn."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
         self.name, self.rows = name, Counter[str]()
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
-        """The frame; its rows are counted."""
+        """Count the rows of the frame, and return it."""
         self.rows.update(frame["qid"])
         return frame
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Refused: it is not a resource."""
+        """Raise an error, because this is not a resource."""
         raise UsageError(f"{self.name} only stands for a resource: build the method with a real one")
 
     ask = transform
@@ -125,7 +125,7 @@ class StandIn(Operator):
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """A system with a name; :func:`method` makes it.
+    """A system with a name. :func:`method` makes one.
 
     Attributes:
         name: its name on the command line.
@@ -133,9 +133,9 @@ class Method:
         paper: where it comes from.
         settings: the function's arguments that this variant fixes.
         models: the paper's models and parameters, by resource, as text.
-        bm25: the paper's BM25 parameters where they are not k1 0.9, b 0.4.
+        bm25: the paper's BM25 parameters if they are not k1 0.9, b 0.4.
         roles: resources that replace others, such as ``{"llm": "second_llm"}``.
-        given: those of ``second_llm`` and ``dense`` that the method requires although the function has a default.
+        given: the resources among ``second_llm`` and ``dense`` that the method requires although the function has a default.
         several: whether ``reranker`` may be a list.
         uses_gold: whether it reads the organisers' gold data, such as the manual rewrite.
     """
@@ -164,12 +164,12 @@ class Method:
 
     @property
     def description(self) -> str:
-        """The function's docstring before its sections; paragraphs stand apart."""
+        """The function's docstring before its sections, in paragraphs."""
         return re.split(r"\n+(?=(?:Args|Raises|Returns|Example|Attributes):\n)", inspect.getdoc(self.system) or "")[0]
 
     @property
     def depth(self) -> int:
-        """Passages per query: the function's ``depth``; 1000 where it has none."""
+        """Passages per query: the function's ``depth``, or 1000 without one."""
         parameter = inspect.signature(self.system).parameters.get("depth")
         return int(self.settings.get("depth", 1000 if parameter is None else parameter.default))
 
@@ -203,12 +203,12 @@ class Method:
         return self.uses_gold or self.settings.get("question") == "qresolved" or bool(self.settings.get("manual"))
 
     def build(self, *, prompts: str | Path | None = None, statements: str | None = None, **given: Any) -> pt.Transformer:
-        """The operator expression over the resources in ``given``; unneeded ones are ignored.
+        """The operator expression over the resources in ``given``. Other resources are ignored.
 
         Args:
-            prompts: a folder of your own prompt templates, for all of its LLM operators without a folder of their own.
-            statements: which statements about the user the stages of a method with an LLM see: ``"none"``, or those that the LLM has
-                ``"chosen"`` first (one more call per turn); all when None.
+            prompts: a folder of your own prompt templates. It applies to all LLM operators without a folder of their own.
+            statements: which statements about the user the LLM sees: ``"none"``, or ``"chosen"``, those that it chooses first (one more
+                call per turn); None: all.
             **given: resources by name.
 
         Raises:
@@ -232,7 +232,7 @@ class Method:
             return built if statements is None or "llm" not in taken else _shown(statements, taken["llm"]) >> built
 
     def _checked(self, built: Any) -> pt.Transformer:
-        """What the method's function returned, if it is a pipeline."""
+        """The result of the method's function, if it is a pipeline."""
         if isinstance(built, pt.Transformer):
             return built
         if inspect.iscoroutine(built):
@@ -262,7 +262,7 @@ class Method:
 
     @property
     def tables(self) -> dict[str, Table]:
-        """The tables of papers that may report it: those of the file that it is in."""
+        """The tables of papers that may report it: those of its file."""
         found: dict[str, Table] = getattr(sys.modules.get(self.system.__module__), "TABLES", {})
         return found
 
@@ -274,10 +274,10 @@ def method(name: str | None = None, *, paper: str = "", **said: Any) -> Callable
 def method(name: str | Decorated | None = None, *, paper: str = "", **said: Any) -> Any:
     """A decorator that makes a function a method.
 
-    One function may be several methods, each with a name, settings and models of its own: decorate it once for each.
+    One function can be several methods, each with its own name, settings and models. Decorate it once for each.
 
     Args:
-        name: the method's name; the function's own when None.
+        name: the method's name; None: that of the function.
         paper: where it comes from.
         **said: further attributes of :class:`Method`: ``settings``, ``models``, ``bm25``, ``roles``, ``given``, ``several``, ``uses_gold``.
 
@@ -302,11 +302,11 @@ def method(name: str | Decorated | None = None, *, paper: str = "", **said: Any)
 
 
 def methods_of(system: System) -> list[Method]:
-    """The methods of a function, in the order of its decorators; one with its own name where it has none."""
+    """The methods of a function, in the order of its decorators; without a decorator, one with the function's name."""
     return vars(system).get("methods") or [Method(system.__name__, system)]
 
 
 def _shown(statements: str, llm: Any) -> pt.Transformer:
-    """The stages in front of a method that show it a part of the persona."""
+    """The stages before a method that show it a part of the persona."""
     one_of(STATEMENTS, statements=statements)
     return ShowStatements(statements) if statements == "none" else SelectStatements(llm) >> ShowStatements(statements)

@@ -1,7 +1,7 @@
-"""Lupart, Aliannejadi and Kanoulas, DiSCo (SIGIR 2025, arXiv 2410.14609): SPLADE whose query encoder reads the whole conversation.
+"""Lupart, Aliannejadi and Kanoulas, DiSCo (SIGIR 2025, arXiv 2410.14609): SPLADE with a query encoder that reads the whole conversation.
 
 The passages are indexed with ``naver/splade-cocondenser-ensembledistil``, and the query encoder is one of the authors' models, such as
-``slupart/splade-disco-human-mistral`` (trained on QReCC, its teachers human rewrites and Mistral's). No LLM is asked.
+``slupart/splade-disco-human-mistral`` (trained on QReCC with human rewrites and Mistral's as teachers). It needs no LLM.
 """
 
 import pyterrier as pt
@@ -18,10 +18,10 @@ def disco(
 ) -> pt.Transformer:
     """DiSCo: SPLADE's query encoder reads the conversation itself, newest message first. No LLM call, one query per turn.
 
-    The utterance, then the responses and utterances before it, ``separator`` between them, as the description of their models says; the
-    encoder reads as far as it can (256 tokens in their code, to which the model's own limit has to be set). ``retriever`` is SPLADE with
-    such a ``query_model``; any other one reads the conversation as plain words. The paper has no re-ranker; one that is given sees the
-    whole conversation, too. The persona isn't shown.
+    The query is the utterance, then the responses and utterances before it, joined by ``separator``, as described in their model cards. The
+    encoder truncates it at its limit (256 tokens in their code; set the model's own limit to that). ``retriever`` is SPLADE with such a
+    ``query_model``. Any other retriever reads the conversation as plain words. The paper has no re-ranker. If you give one, it also sees
+    the whole conversation. The persona isn't shown.
 
     Example:
         >>> import pyterrier_ikat as ikat

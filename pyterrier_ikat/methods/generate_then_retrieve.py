@@ -1,10 +1,10 @@
 """Abbasiantaeb and Aliannejadi, Generate then Retrieve: AD, QD, AQD, AQD_A, QR, the human rewrite, LLaMA10.
 
-Every system is one function that returns its operator expression. Arguments that mean the same everywhere:
+Each system is one function that returns its operator expression. These arguments mean the same in all of them:
 
-- ``llm``: the model to ask; ``second_llm``: the model whose answer the queries are made from, the paper's [G].
-- ``retriever``: the first stage, which carries the passage text; ``dense``: another one, mostly over dense vectors, which retrieves
-  as deep and is fused with it by RRF; ``reranker``: any PyTerrier re-ranker, or ``None`` for none.
+- ``llm``: the model to ask; ``second_llm``: the model that writes the answer from which the queries are made, the paper's [G].
+- ``retriever``: the first stage, which adds the passages' texts; ``dense``: a second one, usually over dense vectors, which retrieves as
+  many passages and is fused with the first by RRF; ``reranker``: any PyTerrier re-ranker, or ``None`` for none.
 - ``style``: ``"gpt"`` (zero-shot, all responses in the history) or ``"llama"`` (few-shot where the paper uses it, last
   response only).
 - ``question``: ``"qutterance"``, or ``"qresolved"`` for the manual rewrite in place of the utterance, the paper's [H].
@@ -48,7 +48,7 @@ def _variants(*, human: bool = False, given: bool = False) -> Callable[[Decorate
 
 
 def other_first_stages(paper: str, uses_gold: bool = False) -> Callable[[Decorated], Decorated]:
-    """The system with dense retrieval alone, and with dense retrieval fused with its own first stage: no paper has these."""
+    """The system with dense retrieval alone, and with dense retrieval fused with its own first stage. No paper has these."""
 
     def decorate(system: Decorated) -> Decorated:
         name, ours = system.__name__, f"ours: {paper} with another first stage"
@@ -59,7 +59,7 @@ def other_first_stages(paper: str, uses_gold: bool = False) -> Callable[[Decorat
 
 
 def retrieve(retriever: pt.Transformer, dense: pt.Transformer | None, reranker: pt.Transformer | None, depth: int) -> pt.Transformer:
-    """The first stage, with a dense one where it is given, and the re-ranker."""
+    """The first stage, fused with a dense one if given, and the re-ranker."""
     found = retriever % depth if dense is None else RRF(retriever % depth, dense % depth, num_results=depth)
     return found if reranker is None else found >> reranker
 
@@ -97,7 +97,7 @@ def qd(
     question: str = "qutterance",
     depth: int = 1000,
 ) -> pt.Transformer:
-    """QD: up to ``n`` queries straight from the conversation, each retrieved and re-ranked by itself, interleaved (section 3).
+    """QD: up to ``n`` queries directly from the conversation, each retrieved and re-ranked separately, interleaved (section 3).
 
     One LLM call, at most ``n`` queries per turn.
 
@@ -129,9 +129,9 @@ def aqd(
     question: str = "qutterance",
     depth: int = 1000,
 ) -> pt.Transformer:
-    """AQD: the LLM's answer, then up to ``n`` queries for it, each retrieved and re-ranked by itself, interleaved (section 3).
+    """AQD: the LLM's answer, then up to ``n`` queries for it, each retrieved and re-ranked separately, interleaved (section 3).
 
-    Two LLM calls, at most ``n`` queries per turn. With ``second_llm`` that model writes the answer, with the zero-shot prompt.
+    Two LLM calls, at most ``n`` queries per turn. With ``second_llm``, that model writes the answer, with the zero-shot prompt.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -155,8 +155,7 @@ def aqd_a(
 ) -> pt.Transformer:
     """AQD_A: as AQD, but the union of the queries' candidates is re-ranked once against the answer (section 3).
 
-    The union is de-duplicated, re-ranked whole and cut to 1000: only so can Recall rise as it does in Table 1 (facts
-    page, section 5).
+    The union is de-duplicated, completely re-ranked and cut to 1000 passages. Only then can recall rise as in Table 1.
 
     Example:
         >>> import pyterrier_ikat as ikat

@@ -1,18 +1,17 @@
-"""De Lima and Yang, Passage Query Methods (InfoSense, iKAT 2024): queries written like the passages that would answer.
+"""De Lima and Yang, Passage Query Methods (InfoSense, iKAT 2024): queries in the form of passages that would answer the question.
 
-Every run summarises long responses of the history (the one just before the turn stays whole), chooses PTKB statements
-with scores, retrieves 5000 passages per passage query with BM25, scores the union of the candidates by the weighted
-mean of cosines over passage queries and bi-encoders, keeps 1000, and responds from the top three passages only; the response, and each
-passage that it is written from, has at most 300 words. A passage
-query that finds no passage, for want of any indexed word, doesn't count in that mean. Greedy decoding: give the LLM
-``temperature=0``. Arguments that mean the same everywhere:
+Every run summarises long responses in the history (except the last one), chooses PTKB statements with scores, and retrieves 5000 passages
+per passage query with BM25. It scores the union of the candidates with the weighted mean of cosines over passage queries and bi-encoders,
+keeps 1000, and responds from the top three passages only. The response and each of these passages have at most 300 words. A passage query
+that finds nothing, because it has no indexed word, doesn't count in the mean. The paper decodes greedily: give the LLM ``temperature=0``.
+These arguments mean the same in all systems:
 
 - ``llm``: the model to ask (Llama 3.1 8B or 70B in the paper).
 - ``retriever``: BM25 (their code: k1 1.2, b 0.75).
 - ``reranker``: a bi-encoder, or a list of them: all-MiniLM-L12-v2, and from the second run on also
   msmarco-distilbert-base-v4.
 - ``depth``: passages per passage query.
-- ``respond``: whether the response is written; without it one LLM call per turn is saved.
+- ``respond``: whether the response is written. Without it, each turn needs one LLM call less.
 """
 
 from collections.abc import Sequence
@@ -61,12 +60,13 @@ def weighted_reranking(
 ) -> pt.Transformer:
     """Weighted re-ranking (section 4.2.1): a clarified utterance, an article-like passage query, and one per chosen statement.
 
-    The first passage query has all chosen statements and weight 1, the others one of the best ``statements`` each,
-    weighted by its score: 1 to 4 queries, 4 to 7 LLM calls per turn beside the summaries. The paper says both that one
-    re-ranker is MiniLM (Table 1) and that it is MSMDistilbert (section 4.2.1); the catalogue follows Table 1.
+    The first passage query is written from all chosen statements and has weight 1. Each other one is written from one of the best
+    ``statements`` statements, and its weight is the statement's score. This makes 1 to 4 queries, and 4 to 7 LLM calls per turn besides the
+    summaries. The paper says both that one re-ranker is MiniLM (Table 1) and that it is MSMDistilbert (section 4.2.1); the catalogue
+    follows Table 1.
 
-    With one chosen statement there are two passage queries (the paper writes extra ones only "if multiple" statements are
-    chosen, and counts 1 to 4). The response is to the clarified utterance (section 3.1, step 6).
+    With one chosen statement there are two passage queries (the paper writes extra ones only "if multiple" statements are chosen, and
+    counts 1 to 4). The response answers the clarified utterance (section 3.1, step 6).
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -90,9 +90,9 @@ def short_and_long(
 ) -> pt.Transformer:
     """Short and long passages (section 4.2.2): a 5-sentence answer-like and a 10-sentence article-like passage query, equal weights.
 
-    With ``think`` (run 3) the model first says which information would help, chooses the statements in that light, and
-    writes the long query in a style of its choice: encyclopedia, blog or government website. Two queries per turn; 4
-    LLM calls per turn beside the summaries, 5 with ``think``.
+    With ``think`` (run 3), the model first says which information would help, uses this to choose the statements, and writes the long query
+    in a style of its choice: encyclopedia, blog or government website. Two queries per turn; 4 LLM calls per turn besides the summaries, 5
+    with ``think``.
 
     Example:
         >>> import pyterrier_ikat as ikat

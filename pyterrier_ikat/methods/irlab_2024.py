@@ -1,7 +1,7 @@
 """Lupart, Abbasiantaeb, Aliannejadi, IRLab@iKAT24: several queries for retrieval, one rewrite for re-ranking.
 
-Every run ends with the PTKB statements copied by the LLM (section 3.3) and a response of at most 200 words from the top
-five passages (section 3.2); both see the whole PTKB. Arguments that mean the same everywhere:
+Every run ends with the PTKB statements that the LLM copies (section 3.3) and a response of at most 200 words from the top five passages
+(section 3.2). Both prompts show the whole PTKB. These arguments mean the same in all systems:
 
 - ``llm``: the model to ask (GPT-4 in the paper).
 - ``retriever``: the first stage with the passages' text: SPLADE (``ikat.Splade(...).index(...).retriever()``), or BM25
@@ -9,8 +9,7 @@ five passages (section 3.2); both see the whole PTKB. Arguments that mean the sa
 - ``reranker``: DeBERTaV3 (``naver/trecdl22-crossencoder-debertav3``), ``ikat.Ensemble()``, or MiniLM-L-6 for
   ``gpt4qr_bm25_qd1``.
 - ``depth``: passages per query, and re-ranked (section 4.2: 1000).
-- ``respond``: whether the last two stages run; without them the ranking is the same and two LLM calls per turn are
-  saved.
+- ``respond``: whether the last two stages run. Without them the ranking is the same, and each turn needs two LLM calls less.
 """
 
 from collections.abc import Callable
@@ -54,7 +53,7 @@ def mq4cs_qr(
     pool: str = "interleave",
     respond: bool = True,
 ) -> pt.Transformer:
-    """MQ4CS-QR: up to ``n`` queries retrieve; their pool is re-ranked once with the single LLM rewrite (section 3.1, Figure 1).
+    """MQ4CS-QR: up to ``n`` queries retrieve, and their pool is re-ranked once with the single LLM rewrite (section 3.1, Figure 1).
 
     Two LLM calls and at most ``n`` queries per turn for the ranking. The paper does not specify the pooling; ``pool`` is ``"interleave"``
     (round robin, cut to ``depth``), ``"union"`` (nothing cut before re-ranking) or ``"rrf"`` (reciprocal rank fusion, cut to ``depth``).
@@ -96,7 +95,7 @@ def gpt4qr_qd1(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer, *,
 @_run("humanqr_deberta", "naver/trecdl22-crossencoder-debertav3", uses_gold=True)
 @_run("humanqr_ensemble", "ensemble", uses_gold=True)
 def humanqr(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer, *, depth: int = 1000, respond: bool = True) -> pt.Transformer:
-    """HumanQR: the manual rewrite retrieves and re-ranks; statements and response as in the automatic runs.
+    """HumanQR: the manual rewrite retrieves and re-ranks. The statements and the response are as in the automatic runs.
 
     Example:
         >>> import pyterrier_ikat as ikat

@@ -1,6 +1,6 @@
-"""Mao, Dou, Mo, Hou, Chen and Qian, LLM4CS (Findings of EMNLP 2023, arXiv 2303.06573): several sampled rewrites and answers, put together.
+"""Mao, Dou, Mo, Hou, Chen and Qian, LLM4CS (Findings of EMNLP 2023, arXiv 2303.06573): several sampled rewrites and answers, combined.
 
-The paper retrieves with ANCE, with the mean of the vectors of all texts. Its scores are of CAsT 2019 to 2021; none is of TREC iKAT.
+The paper retrieves with ANCE and the mean of the vectors of all texts. It reports scores on CAsT 2019 to 2021, and none on TREC iKAT.
 """
 
 import pyterrier as pt
@@ -33,21 +33,21 @@ def llm4cs(
     encoder: pt.Transformer | None = None,
     depth: int = 1000,
 ) -> pt.Transformer:
-    """LLM4CS: ``n`` sampled rewrites, each with an answer, are put together as one query.
+    """LLM4CS: ``n`` sampled rewrites, each with an answer, are combined into one query.
 
     ``n`` LLM calls and one query per turn; ``n`` + 1 calls for ``"rewrite_then_answer"``, one sample for ``"maxprob"``. Sample with a
-    temperature above 0; the authors' code has 0.7 and n = 5, and examples from CAsT 2022 in its prompts, which are zero-shot here.
+    temperature above 0; the authors' code has 0.7 and n = 5. Its prompts have examples from CAsT 2022; ours are zero-shot.
 
     - ``form``: ``"rewrite"`` (REW), ``"rewrite_then_answer"`` (RTR: one rewrite, then answers to it), ``"rewrite_and_answer"`` (RAR: both
-      in one completion); ``think``: one sentence of reason before the rewrite, the paper's chain of thought.
-    - ``aggregate``: ``"mean"``, ``"self_consistency"`` or ``"maxprob"``, of which the code takes the first sample; see
-      :class:`~pyterrier_ikat.generate.Aggregate`. ``"fusion"`` is not the paper's: each sample is searched for by itself (an answer
-      without the rewrite in RTR), and the lists are fused by RRF. It suits a retriever that reads only the beginning of a long query,
-      as SPLADE does, and makes ``n`` queries per turn.
-    - ``encoder``: the query encoder of a dense retriever, which then gets the mean vector in ``query_vec``, as in the paper; by default
-      that of the retriever's index, where it has one. Without it, the query is all texts joined, which for BM25 is the ranking by their
-      mean score.
-    - ``reranker``: the paper has none; it sees the first rewrite, as several texts leave no room for a passage.
+      in one completion); ``think``: one sentence with a reason before the rewrite, the paper's chain of thought.
+    - ``aggregate``: ``"mean"``, ``"self_consistency"`` or ``"maxprob"`` (the first sample, as in their code); see
+      :class:`~pyterrier_ikat.generate.Aggregate`. ``"fusion"`` is not in the paper: each sample is a query (in RTR an answer without the
+      rewrite), and the lists are fused by RRF. It suits a retriever that reads only the beginning of a long query, such as SPLADE, and
+      makes ``n`` queries per turn.
+    - ``encoder``: the query encoder of a dense retriever, which then gets the mean vector in ``query_vec``, as in the paper. The default is
+      the encoder of the retriever's index, if it has one. Without an encoder, the query is all texts joined; for BM25 this is the ranking
+      by their mean score.
+    - ``reranker``: reads the first rewrite, because several texts would leave no room for a passage. The paper has none.
 
     Raises:
         UsageError: for another ``form`` or ``aggregate``.
@@ -79,6 +79,6 @@ def _drawn(llm: LLM, form: str, n: int, think: bool) -> pt.Transformer:
 
 
 def _encoder(retriever: pt.Transformer) -> pt.Transformer | None:
-    """What encodes queries as the retriever does; ``None`` where it doesn't search vectors, or doesn't say how they are made."""
+    """The retriever's query encoder; ``None`` if it doesn't search vectors, or doesn't say how they are made."""
     make = getattr(getattr(retriever, "index", None), "query_encoder", None)
     return None if make is None else make(getattr(retriever, "query_prefix", None))

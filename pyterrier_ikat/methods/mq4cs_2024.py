@@ -1,14 +1,14 @@
 """Abbasiantaeb, Lupart and Aliannejadi, Generating Multi-Aspect Queries for Conversational Search (arXiv 2403.19302v3): MQ4CS.
 
-It is the third version of the preprint whose first one is Generate then Retrieve, under another title and with other experiments. MQ4CS
-goes on with QD, MQ4CS_ans with AQD, and the number of queries becomes a variable: the paper compares several, and an oracle that knows the
-best one for each turn. The methods' names say the number where it isn't 5. The oracle is a row of an evaluation, since it reads judgements:
-``ikat evaluate runs/mq4cs* --measures nDCG@3 --oracle``.
+The first version of this preprint is Generate then Retrieve; the third has another title and other experiments. MQ4CS continues QD, and
+MQ4CS_ans continues AQD. The number of queries becomes a variable: the paper compares several, and an oracle that knows the best number for
+each turn. The methods' names contain the number if it isn't 5. The oracle reads judgements, so it is a row of an evaluation: ``ikat
+evaluate runs/mq4cs* --measures nDCG@3 --oracle``.
 
-Read were the abstract of version 3, public summaries of it, the description in Lupart et al., IRLab@iKAT24, section 3.1, and the prompts by
-which Mo et al. run it as a baseline of APCIR (``functional/promptor.py`` in YuchenHui22314/TREC_iKAT_2024 at 646ba6d), whose answers have
-at most 200 words. The full text could not be read, so its scores are missing, as is a third variant that the summaries count and don't
-describe; ``aqd_a`` of version 1 re-ranks by the answer. The re-ranker is that of version 1, the prompts are its templates.
+We read the abstract of version 3, public summaries of it, the description in Lupart et al., IRLab@iKAT24, section 3.1, and the prompts with
+which Mo et al. run it as a baseline of APCIR (``functional/promptor.py`` in YuchenHui22314/TREC_iKAT_2024 at 646ba6d). There, answers have
+at most 200 words. We could not read the full text, so its scores are missing. So is a third variant that the summaries mention but don't
+describe; ``aqd_a`` of version 1 re-ranks by the answer. The re-ranker and the prompts are those of version 1.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def _swept(name: str) -> Callable[[Decorated], Decorated]:
 
 @_swept("mq4cs")
 def mq4cs(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, n: int = 5, depth: int = 1000) -> pt.Transformer:
-    """MQ4CS: up to ``n`` queries for the aspects of the question, each retrieved and re-ranked by itself, interleaved.
+    """MQ4CS: up to ``n`` queries for the aspects of the question, each retrieved and re-ranked separately, interleaved.
 
     One LLM call, at most ``n`` queries per turn. The ranking is that of :func:`~pyterrier_ikat.methods.generate_then_retrieve.qd`.
 
@@ -59,10 +59,10 @@ def mq4cs_ans(
     words: int = 200,
     depth: int = 1000,
 ) -> pt.Transformer:
-    """MQ4CS_ans: the LLM answers first, then writes up to ``n`` queries that would find its answer; the rest as in MQ4CS.
+    """MQ4CS_ans: the LLM answers first, then writes up to ``n`` queries that would find its answer. The rest is as in MQ4CS.
 
-    Two LLM calls, at most ``n`` queries per turn; the answer has at most ``words`` words, which
-    :func:`~pyterrier_ikat.methods.generate_then_retrieve.aqd` doesn't limit.
+    Two LLM calls, at most ``n`` queries per turn. The answer has at most ``words`` words;
+    :func:`~pyterrier_ikat.methods.generate_then_retrieve.aqd` doesn't limit it.
 
     Example:
         >>> import pyterrier_ikat as ikat

@@ -1,9 +1,9 @@
 """Fu, Bedi, Acharya, Kando, NII@TREC iKAT 2024: retrieve then generate (RtG), generate then retrieve (GtR).
 
-Arguments that mean the same everywhere:
+These arguments mean the same in both systems:
 
-- ``llm``: the model to ask; ``second_llm``: the other one of GtR (Claude 3 Opus in the paper; Anthropic's models answer
-  through their OpenAI-compatible endpoint: ``openai:NAME base_url=... api_key_env=...``).
+- ``llm``: the model to ask; ``second_llm``: the second model of GtR (Claude 3 Opus in the paper; use Anthropic's models through their
+  OpenAI-compatible endpoint: ``openai:NAME base_url=... api_key_env=...``).
 - ``retriever``: BM25; ``reranker``: ms-marco-MiniLM-L-12-v2 for RtG, ms-marco-MiniLM-L-6-v2 for GtR.
 - ``depth``: passages per query.
 - ``respond``: whether the response is written.
@@ -38,9 +38,9 @@ def rtg(
 ) -> pt.Transformer:
     """RtG (section III.A): a short rewrite, PTKB statements for it, queries for each statement, the union re-ranked by the rewrite.
 
-    No statement chosen: the rewrite alone asks for queries. The response takes two steps, a suggestion and the answer. With ``manual`` the
-    manual rewrite replaces the LLM's rewrite, which saves a call. All queries that the LLM writes for a statement are used; the
-    ``max_tokens`` of the LLM bounds them.
+    If no statement is chosen, the queries are generated from the rewrite alone. The response takes two steps, a suggestion and the answer.
+    With ``manual``, the manual rewrite replaces the LLM's rewrite, which saves a call. All queries that the LLM writes for a statement are
+    used; only its ``max_tokens`` limits them.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -75,9 +75,9 @@ def gtr(
 ) -> pt.Transformer:
     """GtR (section III.B): answer, PTKB statements and queries from each LLM; the union re-ranked by the second LLM's answer.
 
-    Each LLM's candidates are first re-ranked by its own answer and cut to 1000; with one LLM that is the ranking. The
-    statements are the first LLM's, in its order, then the second's new ones. The first LLM writes the response from the
-    top five passages. Three LLM calls and at most ``n`` queries per turn and LLM, and one call for the response.
+    Each LLM's candidates are first re-ranked by its own answer and cut to 1000; with one LLM, this is the ranking. The statements are those
+    of the first LLM in its order, then the new ones of the second. The first LLM writes the response from the top five passages. Three LLM
+    calls and at most ``n`` queries per turn and LLM, and one call for the response.
 
     Example:
         >>> import pyterrier_ikat as ikat

@@ -1,8 +1,7 @@
-"""The organisers' 2025 baselines, as their repository ikat-baseline (Lupart) has them: one rewrite, BM25 or SPLADE, a re-ranker.
+"""The organisers' 2025 baselines, as in their repository ikat-baseline (Lupart): one rewrite, BM25 or SPLADE, a re-ranker.
 
-The data of TREC iKAT 2025 names that repository for its baselines. It has no code for statements and responses, and no source that could be
-read describes those of the run ``gpt41mini-bm25-minilm-llama70b-gpt41mini`` or of the organisers' generation-only run, so that both are
-missing here.
+The data of TREC iKAT 2025 names that repository for its baselines. It has no code for statements and responses, and we found no source that
+describes those of the run ``gpt41mini-bm25-minilm-llama70b-gpt41mini`` or of the organisers' generation-only run. So both are missing here.
 """
 
 from collections.abc import Callable
@@ -28,7 +27,7 @@ def _run(
 @_run("baseline_2025_bm25", "BM25")
 @_run("baseline_2025_splade", "SPLADE")
 def baseline_2025(llm: LLM, retriever: pt.Transformer, *, depth: int = 1000) -> pt.Transformer:
-    """The organisers' 2025 baselines without a re-ranker: one rewrite, which sees the whole persona, retrieves.
+    """The organisers' 2025 baselines without a re-ranker: one rewrite from the conversation and the whole persona retrieves.
 
     One LLM call and one query per turn.
 
@@ -42,7 +41,7 @@ def baseline_2025(llm: LLM, retriever: pt.Transformer, *, depth: int = 1000) -> 
 @_run("baseline_2025_splade_minilm", "SPLADE", "cross-encoder/ms-marco-MiniLM-L-6-v2")
 @_run("baseline_2025_splade_deberta", "SPLADE", "naver/trecdl22-crossencoder-debertav3")
 def baseline_2025_reranked(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer, *, depth: int = 100) -> pt.Transformer:
-    """The organisers' 2025 baselines with a re-ranker, which sees the first 100 passages; the others are dropped.
+    """The organisers' 2025 baselines with a re-ranker, which sees the first 100 passages. The others are dropped.
 
     One LLM call and one query per turn.
 

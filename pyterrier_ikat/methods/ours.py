@@ -1,4 +1,4 @@
-"""Systems of this package, which no paper has: a choice among samples by what each finds, and the best of the page on evidence."""
+"""Systems that are not from a paper: a choice among samples by the passages that each finds, and the best one of the page on evidence."""
 
 import pyterrier as pt
 
@@ -24,14 +24,15 @@ def chosen_of_n(
     n: int = 10,
     depth: int = 1000,
 ) -> pt.Transformer:
-    """One of ``n`` sampled LLM4CS rewrites with its answer: the one that agrees most with all of them, or whose scores spread most.
+    """One of ``n`` sampled LLM4CS rewrites with its answer: the one that agrees most with all of them, or the one with the widest spread of
+    scores.
 
     ``n`` LLM calls and up to ``n`` + 1 searches per turn; see :class:`~pyterrier_ikat.generate.BestQuery` for the rules. Sample with a
-    temperature above 0. The re-ranker, where there is one, reads the chosen query. The numbers of passages that the rules read are those
-    of ``BestQuery``: 10 because nDCG@10 looks at as many, 100 as NQC has it.
+    temperature above 0. A re-ranker reads the chosen query. The rules read as many passages as in ``BestQuery``: 10, as in nDCG@10, or 100,
+    as in NQC.
 
     - ``rule``: ``"agreement"`` or ``"spread"``.
-    - ``answer``: search for the rewrite and the answer together; else for the rewrite alone.
+    - ``answer``: whether to search for the rewrite and the answer together, or for the rewrite alone.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -43,7 +44,7 @@ def chosen_of_n(
 
 
 DENSE_SHARE = 0.75
-"""The weight of the dense list, of 1: the best one for people's rewrites on two collections, see docs/evidence.md."""
+"""The weight of the dense list; both weights sum to 1. It is the best one for manual rewrites on two collections, see docs/evidence.md."""
 
 
 @method("rewrite_answer_hybrid", paper="ours: rewrite and answer by BM25 and dense vectors")
@@ -58,14 +59,14 @@ def rewrite_answer_hybrid(
     share: float = DENSE_SHARE,
     depth: int = 1000,
 ) -> pt.Transformer:
-    """A rewrite and its answer are one query for BM25 and for a dense retriever, whose scaled scores are summed with weights.
+    """A rewrite and its answer are one query for BM25 and for a dense retriever. Their scaled scores are summed with weights.
 
     ``n`` LLM calls and 2 ``n`` searches per turn. The page on evidence compares it with other systems on real turns.
 
-    - ``n``: samples; the lists of several are fused by RRF. Sample with a temperature above 0.
-    - ``share``: the weight of the dense list, of 1; the default is tuned with MiniLM on ``ikat:2023-train`` and ``mtrag:mini``, and not on
-      the turns of the page.
-    - ``reranker``: it sees the first rewrite.
+    - ``n``: the number of samples. The lists of several samples are fused by RRF. Sample with a temperature above 0.
+    - ``share``: the weight of the dense list; both weights sum to 1. The default was tuned with MiniLM on ``ikat:2023-train`` and
+      ``mtrag:mini``, not on the turns of that page.
+    - ``reranker``: reads the first rewrite.
 
     Raises:
         UsageError: when ``n`` is below 1, or ``share`` isn't from 0 to 1.

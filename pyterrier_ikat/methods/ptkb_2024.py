@@ -1,14 +1,14 @@
 """Which statements of the persona to show: Mo et al. (arXiv 2407.16192), run again by Lupart et al. (SIGIR-AP 2025, arXiv 2510.03795).
 
-None, all, those that people chose, those that the LLM chose first (STR, select then reformulate), or a choice in the same completion (SAR,
-select and reformulate); BM25 searches for the rewrite and the answer together. The abstracts were read, and code, prompts and results of
-the second paper (EricLangezaal/PersonalizedCIR at 45079e8), which has two prompts: a rewrite and an answer, or with ``_queries`` in the
-name an answer and queries for it. Its means over five runs of GPT-4o-mini are in the tables below; those of the first paper, of one run of
-GPT-3.5, were in no readable source.
+The choices are none, all, those chosen by people, those that the LLM chooses first (STR, select then reformulate), and those that it names
+in the same completion (SAR, select and reformulate). BM25 searches for the rewrite and the answer together. We read both abstracts, and the
+code, prompts and results of the second paper (EricLangezaal/PersonalizedCIR at 45079e8). It has two prompts: a rewrite and an answer, or,
+with ``_queries`` in the name, an answer and queries for it. The tables below have its means over five runs of GPT-4o-mini. We could not
+read those of the first paper, which come from one run of GPT-3.5.
 
-What differs: every prompt is worded by us; STR's statements come as a JSON list; rewrite and answer are joined by a space, where their code
-puts nothing between them. ``shots`` shows training conversations of 2023 as examples, as there: 1, 3 or 5. What they call *automatic* is
-not a system: each statement is shown alone (:func:`ptkb_statement`), and the judgements choose; see there.
+What differs: the wording of every prompt is ours; STR's statements come as a JSON list; rewrite and answer are joined by a space, and in
+their code by nothing. ``shots`` shows training conversations of 2023 as examples, like theirs: 1, 3 or 5. What they call *automatic* is not
+a system: each statement is shown alone, and the judgements choose; see :func:`ptkb_statement`.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def _of_both_prompts(name: str, uses_gold: bool = False, **settings: str) -> Cal
 @_of_both_prompts("ptkb_none", shown="none")
 @_of_both_prompts("ptkb_all", shown="all")
 def ptkb(llm: LLM, retriever: pt.Transformer, *, shown: str = "all", form: str = "rewrite", depth: int = 1000) -> pt.Transformer:
-    """None or all of the persona is shown; the rewrite, or queries, and the answer are the query. One LLM call, one query per turn.
+    """None or all of the persona is shown. The rewrite (or queries) and the answer are the query. One LLM call, one query per turn.
 
     ``shown``: ``"all"`` or ``"none"``; ``form`` is that of :class:`~pyterrier_ikat.generate.Reformulate`.
 
@@ -54,7 +54,7 @@ def ptkb(llm: LLM, retriever: pt.Transformer, *, shown: str = "all", form: str =
 
 @_of_both_prompts("ptkb_human", uses_gold=True)
 def ptkb_human(llm: LLM, retriever: pt.Transformer, *, form: str = "rewrite", depth: int = 1000) -> pt.Transformer:
-    """The statements that people chose are shown, which come with the topics (``get_topics("manual")``); the rest as in ``ptkb_all``.
+    """The statements chosen by people, which come with the topics (``get_topics("manual")``), are shown. The rest is as in ``ptkb_all``.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -67,9 +67,9 @@ def ptkb_human(llm: LLM, retriever: pt.Transformer, *, form: str = "rewrite", de
 def ptkb_str(
     llm: LLM, retriever: pt.Transformer, *, form: str = "rewrite", shots: int = 0, examples: str = TRAINING, depth: int = 1000
 ) -> pt.Transformer:
-    """STR: the LLM chooses statements, and only those are shown for the rewrite, or queries, and the answer. Two LLM calls per turn.
+    """STR: the LLM chooses statements, and only those are shown for the rewrite (or queries) and the answer. Two LLM calls per turn.
 
-    - ``shots`` and ``examples``: how many conversations of a dataset the choice is shown as examples.
+    - ``shots`` and ``examples``: how many conversations of which dataset the prompt for the choice has as examples.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -83,7 +83,7 @@ def ptkb_str(
 def ptkb_sar(llm: LLM, retriever: pt.Transformer, *, shots: int = 0, examples: str = TRAINING, depth: int = 1000) -> pt.Transformer:
     """SAR: one completion names the statements that it uses, rewrites and answers. One LLM call, one query per turn.
 
-    - ``shots`` and ``examples``: how many conversations of a dataset are shown as examples.
+    - ``shots`` and ``examples``: how many conversations of which dataset the prompt has as examples.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -94,10 +94,10 @@ def ptkb_sar(llm: LLM, retriever: pt.Transformer, *, shots: int = 0, examples: s
 
 @method("ptkb_statement", **_SAID)
 def ptkb_statement(llm: LLM, retriever: pt.Transformer, *, statement: int = 1, depth: int = 1000) -> pt.Transformer:
-    """One statement of the persona is shown, that of this number; a turn without it is shown none. One LLM call, one query per turn.
+    """Only the statement of the persona with this number is shown, or none if there is none. One LLM call, one query per turn.
 
-    Run for each number and evaluated with an oracle by nDCG@3, it gives what the paper calls automatic selection, which knows for each turn
-    which statement helps. The judgements of the turns choose, so it isn't a system.
+    Run it for each number and evaluate nDCG@3 with an oracle. This gives what the paper calls automatic selection, which knows for each
+    turn which statement helps. It isn't a system, because the judgements of the turns choose.
 
     Example:
         >>> import pyterrier_ikat as ikat

@@ -1,8 +1,8 @@
-"""Hui, Mo, Mao and Nie, RALI at TREC iKAT 2024 (arXiv 2412.07998): three queries, ever more personal, and weighted sums of their scores.
+"""Hui, Mo, Mao and Nie, RALI at TREC iKAT 2024 (arXiv 2412.07998): three increasingly personal queries, and weighted sums of their scores.
 
-The paper's abstract and summaries of it were read, and the authors' public code, which settles the numbers: weights 1, 0.1 and 0.4 (of
-their script for iKAT 2023), BM25 k1 0.9 and b 0.4 without normalisation, a passage that a list lacks counting as the list's least score,
-MonoT5 over the first 50, and a response of at most 220 words from 3 passages. None of the paper's scores was read.
+We read the paper's abstract, summaries of it, and the authors' public code. The code has the numbers: weights 1, 0.1 and 0.4 (in their
+script for iKAT 2023), BM25 with k1 0.9 and b 0.4 without normalisation, MonoT5 over the first 50, and a response of at most 220 words from
+3 passages. A passage that is missing from a list gets the lowest score of the list. We have not read the paper's scores.
 """
 
 from collections.abc import Sequence
@@ -30,14 +30,14 @@ def rali(
     rerank_depth: int = 50,
     respond: bool = True,
 ) -> pt.Transformer:
-    """RALI's BM25_GPT4o_fusion3: three queries, their BM25 scores summed with weights, the best re-ranked by the personalised rewrite.
+    """RALI's BM25_GPT4o_fusion3: the weighted sum of three queries' BM25 scores, the best passages re-ranked by the personalised rewrite.
 
-    The queries are a rewrite made without the persona; that rewrite with the LLM's answer behind it, from the same completion; and a
-    rewrite that follows the persona, after a sentence of reason. Three LLM calls with the response, three queries per turn. The
-    authors' prompts have examples, ours have none.
+    The queries are a rewrite made without the persona; the same rewrite followed by the LLM's answer from the same completion; and a
+    rewrite that follows the persona, after a sentence with a reason. Three LLM calls with the response, three queries per turn. The
+    authors' prompts have examples, and ours have none.
 
     - ``weights`` and ``normalise``: see :class:`~pyterrier_ikat.fuse.WeightedSum`; ``"min-max"`` for lists of several kinds of scores.
-    - ``rerank_depth``: how many passages the re-ranker gets and the run has; without a re-ranker it has ``depth``.
+    - ``rerank_depth``: how many passages the re-ranker gets and the run has; without a re-ranker, the run has ``depth``.
     - ``respond``: whether the response is written.
 
     Example:

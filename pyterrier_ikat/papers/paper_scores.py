@@ -1,4 +1,4 @@
-"""What our systems are scored against, by which measures, and whether a published score may stand beside."""
+"""The judgements and measures for our systems, and whether a published score may be shown next to ours."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,23 +42,23 @@ MEASURES = {
     "F1": "SetF(rel=1)",
     "Judged@10": "Judged@10",
 }
-"""The papers' names -> ours. Where a table is about sets of statements, "Recall" is that of the set."""
+"""The papers' names -> ours. If a table is about sets of statements, "Recall" is that of the set."""
 TIMES = {"Judged@10": 10}
-"""The papers count judged passages, ir_measures gives their share."""
+"""The papers count judged passages, and ir_measures gives their share."""
 
 
 @dataclass(frozen=True)
 class Judgements:
-    """What the systems of a part are scored against.
+    """The judgements with which the systems of a part are scored.
 
     Attributes:
         qrels: the judgements.
-        kind: who judged; None where that can't be told.
+        kind: who judged; None if that is unknown.
         year: the year of the track; None for another collection.
-        unjudged: how many of the turns that the user names have no judgement.
-        listed: the name of the list of turns that the paper's table is over, where the user names neither turns nor judgements.
-        of_some: which part of the collection they are about, in words; empty for all of it.
-        pooled: how a model made them of these runs, in words; empty for others.
+        unjudged: how many of the user's turns have no judgement.
+        listed: the name of the list of turns of the paper's table, if the user gives neither turns nor judgements.
+        of_some: which part of the collection was judged, in words; empty for all of it.
+        pooled: how a model judged the pool of these runs, in words; empty for other judgements.
     """
 
     qrels: pd.DataFrame
@@ -70,7 +70,7 @@ class Judgements:
     pooled: str = ""
 
     def differ_from(self, part: Part) -> str:
-        """Why no score that is made with these may stand beside a published one; empty when it may."""
+        """Why scores with these judgements may not be shown next to published ones; empty if they may."""
         if self.year != part.year:
             return f"the paper's scores are about iKAT {part.year}, these about {self.year or 'another collection'}"
         if self.kind is None or model_key(self.kind) != model_key(part.judgements):
@@ -81,7 +81,7 @@ class Judgements:
 
 @dataclass(frozen=True)
 class Given:
-    """The judgements and turns that a user names in place of a dataset's.
+    """The judgements and turns that a user gives instead of a dataset's.
 
     Attributes:
         qrels: a frame, the name of a variant of the dataset's, or a TREC qrels file.
@@ -94,9 +94,9 @@ class Given:
     turns: Turns | None = None
 
     def judgements(self, part: Part, data: Any, asked: Sequence[str] = ()) -> Judgements:
-        """What a part is scored against: the given judgements, or the dataset's own of the nearest kind; of responses, the turns asked."""
+        """The judgements of a part: the given ones, or the dataset's of the nearest kind. For responses, one for each turn in ``asked``."""
         if part.about == ANSWERS:
-            every = pd.DataFrame({"qid": list(asked), "docno": "", "label": 0})  # no others have a response
+            every = pd.DataFrame({"qid": list(asked), "docno": "", "label": 0})  # the other turns have no response
             judged = every if self.qrels is None else every[every["qid"].isin(find_qrels(self.qrels, data)["qid"])]
             return self._of_turns(part, data, judged, None)
         if self.qrels is not None:
@@ -108,7 +108,7 @@ class Given:
         return self._of_turns(part, data, data.get_qrels(variant), _kind(data.name, variant))
 
     def _given_kind(self, data: Any) -> str | None:
-        """Who made the judgements that the user gives; refuses a claim that is known to be wrong."""
+        """Who made the judgements that the user gives. Raises an error for a claim that is known to be wrong."""
         if isinstance(self.qrels, pd.DataFrame) or self.qrels is None:
             return self.judged_by
         known = _kind(data.name, str(self.qrels)) if is_variant(self.qrels, data) else judge_of(str(self.qrels))
@@ -118,7 +118,7 @@ class Given:
         return known or self.judged_by
 
     def _of_turns(self, part: Part, data: Any, qrels: pd.DataFrame, kind: str | None) -> Judgements:
-        """The judgements of the turns that the user names, else of those that the paper's table is over, where they are known, else all."""
+        """The judgements of the user's turns, else of the turns of the paper's table if they are known, else all."""
         year = getattr(data, "year", None)
         own = self.turns is not None or self.qrels is not None or year != part.year
         listed = "" if own else part.listed
@@ -134,7 +134,7 @@ class Given:
 
 
 def _of_collection(qrels: pd.DataFrame, data: Any) -> tuple[pd.DataFrame, str]:
-    """Of the full collection's judgements those that a mini collection has turn and passage of, and what they are, in words."""
+    """The full collection's judgements whose turn and passage a mini collection has, and a description of them."""
     if data.name != MINI:
         return qrels, ""
     passages = {passage["docno"] for passage in data.get_corpus_iter(verbose=False)}
@@ -149,10 +149,10 @@ def _of_collection(qrels: pd.DataFrame, data: Any) -> tuple[pd.DataFrame, str]:
 
 
 def _of_topics(qrels: pd.DataFrame, data: Any) -> pd.DataFrame:
-    """The given judgements, all of them about turns of the dataset.
+    """Check that the given judgements are all about turns of the dataset, and return them.
 
     Raises:
-        UsageError: when they judge turns that the dataset lacks: they are of another year.
+        UsageError: when they judge turns that are not in the dataset, so they belong to another year.
     """
     topics = set(data.get_topics()["qid"])
     if foreign := [qid for qid in qrels["qid"].drop_duplicates() if qid not in topics]:
@@ -192,9 +192,9 @@ def our_measures(part: Part) -> dict[str, str]:
 
 
 def response_judges(resources: Mapping[str, str], turns: pd.DataFrame) -> dict[str, Any]:
-    """The paper's measure -> the judge of it, for those whose model the resources name and whose basis the turns have.
+    """The paper's measure -> its judge, if the resources have its model and the turns have what it reads.
 
-    BEM takes the folder of a classifier, the others an LLM; ROUGE-L takes none.
+    BEM needs the folder of a classifier, the others an LLM, and ROUGE-L nothing.
     """
     made: dict[str, Any] = {"Rouge-L": lambda spec: RougeL(), "BEM": AnswerEquivalence, "R-Nuggets": _asks(NuggetRecall)}
     made |= {"Groundedness": _asks(Groundedness), "LLMeval SOLAR": _asks(Correctness), "LLMeval GPT-4o": _asks(Correctness)}
@@ -211,11 +211,11 @@ def _asks(judge: Any) -> Any:
 
 
 def response_scores(folder: Path, dataset: Any, qids: list[str], resources: Mapping[str, str], texts: Any = None) -> pd.DataFrame | None:
-    """A value for each turn and measure of one run; missing where nobody could judge. None without responses.
+    """A value for each turn and measure of one run, missing if the turn could not be judged. None without responses.
 
     Args:
         folder: the run.
-        dataset: what it was made on, which has the gold answers.
+        dataset: the dataset of the run, which has the gold answers.
         qids: the turns.
         resources: the user's resources.
         texts: an operator that adds the passages' texts by docno, for groundedness.
@@ -232,11 +232,11 @@ def response_scores(folder: Path, dataset: Any, qids: list[str], resources: Mapp
 
 
 def answers_of(folder: RunFolder, texts: Any = None) -> pd.DataFrame | None:
-    """The responses of a run, with the texts of the passages that each is based on; None when it wrote no response.
+    """The responses of a run, with the texts of the passages on which each is based; None if it has no responses.
 
     Args:
         folder: the run.
-        texts: an operator that adds the passages' texts by docno; without it no passage is shown.
+        texts: an operator that adds the passages' texts by docno. Without it, the result has no passages.
     """
     answers = pd.DataFrame(folder.turns())
     if "response" not in answers.columns:

@@ -1,7 +1,7 @@
 """What the papers publish: each table and figure, with the turns, judgements and measures behind its scores.
 
-The scores themselves stand in the papers' files under ``methods/``. Here stands what decides whether a score of ours may stand beside
-one: the year, the kind of judgement, the number of turns, and the runs that a paper compares with each other.
+The scores themselves are in the papers' files under ``methods/``. This module has the facts that decide whether a score of ours may be
+shown next to a published one: the year, the kind of judgement, the number of turns, and the runs that a paper compares with each other.
 """
 
 from collections.abc import Mapping
@@ -25,21 +25,21 @@ MISSING = {
     STATEMENTS_ORGANISERS: "the organisers' PTKB judgements, which come with the topics of each year",
     RESPONSES: "the judges that the resources file names",
 }
-"""Kind of judgement -> what is missing without it, and where it could come from."""
+"""Kind of judgement -> what is missing without it, and how to get it."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A published table of scores, or the part of one that has judgements of its own.
+    """A published table of scores, or a part of one with its own judgements.
 
     Attributes:
         key: the table's key in ``ikat.methods.TABLES``.
         year: the year of the track.
         judgements: who judged: ``NIST``, a model's name, or one of the kinds above.
         about: what is ranked or judged: passages, statements or responses.
-        turns: the turns that the scores average over, where the table doesn't say it itself.
-        blocks: the systems that the paper tests against each other; all of them when empty.
-        listed: the name of the list of these turns, where it is public; see `ikat datasets`.
+        turns: over how many turns the scores average, if the table doesn't say it itself.
+        blocks: the groups of systems that the paper tests against each other; empty: all systems.
+        listed: the name of the list of these turns, if it is public; see `ikat datasets`.
     """
 
     key: str
@@ -57,7 +57,7 @@ class Part:
 
     @property
     def published_turns(self) -> int | None:
-        """The turns that the paper's scores average over; None where nothing says it."""
+        """Over how many turns the paper's scores average; None if it is unknown."""
         return self.table.turns or self.turns
 
     @property
@@ -68,14 +68,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Matrix:
-    """A published table of two judges' labels of the same pairs.
+    """A published table of two judges' labels for the same pairs.
 
     Attributes:
         year: the year of the track.
         judge: the model whose labels are the rows.
-        threshold: the least relevant label where labels are binary; None for the labels themselves.
+        threshold: the lowest relevant label, if labels are binary; None for the labels themselves.
         counts: the published counts, rows: the model's labels, columns: NIST's.
-        said: what has to be known of the published counts.
+        said: what a reader must know about the published counts.
     """
 
     year: int
@@ -98,10 +98,10 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Listing:
-    """A published table without scores: systems and what they are made of.
+    """A published table without scores, which describes systems.
 
     Attributes:
-        columns: its titles.
+        columns: the titles of its columns.
         rows: a line per system, its cells separated by semicolons; the first is our name of the system.
     """
 
@@ -116,11 +116,11 @@ class Listing:
 
 @dataclass(frozen=True)
 class Prompts:
-    """A published table of a prompt, and our templates that stand for it.
+    """A published table of a prompt, and our templates that correspond to it.
 
     Attributes:
-        what: what it is for.
-        templates: their names.
+        what: the purpose of the prompt.
+        templates: the names of our templates.
     """
 
     what: str
@@ -134,9 +134,9 @@ class Figure:
     Attributes:
         kind: ``"judged"`` (Judged@10 of each system), ``"depth"`` or ``"conversation"`` (means by turn number or by conversation).
         part: the table whose turns and judgements it shares.
-        systems: what it draws. The legends are pictures, which our copies lack: where the text doesn't say it, the systems that the
-            paper proposes.
-        measure: what it draws, as the papers name it.
+        systems: the systems that it draws. Our copies lack the legends, because they are pictures. If the text doesn't name the systems,
+            these are the ones that the paper proposes.
+        measure: the measure that it draws, with the paper's name for it.
     """
 
     kind: str
@@ -146,7 +146,7 @@ class Figure:
 
     @property
     def points(self) -> dict[str, float]:
-        """System -> published score, where the paper prints it as a number, too."""
+        """System -> published score, if the paper also prints it as a number."""
         scores = self.part.table.frame()
         return {} if self.kind != "judged" or self.measure not in scores else scores.loc[list(self.systems), self.measure].to_dict()
 
@@ -157,15 +157,15 @@ Found = tuple[Part, ...] | Matrix | Listing | Prompts
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper whose systems are here.
+    """A paper with systems of this package.
 
     Attributes:
         title: authors and title.
-        link: DOI or arXiv; empty where none is known.
-        engine: what its first stage ran on.
-        tables: number -> its parts, or what else it is.
+        link: DOI or arXiv; empty if unknown.
+        engine: the search engine of its first stage.
+        tables: number -> the parts of a table of scores, or another kind of table.
         figures: number -> figure.
-        deviations: what differs here from the paper, or is decided where it is silent, and why.
+        deviations: what differs from the paper, or what we decided because it doesn't say, and why.
     """
 
     title: str
@@ -188,12 +188,12 @@ _GTR_BLOCKS = (
     ("ad", "ad_llama", "infosense_2023", "convgqr", "monot5"),
     ("aqd_a", "ad"),
 )
-"""Table 1: the runs of a block are tested against each other, and AQD_A against AD with GPT-4 besides."""
+"""Table 1: the runs of a block are tested against each other, and also AQD_A against AD with GPT-4."""
 _GTR_1 = Part("generate_then_retrieve_1", 2023, GPT_35, blocks=_GTR_BLOCKS)
 _GTR_3 = Part("generate_then_retrieve_3", 2023, blocks=_GTR_BLOCKS)
 _GTR_SYSTEMS = ("qd", "aqd", "aqd_a", "ad")
 _GTR_CURVES = (*_GTR_SYSTEMS, *(f"{name}_llama" for name in _GTR_SYSTEMS))
-"""Their captions say that (G) is GPT-4, so that there are curves of the other model, too."""
+"""Their captions say that (G) is GPT-4, so there are also curves of the other model."""
 _GTR_COUNTS = (
     (8743, 227, 112, 39, 9),
     (3515, 400, 209, 70, 11),
@@ -235,7 +235,7 @@ _PTKB_DEVIATIONS = (
     "ptkb_str_queries; 5; .1992±.0064; .1945±.0066; .4359±.0037; .1814±.0042; .0914±.0040; .4693±.0071; .0913±.0025",
     "ptkb_statement; 0; .3733±.0035; .3127±.0006; .6436±.0100; .1922±.0019; .0963±.0026; .4310±.0044; .1024±.0024",
 )
-"""On 2023's 176 turns, mean and deviation over five runs; the last row is what their automatic selection gives, an oracle by nDCG@3."""
+"""On the 176 turns of 2023, mean and deviation over five runs. The last row is their automatic selection, an oracle by nDCG@3."""
 
 PAPERS: dict[str, Paper] = {
     "generate_then_retrieve": Paper(
@@ -423,7 +423,7 @@ ROMAN = {"1": "I", "2": "II", "3": "III", "4": "IV"}
 
 
 def find_paper(name: str) -> Paper:
-    """The paper of that name.
+    """The paper with this name.
 
     Raises:
         UsageError: when there is none.
@@ -438,7 +438,7 @@ def find_paper(name: str) -> Paper:
 
 
 def find_table(name: str, number: str) -> Found | Figure:
-    """A paper's table or figure; ``4`` is taken for ``IV`` where a paper counts so.
+    """A paper's table or figure. ``4`` means ``IV`` if the paper uses Roman numbers.
 
     Raises:
         UsageError: when there is no such paper, or it has no such table.

@@ -34,11 +34,11 @@ class Reproduction:
     Args:
         paper: its name, such as ``"nii_2024"``.
         resources: a TOML file, a mapping, or ``"sample"``; see :func:`~pyterrier_ikat.papers.paper_resources.read_resources`.
-        dataset: in place of the table's own year.
-        out: the folder of the runs, which are resumed.
-        qrels: judgements in place of the dataset's: a frame, the name of a variant of the dataset's, or a TREC qrels file.
-        judged_by: who made them: ``"NIST"`` or a model's name; by default what ``ikat judge`` wrote beside the file.
-        turns: only these turns: a list of ids, or the path of a file with one on each line.
+        dataset: a dataset instead of the table's own year.
+        out: the folder of the runs. Runs in it are resumed.
+        qrels: judgements instead of the dataset's: a frame, the name of one of the dataset's variants, or a TREC qrels file.
+        judged_by: who made them: ``"NIST"`` or a model's name; by default as ``ikat judge`` noted next to the file.
+        turns: only these turns: a list of ids, or the path of a file with one id per line.
         prompts: a folder of prompt templates.
         systems: only these rows of a table.
     """
@@ -72,16 +72,16 @@ class Reproduction:
         return None if systems is None else list(systems)
 
     def of_year(self, year: int) -> Any:
-        """The given dataset, or that of a year."""
+        """The given dataset, or the dataset of a year."""
         return dataset_named(self.given or f"ikat:{year}")
 
     def index_of(self, key: str) -> Any:
-        """The index that stands for one of the papers', or its folder; None where the resources lack it."""
+        """The index that replaces one of the papers', or its folder; None if the resources don't have it."""
         self._index()
         return str(self.root / "sample.index") if self.sample else self.resources.get(key)
 
     def dataset(self, part: Part) -> Any:
-        """The dataset of a part: the given one, or that of its year."""
+        """The dataset of a part: the given one, or the dataset of its year."""
         return self.of_year(part.year)
 
     def out(self, part: Part) -> Path:
@@ -111,7 +111,7 @@ class Reproduction:
         return {"index": str(self.root / "sample.index")} | {name: value for name, value in known.items() if name in wanted}
 
     def judgements(self, part: Part) -> Judgements:
-        """The judgements that a part is scored against."""
+        """The judgements with which a part is scored."""
         pool = self.pool(part)
         return self._official(part) if pool is None else pool.judgements(self._official(part))
 
@@ -121,19 +121,19 @@ class Reproduction:
         return self.against.judgements(part, self.dataset(part), asked)
 
     def pool(self, part: Part) -> JudgedPool | None:
-        """The pool of a part that a model judged in its paper, where the resources name that model and no judgements are given."""
+        """The pool of a part that a model judged in its paper, if the resources have that model and the user gives no judgements."""
         judge = self.resources.get(model_key(part.judgements), SAMPLE)
         if judge == SAMPLE or self.against.qrels is not None or part.about != PASSAGES:
             return None
         return JudgedPool(part, self.dataset(part), judge, self.out(part), self.prompts)
 
     def plan(self, part: Part) -> PlanTable:
-        """What the systems of a part will ask."""
+        """The calls that the systems of a part will make."""
         tables = [plan(names, self.dataset(part).name, turns=self._turns(part), **options) for names, options in self._groups(part)]
         return PlanTable(pd.concat(tables, ignore_index=True)) if tables else PlanTable()
 
     def run(self, part: Part) -> None:
-        """Run the systems of a part; finished ones are not run again, and stopped ones resume."""
+        """Run the systems of a part. Finished ones are not run again, and stopped ones are resumed."""
         for names, options in self._groups(part):
             run(names, self.dataset(part).name, out=self.out(part), turns=self._turns(part), **options)
         if (pool := self.pool(part)) is not None:
@@ -141,7 +141,7 @@ class Reproduction:
             pool.judge(runs, self._official(part).qrels["qid"], texts_of(self.index_of("bm25")))
 
     def _turns(self, part: Part) -> list[str]:
-        """The judged turns, and those of the paper's other tables on the same dataset: one run serves all."""
+        """The judged turns, and those of the paper's other tables on the same dataset, because one run serves all tables."""
         same = [
             other for other in self.paper.parts if self.dataset(other).name == self.dataset(part).name and other.about in (PASSAGES, PTKB)
         ]
@@ -149,7 +149,7 @@ class Reproduction:
         return [qid for qid in self.dataset(part).get_topics()["qid"] if qid in judged]
 
     def _groups(self, part: Part) -> Iterator[tuple[list[str], dict[str, Any]]]:
-        """The systems that can be run, together where they run on the same."""
+        """The systems that can be run, grouped by equal resources."""
         self._index()
         groups: dict[str, tuple[list[str], dict[str, Any]]] = {}
         for row in self.rows(part):
@@ -164,17 +164,17 @@ class Reproduction:
             PassageIndex(index).index(dataset_named("ikat:sample").get_corpus_iter(verbose=False))
 
     def table(self, part: Part) -> "PaperTable":
-        """The finished systems of a part beside the published scores."""
+        """The finished systems of a part next to the published scores."""
         return PaperTable(part, self.rows(part), self.judgements(part), self.scores(part), self.sample)
 
     def scores(self, part: Part) -> dict[str, pd.DataFrame]:
-        """System -> a score for each judged turn and measure, by the paper's names."""
+        """System -> a score for each judged turn and measure, with the paper's names."""
         folders = {row.name: RunFolder(self.out(part) / row.name) for row in self.rows(part) if not row.reason}
         found = {name: self._scored(part, folder) for name, folder in folders.items() if folder.complete}
         return {name: scores for name, scores in found.items() if scores is not None}
 
     def _scored(self, part: Part, folder: RunFolder) -> pd.DataFrame | None:
-        """The scores of a finished run; None when it writes nothing of what the part is about."""
+        """The scores of a finished run; None if it doesn't write what the part is about."""
         qrels = self.judgements(part).qrels
         if part.about == ANSWERS:
             data, qids = self.dataset(part), list(qrels["qid"].drop_duplicates())
@@ -189,12 +189,12 @@ class Reproduction:
 
 
 def texts_of(index: Any) -> Any:
-    """An operator that adds the passages' texts of an index, or of its folder; None for none: the dataset's own are taken."""
+    """An operator that adds the passages' texts from an index or its folder; None without an index: then the dataset's texts are used."""
     return None if index is None else (Index(index) if isinstance(index, str | Path) else index).text_loader()
 
 
 def figure_scores(reproduction: Reproduction, figure: Figure) -> pd.DataFrame:
-    """What a figure draws: a row per depth, conversation or system; a column per system, or ours and the published points.
+    """The data of a figure: a row per depth, conversation or system, and a column per system, or ours and the published points.
 
     Raises:
         DataError: when none of its systems was run.
@@ -216,7 +216,7 @@ def figure_scores(reproduction: Reproduction, figure: Figure) -> pd.DataFrame:
 
 
 def draw_figure(reproduction: Reproduction, figure: Figure, path: str | Path) -> Path:
-    """Draw a figure into a file; published points stand beside ours where the paper prints numbers, over as many turns."""
+    """Draw a figure into a file. Published points are shown next to ours if the paper prints numbers, over equally many turns."""
     table = figure_scores(reproduction, figure)
     from matplotlib import pyplot
 
@@ -225,7 +225,7 @@ def draw_figure(reproduction: Reproduction, figure: Figure, path: str | Path) ->
     said = "\n".join(wrapped(note) for note in (shown.title, *shown.notes_of_a_figure))
     axes.figure.text(0.02, -0.02, said, va="top", fontsize=7)
     saved = save_plot(axes, path)
-    pyplot.close(axes.figure)  # a notebook shows what is still open, a second time
+    pyplot.close(axes.figure)  # a notebook would show an open figure a second time
     return saved
 
 

@@ -1,4 +1,4 @@
-"""A paper's table: with our scores beside the published ones, as a frame, text, LaTeX, Markdown, CSV or HTML; or as it was published."""
+"""A paper's table: our scores next to the published ones, as a frame, text, LaTeX, Markdown, CSV or HTML; or as it was published."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 @dataclass(frozen=True, repr=False)
 class PaperTable:
-    """A table of a paper with our scores: ours, published, and their difference where both may be compared.
+    """A table of a paper: our scores, the published ones, and their difference if both can be compared.
 
     Attributes:
         part: what was published.
         rows: the systems.
-        judgements: what ours were scored against.
-        scores: system -> a score for each judged turn, by the paper's measures.
+        judgements: the judgements of our scores.
+        scores: system -> a score for each judged turn, with the paper's measures.
         sample: whether this is the bundled sample.
     """
 
@@ -41,22 +41,22 @@ class PaperTable:
 
     @cached_property
     def turns(self) -> int:
-        """How many turns our scores average over."""
+        """Over how many turns our scores average."""
         return int(self.judgements.qrels["qid"].nunique())
 
     @property
     def beside(self) -> bool:
-        """Whether published scores stand beside ours: the same year and kind of judgement."""
+        """Whether published scores are shown next to ours: the year and the kind of judgement are the same."""
         return not self.judgements.differ_from(self.part)
 
     @property
     def same_turns(self) -> bool:
-        """Whether both are means over equally many turns, so that a difference means something."""
+        """Whether both are means over equally many turns, so that a difference is meaningful."""
         return self.beside and self.turns == self.part.published_turns
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """Up to three rows per system, ``ours``, ``published`` and ``difference``: a column per measure, and the number of turns."""
+        """Up to three rows per system, ``ours``, ``published`` and ``difference``, with a column per measure and the number of turns."""
         published = self.part.table.frame()
         rows = []
         for row in self.rows:
@@ -75,10 +75,10 @@ class PaperTable:
         return {"system": name, "scores": which, **{measure: scores[measure] for measure in self.part.table.measures}, "turns": turns}
 
     def significant(self) -> dict[tuple[str, str], str]:
-        """(system, measure) -> the letters of the systems of its blocks that it differs from.
+        """(system, measure) -> the letters of the systems in its blocks from which it differs.
 
-        Two-sided paired t-tests over the turns, each pair of a block that was run, Bonferroni over these pairs, p < .05. None when
-        our turns are not as many as the paper's.
+        Two-sided paired t-tests over the turns for each pair of a block that was run, with Bonferroni correction over these pairs, p < .05.
+        There are none if we have fewer or more turns than the paper.
         """
         found: dict[tuple[str, str], str] = {}
         for block in self.part.blocks or [tuple(self.part.systems)] if self.same_turns else []:
@@ -95,7 +95,7 @@ class PaperTable:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader has to know: what differs, what is missing, which rows can't be run."""
+        """What a reader must know: what differs, what is missing, and which rows can't be run."""
         notes = self._of_all() + [f"{row.name}: {reason}." for row in self.rows if (reason := self._unscored(row))]
         notes += [note for row in self.rows for note in self._on_fewer_turns(row)]
         systems: dict[str, list[str]] = {}
@@ -106,11 +106,11 @@ class PaperTable:
 
     @property
     def notes_of_a_figure(self) -> list[str]:
-        """As :attr:`notes`, for a figure of these scores, which has no marks of significance; with the number of turns."""
+        """Like :attr:`notes`, but for a figure of these scores: without the marks of significance, and with the number of turns."""
         return [f"Ours: {self.turns} turns.", *(note for note in self.notes if not note.startswith("Letters:"))]
 
     def _of_all(self) -> list[str]:
-        """The notes about every row."""
+        """The notes about all rows."""
         reason = self.judgements.differ_from(self.part)
         notes = [EVIDENCE] if self.sample else [f"No published score stands beside ours: {reason}."] * bool(reason)
         if self.beside and not self.same_turns:
@@ -137,7 +137,7 @@ class PaperTable:
         return notes + [f"All rows: {engine}." for engine in dict.fromkeys(row.engine for row in self.rows if row.engine)]
 
     def _unjudged(self) -> list[str]:
-        """How many of the first ten passages nobody judged, over the rows whose runs weren't in the track's own pool."""
+        """How many of the first ten passages are unjudged, over the rows whose runs weren't in the track's own pool."""
         if JUDGED not in self.part.table.measures:
             return []
         published = self.part.table.frame()[JUDGED]
@@ -151,13 +151,13 @@ class PaperTable:
         return [f"Unjudged in the top 10, over {_rows(len(scored))} outside the track's pool: {both}."]
 
     def _unscored(self, row: Row) -> str:
-        """Why a row has no score of ours; empty when it has."""
+        """Why a row has no score of ours; empty if it has one."""
         if row.reason:
             return f"not run, {row.reason}"
         return "" if row.name in self.scores else f"it wrote no {self.part.about}, or is not run yet"
 
     def _on_fewer_turns(self, row: Row) -> list[str]:
-        """The means over fewer turns than the table says: a judge gave no value on some."""
+        """The means over fewer turns than the table says, because a judge gave no value for some."""
         counts = self.scores[row.name].notna().sum().items() if row.name in self.scores else []
         return [
             f"{row.name}, {measure}: a mean over {count} turns, the judge gave no value on the others."
@@ -170,13 +170,13 @@ class PaperTable:
         return self.shown().written(form)
 
     def shown(self) -> Table:
-        """The table as it is shown; the frame behind it has a column of notes."""
+        """The table as it is shown. Its frame has a column of notes."""
         of_all = self._of_all()
         frame = self.frame.assign(notes=[self._notes_of(name, of_all) for name in self.frame["system"]])
         return Table(frame, of_frame(self._cells(), texts=2).columns, self.notes, self.title)
 
     def _notes_of(self, system: str, of_all: list[str]) -> str:
-        """The notes that concern one row, after those about every row."""
+        """The notes about one row, after those about all rows."""
         row = next(row for row in self.rows if row.name == system.rstrip("*"))
         reason = self._unscored(row)
         return " ".join(
@@ -191,7 +191,7 @@ class PaperTable:
 
     @property
     def title(self) -> str:
-        """Paper and table, and what it is about."""
+        """The paper, the table, and what it is about."""
         return f"{self.part.table.paper} (the paper: iKAT {self.part.year}, {self.part.about}, judged by {self.part.judgements})"
 
     def _cells(self) -> pd.DataFrame:
@@ -218,13 +218,13 @@ def _rows(number: int) -> str:
     return "the row" if number == 1 else f"the {number} rows"
 
 
-# As published: no model, no index and no run is needed
+# As published, without a model, an index or a run
 
 
 def published_tables(name: str, number: str) -> list[Table]:
-    """A table of a paper as published: one for each kind of judgements in it; ``.frame`` has the values.
+    """The tables of a paper as published, one for each kind of judgements in it. ``.frame`` has the values.
 
-    Of a table of prompts it is what stands for them here: the paper's sentences are its authors', ours are worded anew.
+    For a table of prompts, it names our prompts instead, because the paper's sentences belong to its authors.
 
     Raises:
         UsageError: when there is no such paper or table, or the paper prints no numbers of a figure.
