@@ -41,8 +41,7 @@ def chiq_ad(
     words: int = 30,
     depth: int = 1000,
 ) -> pt.Transformer:
-    """CHIQ-AD: topic switch, clarified question, expanded last response, guessed answer, summary of the history, then the rewrite (section
-    3).
+    """CHIQ-AD: topic switch, clarified question, expanded response, guessed answer, summary of the history, then the rewrite (section 3).
 
     Six LLM calls and one query per turn; three in a conversation's first turn, which has no history. The paper has no personas. Our prompts
     for the guess and the rewrite show the persona, and the others don't. Chang et al., CFDA & CLIP at TREC iKAT 2025, changed more than

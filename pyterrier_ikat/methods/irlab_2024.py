@@ -95,7 +95,7 @@ def gpt4qr_qd1(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer, *,
 @_run("humanqr_deberta", "naver/trecdl22-crossencoder-debertav3", uses_gold=True)
 @_run("humanqr_ensemble", "ensemble", uses_gold=True)
 def humanqr(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer, *, depth: int = 1000, respond: bool = True) -> pt.Transformer:
-    """HumanQR: the manual rewrite retrieves and re-ranks. The statements and the response are as in the automatic runs.
+    """HumanQR: the manual rewrite retrieves and re-ranks, with statements and response as in the automatic runs.
 
     Example:
         >>> import pyterrier_ikat as ikat

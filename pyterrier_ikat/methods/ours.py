@@ -24,8 +24,7 @@ def chosen_of_n(
     n: int = 10,
     depth: int = 1000,
 ) -> pt.Transformer:
-    """One of ``n`` sampled LLM4CS rewrites with its answer: the one that agrees most with all of them, or the one with the widest spread of
-    scores.
+    """One of ``n`` sampled LLM4CS rewrites with its answer: the one that agrees most with all of them, or whose scores vary most.
 
     ``n`` LLM calls and up to ``n`` + 1 searches per turn; see :class:`~pyterrier_ikat.generate.BestQuery` for the rules. Sample with a
     temperature above 0. A re-ranker reads the chosen query. The rules read as many passages as in ``BestQuery``: 10, as in nDCG@10, or 100,
@@ -59,7 +58,7 @@ def rewrite_answer_hybrid(
     share: float = DENSE_SHARE,
     depth: int = 1000,
 ) -> pt.Transformer:
-    """A rewrite and its answer are one query for BM25 and for a dense retriever. Their scaled scores are summed with weights.
+    """A rewrite and its answer are one query for BM25 and for a dense retriever, and the scaled scores of both are summed with weights.
 
     ``n`` LLM calls and 2 ``n`` searches per turn. The page on evidence compares it with other systems on real turns.
 

@@ -40,7 +40,7 @@ def _of_both_prompts(name: str, uses_gold: bool = False, **settings: str) -> Cal
 @_of_both_prompts("ptkb_none", shown="none")
 @_of_both_prompts("ptkb_all", shown="all")
 def ptkb(llm: LLM, retriever: pt.Transformer, *, shown: str = "all", form: str = "rewrite", depth: int = 1000) -> pt.Transformer:
-    """None or all of the persona is shown. The rewrite (or queries) and the answer are the query. One LLM call, one query per turn.
+    """None or all of the persona is shown, and the query is the rewrite (or queries) with the answer. One LLM call, one query per turn.
 
     ``shown``: ``"all"`` or ``"none"``; ``form`` is that of :class:`~pyterrier_ikat.generate.Reformulate`.
 
@@ -96,8 +96,8 @@ def ptkb_sar(llm: LLM, retriever: pt.Transformer, *, shots: int = 0, examples: s
 def ptkb_statement(llm: LLM, retriever: pt.Transformer, *, statement: int = 1, depth: int = 1000) -> pt.Transformer:
     """Only the statement of the persona with this number is shown, or none if there is none. One LLM call, one query per turn.
 
-    Run it for each number and evaluate nDCG@3 with an oracle. This gives what the paper calls automatic selection, which knows for each
-    turn which statement helps. It isn't a system, because the judgements of the turns choose.
+    Run it for each number, and evaluate the runs with an oracle by nDCG@3. This gives what the paper calls automatic selection, which knows
+    for each turn which statement helps. It isn't a system, because the judgements of the turns choose.
 
     Example:
         >>> import pyterrier_ikat as ikat
