@@ -1,4 +1,4 @@
-"""Evaluation of what systems decide: to answer, to ask back, or to say that the collection has no answer."""
+"""Evaluation of the decisions of systems: to answer, to ask back, or to say that the collection has no answer."""
 
 import math
 import warnings
@@ -27,31 +27,31 @@ System: TypeAlias = pd.DataFrame | str | Path
 def evaluate_actions(systems: Mapping[str, System], answers: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
     """Compare what systems decided with labels of answerability: precision, recall and F1 of abstaining, and of asking back.
 
-    To abstain is right where a turn is labelled unanswerable: not where it is partially answerable or conversational. To ask back is right
-    where it is labelled underspecified; where no turn has that label (MTRAG has none, MTRAG-UN does), nothing is said of asking. A turn for
-    which a system decided nothing, such as one without passages, counts as one that it answered.
+    Abstaining is right if a turn is labelled unanswerable, and not if it is partially answerable or conversational. Asking back is right if
+    a turn is labelled underspecified. If no turn has that label (MTRAG has none, MTRAG-UN does), there is no row for asking. A turn for
+    which a system decided nothing, such as one without passages, counts as answered.
 
-    The intervals of precision and recall are Wilson's (Wilson, 1927). F1 is 2 J / (1 + J) of the share J of right turns among those that
-    are labelled or chosen, so its interval is that of J, converted. All take turns as independent of each other, which those of a
-    conversation are not quite.
+    The intervals of precision and recall are Wilson's (Wilson, 1927). F1 is 2 J / (1 + J), where J is the share of right turns among those
+    that are labelled or chosen. So its interval is that of J, converted. All intervals treat turns as independent of each other. The turns
+    of a conversation are not quite independent.
 
     Args:
         systems: name -> a frame with ``qid`` and ``qaction``, such as the output of a pipeline with :class:`~pyterrier_ikat.Decide`, or a
             folder made by ``ikat run``.
-        answers: ``qid`` and ``gold_answerability``, as ``dataset("mtrag:mini").get_answers()`` gives them. Turns with a label count.
-        level: of the intervals.
+        answers: ``qid`` and ``gold_answerability``, as from ``dataset("mtrag:mini").get_answers()``. Only turns with a label count.
+        level: the confidence level of the intervals.
 
     Returns:
         One row per system and action: ``name``, ``action``, ``turns`` (with a label), ``labelled`` (for which the action is right),
         ``chosen`` (for which the system took it), ``right`` (both), and ``precision``, ``recall`` and ``F1``, each with ``_low`` and
-        ``_high``. What has no turns to be computed from is NaN.
+        ``_high``. A value is NaN if there are no turns to compute it from.
 
     Raises:
-        UsageError: when the answers have no labels, a frame lacks a column, a system decided nothing, or ``level`` isn't between 0 and 1.
+        UsageError: when the answers have no labels, a frame lacks a column, a system made no decision, or ``level`` isn't between 0 and 1.
         DataError: when a label or an action is unknown, a turn has several, or a system shares no turn with the labels.
 
     Warns:
-        UserWarning: when a system decided nothing for some of the labelled turns.
+        UserWarning: when a system made no decision for some of the labelled turns.
 
     Example:
         >>> answers = pd.DataFrame({"qid": list("abcd"), "gold_answerability": ["unanswerable"] * 2 + ["answerable", "partial"]})
@@ -77,7 +77,7 @@ def evaluate_actions(systems: Mapping[str, System], answers: pd.DataFrame, *, le
 
 @checked
 def count_actions(system: System, answers: pd.DataFrame, *, name: str = "the system") -> pd.DataFrame:
-    """The number of times that a system took each action for turns of each label.
+    """How often a system took each action for turns with each label.
 
     Args:
         system: as for :func:`evaluate_actions`.
@@ -85,7 +85,7 @@ def count_actions(system: System, answers: pd.DataFrame, *, name: str = "the sys
         name: the name of the system in errors.
 
     Returns:
-        One row per label that occurs: ``answerability``, a column per action, ``undecided``.
+        One row per label that occurs, with ``answerability``, a column per action, and ``undecided``.
 
     Example:
         >>> answers = pd.DataFrame({"qid": ["a", "b"], "gold_answerability": ["unanswerable", "answerable"]})
@@ -100,7 +100,7 @@ def count_actions(system: System, answers: pd.DataFrame, *, name: str = "the sys
 
 
 def labels_by_turn(answers: pd.DataFrame) -> dict[str, str]:
-    """The label of each turn that has one; errors as :func:`evaluate_actions`'s."""
+    """The label of each turn that has one. Raises the same errors as :func:`evaluate_actions`."""
     given = values(answers, "gold_answerability", "") if "qid" in answers.columns else []
     known = {qid: label for qid, label in zip(answers.get("qid", []), given, strict=True) if label}
     if not known:
@@ -113,7 +113,7 @@ def labels_by_turn(answers: pd.DataFrame) -> dict[str, str]:
 
 
 def actions_by_turn(system: System) -> dict[str, str]:
-    """The decision of one system for each of its turns, empty where it decided nothing; errors as :func:`evaluate_actions`'s."""
+    """A system's decision for each of its turns; empty if it made none. Raises the same errors as :func:`evaluate_actions`."""
     decided: dict[str, str] = {}
     for qid, given in written_by(system, "qaction", "Decide(llm)"):
         action = "" if is_missing(given) else given
@@ -125,7 +125,7 @@ def actions_by_turn(system: System) -> dict[str, str]:
 
 
 def wilson(right: int, of: int, level: float = 0.95) -> tuple[float, float]:
-    """Wilson's interval of a share; NaN where there is nothing.
+    """Wilson's interval of a share; NaN for a share of nothing.
 
     Example:
         >>> [round(bound, 3) for bound in wilson(7, 7)]

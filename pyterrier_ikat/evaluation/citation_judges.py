@@ -1,7 +1,7 @@
-"""Judges of citations: how many sentences of a response cite a passage, and how many of its citations exist. No model is asked.
+"""Judges of citations: how many sentences of a response cite a passage, and how many of its citations exist. They need no model.
 
-They read ``qcitations``, as :class:`~pyterrier_ikat.Respond` with ``cite`` writes it. Whether the cited passages support the response is
-another question, which :class:`~pyterrier_ikat.evaluation.Groundedness` asks.
+They read ``qcitations``, which :class:`~pyterrier_ikat.Respond` writes with ``cite``. Whether the cited passages support the response is
+another question; :class:`~pyterrier_ikat.evaluation.Groundedness` asks it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from .responses import Assessment
 
 @dataclass(frozen=True)
 class _ReadsCitations:
-    """Judges a response by its ``qcitations``; one that was not asked for citations is not judged."""
+    """Judges a response by its ``qcitations``. A response whose system was not asked for citations is not judged."""
 
     needs: ClassVar[tuple[str, ...]] = ("qcitations",)
     basis: ClassVar[str] = ""
@@ -31,10 +31,10 @@ class _ReadsCitations:
 
 
 class CitedSentences(_ReadsCitations):
-    """The share of sentences that cite a passage that was shown, 0 to 1.
+    """The share of sentences that cite one of the shown passages, 0 to 1.
 
-    A sentence ends as :func:`~pyterrier_ikat.completions.citations.sentences_in` says; a line of a list and a heading are one each. A list
-    of sources at the end is of no sentence.
+    Sentences are split by :func:`~pyterrier_ikat.completions.citations.sentences_in`. A line of a list and a heading are one sentence each.
+    A list of sources at the end doesn't count.
 
     Example:
         >>> said = [{"sentence": "Rooibos.", "docnos": ["d1"], "unknown": []}, {"sentence": "Or mint.", "docnos": [], "unknown": [7]}]
@@ -51,9 +51,9 @@ class CitedSentences(_ReadsCitations):
 
 
 class ExistingCitations(_ReadsCitations):
-    """The share of citations whose number one of the shown passages has, 0 to 1.
+    """The share of citations with the number of a shown passage, 0 to 1.
 
-    A number counts once in a sentence. A response that cites nothing has no basis to be judged by.
+    A number counts once per sentence. A response without citations is not judged.
 
     Example:
         >>> said = [{"sentence": "Tea.", "docnos": ["d1"], "unknown": []}, {"sentence": "Mint.", "docnos": ["d2"], "unknown": [7, 8]}]

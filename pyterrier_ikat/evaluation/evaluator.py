@@ -1,9 +1,9 @@
-"""Rankings scored turn by turn, compared, and their table, in plain Python: a command that reads files needs no frame.
+"""Scores of rankings for each turn, their comparison and their table, in plain Python: a command that reads files doesn't need a frame.
 
-Whatever ir_measures finds installed computes the scores. Its providers break ties each in its own way: trec_eval's docnos descend, those of
-``RR@10`` (MS MARCO's script), ``Judged`` and ``Compat`` ascend, others keep the lines' order. So all but trec_eval get the ranks of its
-order as scores, from the number of passages down to 1: there is no tie left to break. A measure of the user's own
-(:func:`ir_measures.define`) gets the scores, in that same order.
+The scores are computed by those providers of ir_measures that are installed. Each provider breaks ties in its own way: trec_eval orders
+docnos descending; ``RR@10`` (MS MARCO's script), ``Judged`` and ``Compat`` order them ascending; others keep the order of lines. So all
+except trec_eval get the ranks of its order as scores, from the number of passages down to 1, and there are no ties to break. A user's own
+measure (:func:`ir_measures.define`) gets the scores, in the same order.
 """
 
 import re
@@ -44,13 +44,14 @@ def judgements_by_turn(rows: Iterable[tuple[str, str, int]]) -> dict[str, dict[s
 class Evaluator:
     """Judgements and measures, ready for any number of rankings.
 
-    A ranking is scored as ``trec_eval -c`` does: its scores as 32-bit floats make the order, ties are ordered by docno (descending), and a
-    turn of the judgements that it lacks has zeros. The judgements are read once. Measures of trec_eval share one pass, except those with
-    gains of their own or ``judged_only``, which would reach the others in the same pass of ir_measures' provider.
+    A ranking is scored as by ``trec_eval -c``: passages are ordered by their scores as 32-bit floats, ties are ordered by docno
+    (descending), and a judged turn that is missing from the ranking has zeros. The judgements are read once. Measures of trec_eval share
+    one pass, except those with their own gains or ``judged_only``. In ir_measures' provider, these parameters would also affect the other
+    measures of a pass.
 
     Attributes:
         measures: the measures to compute.
-        turns: the turns of the judgements, in their order.
+        turns: the judged turns, in their order.
 
     Example:
         >>> from ir_measures import nDCG
@@ -74,7 +75,7 @@ class Evaluator:
             self._passes.append((group, ir_measures.pytrec_eval.evaluator(group, readable)))
 
     def per_turn(self, name: str, ranking: Ranking) -> dict[str, list[float]]:
-        """Measure -> a score for each turn of the judgements; ``name`` is what errors call the run.
+        """Measure -> a score for each judged turn. ``name`` is the name of the run in errors.
 
         Raises:
             DataError: when turns are named with hyphens, or a measure can't be computed on this ranking.
@@ -97,7 +98,7 @@ class Evaluator:
 
 
 def _other_scores(measure: ir_measures.Measure, judged: Judged, run: Ranking) -> dict[str, float]:
-    """The scores by a measure that trec_eval doesn't have."""
+    """The scores for a measure that trec_eval doesn't have."""
     provider: Any = provider_of(measure)
     if is_own(measure):
         names = {qid: qid for qid in run}
@@ -118,14 +119,14 @@ def _other_scores(measure: ir_measures.Measure, judged: Judged, run: Ranking) ->
 
 
 def _in_order(scores: Mapping[str, float]) -> dict[str, float]:
-    """A turn's passages as trec_eval orders them: by 32-bit score, then by docno, both descending."""
-    with np.errstate(over="ignore"):  # what is beyond 32 bits is infinite, and ties
+    """A turn's passages in trec_eval's order: by 32-bit score, then by docno, both descending."""
+    with np.errstate(over="ignore"):  # scores beyond 32 bits are infinite, and tie
         single = np.fromiter(scores.values(), dtype=np.float64, count=len(scores)).astype(np.float32)
     return {docno: score for score, docno in sorted(zip(single.tolist(), scores, strict=True), reverse=True)}
 
 
 def _ranks_as_scores(docnos: Mapping[str, float]) -> dict[str, float]:
-    """The last passage has 1."""
+    """The ranks as scores; the last passage has 1."""
     return dict(zip(docnos, map(float, range(len(docnos), 0, -1)), strict=True))
 
 
@@ -133,7 +134,7 @@ def turn_scores(rankings: Iterable[tuple[str, Ranking]], evaluator: Evaluator) -
     """Run -> measure -> a score for each turn of the judgements, for rankings by name.
 
     Raises:
-        DataError: when one shares no turn with the judgements or names them with hyphens.
+        DataError: when one shares no turn with the judgements, or names turns with hyphens.
     """
     scores = {}
     for name, ranking in rankings:
@@ -143,18 +144,18 @@ def turn_scores(rankings: Iterable[tuple[str, Ranking]], evaluator: Evaluator) -
 
 
 def experiment_rows(scores: Mapping[str, Any], measures: Sequence[ir_measures.Measure], baseline: str | None) -> Rows:
-    """The rows of the table of ``pt.Experiment(..., correction="bonferroni")``, from scores that are there already.
+    """The rows of the table of ``pt.Experiment(..., correction="bonferroni")``, from existing scores.
 
     Args:
         scores: name -> measure -> a score for each turn; see :meth:`Evaluator.per_turn`.
         measures: the measures; each says how it is aggregated (most by the mean, ``NumRet`` by the sum).
-        baseline: the system that the others are compared with by a two-sided paired t-test, the p-value times the number
-            of comparisons (Bonferroni); without it, or with one system, no p-value is corrected.
+        baseline: the system with which the others are compared in a two-sided paired t-test. The p-value is multiplied by the number of
+            comparisons (Bonferroni). Without a baseline, or with one system, no p-value is corrected.
 
     Returns:
         ``name``; per measure its score and, with a baseline, `` +`` and `` -`` (turns on which the system is better and
-        worse), `` p-value``, `` reject`` (at .05) and `` p-value corrected``; ``turns``. A system whose scores are those
-        of the baseline on every turn has the p-value NaN.
+        worse), `` p-value``, `` reject`` (at .05) and `` p-value corrected``; ``turns``. A system with the baseline's score on every turn
+        has the p-value NaN.
 
     Example:
         >>> from ir_measures import nDCG
@@ -176,17 +177,17 @@ def experiment_rows(scores: Mapping[str, Any], measures: Sequence[ir_measures.Me
 
 
 def oracle_row(scores: Mapping[str, Any], measures: Sequence[ir_measures.Measure]) -> dict[str, Any]:
-    """The row of an oracle: of each turn the scores of the run that is best there by the first measure, of equal ones the earlier run.
+    """The row of an oracle: for each turn, the scores of the run that is best by the first measure; of equal runs, the first one.
 
-    It reads the judgements, so it is not a system: it shows what a perfect choice among the runs would give. It is not tested. Source:
-    Abbasiantaeb, Lupart and Aliannejadi, MQ4CS (arXiv 2403.19302v3), whose oracle knows the best number of queries by nDCG@3.
+    It reads the judgements, so it is not a system: it shows what a perfect choice among the runs would give. It gets no significance test.
+    Source: Abbasiantaeb, Lupart and Aliannejadi, MQ4CS (arXiv 2403.19302v3). Their oracle knows the best number of queries by nDCG@3.
 
     Args:
         scores: name -> measure -> a score for each turn; see :meth:`Evaluator.per_turn`.
         measures: the measures.
 
     Raises:
-        UsageError: when a run is named as the row is.
+        UsageError: when a run has the name of this row.
 
     Example:
         >>> from ir_measures import nDCG
@@ -202,7 +203,7 @@ def oracle_row(scores: Mapping[str, Any], measures: Sequence[ir_measures.Measure
 
 
 def aggregated(measure: ir_measures.Measure, scores: Iterable[float]) -> float:
-    """A run's score by a measure, from those of its turns: for most the mean."""
+    """A run's score from those of its turns: for most measures the mean."""
     aggregator = measure.aggregator()
     for score in scores:
         aggregator.add(score)
@@ -210,7 +211,7 @@ def aggregated(measure: ir_measures.Measure, scores: Iterable[float]) -> float:
 
 
 def compared(column: str, ours: Any, theirs: Any, comparisons: int) -> dict[str, Any]:
-    """How scores differ from those of a baseline, see :func:`experiment_rows`; nothing is known of the baseline's own (None)."""
+    """How scores differ from those of a baseline, see :func:`experiment_rows`. For the baseline itself, all values are None."""
     if theirs is None:
         better, worse, p = None, None, float("nan")
     else:
@@ -223,23 +224,23 @@ def compared(column: str, ours: Any, theirs: Any, comparisons: int) -> dict[str,
 
 
 def p_value(ours: Any, theirs: Any) -> float:
-    """Of a two-sided paired t-test; NaN where the scores differ nowhere."""
+    """The p-value of a two-sided paired t-test; NaN if the scores don't differ."""
     from scipy.stats import ttest_rel
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # differences all alike, or a single turn: the p-value says so by being NaN or 0
+        warnings.simplefilter("ignore", RuntimeWarning)  # with equal differences or a single turn, the p-value is 0 or NaN
         return float(ttest_rel(ours, theirs).pvalue)
 
 
 def name_runs(runs: Any, nameless: str = "") -> dict[str, Any]:
-    """Runs by their names: as given, or those of their folders, files and submissions.
+    """Runs by their names: the given ones, or those of their folders, files and submissions.
 
     Args:
         runs: a run, a list of runs, or a dict name -> run.
-        nameless: the name of a run that has none; without it, such a run is an error.
+        nameless: the name for a run without a name. Without it, such a run is an error.
 
     Raises:
-        UsageError: when there is none, two have the same name, or one has none.
+        UsageError: when there are no runs, two have the same name, or one has none.
 
     Example:
         >>> name_runs(["runs/one.trec", "two.trec"])
@@ -264,7 +265,7 @@ def name_runs(runs: Any, nameless: str = "") -> dict[str, Any]:
 
 
 def _name(run: Any) -> str:
-    """The name that a run has by itself: of a path, a run folder, a log, a submission."""
+    """A run's own name: that of a path, a run folder, a log or a submission."""
     for place in (run, *(getattr(run, name, None) for name in ("folder", "path"))):
         if isinstance(place, str | Path):
             path = Path(place)
@@ -274,7 +275,7 @@ def _name(run: Any) -> str:
 
 
 def check_baseline(runs: Collection[str], baseline: str | None, what: str = "runs") -> None:
-    """Whether there are runs, and the baseline is one of them.
+    """Check that there are runs, and that the baseline is one of them.
 
     Raises:
         UsageError: when not.
@@ -286,8 +287,8 @@ def check_baseline(runs: Collection[str], baseline: str | None, what: str = "run
 
 
 def describe_mismatch(ours: str, theirs: str) -> str:
-    """The message when no turn is shared: both kinds of qid, and the conversion where hyphens are the reason."""
-    ours, theirs = str(ours), str(theirs)  # a qid that was read as a number is wrong, but must not end in another error
+    """The message if no turn is shared: both kinds of qid, and the conversion if hyphens are the reason."""
+    ours, theirs = str(ours), str(theirs)  # a qid that was read as a number is wrong, but must not cause another error
     examples = f"its turns are like {ours}, the wanted ones like {theirs}"
     for hyphens, underscores, whose in ((ours, theirs, "them"), (theirs, ours, "the wanted ones")):
         if hyphens.rpartition("-")[0] and "_" not in hyphens and "_" in underscores:
@@ -300,7 +301,7 @@ def describe_mismatch(ours: str, theirs: str) -> str:
 
 
 def check_turn_names(who: str, ours: Iterable[str], theirs: Iterable[str]) -> None:
-    """Refuse turns that are wanted ones but for a hyphen in place of the underscore: each would silently count 0.
+    """Raise an error for turns that differ from wanted ones only by a hyphen for the underscore. Each would silently count 0.
 
     Raises:
         DataError: with the first such turn and the conversion.
@@ -316,7 +317,7 @@ def check_turn_names(who: str, ours: Iterable[str], theirs: Iterable[str]) -> No
 
 
 def check_common_turns(who: str, ours: Iterable[str], theirs: Iterable[str]) -> None:
-    """Refuse turns of which none is wanted, unless there is none at all.
+    """Raise an error if there are turns and none of them is wanted.
 
     Raises:
         DataError: with an example of both.
@@ -330,11 +331,11 @@ def check_common_turns(who: str, ours: Iterable[str], theirs: Iterable[str]) -> 
 
 
 class OtherTurnsWarning(UserWarning):
-    """A run lacks judged turns, and has turns that nobody judged: they may be of another dataset, or named in another way."""
+    """A run lacks judged turns and has unjudged ones. They may belong to another dataset, or have other names."""
 
 
 def warn_of_other_turns(who: str, ours: Iterable[str], theirs: Iterable[str]) -> None:
-    """Warn where a run and the judgements each have turns that match nothing of the other: the judged ones count 0.
+    """Warn if a run and the judgements both have turns that the other doesn't have. The judged ones count 0.
 
     Example:
         >>> warn_of_other_turns("run a", ["1_1", "1_2"], ["1_1"])

@@ -1,4 +1,4 @@
-"""The experiment table, with the best of each measure and the significant differences marked: for runs, repeats of each, and all pairs."""
+"""The experiment table, with marks for the best of each measure and significant differences: for runs, their repeats, and all pairs."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def experiment_table(rows: Rows) -> Table:
-    """The table of the rows that :func:`~pyterrier_ikat.evaluation.evaluator.experiment_rows` gave, or those of repeats.
+    """The table of the rows of :func:`~pyterrier_ikat.evaluation.evaluator.experiment_rows` or :func:`repeated_rows`.
 
     Scores that read the same with four decimals share their mark.
 
@@ -51,11 +51,11 @@ def table(evaluated: "pd.DataFrame") -> Table:
 
     Source: IRLab@iKAT24, Table 1, which marks best and second best in this way.
 
-    Scores that read the same with four decimals share their mark. An arrow up says that a score is significantly higher than the
-    baseline's, an arrow down that it is significantly lower.
+    Scores that read the same with four decimals share their mark. An arrow up means that a score is significantly higher than the
+    baseline's, and an arrow down that it is significantly lower.
 
     Args:
-        evaluated: what ``ikat.experiment``, ``ikat.evaluation.evaluate`` or ``ikat.evaluation.evaluate_ptkb`` returned.
+        evaluated: the result of ``ikat.experiment``, ``ikat.evaluation.evaluate`` or ``ikat.evaluation.evaluate_ptkb``.
 
     Raises:
         DataError: when it is not such a table, or its rows are means over different numbers of turns.
@@ -141,17 +141,18 @@ def averaged(repeats: Sequence[Scores]) -> dict[str, list[float]]:
 
 
 def variance_shares(scores: Sequence[Sequence[float]]) -> tuple[float, float]:
-    """The shares of the variance of turns' scores that come from the turns and from the LLM.
+    """The shares of the variance of scores that come from the turns and from the LLM.
 
-    A one-way random-effects analysis of variance: the turns are the groups, the repeats the replicates. With k repeats, the variance of
-    the LLM is the mean square within turns, that of the turns (mean square between turns - mean square within)/k, at least 0.
+    This is a one-way random-effects analysis of variance. The turns are the groups, and the repeats are the replicates. With k repeats, the
+    variance of the LLM is the mean square within turns. The variance of the turns is (mean square between turns - mean square within)/k, at
+    least 0.
 
     Source of the estimator: Searle, Casella and McCulloch, Variance Components (Wiley, 1992), the balanced one-way classification. Source
     of the question: Lupart et al., Investigating LLM Variability in Personalized Conversational Information Retrieval (SIGIR-AP 2025,
     arXiv 2510.03795).
 
     Args:
-        scores: for each repeat a score for each turn, in one order.
+        scores: for each repeat, a score for each turn, in the same order.
 
     Returns:
         The share of the turns and the share of the LLM, which sum to 1; NaN with fewer than two repeats or turns, or without variance.
@@ -175,7 +176,7 @@ def variance_shares(scores: Sequence[Sequence[float]]) -> tuple[float, float]:
 def repeated_rows(systems: Mapping[str, Sequence[Scores]], measures: Sequence[ir_measures.Measure], baseline: str | None) -> Rows:
     """The rows of :func:`~pyterrier_ikat.evaluation.evaluator.experiment_rows` for systems that were run several times.
 
-    Each turn's score is its mean over the repeats, so that the paired t-test stays one over turns.
+    Each turn's score is its mean over the repeats, so the paired t-test is still one over turns.
 
     Source of the test: Smucker, Allan and Carterette, A Comparison of Statistical Significance Tests for Information Retrieval Evaluation
     (CIKM 2007): the topic, here the turn, is the unit.
@@ -183,10 +184,10 @@ def repeated_rows(systems: Mapping[str, Sequence[Scores]], measures: Sequence[ir
     Args:
         systems: name -> its repeats, at least one.
         measures: the measures.
-        baseline: the system that the others are compared with.
+        baseline: the system with which the others are compared.
 
     Returns:
-        The rows, and per measure `` std`` (over the repeats, n - 1) and `` LLM share``, of :func:`variance_shares`; ``repeats``.
+        The rows with ``repeats``, and per measure `` std`` (over the repeats, n - 1) and `` LLM share`` from :func:`variance_shares`.
 
     Example:
         >>> from ir_measures import nDCG
@@ -209,7 +210,7 @@ def _of_repeats(repeats: Sequence[Scores], measures: Sequence[ir_measures.Measur
 
 
 def _notes_on_repeats(rows: Rows, baseline: str | None = None) -> list[str]:
-    """Notes for a reader of the table, a sentence each; none where no system was run several times."""
+    """Notes for a reader of the table, one sentence each; none if no system was run several times."""
     counts = sorted({row["repeats"] for row in rows} - {1})
     if not counts:
         return []
@@ -229,7 +230,7 @@ def _shares(row: Mapping[str, Any]) -> str:
 
 
 def differing_pairs(scores: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The pairs of runs whose scores differ: two-sided paired t-test over the turns, Bonferroni over all pairs, p < .05.
+    """The pairs of runs whose scores differ significantly: two-sided paired t-test over the turns, Bonferroni over all pairs, p < .05.
 
     Args:
         scores: run -> a score for each turn, in one order.
@@ -243,11 +244,11 @@ def differing_pairs(scores: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def pairwise_table(scores: Mapping[str, Mapping[str, Sequence[float]]], notes: Sequence[str] = ()) -> Table:
-    """The means of runs, with a letter for each run and the letters of those that it differs from, as papers print them.
+    """The means of runs, with a letter for each run and the letters of the runs from which it differs, as in papers.
 
     Args:
         scores: run -> measure -> a score for each turn, in one order.
-        notes: more that a reader has to know.
+        notes: further notes for the reader.
 
     Example:
         >>> one, other = {"nDCG": [0.1, 0.2, 0.3, 0.4]}, {"nDCG": [0.6, 0.7, 0.81, 0.9]}

@@ -1,4 +1,4 @@
-"""Finished runs by name, whether frames, run folders, run files or submissions, and the judgements that a run folder knows."""
+"""Finished runs by name (frames, run folders, run files or submissions), and the judgements that a run folder knows."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -73,11 +73,11 @@ def check_once(who: str, frame: pd.DataFrame, names: Sequence[str], repair: str)
 
 
 def written_by(system: pd.DataFrame | str | Path, name: str, operator: str) -> list[tuple[str, Any]]:
-    """The qid of each row of a frame, or of each turn of a run folder, and what a system wrote into the column ``name``.
+    """The qid and the value of the column ``name`` for each row of a frame, or for each turn of a run folder.
 
     Raises:
-        UsageError: when a frame lacks the column; it names the ``operator`` that makes it.
-        DataError: when a folder holds no finished run.
+        UsageError: when a frame lacks the column. The message names the ``operator`` that makes it.
+        DataError: when a folder doesn't have a finished run.
     """
     if isinstance(system, pd.DataFrame):
         check_columns("the frame", system, ("qid", name), f"give the output of a pipeline with ikat.{operator}")
@@ -89,7 +89,7 @@ def written_by(system: pd.DataFrame | str | Path, name: str, operator: str) -> l
 
 
 def ranking_of(name: str, run: pd.DataFrame) -> dict[str, dict[str, float]]:
-    """The scores of a result frame by turn, which strictly decrease in the order of its ranks: no evaluator breaks a tie its own way.
+    """The scores of a result frame by turn. They strictly decrease in the order of its ranks, so evaluators have no ties to break.
 
     Raises:
         UsageError: when a column is missing.
@@ -112,10 +112,10 @@ def folders_in(runs: Mapping[str, Source]) -> list[RunFolder]:
 
 
 def dataset_of(folders: Sequence[RunFolder]) -> IkatDataset:
-    """The dataset that the runs of these folders were made on.
+    """The dataset of the runs in these folders.
 
     Raises:
-        UsageError: when one doesn't say it, or they were made on several.
+        UsageError: when one doesn't say it, or they have different ones.
     """
     names = {folder.path.name: folder.parameters().get("dataset") for folder in folders}
     given = f"give {option('dataset')} or {option('qrels')}"
@@ -128,10 +128,10 @@ def dataset_of(folders: Sequence[RunFolder]) -> IkatDataset:
 
 
 def qrels_of(folders: Sequence[RunFolder]) -> pd.DataFrame:
-    """The judgements that these runs were scored by: their dataset's default ones, of the turns that they were made for.
+    """The judgements with which these runs were scored: the default ones of their dataset, for the turns of the runs.
 
     Raises:
-        UsageError: as :func:`dataset_of`, and when a run was scored by other judgements, or there are none.
+        UsageError: like :func:`dataset_of`, and when a run was scored with other judgements, or there are none.
         DataError: when the dataset's file is missing.
     """
     data = dataset_of(folders)
@@ -143,7 +143,7 @@ def qrels_of(folders: Sequence[RunFolder]) -> pd.DataFrame:
 
 
 def _scored(folder: RunFolder, whole: pd.DataFrame, name: str) -> set[str]:
-    """The turns of the judgements that a run was scored by."""
+    """The turns of the judgements with which a run was scored."""
     known = folder.parameters().get("qrels_sha256")
     if known in (None, checksum_of(whole)):
         return set(whole["qid"])

@@ -32,15 +32,15 @@ ANSWER_STAND_IN = "word " * 100
 
 _FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
 _STEP = re.compile(r"[\s*_#]*1[.)][*_]*[ \t]")
-"""How a list of steps opens, and also a label with its reason behind it."""
+"""The beginning of a list of steps, and also of a label followed by its reason."""
 _SECOND = re.compile(r"^[\s*_#]*2[.)]", re.MULTILINE)
 _BEFORE_SCORE = re.compile(r"[\W_]*(?:\w+[\W_]+){0,2}")
-"""Words that may stand before the score on its line, such as ``**Final``."""
+"""Words that may precede the score on its line, such as ``**Final``."""
 _REASON = re.compile(r"^[\s\W_]*(?:(?:reason|explanation|justification)\W*[:=]\W*)?", re.IGNORECASE)
 
 
 class Judgement(NamedTuple):
-    """A label from 0 to 4, the reason that was given for it (or an empty text), and the whole completion."""
+    """A label from 0 to 4, its reason (or an empty text), and the whole completion."""
 
     label: int
     reason: str
@@ -49,7 +49,7 @@ class Judgement(NamedTuple):
 
 @cache
 def _patterns(highest: int) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """A label that opens a text, and one that is called the score."""
+    """The patterns for a label at the beginning of a text, and for one that is called the score."""
     first = rf"[\s*_\"'`(\[]*{grade(highest)}[\s*_\"'`)\]]*(?=$|\n|[.,:;!–—-])"
     titles = r"\b(?:score|rating|label|grade|relevance|rate(?:[ \t]+(?:it|this))?)\b"
     named = rf"{titles}[\W_]{{0,6}}?(?:(?:is|of|as)\b)?[\s:=*_\"'`(]{{0,6}}{grade(highest)}"
@@ -57,11 +57,11 @@ def _patterns(highest: int) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def parse_judgement(text: str, highest: int = 4) -> Judgement | None:
-    r"""Read a judgement: a number from 0 to ``highest`` that opens the completion, or one that is called the score.
+    r"""Read a judgement: a number from 0 to ``highest`` at the beginning of the completion, or one that is called the score.
 
     Returns:
-        ``None`` when there is no such number, it is off the scale, or there are several different ones: a number
-        somewhere in prose is not a judgement.
+        The judgement; ``None`` if there is no such number, it is off the scale, or there are several different ones. A number somewhere in
+        prose is not a judgement.
 
     Example:
         >>> parse_judgement("3\nIt names 2 of the 5 sizes.")[:2]
@@ -82,20 +82,20 @@ def parse_judgement(text: str, highest: int = 4) -> Judgement | None:
 
 
 def _opens_a_list(text: str, scores: Sequence[re.Match[str]]) -> bool:
-    """Whether the number that opens a text is that of a step: a second step follows, or a line that opens with the score."""
+    """Whether the number at the beginning of a text is that of a step: a second step follows, or a line that begins with the score."""
     openings = (text[: score.start()].rpartition("\n")[2] for score in scores if "\n" in text[: score.start()])
     return bool(_STEP.match(text)) and (bool(_SECOND.search(text)) or any(_BEFORE_SCORE.fullmatch(opening) for opening in openings))
 
 
 @checked
 def with_gold(pooled: pd.DataFrame, dataset: IkatDataset, texts: pt.Transformer | None = None) -> pd.DataFrame:
-    """Join a pool with what a judge is shown of each turn and passage: gold that no system may see.
+    """Join a pool with what a judge reads about each turn and passage. This is gold data that systems must not see.
 
     Args:
-        pooled: ``qid``, ``docno``, such as :func:`pool_runs` returned.
-        dataset: where the turns come from.
-        texts: an operator that adds ``text`` by ``docno``; the dataset's own text loader when None. The full collection
-            has none: give ``PassageIndex(path).text_loader()``.
+        pooled: ``qid``, ``docno``, such as the result of :func:`pool_runs`.
+        dataset: the dataset of the turns.
+        texts: an operator that adds ``text`` by ``docno``; None: the dataset's own text loader. The full collection has none: give
+            ``PassageIndex(path).text_loader()``.
 
     Returns:
         ``qid``, ``docno``, ``qresolved`` (the manual rewrite), ``qptkb``, ``qgoldptkb`` (ids of the gold statements),
@@ -128,14 +128,13 @@ def with_gold(pooled: pd.DataFrame, dataset: IkatDataset, texts: pt.Transformer 
 class Judge(LLMOperator):
     """Ask a model for the relevance label, 0 to 4, of every passage of a pool.
 
-    Reads a frame with ``qid``, ``docno``, ``text``, ``qresolved``, ``qptkb``, ``qgoldptkb`` and ``gold_answer``, as
-    :func:`with_gold` makes it; returns qrels. One call per passage, which sees the turn's gold statements, the manual
-    rewrite, the canonical response as the example of score 4, and the passage. Below 2 counts as not relevant. Source:
-    Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4 and Table 8; asking for a reason is ours.
+    Reads a frame with ``qid``, ``docno``, ``text``, ``qresolved``, ``qptkb``, ``qgoldptkb`` and ``gold_answer``, as made by
+    :func:`with_gold`. Returns qrels. It makes one call per passage, which shows the turn's gold statements, the manual rewrite, the
+    canonical response as an example of score 4, and the passage. Labels below 2 count as not relevant. Source: Abbasiantaeb and
+    Aliannejadi, Generate then Retrieve, section 4 and Table 8; asking for a reason is ours.
 
-    A passage without a usable label (prose, a number off the scale, a failed call) is missing from the qrels, never 0,
-    and counted in the ledger as ``fallbacks``. A judge that was stopped and is called again repeats nothing that is in
-    the cache.
+    A passage without a usable label (prose, a number off the scale, a failed call) is missing from the qrels (it is never 0) and counted in
+    the ledger as ``fallbacks``. If a judge was stopped and is called again, completions in the cache are not repeated.
 
     Args:
         llm: the model to ask.
@@ -162,7 +161,7 @@ class Judge(LLMOperator):
     stage = "judge"
     schematic = {"label": "Judge"}
     gold: ClassVar[tuple[str, ...]] = GOLD
-    """The columns that it reads beside the passage."""
+    """The columns that it reads besides the passage."""
 
     style: str = field(default="gpt", init=False)
     question: str = field(default="qutterance", init=False)
@@ -213,12 +212,12 @@ class Judge(LLMOperator):
         return [Judgement(2, "", "2\nIt is about the question but leaves out what matters to this user.")] * len(frame)
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
-        """One request per passage: of the frame, or of what the cut before the judge leaves."""
+        """One request per passage of the frame, or per passage that the cut before the judge leaves."""
         plan.ask(self, self._with_stand_ins(frame if "docno" in frame.columns else plan.passages(frame, plan.cut)))
         return frame
 
     def _with_stand_ins(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The frame with something in the place of gold that it lacks: the user's words, no statement, an answer."""
+        """The frame with stand-ins for missing gold columns: the user's words, no statements, a typical answer."""
         stand_ins = {
             "qresolved": values(frame, question_column(frame)),
             "qptkb": [{}] * len(frame),
@@ -228,7 +227,7 @@ class Judge(LLMOperator):
         return with_columns(frame, **{name: texts for name, texts in stand_ins.items() if name not in frame.columns})
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
-        """Qrels of what got a label: ``qid``, ``docno``, ``label`` (int64), ``reason``, ``raw`` (the completion)."""
+        """Qrels of the passages with a label: ``qid``, ``docno``, ``label`` (int64), ``reason``, ``raw`` (the completion)."""
         rows = zip(frame["qid"], frame["docno"], found, strict=True)
         judged = [(qid, docno, *judgement) for qid, docno, judgement in rows if judgement is not None]
         columns = {name: [row[place] for row in judged] for place, name in enumerate(("qid", "docno", *Judgement._fields))}
@@ -243,12 +242,12 @@ class Judge(LLMOperator):
 
 @with_fields
 class UmbrelaJudge(Judge):
-    """Ask a model for the relevance label, 0 to 3, of every passage of a pool, zero-shot, by the question and the passage alone.
+    """Ask a model for the relevance label, 0 to 3, of every passage of a pool, zero-shot, from the question and the passage alone.
 
-    As :class:`Judge`, with another prompt and scale, without persona and example. Reads ``qid``, ``docno``, ``text``, ``qresolved``. On
-    TREC iKAT's scale of 0 to 4 its labels do not match directly: compare them by a threshold. Source: Upadhyay et al., UMBRELA, arXiv
-    2406.06519, section 3, and the code castorini/umbrela; the wording is ours. Their model is asked with
-    ``"openai:gpt-4o temperature=0 top_p=1 frequency_penalty=0.5"``. A passage is quoted as such here, against instructions in it.
+    Like :class:`Judge`, but with another prompt and scale, and without persona and example. Reads ``qid``, ``docno``, ``text``,
+    ``qresolved``. Its labels do not correspond directly to TREC iKAT's scale of 0 to 4: use a threshold to compare them. Source: Upadhyay
+    et al., UMBRELA, arXiv 2406.06519, section 3, and the code castorini/umbrela; the wording is ours. For their model, use ``"openai:gpt-4o
+    temperature=0 top_p=1 frequency_penalty=0.5"``. Here a passage is marked as a quotation, as a protection against instructions in it.
 
     Args:
         llm: the model to ask.

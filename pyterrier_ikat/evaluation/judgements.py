@@ -1,4 +1,4 @@
-"""Whom to believe: the passages of several runs to judge, and how far two judges agree."""
+"""Pools of passages to judge from several runs, and the agreement of two judges."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,23 +22,23 @@ from .scores import check_runs, evaluate, natural_key
 
 
 def pool_runs(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame:
-    """The passages in the top ``depth`` of any run: once they are judged, no run has an unjudged one there.
+    """The passages in the top ``depth`` of any run. Once they are judged, no run has an unjudged passage there.
 
-    Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4: the top 10 of all models and baselines,
-    also where the official judges saw a passage already.
+    Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4: the top 10 of all models and baselines, including passages that
+    the official judges have seen.
 
     Args:
         runs: name -> result frame (``qid``, ``docno``, ``score``, ``rank``); the top is by rank.
         depth: how many passages of each turn and run.
 
     Returns:
-        ``qid``, ``docno``: each pair once, sorted by conversation, turn and docno, whatever the order of the runs; so
-        the order says nothing to a judge about a passage's rank.
+        ``qid``, ``docno``: each pair once, sorted by conversation, turn and docno, whatever the order of the runs. So the order doesn't
+        tell a judge anything about a passage's rank.
 
     Raises:
-        UsageError: without runs by name, or with a depth below 1.
-        DataError: when a run repeats a passage within a turn, names it by a number, has a score that is not finite, or
-            scores that rise with the rank.
+        UsageError: when there are no runs by name, or the depth is below 1.
+        DataError: when a run repeats a passage within a turn, has a number as its name, has a score that is not finite, or has scores that
+            rise with the rank.
 
     Example:
         >>> one = pd.DataFrame({"qid": ["1_1"] * 2, "docno": ["b", "c"], "score": [2.0, 1.0], "rank": [0, 1]})
@@ -68,15 +68,14 @@ class Agreement:
     """The agreement of two sets of qrels on the pairs that both judged.
 
     Attributes:
-        pairs: how many pairs both judged.
-        confusion: counts; rows: labels of the first, columns: labels of the second.
-        threshold: the least label that counts as relevant.
+        pairs: the number of pairs that both judged.
+        confusion: the counts, with the labels of the first as rows and of the second as columns.
+        threshold: the lowest label that counts as relevant.
         binary_confusion: the same counts of not relevant (False) and relevant (True).
-        binary: share of the pairs that both call relevant or both call not relevant.
-        kappa: Cohen's kappa of the graded labels, unweighted; NaN where it is undefined (both always give one and the
-            same label).
+        binary: the share of pairs that both call relevant or both call not relevant.
+        kappa: Cohen's kappa of the graded labels, unweighted; NaN if it is undefined (both always give the same label).
         binary_kappa: Cohen's kappa of relevant and not relevant.
-        tau: Kendall's tau of the orders in which the two put the runs, a value per measure; empty without runs.
+        tau: Kendall's tau of the two orders of the runs, one value per measure; empty without runs.
     """
 
     pairs: int
@@ -89,7 +88,7 @@ class Agreement:
     tau: "pd.Series[Any]" = field(default_factory=lambda: pd.Series(dtype=float))
 
     def tables(self) -> list[Table]:
-        """The counts of the labels, and of relevant and not relevant, as tables to print; the notes have the agreement."""
+        """The counts of the labels, and of relevant and not relevant, as tables to print. The notes have the agreement."""
         said = [
             f"{self.pairs} pairs judged by both: binary agreement {self.binary:.2%}, kappa {format_score(self.binary_kappa)}; "
             f"kappa of the graded labels {format_score(self.kappa)}",
@@ -115,17 +114,16 @@ def agreement(
     runs: Mapping[str, pd.DataFrame] | None = None,
     measures: Sequence[ir_measures.Measure | str] = TRACK_2023,
 ) -> Agreement:
-    """Compare two judges on the pairs of turn and passage that both judged.
+    """Compare two judges on the (turn, passage) pairs that both judged.
 
-    Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, Tables 2 and 4; there the rows are GPT-3.5, the
-    columns NIST.
+    Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, Tables 2 and 4. There, the rows are GPT-3.5 and the columns NIST.
 
     Args:
         qrels_a: ``qid``, ``docno``, ``label``: the rows of the confusion matrix.
-        qrels_b: the same: its columns.
-        threshold: the least label that counts as relevant, the same for both; on the scale 0-4 of LLM judging it is 2.
-        runs: name -> result frame, two at least: how far do the two agree on which of them is better?
-        measures: the measures that order the runs. Each is evaluated over all turns of the qrels it is evaluated by.
+        qrels_b: the same, for the columns.
+        threshold: the lowest label that counts as relevant, the same for both. On the scale 0-4 of LLM judging, it is 2.
+        runs: name -> result frame, at least two. They show how far the judges agree on which run is better.
+        measures: the measures that order the runs. Each is computed over all turns of the qrels.
 
     Raises:
         UsageError: when there is only one run.
@@ -183,7 +181,7 @@ def cohens_kappa(confusion: npt.ArrayLike) -> float:
     """Cohen's kappa of a square confusion matrix: (observed - expected) / (1 - expected) agreement, unweighted.
 
     Returns:
-        1 for complete agreement, 0 for what chance gives, NaN where chance alone gives complete agreement.
+        1 for complete agreement, 0 for the agreement expected by chance, NaN if chance alone gives complete agreement.
 
     Raises:
         UsageError: when the matrix is not square, or empty.
@@ -202,18 +200,18 @@ def cohens_kappa(confusion: npt.ArrayLike) -> float:
 
 
 def order_agreement(table_a: pd.DataFrame, table_b: pd.DataFrame, measure: ir_measures.Measure | str) -> float:
-    """Kendall's tau (tau-b) of the orders in which two tables put the same systems.
+    """Kendall's tau (tau-b) of the orders of the same systems in two tables.
 
     Args:
         table_a: the result of :func:`evaluate` with one set of qrels.
-        table_b: the same runs with another.
+        table_b: the same runs with other qrels.
         measure: the measure that orders them.
 
     Returns:
-        1: the same order, -1: the reverse; NaN where one table gives all systems the same score.
+        1 for the same order, -1 for the reverse; NaN if one table gives all systems the same score.
 
     Raises:
-        UsageError: when the tables are not about the same systems, at least two, or lack the measure.
+        UsageError: when the tables don't have the same systems, have fewer than two, or lack the measure.
 
     Example:
         >>> nist = pd.DataFrame({"name": ["AD", "QR", "QD"], "nDCG@5": [0.3, 0.2, 0.1]})

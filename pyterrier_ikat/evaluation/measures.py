@@ -1,4 +1,4 @@
-"""The track's measures; a measure that needs a relevance level always shows it."""
+"""The track's measures. A measure that needs a relevance level always shows it."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ from ir_measures.providers import Provider
 from ..errors import UsageError, did_you_mean
 
 TRACK_2023 = (nDCG @ 3, nDCG @ 5, nDCG, P(rel=1) @ 20, R(rel=1) @ 20, R(rel=1) @ 1000, AP(rel=1))
-"""nDCG with the labels 0-4 as linear gains; binary measures fit relevance >= 1, as in the track's overview."""
+"""nDCG with the labels 0-4 as linear gains, and binary measures with relevance >= 1, as in the track's overview."""
 
 TRACK_2024 = TRACK_2023
 """The measures of the passage ranking of 2024, as in 2023 (De Lima and Yang, Passage Query Methods, Table 2)."""
@@ -30,16 +30,16 @@ def _value(node: ast.expr) -> Any:
     return ast.literal_eval(node)
 
 
-# ir_measures 0.4 reads values by the classes Num and Str of ast, which Python 3.14 lacks and 3.12 warns of.
+# ir_measures 0.4 reads values with ast's classes Num and Str. Python 3.14 doesn't have them, and 3.12 warns of them.
 ir_measures.util._ast_to_value = _value
 
 
 def label(measure: ir_measures.Measure) -> str:
-    """The measure's name with its relevance level, also where ir_measures omits the default.
+    """The measure's name with its relevance level, even if ir_measures omits the default.
 
     Example:
         >>> from ir_measures import NumRet, R
-        >>> label(R @ 20), label(R(rel=2) @ 20), label(NumRet)  # what was found, relevant or not
+        >>> label(R @ 20), label(R(rel=2) @ 20), label(NumRet)  # all passages found, relevant or not
         ('R(rel=1)@20', 'R(rel=2)@20', 'NumRet')
     """
     if not measure.params.keys() <= measure.SUPPORTED_PARAMS.keys():
@@ -74,7 +74,7 @@ def is_own(measure: ir_measures.Measure) -> bool:
 
 
 def as_measures(measures: Iterable[ir_measures.Measure | str] | ir_measures.Measure | str) -> list[ir_measures.Measure]:
-    """Measures given as objects, by name, or as one text with commas; each once. ``FILE.py:NAME`` is a measure of a user's own file.
+    """Measures given as objects, by name, or as one text with commas, each once. ``FILE.py:NAME`` is a measure in a user's file.
 
     Raises:
         UsageError: when a name is unknown, a measure can't be computed here, or there is none.
@@ -87,7 +87,7 @@ def as_measures(measures: Iterable[ir_measures.Measure | str] | ir_measures.Meas
         [nDCG@5, P(rel=2,judged_only=True)@20]
     """
     if isinstance(measures, str):
-        measures = [text.strip() for text in re.split(r",(?![^({]*[)}])", measures)]  # no comma within parentheses or braces separates
+        measures = [text.strip() for text in re.split(r",(?![^({]*[)}])", measures)]  # commas within parentheses or braces don't separate
     found: dict[str, ir_measures.Measure] = {}
     for one in [measures] if isinstance(measures, ir_measures.Measure) else measures:
         measure = _checked(one)
@@ -98,7 +98,7 @@ def as_measures(measures: Iterable[ir_measures.Measure | str] | ir_measures.Meas
 
 
 def computable(names: Iterable[str]) -> Iterator[ir_measures.Measure]:
-    """The measures of these names; a name that nothing here computes is omitted.
+    """The measures with these names. A name that can't be computed here is omitted.
 
     Example:
         >>> list(computable(["nDCG@5", "a measure of mine"]))
@@ -134,7 +134,7 @@ def _checked(given: ir_measures.Measure | str) -> ir_measures.Measure:
 
 
 def _in_file(path: str, name: str) -> ir_measures.Measure:
-    """A measure of a user's file: one of ir_measures, or a function of a turn's judgements and passages that returns a score."""
+    """A measure in a user's file: one of ir_measures, or a function that returns a score for a turn's judgements and passages."""
     from ..store.models import load_python
 
     value = getattr(load_python(path, "a measure"), name, None)
@@ -147,14 +147,14 @@ def _in_file(path: str, name: str) -> ir_measures.Measure:
 
 
 def _meant(text: str) -> str:
-    """The measure that a mistyped name means, with what follows the name, as a question."""
+    """The measure that a mistyped name probably means, with the text after the name, as a question."""
     name, rest = re.fullmatch(r"([^(@]*)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
     near = did_you_mean(name, ir_measures.measures.registry)
     return f"{near[:-1]}{rest}? " if near else ""
 
 
 def _check_values(measure: ir_measures.Measure, text: str) -> None:
-    """Whether trec_eval takes the parameters' values for what they are: at others it ends our process, or gives 0."""
+    """Check that trec_eval understands the parameters' values. With others, it ends our process or gives 0."""
     given = measure.params
     cutoff, level, recall = given.get("cutoff"), given.get("rel"), given.get("recall")
     asked = f"measure {text!r} has the"
@@ -170,7 +170,7 @@ def _check_values(measure: ir_measures.Measure, text: str) -> None:
 
 
 def _missing(measure: ir_measures.Measure) -> str:
-    """The package that would compute it."""
+    """The package that would compute the measure."""
     able = [one for one in ir_measures.DefaultPipeline.providers if one.supports(measure)]
     hints = [one.install_instructions() or one.NAME for one in able]
     return f" (it needs {' or '.join(hints)})" if hints else ""
@@ -181,32 +181,32 @@ SUMS = ("nDCG", "P", "R")
 
 
 def cutoff_of(measure: ir_measures.Measure) -> int | None:
-    """How many passages a measure sees; None for all."""
+    """How many passages a measure uses; None for all."""
     found: int | None = measure.params.get("cutoff")
     return found
 
 
 def level_of(measure: ir_measures.Measure) -> int:
-    """The least label that is relevant for a measure."""
+    """The lowest label that is relevant for a measure."""
     return int(measure.params.get("rel", 1))
 
 
 def is_sum(measure: ir_measures.Measure) -> bool:
-    """Whether :func:`shares` knows the measure: it is one of trec_eval's, without gains of its own or unjudged passages taken out."""
+    """Whether :func:`passage_shares` knows the measure: it is one of trec_eval's, without its own gains or removed unjudged passages."""
     plain = measure.params.keys() <= {"cutoff", "rel", "dcg"} and measure.params.get("dcg", "log2") == "log2"
     return measure.NAME in SUMS and plain
 
 
 def passage_shares(measure: ir_measures.Measure, labels: Mapping[str, int], ranks: Mapping[str, int]) -> dict[str, float]:
-    """The share of each relevant passage in the score of a turn; they sum to it.
+    """The share of each relevant passage in a turn's score. The shares sum to the score.
 
     Source: the definitions of trec_eval's ``ndcg``, ``P`` and ``recall``: a passage of label l at rank r adds l / log2(r + 1), divided by
     the best possible sum; 1 / cutoff; 1 / the number of relevant passages.
 
     Args:
-        measure: one for which :func:`is_sum` holds.
+        measure: a measure for which :func:`is_sum` is true.
         labels: the turn's judgements.
-        ranks: the rank of each relevant passage that was found, from 1; other passages don't count.
+        ranks: the rank of each relevant passage that was found, from 1. Other passages don't count.
 
     Returns:
         docno -> share, without passages below the cutoff.

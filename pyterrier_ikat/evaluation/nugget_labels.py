@@ -1,4 +1,4 @@
-"""What nuggets' labels say: the recall of each turn, and the agreement of two labellers."""
+"""Scores from nuggets' labels: the recall of each turn, and the agreement of two labellers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,12 +20,12 @@ def nugget_scores(assigned: pd.DataFrame) -> pd.DataFrame:
     """The nugget recall of each turn (arXiv 2411.09607, section 4): the share of its nuggets that the response states.
 
     Args:
-        assigned: ``qid``, ``importance``, ``label``, as :func:`assign_nuggets` gives; a nugget without a label is omitted and counted.
+        assigned: ``qid``, ``importance``, ``label``, as from :func:`assign_nuggets`. A nugget without a label is omitted and counted.
 
     Returns:
-        One row per turn: ``qid``; ``all`` and ``vital``: partial support counts a half; ``all strict`` and ``vital strict``: only full
-        support counts; ``weighted``: okay nuggets weigh a half of vital ones; ``nuggets``, ``unlabelled``. NaN where a turn has no
-        nugget of the kind.
+        One row per turn: ``qid``; ``all`` and ``vital``: partial support counts half; ``all strict`` and ``vital strict``: only full
+        support counts; ``weighted``: okay nuggets have half the weight of vital ones; ``nuggets``, ``unlabelled``. A value is NaN if a turn
+        has no nuggets of the kind.
 
     Raises:
         DataError: when a turn has a nugget twice, as in the labels of two runs, or a label or an importance is unknown.
@@ -62,7 +62,7 @@ def nugget_agreement(ours: pd.DataFrame, given: pd.DataFrame) -> dict[str, float
     """The agreement of labels with given ones, such as those of people, on the nuggets that both labelled.
 
     Args:
-        ours: ``qid``, ``nugget``, ``label``; and ``run`` where the labels are about the responses of several runs.
+        ours: ``qid``, ``nugget``, ``label``; and ``run`` if the labels are about the responses of several runs.
         given: the same.
 
     Returns:
@@ -89,7 +89,7 @@ def nugget_agreement(ours: pd.DataFrame, given: pd.DataFrame) -> dict[str, float
 
 
 def _label_key(frame: pd.DataFrame) -> list[str]:
-    """The columns that say what a label is about."""
+    """The columns that identify the object of a label."""
     return [name for name in ("run", "qid", "nugget") if name in frame.columns]
 
 

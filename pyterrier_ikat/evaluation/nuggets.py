@@ -1,7 +1,7 @@
-"""Nuggets: atomic facts that a good answer states; created from judged passages, and looked for in responses.
+"""Nuggets: atomic facts that a good answer states. They are created from judged passages and searched for in responses.
 
 Source: Pradeep et al., Initial Nugget Evaluation Results for the TREC 2024 RAG Track with the AutoNuggetizer Framework, arXiv 2411.09607.
-The prompts are worded by us.
+The wording of the prompts is ours.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,13 +21,13 @@ from .finished_runs import check_columns, check_once
 from .nugget_labels import IMPORTANCE, LABELS, nugget_scores
 
 AT_ONCE = 10
-"""Passages, or nuggets, that one prompt shows."""
+"""How many passages or nuggets one prompt shows."""
 KEPT = 20
-"""Nuggets of a turn after they are sorted by importance."""
+"""How many nuggets of a turn are kept after they are sorted by importance."""
 
 
 def read_nuggets(text: str, limit: int) -> list[str] | None:
-    """The nuggets that a completion lists, each once, the first ``limit`` of them; None when it holds no list of texts.
+    """The first ``limit`` nuggets that a completion lists, each once; None if it doesn't have a list of texts.
 
     Example:
         >>> read_nuggets('["No caffeine.", "no caffeine", "Sweet taste"]', 30)
@@ -46,7 +46,7 @@ def _each_once(texts: Sequence[str], limit: int) -> list[str]:
 
 @dataclass(eq=False, repr=False)
 class _AsksAboutList(AsksLLM):
-    """Shows lists to the model, in a prompt for each row; what can't be had is a failure."""
+    """Shows lists to the model, in one prompt for each row. An unusable completion is a failure."""
 
     _: KW_ONLY
     on_error: str | None = None
@@ -54,7 +54,7 @@ class _AsksAboutList(AsksLLM):
     template: ClassVar[str]
 
     def values(self, rows: Sequence[dict[str, Any]]) -> list[Any]:
-        """The model's judgement of each row; None where a call failed and ``on_error`` is ``"fallback"``.
+        """The model's judgement of each row; None if a call failed and ``on_error`` is ``"fallback"``.
 
         Raises:
             StageError: when a call failed, and ``on_error`` is ``"raise"``.
@@ -68,7 +68,7 @@ class _AsksAboutList(AsksLLM):
         return [None if isinstance(value, LLMFailure) else value for value in found]
 
     def check(self, row: dict[str, Any], value: Any) -> Any:
-        """The value, or a failure where it doesn't fit the row."""
+        """The value, or a failure if it doesn't fit the row."""
         return value
 
 
@@ -89,7 +89,7 @@ class _Create(_AsksAboutList):
 
 
 class _AsksForLabels(_AsksAboutList):
-    """One word for each of the row's nuggets."""
+    """Asks for one word for each of the row's nuggets."""
 
     known: ClassVar[tuple[str, ...]]
 
@@ -105,7 +105,7 @@ class _AsksForLabels(_AsksAboutList):
         return answer_in("labels", list_of(one_of(self.known)))
 
     def check(self, row: dict[str, Any], value: Any) -> Any:
-        """A list of another length than the nuggets' is a failure."""
+        """The list, or a failure if its length is not the number of nuggets."""
         if isinstance(value, LLMFailure) or len(value) == len(row["nuggets"]):
             return value
         self.count(failures=1)
@@ -125,16 +125,16 @@ def create_nuggets(
 ) -> pd.DataFrame:
     """Collect the nuggets of each turn from its judged passages, and rate how important each is.
 
-    Passages are shown in their order, ten to a call; each call gets the list so far, merges and extends it. Then the nuggets are rated,
-    ten to a call, and the first 20 stay, vital ones first (arXiv 2411.09607, section 3).
+    Passages are shown in their order, ten per call. Each call gets the list so far, and merges and extends it. Then the nuggets are rated,
+    ten per call, and the first 20 are kept, vital ones first (arXiv 2411.09607, section 3).
 
     Args:
         pool: the passages that are relevant enough: ``qid``, ``docno``, ``text``, and the question (``qresolved``, else ``qutterance``,
             else ``query``).
-        llm: the model to ask, or what :func:`pyterrier_ikat.llm` takes.
-        max_nuggets: the longest list of a turn.
+        llm: the model to ask, or an argument of :func:`pyterrier_ikat.llm`.
+        max_nuggets: the maximum number of nuggets in a turn's list.
         prompts: a folder of your own templates (``nuggets_create.jinja``, ``nuggets_importance.jinja``).
-        on_error: ``"raise"``; or ``"fallback"``: a failed batch of passages adds nothing, a nugget that wasn't rated is ``okay``.
+        on_error: ``"raise"``; or ``"fallback"``: a failed batch of passages adds nothing, and a nugget that wasn't rated is ``okay``.
 
     Returns:
         ``qid``, ``nugget``, ``importance`` (``vital`` or ``okay``).
@@ -185,21 +185,21 @@ def _rated(nuggets: Mapping[str, list[str]], questions: Mapping[str, str], rate:
 def assign_nuggets(
     responses: pd.DataFrame, nuggets: pd.DataFrame, llm: Any, *, prompts: str | None = None, on_error: str | None = None
 ) -> pd.DataFrame:
-    """Say for each nugget of a turn whether the response states it: ten nuggets to a call (arXiv 2411.09607, section 3).
+    """Label for each nugget of a turn whether the response states it, ten nuggets per call (arXiv 2411.09607, section 3).
 
     Args:
         responses: ``qid``, ``qanswer``, and the question as for :func:`create_nuggets`.
-        nuggets: ``qid``, ``nugget``, ``importance``; turns without a response state none of theirs, without a call.
+        nuggets: ``qid``, ``nugget``, ``importance``; in turns without a response none is stated, and no call is made.
         llm: the model to ask.
         prompts: a folder of your own templates (``nuggets_assign.jinja``).
         on_error: ``"raise"``; or ``"fallback"``: nuggets of a failed call have no label.
 
     Returns:
-        ``nuggets`` with ``label``: ``support``, ``partial_support`` or ``not_support``, None where a call failed.
+        ``nuggets`` with ``label``: ``support``, ``partial_support`` or ``not_support``; None if a call failed.
 
     Raises:
         UsageError: when a column is missing.
-        DataError: when a turn has two responses or a nugget twice, or none of the turns is shared.
+        DataError: when a turn has two responses or the same nugget twice, or the frames share no turn.
         StageError: when a call failed and ``on_error`` is ``"raise"``.
 
     Example:
@@ -233,8 +233,8 @@ def assign_nuggets(
 def nugget_precision(responses: pd.DataFrame, nuggets: pd.DataFrame, llm: Any, **options: Any) -> pd.DataFrame:
     """The share of the facts in each response that the turn's nuggets cover.
 
-    The response's own nuggets are created from its text as from a passage, then looked for in the list of the turn's nuggets. The
-    measure follows the track's nugget precision (TREC iKAT 2024); it takes two calls or more per turn.
+    The response's own nuggets are created from its text as from a passage, and then searched for in the list of the turn's nuggets. The
+    measure follows the track's nugget precision (TREC iKAT 2024). It needs at least two calls per turn.
 
     Args:
         responses: as for :func:`assign_nuggets`.
@@ -243,7 +243,7 @@ def nugget_precision(responses: pd.DataFrame, nuggets: pd.DataFrame, llm: Any, *
         **options: ``prompts``, ``on_error``, as for :func:`create_nuggets`.
 
     Returns:
-        As :func:`nugget_scores`, over the response's nuggets; turns without a response are missing.
+        The frame of :func:`nugget_scores`, over the response's nuggets. Turns without a response are missing.
     """
     check_once("the responses", responses, ["qid"], "keep one")
     said = responses[[bool(str(text or "").strip()) for text in values(responses, "qanswer")]].reset_index(drop=True)

@@ -26,16 +26,16 @@ def statement_ranking(system: pd.DataFrame | str | Path) -> pd.DataFrame:
 
     Args:
         system: a turn or result frame with ``qid`` and ``qstatements`` (a list of (id, score) per turn, best first), or
-            a folder made by ``ikat run``. The place in the list decides, not the score. An empty list, ``None`` or NaN
-            means that none was chosen.
+            a folder made by ``ikat run``. The position in the list counts, not the score. An empty list, ``None`` or NaN means that no
+                statement was chosen.
 
     Returns:
         ``qid``, ``docno`` (the statement's id), ``score`` (strictly decreasing within a turn), ``rank`` (from 0).
 
     Raises:
         UsageError: when the frame lacks a column.
-        DataError: naming the turn, when a list is malformed, names a statement twice, has a score that is not a finite
-            number, or when a turn's rows differ; or when the folder holds no finished run.
+        DataError: when a list is malformed, names a statement twice, or has a score that is not a finite number, or when a turn's rows
+            differ (the message names the turn); or when the folder doesn't have a finished run.
 
     Example:
         >>> turns = pd.DataFrame({"qid": ["9-1_3", "9-1_4"], "qstatements": [[("10", 0.9), ("2", 0.4)], []]})
@@ -49,7 +49,7 @@ def statement_ranking(system: pd.DataFrame | str | Path) -> pd.DataFrame:
 
 
 def statements_by_turn(system: pd.DataFrame | str | Path) -> dict[str, list[str]]:
-    """The ids of the statements that one system chose for each of its turns, best first; errors as :func:`statement_ranking`'s."""
+    """The ids of the statements that a system chose for each turn, best first. Raises the same errors as :func:`statement_ranking`."""
     first: dict[str, Any] = {}
     for qid, chosen in written_by(system, "qstatements", "SelectStatements(llm)"):
         known = first.setdefault(qid, chosen)
@@ -59,7 +59,7 @@ def statements_by_turn(system: pd.DataFrame | str | Path) -> dict[str, list[str]
 
 
 def _learned_in_words(chosen: Mapping[str, list[str]], system: pd.DataFrame | str | Path, qrels: pd.DataFrame) -> dict[str, list[str]]:
-    """The choices with the words of statements that ``UpdatePtkb`` learned in the place of their ids: nobody judged them."""
+    """The choices, with their words instead of ids for the statements that ``UpdatePtkb`` learned, because these are not judged."""
     judged = set(zip(qrels["qid"], qrels["docno"], strict=True))
     if isinstance(system, pd.DataFrame):
         rows = list(zip(system["qid"], values(system, "qlearned"), strict=True))
@@ -88,29 +88,28 @@ TRACK_PTKB = (nDCG @ 3, P(rel=1) @ 3, R(rel=1) @ 3, R(rel=1) @ 5, SetP(rel=1), S
 def evaluate_ptkb(systems: Mapping[str, pd.DataFrame | str | Path], qrels: pd.DataFrame) -> pd.DataFrame:
     """Compare the statements that systems chose with PTKB qrels.
 
-    Every measure is computed turn by turn and averaged over **all** turns of the qrels. A turn for which a system chose
-    none counts 0, and so does a turn for which no statement is relevant, as in trec_eval: with qrels that have such
-    turns even a perfect system stays below 1, so their number is shown. NIST's and the organisers' qrels of 2023 have
-    none; the topics' own provenance of 2024 and 2025 has 123 of 218 and 124 of 188. For the mean over the others give
-    :func:`with_relevant` of the qrels. A system that chose no statement at all, such as a run of a method that chooses
-    none, is named in a warning, and so is one with new statements, which 2025 allows: they are named by their words, and
-    count as not relevant.
+    Every measure is computed for each turn and averaged over **all** turns of the qrels. A turn counts 0 if the system chose no statement,
+    and also, as in trec_eval, if no statement is relevant. If the qrels have turns of the latter kind, even a perfect system stays below 1,
+    so their number is shown. The qrels of NIST and of the organisers for 2023 have no such turns; the topics' own provenance of 2024 and
+    2025 has 123 of 218 and 124 of 188. For the mean over the other turns, give :func:`with_relevant` of the qrels. A warning names a system
+    that chose no statement at all, such as a run of a method without this stage. Another warning names a system with new statements. These
+    are allowed in 2025, are named by their words, and count as not relevant.
 
     Args:
         systems: name -> a frame with ``qid`` and ``qstatements``, or a folder made by ``ikat run``; see
             :func:`~pyterrier_ikat.evaluation.ptkb.statement_ranking`.
         qrels: ``qid``, ``docno`` (the statement's id), ``label``, such as ``get_qrels("ptkb_nist")`` or
-            ``get_qrels("ptkb_org")`` of ``ikat:2023`` and ``get_qrels("ptkb")`` of ``ikat:2024``, ``ikat:2025``. They
-            alone define the turns.
+            ``get_qrels("ptkb_org")`` of ``ikat:2023`` and ``get_qrels("ptkb")`` of ``ikat:2024``, ``ikat:2025``. Only they define the
+                turns.
 
     Returns:
-        One row per system: ``name``, a column per measure of :data:`TRACK_PTKB`, ``turns``, how many the means are over,
-        and ``relevant_turns``, how many of them have a relevant statement.
+        One row per system: ``name``, a column per measure of :data:`TRACK_PTKB`, ``turns`` (over how many turns the means are), and
+        ``relevant_turns`` (how many of them have a relevant statement).
 
     Raises:
         UsageError: when a frame lacks a column.
-        DataError: when a system shares no turn with the qrels, chose an id that the turn's persona does not have, or no statement
-            that any has, or its choice or the qrels are malformed.
+        DataError: when a system shares no turn with the qrels, chose an id that the turn's persona does not have, or chose only unknown
+            statements, or when its choice or the qrels are malformed.
 
     Example:
         >>> qrels = pd.DataFrame({"qid": ["1_1", "1_1", "1_2"], "docno": ["1", "2", "1"], "label": [1, 0, 1]})
@@ -127,7 +126,7 @@ def evaluate_ptkb(systems: Mapping[str, pd.DataFrame | str | Path], qrels: pd.Da
 
 @checked
 def ptkb_per_turn(system: pd.DataFrame | str | Path, qrels: pd.DataFrame, name: str = "") -> pd.DataFrame:
-    """The scores of one system, turn by turn.
+    """The scores of one system for each turn.
 
     Args:
         system: as for :func:`evaluate_ptkb`.
@@ -158,7 +157,7 @@ def ptkb_per_turn(system: pd.DataFrame | str | Path, qrels: pd.DataFrame, name: 
 
 @checked
 def with_relevant(qrels: pd.DataFrame) -> pd.DataFrame:
-    """The qrels of those turns for which at least one statement is relevant.
+    """The qrels of the turns for which at least one statement is relevant.
 
     Example:
         >>> qrels = pd.DataFrame({"qid": ["1_1", "1_1", "1_2"], "docno": ["1", "2", "1"], "label": [1, 0, 0]})
@@ -169,14 +168,14 @@ def with_relevant(qrels: pd.DataFrame) -> pd.DataFrame:
 
 
 def _check_ptkb_qrels(qrels: pd.DataFrame) -> pd.DataFrame:
-    """The qrels; the ids of statements may be numbers, as in the topics of 2023 and 2024."""
+    """The checked qrels. The ids of statements may be numbers, as in the topics of 2023 and 2024."""
     if isinstance(qrels, pd.DataFrame) and "docno" in qrels.columns:
         qrels = with_columns(qrels, docno=map(str, qrels["docno"]))
     return check_qrels(qrels, "the PTKB qrels")
 
 
 def _check_statements(who: str, chosen: Mapping[str, list[str]], qrels: pd.DataFrame) -> None:
-    """Whether there are choices for judged turns, and of statements that were judged; new ones in words are a warning."""
+    """Check that there are choices for judged turns, and that the chosen statements were judged. Warn of new ones in words."""
     turns = set(qrels["qid"])
     if chosen and not turns & chosen.keys():
         raise DataError(f"{who} has no turn of the PTKB qrels: {describe_mismatch(next(iter(chosen)), qrels['qid'].iloc[0])}")
@@ -197,7 +196,7 @@ def _check_statements(who: str, chosen: Mapping[str, list[str]], qrels: pd.DataF
 
 
 def _in_words(name: str) -> bool:
-    """Whether a statement is named by its words, as new ones are in 2025, not by an id."""
+    """Whether a statement is named by its words, like new ones in 2025, and not by an id."""
     return name.startswith('"') or any(letter.isalpha() for letter in name)
 
 

@@ -1,4 +1,4 @@
-"""Judges that compare a response with the gold answer: ROUGE-L, and answer equivalence in the manner of BEM by a classifier."""
+"""Judges that compare a response with the gold answer: ROUGE-L, and answer equivalence with a classifier, in the style of BEM."""
 
 import re
 import sys
@@ -47,8 +47,8 @@ class RougeL:
     """ROUGE-L's F measure, 0 to 1, against ``gold_answer``, over :func:`words`.
 
     With L the longest common subsequence: precision L / words of the response, recall L / words of the gold answer, F
-    their harmonic mean (beta = 1); 0 when either has no word. Both texts count as one sequence, line breaks included (not the
-    sentence-wise ROUGE-Lsum). Source: Lin, ROUGE, 2004, section 3.
+    their harmonic mean (beta = 1); 0 if either has no words. Each text counts as one sequence, including line breaks (not the sentence-wise
+    ROUGE-Lsum). Source: Lin, ROUGE, 2004, section 3.
 
     Example:
         >>> frame = pd.DataFrame({"qid": ["1_1"], "qanswer": ["Rooibos has no caffeine."], "gold_answer": ["Rooibos tea has no caffeine"]})
@@ -75,22 +75,21 @@ QUESTION_SHARE = 4
 
 @dataclass(frozen=True)
 class AnswerEquivalence:
-    """How probable a classifier finds it that the response answers the question as the gold answer does, 0 to 1.
+    """The probability, according to a classifier, that the response answers the question like the gold answer, 0 to 1.
 
-    **This is BEM-style, not BEM.** BEM is one particular BERT, trained on human judgements of short answers and released
-    on TensorFlow Hub; its weights are not used here. ``model`` is any sequence classifier of ``transformers`` that was
-    trained on that input: response, then gold answer and question as the second segment, separated by the tokenizer's
-    separator. Figures depend on the model: name it beside them, and do not compare them with a published BEM.
-    Source of the form: Bulian et al., Tomayto, Tomahto, EMNLP 2022, section 4.
+    **This is BEM-style, not BEM.** BEM is one particular BERT, trained on human judgements of short answers and released on TensorFlow Hub.
+    Its weights are not used here. ``model`` is any sequence classifier of ``transformers`` that was trained on the same input: the
+    response, then gold answer and question as the second segment, separated by the tokenizer's separator. Scores depend on the model:
+    report it with them, and do not compare them with published BEM scores. Source of the input format: Bulian et al., Tomayto, Tomahto,
+    EMNLP 2022, section 4.
 
-    The value is the probability of the second of two labels (softmax), or the sigmoid of a single one. The question is
-    cut to a quarter of ``max_length``, response and gold answer share the rest; the reason says where something was
-    cut.
+    The value is the probability of the second of two labels (softmax), or the sigmoid of a single one. The question is truncated to a
+    quarter of ``max_length``, and response and gold answer share the rest. The reason says what was truncated.
 
     Args:
         model: the folder of a downloaded model, or a name on the Hugging Face hub.
-        max_length: tokens of the whole input at most.
-        batch_size: responses that the model gets at a time.
+        max_length: the maximum number of tokens of the whole input.
+        batch_size: the number of responses per batch.
 
     Raises:
         UsageError: at first use, when the model can't be loaded, has no trained classification head, or more than two
@@ -161,7 +160,7 @@ def _input(tokenizer: Any, response: str, reference: str, question: str, length:
 
 
 def _truncate(tokenizer: Any, text: str, tokens: int) -> tuple[str, int]:
-    """The beginning of ``text`` that has at most ``tokens`` tokens, and how many it has."""
+    """The beginning of ``text`` with at most ``tokens`` tokens, and how many tokens it has."""
     places = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)["offset_mapping"]
     return (text, len(places)) if len(places) <= tokens else (text[: places[tokens - 1][1]], tokens)
 

@@ -17,7 +17,7 @@ from .responses import Assessment
 
 
 def asked_column(turns: pd.DataFrame, judge: str) -> str:
-    """The user's question: ``qresolved``, else ``qutterance``, else the first ``query`` (a rewritten one is the system's).
+    """The user's question: ``qresolved``, else ``qutterance``, else the first ``query`` (a later one is the system's rewrite).
 
     Raises:
         UsageError: when the turns have no such column.
@@ -38,12 +38,12 @@ class LLMJudge(AsksLLM):
 
     Requests have the stage ``"judge"`` and the prompt ids ``judge_groundedness``, ``judge_completeness``,
     ``judge_relevance``, ``judge_naturalness``, ``judge_preference``, ``judge_correctness``, ``judge_pairwise``,
-    ``judge_nuggets``. The question shown is that of :func:`asked_column`; a frame without ``qhistory`` or ``qptkb`` has none to
-    show.
+    ``judge_nuggets``. The question shown is that of :func:`asked_column`. Without ``qhistory`` or ``qptkb`` in the frame, no history or
+    persona is shown.
 
     Args (of every subclass):
         llm: the model to ask.
-        prompts: a folder of your own templates; those missing there come from the package.
+        prompts: a folder of your own templates. Those that are missing there come from the package.
     """
 
     stage = "judge"
@@ -58,10 +58,10 @@ class LLMJudge(AsksLLM):
         return self.topic
 
     def judge(self, responses: pd.DataFrame) -> list[Assessment]:
-        """One judgement per row of a frame with ``qid``, ``qanswer`` and what the judge needs.
+        """One judgement per row of a frame with ``qid``, ``qanswer`` and the columns that the judge needs.
 
         Raises:
-            UsageError: when the judge goes by the question and the frame has none.
+            UsageError: when the judge needs the question and the frame has none.
             FatalLLMError: when no call can succeed (key, model, quota).
             BudgetExceeded: when the budget is spent.
         """
@@ -77,7 +77,7 @@ class LLMJudge(AsksLLM):
         return [self.ask_about(row)]
 
     def ask_about(self, row: dict[str, Any], item: str = "", **more: Any) -> Request:
-        """A request that shows the response, what it answers, and ``more``."""
+        """A request that shows the response, the question that it answers, and ``more``."""
         values = {
             "question": row["question"],
             "context": history_text(row["qhistory"]),
@@ -91,16 +91,16 @@ class LLMJudge(AsksLLM):
         return template.replace("response_", "judge_")
 
     def from_json(self, said: dict[str, Any]) -> Verdict:
-        """The value, each of a list once, and the reason."""
+        """The value (with each entry of a list once) and the reason."""
         value = super().from_json(said)
         return Verdict(list(dict.fromkeys(value)) if isinstance(value, list) else value, " ".join(said["reason"].split()) or NO_REASON)
 
     def describe_unusable(self, text: str) -> str:
-        """Another kind of text than was asked for."""
+        """The message for a completion of the wrong form."""
         return f"no verdict of the requested kind in the completion {text[:200]!r}"
 
     def assess(self, row: dict[str, Any], verdicts: Sequence[Verdict]) -> Assessment:
-        """The judgement that the verdicts amount to, one for each request."""
+        """The judgement that results from the verdicts, one verdict per request."""
         return Assessment(float(verdicts[0].value), verdicts[0].reason)
 
     def _assess(self, row: dict[str, Any], verdicts: Sequence[Any]) -> Assessment:
@@ -122,10 +122,10 @@ class YesOrNo(LLMJudge):
 
 
 class Groundedness(YesOrNo):
-    """Whether everything that the response says is in the passages that it is based on: 1 yes, 0 no.
+    """Whether everything in the response is in the passages on which it is based: 1 yes, 0 no.
 
-    Reads ``qpassages``. A response that is based on no passage is not grounded: 0, without a call. The track's own
-    prompt of 2023 asks the reverse (whether anything is *not* in the documents); the value here is 1 for grounded.
+    Reads ``qpassages``. A response without passages is not grounded: it gets 0 without a call. The track's own prompt of 2023 asks the
+    reverse (whether anything is *not* in the documents). Here, 1 means grounded.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -147,16 +147,16 @@ class Groundedness(YesOrNo):
         return [self.ask_about(row, passages=row["qpassages"])] if row["qpassages"] else []
 
     def assess(self, row: dict[str, Any], verdicts: Sequence[Verdict]) -> Assessment:
-        """Not grounded without a passage."""
+        """The verdict; not grounded without a passage."""
         return super().assess(row, verdicts) if verdicts else Assessment(0.0, "the response is based on no passage")
 
 
 class Correctness(YesOrNo):
-    """Whether the response tells the user what the gold answer tells: 1 yes, 0 no. Its mean is a share of the turns.
+    """Whether the response tells the user the same as the gold answer: 1 yes, 0 no. The mean is the share of such turns.
 
-    Reads ``gold_answer``. TREC iKAT 2024 reports a share "LLMeval" by SOLAR and GPT-4o and released no prompt. BERGEN (Rau et al.,
-    2024, section 3) has a measure of this name with SOLAR as the judge, which asks this question: that the track took it is inferred.
-    The wording is ours.
+    Reads ``gold_answer``. TREC iKAT 2024 reports a share "LLMeval" with SOLAR and GPT-4o, but released no prompt. BERGEN (Rau et al., 2024,
+    section 3) has a measure with this name, with SOLAR as the judge, that asks this question. We infer that the track used it. The wording
+    is ours.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -192,15 +192,15 @@ class _Graded(LLMJudge):
         return answer_in("score", one_of(range(self.lowest, self.highest + 1)), reason=True)
 
     def assess(self, row: dict[str, Any], verdicts: Sequence[Verdict]) -> Assessment:
-        """The grade; -1 means that the judge was unable to tell."""
+        """The grade. -1 means that the judge was unable to tell."""
         return Assessment(float(verdicts[0].value), verdicts[0].reason, "unable" if verdicts[0].value < 0 else "judged")
 
 
 class Completeness(_Graded):
-    """How completely the response answers: 0 not, 1 in part, 2 mostly, 3 fully; -1 unable to judge.
+    """How completely the response answers the question: 0 not, 1 in part, 2 mostly, 3 fully; -1 unable to judge.
 
-    The prompt shows persona, conversation, question and response, as in 2023. A -1 is kept as the turn's value, counted
-    as ``unable``, and not averaged in: it says nothing about the response.
+    The prompt shows persona, conversation, question and response, as in 2023. A -1 is kept as the turn's value and counted as ``unable``,
+    but is not part of the mean, because it says nothing about the response.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -226,7 +226,7 @@ class Relevance(_Graded):
 
 
 class Naturalness(_Graded):
-    """How natural the response reads, 0 to 4; the prompt shows the response alone, as in 2023."""
+    """How natural the response reads, 0 to 4. The prompt shows only the response, as in 2023."""
 
     topic, lowest, highest = "naturalness", 0, 4
     about_question = False
@@ -235,8 +235,8 @@ class Naturalness(_Graded):
 class Preference(_Graded):
     """How well the response would please this user, 0 to 4: a graded preference, in one call per turn.
 
-    TREC iKAT 2024 reports an LLM's preference without a released prompt; the scale, and that persona, conversation and
-    question are shown, is our decision. :class:`PairwisePreference` compares two responses instead.
+    TREC iKAT 2024 reports an LLM's preference, but released no prompt. We chose the scale, and we show persona, conversation and question.
+    :class:`PairwisePreference` compares two responses instead.
     """
 
     topic, lowest, highest = "preference", 0, 4
@@ -246,14 +246,13 @@ class Preference(_Graded):
 class PairwisePreference(LLMJudge):
     """Whether the response is better than another one: 1 better, 0.5 tie, 0 worse.
 
-    Judges prefer what they read first (or last), so each pair is shown in both orders, two calls per turn, and the mean
-    of both is the value: 0.5 also when the verdict goes by the order alone. A turn with a failed call is a failure.
+    Judges prefer what they read first (or last). So each pair is shown in both orders, with two calls per turn, and the value is the mean
+    of both. It is also 0.5 if the verdict depends only on the order. A turn with a failed call is a failure.
 
     Args:
         llm: see :class:`LLMJudge`.
         prompts: see :class:`LLMJudge`.
-        against: the column of the turns with the other response: the gold answer, or one that you add for another
-            system.
+        against: the column of the turns with the other response: the gold answer, or a column that you add for another system.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -305,11 +304,11 @@ class PairwisePreference(LLMJudge):
 
 
 class NuggetRecall(LLMJudge):
-    """The share of the turn's nuggets (single facts a good answer has) that the response states, 0 to 1.
+    """The share of the turn's nuggets (single facts in a good answer) that the response states, 0 to 1.
 
-    Reads ``gold_nuggets``, a list of texts per turn; the track released nuggets for 2024 apart from its topics. One call
-    per turn: the model names the numbers of the nuggets that the response states. Numbers of no nugget are omitted and
-    counted in the ledger as ``dropped``; when all are such, the turn is a failure. A turn without nuggets is omitted.
+    Reads ``gold_nuggets``, a list of texts per turn; the track released nuggets for 2024 separately from its topics. In one call per turn,
+    the model gives the numbers of the nuggets that the response states. Unknown numbers are omitted and counted in the ledger as
+    ``dropped``. If all are unknown, the turn is a failure. A turn without nuggets is omitted.
 
     Example:
         >>> import pyterrier_ikat as ikat

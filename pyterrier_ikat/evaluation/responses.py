@@ -1,4 +1,4 @@
-"""Responses: which turns have one, what a judge says of each, and the means."""
+"""Responses: which turns have one, a judge's assessment of each, and the means."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ Outcome = Literal["judged", "unable", "failed", "no response", "no basis"]
 
 @dataclass(frozen=True)
 class Assessment:
-    """One judge's word on one response (the relevance judge of passages has its own `Judgement`).
+    """A judge's assessment of one response (the relevance judge of passages has its own `Judgement`).
 
     Attributes:
-        value: the score, or None where there is none.
-        reason: why, in words; for a failure what went wrong.
-        outcome: ``"judged"``; ``"unable"``: the judge said that it can't tell (-1 on the scales of 2023); ``"failed"``:
-            no usable word of the judge; ``"no response"``: the system wrote nothing, value 0 and nobody was asked;
-            ``"no basis"``: the turn lacks what is judged by (gold answer, nuggets), so nobody was asked.
+        value: the score, or None if there is none.
+        reason: the reason in words; for a failure, what went wrong.
+        outcome: ``"judged"``; ``"unable"``: the judge said that it can't tell (-1 on the scales of 2023); ``"failed"``: the judge's answer
+            was not usable; ``"no response"``: the system wrote nothing, so the value is 0 and no judge was asked; ``"no basis"``: the turn
+            lacks what the judge compares with (gold answer, nuggets), so no judge was asked.
     """
 
     value: float | None
@@ -45,12 +45,12 @@ class ResponseJudge(Protocol):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Columns without which it can't judge at all."""
+        """The columns without which it can't judge at all."""
         ...
 
     @property
     def basis(self) -> str:
-        """The column among them that a turn is judged by (a turn where it is empty is omitted and counted), or ``""``."""
+        """The column among them with which a response is compared, or ``""``. A turn without a value there is omitted and counted."""
         ...
 
     def judge(self, responses: pd.DataFrame) -> list[Assessment]:
@@ -59,21 +59,21 @@ class ResponseJudge(Protocol):
 
 
 def response_turns(conversations: Iterable[Conversation], qids: Iterable[str] | None = None) -> pd.DataFrame:
-    """The turns whose responses are to be judged, with what TREC iKAT 2023 gave its judges.
+    """The turns whose responses should be judged, with the information that TREC iKAT 2023 gave its judges.
 
-    That is the whole persona, the manual rewrite as the question, and the conversation so far as manual rewrites and gold answers. No
-    automatic system may see it.
+    That is the whole persona, the manual rewrite as the question, and the conversation so far as manual rewrites and gold answers.
+    Automatic systems must not see it.
 
     Args:
-        conversations: of a dataset (``pt.get_dataset("ikat:2023").conversations``) or from ``read_topics``.
-        qids: only these turns; all of them without. The track judged 73 turns in 2023 and 62 in 2024.
+        conversations: those of a dataset (``pt.get_dataset("ikat:2023").conversations``) or from ``read_topics``.
+        qids: only these turns; None: all. The track judged 73 turns in 2023 and 62 in 2024.
 
     Returns:
-        ``qid``, ``query``, ``qutterance``, ``qhistory`` (with rewrites in place of the utterances), ``qptkb``,
-        ``qconversation``, ``qturn``, ``qresolved``, ``qgoldptkb``, ``gold_answer``.
+        ``qid``, ``query``, ``qutterance``, ``qhistory`` (with rewrites instead of the utterances), ``qptkb``, ``qconversation``, ``qturn``,
+        ``qresolved``, ``qgoldptkb``, ``gold_answer``.
 
     Raises:
-        UsageError: when ``qids`` names a turn that is not there.
+        UsageError: when ``qids`` has a turn that the conversations don't have.
 
     Example:
         >>> import pyterrier as pt
@@ -94,9 +94,9 @@ def response_turns(conversations: Iterable[Conversation], qids: Iterable[str] | 
 
 
 def response_frame(turns: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
-    """The turns with ``qanswer``, the system's response (empty where there is none), and ``qpassages``, what it is based on.
+    """The turns with ``qanswer``, the system's response (empty if there is none), and ``qpassages``, on which it is based.
 
-    It has ``qcitations`` where the answers have them. Arguments and errors are those of :func:`evaluate_responses`.
+    It has ``qcitations`` if the answers have them. Arguments and errors are those of :func:`evaluate_responses`.
 
     Example:
         >>> answers = pd.DataFrame({"qid": ["1_1"] * 2, "qanswer": ["Rooibos."] * 2, "text": ["a", "b"], "used": [True, False]})
@@ -132,7 +132,7 @@ def _response(qid: str, text: Any) -> str:
 
 
 def _passages(answers: pd.DataFrame, firsts: pd.DataFrame) -> dict[str, list[str]] | None:
-    """The texts of the passages that each turn's first response is based on; None where the answers don't say."""
+    """The texts of the passages on which each turn's first response is based; None if the answers don't have them."""
     if "qpassages" in answers.columns:
         shown = dict(zip(firsts["qid"], firsts["qpassages"], strict=True))
     elif {"text", "used"} <= set(answers.columns):
@@ -166,21 +166,21 @@ COLUMNS = ("qid", "judge", "value", "reason", "outcome")
 
 @checked
 def evaluate_responses(turns: pd.DataFrame, answers: pd.DataFrame, judges: Sequence[ResponseJudge]) -> pd.DataFrame:
-    """Judge one system's response to each of ``turns``; :func:`response_means` sums it up.
+    """Judge one system's response to each of ``turns``. :func:`response_means` gives the means.
 
     Args:
-        turns: the turns to judge, one row each: all of them and no others. ``qid`` and what the judges use: a question
-            (``qresolved``, else ``qutterance``, else the first ``query``), ``qhistory``, ``qptkb``, ``gold_answer``,
-            ``gold_nuggets`` (a list of texts); see :func:`response_turns`.
+        turns: all turns to judge and no others, one row each: ``qid`` and the columns that the judges use, such as a question
+            (``qresolved``, else ``qutterance``, else the first ``query``), ``qhistory``, ``qptkb``, ``gold_answer``, ``gold_nuggets`` (a
+            list of texts); see :func:`response_turns`.
         answers: the system's responses: ``qid``, ``qanswer`` (or ``response``, as in ``pd.DataFrame(RunFolder(path).turns())``,
-            where ``qanswer`` is the draft) and, for groundedness, the passages that they are based on: rows with ``text`` and ``used``
-            (what ``ikat.Respond`` gives), or a list of texts in ``qpassages``. Of several responses to a turn only the first is judged,
-            as the track did in 2023; other turns are ignored. Judges of citations read ``qcitations``.
-        judges: the judges, each with a name of its own.
+            where ``qanswer`` is the draft) and, for groundedness, the passages on which they are based: rows with ``text`` and ``used`` (as
+            from ``ikat.Respond``), or a list of texts in ``qpassages``. Only the first of several responses to a turn is judged, as in the
+            track of 2023. Other turns are ignored. Judges of citations read ``qcitations``.
+        judges: the judges, with different names.
 
     Returns:
-        A row per judge and turn: ``qid``, ``judge``, ``value`` (NaN where there is none), ``reason``, ``outcome``, see
-        :class:`~pyterrier_ikat.evaluation.responses.Assessment`. A turn without response has the value 0.
+        A row per judge and turn: ``qid``, ``judge``, ``value`` (NaN if there is none), ``reason``, ``outcome``, see
+        :class:`~pyterrier_ikat.evaluation.responses.Assessment`. A turn without a response has the value 0.
 
     Raises:
         UsageError: when a column is missing, or two judges have the same name.
@@ -206,16 +206,16 @@ def evaluate_responses(turns: pd.DataFrame, answers: pd.DataFrame, judges: Seque
 
 @checked
 def response_means(judged: pd.DataFrame) -> pd.DataFrame:
-    """The mean of each judge's values, and what it is over.
+    """The mean of each judge's values, and the number of turns behind it.
 
     Args:
         judged: the result of :func:`evaluate_responses`.
 
     Returns:
         One row per judge: ``judge``; ``mean`` over ``n`` turns, those with a value from the judge and those without a
-        response, which count 0; ``no_response``, how many of the ``n`` are such; then the turns that are **not** in the
-        mean: ``unable`` (the judge could not tell), ``no_basis`` (nothing to judge by), ``failures`` (no usable word of
-        the judge); ``turns``, all of them. ``mean`` is NaN when ``n`` is 0.
+        response, which count 0; ``no_response``, how many of the ``n`` have no response; then the turns that are **not** in the mean:
+        ``unable`` (the judge could not tell), ``no_basis`` (nothing to compare with), ``failures`` (no usable answer of the judge);
+        ``turns``, all turns. ``mean`` is NaN when ``n`` is 0.
 
     Example:
         >>> judged = pd.DataFrame({"qid": ["1", "2"], "judge": ["x", "x"], "value": [3.0, None], "outcome": ["judged", "failed"]})

@@ -1,4 +1,4 @@
-"""Scores of runs as trec_eval gives them: their table, turn by turn, by conversation and depth, and against a baseline."""
+"""Scores of runs as from trec_eval: their table, for each turn, by conversation and depth, and against a baseline."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -28,17 +28,17 @@ from .measures import TRACK_2023, as_measures, label
 
 GROUPS = ("conversation", "depth")
 SAME = 1e-9
-"""Scores of a turn that differ by less are a tie."""
+"""Scores of a turn are a tie if they differ by less."""
 
 Measure = ir_measures.Measure | str
 Measures = Sequence[Measure] | Measure
 
 
 def check_runs(runs: Any) -> None:
-    """Whether ``runs`` are result frames by name, one at least.
+    """Check that ``runs`` are result frames by name, at least one.
 
     Raises:
-        UsageError: when not; it says what to give.
+        UsageError: when not; the message says what to give.
 
     Example:
         >>> check_runs({"AD": pd.DataFrame()})
@@ -53,7 +53,7 @@ def check_runs(runs: Any) -> None:
 
 
 def make_evaluator(qrels: pd.DataFrame, measures: Measures) -> Evaluator:
-    """The evaluator of runs by these judgements and measures; see :class:`~pyterrier_ikat.evaluation.evaluator.Evaluator`."""
+    """The evaluator of runs with these judgements and measures; see :class:`~pyterrier_ikat.evaluation.evaluator.Evaluator`."""
     return Evaluator(judgements_by_turn(judgements_in(qrels)), as_measures(measures))
 
 
@@ -65,29 +65,29 @@ def evaluate(
     *,
     oracle: bool = False,
 ) -> pd.DataFrame:
-    """Compare runs as TREC does: the mean over all turns of the qrels, where a turn that a run lacks counts 0.
+    """Compare runs like TREC: with the mean over all turns of the qrels. A turn that is missing from a run counts 0.
 
-    The scores are those of ``trec_eval -c``. The order is that of the ranks, as the system gave it: tied scores are lowered by the least
-    step before trec_eval, or whatever else ir_measures computes with, sees them. So a run has the same scores here as in
-    :func:`pyterrier_ikat.run` and :func:`pyterrier_ikat.experiment`. Run files are read as trec_eval ranks them: ties by docno.
+    The scores are those of ``trec_eval -c``. The order of passages is that of the ranks from the system: tied scores are lowered by the
+    smallest step before trec_eval, or another provider of ir_measures, reads them. So a run has the same scores here as in
+    :func:`pyterrier_ikat.run` and :func:`pyterrier_ikat.experiment`. In run files, ties are ordered by docno, as in trec_eval.
 
     Args:
         runs: name -> result frame (``qid``, ``docno``, ``score``, ``rank``), run folder, run file or submission, or a list of such paths;
             turns that are not judged are ignored.
-        qrels: ``qid``, ``docno``, ``label``; they alone define the turns. Run folders know theirs: their dataset's default ones, of
-            the turns that they were made for.
+        qrels: ``qid``, ``docno``, ``label``; only they define the turns. Run folders know theirs: the default ones of their dataset, for
+            their turns.
         measures: ir_measures measures, or their names.
-        baseline: the run that the others are compared with, by a two-sided paired t-test with Bonferroni correction.
-        oracle: whether a last row has the scores of the best run for each turn by the first measure, which no system can know.
+        baseline: the run with which the others are compared, in a two-sided paired t-test with Bonferroni correction.
+        oracle: whether to add a last row with the scores of the best run for each turn, by the first measure. No system can know this run.
 
     Returns:
-        PyTerrier's experiment table: one row per run, a column per measure (with its relevance level), with a baseline
-        its significance columns, and ``turns``, how many turns the means are over.
+        PyTerrier's experiment table: one row per run, a column per measure (with its relevance level), with a baseline its significance
+        columns, and ``turns``, over how many turns the means are.
 
     Raises:
-        UsageError: when there is no run, a frame has no name, the baseline is none of the runs, one lacks a column, or nothing says the
-            judgements.
-        DataError: when a run shares no turn with the qrels or names them with hyphens, or run or qrels are not clean.
+        UsageError: when there is no run, a frame has no name, the baseline is not among the runs, a run lacks a column, or the judgements
+            are unknown.
+        DataError: when a run shares no turn with the qrels or names turns with hyphens, or run or qrels are not clean.
 
     Example:
         >>> run = pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "score": [1.0], "rank": [0]})
@@ -114,10 +114,10 @@ def evaluate(
 
 @checked
 def per_turn(run: pd.DataFrame, qrels: pd.DataFrame, measures: Sequence[Measure] = TRACK_2023) -> pd.DataFrame:
-    """The scores of one run, turn by turn.
+    """The scores of one run for each turn.
 
     Returns:
-        One row per turn of the qrels: ``qid`` and a column per measure; a turn that the run lacks has zeros.
+        One row per turn of the qrels: ``qid`` and a column per measure. A turn that is missing from the run has zeros.
 
     Raises:
         UsageError: when the run lacks a column.
@@ -134,7 +134,7 @@ def per_turn(run: pd.DataFrame, qrels: pd.DataFrame, measures: Sequence[Measure]
 
 
 def natural_key(text: str) -> tuple[Any, ...]:
-    """A sorting key by which ``9-1_3`` comes before ``9-1_12`` and ``10-1_1``.
+    """A sorting key that puts ``9-1_3`` before ``9-1_12`` and ``10-1_1``.
 
     Example:
         >>> sorted(["10-1_1", "9-1_12", "9-1_3"], key=natural_key)
@@ -157,24 +157,23 @@ def breakdown(
     Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, Figures 3 and 4.
 
     Args:
-        runs: name -> result frame (``qid``, ``docno``, ``score``, ``rank``), or the scores of a run turn by turn:
-            ``qid`` and a column named like the measure, as :func:`per_turn` and the ``measures.csv`` of a run folder
-            have.
+        runs: name -> result frame (``qid``, ``docno``, ``score``, ``rank``), or the scores of a run for each turn: ``qid`` and a column
+            named like the measure, as in the result of :func:`per_turn` and in the ``measures.csv`` of a run folder.
         qrels: ``qid``, ``docno``, ``label``; needed for result frames.
         measure: an ir_measures measure or its name.
         by: ``"conversation"`` or ``"depth"``.
-        topics: ``qid``, ``qconversation``, ``qturn``: needed where qids are not ``<conversation>_<turn>``, and no run has these columns
-            for all turns.
+        topics: ``qid``, ``qconversation``, ``qturn``: needed if qids are not ``<conversation>_<turn>`` and no run has these columns for all
+            turns.
 
     Returns:
-        One row per conversation or depth, in their natural order: that column, one column per system, and ``turns``,
-        how many turns each mean is over. A judged turn that a run lacks counts 0. The columns' name is the measure.
-        ``attrs["half_widths"]`` has half of the 95 % confidence interval (Student's t) of each mean of two turns or more, by system and
-        by conversation or depth. It takes turns as independent of each other, which those of one conversation are not.
+        One row per conversation or depth, in their natural order: that column, one column per system, and ``turns``, over how many turns
+        each mean is. A judged turn that is missing from a run counts 0. The columns' name is the measure. ``attrs["half_widths"]`` has half
+        of the 95 % confidence interval (Student's t) of each mean of two or more turns, by system and by conversation or depth. The
+        interval treats turns as independent of each other. The turns of one conversation are not.
 
     Raises:
         UsageError: for another ``by``, a run named like a column of the table, or a result frame without qrels.
-        DataError: when nothing says the conversation of a turn, or the runs' scores are not about the same turns.
+        DataError: when the conversation of a turn is unknown, or the runs' scores are not about the same turns.
 
     Example:
         >>> scores = pd.DataFrame({"qid": ["9-1_1", "9-1_2", "10-1_1"], "nDCG@5": [1.0, 0.5, 0.25]})
@@ -198,7 +197,7 @@ def breakdown(
 
 
 def _half_widths(grouped: Any) -> dict[Any, float]:
-    """Half of the 95 % confidence interval of each group's mean; groups of one have none."""
+    """Half of the 95 % confidence interval of each group's mean. Groups of one have none."""
     from scipy.stats import t
 
     counts, errors = grouped.size(), grouped.sem()
@@ -206,7 +205,7 @@ def _half_widths(grouped: Any) -> dict[Any, float]:
 
 
 def _places(qids: Sequence[str], frames: Sequence[pd.DataFrame]) -> list[tuple[str, int]]:
-    """Conversation and turn number of each qid."""
+    """The conversation and turn number of each qid."""
     places: dict[str, tuple[str, int]] = {}
     for frame in frames:
         if {"qid", "qconversation", "qturn"} <= set(frame.columns):
@@ -235,11 +234,10 @@ def win_tie_loss(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame | None, m
         baseline: one of the runs.
 
     Returns:
-        One row per run but the baseline: ``name``, ``wins``, ``ties`` (scores that differ by less than 1e-9),
-        ``losses``, ``turns``.
+        One row per run except the baseline: ``name``, ``wins``, ``ties`` (scores that differ by less than 1e-9), ``losses``, ``turns``.
 
     Raises:
-        UsageError: when the baseline is none of the runs, or a result frame comes without qrels.
+        UsageError: when the baseline is not among the runs, or a result frame comes without qrels.
         DataError: when the runs' scores are not about the same turns.
 
     Example:

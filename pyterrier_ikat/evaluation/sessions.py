@@ -28,7 +28,7 @@ COUNTS = ("turns until satisfied", "turns", "calls")
 SHARES = ("rubrics met", "satisfied")
 """The measures that are shown as scores. The others are amounts."""
 BETTER = {"rubrics met": 1, "turns until satisfied": -1, "seconds": -1, "calls": -1, "cost": -1}
-"""1 where a higher value is better, -1 where a lower one is. More turns alone are neither: an impatient user leaves early."""
+"""1 if a higher value is better, -1 if a lower one is. For turns it is neither, because an impatient user leaves early."""
 UNKNOWN = float("nan")
 
 
@@ -46,7 +46,7 @@ def session_measures(dialogues: Sequence[Dialogue]) -> pd.DataFrame:
         * ``turns``: the number of turns
         * ``seconds``: the mean time in which the system answered a turn; NaN without turns
         * ``calls``: completions of the LLMs that the system used, all turns together, paid for or known
-        * ``cost``: US dollars of these completions at the prices of their models, all turns together; NaN when that of a turn is unknown
+        * ``cost``: the price of these completions in US dollars, all turns together; NaN if that of a turn is unknown
 
     Raises:
         DataError: when a session appears twice, or a turn met a rubric that its session does not have.
