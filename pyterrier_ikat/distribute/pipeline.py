@@ -22,7 +22,7 @@ from .workers import Workers, death_errors, find_workers
 
 
 def cut(frame: pd.DataFrame, partitions: int) -> list[pd.DataFrame]:
-    """Cut a frame into at most ``partitions`` parts of about as many turns each; a turn's sub-queries and passages stay together.
+    """Cut a frame into at most ``partitions`` parts with about equally many turns. A turn's sub-queries and passages stay together.
 
     Example:
         >>> turns = pd.DataFrame({"qid": ["a::1", "a::2", "b::1", "c::1"], "qid_0": ["a", "a", "b", "c"]})
@@ -36,14 +36,14 @@ def cut(frame: pd.DataFrame, partitions: int) -> list[pd.DataFrame]:
 
 
 def concat_parts(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """The parts below each other, in their order; parts without rows say nothing about columns and their types.
+    """The concatenated parts, in their order. Parts without rows don't determine columns and their types.
 
     Example:
         >>> concat_parts([pd.DataFrame({"rank": [0]}), pd.DataFrame({"rank": []}, dtype=object)])["rank"].dtype
         dtype('int64')
     """
     found = [frame for frame in frames if len(frame)] or list(frames[:1])
-    return pd.concat(found, ignore_index=True).copy()  # of one part concat makes a view, and what Ray brought can't be written to
+    return pd.concat(found, ignore_index=True).copy()  # concat of one part makes a view, and frames from Ray are read-only
 
 
 TRIES = 3
@@ -54,9 +54,9 @@ class Running:
     """Runs a packed pipeline on parts.
 
     Args:
-        workers: where.
+        workers: the processes that run the parts.
         packed: the pipeline, from `pack`.
-        models: its language models; they are asked in this process.
+        models: its language models, which are asked in this process.
     """
 
     def __init__(self, workers: Workers, packed: bytes, models: Sequence[LLM]) -> None:
@@ -64,11 +64,11 @@ class Running:
         self.over = Event()
 
     def run(self, parts: Sequence[pd.DataFrame]) -> list[Outcome]:
-        """The outcome of each part, in their order; an error that isn't one of this package ends all parts.
+        """The outcome of each part, in their order. An error that isn't one of this package ends all parts.
 
         Raises:
-            IkatError: raised by a language model; the first such error ends all parts, and finished calls are in the caches.
-            UsageError: when a part ended the process that ran it, ``TRIES`` times.
+            IkatError: raised by a language model. The first such error ends all parts, and finished calls are in the caches.
+            UsageError: when a part killed the process that ran it ``TRIES`` times.
             BatchUnderWay: when parts wait for an LLM's batches, after all others have ended.
         """
         with (
@@ -99,7 +99,7 @@ class Running:
             try:
                 outcome = self._dialogue(worker, part, said)
             except BatchUnderWay:
-                self.workers.drop(worker)  # it waits for answers that are not there today
+                self.workers.drop(worker)  # it waits for answers that won't come today
                 raise
             except death_errors() as error:
                 self.workers.drop(worker)
@@ -115,7 +115,7 @@ class Running:
             else:
                 self.workers.give(worker)
                 return outcome
-        return Outcome()  # nobody waits for it: the run is over
+        return Outcome()  # the run is over, so nothing waits for this
 
     def _dialogue(self, worker: Any, part: pd.DataFrame, said: list[tuple[Question, Answers]]) -> Outcome:
         import ray
@@ -123,7 +123,7 @@ class Running:
         event: Question | Outcome = ray.get(worker.begin.remote(self.packed, part))
         place = 0
         while isinstance(event, Question):
-            # What a dead worker's part asked before is not asked, paid for and counted again.
+            # Requests of a dead worker's part are not sent, paid for and counted again.
             if place == len(said) or said[place][0] != event:
                 said[place:] = [(event, self.models[event.llm].ask(event.requests))]
             event = ray.get(worker.answer.remote(said[place][1]))
@@ -136,7 +136,7 @@ def _line(error: Exception) -> str:
 
 
 class OnRay(Operator):
-    """Runs a pipeline on the processes of a Ray cluster, turn by turn; :func:`on_ray` makes it."""
+    """Runs a pipeline on the processes of a Ray cluster, turn by turn. :func:`on_ray` makes one."""
 
     schematic = {"label": "on Ray"}
 
@@ -170,34 +170,34 @@ class OnRay(Operator):
         return merge_outcomes(outcomes)
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_workers": None}  # processes belong to the one that started them
+        return self.__dict__ | {"_workers": None}  # the workers belong to the process that started them
 
     def __repr__(self) -> str:
         return super().__repr__().replace("ikat.OnRay(", "ikat.on_ray(", 1)
 
 
 def on_ray(pipeline: pt.Transformer, partitions: int, resources: Mapping[str, float] | None = None) -> OnRay:
-    """Run a pipeline over turns on the Ray cluster that this process is connected to.
+    """Run a pipeline over turns on the Ray cluster to which this process is connected.
 
     The frame is cut into parts of whole turns (a turn's sub-queries and passages stay together), which go to processes all over the
-    cluster. The result equals that of one process, row for row (turn by turn, if a frame mixes turns); only a neural model's scores vary by
-    float noise, depending on the texts that share a batch. Each process opens the indexes once, at first use and from the
-    same path on every node, and loads each model once. The processes are shared by all pipelines that use them, and end with the last one.
-    Rankings and scores are cached per process, so another process may compute the same ones again.
+    cluster. The result equals that of one process, row for row (turn by turn, if a frame mixes turns). Only a neural model's scores vary by
+    float noise, depending on the texts in a batch. Each process opens the indexes once, at first use and from the same path on every node,
+    and loads each model once. The processes are shared by all pipelines that use them, and end with the last one. Rankings and scores are
+    cached per process, so another process may compute the same ones again.
 
     Only the calling process asks language models: the processes on the cluster send it their requests. So keys, cache, budget and the limit
-    on concurrent calls stay in the calling process, and the ledger counts as in a run on one machine. A local model (``hf:``) would run
-    there, too: serve it with vLLM instead, and give the server's address as ``base_url``. When a process dies, its part runs again
-    elsewhere, up to 3 times in all, and its finished requests are not sent again.
+    on concurrent calls stay in the calling process, and the ledger counts as in a run on one machine. A local model (``hf:``) would also
+    run in the calling process: serve it with vLLM instead, and give the server's address as ``base_url``. When a process dies, its part
+    runs again elsewhere, up to 3 times in all, and its finished requests are not sent again.
 
     Needs ``pip install 'pyterrier_ikat[ray]'`` on every node, and ``ray.init(...)`` before the first use.
 
     Args:
         pipeline: any PyTerrier expression whose stages treat each turn independently; its input has ``qid``, or ``qid_0`` for sub-queries.
         partitions: the maximum number of parts. A part is the unit of repetition; 2 to 4 parts per process balance long and short turns.
-        resources: the resources of each process, in Ray's terms; ``{"CPU": 1}`` when None. With ``{"CPU": 4, "GPU": 1}`` each has 4 cores
-            and a GPU; ``{"part-1": 1}`` is a node started with ``ray start --resources='{"part-1": 1}'``. There are as many processes as
-            the parts need and the nodes have room for.
+        resources: the resources of each process, in Ray's terms; None: ``{"CPU": 1}``. With ``{"CPU": 4, "GPU": 1}`` each has 4 cores and a
+            GPU; ``{"part-1": 1}`` means a node started with ``ray start --resources='{"part-1": 1}'``. There are as many processes as the
+            parts need and the nodes have room for.
 
     Raises:
         UsageError: when an argument is out of range; at use, when Ray isn't installed or connected, no node has the resources, a stage
@@ -218,21 +218,21 @@ def on_ray(pipeline: pt.Transformer, partitions: int, resources: Mapping[str, fl
 
 
 def merge_outcomes(outcomes: Sequence[Outcome]) -> pd.DataFrame:
-    """The frames of all parts below each other.
+    """The concatenated frames of all parts.
 
     Raises:
         DataError: when nodes have different indexes at the same path.
     """
     known: dict[str, str] = {}
     for path, found in (pair for outcome in outcomes for pair in outcome.indexes.items()):
-        copied = found.partition(" ")[0]  # what follows is about the files of one machine, such as when they were changed
+        copied = found.partition(" ")[0]  # the rest is about the files of one machine, such as when they were changed
         if known.setdefault(path, copied) != copied:
             raise DataError(f"the index {path} isn't the same on all nodes of the Ray cluster: copy one of them to every node")
     return concat_parts([outcome.frame for outcome in outcomes if outcome.frame is not None])
 
 
 def _merge_errors(errors: Sequence[IkatError]) -> IkatError:
-    """The first error; a ``StageError`` with the failed turns of all parts."""
+    """The first error, or a ``StageError`` with the failed turns of all parts."""
     first = errors[0]
     if not isinstance(first, StageError):
         return first

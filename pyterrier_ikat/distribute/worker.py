@@ -1,8 +1,7 @@
 """The messages between machines, and the work of a process on a Ray node: one pipeline, one part of the turns at a time.
 
-A language model never travels: its key, connections, cache, ledger and budget stay in the calling process. In its place a pipeline
-takes a `FarLLM` along. The pipeline runs in a thread; when it asks a language model, the caller gets a `Question` instead of the
-result, and answers it.
+A language model is never sent: its key, connections, cache, ledger and budget stay in the calling process. The pipeline gets a `FarLLM`
+instead. The pipeline runs in a thread. When it asks a language model, the caller gets a `Question` instead of the result, and answers it.
 """
 
 import io
@@ -29,16 +28,16 @@ Ask = Callable[[int, Sequence[Request]], Answers]
 
 @dataclass(eq=False, repr=False)
 class FarLLM:
-    """Stands for a language model of the calling process in a pipeline that runs elsewhere.
+    """Replaces a language model of the calling process in a pipeline that runs elsewhere.
 
     Attributes:
-        number: which of the pipeline's language models it stands for.
+        number: which of the pipeline's language models it replaces.
         model: the model's name.
         on_error: the default of operators for failed calls.
-        kept_in: the place where it keeps finished calls.
+        kept_in: where the model keeps finished calls.
         text: its text in ``repr``.
-        ask: brings the requests home, and the completions back (see `LLM.ask`).
-        ledger: takes what operators count themselves (fallbacks, dropped pieces), for the ledger at home.
+        ask: sends the requests to the caller, and returns the completions (see `LLM.ask`).
+        ledger: collects what operators count themselves (fallbacks, dropped pieces), for the caller's ledger.
     """
 
     number: int
@@ -57,7 +56,7 @@ def pack(pipeline: pt.Transformer) -> tuple[bytes, list[LLM]]:
     """The pipeline as bytes, and the language models that it asks, which are not in the bytes.
 
     Raises:
-        UsageError: when a stage can't be sent to another process, or a cross-encoder would choose its backend in each of them.
+        UsageError: when a stage can't be sent to another process, or when each process would choose the backend of a cross-encoder.
     """
     from ray import cloudpickle
 
@@ -83,7 +82,7 @@ def pack(pipeline: pt.Transformer) -> tuple[bytes, list[LLM]]:
 
 
 def unpack(packed: bytes, ask: Ask) -> tuple[pt.Transformer, list[FarLLM]]:
-    """The pipeline of `pack`, and what stands for its language models.
+    """The pipeline of `pack`, and the replacements of its language models.
 
     Raises:
         UsageError: when a package that it needs is missing here.
@@ -103,7 +102,7 @@ def unpack(packed: bytes, ask: Ask) -> tuple[pt.Transformer, list[FarLLM]]:
 
 
 def freeze_error(error: IkatError) -> tuple[type[IkatError], tuple[Any, ...], dict[str, Any]]:
-    """One of our errors in pieces that can be pickled, whatever its ``__init__`` takes."""
+    """One of our errors in pieces that can be pickled, whatever the arguments of its ``__init__``."""
     return type(error), error.args, vars(error)
 
 
@@ -147,7 +146,7 @@ class Outcome:
 
 
 class Worker:
-    """Runs parts one after the other; indexes and models that they open stay open."""
+    """Runs parts one after the other. Indexes and models that they open stay open."""
 
     def __init__(self) -> None:
         self._packed = b""
@@ -184,7 +183,7 @@ class Worker:
     def _work(self, packed: bytes, frame: pd.DataFrame) -> None:
         try:
             self._events.put(self._outcome(packed, frame))
-        except BaseException as error:  # the caller waits: whatever ends this thread, it has to hear of it
+        except BaseException as error:  # the caller waits, so it must hear of whatever ends this thread
             self._events.put(error)
 
     def _outcome(self, packed: bytes, frame: pd.DataFrame) -> Outcome:
@@ -194,7 +193,7 @@ class Worker:
                 if packed != self._packed:
                     self._pipeline, self._packed = unpack(packed, self._ask), packed
                 pipeline, models = self._pipeline
-                result = pipeline.transform(frame.copy())  # what Ray brought can't be written to
+                result = pipeline.transform(frame.copy())  # frames from Ray are read-only
                 indexes = {part.path: part.fingerprint() for part in parts_of(pipeline) if hasattr(part, "path")}
             except IkatError as raised:
                 error = freeze_error(raised)

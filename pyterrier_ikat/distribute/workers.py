@@ -15,20 +15,20 @@ log = logging.getLogger("pyterrier_ikat")
 
 
 def death_errors() -> tuple[type[Exception], ...]:
-    """The errors by which Ray says that a process is gone."""
+    """The errors with which Ray reports that a process is gone."""
     from ray import exceptions
 
     return exceptions.RayActorError, exceptions.OutOfMemoryError, exceptions.NodeDiedError, exceptions.ObjectLostError
 
 
 class Workers:
-    """Processes that each hold the same share of the cluster; made by `find_workers`, ended with the last pipeline that has them.
+    """Processes with equal shares of the cluster. `find_workers` makes them, and they end with the last pipeline that uses them.
 
     Args:
         resources: the resources of one process, in Ray's terms.
 
     Attributes:
-        busy: held by the pipeline that runs on them: pipelines take turns.
+        busy: a lock of the pipeline that runs on them, because pipelines take turns.
     """
 
     def __init__(self, resources: Mapping[str, float]) -> None:
@@ -42,10 +42,10 @@ class Workers:
         self._why_dead: Exception | None = None
 
     def prepare(self, wanted: int) -> int:
-        """Have up to ``wanted`` processes, as far as there is room.
+        """Start processes until there are ``wanted``, if there is room.
 
         Returns:
-            How many there are, at least 1.
+            The number of processes, at least 1.
 
         Raises:
             UsageError: when no node has room for one.
@@ -63,16 +63,16 @@ class Workers:
         return len(self._living)
 
     def take(self, over: Callable[[], bool]) -> Any:
-        """A free process, or None once ``over`` says that none is needed any more.
+        """A free process, or None once ``over`` returns that none is needed any more.
 
         Raises:
-            UsageError: when none lives, and ``STARTS`` in a row died before they could begin.
+            UsageError: when no process is alive, and ``STARTS`` in a row died before they could begin.
         """
         while not over():
             try:
                 return self._free.get(timeout=0.2)
             except Empty:
-                # Ray places processes on a node that is gone until it misses that one's heartbeats.
+                # Ray places processes on a node that is gone until it misses the node's heartbeats.
                 if self._failed < STARTS:
                     self._fill()
                 elif not self._living:
@@ -80,11 +80,11 @@ class Workers:
         return None
 
     def give(self, worker: Any) -> None:
-        """The process is free again."""
+        """Mark the process as free again."""
         self._free.put(worker)
 
     def drop(self, worker: Any) -> None:
-        """End the process, if it isn't dead already; another one is started once somebody waits for one."""
+        """End the process, if it isn't dead already. Another one is started when one is needed."""
         import ray
 
         with self._lock:
@@ -93,7 +93,7 @@ class Workers:
         ray.kill(worker)
 
     def drop_all(self) -> None:
-        """End all processes: what they are at is not wanted any more."""
+        """End all processes, because their work is not needed any more."""
         for worker in list(self._living):
             self.drop(worker)
 
@@ -110,7 +110,7 @@ class Workers:
             num_gpus=self.resources.get("GPU", 0),
             resources={name: amount for name, amount in self.resources.items() if name not in ("CPU", "GPU")},
             scheduling_strategy="SPREAD",
-            runtime_env={"env_vars": {"TQDM_DISABLE": "1"}},  # Ray shows here what processes print: bars of all of them would mix
+            runtime_env={"env_vars": {"TQDM_DISABLE": "1"}},  # Ray shows all processes' output here, and their progress bars would mix
         )
         worker = made.remote()
         self._living.append(worker)
@@ -133,7 +133,7 @@ _POOLS: WeakValueDictionary[Any, Workers] = WeakValueDictionary()
 
 
 def find_workers(resources: Mapping[str, float]) -> Workers:
-    """The processes of this size on the cluster that Ray is connected to; all pipelines share them, and the models that they loaded.
+    """The processes of this size on the cluster to which Ray is connected. All pipelines share them and their loaded models.
 
     Raises:
         UsageError: when Ray isn't installed, or not connected.
