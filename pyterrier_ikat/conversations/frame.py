@@ -59,7 +59,7 @@ def conversation(
         ptkb: statements about the user: a dict id -> statement, or a list of statements (ids ``"1"``, ``"2"``, ...).
         number: the conversation's name; the qid is ``<number>_<turn>``.
         every_turn: one row per message of the user, each with the messages before it. The chat may then end with an answer.
-        memories: in place of ``ptkb``, what ``UserMemory.memories`` gives.
+        memories: instead of ``ptkb``, the result of ``UserMemory.memories``.
         dated: whether ``qptkb``, and so prompts, show the date and the turn in which each of the memories was said.
 
     Returns:
@@ -156,7 +156,7 @@ def values(frame: pd.DataFrame, name: str, default: Any = None) -> list[Any]:
 def personas(frame: pd.DataFrame) -> list[dict[str, str]]:
     """The statements about each row's user, by id. The ids of a list are ``"1"``, ``"2"``, ...
 
-    A row without ``qptkb`` has the statements of its ``qmemories`` that hold.
+    A row without ``qptkb`` has the valid statements of its ``qmemories``.
 
     Raises:
         DataError: naming the turn whose persona is neither.
@@ -177,14 +177,14 @@ def personas(frame: pd.DataFrame) -> list[dict[str, str]]:
 
 
 def known_statements(memories: Sequence[Mapping[str, Any]], *, dated: bool = False) -> dict[str, str]:
-    """The statements of memories that hold, by id.
+    """The statements of valid memories, by id.
 
     Args:
         memories: a value of ``qmemories``.
-        dated: whether each has the date and the turn in which it was said, where it was said in one.
+        dated: whether to add the date of each statement and, if known, its turn.
 
     Raises:
-        DataError: when they are something else; nothing of them is quoted.
+        DataError: when they are something else. The message doesn't quote them.
 
     Example:
         >>> said = {"id": "1", "statement": "I am vegan.", "when": "2024-05-02T08:30:00.000Z", "session": "trip", "turn": 3, "until": None}

@@ -64,11 +64,11 @@ class FolderDataset(IkatDataset):
         return read_topics(self._topics())
 
     def get_qrels(self, variant: str | None = None) -> pd.DataFrame:
-        """Its judgements, see :meth:`IkatDataset.get_qrels`; none, with a ``CollectionWarning``, where it has no ``qrels.txt``.
+        """Its judgements, see :meth:`IkatDataset.get_qrels`. Without ``qrels.txt``, there are none, with a ``CollectionWarning``.
 
         Warns:
-            CollectionWarning: once, for judged turns that the topics lack, judged passages that the passages lack, and turns that are
-                not judged.
+            CollectionWarning: once, for judged turns that are not in the topics, judged passages that are not among the passages, and
+                unjudged turns.
         """
         found = super().get_qrels(variant)
         if variant not in self._doubted and len(found):
@@ -78,7 +78,7 @@ class FolderDataset(IkatDataset):
         return found
 
     def collection(self) -> tuple[int | None, frozenset[str] | None]:
-        """The number of passages and their docnos, of passages that fit in memory."""
+        """The number of passages and their docnos, if the passages fit in memory."""
         return (None, None) if self._docnos is None else (len(self._docnos), self._docnos)
 
     def text_loader(self, fields: Sequence[str] = ("text",)) -> TextLoader:
@@ -152,7 +152,7 @@ class FolderDataset(IkatDataset):
 
 
 class TopicsFile(FolderDataset):
-    """A topics file alone, such as an exported chat: turns without passages and judgements, for an index that is named beside it.
+    """Only a topics file, such as an exported chat: turns without passages and judgements, for an index that is given separately.
 
     Args:
         path: a file that :func:`~pyterrier_ikat.conversations.topic_files.read_topics` reads.

@@ -1,4 +1,4 @@
-"""Passages of a collection: the files they lie in, their text by docno, and raw documents cut as the track made its collection."""
+"""Passages of a collection: their files, their texts by docno, and the splitting of raw documents as for the track's collection."""
 
 import bz2
 import gzip
@@ -25,7 +25,7 @@ PASSAGES = tuple(f"passages{suffix}" for suffix in SUFFIXES)
 """The passages of a folder that has topics and qrels as well."""
 FIELDS = ("text", "url")
 CHARACTERS = 10_000
-"""What of a document the track cut into passages."""
+"""The number of a document's first characters that the track split into passages."""
 
 Sentences = Callable[[str], Iterable[str]]
 
@@ -37,10 +37,10 @@ def read_passages(path: str | Path) -> Iterator[dict[str, str]]:
         path: a ``.jsonl`` file, or one packed as ``.gz``, ``.bz2`` or, alone, as ``.zip``.
 
     Yields:
-        ``{"docno", "text", "url"}``; white space around the text is removed, ``url`` is empty where the file has none.
+        ``{"docno", "text", "url"}``; white space around the text is removed, and ``url`` is empty if the file has none.
 
     Raises:
-        DataError: naming file and line: no such file, cut short, not JSON, or a field missing.
+        DataError: when there is no such file, it is truncated or not JSON, or a field is missing. The message names file and line.
 
     Example:
         >>> import pathlib, tempfile
@@ -68,7 +68,7 @@ def load_passages(path: str | Path) -> dict[str, dict[str, str]]:
     """All passages of a file that fits in memory, by docno.
 
     Raises:
-        DataError: as :func:`read_passages`, and when the file is empty or has a docno twice.
+        DataError: like :func:`read_passages`, and when the file is empty or has a docno twice.
     """
     passages: dict[str, dict[str, str]] = {}
     for passage in read_passages(path):
@@ -81,7 +81,7 @@ def load_passages(path: str | Path) -> dict[str, dict[str, str]]:
 
 
 def collection_files(folder: str | Path) -> list[Path]:
-    """The passage files of ``folder``, by name; empty when there is none or no such folder.
+    """The passage files of ``folder``, by name; empty if there are none or the folder doesn't exist.
 
     A folder with ``passages.jsonl`` (or ``.gz``, ``.bz2``) is a collection with topics and qrels, and only this file has passages.
 
@@ -186,13 +186,13 @@ _REPAIR = (
 
 
 class PassageFiles:
-    """The passages of JSON lines files (``.jsonl``, ``.jsonl.gz``, ``.jsonl.bz2``), streamed as often as asked for.
+    """The passages of JSON lines files (``.jsonl``, ``.jsonl.gz``, ``.jsonl.bz2``), which can be streamed any number of times.
 
     Args:
-        source: a folder, whose passage files are read in the order of their names, or a file, or files in the order to read them in.
+        source: a folder (its passage files are read in the order of their names), a file, or a list of files in the order of reading.
 
     Raises:
-        DataError: when there is no passage file; while iterating, naming file and line, when one ends in the middle or is malformed.
+        DataError: when there is no passage file; while iterating, when one is truncated or malformed (the message names file and line).
 
     Example:
         >>> import pathlib, tempfile
@@ -219,7 +219,7 @@ class PassageFiles:
                 yield passage
 
     def where(self, number: int) -> str:
-        """File and line of the passage with this number, counted from 1, among those that were read."""
+        """The file and line of the passage with this number, counted from 1, among those that were read."""
         last = max(place for place, before in enumerate(self._before) if before < number)
         left = number - self._before[last]
         with open_lines(self.files[last]) as lines:
@@ -234,12 +234,12 @@ class PassageFiles:
 
 
 class Traced(Iterator[dict[str, str]]):
-    """Passages that go by once and can still be traced.
+    """Passages that are iterated once and can still be traced to their places.
 
     Args:
         passages: the passages.
         where: gives the place of the passage with a number, counted from 1.
-        total: how many there are; 0 where that isn't known.
+        total: the number of passages; 0 if it isn't known.
     """
 
     def __init__(self, passages: Iterable[dict[str, str]], where: Callable[[int], str] | None, total: int = 0) -> None:
@@ -269,23 +269,24 @@ def _files(source: str | Path | Sequence[str | Path]) -> list[Path]:
 def chunk_documents(
     documents: Iterable[Mapping[str, Any]], sentences: Sentences | None = None, *, window: int = 10, stride: int = 5
 ) -> Iterator[dict[str, str]]:
-    """Cut documents into passages of overlapping runs of sentences.
+    """Split documents into passages of overlapping runs of sentences.
 
-    A document is cut to its first 10,000 characters; a passage is ``window`` sentences, the next one begins ``stride`` sentences
-    later, and the last one is the first to reach the end. A blank document has no passage. Source: the iKAT 2023 guidelines' collection.
+    Only the first 10,000 characters of a document are used. A passage has ``window`` sentences, the next one begins ``stride`` sentences
+    later, and the last one is the first that reaches the end. A blank document has no passages. Source: the collection in the iKAT 2023
+    guidelines.
 
     Args:
-        documents: dicts with ``docno`` and ``text``, and maybe ``url``.
-        sentences: gives a text's sentences; the track's own, spaCy's ``senter`` of ``en_core_web_sm``, by default.
-        window: sentences of a passage.
-        stride: sentences from one passage's beginning to the next one's, at most ``window``.
+        documents: dicts with ``docno`` and ``text``, and optionally ``url``.
+        sentences: a function that splits a text into sentences. The default is the track's: spaCy's ``senter`` of ``en_core_web_sm``.
+        window: the number of sentences in a passage.
+        stride: the number of sentences from the beginning of one passage to that of the next, at most ``window``.
 
     Yields:
-        ``{"docno", "text", "url"}``; a docno is ``<document>:<number from 0>``. Sentences are joined by a space.
+        ``{"docno", "text", "url"}``. A docno is ``<document>:<number from 0>``. Sentences are joined by a space.
 
     Raises:
         UsageError: when ``window`` or ``stride`` is out of range, or spaCy or its model isn't installed.
-        DataError: at a document without docno or text.
+        DataError: when a document has no docno or text.
 
     Example:
         >>> document = {"docno": "d", "text": "One. Two. Three. Four."}

@@ -1,11 +1,11 @@
-"""What language models wrote on the track's turns, and what others judged, as their authors published it; fetched from them, not shipped.
+"""Published outputs of language models on the track's turns, and judgements by others. They are fetched from their authors, not shipped.
 
-The lists of turns that others scored are facts, and are here. Of CONE-RAG (arXiv 2503.09902) there are nuggets, answers and labels of
-people, responses of real systems and GPT-4's labels for iKAT 2024.
+The lists of turns that others scored are facts, so they are here. From CONE-RAG (arXiv 2503.09902) there are nuggets, answers and labels by
+people, responses of real systems, and GPT-4's labels for iKAT 2024.
 
 None of the three repositories states a licence. Each file is taken from its repository at a fixed commit, with a checksum
-(``public_outputs.tsv``: source, path there, bytes, SHA-256, perhaps a name of our own), or from the folder ``outputs`` in the data folder
-or beside it.
+(``public_outputs.tsv``: source, path there, bytes, SHA-256, optionally our own name), or from the folder ``outputs`` in or next to the data
+folder.
 """
 
 import json
@@ -38,7 +38,7 @@ CITE = {
 
 
 def whose(source: str) -> str:
-    """Whose a source's files are, and what to cite.
+    """The origin of a source's files, and what to cite.
 
     Example:
         >>> whose("cfda-2025")[:75]
@@ -49,11 +49,11 @@ def whose(source: str) -> str:
 
 
 class TurnList(NamedTuple):
-    """A list of turns that has a name.
+    """A list of turns with a name.
 
     Attributes:
         source: who published it.
-        about: which turns they are, and what of that is inferred.
+        about: which turns they are, and how much of that is inferred.
         turns: their ids.
     """
 
@@ -64,7 +64,7 @@ class TurnList(NamedTuple):
 
 @cache
 def turn_lists() -> dict[str, TurnList]:
-    """The lists of turns that have a name.
+    """The lists of turns by their names.
 
     Example:
         >>> {name: len(one.turns) for name, one in turn_lists().items()}
@@ -76,15 +76,15 @@ def turn_lists() -> dict[str, TurnList]:
 
 @cache
 def say(source: str) -> None:
-    """Tell, once, whose the files are that are used."""
+    """Print once where the files that are used come from."""
     print(f"{FOLDER}/{source}: {whose(source)}", file=sys.stderr)
 
 
 def output_file(source: str, name: str) -> Path:
-    """The path of one of a source's files, fetched at its first use; whose it is is said once.
+    """The path of one of a source's files, fetched at its first use. Its origin is printed once.
 
     Raises:
-        DataError: when it can't be had, see :func:`~pyterrier_ikat.conversations.download.data_file`.
+        DataError: when it can't be fetched, see :func:`~pyterrier_ikat.conversations.download.data_file`.
     """
     path = data_file(f"{FOLDER}/{source}/{name}")
     say(source)
@@ -93,18 +93,18 @@ def output_file(source: str, name: str) -> Path:
 
 @dataclass(frozen=True)
 class Output:
-    """The completions of a language model on turns of 2023, as ``recorded:NAME`` replays them.
+    """The completions of a language model for turns of 2023, which ``recorded:NAME`` replays.
 
-    A sample is a rewrite and, but for CHIQ, an answer: completions of the stages ``rewrite`` and ``answer``. For the prompts
-    ``rewrite_and_answer`` and ``reformulate_*`` the two are composed as one completion, in the form that this prompt asks for; the model
-    that is named says so. A rewrite of several lines is one line here, as its authors search with the whole text.
+    A sample has a rewrite and, except for CHIQ, an answer: completions of the stages ``rewrite`` and ``answer``. For the prompts
+    ``rewrite_and_answer`` and ``reformulate_*``, the two are combined into one completion in the form that the prompt requires, and the
+    name of the model says so. A rewrite of several lines is one line here, because its authors search with the whole text.
 
     Attributes:
-        name: what follows ``recorded:``.
+        name: the name after ``recorded:``.
         source: a folder of ``outputs``, see ``REPOSITORIES``.
         files: the names of its files.
-        model: who wrote them.
-        about: how many samples, and of which turns.
+        model: the model that wrote them.
+        about: how many samples of which turns they are.
         turns: the name of the list of its turns; empty for all turns of 2023.
     """
 
@@ -119,7 +119,7 @@ class Output:
         """All samples, in the order of their files.
 
         Raises:
-            DataError: when a file can't be had, or isn't of the published form.
+            DataError: when a file can't be fetched, or doesn't have the published form.
         """
         samples: dict[str, list[Sample]] = {}
         for name in self.files:
@@ -148,16 +148,16 @@ class Output:
                         f"Statements: {_flat(one.statements or '')}\n{both}" for one, both in zip(written, composed, strict=True)
                     )
                     found[qid, "rewrite", "reformulate_select"] = selected
-            else:  # a prompt that asks for an answer, too, has none
+            else:  # prompts that also ask for an answer have none
                 found |= {(qid, "rewrite", prompt): rewrites for prompt in ("rewrite", "rewrite_short", "rewrite_enhanced")}
         return found
 
     def check_turns(self, asked: set[str], known: set[str]) -> None:
-        """Refuse turns that the output lacks.
+        """Raise an error for turns that the output lacks.
 
         Args:
             asked: the turns of a run.
-            known: those of the output.
+            known: the turns of the output.
 
         Raises:
             UsageError: naming the turns to give instead.
@@ -172,7 +172,7 @@ class Output:
 
 
 class Sample(NamedTuple):
-    """What a model wrote; ``statements`` names those that it says to use, in its words, None where it wasn't asked."""
+    """What a model wrote. ``statements`` are those that it claims to use, in its words; None if it wasn't asked."""
 
     rewrite: str
     answer: str
@@ -180,7 +180,7 @@ class Sample(NamedTuple):
 
 
 def _samples(line: dict[str, Any]) -> tuple[str, list[Sample]]:
-    """The turn of a line, and its rewrites with their answers."""
+    """The turn in a line, and its rewrites with their answers."""
     if "predicted_rewrite" in line:
         rewrites, answers = line["predicted_rewrite"], line["predicted_response"]
         return line["sample_id"], [Sample(_flat(rewrite), _flat(answer)) for rewrite, answer in zip(rewrites, answers, strict=True)]
@@ -197,7 +197,7 @@ PCIR_PROMPTS = (
     *(f"LLM_{shots}shot_prompt{prompt}" for shots in (0, 1, 3, 5) for prompt in (1, 2)),
     *(f"SAR_{shots}shot" for shots in (0, 1, 3, 5)),
 )
-"""The statements that a prompt shows, its number of examples, and which of two prompts it is; SAR chooses and rewrites at once."""
+"""The statements that a prompt shows, its number of examples, and which of two prompts it is. SAR chooses and rewrites at once."""
 
 
 def _named() -> dict[str, Output]:
@@ -225,7 +225,7 @@ OUTPUTS = _named()
 
 
 def listed() -> list[tuple[str, str]]:
-    """The rows of ``ikat datasets``: what to write, and what it is; the prompts of one study in one row."""
+    """The rows of ``ikat datasets``: the name and a description. The prompts of one study share a row."""
     one, *_, _, _ = OUTPUTS.values()
     prompts = ", ".join(name.removeprefix("personalizedcir-") for name in OUTPUTS if name.startswith("personalizedcir-"))
     rows = [("recorded:personalizedcir-PROMPT", f"{one.model}: {one.about}, with each PROMPT of {prompts}; {whose(one.source)}")]
@@ -237,15 +237,15 @@ CONE_RAG = "cone-rag"
 
 
 def gpt4_labels() -> pd.DataFrame:
-    """GPT-4's labels, 0 to 4, of the runs' first 30 passages of each turn: ``qid``, ``docno``, ``label``."""
+    """GPT-4's labels, 0 to 4, of the runs' first 30 passages for each turn: ``qid``, ``docno``, ``label``."""
     return read_qrels(output_file(CONE_RAG, "llm-gpt4-pool-depth-30.txt"))
 
 
 def human_nuggets() -> pd.DataFrame:
     """The nuggets that people took from passages: ``qid``, ``number``, ``nugget``, ``relevance`` (1 to 4), ``importance``.
 
-    Nobody rated whether a nugget is vital, so ``importance`` is ``okay`` for all: scores over vital nuggets are missing. 74 of the 2,279
-    have the same text as another one of their turn: the first of these stays. 78 of the 116 judged turns have any.
+    It was not rated whether a nugget is vital, so ``importance`` is ``okay`` for all, and scores over vital nuggets are missing. 74 of the
+    2,279 nuggets have the same text as another one of their turn. Only the first of these is kept. 78 of the 116 judged turns have nuggets.
     """
     return _all_nuggets().drop_duplicates(["qid", "nugget"], ignore_index=True)
 
@@ -272,10 +272,10 @@ def system_responses() -> pd.DataFrame:
 
 
 def human_nugget_labels() -> pd.DataFrame:
-    """What people found of the nuggets in the responses of six runs: ``run``, ``qid``, ``number``, ``nugget``, ``importance``, ``label``.
+    """People's labels of the nuggets in the responses of six runs: ``run``, ``qid``, ``number``, ``nugget``, ``importance``, ``label``.
 
-    Equal nuggets of a turn have a label each. The runs' names are not those of :func:`system_responses`, and which of them is which isn't
-    published.
+    Equal nuggets of a turn have one label each. The names of the runs differ from those in :func:`system_responses`, and how they
+    correspond isn't published.
     """
     path = output_file(CONE_RAG, "human-study-matching-labels.txt")
     rows = []
@@ -297,7 +297,7 @@ def _frame(rows: list[tuple[Any, ...]], columns: tuple[str, ...]) -> pd.DataFram
 
 
 def _of_cone_rag(name: str) -> dict[str, Any]:
-    """A JSON file by turn."""
+    """The content of one of its JSON files, by turn."""
     path = output_file(CONE_RAG, name)
     try:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Judgements as frames: read from TREC's files and written to them, checked, merged under a stated rule."""
+"""Judgements as frames: read from TREC's files, written to them, checked, and merged by a given rule."""
 
 import json
 from collections.abc import Iterable
@@ -16,17 +16,17 @@ RULES = ("official", "new")
 
 
 def qrels_frame(rows: Iterable[tuple[str, str, int]]) -> pd.DataFrame:
-    """A qrels frame ``qid``, ``docno``, ``label`` (int64) from such triples."""
+    """A qrels frame ``qid``, ``docno``, ``label`` (int64) from triples of these."""
     triples = list(rows)
     frame = object_frame({name: [triple[place] for triple in triples] for place, name in enumerate(("qid", "docno", "label"))})
     return frame.astype({"label": "int64"})
 
 
 def read_qrels(path: str | Path) -> pd.DataFrame:
-    """Read a TREC qrels file; unlike PyTerrier's reader it stops at a line that is cut short, not numeric or repeated.
+    """Read a TREC qrels file. Unlike PyTerrier's reader, it raises an error for a line that is truncated, not numeric or repeated.
 
     Args:
-        path: a text file with ``qid 0 docno label`` a line; for PTKB qrels ``docno`` is the statement id.
+        path: a text file with ``qid 0 docno label`` per line. In PTKB qrels ``docno`` is the statement id.
 
     Returns:
         A frame ``qid``, ``docno``, ``label`` (int64) in the file's order.
@@ -45,7 +45,7 @@ def read_qrels(path: str | Path) -> pd.DataFrame:
 
 
 def judgements_in(qrels: pd.DataFrame, name: str = "the qrels") -> list[tuple[str, str, int]]:
-    """Turn, passage and label of each row of ``qrels``, checked.
+    """The turn, passage and label of each row of ``qrels``, checked.
 
     Raises:
         UsageError: when ``qrels`` is not a frame.
@@ -71,7 +71,7 @@ def judgements_in(qrels: pd.DataFrame, name: str = "the qrels") -> list[tuple[st
 
 
 def check_qrels(qrels: pd.DataFrame, name: str = "the qrels") -> pd.DataFrame:
-    """``qid``, ``docno`` and ``label`` (int64) of ``qrels``; raises what :func:`judgements_in` raises."""
+    """``qid``, ``docno`` and ``label`` (int64) of ``qrels``. Raises the same errors as :func:`judgements_in`."""
     return qrels_frame(judgements_in(qrels, name))
 
 
@@ -92,15 +92,15 @@ def _labels(name: str, qrels: pd.DataFrame) -> list[int]:
 
 @checked
 def merge_qrels(official: pd.DataFrame, new: pd.DataFrame, rule: str = "official") -> pd.DataFrame:
-    """Judgements of two sources in one frame.
+    """Merge judgements of two sources into one frame.
 
     Args:
         official: ``qid``, ``docno``, ``label``.
-        new: the same, such as an :class:`~pyterrier_ikat.Judge` returned.
-        rule: which label counts where both judged: ``"official"`` or ``"new"``. No label is ever averaged.
+        new: the same, such as the result of a :class:`~pyterrier_ikat.Judge`.
+        rule: which label counts if both judged a pair: ``"official"`` or ``"new"``. Labels are never averaged.
 
     Returns:
-        ``qid``, ``docno``, ``label``: the pairs of ``official`` in their order, then those that only ``new`` has.
+        ``qid``, ``docno``, ``label``: the pairs of ``official`` in their order, then those that are only in ``new``.
 
     Raises:
         UsageError: when the rule is unknown.
@@ -120,10 +120,10 @@ def merge_qrels(official: pd.DataFrame, new: pd.DataFrame, rule: str = "official
 
 
 def write_qrels(qrels: pd.DataFrame, path: str | Path) -> None:
-    r"""Write a TREC qrels file (``qid 0 docno label`` a line), atomically.
+    r"""Write a TREC qrels file (``qid 0 docno label`` per line) atomically.
 
     Raises:
-        DataError: when ``qrels`` is not a valid qrels frame, or an id holds white space.
+        DataError: when ``qrels`` is not a valid qrels frame, or an id has white space.
 
     Example:
         >>> write_qrels(pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "label": [3]}), "one.qrels")
@@ -140,16 +140,16 @@ def write_qrels(qrels: pd.DataFrame, path: str | Path) -> None:
 
 
 def write_judge(path: str | Path, model: str, style: str) -> None:
-    """Say beside a qrels file which model judged it."""
+    """Note next to a qrels file which model judged it."""
     with atomic_write(f"{path}.json") as file:
         json.dump({"judged_by": model, "style": style}, file)
 
 
 def judge_of(path: str | Path) -> str | None:
-    """The model that judged a qrels file, with its style where it isn't the first paper's; None where nothing beside it says so.
+    """The model that judged a qrels file, with its style if that isn't the first paper's; None without such a note next to the file.
 
     Raises:
-        DataError: when what lies there can't be read.
+        DataError: when the note can't be read.
     """
     place = Path(f"{path}.json")
     if not place.exists():

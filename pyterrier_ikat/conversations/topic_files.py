@@ -1,4 +1,4 @@
-"""Files of turns, read into conversations: a JSON file of iKAT or CAsT in any of their schemas, or lines of messages of your own."""
+"""Files of turns, read into conversations: a JSON file of iKAT or CAsT in any of their schemas, or your own lines of messages."""
 
 import re
 import warnings
@@ -19,38 +19,37 @@ RESOLVED = ("resolved_utterance",)
 STATEMENTS = ("ptkb_provenance", "relevant_ptkbs")
 PASSAGES = ("response_provenance", "citations")
 GOLD = ((RESOLVED, str), (STATEMENTS, list), (PASSAGES, list))
-"""Gold fields that a file may lack altogether; one that only some of its turns have is an error."""
+"""Gold fields that a file may lack altogether. A field that only some of its turns have is an error."""
 
 FIELDS = ("qid", "messages", "ptkb", "resolved", "answer", "answerability")
 LINE = '{"qid": "tea_2", "messages": [{"role": "user", "content": "Which tea?"}, ...]}'
 
 
 class CollectionWarning(UserWarning):
-    """Something in a collection's folder is doubtful; the message names file and line."""
+    """Something in a collection's folder is doubtful. The message names file and line."""
 
 
 def read_topics(path: str | Path) -> list[Conversation]:
     """Read a topics file of TREC iKAT 2023, 2024 or 2025, of TREC CAsT, or one of your own.
 
     Args:
-        path: a JSON file: an array of conversations in any of iKAT's three schemas, or topics of CAsT, whose conversations have no PTKB and
-            of whose trees (2022) each turn has the messages above it as its history; or a ``.jsonl`` file of one turn per line,
-            ``{"qid": "tea_2", "messages": [{"role": "user" | "assistant", "content": text}, ...]}``, of which the last message is the
-            user's question, the others are its history. A line may also have ``ptkb``, what is known of the user (an object id ->
-            statement or a list of statements), and for evaluation only ``resolved``, the question as it would be asked without its
-            history, ``answer``, a good answer, and ``answerability``, one of
-            :data:`~pyterrier_ikat.conversations.topics.ANSWERABILITY`: whether the collection has one.
+        path: a JSON file: an array of conversations in any of iKAT's three schemas, or topics of CAsT (without PTKB; in the trees of 2022,
+            the history of a turn is the messages above it). Or a ``.jsonl`` file with one turn per line, ``{"qid": "tea_2", "messages":
+            [{"role": "user" | "assistant", "content": text}, ...]}``. The last message is the user's question, and the others are its
+            history. A line may also have ``ptkb``, the known facts about the user (an object id -> statement or a list of statements). For
+            evaluation only, it may have ``resolved``, the question as it would be asked without its history, ``answer``, a good answer, and
+            ``answerability``, whether the collection has an answer, one of :data:`~pyterrier_ikat.conversations.topics.ANSWERABILITY`.
 
     Returns:
-        The conversations in the file's order. Of lines, turns whose qids are ``<conversation>_<number>`` and which follow each other with
-        the same PTKB are in one conversation, any other turn is alone.
+        The conversations in the file's order. From lines, consecutive turns with qids ``<conversation>_<number>`` and the same PTKB become
+        one conversation. Any other turn is its own conversation.
 
     Warns:
         CollectionWarning: for a line with two messages of the same role in a row, an empty message in its history, or an unknown field.
 
     Raises:
-        DataError: when the file is missing, cut short, of another shape, or contradicts itself (repeated conversations or turns,
-            gold statements that the PTKB lacks); the message names file, conversation and turn, or line, and field.
+        DataError: when the file is missing, truncated, in another format, or contradicts itself (repeated conversations or turns, gold
+            statements that the PTKB lacks). The message names file, conversation and turn, or line, and field.
 
     Example:
         >>> import json, pathlib, tempfile
@@ -66,7 +65,7 @@ def read_topics(path: str | Path) -> list[Conversation]:
 
 
 def _statements(ptkb: dict[str, Any] | list[Any], place: Place) -> dict[str, str]:
-    """The statements by id; those of a list are ``"1"``, ``"2"``, ..."""
+    """The statements by id. The ids for a list are ``"1"``, ``"2"``, ..."""
     statements = ptkb if isinstance(ptkb, dict) else {str(position): statement for position, statement in enumerate(ptkb, 1)}
     for name, statement in statements.items():
         if not isinstance(statement, str):
@@ -123,7 +122,7 @@ def _turn(chat: Place, position: int, item: Any, ptkb: dict[str, str], known: se
 
 
 def _statement_id(place: Place, entry: Any, ptkb: dict[str, str]) -> str:
-    """Gold statements are ids (2023, 2024) or the statements' own words (2025)."""
+    """The id of a gold statement, which is given as an id (2023, 2024) or in the statement's words (2025)."""
     if str(entry) in ptkb:
         return str(entry)
     matches = [name for same in (str, _normal) for name, statement in ptkb.items() if same(statement) == same(str(entry))]

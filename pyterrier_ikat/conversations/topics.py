@@ -1,4 +1,4 @@
-"""The conversations of a collection, and what they give: the turn frame, gold answers, qrels from gold fields."""
+"""The conversations of a collection, and the frames made from them: the turn frame, gold answers, and qrels from gold fields."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -11,7 +11,8 @@ from .qrels import qrels_frame
 MANUAL_COLUMNS = ("qresolved", "qgoldptkb")
 
 ANSWERABILITY = ("answerable", "partial", "unanswerable", "conversational", "underspecified")
-"""MTRAG's labels of a turn: the collection has an answer, a part of one, or none; nothing is asked; MTRAG-UN: it is unclear what is."""
+"""MTRAG's labels of a turn: the collection has an answer, a part of one, or none; the user asks nothing; (MTRAG-UN) the question is
+unclear."""
 
 Message = dict[str, str]
 
@@ -22,15 +23,15 @@ class TopicTurn:
 
     Attributes:
         turn_id: the turn's number in its conversation, from 1.
-        utterance: the user's words as they are.
+        utterance: the user's original words.
         response: the gold answer.
-        resolved: the manual rewrite; empty where the file has none.
+        resolved: the manual rewrite; empty if the file has none.
         statements: ids of the gold PTKB statements, in the file's order, each once.
         passages: ids of the gold passages, in the file's order, each once.
-        qid: its id in runs and qrels, where that isn't made of the conversation's number and the turn's.
-        history: the messages before it, where they aren't the conversation's earlier turns.
-        automatic: the organisers' automatic rewrite; empty where the file has none.
-        answerability: whether the collection has an answer, one of :data:`ANSWERABILITY`; empty where nobody says so.
+        qid: its id in runs and qrels, if it isn't made from the numbers of the conversation and the turn.
+        history: the messages before it, if they aren't the conversation's earlier turns.
+        automatic: the organisers' automatic rewrite; empty if the file has none.
+        answerability: whether the collection has an answer, one of :data:`ANSWERABILITY`; empty if unknown.
     """
 
     turn_id: int
@@ -51,8 +52,8 @@ class Conversation:
 
     Attributes:
         number: its name, ``"9-1"``; a number in the file becomes a string.
-        title: its subject; not to be used by systems.
-        ptkb: statement id -> statement; the ids of a list are ``"1"``, ``"2"``, ...
+        title: its subject. Systems must not use it.
+        ptkb: statement id -> statement. The ids for a list are ``"1"``, ``"2"``, ...
         turns: the turns in order.
     """
 
@@ -66,7 +67,7 @@ class Conversation:
         return turn.qid or f"{self.number}_{turn.turn_id}"
 
     def histories(self, resolved: bool = False) -> list[list[Message]]:
-        """The messages before each turn; with ``resolved`` the manual rewrites in place of the utterances, where there are any."""
+        """The messages before each turn. With ``resolved``, manual rewrites, if there are any, replace the utterances."""
         found: list[list[Message]] = []
         messages: list[Message] = []
         for turn in self.turns:
@@ -81,18 +82,18 @@ class Conversation:
 def topics_frame(conversations: Iterable[Conversation], manual: bool = False) -> pd.DataFrame:
     """The turn frame of ``conversations``: one row per turn, see :mod:`pyterrier_ikat.conversations.frame`.
 
-    The history of turn t is its own, or turns 1..t-1 of the same conversation: raw utterances and gold responses, as the track
-    allows (an automatic run knows the canonical past, nothing of turn t's own answer or of any manual rewrite).
+    The history of turn t is its own, or turns 1..t-1 of the same conversation. It has raw utterances and gold responses, as the track
+    allows (an automatic run knows the canonical past, but not turn t's own answer or any manual rewrite).
 
     Args:
         conversations: the result of :func:`read_topics`.
-        manual: also give what only a manual run may use: ``qresolved``, the manual rewrite (the utterance where there is none),
-            and ``qgoldptkb``, the list of the ids of the gold statements.
+        manual: whether to add the columns that only a manual run may use: ``qresolved``, the manual rewrite (the utterance if there is
+            none), and ``qgoldptkb``, the list of the ids of the gold statements.
 
     Returns:
         ``qid``, ``query`` and ``qutterance`` (the raw utterance), ``qhistory``, ``qptkb``, ``qconversation``, ``qturn``, and with
-        ``manual`` ``qresolved`` and ``qgoldptkb``. Histories share their messages, the turns of a conversation their PTKB: don't
-        change them in place.
+        ``manual`` ``qresolved`` and ``qgoldptkb``. Histories share their messages, and the turns of a conversation share their PTKB, so
+        don't change them in place.
 
     Example:
         >>> tea = TopicTurn(1, "Which tea is best?", "Rooibos.", "Which tea has no caffeine?", ("1",))
@@ -108,14 +109,14 @@ def topics_frame(conversations: Iterable[Conversation], manual: bool = False) ->
 
 
 def with_automatic(frame: pd.DataFrame, conversations: Iterable[Conversation]) -> pd.DataFrame:
-    """The turn frame with the organisers' automatic rewrites as its queries and in ``qrewrite``; the utterance where there is none."""
+    """The turn frame with the organisers' automatic rewrites (or utterances if there are none) as its queries and in ``qrewrite``."""
     found = {conversation.qid(turn): turn.automatic or turn.utterance for conversation in conversations for turn in conversation.turns}
     rewrites = [found[qid] for qid in frame["qid"]]
     return with_columns(with_query(frame, rewrites), qrewrite=rewrites)
 
 
 def answers_frame(conversations: Iterable[Conversation]) -> pd.DataFrame:
-    """The gold answers: ``qid``, ``gold_answer``, and ``gold_answerability`` where a turn has one; for evaluation, never for a system."""
+    """The gold answers: ``qid``, ``gold_answer``, and ``gold_answerability`` if a turn has one; for evaluation, never for a system."""
     turns = [(conversation.qid(turn), turn) for conversation in conversations for turn in conversation.turns]
     columns = {"qid": [qid for qid, _ in turns], "gold_answer": [turn.response for _, turn in turns]}
     labels = [turn.answerability for _, turn in turns]
@@ -123,7 +124,7 @@ def answers_frame(conversations: Iterable[Conversation]) -> pd.DataFrame:
 
 
 def provenance_qrels(conversations: Iterable[Conversation]) -> pd.DataFrame:
-    """Binary passage qrels from the gold provenance: ``qid``, ``docno``, ``label`` (1); a turn without provenance has no row."""
+    """Binary passage qrels from the gold provenance: ``qid``, ``docno``, ``label`` (1). A turn without provenance has no row."""
     turns = ((conversation.qid(turn), turn) for conversation in conversations for turn in conversation.turns)
     return qrels_frame((qid, docno, 1) for qid, turn in turns for docno in turn.passages)
 
@@ -132,7 +133,7 @@ def ptkb_qrels(conversations: Iterable[Conversation]) -> pd.DataFrame:
     """PTKB qrels from the topics' own gold statements.
 
     Returns:
-        ``qid``, ``docno`` (the statement id), ``label`` (0 or 1): every statement of the conversation for each of its turns.
+        ``qid``, ``docno`` (the statement id), ``label`` (0 or 1): each statement of the conversation for each of its turns.
     """
     turns = ((conversation, turn) for conversation in conversations for turn in conversation.turns)
     return qrels_frame((chat.qid(turn), name, int(name in turn.statements)) for chat, turn in turns for name in chat.ptkb)
