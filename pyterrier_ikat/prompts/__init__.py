@@ -1,12 +1,12 @@
-r"""One jinja template per prompt. Conversation and passage text is data in them, never template source.
+r"""One jinja template per prompt. Conversations and passages are data in them, never template source.
 
-Template names are ``<prompt>.jinja``, or ``<prompt>_llama.jinja`` where the few-shot style differs. ``<prompt>_system.jinja``, where there
-is one, makes a system message before it, as some papers have it. The wording is ours; inputs, their order, limits and output format
-follow the tables named at the top of each template. A line of a text that
-could pass for a heading of a template gets a backslash, as Markdown does it: ``\# Task``.
+Template names are ``<prompt>.jinja``, or ``<prompt>_llama.jinja`` if the few-shot style differs. If there is a
+``<prompt>_system.jinja``, it makes a system message before the prompt, as in some papers. The wording is ours. Inputs, their order, limits
+and output format follow the tables named at the top of each template. A line of a text that could be mistaken for a heading of a template
+gets a backslash, as in Markdown: ``\# Task``.
 
-Templates in a folder of your own replace those of the package: for one operator by its argument ``prompts``, for all operators of a method
-by ``method.build(prompts=FOLDER)`` and ``--resources prompts=FOLDER``, which build the method inside :func:`prompts_from`.
+Templates in your own folder replace those of the package: for one operator with its argument ``prompts``, for all operators of a method
+with ``method.build(prompts=FOLDER)`` and ``--resources prompts=FOLDER``, which build the method inside :func:`prompts_from`.
 """
 
 import difflib
@@ -30,9 +30,9 @@ from .probes import checksum
 FOLDER = Path(__file__).parent
 STYLES = ("gpt", "llama")
 _ROLE = re.compile(r"(?<=[\n\r\x85\u2028\u2029])(?=[ \t]*(?:user|system|assistant)(?:[ \t]+\d+)?[ \t]*:)", re.IGNORECASE)
-"""Where a line of a message could pass for the next message."""
+"""Places where a line of a message could be mistaken for the next message."""
 _HEADING = re.compile(r"^#+ *([^{}\n]*\w) *$|\bheading *= *[\"']#* *([^\n\"']*\w)[\"']", re.MULTILINE)
-"""A heading in the source of a template, or one that it gives a macro as ``heading``."""
+"""A heading in the source of a template, or one that it passes to a macro as ``heading``."""
 _BREAKS = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
 _DELIMITER = re.compile(r"<(?=\s*/?\s*(?:passage|response|text)\b)", re.IGNORECASE)
 
@@ -47,7 +47,7 @@ def _environment(folder: str | None) -> BoundedEnvironment:
 
 @lru_cache
 def _environment_of(*states: tuple[str, tuple[str, ...]]) -> BoundedEnvironment:
-    """The environment of folders, made anew where a template was added, renamed or removed since; the loader sees edited ones."""
+    """The environment of folders. It is made anew if a template was added, renamed or removed; the loader notices edited ones."""
     folders = [folder for folder, _ in states]
     ours = _headings(folders)
     built = BoundedEnvironment(
@@ -62,7 +62,7 @@ def _environment_of(*states: tuple[str, tuple[str, ...]]) -> BoundedEnvironment:
 
 
 def _headings(folders: list[str]) -> re.Pattern[str]:
-    """Where a line of a text could pass for a heading of the templates in ``folders``, with any number where they have one."""
+    """Places where a line could be mistaken for a heading of the templates in ``folders``, with any number if the heading has one."""
     sources = (path.read_text(encoding="utf-8", errors="replace") for folder in folders for path in sorted(Path(folder).glob("*.jinja")))
     names = {re.sub(r"\d+", r"\\d+", re.escape(name)) for source in sources for found in _HEADING.findall(source) for name in found if name}
     blank, sign = rf"(?:[^\S{_BREAKS}]|[\u200b\ufeff])", rf"(?:[^\w{_BREAKS}]|_)"
@@ -71,7 +71,7 @@ def _headings(folders: list[str]) -> re.Pattern[str]:
 
 
 def quoted(text: str) -> str:
-    """Escape the delimiters of our templates inside a text: they are written as ``&lt;passage>``, ``&lt;/passage>`` and so on.
+    """Escape the delimiters of our templates inside a text: they become ``&lt;passage>``, ``&lt;/passage>`` and so on.
 
     Templates use it as a filter: ``{{ passage | quoted }}``.
 
@@ -87,9 +87,8 @@ def render(name: str, style: str = "gpt", folder: str | None = None, **values: A
 
     Args:
         name: the prompt, for example ``"answer"``.
-        style: ``"gpt"`` (zero-shot) or ``"llama"`` (few-shot where the paper uses it; the same template where it does
-            not).
-        folder: a folder of your own templates; those missing there come from the package.
+        style: ``"gpt"`` (zero-shot) or ``"llama"`` (few-shot if the paper uses it, otherwise the same template).
+        folder: a folder of your own templates. Those that are missing there come from the package.
         values: what the template shows (``ptkb``, ``context``, ``question``, ...).
 
     Returns:
@@ -112,7 +111,7 @@ def render(name: str, style: str = "gpt", folder: str | None = None, **values: A
 
 
 def instructions_for(name: str, style: str = "gpt", folder: str | None = None) -> str | None:
-    """The template of a prompt's system message, ``<prompt>_system``; None where there is none.
+    """The template of a prompt's system message, ``<prompt>_system``; None if there is none.
 
     Example:
         >>> instructions_for("preferences"), instructions_for("answer")
@@ -124,7 +123,7 @@ def instructions_for(name: str, style: str = "gpt", folder: str | None = None) -
 
 
 def checksum_of(name: str, style: str = "gpt", folder: str | None = None) -> str:
-    """A checksum of what a prompt says, whatever its source is; empty where there is no template. See :mod:`pyterrier_ikat.prompts.probes`.
+    """A checksum of a prompt's content, not its source; empty if there is no template. See :mod:`pyterrier_ikat.prompts.probes`.
 
     Raises:
         UsageError: when the template, or one that it includes, can't be read.
@@ -134,7 +133,7 @@ def checksum_of(name: str, style: str = "gpt", folder: str | None = None) -> str
         try:
             found = environment.select_template(names).name
         except TemplateNotFound:
-            return ""  # of an operator that makes its requests in another way; otherwise its first request says it
+            return ""  # an operator that makes its requests in another way; for others, the first request raises the error
         return checksum(environment, str(found))
 
 
@@ -144,7 +143,7 @@ def _names(name: str, style: str) -> list[str]:
 
 @contextmanager
 def _explained(names: list[str], folder: str | None, more: str = "") -> Iterator[None]:
-    """Whatever goes wrong with a template inside the block, which a user may have written, is one line."""
+    """Inside the block, any error of a template, which may be a user's, has a message of one line."""
     try:
         yield
     except TemplateNotFound as error:
@@ -154,7 +153,7 @@ def _explained(names: list[str], folder: str | None, more: str = "") -> Iterator
 
 
 def _missing(error: TemplateNotFound, names: list[str], folder: str | None) -> UsageError:
-    """The error for a template that isn't there, or that another one includes."""
+    """The error for a missing template, or for a missing one that it includes."""
     place = f"in {folder} or in the package" if folder else "in the package"
     if isinstance(error, TemplatesNotFound) or error.name in names:
         own = (
@@ -167,7 +166,7 @@ def _missing(error: TemplateNotFound, names: list[str], folder: str | None) -> U
 
 
 def _where(error: Exception, name: str, place: str | Path) -> str:
-    """The file of an error, and its line where it is known."""
+    """The file of an error, and its line if it is known."""
     if isinstance(error, TemplateSyntaxError):
         return f"{error.filename or Path(place, error.name or name)}, line {error.lineno}"
     lines = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith(".jinja")]
@@ -186,17 +185,17 @@ _default: ContextVar[str | None] = ContextVar("prompts", default=None)
 
 
 class UnknownPromptWarning(UserWarning):
-    """A folder of prompts holds a template that no operator of the package reads."""
+    """A folder of prompts has a template that no operator of the package reads."""
 
 
 @contextmanager
 def prompts_from(folder: str | Path | None) -> Iterator[None]:
-    """LLM operators that are built inside this block without ``prompts`` read the templates of ``folder``.
+    """LLM operators that are built inside this block without ``prompts`` read the templates in ``folder``.
 
     The folder becomes their argument ``prompts``. So nothing depends on the block after it ends, and an operator's repr names its prompts.
 
     Args:
-        folder: templates of your own; those missing there come from the package. None changes nothing.
+        folder: a folder of your own templates. Those that are missing there come from the package. None changes nothing.
 
     Raises:
         UsageError: when the folder has no template.
@@ -221,7 +220,7 @@ def prompts_or_default(folder: str | None) -> str | None:
     """The folder that an operator reads: its own, else that of :func:`prompts_from`, else None for the package's.
 
     Raises:
-        UsageError: when its own folder has no template: the package's would take their place in silence.
+        UsageError: when its own folder has no template, because those of the package would silently replace them.
     """
     if folder is None:
         return _default.get()
@@ -256,7 +255,7 @@ def history_text(history: Sequence[Mapping[str, str]], style: str = "gpt", numbe
     Args:
         history: messages with ``role`` and ``content``, oldest first.
         style: ``"gpt"``: all utterances and all responses; ``"llama"``: all utterances and only the last response.
-        numbers: position in ``history`` -> number, for the user's messages that get one: ``user 3: ...``.
+        numbers: position in ``history`` -> number, for the user's messages that are numbered: ``user 3: ...``.
 
     Example:
         >>> history_text([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}])
@@ -287,7 +286,7 @@ def ptkb_text(ptkb: Mapping[str, str]) -> str:
 
 
 def pick_statements(ptkb: Mapping[str, str], statements: Sequence[tuple[str, float]]) -> dict[str, str]:
-    """The statements of the persona named by ``statements``, pairs of id and score, in that order.
+    """The statements of the persona whose (id, score) pairs are in ``statements``, in that order.
 
     Example:
         >>> pick_statements({"1": "I am vegan.", "2": "I own a dog."}, [("2", 0.9)])

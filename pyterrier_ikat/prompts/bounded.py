@@ -1,4 +1,4 @@
-"""Templates that end: a loop, a macro or a long text in a template of a user's own can't stop the process."""
+"""Templates with limits: a loop, a macro or a long text in a user's template can't block the process."""
 
 from collections.abc import Iterable, Iterator, Sized
 from contextvars import ContextVar
@@ -11,20 +11,20 @@ from jinja2.sandbox import SandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
 STEPS = 1_000_000
-"""Most rounds of loops, calls of macros and included templates of one prompt."""
+"""The maximum number of loop iterations, macro calls and included templates in one prompt."""
 LONGEST = 10_000_000
-"""Most characters of a text that a template computes."""
+"""The maximum number of characters in a text that a template computes."""
 _steps: ContextVar["count[int] | None"] = ContextVar("steps", default=None)
 
 
 class Own(str):
-    """A text that a macro makes: its headings are those of the template, and the values in it are escaped already."""
+    """A text that a macro makes. Its headings are those of the template, and the values in it are already escaped."""
 
     __slots__ = ()
 
 
 class BoundedEnvironment(SandboxedEnvironment):
-    """A sandbox whose templates end: after ``STEPS`` steps, or with a text that is too long, they raise a ``TemplateRuntimeError``.
+    """A sandbox with limits: after ``STEPS`` steps, or with a text that is too long, templates raise a ``TemplateRuntimeError``.
 
     Example:
         >>> endless = BoundedEnvironment().from_string("{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}")
@@ -43,7 +43,7 @@ class BoundedEnvironment(SandboxedEnvironment):
         return super()._generate(_Counting().visit(source), *arguments, **named)
 
     def call(self, context: Context, called: Any, *arguments: Any, **named: Any) -> Any:
-        """What a call gives; the text of a macro is marked as the template's own."""
+        """The result of a call. The text of a macro is marked as the template's own."""
         said = super().call(context, called, *arguments, **named)
         return Own(said) if isinstance(called, Macro) else said
 
@@ -71,7 +71,7 @@ def render_bounded(template: Any, values: dict[str, Any]) -> str:
 
 
 class _Counting(NodeTransformer):
-    """Puts a count into each loop, macro and template, and a bound on texts that are joined."""
+    """Adds a counter to each loop, macro and template, and a limit to joined texts."""
 
     def visit_Template(self, node: nodes.Template) -> nodes.Template:  # noqa: N802 (the name that jinja2 calls)
         self.generic_visit(node)
@@ -109,7 +109,7 @@ def _counted(items: Iterable[Any]) -> Iterator[Any]:
         yield item
 
 
-@pass_context  # else it is computed when the template is compiled
+@pass_context  # otherwise it is computed when the template is compiled
 def _step_here(context: Context, nothing: None) -> None:
     _step()
 

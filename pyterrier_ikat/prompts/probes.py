@@ -1,9 +1,9 @@
-"""What a template says: a checksum of what it renders to on probe inputs, whatever its source is.
+"""The content of a template: a checksum of its renderings for probe inputs, whatever its source is.
 
-The inputs are worked out from the template: a text, or a list where it has a loop, for every value that it names. They are given in all
-combinations of there and missing, and with each of the texts that a value is compared with. The comments and the division of a template,
-into macros or files, don't change the checksum then. The source of a template counts too where it does more than to show values, to loop
-over a list, and to ask whether a value is there: there the probes can't tell all that it does.
+The inputs are derived from the template: for every value that it names, a text, or a list if the template loops over it. Each value is
+present or missing, in all combinations, and has each of the texts with which the template compares it. So comments, and the division of a
+template into macros or files, don't change the checksum. If a template does more than show values, loop over a list, and test whether a
+value is present, probes can't find out everything that it does. Then its source also counts.
 """
 
 from functools import lru_cache
@@ -18,7 +18,7 @@ from ..portable import digest
 from .bounded import render_bounded
 
 MOST = 256
-"""The most inputs: a template that tells more apart is identified by its source."""
+"""The maximum number of inputs. A template that distinguishes more is identified by its source."""
 PLAIN = (
     *(nodes.Template, nodes.Output, nodes.TemplateData, nodes.Name, nodes.Getattr, nodes.Const),
     *(nodes.Not, nodes.And, nodes.Or, nodes.Compare, nodes.Operand, nodes.Macro, nodes.Keyword),
@@ -27,7 +27,7 @@ FILTERS = ("quoted", "length")
 
 
 def checksum(environment: Environment, name: str) -> str:
-    """The checksum of what a template renders to on its probe inputs.
+    """The checksum of a template's renderings for its probe inputs.
 
     Raises:
         TemplateError: when the template, or one that it includes, is missing or is not a template.
@@ -45,19 +45,19 @@ def checksum(environment: Environment, name: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _of_sources(environment: Environment, name: str, sources: tuple[str, ...]) -> str:
-    """The checksum while the sources are these: every operator of every system asks for it."""
+    """The checksum for these sources. It is cached because every operator of every system asks for it."""
     trees = [environment.parse(source) for source in sources]
     template = environment.get_template(name)
     try:
         inputs = None if any(_hides(tree) for tree in trees) else _inputs(trees)
         said = [part for values in inputs or () for part in (repr(values), render_bounded(template, values))]
-    except Exception:  # a template of a user's own that wants other values than texts and lists, such as a number
+    except Exception:  # a user's template that needs other values than texts and lists, such as a number
         said = []
     return digest("said", *said).hex() if said else digest("source", *sources).hex()
 
 
 def _sources(environment: Environment, name: str, found: dict[str, str]) -> dict[str, str]:
-    """Name -> source of a template and of those that it includes."""
+    """Name -> source, for a template and those that it includes."""
     if name not in found:
         assert environment.loader is not None
         found[name] = environment.loader.get_source(environment, name)[0]
@@ -90,7 +90,7 @@ def _inputs(trees: list[nodes.Template]) -> list[dict[str, Any]] | None:
 
 
 def _hides(tree: nodes.Template) -> bool:
-    """Whether a template does something that probes can't see through."""
+    """Whether a template does something that probes can't detect."""
     imported = {str(name) for found in tree.find_all(nodes.FromImport) if not found.with_context for name in found.names}
     return _shows_part(tree, find_undeclared_variables(tree), imported | {macro.name for macro in tree.find_all(nodes.Macro)})
 
@@ -118,14 +118,14 @@ def _is_plain(node: nodes.Node, given: set[str], macros: set[str]) -> bool:
 
 
 def _is_call(node: nodes.Call, given: set[str], macros: set[str]) -> bool:
-    """Whether a call passes values and constants to a macro, so that what the macro asks of them is asked of the values."""
+    """Whether a call passes only values and constants to a macro, so that the macro's tests are tests of the values."""
     passed = [*node.args, *(pair.value for pair in node.kwargs)]
     of_macro = isinstance(node.node, nodes.Name) and node.node.name in macros and not (node.dyn_args or node.dyn_kwargs)
     return of_macro and all(isinstance(one, nodes.Const) or (isinstance(one, nodes.Name) and one.name in given) for one in passed)
 
 
 def _is_asked(test: nodes.Node, given: set[str]) -> bool:
-    """Whether a condition asks only whether values are there, or what they are."""
+    """Whether a condition only tests whether values are present, or what they are."""
     if isinstance(test, nodes.Compare):
         named = isinstance(test.expr, nodes.Name) and test.expr.name in given
         return named and len(test.ops) == 1 and test.ops[0].op == "eq" and isinstance(test.ops[0].expr, nodes.Const)
