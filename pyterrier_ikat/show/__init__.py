@@ -1,4 +1,4 @@
-"""Looking at what happened: runs as conversations to read, plots, tables for papers."""
+"""Show what happened: runs as conversations to read, plots, and tables for papers."""
 
 from ..evaluation.experiment_table import table
 from ..tables import Table

@@ -1,4 +1,4 @@
-"""A system as a drawing, an SVG made of PyTerrier's schematic: in a notebook, in a page of its own or in a file. It is never online."""
+"""A system as a drawing, an SVG made from PyTerrier's schematic: in a notebook, in its own page or in a file. It never uses the network."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,22 +56,22 @@ class Drawing:
 
     @property
     def html(self) -> str:
-        """The drawing in a page of its own."""
+        """The drawing in its own page."""
         return PAGE.format(name=escape(self.name), svg=self.fitting)
 
     @property
     def fitting(self) -> str:
-        """The drawing for a page, as wide as there is room for: on a phone its stages stand below each other."""
+        """The drawing for a page, as wide as the page allows. On a phone its stages are below each other."""
         wide, narrow = self.svg, render_svg(self.schematic, self.name, NARROW)
         return wide if wide == narrow else BOTH.format(wide=wide, narrow=narrow)
 
     @property
     def svg(self) -> str:
-        """Boxes and arrows as SVG: the same text for the same system; settings and columns show on hovering."""
+        """Boxes and arrows as SVG. The same system always gives the same text. Settings and columns are shown on hovering."""
         return render_svg(self.schematic, self.name)
 
     def save(self, path: str | Path) -> Path:
-        """Write the drawing into a file, whole or not at all.
+        """Write the drawing into a file, completely or not at all.
 
         Args:
             path: ``.svg`` or ``.html``.
@@ -80,7 +80,7 @@ class Drawing:
             The file.
 
         Raises:
-            UsageError: when the name ends otherwise, or the file can't be written.
+            UsageError: when the name has another ending, or the file can't be written.
         """
         path = Path(path)
         kinds = {".svg": "svg", ".html": "html"}
@@ -104,11 +104,11 @@ def draw(system: pt.Transformer | str) -> Drawing:
     """Draw a system.
 
     Args:
-        system: a pipeline, or the name of a method, whose resources are then drawn as what they are for, with what the paper used.
+        system: a pipeline, or the name of a method. The resources of a method are drawn with their purpose and the paper's models.
 
     Returns:
-        The drawing: the last line of a notebook's cell displays it, ``.save(path)`` writes it as SVG or HTML. It has the settings of
-        each stage, and no key, password or query of an address.
+        The drawing. As the last line of a notebook's cell, it is displayed. ``.save(path)`` writes it as SVG or HTML. It has the settings
+        of each stage, but no keys, passwords or queries of addresses.
 
     Raises:
         UsageError: for an unknown method.
@@ -133,7 +133,7 @@ def _drawing(pipeline: pt.Transformer, name: str, inputs: list[list[str]] | None
 
 @contextmanager
 def _offline() -> Iterator[None]:
-    """PyTerrier looks each operator's documentation up on the network, unless the operator itself says where it is."""
+    """Inside the block, PyTerrier doesn't use the network. Otherwise it looks up the documentation of operators that don't name theirs."""
     look_up = pt.documentation.url_for_class
     pt.documentation.url_for_class = lambda cls: None
     try:
@@ -143,7 +143,7 @@ def _offline() -> Iterator[None]:
 
 
 class _Model:
-    """Stands for a language model, which is not a stage. Papers name it."""
+    """A placeholder for a language model, which is not a stage. Papers name it."""
 
     def __init__(self, paper: str) -> None:
         self.paper = paper
@@ -156,7 +156,7 @@ class _Model:
 
 
 class _Resource(pt.Transformer):
-    """Stands for a retriever, re-ranker, rewriter or expander: it has the columns of a real one, and no more."""
+    """A placeholder for a retriever, re-ranker, rewriter or expander, with the columns of a real one."""
 
     def __init__(self, role: str, paper: str = "") -> None:
         super().__init__()
@@ -182,7 +182,7 @@ class _Resource(pt.Transformer):
 
 
 def _build(entry: Method) -> pt.Transformer:
-    """The method on resources that are only drawn."""
+    """The method with resources that are only drawn."""
     resources: dict[str, Any] = {}
     for role in entry.resources.values():
         papers = entry.models.get(role, "")

@@ -1,7 +1,7 @@
-"""A pipeline's schematic as SVG: boxes, arrows and the kind of frame on each of them. It loads nothing and has neither a script nor a font.
+"""A pipeline's schematic as SVG: boxes, and arrows with the kind of frame. It loads nothing and has neither scripts nor fonts.
 
-Each part of the drawing is a :class:`Block`. Stages that don't fit beside each other go on below, where a line leads back to the left.
-A box names the model that its stage uses. Its tooltip has all settings, and the tooltip of an arrow has the columns of the frame.
+Each part of the drawing is a :class:`Block`. Stages that don't fit next to each other continue below, and a line leads back to the left. A
+box names the model that its stage uses. Its tooltip has all settings, and the tooltip of an arrow has the columns of the frame.
 """
 
 import re
@@ -15,10 +15,10 @@ BOX, ARROW, GAP, PAD, TURN, FORK = 36.0, 28.0, 14.0, 12.0, 10.0, 7.0
 LINE, FILL, FRAME, TEXT = "#1d5b8f", "#d6e8f7", "#f3f8fc", "#10222f"
 
 WIDE, NARROW = 720.0, 366.0
-"""Pixels of a drawing beside text, and on a phone."""
+"""The width in pixels of a drawing in a page, and on a phone."""
 
 NAMES_MODEL = ("llm", "model", "in the paper")
-"""The settings that name a model, or what a paper used."""
+"""The settings that name a model, or a paper's model."""
 LONGEST_MODEL = 24
 
 Record = dict[str, Any]
@@ -29,8 +29,8 @@ class Block:
     """A part of a drawing, at (0, 0).
 
     Attributes:
-        width: in pixels.
-        height: in pixels.
+        width: its width in pixels.
+        height: its height in pixels.
         svg: its elements.
         enters: how far down the line enters.
         leaves: how far to the right and down the line leaves.
@@ -44,7 +44,7 @@ class Block:
 
     @classmethod
     def straight(cls, width: float, height: float, svg: str) -> "Block":
-        """One whose line enters and leaves at half of its height."""
+        """A block with a line that enters and leaves at half of its height."""
         return cls(width, height, svg, height / 2, (width, height / 2))
 
     def at(self, x: float, y: float) -> str:
@@ -53,12 +53,12 @@ class Block:
 
 
 def render_svg(schematic: Record, name: str, widest: float = WIDE) -> str:
-    """The drawing of a schematic as a document of its own.
+    """The drawing of a schematic as a separate document.
 
     Args:
         schematic: the result of ``pt.schematic.transformer_schematic``.
-        name: what is drawn, for screen readers.
-        widest: the pixels from which on stages go on below. One that is wider stays whole.
+        name: the name of the system, for screen readers.
+        widest: the width in pixels above which stages continue below. A wider stage is not divided.
     """
     ends = [
         Block.straight(8.0 + LETTER * len(word), BOX, _words(word, 4 + LETTER * len(word) / 2, BOX / 2)) for word in ("Input", "Output")
@@ -77,7 +77,7 @@ def _records(schematic: Record) -> list[Record]:
 
 
 def _row(records: Sequence[Record], columns: list[str] | None, widest: float, ends: Sequence[Block] = ()) -> Block:
-    """Stages one after the other, an arrow with the kind of frame before and behind each. They take several lines where one is too wide."""
+    """Stages in sequence, with an arrow and the kind of frame before and after each. They use several lines if one is too wide."""
     frames = [columns, *(record.get("output_columns") for record in records)]
     start, end = ends or (Block.straight(0, 0, ""), Block.straight(0, 0, ""))
     blocks = [start, *(_stage(record, widest - 2 * ARROW - TURN) for record in records), end]
@@ -104,7 +104,7 @@ def _row(records: Sequence[Record], columns: list[str] | None, widest: float, en
 
 
 def _lines(blocks: Sequence[Block], widest: float) -> list[list[int]]:
-    """The places of the blocks in each line; the last stage of a branch keeps the arrow that leads out of it."""
+    """The positions of the blocks in each line. The last stage of a branch keeps the arrow that leads out of it."""
     lines, x = [[0]], blocks[0].width
     for place, block in enumerate(blocks[1:], start=1):
         last = place == len(blocks) - 1
@@ -153,7 +153,7 @@ def _box(label: str, model: str) -> Block:
 
 
 def _holding(record: Record, inner: Sequence[Record], widest: float) -> Block:
-    """A stage that uses other pipelines on frames of its own: a frame around them."""
+    """A stage that uses other pipelines on its own data, drawn as a frame around them."""
     labels = record.get("inner_pipelines_labels") or [""] * len(inner)
     rows = [_row(_records(pipeline), pipeline.get("input_columns"), widest) for pipeline in inner]
     width = max(*(row.width for row in rows), *(LETTER * len(label) for label in (record["label"], *labels))) + 2 * PAD
@@ -166,7 +166,7 @@ def _holding(record: Record, inner: Sequence[Record], widest: float) -> Block:
 
 
 def _branches(record: Record, inner: Sequence[Record], widest: float) -> Block:
-    """A stage whose pipelines all get its input: they fork, and its frame brings them together."""
+    """A stage whose pipelines all get its input. They fork, and its frame joins them."""
     rows = [_row(_records(pipeline), pipeline.get("input_columns"), widest) for pipeline in inner]
     title, width = 28.0, max(row.width for row in rows) + 2 * PAD + 2 * FORK
     height = title + sum(row.height + GAP for row in rows)
@@ -188,7 +188,7 @@ def _framed(width: float, height: float) -> str:
 
 
 def _arrow(x: float, start: float, y: float, columns: list[str] | None) -> str:
-    """An arrow to the right, by a step where the line comes from another height."""
+    """An arrow to the right, with a step if the line comes from another height."""
     head = f"<path d='M{x + ARROW:g} {y:g}l-8 -4v8z' fill='{LINE}'/>"
     title = f"<title>{_safe(', '.join(columns))}</title>" if columns else ""
     kind = _words(_kind(columns), x + ARROW / 2 - 3, y - 10, small=True)
@@ -196,7 +196,7 @@ def _arrow(x: float, start: float, y: float, columns: list[str] | None) -> str:
 
 
 def _kind(columns: list[str] | None) -> str:
-    """R for a frame of results, Q for one of queries, as PyTerrier calls them. None where the columns aren't known."""
+    """PyTerrier's name for the kind of frame: R for results, Q for queries. Empty if the columns aren't known."""
     return "" if columns is None else "R" if "docno" in columns else "Q"
 
 

@@ -38,29 +38,29 @@ _MEANING = (
 _TOGETHER = {"cost": "paid", "worth": "known", "alone": "alone"}
 
 NOTHING = "none"
-"""Stage and model of a system that asks no LLM."""
+"""Stage and model of a system without LLM calls."""
 
 ALL = "all"
-"""Stage and model of the calls of a conversation with a user, whose log does not tell them apart."""
+"""Stage and model of the calls of a conversation with a user, because its log does not distinguish them."""
 UNTOLD = ("retries", "failures", "fallbacks", "dropped", "seconds")
-"""What such a log doesn't tell."""
+"""The columns that such a log doesn't have."""
 
 
 def ledger_frame(ledgers: Ledgers) -> pd.DataFrame:
     """The accounts of several systems in one frame.
 
     Args:
-        ledgers: folders made by ``ikat run``, ``ikat simulate`` or ``ikat interact``, named like the folders, also ``NAME.partial`` of a
-            run that was stopped; or a dict name -> folder or ``Ledger``. The log of a conversation knows what each turn came to: its stage
-            and model are ``all``.
+        ledgers: folders made by ``ikat run``, ``ikat simulate`` or ``ikat interact``, including ``NAME.partial`` of a stopped run; the
+            systems get the names of the folders. Or a dict name -> folder or ``Ledger``. The log of a conversation has only the costs of
+            each turn, so its stage and model are ``all``.
 
     Returns:
-        ``system``, ``stage``, ``model`` and the columns of :class:`~pyterrier_ikat.llms.Ledger`; ``pd.NA`` = unknown. A system without
-        LLM calls has one row, of zeros, with the stage and model ``none``.
+        ``system``, ``stage``, ``model`` and the columns of :class:`~pyterrier_ikat.llms.Ledger`; ``pd.NA`` = unknown. A system without LLM
+        calls has one row of zeros, with the stage and model ``none``.
 
     Raises:
         UsageError: when there is none, or two have the same name.
-        DataError: when a folder holds no run, or its ledger can't be read.
+        DataError: when a folder doesn't have a run, or its ledger can't be read.
 
     Example:
         >>> from pyterrier_ikat.llms import Ledger
@@ -93,8 +93,8 @@ def ledger(ledgers: Ledgers) -> Table:
         ledgers: see :func:`ledger_frame`.
 
     Returns:
-        The table. Of retries, failures and the like only those are shown that there were; the notes name the others, and tell what all
-        systems came to together. The frame behind it has all columns.
+        The table. It shows retries, failures and the like only if there are any. The notes name the others, and give the total of all
+        systems. The frame behind the table has all columns.
 
     Raises:
         UsageError: when there is none, or two have the same name.
@@ -126,7 +126,7 @@ def ledger(ledgers: Ledgers) -> Table:
 
 
 def _lost(frame: pd.DataFrame) -> list[str]:
-    """Which systems have calls of which nobody knows what they cost."""
+    """The systems with calls of unknown cost."""
     sums = frame.groupby("system", sort=False)[["calls", "retries", "unanswered"]].sum()
     told = [
         f"{name}: tried {row['calls'] + row['retries']}, answered {row['calls'] + row['retries'] - row['unanswered']}"
@@ -142,7 +142,7 @@ def refusals(folder: str | Path | RunFolder) -> pd.DataFrame:
     Some topics meet more resistance than others: De Lima and Yang, Passage Query Methods, section 4.1, on iKAT 2024's topic 16.
 
     Returns:
-        ``conversation``, ``asked`` (its calls), ``refused``. Conversations without a refusal are left out.
+        ``conversation``, ``asked`` (its calls), ``refused``. Conversations without a refusal are omitted.
 
     Raises:
         DataError: when the folder has no stages.
@@ -169,12 +169,12 @@ def refusals(folder: str | Path | RunFolder) -> pd.DataFrame:
 
 
 def _is_refused(call: Mapping[str, Any]) -> bool:
-    """Whether server or model said no. A refusal in words is a whole completion for the server."""
+    """Whether the server or the model refused. For the server, a refusal in words is a normal completion."""
     return str(call.get("failure", "")).startswith(REFUSED) or is_refusal(without_reasoning(call.get("completion", "")))
 
 
 def _refused(ledgers: Ledgers, frame: pd.DataFrame) -> list[str]:
-    """Refused calls of finished runs by conversation, where a ledger has failures at all."""
+    """The refused calls of finished runs by conversation, if a ledger has failures."""
     if isinstance(ledgers, Mapping):
         named = {name: one for name, one in ledgers.items() if not isinstance(one, Ledger)}
     else:
@@ -199,14 +199,14 @@ def _folder(given: str | Path | RunFolder) -> RunFolder:
 
 
 def read_ledger(folder: RunFolder) -> pd.DataFrame:
-    """The account of a run folder or of a log of conversations, as ``Ledger.frame`` gives it.
+    """The account of a run folder or of a log of conversations, like ``Ledger.frame``.
 
     Raises:
         DataError: when the folder holds no run, or its ledger can't be read.
     """
     if Log.is_in(folder.path):
         return _of_conversations(Log(folder.path))
-    if not folder.complete:  # what a run came to so far that was stopped, or is being made
+    if not folder.complete:  # the costs so far of a run that was stopped, or is under way
         batches = Batches(RunFolder(folder.path.with_name(folder.path.name.removesuffix(".partial"))), {})
         if not batches.path.is_dir():
             raise folder.no_run()
@@ -215,7 +215,7 @@ def read_ledger(folder: RunFolder) -> pd.DataFrame:
     try:
         unknown = {name: [""] for name in (*COUNTS, *AMOUNTS)}
         found = pd.read_csv(path, dtype=kinds, keep_default_na=False, na_values=unknown)
-        earlier = {"cached_tokens": pd.NA, "unanswered": 0}  # what folders of earlier versions lack
+        earlier = {"cached_tokens": pd.NA, "unanswered": 0}  # columns that folders of earlier versions lack
         found = found.assign(**{name: value for name, value in earlier.items() if name not in found.columns})
         account = found[list(kinds)].astype(kinds)
     except (OSError, ValueError, TypeError, KeyError) as error:
@@ -225,7 +225,7 @@ def read_ledger(folder: RunFolder) -> pd.DataFrame:
 
 
 def _of_conversations(log: Log) -> pd.DataFrame:
-    """The account of a log of conversations, which has what each turn came to, but neither stages nor models."""
+    """The account of a log of conversations, which has the costs of each turn, but neither stages nor models."""
     account = Ledger()
     for turn in (turn for one in log.dialogues() for turn in one.turns):
         alone = None if turn.spend.known else turn.spend.cost
@@ -234,7 +234,7 @@ def _of_conversations(log: Log) -> pd.DataFrame:
 
 
 AGAINST = {"calls": "LLM calls", "tokens": "tokens to and from the LLM", "cost": "cost (USD)"}
-"""The amounts that systems can be plotted against, and their labels."""
+"""The amounts against which systems can be plotted, and their labels."""
 
 
 def plot_cost(
@@ -246,21 +246,21 @@ def plot_cost(
     *,
     width: Width = "page",
 ) -> "Axes":
-    """Draw how good each system is against what its LLM calls came to.
+    """Draw the score of each system against the cost of its LLM calls.
 
     Args:
         table: the result of ``ikat.evaluation.evaluate`` or ``ikat.experiment``.
         ledgers: the systems' accounts: folders made by ``ikat run``, or a dict name -> folder or ``Ledger``; see
             :func:`~pyterrier_ikat.show.ledger_frame`.
         measure: one of the table's measures.
-        against: ``"calls"``, ``"tokens"`` (sent and received) or ``"cost"`` (US dollars), of all turns together. What a
-            cache answered cost nothing. The legend has the number of these requests.
+        against: ``"calls"``, ``"tokens"`` (sent and received) or ``"cost"`` (US dollars), of all turns together. Requests that a cache
+            answered cost nothing. The legend has their number.
         ax: the matplotlib Axes to draw on. New ones when None.
         width: ``"page"``, or ``"column"``: see :func:`~pyterrier_ikat.show.plot_breakdown`.
 
     Returns:
-        The Axes, with a marker for each system of the table; of a system that was run several times (``repeats=``) also a bar of the
-        standard deviation over the repeats, above what the plain run came to.
+        The Axes, with a marker for each system of the table. A system that was run several times (``repeats=``) also has a bar with the
+        standard deviation over the repeats, at the costs of the plain run.
 
     Raises:
         UsageError: when the table lacks the measure, ``against`` is unknown, or matplotlib is not installed.

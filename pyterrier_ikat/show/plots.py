@@ -35,7 +35,7 @@ _DOTS_PER_INCH = 200
 
 Width: TypeAlias = Literal["page", "column"]
 COLUMN = 3.33
-"""Inches of one of two columns: ACM's. Those of ACL and IEEE differ by less than a third of an inch."""
+"""The width in inches of one of two columns, as in ACM's format. ACL's and IEEE's differ by less than a third of an inch."""
 _IN_COLUMN: dict[Any, Any] = {
     **{"font.size": 8, "axes.labelsize": 8, "axes.linewidth": 0.6, "lines.markersize": 3.5, "lines.linewidth": 1},
     **{"legend.fontsize": 7, "legend.title_fontsize": 7, "legend.handlelength": 1.5, "legend.columnspacing": 1, "hatch.linewidth": 0.6},
@@ -43,13 +43,13 @@ _IN_COLUMN: dict[Any, Any] = {
 
 
 def line_styles() -> Iterator[tuple[str, str, str]]:
-    """Colour, marker and line of each system. All three together repeat after 168 systems."""
+    """The colour, marker and line of each system. The combinations repeat after 168 systems."""
     return zip(cycle(COLOURS), cycle(MARKERS), cycle(LINES), strict=False)
 
 
 @contextmanager
 def axes_for(ax: "Axes | None", inches: tuple[float, float], width: Width = "page") -> Iterator["Axes"]:
-    """The Axes to draw on while the letters and marks have the right size.
+    """The Axes to draw on. Inside the block, letters and marks have the right size.
 
     Args:
         ax: given Axes. New ones when None.
@@ -73,7 +73,7 @@ def axes_for(ax: "Axes | None", inches: tuple[float, float], width: Width = "pag
             ax.tick_params(labelsize=7, length=2)  # ticks are made when they are drawn, out of this context
         yield ax
         shown = is_interactive()
-    interactive(shown)  # a notebook's backend turns it on when the first plot loads it, and the context would turn it off again
+    interactive(shown)  # the first plot loads a notebook's backend, which turns this on, and the context would turn it off again
 
 
 def is_narrow(ax: "Axes") -> bool:
@@ -83,12 +83,12 @@ def is_narrow(ax: "Axes") -> bool:
 
 
 def escape_math(text: str) -> str:
-    """A name for matplotlib, which takes what stands between two dollar signs as a formula."""
+    """A name for matplotlib, which would read the text between two dollar signs as a formula."""
     return text.replace("$", r"\$")
 
 
 def add_legend(ax: "Axes", title: str, handles: list[Any], names: list[str]) -> None:
-    """A legend beside the plot, above a narrow one, which hides nothing and takes names that begin with an underscore too."""
+    """A legend next to the plot, or above a narrow one. It hides nothing, and accepts names that begin with an underscore."""
     if not handles:
         return
     place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1)}
@@ -101,11 +101,11 @@ def add_legend(ax: "Axes", title: str, handles: list[Any], names: list[str]) -> 
 
 
 _SHORT_NAME, _LEGEND_LINE = 18, 0.14
-"""Letters of the names that fit twice above a narrow plot, and the inches of a line of its legend."""
+"""How many letters a name may have so that two fit above a narrow plot, and the height in inches of a line of its legend."""
 
 
 def save_plot(ax: "Axes", path: str | Path) -> Path:
-    """Write a plot for a paper: text stays text that can be searched and edited, the same plot gives the same bytes.
+    """Write a plot for a paper. Its text can be searched and edited, and the same plot gives the same bytes.
 
     Args:
         ax: the Axes that a plot returned.
@@ -138,7 +138,7 @@ def save_plot(ax: "Axes", path: str | Path) -> Path:
 
 
 _MOST_NAMED = {"page": 40, "column": 24}
-"""Turns that can be named under their bars without overlap."""
+"""How many turns can be named under their bars without overlap."""
 
 
 def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None, *, width: Width = "page") -> "Axes":
@@ -152,9 +152,9 @@ def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None, *, width: Widt
         width: ``"page"``, or ``"column"`` for a column of a paper with two of them (3.33 inches, small letters, the legend above).
 
     Returns:
-        The Axes. The number of turns stands in brackets under each depth or conversation. Systems stand side by side. The lines end
-        where fewer than five turns are left, if five there are. Over the depth, vertical lines show the 95 % confidence intervals of the
-        means of five turns or more, from the table's ``attrs``.
+        The Axes. The number of turns is in brackets under each depth or conversation. Systems are side by side. The lines end where fewer
+        than five turns are left, if any depth has five. Over the depth, vertical lines show the 95 % confidence intervals of the means of
+        five or more turns, from the table's ``attrs``.
 
     Raises:
         UsageError: when the width is unknown, or matplotlib is not installed.
@@ -173,7 +173,7 @@ def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None, *, width: Widt
         drawn, title = (_lines if of_depth else _marks)(axes, shown, systems, places)
         _name_groups(axes, shown, places, left_out=len(table) - len(shown))
         axes.set(ylabel=f"mean {table.columns.name or 'score'}", ylim=(0, None))
-        if np.nanmax(shown[systems].to_numpy(dtype=float), initial=0.0) <= 1:  # an interval may end where no score is
+        if np.nanmax(shown[systems].to_numpy(dtype=float), initial=0.0) <= 1:  # an interval may end beyond all scores
             axes.set_ylim(0, min(axes.get_ylim()[1], 1.05))
         axes.grid(axis="y", alpha=0.3)
         add_legend(axes, title, drawn, systems)
@@ -181,7 +181,7 @@ def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None, *, width: Widt
 
 
 def _with_enough_turns(table: pd.DataFrame) -> pd.DataFrame:
-    """The depths down to the last one of enough turns. All of them where none has as many."""
+    """The depths down to the last one with enough turns; all depths if none has enough."""
     enough = np.flatnonzero(table["turns"].to_numpy() >= _FEWEST_TURNS)
     return table.iloc[: enough[-1] + 1] if len(enough) else table
 
@@ -191,7 +191,7 @@ def _side_by_side(systems: list[str]) -> np.ndarray:
 
 
 def _lines(ax: "Axes", table: pd.DataFrame, systems: list[str], places: np.ndarray) -> tuple[list[Any], str]:
-    """A line per system over the depth, with intervals where there are some. Returns the lines and the legend's title."""
+    """A line per system over the depth, with intervals if there are any. Returns the lines and the legend's title."""
     enough = table["turns"].to_numpy() >= _FEWEST_TURNS
     intervals = table.attrs.get("half_widths", {}) if enough.any() else {}
     drawn = []
@@ -213,7 +213,7 @@ def _marks(ax: "Axes", table: pd.DataFrame, systems: list[str], places: np.ndarr
 
 
 def _name_groups(ax: "Axes", table: pd.DataFrame, places: np.ndarray, left_out: int) -> None:
-    """Depths or conversations with their turns under the axis, as many of them as a narrow plot has room for, and a line between two."""
+    """Names of depths or conversations with their turns under the axis, as many as fit under a narrow plot, with a line between two."""
     of_depth, narrow = table.columns[0] == "depth", is_narrow(ax)
     gap = "\n" if of_depth else " "
     ticks = [f"{key}{gap}({turns})" for key, turns in zip(table.iloc[:, 0], table["turns"], strict=True)]
@@ -231,21 +231,21 @@ def _name_groups(ax: "Axes", table: pd.DataFrame, places: np.ndarray, left_out: 
 
 
 _NAMED_DEPTHS = 12
-"""Depths that a narrow plot has room to name."""
+"""How many depths can be named under a narrow plot."""
 
 
 _ROOM_OF_SYSTEMS = 0.8
-"""Share of the room between two depths in which the systems stand side by side."""
+"""The share of the space between two depths that the systems use side by side."""
 
 
 _FEWEST_TURNS = 5
-"""Turns from which on a mean over a depth is shown: the interval of fewer is wider than the range of most measures."""
+"""The minimum number of turns for which the mean of a depth is shown. With fewer, the interval is wider than the range of most measures."""
 
 _WITH_INTERVALS = f"system: mean, and 95 % interval\nof {_FEWEST_TURNS} turns or more"
 
 
 def _width_for(systems: list[str], groups: int) -> float:
-    """Inches for marks side by side and for the legend."""
+    """The width in inches for marks side by side and for the legend."""
     plot = max(0.09 * groups * len(systems), 0.36 * groups, 5.0)
     return min(plot, 16.0) + 1.0 + 0.09 * max(map(len, [*systems, *_WITH_INTERVALS.split("\n")]))
 
@@ -259,13 +259,13 @@ def plot_differences(
     ax: "Axes | None" = None,
     width: Width = "page",
 ) -> "Axes":
-    """Draw by how much one of two systems is better on each turn: a bar per turn, from its greatest gain to its greatest loss.
+    """Draw by how much one of two systems is better on each turn: a bar per turn, from the greatest gain to the greatest loss.
 
     Args:
         runs: the two systems, as for :func:`~pyterrier_ikat.evaluation.breakdown`.
         qrels: ``qid``, ``docno``, ``label``. Needed for result frames.
         measure: an ir_measures measure or its name.
-        baseline: the one of the two that is subtracted.
+        baseline: the system that is subtracted.
         ax: the matplotlib Axes to draw on. New ones when None.
         width: ``"page"``, or ``"column"``: see :func:`plot_breakdown`.
 
@@ -273,8 +273,8 @@ def plot_differences(
         The Axes. Up to 40 turns are named under their bars. A turn without a bar is a tie (less than 1e-9 apart).
 
     Raises:
-        UsageError: when there are not two runs, the baseline is none of them, a result frame comes without qrels, or
-            matplotlib is not installed.
+        UsageError: when there are not two runs, the baseline is not one of them, a result frame comes without qrels, or matplotlib is not
+            installed.
         DataError: when the runs' scores are not about the same turns.
 
     Example:
@@ -318,15 +318,15 @@ def plot_differences(
 
 
 _DARK = 0.7
-"""Share from which on a cell is so dark that its text is white."""
+"""The share above which a cell is so dark that its text is white."""
 _ROOM_FOR_TEXT = 0.06
-"""Share of a bar that has room for its percentage."""
+"""The minimum share of a bar that has room for its percentage."""
 
 
 def plot_agreement(
     found: Agreement, first: str = "first judge", second: str = "second judge", ax: "Axes | None" = None, *, width: Width = "page"
 ) -> "Axes":
-    """Draw the confusion matrix of two judges: in each cell the number of pairs and their share of the row.
+    """Draw the confusion matrix of two judges. Each cell has the number of pairs and their share of the row.
 
     Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, Tables 2 and 4.
 
@@ -375,7 +375,7 @@ def plot_labels(qrels: Mapping[str, pd.DataFrame], ax: "Axes | None" = None, *, 
         width: ``"page"``, or ``"column"``: see :func:`plot_breakdown`.
 
     Returns:
-        The Axes. Beside each bar stands how many pairs and turns it is about, in it the percentages from 6 % on.
+        The Axes. Each bar has its number of pairs and turns next to it, and in it the percentages from 6 % on.
 
     Raises:
         UsageError: when there is no source, or matplotlib is not installed.
@@ -395,7 +395,7 @@ def plot_labels(qrels: Mapping[str, pd.DataFrame], ax: "Axes | None" = None, *, 
         from matplotlib import colormaps
 
         drawn, lefts = [], 100 * (shares.cumsum() - shares).to_numpy()
-        colours = colormaps["Blues"](np.linspace(0.1, 0.9, len(shares)))  # from light to dark, even for all kinds of colour vision
+        colours = colormaps["Blues"](np.linspace(0.1, 0.9, len(shares)))  # from light to dark, evenly for all kinds of colour vision
         for row, left, colour, hatch in zip(shares.to_numpy(), lefts, colours, cycle(HATCHES), strict=False):
             drawn.append(axes.barh(range(len(row)), 100 * row, left=left, color=colour, hatch=hatch, edgecolor="black", linewidth=0.5))
             texts = [f"{share:.0%}" if share >= _ROOM_FOR_TEXT else "" for share in row]

@@ -44,28 +44,28 @@ def tradeoff(
     queries: Sequence[int] = (),
     methods: Mapping[str, Method] | None = None,
 ) -> pd.DataFrame:
-    """Scores of finished runs at smaller re-ranking depths and with fewer queries, beside what these would cost.
+    """Scores of finished runs at smaller re-ranking depths and with fewer queries, and what these would cost.
 
-    Nothing is retrieved, re-ranked or asked again: a smaller depth lies inside the run, and its ranking is exactly that of a run made at
-    that depth. The first n queries of a turn are not the same as asking the model for n.
+    Nothing is retrieved or re-ranked again, and no LLM is asked. The run contains all smaller depths, and the ranking at such a depth is
+    exactly that of a run made at that depth. The first n queries of a turn are not the same as asking the model for n.
 
     Args:
         runs: folders made by ``ikat run``.
-        qrels: ``qid``, ``docno``, ``label``; they alone define the turns.
+        qrels: ``qid``, ``docno``, ``label``; only they define the turns.
         measure: an ir_measures measure or its name.
-        depths: passages of each query. By default 10, 20, 50, ... and the run's own.
-        queries: numbers of queries, beside all of a turn's.
-        methods: the methods of a file of yours, by name.
+        depths: numbers of passages per query. By default 10, 20, 50, ... and the run's own.
+        queries: numbers of queries, in addition to all queries of a turn.
+        methods: the methods in your own file, by name.
 
     Returns:
         One row per run, depth and number of queries: ``system``, ``depth``, ``queries`` (``all`` or ``first n``), the measure, ``p``
         against the best row (two-sided paired t-test over the turns, times the number of comparisons: Bonferroni), ``worse`` (lower than
-        the best and p < .05), what all turns of the run come to: ``pairs`` that are scored, ``calls``, ``tokens``, ``cost`` (what all
-        distinct requests cost, nothing cached); missing where it is not known, as tokens are where a cache answered. ``cheapest`` names
-        the amounts of which the row needs the least among those that are not worse.
+        the best and p < .05), and the costs of all turns of the run: ``pairs`` that are scored, ``calls``, ``tokens``, ``cost`` (of all
+        distinct requests, without cache). A cost is missing if it is unknown, like the tokens of cached answers. ``cheapest`` names the
+        costs for which this row is the cheapest of those that are not worse.
 
     Raises:
-        UsageError: when a run can't be cut to smaller depths, or a depth is larger than the run's.
+        UsageError: when a run can't be reduced to smaller depths, or a depth is larger than the run's.
         DataError: when a folder can't be read, or shares no turn with the qrels.
 
     Example:
@@ -99,7 +99,7 @@ def _points(depth: int, depths: Sequence[int] | None, queries: Sequence[int]) ->
 def _scored(
     replayed: Replay, points: Sequence[Point], qrels: pd.DataFrame, measure: ir_measures.Measure
 ) -> dict[Point, tuple[list[float], int]]:
-    """The score of each judged turn, 0 without results, and the pairs at each point that has fewer queries than some turn, or all."""
+    """The scores of the judged turns (0 without results) and the pairs, at each point with all queries or fewer than some turn has."""
     turns = qrels["qid"].drop_duplicates().tolist()
     known: dict[Point, dict[str, float]] = {point: {} for point in points}
     pairs, most, seen = dict.fromkeys(points, 0), 0, list[str]()
@@ -149,11 +149,11 @@ def _marked(table: pd.DataFrame, scores: Mapping[str, Any], measure: ir_measures
 
 
 def tradeoff_table(table: pd.DataFrame, turns: int) -> Table:
-    """What :func:`tradeoff` returned as a table to print, with what its columns mean.
+    """The result of :func:`tradeoff` as a table to print, with the meaning of its columns.
 
     Args:
         table: the rows.
-        turns: how many judged turns the means are over.
+        turns: over how many judged turns the means are.
     """
     measure = str(table.columns.name)
     p = ["" if one != one else format_score(one, 3) for one in table["p"]]
@@ -170,7 +170,7 @@ def tradeoff_table(table: pd.DataFrame, turns: int) -> Table:
 
 
 def check_amount(against: str) -> None:
-    """Whether this is an amount.
+    """Check that this is an amount.
 
     Raises:
         UsageError: when it isn't.
@@ -180,7 +180,7 @@ def check_amount(against: str) -> None:
 
 
 def plot_tradeoff(table: pd.DataFrame, against: str = "pairs", ax: "Axes | None" = None, *, width: Width = "page") -> "Axes":
-    """Draw what :func:`tradeoff` returned: the measure against an amount, a line per run and number of queries.
+    """Draw the result of :func:`tradeoff`: the measure against an amount, with a line per run and number of queries.
 
     Args:
         table: the rows.
@@ -189,7 +189,7 @@ def plot_tradeoff(table: pd.DataFrame, against: str = "pairs", ax: "Axes | None"
         width: ``"page"``, or ``"column"``: see :func:`~pyterrier_ikat.show.plot_breakdown`.
 
     Returns:
-        The Axes. Open marks are significantly worse than the best; a ring marks the cheapest that is not.
+        The Axes. Open marks are significantly worse than the best one. A ring marks the cheapest one that is not.
 
     Raises:
         UsageError: when ``against`` is unknown, or matplotlib is not installed.
@@ -235,7 +235,7 @@ _LEGEND, _FIRST = "system (open: significantly worse)", "\nfirst n: not the same
 
 
 def _labels(rows: pd.DataFrame, against: str, measure: str) -> list[tuple[float, float, str]]:
-    """Where the points of a line are, and their depths: those of points in the same place together, as ``100-1000``."""
+    """The places of a line's points, and their depths. Points in the same place share a label such as ``100-1000``."""
     places: dict[tuple[float, float], list[int]] = {}
     for amount, score, depth in zip(rows[against], rows[measure], rows["depth"], strict=True):
         places.setdefault((float(amount), round(float(score), 3)), []).append(int(depth))
@@ -246,7 +246,7 @@ def _labels(rows: pd.DataFrame, against: str, measure: str) -> list[tuple[float,
 
 
 def _plain_ticks(ax: "Axes", *, logarithmic: bool) -> None:
-    """Numbers as 2,000, not as powers of ten; on a logarithmic axis 1, 2 and 5 of each power, or the power alone over many of them."""
+    """Numbers such as 2,000 instead of powers of ten. A logarithmic axis has 1, 2 and 5 of each power, or with many powers only these."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     if logarithmic:
@@ -258,13 +258,13 @@ def _plain_ticks(ax: "Axes", *, logarithmic: bool) -> None:
 
 
 _FEW_POWERS = 200
-"""Largest over smallest amount from which on only powers of ten are named."""
+"""The ratio of the largest and the smallest amount above which only powers of ten are named."""
 
 
 def _write_labels(ax: "Axes", labels: Sequence[tuple[float, float, str, str]]) -> None:
-    """Each label in the colour of its line, in the first place around its point where no other label and no mark is."""
+    """Write each label in the colour of its line, in the first place around its point without another label or mark."""
     figure: Any = ax.get_figure(root=True)
-    figure.draw_without_rendering()  # now the axes have their place
+    figure.draw_without_rendering()  # this determines the position of the axes
     points = figure.dpi / 72
     size = 6 if is_narrow(ax) else 7
     marks = [ax.transData.transform(label[:2]) / points for label in labels]
@@ -292,7 +292,8 @@ _SIDES = {
     "further above": (-0.5, 0, 0, 13),
     "further below": (-0.5, -1, 0, -13),
 }
-"""Where a label can stand, in order of preference: shares of its width and height, and points, from its point to its lower left corner."""
+"""The possible places of a label, in order of preference: shares of its width and height, and points, from its point to its lower left
+corner."""
 
 
 def _within(edges: Any, left: float, low: float, right: float) -> bool:
