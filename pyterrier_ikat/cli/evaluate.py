@@ -34,7 +34,7 @@ JUDGES = (*WITHOUT_LLM, "groundedness", "completeness", "relevance", "naturalnes
 BEM = "bem="
 OF = ("passages", "statements", "responses", "actions", "nuggets", "votes")
 PUBLISHED = "published"
-"""In place of RUN: the responses that a dataset has, or the labels of people."""
+"""The word instead of RUNs for the responses that a dataset has, or for people's labels."""
 TAKEN_BY = {
     "passages": {"qrels", "turns", "measures", "baseline", "pairwise", "repeats", "oracle", "by", "plot"},
     "statements": {"qrels", "turns"},
@@ -43,7 +43,7 @@ TAKEN_BY = {
     "nuggets": {"turns"},
     "votes": set[str](),
 }
-"""What is evaluated -> the options that it takes beside the dataset."""
+"""What is evaluated -> the options that it takes besides the dataset."""
 
 
 @main.command(
@@ -119,10 +119,10 @@ def evaluate(paths: tuple[str, ...], of: str, dataset_name: str | None, form: st
 
 
 def _check_options(of: str, dataset_name: str | None, given: Mapping[str, Any]) -> None:
-    """Check that what is evaluated takes the options.
+    """Check that the options fit what is evaluated.
 
     Raises:
-        UsageError: when it doesn't, or lacks its dataset.
+        UsageError: when they don't, or the dataset is missing.
     """
     there = {"judge" if name == "judges" else name: name for name, value in given.items() if value}
     for shown, name in there.items():
@@ -144,7 +144,7 @@ def _check_options(of: str, dataset_name: str | None, given: Mapping[str, Any]) 
 
 
 def _show_groups(paths: Sequence[str], judged: "pd.DataFrame", dataset_name: str | None, given: Mapping[str, Any], form: str) -> None:
-    """The mean of each conversation or depth, beside the number of its turns."""
+    """The mean of each conversation or depth, next to the number of its turns."""
     from ..evaluation import as_measures, breakdown
 
     wanted = as_measures(given["measures"] or "nDCG@5")
@@ -188,7 +188,7 @@ def _show_passages(paths: Sequence[str], dataset_name: str | None, given: Mappin
 def _check_judged(
     judged: Mapping[str, Mapping[str, int]], rankings: Mapping[str, Mapping[str, Any]], dataset_name: str | None, qrels: str | None
 ) -> None:
-    """Whether there are judgements, and of passages."""
+    """Check that there are judgements, and that they are about passages."""
     shares = any(judged[qid].keys() & ranking[qid] for ranking in rankings.values() for qid in judged.keys() & ranking)
     if dataset_name is not None and not shares:
         from ..study.study import refuse_statements
@@ -201,13 +201,13 @@ def _check_judged(
 def _unmatched(
     rankings: Mapping[str, Mapping[str, object]], judged: Mapping[str, object], dataset_name: str | None, qrels: str | None, chosen: bool
 ) -> Iterator[str]:
-    """The turns of runs and judgements that match nothing, a line for each run; one line where all runs have the same ones."""
+    """The turns of runs and judgements without a match, one line per run, or a single line if they are the same for all runs."""
     topics = set() if dataset_name is None else set(dataset_named(dataset_name).get_topics()["qid"])
     if topics and qrels is not None and (strange := sorted(judged.keys() - topics)):
         yield f"{qrels} judges {len(strange)} turns that {dataset_name} lacks: {list_first(strange)}"
     yield from _per_run({name: sorted(judged.keys() - ranking) for name, ranking in rankings.items()}, "lacks {} judged turns")
     if chosen and not topics:
-        return  # the run's other turns were left out on purpose
+        return  # the run's other turns were omitted on purpose
     unknown = "are not judged" if dataset_name is None else f"{dataset_name} lacks"
     strangers = {name: sorted(ranking.keys() - judged.keys() - topics) for name, ranking in rankings.items()}
     yield from _per_run(strangers, f"has {{}} turns that {unknown}")
@@ -221,7 +221,7 @@ def _per_run(turns: Mapping[str, list[str]], what: str) -> Iterator[str]:
 
 
 def _groups(named: Mapping[str, Path], repeats: bool) -> dict[str, list[str]]:
-    """The runs of each system; without --repeats each is a system."""
+    """The runs of each system. Without --repeats each run is a system."""
     if not repeats:
         return {name: [name] for name in named}
     from ..runs import RunFolder
@@ -245,7 +245,7 @@ def _judged(dataset_name: str | None, qrels: str | None, turns: str | None, path
 
 
 def _ranking(name: str, path: Path) -> Mapping[str, Mapping[str, float]]:
-    """The scores of a run by turn; those of a run file are read without a frame, which takes longer to import than to fill."""
+    """The scores of a run by turn. A run file is read without a frame, because importing pandas takes longer than reading it."""
     from ..store.trec import is_run_file, read_rankings
 
     if is_run_file(path):
@@ -256,7 +256,7 @@ def _ranking(name: str, path: Path) -> Mapping[str, Mapping[str, float]]:
 
 
 def _show_statements(paths: Sequence[str], dataset_name: str, judged: "pd.DataFrame", form: str) -> None:
-    """The PTKB statements that runs, which are folders or submissions, chose."""
+    """Show the scores of the PTKB statements that runs (folders or submissions) chose."""
     from ..evaluation.evaluator import name_runs
     from ..evaluation.ptkb import evaluate_ptkb
     from ..submit import read_submission
@@ -290,7 +290,7 @@ def _show_responses(
 
 
 def _responses(paths: Sequence[str], data: Any, texts: Any) -> "Iterator[tuple[str, pd.DataFrame | None]]":
-    """The name and the responses of each run: of folders, or those that the dataset has."""
+    """The name and the responses of each run, from folders or from the dataset."""
     from ..papers.paper_scores import answers_of
     from ..runs import RunFolder
 
@@ -302,10 +302,10 @@ def _responses(paths: Sequence[str], data: Any, texts: Any) -> "Iterator[tuple[s
 
 
 def _is_published(paths: Sequence[str], data: Any, method: str) -> bool:
-    """Whether the runs are those that the dataset has.
+    """Whether the published runs of the dataset are meant.
 
     Raises:
-        UsageError: when it has none.
+        UsageError: when the dataset has none.
     """
     if list(paths) != [PUBLISHED] or Path(PUBLISHED).exists():
         return False
@@ -315,7 +315,7 @@ def _is_published(paths: Sequence[str], data: Any, method: str) -> bool:
 
 
 def _show_nuggets(paths: Sequence[str], dataset_name: str, turns: Sequence[str] | None, form: str) -> None:
-    """The mean share of nuggets that each run states, by the labels of people."""
+    """The mean share of nuggets that each run states, according to people's labels."""
     import pandas as pd
 
     from ..evaluation.nugget_labels import nugget_scores
@@ -325,7 +325,7 @@ def _show_nuggets(paths: Sequence[str], dataset_name: str, turns: Sequence[str] 
         raise UsageError(
             f"--of nuggets shows the labels of people: give {PUBLISHED} in place of RUNs; `--of responses --judge nuggets` judges"
         )
-    labels = data.get_nugget_labels().drop(columns="nugget")  # a turn may have two of the same words
+    labels = data.get_nugget_labels().drop(columns="nugget")  # a turn may have two nuggets with the same words
     labels = labels if turns is None else labels[labels["qid"].isin(turns)]
     rows = []
     for run, found in labels.groupby("run"):
@@ -337,7 +337,7 @@ def _show_nuggets(paths: Sequence[str], dataset_name: str, turns: Sequence[str] 
 
 
 def _show_actions(paths: Sequence[str], dataset_name: str, wanted: Sequence[str] | None, form: str) -> None:
-    """Whether run folders abstain and ask back where they should; csv has the first table alone."""
+    """Whether run folders abstain and ask back when they should. CSV has only the first table."""
     from ..evaluation.actions import count_actions
     from ..evaluation.actions import evaluate_actions as evaluated
     from ..evaluation.evaluator import name_runs

@@ -1,4 +1,4 @@
-"""Commands that list datasets and methods, show one method, and show runs and what they cost."""
+"""Commands that list datasets and methods, show one method, and show runs and their costs."""
 
 import shutil
 import textwrap
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 INDENT = "  "
 LONGEST_NAME = 20
-"""The width of the column of methods; a longer name leaves less room for its sentence."""
+"""The width of the column of methods. A longer name leaves less room for its sentence."""
 
 
 @main.command(section="Prepare", example="ikat datasets")
@@ -81,7 +81,7 @@ def _as_table(found: "Sequence[Method]") -> Table:
 
 
 def list_methods(found: "Sequence[Method]", variants: bool = False) -> Iterator[str]:
-    """The methods by paper, in lines as wide as the terminal: one for each family, or with ``variants`` for each method."""
+    """The methods by paper, in lines as wide as the terminal: one line per family, or with ``variants`` per method."""
     papers: dict[str, list[tuple[str, str]]] = {}
     for first, *others in [[one] for one in found] if variants else families(found):
         more = f" +{len(others)}" if others else ""
@@ -96,7 +96,7 @@ def list_methods(found: "Sequence[Method]", variants: bool = False) -> Iterator[
 
 
 def families(found: "Iterable[Method]") -> "list[list[Method]]":
-    """The methods that one function makes, the first of them the one without a variant's settings."""
+    """The methods, grouped by function. The first of a group is the one without a variant's settings."""
     systems: dict[object, list[Method]] = {}
     for entry in found:
         systems.setdefault(entry.system, []).append(entry)
@@ -104,7 +104,7 @@ def families(found: "Iterable[Method]") -> "list[list[Method]]":
 
 
 def describe(entry: "Method") -> Iterator[str]:
-    """A method in detail: what it is, its expression, what it needs, and what papers report of it."""
+    """A method in detail: its description, expression, resources, and the scores that papers report."""
     from ..methods import METHODS, TABLES
     from ..methods.catalogue import calls_per_turn, published_scores
 
@@ -137,7 +137,7 @@ def _plain(text: str) -> str:
 
 
 def broken(expression: str, width: int = 80, indent: str = "") -> str:
-    """An operator expression over several lines, where it is longer than ``width``: broken before ``>>`` and between arguments.
+    """An operator expression, broken into several lines before ``>>`` and between arguments if it is longer than ``width``.
 
     Example:
         >>> print(broken("ikat.Union((a >> b), c >> d) >> ikat.Respond(llm)", width=20))
@@ -157,7 +157,7 @@ def broken(expression: str, width: int = 80, indent: str = "") -> str:
 
 
 def _broken_call(step: str, width: int, indent: str) -> str:
-    """A call with an argument on each line where it is long; ``indent`` is that of its line, which it doesn't have itself."""
+    """A call, with one argument per line if it is long. ``indent`` is the indentation of its line, which ``step`` doesn't contain."""
     start = step.find("(")
     if len(indent) + 3 + len(step) <= width or start < 0 or not step.endswith(")"):
         return step
@@ -169,7 +169,7 @@ def _broken_call(step: str, width: int, indent: str) -> str:
 
 
 def _split(text: str, separator: str) -> list[str]:
-    """The parts between separators that are in no bracket and no string.
+    """The parts between the separators outside of brackets and strings.
 
     Example:
         >>> _split("f(a, b), 'c, d', e", ", ")

@@ -1,4 +1,4 @@
-"""Commands by which systems answer live: in the terminal, at an address, and to simulated users."""
+"""Commands with which systems answer live: in the terminal, at an address, and to simulated users."""
 
 from functools import partial
 from typing import Any

@@ -30,9 +30,9 @@ REPAIRS = {
 
 
 MAY_BE_EMPTY = ("query_prefix", "passage_prefix")
-"""Options whose empty text means something: no prefix."""
+"""Options for which an empty text has a meaning: no prefix."""
 DRAW_THEIR_OWN = ("chat", "serve")
-"""Commands that say by themselves what they do."""
+"""Commands that show their progress themselves."""
 SECTIONS = ("Prepare", "Run", "Live", "Evaluate", "Inspect", "Submit")
 GROUPS = {
     "Systems": "name names index llm reranker given second_llm user_llm judge_llm memory history",
@@ -40,11 +40,11 @@ GROUPS = {
     "Measures": "of measures measure baseline pairwise repeats judges by depths queries against",
     "Output": "out form plot save_to continue_from only_plan with_profile cache description",
 }
-"""Title -> the options of a long help text that stand below it, by the names of their values; all others are options."""
+"""Title -> the options below it in a long help text, by the names of their values. All others are below "Options"."""
 WIDEST = 200
-"""The longest line of a help text, in a terminal of that width or more."""
+"""The longest line of a help text, if the terminal is wide enough."""
 LONG = 8
-"""The options of a help text that has groups."""
+"""A help text with more options than this has groups."""
 EXAMPLE = """\
 ikat demo
 ikat index ikat:2023-mini mini.index
@@ -66,7 +66,7 @@ class _Command(click.Command):
         self.section, self.example = section, example
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As of any command; an option of before is answered with the new one."""
+        """Like any command, but an old option is answered with its new name."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -77,7 +77,7 @@ class _Command(click.Command):
             raise UsageError(f"{name} is {now} now") from None
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; a shell gives an empty text for an unset variable, and an empty path would mean the working folder."""
+        """Run the command. Empty values are errors: an unset variable gives them, and an empty path would mean the working folder."""
         for parameter in self.params:
             value = ctx.params.get(name := parameter.name or "")
             if name not in MAY_BE_EMPTY and any(isinstance(one, str) and not one.strip() for one in _each(value)):
@@ -91,7 +91,7 @@ class _Command(click.Command):
             return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The required options first, then the others, in groups where they are many."""
+        """The required options first, then the others, in groups if there are many."""
         records = {
             str(one.name): record for one in self.get_params(ctx) if isinstance(one, click.Option) and (record := one.get_help_record(ctx))
         }
@@ -117,12 +117,12 @@ def _write_example(formatter: click.HelpFormatter, example: str) -> None:
 
 
 class _Group(click.Group):
-    """Prints our errors, and what the system refuses, as one line; anything else is a defect and keeps its traceback."""
+    """Prints our errors and those of the operating system as one line. Anything else is a defect and keeps its traceback."""
 
     command_class = _Command
 
     def main(self, *args: Any, **more: Any) -> Any:
-        """As of any group; where a shell has closed stdout (``>&-``), results could not be given."""
+        """Like any group, but stop if a shell has closed stdout (``>&-``), because results could not be printed."""
         if sys.stdout is None:
             if sys.stderr is not None:
                 click.echo("ikat: stdout is closed: give it a file or a pipe, such as > FILE", err=True)
@@ -130,7 +130,7 @@ class _Group(click.Group):
         return super().main(*args, **more)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As of any group; without a command, the names of all of them, and where to begin."""
+        """Like any group, but without a command, print the names of all commands and where to begin."""
         if not args and not ctx.resilient_parsing:
             click.echo("\n".join(self._overview()))
             ctx.exit(2)
@@ -144,13 +144,13 @@ class _Group(click.Group):
         yield from ("", "Begin with", *(f"  {line}" for line in EXAMPLE.splitlines()), "`ikat --help` says what each command does.")
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """As of any group; a command of before is answered with the new one."""
+        """Like any group, but an old command is answered with its new name."""
         if args and args[0] in COMMANDS:
             raise UsageError(f"`ikat {args[0]}` is {COMMANDS[args[0]]} now")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands by section, with their whole first sentence, over several lines where it is long: click cuts it."""
+        """The commands by section, with their whole first sentence in several lines if it is long, because click would cut it."""
         commands = [command for name in self.list_commands(ctx) if isinstance(command := self.get_command(ctx, name), _Command)]
         longest = max(len(str(command.name)) for command in commands)
         for section in SECTIONS:
@@ -163,7 +163,7 @@ class _Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         _take_any_text()
-        gc.set_threshold(100_000)  # most objects of libraries and runs stay: looking for garbage often takes a fifth of the time
+        gc.set_threshold(100_000)  # most objects of libraries and runs stay, and frequent garbage collection takes a fifth of the time
         try:
             with _terminated_as_interrupted(), commands_advised():
                 return super().invoke(ctx)
@@ -189,7 +189,7 @@ def _exits_in(error: SystemExit) -> str | None:
 
 
 def _at_home(word: str) -> str:
-    """The argument with the home folder for ``~/``, which shells leave in ``--out=~/runs``."""
+    """The argument with the home folder for ``~/``, which shells don't expand in ``--out=~/runs``."""
     option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
     return option + equals + (os.path.expanduser(value) if value.startswith("~/") else value)
 
@@ -205,10 +205,10 @@ def main() -> None:
 
 
 def _reason(error: BaseException | None) -> str | None:
-    """What to print of an error; None of a defect."""
+    """The text to print for an error; None for a defect."""
     if isinstance(error, IkatError):
         return " ".join(str(error).split("\n")) if error.one_line else str(error)
-    if isinstance(error, OSError) and error.errno is not None and error.errno != errno.EPIPE:  # of a closed pipe click takes care
+    if isinstance(error, OSError) and error.errno is not None and error.errno != errno.EPIPE:  # click handles a closed pipe
         return _refused_by_system(error)
     if isinstance(error, sqlite3.Error):
         return f"a database can't be used ({error}): free some space, or correct its permissions"
@@ -230,7 +230,7 @@ def _refused_by_system(error: OSError) -> str:
 
 
 def _take_any_text() -> None:
-    """Where a stream's encoding lacks a character, print its number: scores must not be lost because of a name."""
+    """If a stream's encoding lacks a character, print its number. Scores must not be lost because of a name."""
     for stream in (sys.stdout, sys.stderr):
         if getattr(stream, "errors", None) == "strict" and hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -238,7 +238,7 @@ def _take_any_text() -> None:
 
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """While the block runs, SIGTERM acts like Ctrl-C: a job that a cluster stops keeps its finished work, too."""
+    """While the block runs, SIGTERM acts like Ctrl-C, so a job that a cluster stops also keeps its finished work."""
     before = signal.getsignal(signal.SIGTERM)
     if before != signal.SIG_DFL or threading.current_thread() is not threading.main_thread():
         yield

@@ -1,4 +1,4 @@
-"""The options that commands share, and what they name: datasets, judgements, turns, runs, resources."""
+"""The options that commands share, and the objects that they name: datasets, judgements, turns, runs, resources."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -54,7 +54,7 @@ RESOURCES = (
 
 
 def resources(command: Command, every: bool = False) -> Command:
-    """The options that name what a method runs on: index, LLMs, models; with ``every`` also what only other methods take."""
+    """The options for a method's resources: index, LLMs, models; with ``every`` also those that only other methods take."""
 
     @wraps(command)
     def run(*args: Any, given: tuple[str, ...], **options: Any) -> Any:
@@ -67,14 +67,14 @@ def resources(command: Command, every: bool = False) -> Command:
 
 
 def resources_in(given: Sequence[str], methods: Sequence[str] | None) -> dict[str, str]:
-    """Name -> resource, of what the user gave.
+    """Name -> resource, from the user's options.
 
     Args:
         given: files, and texts as ``NAME=VALUE``.
-        methods: of a file only what one of these takes; None for all of it.
+        methods: from a file, only the resources that one of these takes; None for all.
 
     Raises:
-        UsageError: for a name that no resource has, one that is given twice, or an empty value.
+        UsageError: for an unknown name, one that is given twice, or an empty value.
         DataError: for a file that can't be read.
     """
     found: dict[str, str] = {}
@@ -111,21 +111,21 @@ def _in_file(path: str, methods: Sequence[str] | None) -> dict[str, str]:
 
 
 def dataset_named(name: str) -> Any:
-    """The dataset of that name."""
+    """The dataset with this name."""
     from ..conversations import dataset
 
     return dataset(name)
 
 
 def text_loader_of(index_path: str | None) -> Any:
-    """What adds the texts of the index of ``--index``; None without one."""
+    """An operator that adds the texts of the index in ``--index``; None without one."""
     from ..retrieve import Index
 
     return None if index_path is None else Index(index_path).text_loader()
 
 
 def judged_by(dataset_name: str | None, qrels: str | None, turns: str | None = None, paths: Sequence[str] = ()) -> "pd.DataFrame":
-    """The judgements that ``--dataset``, ``--qrels`` and ``--turns`` name; without the first two those that the run folders know.
+    """The judgements that ``--dataset``, ``--qrels`` and ``--turns`` name; without the first two, those that the run folders know.
 
     Raises:
         UsageError: when neither a dataset nor qrels are named, or a turn isn't judged.
@@ -162,7 +162,7 @@ def turns_of(dataset_name: str, qrels: str | None, turns: str | None) -> list[st
 
 
 def unjudged_turns(dataset_name: str) -> set[str]:
-    """The turns that the dataset's qrels don't judge (Generate then Retrieve, section 4); none where no qrels are at hand."""
+    """The turns without judgements in the dataset's qrels (Generate then Retrieve, section 4); none if the qrels are not available."""
     data = dataset_named(dataset_name)
     try:
         judged = set(data.get_qrels()["qid"])
@@ -172,7 +172,7 @@ def unjudged_turns(dataset_name: str) -> set[str]:
 
 
 def load_runs(paths: Sequence[str]) -> "dict[str, pd.DataFrame]":
-    """Runs by their names, that of the folder or the file."""
+    """Runs by their names, those of the folders or files."""
     from ..evaluation.evaluator import name_runs
     from ..evaluation.finished_runs import results_of
 

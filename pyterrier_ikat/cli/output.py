@@ -1,4 +1,4 @@
-"""The tables that commands print, in one style, drawn by rich in a terminal, a line for each row everywhere else."""
+"""The tables that commands print, in one style: drawn with rich in a terminal, and with one line per row everywhere else."""
 
 import re
 import sys
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 BETWEEN = 2
 COLOURS = {HIGHER: "green", LOWER: "red"}
 LONGEST_KEYS = 0.5
-"""How much of the width the columns may take that every part of a wide table repeats."""
+"""The maximum share of the width for the columns that every part of a wide table repeats."""
 LEAST_TEXT = 24
-"""Texts are broken into lines of at least so many characters."""
+"""Texts are broken into lines of at least this many characters."""
 
 
 def show(table: Table, form: str = "text", *, err: bool = False) -> None:
     """Print a table.
 
     Args:
-        table: what is printed.
+        table: the table to print.
         form: one of `FORMS`; only ``text`` is drawn in a terminal.
         err: print to stderr.
     """
@@ -37,7 +37,7 @@ def show(table: Table, form: str = "text", *, err: bool = False) -> None:
 
 
 def _printable(text: str, stream: Any) -> str:
-    """The text; where the stream's encoding lacks the arrows, plus and minus take their place."""
+    """The text. If the stream's encoding lacks arrows, plus and minus replace them."""
     try:
         text.encode(getattr(stream, "encoding", None) or "utf-8")
     except UnicodeEncodeError:
@@ -46,11 +46,11 @@ def _printable(text: str, stream: Any) -> str:
 
 
 def draw(table: Table, stream: Any, width: int | None = None) -> None:
-    """Draw a table in a terminal; columns that don't fit beside each other follow below, after the first ones again.
+    """Draw a table in a terminal. Columns that don't fit next to each other follow below, after the repeated first ones.
 
     Args:
-        table: what is drawn.
-        stream: where.
+        table: the table to draw.
+        stream: the stream to which it is written.
         width: the terminal's width; None to ask it.
     """
     from rich.console import Console
@@ -70,7 +70,7 @@ def draw(table: Table, stream: Any, width: int | None = None) -> None:
 
 
 def parts_that_fit(columns: Sequence[Column], width: int) -> Iterator[list[Column]]:
-    """The columns of each part of a table that is no wider than ``width``; each begins with the same texts.
+    """The columns of each part of a table. A part is at most ``width`` wide, and each one begins with the same texts.
 
     Example:
         >>> columns = [Column("system", [Cell("raw")]), *(Column(name, [Cell(".5000")], True) for name in ("nDCG@3", "P@5", "R@9"))]
@@ -92,14 +92,14 @@ def parts_that_fit(columns: Sequence[Column], width: int) -> Iterator[list[Colum
 
 
 def _width(column: Column) -> int:
-    """The least width of a column: numbers and names stay on a line, titles and sentences are broken."""
+    """The smallest width of a column. Numbers and names are not broken, but titles and sentences are."""
     cells = max((len(cell.text) + column.marked for cell in column.cells), default=0)
     sentences = any(" " in cell.text for cell in column.cells) and not column.numeric
     return max(min(cells, LEAST_TEXT) if sentences else cells, *map(len, _title(column).split("\n")))
 
 
 def _title(column: Column) -> str:
-    r"""The title, in lines where it is longer than the cells: a measure is broken before its cutoff.
+    r"""The title, in several lines if it is longer than the cells. A measure is broken before its cutoff.
 
     Example:
         >>> _title(Column("R(rel=1)@1000", [Cell(".5000")])), _title(Column("P@5", [Cell(".5000")]))
@@ -132,7 +132,7 @@ def _cell(cell: Cell, column: Column, text: Any) -> Any:
 
 
 def print_ledger(ledger: "Ledger", about: str = "", *, err: bool = False) -> None:
-    """Print the account of the LLM calls, unless none was made and what came from elsewhere has no price, as with recorded completions."""
+    """Print the account of the LLM calls. It is omitted if there were no calls and all else is free, like recorded completions."""
     account = ledger.frame()
     if account[["calls", "failures", "cost", "worth"]].fillna(0).to_numpy().any():
         click.echo(err=err)

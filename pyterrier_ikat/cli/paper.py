@@ -47,7 +47,7 @@ def paper(name: str | None, number: str | None, resources: str | None, only_plan
     elif number is None:
         click.echo(_rows(name, resources, options))
     else:
-        if isinstance(find_table(name, number), Listing | Prompts):  # there is nothing to run
+        if isinstance(find_table(name, number), Listing | Prompts):  # nothing to run
             resources = None
         if resources is None:
             if only_plan:
@@ -114,7 +114,7 @@ def _part(number: str, found: "Reproduction", part: "Part", resources: str | Non
 
 
 def _judge(part: "Part") -> str:
-    """Whose judgements a table needs."""
+    """The judge whose labels a table needs."""
     from ..methods.definition import model_key
     from ..papers.paper_resources import JUDGES
     from ..papers.published import ANSWERS, NIST, STATEMENTS_NIST, STATEMENTS_ORGANISERS
@@ -146,7 +146,7 @@ def _table(name: str, number: str, resources: str, only_plan: bool, form: str, o
     assert not isinstance(what, Listing | Prompts)
     parts = (what.part,) if isinstance(what, Figure) else what
     if isinstance(what, Figure) and found.systems is None:
-        found.systems = list(what.systems)  # what isn't drawn isn't paid for
+        found.systems = list(what.systems)  # don't pay for what isn't drawn
     for place, part in enumerate(parts) if only_plan else ():
         click.echo(nl=bool(place))
         show_plan(found.plan(part), form)
@@ -167,7 +167,7 @@ def _table(name: str, number: str, resources: str, only_plan: bool, form: str, o
 
 
 def _beside_the_plan(part: "Part", found: "Reproduction") -> list[str]:
-    """Lines that the plan of a table lacks: rows that can't be run, and a note on its judges."""
+    """Lines in addition to the plan of a table: rows that can't be run, and a note on its judges."""
     from ..papers.published import ANSWERS
 
     rows = found.rows(part)
