@@ -170,13 +170,16 @@ def _ask(browser: Any, url: str, persona: list[str], question: str, view: dict[s
     browser.open(url, **view)
     browser.run(WAIT % "document.querySelector('#send').disabled")
     browser.run("document.querySelector('#setup > details').open = true")
+    browser.run("const second = document.querySelector('#system1'); second.selectedIndex = 2; second.dispatchEvent(new Event('change'))")
     for field, text in (("persona", "\n".join(persona)), ("words", question)):
         browser.run(f"document.querySelector('#{field}').focus()")
         browser.call("Input.insertText", text=text)
     browser.run("document.querySelector('#send').click()")
     browser.run(WAIT % "!document.querySelector('#stop').hidden")
     browser.run("document.querySelector('.cite').click(); document.activeElement.blur(); scrollTo(0, 0)")
-    browser.run("document.querySelector('#persona').scrollTop = 0; window.onbeforeunload = null; sessionStorage.clear()")
+    browser.run(
+        "document.querySelector('#persona').scrollTop = 0; window.onbeforeunload = null; sessionStorage.clear(); localStorage.clear()"
+    )
 
 
 def _shrink(picture: Path) -> None:
