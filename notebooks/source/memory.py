@@ -57,8 +57,8 @@ chats = {
 Path("chats.json").write_text(json.dumps(chats));
 
 # %% [markdown]
-# The second is a chat of this package, saved with `save_to` (`ikat chat --save`). Its folder has a topics file, which is a dataset. Chats that you save from
-# the page of `ikat serve` are topics files, too.
+# The second is a chat of this package, saved with `save_to` (`ikat chat --save`). Its folder has a topics file, which is a dataset. What the page of
+# `ikat serve` exports is a topics file, too.
 
 # %%
 saved = ikat.Chat(ikat.Answer(llm), save_to="saved")

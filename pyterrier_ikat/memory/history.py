@@ -40,7 +40,7 @@ class History:
     Attributes:
         events: all of them, in their order.
         entries: the events by which something was learned that was not undone since.
-        ids: the ids that stand for a statement, or stood for one.
+        ids: the ids that stand for a statement, or stood for one, and those of forgotten ones that others replaced.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class History:
 
     def _learn(self, event: Event) -> None:
         self.entries.append(event)
-        self.ids.update(one["id"] for one in event["learned"])
+        self.ids.update(number for one in event["learned"] for number in (one["id"], *one["replaces"]))
         for dated, known in self._known.items():
             _with([event], known, dated)
         if self._texts is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..arguments import checked, utc
+from ..arguments import at_least, checked, utc
 from ..completions.learned import highest_number, merge
 from ..completions.matching import normalised
 from ..conversations.frame import conversation, object_frame, statements_of, well_formed
@@ -130,6 +130,7 @@ class UserMemory:
 
         Words, scores and ties are those of :class:`~pyterrier_ikat.BM25` over an index of these statements.
         """
+        at_least(1, n=n)
         with self._file.users() as users:
             return _of(users, user).index.search(question, n)
 
@@ -231,7 +232,7 @@ class UserMemory:
         It is also deleted where it was noted that the user's words are: completions are removed from cache files whose prompts have them,
         conversations of a user or session from the folders of chats; of a statement the turn that it comes from, and its words in other
         turns, are replaced there by ``[forgotten]``. Later prompts may have shown the statement: their completions are removed, too, and
-        its text is replaced in later chats.
+        its text is replaced in later chats. What a statement had replaced stays replaced; what a session had replaced holds again.
 
         Args:
             user: the user's id.

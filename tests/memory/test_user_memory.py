@@ -179,6 +179,27 @@ def test_a_statement_is_forgotten_and_what_it_replaced_stays_replaced(memory, no
     assert [(one["id"], one["until"] is None) for one in memory.memories("u1")] == [("1", False), ("3", True)]
 
 
+def test_what_a_forgotten_session_replaced_holds_again(memory):
+    memory.learn("u1", "a", chat("I live in Lyon."))
+    memory.learn("u1", "b", chat("I live in Oslo."))
+    memory.forget("u1", session="b")
+    assert memory.known("u1") == {"1": "I live in Lyon."}
+
+
+def test_no_id_that_is_still_named_is_given_anew(tmp_path):
+    says = {"message": 1, "words": "I"}
+    told = ({"statement": "I like tea."}, {"statement": "I live in Oslo."}, {"statement": "I like tea.", "replaces": [2]})
+    llm, _ = scripted(*(json.dumps([says | one]) for one in told))
+    memory = ikat.UserMemory(tmp_path / "users.jsonl", llm)
+    for session in "abc":
+        memory.learn("u1", session, chat("I did."))
+    assert memory.known("u1") == {"1": "I like tea."}
+    memory.forget("u1", session="b")
+    memory.add("u1", ["I own a dog."])
+    assert memory.known("u1") == {"1": "I like tea.", "3": "I own a dog."}
+    assert memory.memories("u1")[-1]["until"] is None
+
+
 def test_the_past_can_be_asked(memory):
     memory.add("u1", ["I own a dog."], when="2024-01-01")
     memory.learn("u1", "a", chat("I live in Lyon."), when="2024-02-01T12:00+02:00")
@@ -276,6 +297,7 @@ def test_a_session_belongs_to_one_user_and_a_file_to_one_run(tmp_path, notes):
         (lambda memory: ikat.UserMemory(5), "path=5: give a text or a path"),
         (lambda memory: memory.known("u1", as_of="May"), "'May' is not a time: give a datetime, or a text such as 2024-05-02"),
         (lambda memory: memory.forget("u1", session="a", id="1"), "omit one"),
+        (lambda memory: memory.search("u1", "dog", 0), "n=0"),
     ],
 )
 def test_a_refusal_says_what_to_give(memory, call, message):
@@ -455,6 +477,20 @@ def test_users_with_any_names_are_never_mixed(tmp_path_factory, users):
     assert [len(memory.known(user)) for user in users] == [0, *(2 for _ in others)]
 
 
+def read_as_documented(path, user):
+    """What holds of a user, by a program that knows the documentation only."""
+    _, *lines = map(json.loads, path.read_text().splitlines())
+    lines, known = [line for line in lines if line["user"] == user], {}
+    for place, line in enumerate(lines):
+        later = [one for one in lines[place:] if one["event"] == "undone" and one["session"] == line["session"]]
+        if line["event"] == "learned" and not any(one["turn"] <= line["turn"] for one in later):
+            for statement in line["learned"]:
+                for number in statement["replaces"]:
+                    known.pop(number, None)
+                known |= {statement["id"]: statement["statement"]} if statement["statement"] else {}
+    return known
+
+
 def steps(memory, notes):
     """What may happen to a user, by name."""
     return {
@@ -491,6 +527,7 @@ def test_what_holds_is_the_same_as_statements_memories_and_column_now_and_at_any
         frame = ikat.conversation(chat("Tea?"), memories=memory.memories("u1", as_of=day))
         assert memory.known("u1", as_of=day) == frame["qptkb"].item() == known
     assert ikat.UserMemory(memory.path).known("u1") == memory.known("u1")
+    assert not memory.path.exists() or read_as_documented(memory.path, "u1") == memory.known("u1")
     ids = [one["id"] for one in memory.memories("u1")]
     assert len(ids) == len(set(ids))
 
