@@ -155,8 +155,8 @@ class Operator(pt.Transformer):
         said = self.activity or f"running {label_of(self)}"
         return said.replace("{queries}", queries).replace("{passages}", passages)
 
-    def while_written(self, text: str, frame: pd.DataFrame) -> str | None:
-        """What its user may read of an answer that a model still writes for a turn; None where it is not an answer."""
+    def while_written(self, frame: pd.DataFrame) -> Callable[[str], str] | None:
+        """What makes of the text that a model still writes for a turn what its user may read; None where the text is not an answer."""
         return None
 
     def check_shippable(self) -> None:

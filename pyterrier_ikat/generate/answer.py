@@ -1,6 +1,6 @@
 """The LLM's own answer, used as a query (AD) or as the source of queries (AQD), and its outline of an answer."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY
 from typing import Any
 
@@ -68,9 +68,9 @@ class Answer(LLMOperator):
         """The text without a ``<think>`` block."""
         return answer_text(text)
 
-    def while_written(self, text: str, frame: pd.DataFrame) -> str:
-        """The text."""
-        return text
+    def while_written(self, frame: pd.DataFrame) -> Callable[[str], str]:
+        """The text as it is."""
+        return str
 
     def typical(self, frame: pd.DataFrame) -> list[str]:
         """The question, repeated up to 120 words."""

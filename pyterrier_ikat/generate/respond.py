@@ -1,7 +1,8 @@
 """The response to the user, written from the retrieved passages and cut at the end of a sentence."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -139,9 +140,9 @@ class Respond(ReadsPassages):
         cited = read_citations(said, self.passages)
         return cited if cited.text else None
 
-    def while_written(self, text: str, frame: pd.DataFrame) -> str:
-        """The text, where it cites with the numbers of its finished sentences."""
-        return while_written(text, int(self.used(frame).sum())) if self.cite else text
+    def while_written(self, frame: pd.DataFrame) -> Callable[[str], str]:
+        """The text as it is, or where it cites with the numbers of its finished sentences."""
+        return partial(while_written, passages=int(self.used(frame).sum())) if self.cite else str
 
     def fallback(self, frame: pd.DataFrame) -> list[CitedText]:
         """The first sentences of each turn's best passage."""

@@ -218,9 +218,9 @@ class _Watch(Observer):
 
     def follow(self, step: Step) -> Write | None:
         """Show what a model writes for the last stage, where that is an answer."""
-        if self._write is None or step.stage is not self.last or step.stage.while_written("", step.inp) is None:
+        if self._write is None or step.stage is not self.last or (readable := step.stage.while_written(step.inp)) is None:
             return None
-        return lambda text: self._show(step.stage.while_written(text, step.inp))
+        return lambda text: self._show(readable(text))
 
     def _show(self, text: str) -> None:
         if self._write is not None and text != self.shown:

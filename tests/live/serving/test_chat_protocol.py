@@ -218,7 +218,7 @@ def test_a_system_is_described_in_plain_words_without_its_paper_s_sections():
     listed = [model_object(System(method, pt.apply.generic(_found)), 0) for method in METHODS.values()]
     assert not [one for one in listed if re.search(r"(?i)section|table \d|`", one["title"])]
     described = next(one for one in listed if one["id"] == "aqd")
-    assert described["title"] == "AQD: the LLM's answer, then up to n queries for it, each retrieved and re-ranked by itself, interleaved."
+    assert described["title"] == "AQD: the LLM's answer, then up to n queries for it, each retrieved and re-ranked separately, interleaved."
     assert described["paper"] == "Abbasiantaeb and Aliannejadi, Generate then Retrieve"
     assert described["steps"] == []
 
