@@ -2,8 +2,8 @@
 
     IKAT_DATA=... python experiments/evidence.py systems
 
-Without a name all tables are made; `--write` puts them into the page. The outputs are those of `ikat datasets`, which are fetched from
-their authors: cite them where you use their outputs. `--keep FOLDER` keeps indexes and searches: each text is encoded once.
+Without a name, all tables are made. `--write` puts them into the page. The outputs are those of `ikat datasets`, which are fetched from
+their authors: cite them if you use their outputs. `--keep FOLDER` keeps indexes and searches, so each text is encoded only once.
 """
 
 import sys
@@ -31,7 +31,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "gpt4": lambda _: gpt4_and_nist(),
     "nuggets": lambda _: nuggets(),
 }
-"""Name -> what makes the table, from the folder that keeps indexes and searches."""
+"""Name -> the function that makes the table, from the folder that keeps indexes and searches."""
 
 
 @click.command(help=__doc__)
@@ -49,7 +49,7 @@ def main(names: tuple[str, ...], keep: Path | None, write: bool) -> None:
 
 
 def put(page: Path, name: str, made: str) -> None:
-    """Put a table into its place on the page; `make docs` renews the short one at the top."""
+    """Put a table into its place on the page. `make docs` renews the short one at the top."""
     sys.path.insert(0, str(DOCS))
     from pages.markers import renewed
 

@@ -1,15 +1,14 @@
-r"""All turns of 2023, 2024 and 2025, run, handed in, read back and evaluated: no LLM, no licence.
+r"""All turns of 2023, 2024 and 2025, run, submitted, read back and evaluated, without an LLM or a licence.
 
     python experiments/hand_in.py --out handed-in
 
-Needs the topics, the qrels of 2023 and the 700 passages (fetched, or in the folder that IKAT_DATA names). Runs a method
-that needs no LLM as `ikat run` does, over an index of the passages of ikat:2023-mini. Such a run has no responses; here
-the response is the beginning of the best passage (the guidelines allow a passage as response), and where nothing was
-found it says so. The statements are the three that MiniLM ranks highest. Writes a submission for each year, which
-`validate` checks, reads it back, and prints its figures beside those of the run and of pytrec_eval called directly.
+The script needs the topics, the qrels of 2023 and the 700 passages (fetched, or in the folder that IKAT_DATA names). It runs a method
+without an LLM like `ikat run`, over an index of the passages of ikat:2023-mini. Such a run has no responses. Here the response is the
+beginning of the best passage (the guidelines allow a passage as response), or says that nothing was found. The statements are the three
+that MiniLM ranks highest. The script writes a submission for each year, checks it with `validate`, reads it back, and prints its scores
+next to those of the run and of pytrec_eval called directly.
 
-The passages belong to the topics of 2023: the figures of 2024 and 2025 only show that turns without a relevant passage
-count 0.
+The passages belong to the topics of 2023. So the scores of 2024 and 2025 only show that turns without a relevant passage count 0.
 """
 
 from collections import Counter
@@ -28,7 +27,7 @@ from pyterrier_ikat.runs import strictly_decreasing
 from pyterrier_ikat.submit import read_submission, validate, write_submission
 
 YEARS = {2023: (None, "provenance"), 2024: ("provenance",), 2025: ("provenance",)}
-"""Year -> the qrels to evaluate by; None are NIST's."""
+"""Year -> the qrels for the evaluation; None: NIST's."""
 WORDS = 100
 NOTHING = "I found nothing about that."
 TREC_EVAL = dict(zip(TRACK_2023, ("ndcg_cut_3", "ndcg_cut_5", "ndcg", "P_20", "recall_20", "recall_1000", "map"), strict=True))
@@ -36,7 +35,7 @@ TREC_EVAL = dict(zip(TRACK_2023, ("ndcg_cut_3", "ndcg_cut_5", "ndcg", "P_20", "r
 
 
 def ranked(method: str, data: IkatDataset, index: ikat.PassageIndex) -> pd.DataFrame:
-    """What a method ranks; `ikat run` would refuse the topics of 2024 and 2025, none of whose gold passages are in the index."""
+    """The ranking of a method. `ikat run` would refuse the topics of 2024 and 2025: the index has none of their gold passages."""
     return strictly_decreasing(getattr(ikat.methods, method)(index.bm25())(data.get_topics()))
 
 
@@ -63,7 +62,7 @@ def hand_in(year: int, data: IkatDataset, frames: tuple[pd.DataFrame, pd.DataFra
 
 
 def by_pytrec_eval(run: pd.DataFrame, qrels: pd.DataFrame) -> list[float]:
-    """The track's figures by pytrec_eval alone: the mean over all turns of the qrels."""
+    """The track's measures from pytrec_eval alone: the mean over all turns of the qrels."""
     judged = {qid: dict(zip(rows["docno"], rows["label"].astype(int), strict=True)) for qid, rows in qrels.groupby("qid")}
     scores = {qid: dict(zip(rows["docno"], rows["score"], strict=True)) for qid, rows in run.groupby("qid")}
     figures = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.3,5", "ndcg", "P.20", "recall.20,1000", "map"}).evaluate(scores)
@@ -82,7 +81,7 @@ def compare(run: pd.DataFrame, read: pd.DataFrame, qrels: pd.DataFrame) -> pd.Da
 @click.option("--years", default="2023,2024,2025", show_default=True)
 @click.option("--out", required=True, type=click.Path(path_type=Path))
 def main(method: str, years: str, out: Path) -> None:
-    """Index, run, hand in, read back, evaluate."""
+    """Index, run, submit, read back, evaluate."""
     index = ikat.PassageIndex(out / "mini.index").index(pt.get_dataset("ikat:2023-mini").get_corpus_iter(verbose=False))
     for year in map(int, years.split(",")):
         data = pt.get_dataset(f"ikat:{year}")

@@ -1,4 +1,4 @@
-"""Every table and figure of every paper, one command each: `python experiments/papers.py --resources sample --out papers-out`."""
+"""Every table and figure of every paper, with one command each: `python experiments/papers.py --resources sample --out papers-out`."""
 
 import click
 

@@ -1,1 +1,1 @@
-"""The tables of the page on evidence, one module for each of its sections."""
+"""The tables of the page on evidence, with one module for each section."""

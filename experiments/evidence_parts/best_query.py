@@ -22,24 +22,24 @@ SAMPLES = {
     "SAR, rewrite": (FIVE_RUNS, False),
     "SAR, rewrite and answer": (FIVE_RUNS, True),
 }
-"""Name -> the public output, and whether the answers are searched for, too."""
+"""Name -> the public output, and whether the queries include the answers."""
 
 
 def search(retriever: pt.Transformer, texts: list[str]) -> pd.DataFrame:
-    """What each text finds: ``query``, ``docno``, ``rank``, ``score``."""
+    """The passages that each text finds: ``query``, ``docno``, ``rank``, ``score``."""
     queries = pd.DataFrame({"qid": [str(number) for number in range(len(texts))], "query": texts})
     return retriever(queries)[["query", "docno", "rank", "score"]]
 
 
 def rerank(found: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
-    """The best passages of ``found`` by the scores of ``scored``, which has one for each passage of the collection."""
+    """The best passages of ``found``, ordered by ``scored``, which has a score for each passage of the collection."""
     best = found.loc[found["rank"] < RERANKED, ["query", "docno"]].merge(scored[["query", "docno", "score"]], on=["query", "docno"])
     best = best.sort_values(["query", "score"], ascending=[True, False], kind="stable")
     return best.assign(rank=best.groupby("query").cumcount())
 
 
 def replay(found: pd.DataFrame) -> pt.Transformer:
-    """A retriever of which each search is known."""
+    """A retriever that returns known results."""
     return pt.apply.generic(lambda queries: queries.merge(found, on="query"))
 
 
@@ -53,7 +53,7 @@ def value_queries(turns: pd.DataFrame, found: pd.DataFrame, qrels: pd.DataFrame)
 
 
 def cross_validate(of_rules: Mapping[str, Values]) -> Values:
-    """The values of each conversation's turns by the rule that is best on all other conversations."""
+    """The values of each conversation's turns with the rule that is best on all other conversations."""
     of_turns = pd.DataFrame(dict(of_rules))
     conversation = conversation_of(of_turns.index)
     held_out = [(of_turns[conversation == one], of_turns[conversation != one].mean().idxmax()) for one in conversation.unique()]
@@ -61,7 +61,7 @@ def cross_validate(of_rules: Mapping[str, Values]) -> Values:
 
 
 def measure(turns: pd.DataFrame, by: pd.DataFrame, found: pd.DataFrame, qrels: pd.DataFrame) -> dict[str, Values]:
-    """The nDCG@10 of each turn by each way to choose; the rules without a re-ranker read the lists ``by``."""
+    """The nDCG@10 of each turn for each way to choose. The rules without a re-ranker read the lists ``by``."""
     samples = value_queries(turns, found, qrels)
     of_turns = samples.groupby("qid", sort=False)["value"]
     of_query = samples.drop_duplicates(["qid", "query"]).set_index(["qid", "query"])["value"]

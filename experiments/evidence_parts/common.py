@@ -1,4 +1,4 @@
-"""What all sections share: the texts that models wrote, the mini collection with its two searches, scores of turns, tests, tables."""
+"""Code that all sections share: the texts that models wrote, the mini collection with its two searches, scores of turns, tests, tables."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ Values: TypeAlias = "pd.Series[float]"
 
 
 def samples_of(name: str, answers: bool) -> dict[str, list[str]]:
-    """The samples of each turn: the rewrites, or each with its answer."""
+    """The samples of each turn: the rewrites, or the rewrites with their answers."""
     found = OUTPUTS[name].completions()
     rewrites = {qid: texts for (qid, stage, prompt), texts in found.items() if stage == "rewrite" and prompt in (None, "rewrite")}
     if not answers:
@@ -32,13 +32,13 @@ def samples_of(name: str, answers: bool) -> dict[str, list[str]]:
 
 
 class Collection(NamedTuple):
-    """A small collection, and what searches it.
+    """A small collection and its retrievers.
 
     Attributes:
         data: the dataset.
         qrels: its judgements.
         bm25: BM25 with k1 0.9 and b 0.4.
-        dense: MiniLM's dense search; None where nothing is encoded.
+        dense: MiniLM's dense search; None if nothing is encoded.
     """
 
     data: IkatDataset
@@ -48,7 +48,7 @@ class Collection(NamedTuple):
 
 
 def open_collection(name: str, folder: str | Path, dense: bool = False) -> Collection:
-    """The collection, its indexes and a file with its dense searches in a folder; what is there already isn't made again."""
+    """The collection, its indexes and a file with its dense searches in a folder. Existing files are reused."""
     data, place = ikat.dataset(name), Path(folder) / name.replace(":", "-")
     place.mkdir(parents=True, exist_ok=True)
     passages = list(data.get_corpus_iter(verbose=False))
@@ -58,7 +58,7 @@ def open_collection(name: str, folder: str | Path, dense: bool = False) -> Colle
 
 
 def measured(ranking: pd.DataFrame, qrels: pd.DataFrame, measures: Iterable[ir_measures.Measure]) -> pd.DataFrame:
-    """The measures of each turn that found anything, one column each."""
+    """The measures of each turn with results, one column each."""
     run = ranking[["qid", "docno", "score"]].set_axis(["query_id", "doc_id", "score"], axis=1)
     judged = qrels[["qid", "docno", "label"]].set_axis(["query_id", "doc_id", "relevance"], axis=1)
     found = [(one.query_id, str(one.measure), one.value) for one in ir_measures.iter_calc(list(measures), judged, run)]
@@ -66,7 +66,7 @@ def measured(ranking: pd.DataFrame, qrels: pd.DataFrame, measures: Iterable[ir_m
 
 
 def ndcg(ranking: pd.DataFrame, qrels: pd.DataFrame) -> Values:
-    """nDCG@10 of each turn that found anything."""
+    """nDCG@10 of each turn with results."""
     best = ranking[ranking["rank"] < DEPTH]
     return measured(best, qrels, [ir_measures.nDCG @ DEPTH])[f"nDCG@{DEPTH}"]
 
@@ -82,18 +82,18 @@ def p_of_turns(ours: Values, others: Values) -> float:
 
 
 def p_of_conversations(ours: Values, others: Values) -> float:
-    """The same over the mean differences of conversations, whose turns are not independent of each other."""
+    """The same over the mean differences of conversations, because the turns of one are not independent of each other."""
     differences = (ours - others).groupby(conversation_of(ours.index)).mean()
     return float(ttest_rel(differences, differences * 0).pvalue)
 
 
 def shown_p(p: float) -> str:
-    """As in ``p = 0.012``."""
+    """The p-value as text, such as ``p = 0.012``."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown, whose numbers have no zero before the point.
+    """A table in Markdown, with numbers without a zero before the point.
 
     Example:
         >>> print(table(["a", "b"], [["1", "+0.2"]]))
@@ -106,6 +106,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def frame_table(rows: Mapping[str, Mapping[str, float]], first: str, digits: int = 4) -> str:
-    """A table of numbers: a row for each name."""
+    """A table of numbers, with a row for each name."""
     columns = list(next(iter(rows.values())))
     return table([first, *columns], [[name, *(f"{cells[column]:.{digits}f}" for column in columns)] for name, cells in rows.items()])

@@ -1,4 +1,4 @@
-"""Labels of models and of word counts against those of people, for iKAT 2024."""
+"""Labels from models and from word counts, compared with those of people, for iKAT 2024."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -27,7 +27,7 @@ the other teams' runs, the one whose responses fit the people's labels best."""
 
 
 def gpt4_and_nist() -> str:
-    """How far GPT-4's labels of 2024 agree with NIST's."""
+    """The agreement of GPT-4's labels of 2024 with NIST's."""
     data = ikat.dataset("ikat:2024")
     rows = []
     for threshold in (1, 2, 3):
@@ -56,11 +56,11 @@ MATCHERS: dict[str, Callable[[Words], float]] = {
     "share of the nugget's words in the response": lambda said: len(set(said.nugget) & set(said.response)) / max(1, len(set(said.nugget))),
     "longest common subsequence, share of the nugget": lambda said: longest_common_subsequence(*said) / max(1, len(said.nugget)),
 }
-"""What matches without a model."""
+"""The matchers that need no model."""
 
 
 def area(scores: "pd.Series[float]", labels: "pd.Series[bool]") -> float:
-    """The probability that a stated nugget scores higher than one that isn't, ties counting a half (AUC)."""
+    """The probability that a stated nugget scores higher than one that isn't stated, where a tie counts half (AUC)."""
     ranks = rankdata(scores)
     stated = int(labels.sum())
     return float((ranks[labels.to_numpy()].sum() - stated * (stated + 1) / 2) / (stated * (len(labels) - stated)))
@@ -72,7 +72,7 @@ def kappa(said: "pd.Series[bool]", labels: "pd.Series[bool]") -> float:
 
 
 def decided(scores: "pd.Series[float]", labels: "pd.Series[bool]", conversation: "pd.Series[str]") -> "pd.Series[bool]":
-    """Whether each score reaches the least score whose kappa is highest on all other conversations."""
+    """Whether each score reaches the threshold with the highest kappa on all other conversations."""
     said = pd.Series(False, scores.index)
     for held_out in conversation.unique():
         here = conversation == held_out
@@ -83,7 +83,7 @@ def decided(scores: "pd.Series[float]", labels: "pd.Series[bool]", conversation:
 
 
 def nuggets() -> str:
-    """The labels of people against what matches without a model."""
+    """The labels of people, compared with the matchers without a model."""
     data = ikat.dataset("ikat:2024")
     labels, responses = data.get_nugget_labels(), data.get_responses().set_index(["run", "qid"])["qanswer"]
     labels = labels[[(RESPONSES[run], qid) in responses.index for run, qid in zip(labels["run"], labels["qid"], strict=True)]]

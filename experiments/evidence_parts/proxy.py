@@ -1,4 +1,4 @@
-"""Whether the mini collection orders systems as the full one does: 18 prompts of one model, whose scores on the full one are published."""
+"""Whether the mini collection orders systems like the full one: 18 prompts of one model with published scores on the full collection."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ from .common import MINI, Collection, measured, open_collection, samples_of, tab
 MEASURES = {str(measure): measure for measure in (nDCG @ 5, nDCG @ 10, R @ 20, RR)}
 RUNS = 5
 PAIRS = (("nDCG@5", "NDCG@5"), ("nDCG@5", "Recall@1000"), ("nDCG@10", "NDCG@1000"), ("R@20", "Recall@20"), ("RR", "MRR"))
-"""What is compared: our measure on the mini collection, and the published one on the full collection."""
+"""The compared measures: ours on the mini collection, and the published one on the full collection."""
 GROUPS = {"all 18": "", "7 of prompt1": "prompt1", "7 of prompt2": "prompt2", "4 of SAR": "sar"}
 
 
@@ -49,7 +49,7 @@ def of_prompts(folder: str | Path, answers: bool) -> pd.DataFrame:
 
 
 def agreements(ours: pd.DataFrame, theirs: pd.DataFrame) -> list[list[str]]:
-    """Kendall's and Spearman's correlation for each pair of measures, over all prompts and within groups of alike ones."""
+    """Kendall's and Spearman's correlation for each pair of measures, over all prompts and within groups of similar ones."""
     rows = []
     for one, other in PAIRS:
         cells = [f"{one} and {other}"]

@@ -15,11 +15,11 @@ RUNS = {
 }
 """The year -> the files of the run and of its scores, in CFDA's repository."""
 OURS = {"mrr": "RR(rel=2)", "recall": "R(rel=2)", "ndcg": "nDCG"}
-"""Their names of measures -> ours. They count a passage as relevant from label 2 on."""
+"""Their names of measures -> ours. They count passages with labels of at least 2 as relevant."""
 
 
 def scored(year: str) -> pd.DataFrame:
-    """The measures of a year's run as its authors published them and as they come out here: ``measure``, ``published``, ``ours``."""
+    """The measures of a year's run, as published by its authors and as computed here: ``measure``, ``published``, ``ours``."""
     run, published = (
         json.loads(output_file("cfda-2025", f"{RUNS[year]}-{kind}.json").read_text(encoding="utf-8")) for kind in ("run", "perf")
     )

@@ -1,4 +1,4 @@
-"""Which system to use: ways to ask for a turn's passages, each with several ways to search, on real turns with real texts of a model."""
+"""Which system to use: ways to make a turn's query, each with several ways to search, on real turns with real texts of a model."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -29,7 +29,7 @@ from .common import (
 )
 
 LISTS = 100
-"""Passages in each list that is fused or re-ranked."""
+"""How many passages each list has that is fused or re-ranked."""
 TUNED_ON = ("ikat:2023-train", "mtrag:mini")
 GRID = [round(step / 20, 2) for step in range(21)]
 BASELINE = ("rewrite", "BM25")
@@ -51,9 +51,9 @@ AGAINST = (
     ("best of 10 by spread", "weighted sum of both"),
     ("manual rewrite (a person's)", "weighted sum of both"),
 )
-"""With what the method `rewrite_answer_hybrid` is compared."""
+"""The systems with which the method `rewrite_answer_hybrid` is compared."""
 Question = Callable[..., pt.Transformer]
-"""What is asked: a pipeline from a retriever."""
+"""A function that makes a pipeline from a retriever."""
 
 
 class Asking(NamedTuple):
@@ -62,9 +62,9 @@ class Asking(NamedTuple):
     Attributes:
         with_retriever: the pipeline without a re-ranker.
         with_reranker: the pipeline from BM25 and a re-ranker.
-        calls: LLM calls a turn.
-        searches: searches a turn, with one retriever.
-        with_dense: what is asked of a dense retriever where that is another; a hybrid then fuses both in the end, and is no retriever.
+        calls: LLM calls per turn.
+        searches: searches per turn, with one retriever.
+        with_dense: the pipeline for a dense retriever, if it differs. A hybrid then fuses both at the end, and is not a retriever.
     """
 
     with_retriever: Question
@@ -106,12 +106,12 @@ def asking(llm: LLM) -> dict[str, Asking]:
 
 
 def simple(question: pt.Transformer, calls: int) -> Asking:
-    """One query, which a re-ranker reads, too."""
+    """One query, which a re-ranker also reads."""
     return Asking(lambda search: question >> search, lambda search, reranker: question >> search >> reranker, calls, 1)
 
 
 def two_lists(llm: LLM, search: pt.Transformer) -> pt.Transformer:
-    """A search for the rewrite and one for the answer, whose scaled scores are summed."""
+    """A search for the rewrite and one for the answer, with the sum of their scaled scores."""
     lists = [ikat.QueryColumn(column) >> search for column in ("qrewrite", "qanswer")]
     return ikat.RewriteAndAnswer(llm) >> ikat.WeightedSum(*lists, num_results=LISTS)
 
@@ -130,17 +130,17 @@ def mean_vector(llm: LLM, search: pt.Transformer) -> pt.Transformer:
 
 
 def each_text(drawn: pd.DataFrame) -> pd.DataFrame:
-    """The turns with each text of each sample as a query of its own."""
+    """The turns with each text of each sample as a separate query."""
     return drawn.assign(qsubqueries=[[text for sample in samples for text in sample] for samples in drawn["qsamples"]])
 
 
 def weighted(bm25: pt.Transformer, dense: pt.Transformer, share: float) -> pt.Transformer:
-    """Both lists, scaled to 0 to 1 and summed; ``share`` is the weight of the dense one, of 1."""
+    """Both lists, scaled to 0 to 1 and summed. ``share`` is the weight of the dense one; both weights sum to 1."""
     return ikat.WeightedSum(bm25, dense, weights=(1 - share, share), num_results=LISTS)
 
 
 def scored_by(dense: pt.Transformer) -> pt.Transformer:
-    """A re-ranker with the scores of a dense search of all passages: those of MiniLM as a bi-encoder, and no text is encoded twice."""
+    """A re-ranker with the scores of a dense search of all passages: those of MiniLM as a bi-encoder, without encoding a text twice."""
 
     def score(found: pd.DataFrame) -> pd.DataFrame:
         queries = found[["query"]].drop_duplicates().assign(qid=lambda frame: [str(number) for number in range(len(frame))])
@@ -151,7 +151,7 @@ def scored_by(dense: pt.Transformer) -> pt.Transformer:
 
 
 def searching(ask: Asking, collection: Collection, share: float) -> dict[str, pt.Transformer]:
-    """The pipelines of one way to ask, by how they search."""
+    """The pipelines of one way to ask, by their ways to search."""
     bm25, dense = collection.bm25 % LISTS, collection.dense % LISTS
     alone = ask.with_retriever(bm25), ask.with_dense(collection.dense) if ask.with_dense else ask.with_retriever(dense)
     parts = alone if ask.with_dense else (bm25, dense)
@@ -165,18 +165,18 @@ def searching(ask: Asking, collection: Collection, share: float) -> dict[str, pt
 
 
 def on_turns(pipeline: pt.Transformer, turns: pd.DataFrame, qrels: pd.DataFrame) -> Values:
-    """nDCG@10 of each turn; 0 where nothing was found."""
+    """nDCG@10 of each turn; 0 if nothing was found."""
     return ndcg(pipeline(turns), qrels).reindex(turns["qid"]).fillna(0.0)
 
 
 def judged_turns(collection: Collection) -> pd.DataFrame:
-    """The turns with judgements, and what a person wrote of them."""
+    """The turns with judgements, and what people wrote for them."""
     turns = collection.data.get_topics("manual")
     return turns[turns["qid"].isin(collection.qrels["qid"])].reset_index(drop=True)
 
 
 def tune(folder: str | Path) -> dict[str, Values]:
-    """The mean nDCG@10 of people's rewrites for each share of the dense list, on each collection that has no part in the tests."""
+    """The mean nDCG@10 of people's rewrites for each share of the dense list, on the collections that are not used in the tests."""
     found = {}
     for name in TUNED_ON:
         collection = open_collection(name, folder, dense=True)
@@ -193,7 +193,7 @@ def replayed(found: pd.DataFrame) -> pt.Transformer:
 
 
 def pick(of_systems: Mapping[tuple[str, str], Values]) -> Values:
-    """The values of each conversation's turns by the system that is best on all other conversations."""
+    """The values of each conversation's turns with the system that is best on all other conversations."""
     turns = pd.DataFrame(dict(of_systems))
     conversation = conversation_of(turns.index)
     held_out = [turns.loc[conversation == one, turns[conversation != one].mean().idxmax()] for one in conversation.unique()]
@@ -218,7 +218,7 @@ def run_systems(folder: str | Path, output: str, share: float) -> tuple[dict[str
 
 
 def compared(ways: Mapping[str, Asking], found: Mapping[tuple[str, str], Values]) -> str:
-    """The means of all systems, with what differs significantly from the baseline."""
+    """The means of all systems, with marks for significant differences from the baseline."""
     base, tests = found[BASELINE], len(found) - 1
     columns = list(dict.fromkeys(by for _, by in found))
     rows = []
@@ -229,14 +229,14 @@ def compared(ways: Mapping[str, Asking], found: Mapping[tuple[str, str], Values]
 
 
 def mark(ours: Values, base: Values, tests: int) -> str:
-    """An arrow where the values of turns differ significantly, by Bonferroni's correction for so many tests."""
+    """An arrow if the values of turns differ significantly, with Bonferroni's correction for this number of tests."""
     if ours is base or not p_of_turns(ours, base) * tests < 0.05:
         return ""
     return " ↑" if ours.mean() > base.mean() else " ↓"
 
 
 def against(found: Mapping[tuple[str, str], Values], ours: tuple[str, str], others: Sequence[tuple[str, str]]) -> str:
-    """One system against others, tested over turns and over conversations, by Bonferroni's correction for their number."""
+    """One system against others, tested over turns and over conversations, with Bonferroni's correction for their number."""
     rows = []
     for other in others:
         ps = [min(1.0, p(found[ours], found[other]) * len(others)) for p in (p_of_turns, p_of_conversations)]
@@ -245,7 +245,7 @@ def against(found: Mapping[tuple[str, str], Values], ours: tuple[str, str], othe
 
 
 def of_weights(folder: str | Path, output: str, share: float) -> str:
-    """A list for the rewrite and one for the answer, with several weights, and with the one that is best on all other conversations."""
+    """A list for the rewrite and one for the answer, with several weights, and with the weight that is best on all other conversations."""
     collection, llm = open_collection(MINI, folder, dense=True), ikat.llm(f"recorded:{output}")
     hybrid = weighted(collection.bm25 % LISTS, collection.dense % LISTS, share)
     turns = judged_turns(collection)
@@ -260,7 +260,7 @@ def of_weights(folder: str | Path, output: str, share: float) -> str:
 
 
 def systems(folder: str | Path) -> str:
-    """All systems on LLM4CS's texts, what the best of them beat, and the same on SAR's texts."""
+    """All systems on LLM4CS's texts, what the best of them beats, and the same on SAR's texts."""
     ways, found = run_systems(folder, "cfda-llm4cs", DENSE_SHARE)
     best = max(found, key=lambda system: found[system].mean())
     automatic = {system: values for system, values in found.items() if "manual" not in system[0]}
@@ -274,7 +274,7 @@ def systems(folder: str | Path) -> str:
 
 
 def tuning(folder: str | Path) -> str:
-    """The weight of the dense list on the collections that no system is tested on."""
+    """The weight of the dense list on the collections that are not used in the tests."""
     found = tune(folder)
     mean = sum(one / len(found) for one in found.values())
     shown = [share for share in GRID if share % 0.25 == 0]

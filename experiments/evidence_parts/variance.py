@@ -1,4 +1,4 @@
-"""How much the samples of one prompt vary, and what the scores of turns vary by: turn, prompt, both together, or the sample."""
+"""How much the samples of one prompt vary, and the sources of the variance of turns' scores: turn, prompt, both together, or the sample."""
 
 from pathlib import Path
 
@@ -14,13 +14,13 @@ MEASURE = "nDCG@10"
 
 
 def shares(scores: npt.NDArray[np.float64]) -> dict[str, float]:
-    """The shares of the variance of a balanced design, by the expected mean squares of a two-way analysis with random effects.
+    """The shares of the variance in a balanced design, from the expected mean squares of a two-way analysis with random effects.
 
     Args:
         scores: turns x prompts x samples.
 
     Returns:
-        The shares of turn, prompt, turn and prompt together, and sample; a negative estimate is 0.
+        The shares of turn, prompt, turn and prompt together, and sample. A negative estimate is set to 0.
 
     Example:
         >>> shares(np.array([[[0.0, 0.0], [0.0, 0.0]], [[1.0, 1.0], [1.0, 1.0]]]))

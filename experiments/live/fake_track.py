@@ -1,13 +1,12 @@
-"""A whole interactive run over a fake track, killed in the middle: nothing is sent or asked twice, and the log equals the server's dump.
+"""A whole interactive run with a fake track, killed in the middle: nothing is sent or asked twice, and the log equals the server's dump.
 
     python experiments/live/fake_track.py --out fake-track
     python experiments/live/fake_track.py --out fake-track --users simulation-data.csv
 
-The server is the one of the tests, which follows the documentation of the track (with --released, the code that was
-released). Its users say the utterances of the sample's conversations, or ask the questions of a file of iKAT 2025,
-whatever the system answers. The system searches the sample's passages and asks a scripted model, which writes too much
-in each fifth response and notes each call. The command is killed by SIGKILL when half of the responses have arrived,
-and started again. A share of the server's answers is lost on the way.
+The server is that of the tests, which follows the documentation of the track (with --released, the released code). Its users say the
+utterances of the sample's conversations, or ask the questions in a file of iKAT 2025, whatever the system answers. The system searches the
+sample's passages and asks a scripted model, which writes too much in every fifth response and notes each call. The command is killed with
+SIGKILL when half of the responses have arrived, and then started again. A share of the server's answers is lost on the way.
 """
 
 import csv

@@ -1,8 +1,9 @@
-"""Realistic faults over all rooms, each met by the tests of its room: which of them does a test see?
+"""Realistic faults in all rooms, each run against the tests of its room: which of them does a test detect?
 
-Usage: ``python experiments/quality/faults.py [WORD ...]`` (from the repository's root; faults whose file or words have one of them).
-The work is done in a temporary copy, each fault in a fork of this process. ``mutants.py`` makes mutants of whole modules; these were
-thought up: a cutoff that is off by one, a wrong tie, an exception that is swallowed, a cost that is counted twice, a stale cache key.
+Usage: ``python experiments/quality/faults.py [WORD ...]`` (from the repository's root; only faults with one of these words in their file or
+text). The work is done in a temporary copy, each fault in a fork of this process. ``mutants.py`` makes mutants of whole modules. The faults
+here were invented by hand: a cutoff that is off by one, a wrong tie, an exception that is swallowed, a cost that is counted twice, a stale
+cache key.
 """
 
 import argparse
@@ -18,17 +19,17 @@ from typing import Any, NamedTuple
 from mutants import LIBRARIES, PACKAGE, ROOT, forked, run_tests
 
 LONGEST = 1800.0
-"""Seconds for the tests of a room; a room that takes longer has not seen the fault."""
+"""Seconds for the tests of a room. A room that takes longer has not detected the fault."""
 TESTS = {
     "completions": ["llms/test_parsing*.py", "trust/test_parsers.py", "rank/test_listwise.py"],
     "planning.py": ["study/test_plan.py"],
     "prompts": ["generate"],
 }
-"""Where the tests of a room lie that have no folder of its name; those of the modules beside the rooms lie in ``base``."""
+"""The tests of rooms without a test folder of the same name. The tests of modules outside of rooms are in ``base``."""
 
 
 class Fault(NamedTuple):
-    """A change of one module: ``old``, which stands there once, becomes ``new``."""
+    """A change of one module: ``old``, which occurs there once, becomes ``new``."""
 
     where: str
     what: str
@@ -245,7 +246,7 @@ FAULTS = [
 
 
 class Nearest:
-    """A pytest plugin: the files that name the module come first, and the test that fails is noted in a file."""
+    """A pytest plugin that puts the files that name the module first, and notes the failing test in a file."""
 
     def __init__(self, module: str, noted: Path) -> None:
         self.module, self.noted = module, noted
@@ -262,7 +263,7 @@ class Nearest:
 
 
 def outcome(copy: Path, fault: Fault) -> tuple[str, str]:
-    """``killed`` and by which test; ``survived`` when none fails, ``unknown`` when they took too long or couldn't be collected."""
+    """``killed`` and the test; ``survived`` if none fails; ``unknown`` if they took too long or couldn't be collected."""
     module, noted = copy / PACKAGE / fault.where, copy / "noted"
     noted.unlink(missing_ok=True)
     original = module.read_text(encoding="utf-8")
@@ -279,7 +280,7 @@ def outcome(copy: Path, fault: Fault) -> tuple[str, str]:
 
 
 def stale(fault: Fault) -> str:
-    """Why a fault can't be put into the code as it is now; empty where it can."""
+    """Why a fault can't be put into the current code; empty if it can."""
     path = ROOT / PACKAGE / fault.where
     if not path.exists():
         return "there is no such module"
@@ -288,7 +289,7 @@ def stale(fault: Fault) -> str:
 
 
 def main() -> None:
-    """Print what became of each fault, then the counts."""
+    """Print the outcome of each fault, then the counts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("words", nargs="*", help="of the faults' files and descriptions; without any all faults")
     words = parser.parse_args().words

@@ -1,4 +1,4 @@
-"""How much one flow passes through, and how large the package and its command line are: ``python experiments/quality/flows.py``.
+"""How much code one flow uses, and how large the package and its command line are: ``python experiments/quality/flows.py``.
 
 Each flow runs once to warm up, so that imports don't count, and once under ``sys.setprofile`` in every thread. A file counts when one of
 its functions is called. With ``--files``, the files are listed too.
@@ -30,7 +30,7 @@ IGNORED = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tok
 
 
 class Server(BaseHTTPRequestHandler):
-    """Answers every chat completion alike."""
+    """Answers every chat completion in the same way."""
 
     def do_POST(self) -> None:
         """Answer one request."""
@@ -94,7 +94,7 @@ def code_lines(path: Path) -> int:
 
 
 def longest_function(paths: list[Path]) -> tuple[int, str]:
-    """The lines of the longest function, its docstring not counted, and where it is."""
+    """The lines of the longest function, without its docstring, and where it is."""
     return max((_lines(node), f"{path.relative_to(PACKAGE)}:{node.name}") for path in paths for node in _functions(path))
 
 
@@ -111,7 +111,7 @@ def _lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def command_line() -> tuple[int, int]:
-    """The commands and their options, hidden ones not counted."""
+    """The numbers of commands and of their options, without hidden ones."""
     from pyterrier_ikat.cli import main
 
     shown = [command for command in main.commands.values() if not command.hidden]
@@ -125,7 +125,7 @@ def model(base_url: str) -> Any:
 
 
 def answer(base_url: str) -> None:
-    """One LLM call, to HTTP and back."""
+    """One LLM call over HTTP."""
     llm = model(base_url)
     ikat.Answer(llm)(ikat.conversation([{"role": "user", "content": "Which tea has no caffeine?"}]))
 

@@ -1,9 +1,9 @@
-"""Mutation testing: change one thing in a module, see whether a test fails, and print the changes that no test saw.
+"""Mutation testing: change one thing in a module, check whether a test fails, and print the changes that no test detected.
 
 Usage: ``python experiments/quality/mutants.py fuse submit/checks.py`` (rooms or modules of the package, from the repository's root).
-The work is done in a temporary copy. Each mutant meets the tests of its room that run the changed line, the quickest first, and the
-module's examples; it is killed by the first failure or by taking too long. Every mutant runs in a fork of this process, so the
-libraries are imported only once.
+The work is done in a temporary copy. Each mutant is run against the tests of its room that run the changed line, the quickest first, and
+against the module's examples. It is killed by the first failure, or if it takes too long. Every mutant runs in a fork of this process, so
+the libraries are imported only once.
 """
 
 import argparse
@@ -46,13 +46,13 @@ AT_IMPORT = ""
 
 
 class Quickest:
-    """A pytest plugin that leaves the tests that run some lines, the quickest first."""
+    """A pytest plugin that keeps only the tests that run some lines, the quickest first."""
 
     def __init__(self, seconds: dict[str, float], chosen: set[str]) -> None:
         self.seconds, self.chosen = seconds, chosen
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        """Choose and order the tests; examples are always taken."""
+        """Choose and order the tests. Examples are always chosen."""
         left = [item for item in items if item.nodeid in self.chosen or item.nodeid not in self.seconds]
         items[:] = sorted(left, key=lambda item: self.seconds.get(item.nodeid, 0.0))
 
@@ -114,7 +114,7 @@ def run_tests(copy: Path, plugin: Any, *paths: str) -> int:
     os.chdir(copy)
     sys.path.insert(0, str(copy))
     os.environ["PYTHONPATH"] = str(copy)
-    search = [hypothesis.Phase.explicit, hypothesis.Phase.generate]  # no shrinking: that a test fails is enough
+    search = [hypothesis.Phase.explicit, hypothesis.Phase.generate]  # no shrinking, because a failing test is enough
     hypothesis.settings.register_profile("mutants", deadline=None, derandomize=True, database=None, phases=search)
     options = ["-x", "-q", "-p", "no:cacheprovider", f"--basetemp={copy}/temporary", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
     return int(pytest.main([*options, "--doctest-modules", "--hypothesis-profile=mutants", *paths], plugins=[plugin]))
@@ -147,7 +147,7 @@ class Room:
         original = module.read_text()
         module.write_text(mutant.source)
         for compiled in module.parent.glob(f"__pycache__/{module.stem}.*"):
-            compiled.unlink()  # it could pass for that of a mutant of the same size and second
+            compiled.unlink()  # it could be mistaken for that of a mutant of the same size and second
         try:
             files = {test.partition("::")[0] for test in chosen}
             paths = (*sorted(files), str(module.relative_to(self.copy)))
@@ -157,7 +157,7 @@ class Room:
 
 
 def modules(copy: Path, names: list[str]) -> Iterator[Path]:
-    """The modules that are named, or that are in the rooms named."""
+    """The modules with these names, or in the rooms with these names."""
     for name in names:
         path = copy / PACKAGE / name
         yield from [path] if path.is_file() else sorted(path.glob("*.py"))

@@ -33,9 +33,9 @@ class Mutant:
     """A module with one change.
 
     Attributes:
-        line: the first line of what is changed.
+        line: the first line of the change.
         end: its last line.
-        change: what it was, and what it is.
+        change: the old and the new text.
         source: the whole mutated module.
     """
 
@@ -46,7 +46,7 @@ class Mutant:
 
 
 def mutants(module: ast.Module) -> Iterator[Mutant]:
-    """All mutants of a module; annotations, decorators, ``strict=`` and texts are left alone."""
+    """All mutants of a module. Annotations, decorators, ``strict=`` and texts are not changed."""
     for holder, field, index, node in list(_places(module)):
         for new in _changes(node):
             _put(holder, field, index, new)
@@ -95,7 +95,7 @@ def _changes(node: ast.AST) -> Iterator[ast.AST]:
         case ast.IfExp(test, body, orelse) if isinstance(test, ast.Name | ast.Attribute | ast.Call):
             yield ast.IfExp(ast.UnaryOp(ast.Not(), test), body, orelse)
         case ast.Expr(ast.Call(ast.Attribute(ast.Call(ast.Name("super"))))):
-            return  # the classes above remember nothing
+            return  # the classes above have no state
         case ast.Expr(ast.Call()) | ast.Raise() | ast.AugAssign():
             yield ast.Pass()
         case ast.Continue():

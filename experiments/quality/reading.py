@@ -1,15 +1,15 @@
-"""Hold every reader of completions against real completions, and say which of their regular expressions those need.
+"""Test every reader of completions on real completions, and find out which regular expressions they need.
 
 Usage: ``python experiments/quality/reading.py SHARED [--rules] [--corpus]``
 
 ``SHARED`` is a folder with ``completions/llama-3.1-8b-statements.jsonl`` (statements that Llama 3.1 8B chose),
 ``ikat/2023_test_topics.json``,
 ``outputs/`` (rewrites, choices and answers that teams of TREC iKAT published) and ``mtrag/`` (answers of GPT-4o and Llama 3.1 405B).
-None of them is part of the project; what SmolLM2 wrote is (``tests/generate/smollm2.jsonl``). A published rewrite or answer was read by its
-authors, so it should be read as it stands; choices of statements have the labels beside this script.
+None of them is part of the project, except for SmolLM2's completions (``tests/generate/smollm2.jsonl``). A published rewrite or answer was
+read by its authors, so it should be read unchanged. Choices of statements have the labels next to this script.
 
-``--rules`` switches off one regular expression after the other and names the real completions that are then read otherwise; ``--corpus``
-does the same with the texts that the tests' authors wrote (``tests/trust/corpus``), which need no rule by themselves.
+``--rules`` switches off one regular expression after the other and names the real completions that are then read differently. ``--corpus``
+does the same with the texts that the tests' authors wrote (``tests/trust/corpus``). These alone don't justify a rule.
 """
 
 import argparse
@@ -33,7 +33,7 @@ METHODS = ("match", "search", "fullmatch", "findall", "finditer", "sub", "subn",
 
 
 class Rule:
-    """A regular expression that notes for which completion it matched, and that can be switched off: it then matches nothing."""
+    """A regular expression that notes for which completions it matched. If it is switched off, it matches nothing."""
 
     off: "Rule | None" = None
     reading: int | None = None
@@ -87,7 +87,7 @@ MADE: dict[str, list[Rule]] = defaultdict(list)
 
 
 def rule(place: str, pattern: Any, flags: int = 0) -> Any:
-    """The rule of this place in the code: one for each pattern that is made there."""
+    """The rule for this place in the code, one for each pattern that is made there."""
     if isinstance(pattern, Rule):
         return pattern
     found = RULES.setdefault(f"{place}|{pattern}|{int(flags)}", Rule(place, re.compile(pattern, flags)))
@@ -159,7 +159,7 @@ class _Finder(MetaPathFinder):
 
 
 class Case(NamedTuple):
-    """A completion, the reader for it, and what it should be read as; ``UNKNOWN`` where nobody has said so."""
+    """A completion, its reader, and the right reading; ``UNKNOWN`` if there is no label."""
 
     source: str
     reader: str
@@ -170,7 +170,7 @@ class Case(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What is kept of a completion, and whether omitted pieces were counted."""
+    """The part of a completion that is used, and whether omitted pieces were counted."""
 
     value: Any
     counted: Any = False
@@ -180,7 +180,7 @@ UNKNOWN = object()
 
 
 def words(text: str) -> str:
-    """The words of a text with one blank between them."""
+    """The words of a text with one space between them."""
     return " ".join(text.split())
 
 
@@ -216,13 +216,13 @@ def rewritten(source: str, text: str) -> Case:
 
 
 def answered(source: str, text: str) -> Iterator[Case]:
-    """A published answer, as an answer and as a passage to search with."""
+    """A published answer, as an answer and as a passage query."""
     yield Case(source, "answer", text, text.strip())
     yield Case(source, "passage", text, words(text))
 
 
 def published(shared: Path) -> Iterator[Case]:
-    """Rewrites and answers as their authors read them."""
+    """Published rewrites and answers, with their authors' reading."""
     cfda, personal = shared / "outputs/cfda-2025", shared / "outputs/personalized-cir"
     for path in sorted(cfda.glob("*.jsonl")):
         for row in lines(path):
@@ -259,7 +259,7 @@ SMOLLM2 = {
     "queries": ["I'm looking for a walk of several days next year."],
     "clarify": "",
 }
-"""What ``tests/generate/test_small_model.py`` reads in them."""
+"""How ``tests/generate/test_small_model.py`` reads them."""
 READER_OF = {
     "rewrite_short": "rewrite",
     "clarify": "rewrite",
@@ -270,7 +270,7 @@ READER_OF = {
 
 
 def small(_: Path) -> Iterator[Case]:
-    """What SmolLM2 wrote."""
+    """SmolLM2's completions."""
     sys.path.insert(0, str(ROOT / "tests"))
     import pyterrier_ikat as ikat
 
@@ -284,7 +284,7 @@ def small(_: Path) -> Iterator[Case]:
 
 
 def readers() -> dict[str, Callable[[Case], Any]]:
-    """What an operator keeps of a completion, by reader."""
+    """The part of a completion that an operator uses, by reader."""
     matching, chosen, texts, usable = (
         importlib.import_module(f"{COMPLETIONS}.{name}") for name in ("matching", "statements", "texts", "usable")
     )
@@ -312,7 +312,7 @@ def readers() -> dict[str, Callable[[Case], Any]]:
 
 
 def corpus(_: Path) -> Iterator[Case]:
-    """The texts of the tests' authors, with what they decided."""
+    """The texts of the tests' authors, with their decisions."""
     sys.path.insert(0, str(ROOT / "tests"))
     from trust.test_parsers import CORPORA
 
@@ -328,12 +328,12 @@ def corpus_readers() -> dict[str, Callable[[Case], Any]]:
 
 
 def once(cases: Iterable[Case]) -> list[Case]:
-    """Each text once for its source and reader, and no empty one."""
+    """Each non-empty text once for its source and reader."""
     return list({(case.source, case.reader, case.text, str(case.turn)): case for case in cases if case.text.strip()}.values())
 
 
 def accuracy(cases: list[Case], read: list[Any]) -> str:
-    """Right ones of all with a known reading, by source and reader, and what differs."""
+    """The number of right readings out of those with a known reading, by source and reader, and the differences."""
     right, silent, total = Counter[str](), Counter[str](), Counter[str]()
     wrong = defaultdict[str, list[tuple[Case, Any]]](list)
     for case, found in zip(cases, read, strict=True):
@@ -351,7 +351,7 @@ def accuracy(cases: list[Case], read: list[Any]) -> str:
 
 
 def needed(cases: list[Case], read: list[Any], by_name: dict[str, Callable[[Case], Any]], place: str) -> tuple[int, list[int]]:
-    """For how many completions the rules of a place match, and which are read otherwise without them."""
+    """For how many completions the rules of a place match, and which ones are read differently without them."""
     changed, matched = set[int](), set[int]()
     for one in MADE[place]:
         touched = set(one.matched)
@@ -360,7 +360,7 @@ def needed(cases: list[Case], read: list[Any], by_name: dict[str, Callable[[Case
         for number in touched:
             try:
                 found = by_name[cases[number].reader](cases[number])
-            except Exception as error:  # what stands on the rule breaks
+            except Exception as error:  # code that depends on the rule breaks
                 found = repr(error)
             if found != read[number]:
                 changed.add(number)
@@ -369,7 +369,7 @@ def needed(cases: list[Case], read: list[Any], by_name: dict[str, Callable[[Case
 
 
 def main() -> None:
-    """Read everything, and print what was asked for."""
+    """Read everything, and print the requested reports."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shared", type=Path)
     parser.add_argument("--rules", action="store_true")

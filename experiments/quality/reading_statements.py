@@ -1,12 +1,11 @@
-"""Hold what the package reads in real completions against what a person reads: as labelled, with a counted rest, or silently wrong.
+"""Compare the package's reading of real completions with a person's: as labelled, with a counted rest, or silently wrong.
 
 Usage: ``python experiments/quality/reading_statements.py COMPLETIONS.jsonl 2023_test_topics.json LABELS.jsonl``
 
-``COMPLETIONS.jsonl`` has ``qid``, ``shots`` (examples in the prompt) and ``completion`` in each line; the topic file of TREC iKAT 2023
-has the statements that the ids stand for. Neither is part of the project. ``LABELS.jsonl`` has ``qid``, ``shots`` and ``ids``: the
-statements that a person takes for the choice, in order, or null where the completion says nothing usable. Beside this script lie
-``statements_development.jsonl``, by which the rule was found, and ``statements_held_out.jsonl``, drawn at random and labelled by
-someone who had not seen the rule.
+``COMPLETIONS.jsonl`` has ``qid``, ``shots`` (examples in the prompt) and ``completion`` in each line; the topic file of TREC iKAT 2023 has
+the statements of the ids. Neither is part of the project. ``LABELS.jsonl`` has ``qid``, ``shots`` and ``ids``: the statements that a person
+reads as the choice, in order, or null if the completion is not usable. Next to this script are ``statements_development.jsonl``, with which
+the rule was developed, and ``statements_held_out.jsonl``, drawn at random and labelled by someone who had not seen the rule.
 """
 
 import argparse
@@ -24,7 +23,7 @@ OUTCOMES = ("as labelled", "failure or counted rest", "silently wrong")
 
 
 def outcome(completion: str, label: list[str] | None, ptkb: Mapping[str, str]) -> str:
-    """How the completion is read: one of ``OUTCOMES``; ids that the persona lacks are no choice."""
+    """How the completion is read: one of ``OUTCOMES``. Ids that are not in the persona are not a choice."""
     found = read_ids(completion)
     chosen = None if found is None else choose("ids", found, ptkb)
     ids = None if chosen is None else [number for number, _ in chosen.statements]
@@ -69,7 +68,7 @@ def read_all(
 
 
 def report(found: Mapping[str, list[str]]) -> str:
-    """The counts, what was not read as labelled, and the bound of what is silently wrong."""
+    """The counts, the completions that were not read as labelled, and the upper bound of the silently wrong share."""
     total = sum(map(len, found.values()))
     lines = [
         f"{name}: {len(turns)} of {total}" + (f": {', '.join(turns)}" if name != OUTCOMES[0] and turns else "")

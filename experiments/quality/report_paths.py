@@ -1,9 +1,9 @@
-"""From a report to what one wants to know: clicks, and screens that are scrolled, on a desk and on a phone.
+"""The ways from a report to an answer: clicks, and scrolled screens, on a desktop and on a phone.
 
     python experiments/quality/report_paths.py REPORT.html... [--turn NUMBER]
 
-Headless Chromium opens each report and clicks with its mouse. The turn is the last one of the report, by default, because it is the
-farthest. A screen is the height of the window. What a click itself scrolls is free.
+Headless Chromium opens each report and clicks with its mouse. By default, the turn is the last one of the report, because it is the
+farthest. A screen is the height of the window. Scrolling by a click itself doesn't count.
 """
 
 import argparse

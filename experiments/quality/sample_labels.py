@@ -1,7 +1,7 @@
 """Writes the judge's recorded completions of the sample, one for each pair of its qrels: `python experiments/quality/sample_labels.py`.
 
-They are no LLM's. A label is that of the qrels; by a checksum of the pair, one pair in eight gets one more and two in eight get one less,
-so that the sample has an agreement to look at. The other lines of `recorded.jsonl` stay as they are.
+They are not from an LLM. A label is that of the qrels, but according to a checksum of the pair, one pair in eight gets one more and two in
+eight get one less. So the sample has an agreement to look at. The other lines of `recorded.jsonl` don't change.
 """
 
 import hashlib

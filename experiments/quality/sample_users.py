@@ -1,8 +1,8 @@
 """Write the completions of the sample's simulated users and of their judge: ``recorded_users.jsonl`` of the bundled sample.
 
 The users say the sample's utterances, which the recorded systems can answer. The verdicts follow a rule: the n-th rubric belongs to the
-n-th turn of the conversation. A text that shows passages answers it when one of them has the label 3 or 4 in that turn; a response
-answers the rubric of its own turn. So they say nothing about a judge, and nothing about the systems.
+n-th turn of the conversation. A text with passages answers it if one of them has the label 3 or 4 in that turn. A response answers the
+rubric of its own turn. So the verdicts say nothing about a judge or about the systems.
 """
 
 import json
@@ -48,7 +48,7 @@ def record(qid, stage, completion, **more):
 
 
 def main():
-    """Play all sessions, and write what was said and judged."""
+    """Play all sessions, and write the utterances and verdicts."""
     import pyterrier as pt
 
     dataset, users = pt.get_dataset("ikat:sample"), read_users("sample")

@@ -1,6 +1,7 @@
-"""What each extra of the package weighs once it is installed: `python experiments/quality/weights.py`, in an environment that has them all.
+"""The installed size of each extra of the package: `python experiments/quality/weights.py`, in an environment that has them all.
 
-The size of an extra is that of the files of all distributions that it needs, directly or not, without those that the package needs anyway.
+The size of an extra is that of the files of all distributions that it needs, directly or indirectly, without those that the package needs
+anyway.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,7 +15,7 @@ ROOT = "pyterrier_ikat"
 
 
 def needed(requirements: Iterable[tuple[str, frozenset[str]]]) -> set[str]:
-    """The names of the distributions that are needed, by name and extras, and those that they need."""
+    """The names of the needed distributions, given by name and extras, and of those that they need."""
     done: set[tuple[str, frozenset[str]]] = set()
     left = list(requirements)
     while left:
@@ -26,7 +27,7 @@ def needed(requirements: Iterable[tuple[str, frozenset[str]]]) -> set[str]:
 
 
 def of_distribution(name: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
-    """What a distribution needs with these extras; nothing where it isn't installed."""
+    """What a distribution needs with these extras; nothing if it isn't installed."""
     try:
         found = metadata.requires(name) or []
     except metadata.PackageNotFoundError:
@@ -49,7 +50,7 @@ def size_of(names: Iterable[str]) -> int:
 
 
 def main() -> None:
-    """Print the size of the package with nothing, and what each extra adds, in MB."""
+    """Print the size of the package without extras, and what each extra adds, in MB."""
     base = needed([(ROOT, frozenset())])
     print(f"{'(none)':<12}{size_of(base) / 1e6:>8.0f}")
     for extra in metadata.metadata(ROOT).get_all("Provides-Extra") or []:
