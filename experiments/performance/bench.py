@@ -1,11 +1,11 @@
-"""The benchmarks: ours, what a user would write today and the worked-out limit, on the same inputs in one run.
+"""The benchmarks: ours, what a user would write today and the computed limit, on the same inputs in one run.
 
     python experiments/performance/bench.py                     # all of them, as `make bench`
     python experiments/performance/bench.py fusion --out fusion.json
 
-A benchmark is a module in this folder with ``rows() -> Iterator[Row]``. Nothing here is a test: times depend on the machine, which is
-why the JSON file says which machine and which versions they were measured with. A file that is there keeps what it has of other
-benchmarks, and of the same ones with other settings: what is run takes the place of what the same command gave before.
+A benchmark is a module in this folder with ``rows() -> Iterator[Row]``. Nothing here is a test: times depend on the machine, so the JSON
+file names the machine and the versions. In an existing file, results of other benchmarks, and of the same ones with other settings, are
+kept. New results replace those of the same command.
 """
 
 import gc
@@ -53,7 +53,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "report_size": (),
     "serve": (),
 }
-"""Name of a benchmark -> the variables of the environment that set what it measures."""
+"""Name of a benchmark -> the environment variables that configure it."""
 PACKAGES = (
     "pyterrier",
     "pyterrier-pisa",
@@ -79,12 +79,12 @@ class Row:
     """One comparison.
 
     Attributes:
-        task: what is done, on how much.
+        task: the work and its size.
         ours: seconds that our operator takes, the median of several runs.
-        today: seconds of what a user would write today; None where there is nothing that does it.
-        instead: what that is.
-        limit: seconds that the work takes at the least; None where it can't be worked out.
-        why: how the limit is worked out: bytes, operations or calls over what the machine (or server) does.
+        today: seconds of what a user would write today; None if there is no alternative.
+        instead: a description of that.
+        limit: the minimum number of seconds for the work; None if it can't be computed.
+        why: how the limit is computed: bytes, operations or calls divided by the rate of the machine (or server).
         more: further figures, such as how well the results agree.
     """
 
@@ -122,7 +122,7 @@ def median_seconds(work: Callable[[], Any], repeats: int = 3, warm: int = 1) -> 
 
 
 def cpu_seconds(work: Callable[[], Any], repeats: int = 7, warm: int = 1) -> float:
-    """The least CPU time of several runs, after ``warm`` ones that don't count: other programs only add to it."""
+    """The smallest CPU time of several runs, after ``warm`` ones that don't count. Other programs only increase it."""
     for _ in range(warm):
         work()
     taken = []
@@ -134,20 +134,20 @@ def cpu_seconds(work: Callable[[], Any], repeats: int = 7, warm: int = 1) -> flo
 
 
 def anew(work: Callable[..., Result], *given: Any) -> Result:
-    """``work(*given)`` with an empty memory: what was searched or scored before is searched and scored once more."""
+    """``work(*given)`` with an empty cache, so that searches and scores are computed again."""
     result_cache._opened.clear()
     return work(*given)
 
 
 def command(name: str) -> str:
-    """What makes the rows of a benchmark, with the settings that it was given; of a path only ``PATH``."""
+    """The command for the rows of a benchmark, with its settings. A path becomes ``PATH``."""
     given = {setting: os.environ[setting] for setting in BENCHMARKS[name] if setting in os.environ}
     settings = [f"{setting}={value if re.fullmatch('[0-9.,]+', value) else 'PATH'} " for setting, value in given.items()]
     return f"{''.join(settings)}python experiments/performance/bench.py {name}"
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
+    """The machine on which the figures were measured."""
     cpu = next((line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), platform.processor())
     versions = {name: metadata.version(name) for name in PACKAGES if _installed(name)}
     date, commit = datetime.now(timezone.utc).strftime("%Y-%m-%d"), _output("git", "rev-parse", "--short", "HEAD")
@@ -185,7 +185,7 @@ def _run(name: str) -> dict[str, Any]:
 
 
 def _kept(path: Path) -> dict[str, Any]:
-    """What the file has, by command."""
+    """The content of the file, by command."""
     if not path.exists():
         return {}
     try:

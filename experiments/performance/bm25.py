@@ -1,24 +1,26 @@
-"""BM25 on the queries of this field: ours, PISA as PyTerrier opens it, bm25s, pyserini, and what the machine's memory would allow.
+"""BM25 on the queries of this field: ours, PISA as opened by PyTerrier, bm25s, pyserini, and the limit of the machine's memory.
 
 The index holds synthetic passages (see ``index_build.py``), 100,000 or as many as ``IKAT_BENCH_PASSAGES`` says; it is built in a temporary
-folder. Queries are drawn as the passages are: 5 words, an answer's 200 words, and a whole passage, 8 of each, asked in one call. All
-rankings are 1000 deep, and every call is one of a process that remembers none of them.
+folder. Queries are drawn like the passages: 5 words, an answer's 200 words, and a whole passage, 8 of each, searched in one call. All
+rankings are 1000 deep, and every call begins with an empty cache.
 
-Two things are compared. ``index.bm25()`` is the operator as a user calls it: rankings with ties in order, and the passages' texts from the
-index. Beside it stands what a user would write for the same frame: PISA's default, ``PisaIndex(path).bm25()`` with repeated words counted,
-so that both rank alike, and the texts from a dictionary, which the memory holds for a million passages but not for the full collection.
-PISA alone gives docnos and scores: with our options, on one thread and on two, beside its default, which takes one, and beside bm25s and
-pyserini (in ``bm25_others.py``) on as many threads. pyserini is left out unless ``IKAT_BENCH_PYSERINI`` names an interpreter that has it.
+Two things are compared. ``index.bm25()`` is the operator as a user calls it: rankings with ordered ties, and the passages' texts from the
+index. It is compared with what a user would write for the same frame: PISA's default, ``PisaIndex(path).bm25()`` with counted repeated
+words, so that both rankings are the same, and the texts from a dictionary. A dictionary fits in memory for a million passages but not for
+the full collection. PISA alone gives docnos and scores: with our options, on one thread and on two, compared with its default, which uses
+one, and with bm25s and pyserini (in ``bm25_others.py``) on as many threads. pyserini is omitted unless ``IKAT_BENCH_PYSERINI`` names an
+interpreter that has it.
 
-Words drawn at random are a hard case for ``maxscore`` and for Lucene, which skip passages that can't reach the top: no passage here fits a
-long query much better than the others. bm25s, which adds up scores that it computed when indexing, was faster than ours on the long
-queries (2 to 3 times, on as many threads) and slower on short ones. pyserini stems with Porter's first stemmer, ours and bm25s with his
-second; the top 10 of such random queries differ for bm25s as well, whose stop words and parameters are ours.
+Random words are a hard case for ``maxscore`` and for Lucene, which skip passages that can't reach the top, because no passage here fits a
+long query much better than the others. bm25s sums scores that it computed during indexing. It was faster than ours on the long queries (2
+to 3 times, on as many threads) and slower on short ones. pyserini stems with Porter's first stemmer, ours and bm25s with his second. The
+top 10 of such random queries also differ for bm25s, although it has our stop words and parameters.
 
 ``bm25_engines.py`` compares the eager engine with PISA and bm25s on one thread. The figures here are PISA's.
 
-The limit of the operator is PISA alone as it asks it. That of PISA is a retriever that reads every posting of every query term once: bytes
-of compressed postings over the memory bandwidth measured here. ``maxscore`` skips, so it can be faster than that on long lists.
+The limit of the operator is PISA alone, called in the same way. The limit of PISA is a retriever that reads every posting of every query
+term once: the bytes of compressed postings divided by the memory bandwidth measured here. ``maxscore`` skips postings, so it can be faster
+than that on long lists.
 """
 
 import os
@@ -73,7 +75,7 @@ def rows() -> Iterator[Row]:
 
 
 def _operator(task: str, index: ikat.PassageIndex, queries: pd.DataFrame, texts: Mapping[str, str]) -> Row:
-    """The operator as a user calls it, against PISA's default with the texts."""
+    """The operator as called by a user, against PISA's default with the texts."""
     operator, default = index.bm25(num_results=DEPTH, engine="pisa"), _bare(index, "block_max_wand", 1)
     alone = open_bm25(index.pisa, stops="lucene", k1=0.9, b=0.4, threads=min(max(os.cpu_count() or 2, 2), 16))
     alone.num_results = DEPTH
@@ -89,7 +91,7 @@ def _operator(task: str, index: ikat.PassageIndex, queries: pd.DataFrame, texts:
 
 
 def with_texts_of(found: pd.DataFrame, texts: Mapping[str, str]) -> pd.DataFrame:
-    """The ranking with the passages' texts, as a user writes it."""
+    """The ranking with the passages' texts, as written by a user."""
     return found.assign(text=[texts[docno] for docno in found["docno"]])
 
 
@@ -139,7 +141,7 @@ def _named(threads: int) -> str:
 
 
 def _remembered(index: ikat.PassageIndex, queries: pd.DataFrame) -> Row:
-    """What keeping rankings adds to searching them, and what it saves the next system that asks the same."""
+    """The cost of keeping rankings, and the time that this saves for the next system with the same queries."""
     retriever = _bare(index, "maxscore", 2)
     texts = queries["query"].tolist()
     rankings = search(retriever, "query", texts, DEPTH)
@@ -167,7 +169,7 @@ def _remembered(index: ikat.PassageIndex, queries: pd.DataFrame) -> Row:
 
 
 def _progress(index: ikat.PassageIndex, queries: pd.DataFrame) -> Row:
-    """How much another Python thread gets done while PISA searches, of what it does alone."""
+    """How much work another Python thread does while PISA searches, as a share of what it does alone."""
     alone, _ = _counted(lambda: time.sleep(1))
     many, shares, seconds = pd.concat([queries] * 4), {}, 0.0
     for threads in THREADS:
@@ -185,7 +187,7 @@ def _progress(index: ikat.PassageIndex, queries: pd.DataFrame) -> Row:
 
 
 class _Postings:
-    """How many postings a query's terms have, the bytes that one has compressed, and those that the memory gives per second."""
+    """The number of postings of a query's terms, the bytes of a compressed posting, and the bytes that the memory delivers per second."""
 
     def __init__(self, index: ikat.PassageIndex) -> None:
         folder = Path(index.path) / "pisa"
@@ -207,7 +209,7 @@ class _Postings:
 
 
 def _bandwidth() -> float:
-    memory = np.ones(1 << 25)  # 256 MiB, more than any cache holds
+    memory = np.ones(1 << 25)  # 256 MiB, more than any cache
     return memory.nbytes / median_seconds(memory.sum)
 
 
@@ -227,11 +229,11 @@ def _queries(words: int) -> pd.DataFrame:
 
 
 def _per_query(work: Callable[[], Any]) -> float:
-    return median_seconds(work, warm=0) / QUERIES  # of three runs the median isn't the cold one
+    return median_seconds(work, warm=0) / QUERIES  # the median of three runs isn't the cold one
 
 
 def _same_top(ours: pd.DataFrame, theirs: pd.DataFrame) -> float:
-    # Both may order passages of the same score as they like, also at the cut: what counts is the score at each rank.
+    # Both may order passages with the same score freely, also at the cutoff, so the score at each rank is compared.
     mine, other = (frame[frame["rank"] < 100].sort_values(["qid", "rank"])["score"].to_numpy(dtype=float) for frame in (ours, theirs))
     return float(np.isclose(mine, other, rtol=1e-4).mean())
 

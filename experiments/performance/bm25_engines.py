@@ -2,15 +2,15 @@
 
     IKAT_BENCH_SIZES=20000,100000,1000000 python experiments/performance/bench.py bm25_engines
 
-The passages are synthetic, of real lengths (see ``index_build.py``): there are 700 real ones here. Each size is indexed by either engine,
-texts included, on one thread; ``IKAT_BENCH_FOLDER`` names a folder that keeps passages, indexes and the seconds of their builds for the
-next call. The rankings are 1000 deep: docnos and scores, no texts. ``ours`` is the whole way from the text of a query to its ranking, as is
-that of the others: words, stems, sums and order. bm25s, where it is installed, is asked with numba on one thread; its words are not
-quite ours.
+The passages are synthetic with real lengths (see ``index_build.py``), because only 700 real ones are available. Each size is indexed with
+either engine, including texts, on one thread; ``IKAT_BENCH_FOLDER`` names a folder that keeps passages, indexes and the seconds of their
+builds for the next call. The rankings are 1000 deep: docnos and scores, without texts. For all engines, the time is from the text of a
+query to its ranking: words, stems, sums and order. bm25s, if it is installed, searches with numba on one thread. Its words differ slightly
+from ours.
 
-All figures are CPU seconds of the process and its children, the least of several calls: other programs on the machine make them larger, as
-they share its caches, but less so than seconds of the clock. The limit reads 8 bytes of each posting once, over the memory bandwidth
-that one core has here.
+All figures are CPU seconds of the process and its children, the smallest of several calls. Other programs on the machine increase them,
+because they share its caches, but less than they increase wall-clock seconds. The limit is the time to read 8 bytes of each posting once,
+with the memory bandwidth of one core here.
 """
 
 import json
@@ -39,7 +39,7 @@ from pyterrier_ikat.retrieve.words import ascii_text, stop_terms, tokenize
 
 SIZES = tuple(map(int, os.environ.get("IKAT_BENCH_SIZES", "20000,100000").split(",")))
 WORDS = (5, 10, 20, 50, 200)
-"""Words of a query; bm25s is asked the shortest and the longest ones."""
+"""Words of a query. bm25s is only used for the shortest and the longest ones."""
 QUERIES = 8
 DEPTH = 1000
 STATEMENTS = 400
@@ -48,7 +48,7 @@ POSTING = 8
 
 
 def rows() -> Iterator[Row]:
-    """For each size the builds, and for each length of a query the engines."""
+    """The builds for each size, and the engines for each query length."""
     memory = np.ones(1 << 25)  # 256 MiB, more than any cache holds
     bandwidth = memory.nbytes / cpu_seconds(memory.sum, 20)
     kept = os.environ.get("IKAT_BENCH_FOLDER")
@@ -85,7 +85,7 @@ def _engines(
     by_bm25s: Callable[[list[str]], list[list[str]]] | None,
     bandwidth: float,
 ) -> Iterator[Row]:
-    """The eager engine beside bm25s, and beside PISA."""
+    """The eager engine compared with bm25s and with PISA."""
     texts = asked["query"].tolist()
     postings, stops = EagerFiles(index.eager), stop_terms("lucene", "porter2")
     pisa = open_bm25(of_pisa.pisa, stops="lucene", k1=0.9, b=0.4, threads=1)
@@ -131,7 +131,7 @@ def _engines(
 
 
 def _unread(task: str, index: ikat.PassageIndex, asked: pd.DataFrame) -> Row:
-    """The operator in a run, where no later stage reads the texts of the passages, and where one does."""
+    """The operator in a run in which no later stage reads the passages' texts, and in one in which a stage does."""
     operator = index.bm25(num_results=DEPTH, engine="eager")
     seen = index.look()
     search = partial(operator.find_rankings, seen, operator.queries(asked, seen))
@@ -154,7 +154,7 @@ def _known(postings: eager.Postings, text: str, stops: frozenset[str]) -> list[i
 
 
 def _agrees(mine: eager.Ranking, other: eager.Ranking) -> bool:
-    """Whether the scores are the same within 1e-4, and so are the passages, but where their scores differ by no more than that."""
+    """Whether the scores are the same within 1e-4, and also the passages, except those whose scores differ by less than that."""
     if len(mine.docnos) != len(other.docnos) or not np.allclose(mine.scores, other.scores, rtol=1e-4):
         return False
     moved = [place for place, (a, b) in enumerate(zip(mine.docnos, other.docnos, strict=True)) if a != b]
@@ -169,7 +169,7 @@ def _apart(mine: eager.Ranking, other: eager.Ranking) -> float:
 
 
 def _builds(folder: Path, size: int) -> Row:
-    """An index for either engine, texts included; what an earlier call kept isn't built again."""
+    """An index for either engine, including texts. Indexes from an earlier call are reused."""
     source, noted = folder / "passages", folder / "builds.json"
     if not noted.exists():
         source.mkdir(parents=True)
@@ -190,7 +190,7 @@ def _builds(folder: Path, size: int) -> Row:
 
 
 def _cpu_of_build(source: Path, target: Path, engine: str) -> float:
-    """The CPU seconds of a build, PISA's process included."""
+    """The CPU seconds of a build, including PISA's process."""
     before = _cpu()
     build(source, target, threads=1, engine=engine)
     return _cpu() - before
@@ -202,7 +202,7 @@ def _cpu() -> float:
 
 
 def _statements() -> Row:
-    """What ranking the statements of one user takes: an index in memory, and one search."""
+    """The time to rank the statements of one user: an index in memory, and one search."""
     words = [
         "tea",
         "tram",

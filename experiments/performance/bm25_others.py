@@ -1,6 +1,7 @@
-"""BM25 by other libraries, for bm25.py: bm25s, and pyserini in an interpreter of its own.
+"""BM25 in other libraries, for bm25.py: bm25s, and pyserini in its own interpreter.
 
-pyserini 0.25.0 is the last that runs without Java 21; its wheel holds Anserini's jar. Searching needs nothing else but pyjnius and Java:
+pyserini 0.25.0 is the last version that runs without Java 21. Its wheel contains Anserini's jar. Apart from it, searching needs only
+pyjnius and Java:
 
     python -m venv pyserini && pyserini/bin/pip install --no-deps pyserini==0.25.0 pyjnius
     IKAT_BENCH_PYSERINI=pyserini/bin/python python experiments/performance/bench.py bm25
@@ -22,13 +23,13 @@ SCRIPT = Path(__file__).with_name("pyserini_search.py")
 
 @dataclass(frozen=True)
 class Other:
-    """What another library took and found for some queries.
+    """The time and the results of another library for some queries.
 
     Attributes:
         library: its name.
-        how: how it was asked, and what it gave.
-        threads: how many it had.
-        seconds: per query.
+        how: how it was called, and what it returned.
+        threads: its number of threads.
+        seconds: seconds per query.
         docnos: the ranking of each query.
     """
 
@@ -40,7 +41,7 @@ class Other:
 
 
 def bm25s_search(source: Path, depth: int, threads: int = 2) -> Callable[[list[str]], list[list[str]]]:
-    """Index the passages of the folder ``source``; gives the search for the docnos of many queries, by numba."""
+    """Index the passages in the folder ``source``. Returns the search for the docnos of many queries, with numba."""
     import bm25s
     import Stemmer
 
@@ -62,7 +63,7 @@ def bm25s_search(source: Path, depth: int, threads: int = 2) -> Callable[[list[s
 
 
 def pyserini_searches(source: Path, queries: Mapping[str, list[str]]) -> dict[str, list[Other]]:
-    """What pyserini took and found for each kind of ``queries``, one by one and in a batch; nothing without its interpreter."""
+    """The times and results of pyserini for each kind of ``queries``, one by one and in a batch; nothing without its interpreter."""
     interpreter = os.environ.get("IKAT_BENCH_PYSERINI")
     if not interpreter:
         return {}
@@ -85,5 +86,5 @@ def _both_ways(figures: Mapping[str, Any]) -> list[Other]:
 
 
 def overlap(ours: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> float:
-    """The share of the top 10 that both have, the mean over queries."""
+    """The share of the top 10 that both have, averaged over queries."""
     return sum(len(set(mine[:10]) & set(other[:10])) for mine, other in zip(ours, theirs, strict=True)) / 10 / len(ours)

@@ -1,11 +1,11 @@
-"""How much of what a comparison asks for is computed: the whole catalogue on the sample, once each distinct thing.
+"""How many of the requests in a comparison are computed: the whole catalogue on the sample, with each distinct request once.
 
-A user's pt.Experiment over these systems asks for everything that their stages ask for, one system after the other; with ``plan="tree"``
-only equal beginnings are shared. Ours computes what is distinct. Counted are LLM requests, queries to the index, and pairs of a
-cross-encoder. Its scores are made up here, since only their number counts; the LLM's completions are the sample's recorded ones.
+A user's pt.Experiment over these systems computes everything that their stages request, one system after the other. With ``plan="tree"``,
+only equal beginnings are shared. Ours computes each distinct request. The benchmark counts LLM requests, queries to the index, and pairs of
+a cross-encoder. Its scores are invented, because only their number matters. The LLM's completions are the recorded ones of the sample.
 
-What the bookkeeping costs is measured on a few turns, with a real cross-encoder: the seconds of the experiment against those of its
-searches and its model alone, on the same distinct queries and pairs. The recorded completions take no time, so all that the LLM layer does
+The cost of the bookkeeping is measured on a few turns, with a real cross-encoder: the seconds of the experiment against those of its
+searches and its model alone, on the same distinct queries and pairs. The recorded completions take no time, so all work of the LLM layer
 counts as ours.
 """
 
@@ -37,7 +37,7 @@ Things = dict[str, list[Any]]
 
 
 class Sample(Backend):
-    """The sample's completions as an LLM that counts what it is asked."""
+    """An LLM with the sample's completions that counts its requests."""
 
     concurrency = 4
 
@@ -62,7 +62,7 @@ def _systems(index: ikat.PassageIndex, computed: Things, reranker: ikat.CrossEnc
     return {
         name: entry.build(**given, retriever=index.bm25(num_results=entry.depth, **entry.bm25))
         for name, entry in METHODS.items()
-        if not name.endswith("_given_llama")  # the recorded answer that it was written for is the first model's
+        if not name.endswith("_given_llama")  # it was recorded for the first model's answer
     }
 
 
@@ -72,12 +72,12 @@ def _scores(computed: list[Any], pairs: Sequence[tuple[str, str]]) -> Any:
 
 
 def sorted_terms(terms: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
-    """Weighted terms as what tells two queries apart."""
+    """Weighted terms in a form that distinguishes two queries."""
     return tuple(sorted(terms.items()))
 
 
 def _asked(systems: Mapping[str, pt.Transformer], topics: pd.DataFrame) -> tuple[Things, dict[str, int]]:
-    """What the stages of each system ask for, and how much of it ``plan="tree"`` leaves."""
+    """The requests of the stages of each system, and how many of them remain with ``plan="tree"``."""
     asked: Things = {"LLM requests": [], "queries": [], "pairs": []}
     ask, search, rerank = LLM.ask, BM25.transform, ikat.CrossEncoder.transform
 
@@ -116,7 +116,7 @@ def _experiment(systems: Mapping[str, pt.Transformer], topics: pd.DataFrame) -> 
 
 
 def _overhead(index: ikat.PassageIndex, topics: pd.DataFrame) -> Row:
-    """The whole catalogue on a few turns, against what its searches and its cross-encoder take alone."""
+    """The whole catalogue on a few turns, against its searches and its cross-encoder alone."""
     searches: list[tuple[Any, ...]] = []
     pairs: list[tuple[str, str]] = []
     search, score = bm25.search, cross_encoder_backends.score_pairs
@@ -149,7 +149,7 @@ def _overhead(index: ikat.PassageIndex, topics: pd.DataFrame) -> Row:
 
 
 def rows() -> Iterator[Row]:
-    """One row per kind of thing, whose seconds are those of the whole experiment, and one of what the bookkeeping costs."""
+    """One row per kind of request, with the seconds of the whole experiment, and one row for the bookkeeping."""
     data = pt.get_dataset("ikat:sample")
     topics = data.get_topics("manual")
     search = bm25.search

@@ -1,14 +1,14 @@
-"""Dense search: ours, pyterrier_dr's exact retrievers, plain numpy, and what the machine would allow.
+"""Dense search: ours, pyterrier_dr's exact retrievers, plain numpy, and the limit of the machine.
 
 The index holds 1,000,000 random vectors of 384 dimensions, or as many as ``IKAT_BENCH_VECTORS`` says, in a file of a temporary folder;
-queries are random vectors, too, and rankings 1000 deep. All are asked by vectors: encoding the queries is the model's time.
+queries are also random vectors, and rankings are 1000 deep. All searches use vectors, because the time to encode queries is the model's.
 
-All times are CPU seconds, the least of several calls: set OMP_NUM_THREADS=1 to compare them on one thread.
+All times are CPU seconds, the smallest of several calls. Set OMP_NUM_THREADS=1 to compare them on one thread.
 
-The limit is the larger of two times that are measured here: reading all vectors once, and multiplying them at the rate of this machine's
-product of 64 queries with a block of vectors that the processor's cache holds. Ours does the product in 32 bits, and multiplies again in 64
-bits what may be among the best, so that scores don't depend on the other queries. ``index.dense()`` gives frames with docnos, as
-FlexIndex's retrievers do; plain numpy and faiss, which is measured where it is installed, give rows.
+The limit is the larger of two times that are measured here: reading all vectors once, and multiplying them at this machine's rate for the
+product of 64 queries with a block of vectors that fits in the processor's cache. Ours computes the product in 32 bits, and multiplies the
+vectors that may be among the best again in 64 bits, so that scores don't depend on the other queries. ``index.dense()`` returns frames with
+docnos, like FlexIndex's retrievers. Plain numpy and faiss (if it is installed) return rows.
 """
 
 import os
@@ -35,7 +35,7 @@ BLOCK = 2048
 
 
 def rows() -> Iterator[Row]:
-    """A few queries beside all others, and those of a whole run."""
+    """A few queries with all alternatives, and those of a whole run."""
     with tempfile.TemporaryDirectory() as name:
         index = build(Path(name, "index"), VECTORS)
         vectors = index.flex.np_vecs()
@@ -90,7 +90,7 @@ def build(path: Path, count: int) -> ikat.DenseIndex:
 
 
 def unit_vectors(draw: np.random.Generator, count: int) -> Any:
-    """Random vectors of the length 1."""
+    """Random vectors of length 1."""
     found = draw.standard_normal((count, SIZE), dtype=np.float32)
     return found / np.linalg.norm(found, axis=1, keepdims=True)
 
@@ -109,7 +109,7 @@ def product_rate() -> float:
 
 
 def plain(vectors: Any, held: Any) -> list[Any]:
-    """The best rows, as a user writes it."""
+    """The best rows, as written by a user."""
     found = []
     for start in range(0, len(held), AT_ONCE):
         scores = held[start : start + AT_ONCE] @ vectors.T
@@ -128,6 +128,6 @@ def faiss_index(vectors: Any) -> Any:
 
 
 def same_top(ours: pd.DataFrame, other: pd.DataFrame, depth: int = 10) -> float:
-    """The share of each query's first passages that the other one has among its first."""
+    """The share of each query's first passages that are also among the first ones of the other ranking."""
     first = [frame[frame["rank"] < depth].groupby("qid")["docno"].agg(set) for frame in (ours, other)]
     return float(np.mean([len(one & two) / depth for one, two in zip(*first, strict=True)]))

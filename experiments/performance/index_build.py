@@ -1,14 +1,13 @@
-"""How long, how large and how much memory it takes to index the full collection, extrapolated from synthetic passages.
+"""The time, disk space and memory to index the full collection, extrapolated from synthetic passages.
 
     python experiments/performance/index_build.py --sizes 10000,100000 --out index-build.json
 
-The passages have the lengths of the 700 real ones of ikat:2023-mini; their words are drawn from those passages' own frequencies, one in 250
-from a long tail of made-up words, so that the vocabulary grows as it does in a collection. Random words compress worse than sentences: the
-texts come out half as large again as real ones. All figures are extrapolated along the line through the
-two largest builds; the memory of the last step, where PISA adds what BM25 needs, is the only one that grows, so it is measured alone.
-A query's time is the mean over 64 queries of 5 or 200 words drawn like the passages, with 1000 passages and their texts each, on all cores,
-opening the index included.
-Memory is what the processes hold themselves (RssAnon of /proc, every 20 ms), without the pages of files that they map. Linux only.
+The passages have the lengths of the 700 real ones of ikat:2023-mini. Their words are drawn with the frequencies in those passages, and one
+in 250 from a long tail of invented words, so that the vocabulary grows as in a collection. Random words compress worse than sentences: the
+texts are 1.5 times as large as real ones. All figures are extrapolated along the line through the two largest builds. Only the memory of
+the last step grows, in which PISA adds the data for BM25, so it is measured separately. A query's time is the mean over 64 queries of 5 or
+200 words drawn like the passages, with 1000 passages and their texts each, on all cores, including opening the index. Memory is that of the
+processes themselves (RssAnon of /proc, every 20 ms), without the pages of mapped files. Linux only.
 """
 
 import json
@@ -38,7 +37,7 @@ TAIL, TAIL_WORDS = 1 / 250, 1e9
 
 
 def synthetic(real: Iterable[Mapping[str, str]], count: int, seed: int = 1) -> Iterator[str]:
-    """Texts of real lengths, in words drawn from ``real``."""
+    """Texts of real lengths, with words drawn from ``real``."""
     random = np.random.default_rng(seed)
     texts = [passage["text"].split() for passage in real]
     frequencies = Counter(word for text in texts for word in text)
@@ -52,7 +51,7 @@ def synthetic(real: Iterable[Mapping[str, str]], count: int, seed: int = 1) -> I
 
 
 def write_files(folder: Path, count: int) -> None:
-    """Write ``count`` synthetic passages in the collection's form, 15 passages to a document."""
+    """Write ``count`` synthetic passages in the collection's format, with 15 passages per document."""
     texts = synthetic(pt.get_dataset("ikat:2023-mini").get_corpus_iter(verbose=False), count)
     for first in range(0, count, PER_FILE):
         with (folder / f"passages_{first:09d}.jsonl").open("w", encoding="utf-8") as file:
@@ -67,7 +66,7 @@ def build(source: Path, target: Path, threads: int, engine: str = "both") -> Non
 
 
 def last_step(target: Path) -> None:
-    """PISA's last step alone, by making the index ready for other parameters of BM25."""
+    """Only PISA's last step: preparing the index for other parameters of BM25."""
     ikat.PassageIndex(target).bm25(k1=1.2, b=0.75, engine="pisa").search("what")
 
 
@@ -106,7 +105,7 @@ def _queries(words: int) -> list[str]:
 
 
 def extrapolate(rows: list[dict[str, Any]], count: int) -> dict[str, float]:
-    """The figures at ``count`` passages, on the line through the two largest builds; in proportion when there is only one."""
+    """The figures at ``count`` passages, on the line through the two largest builds, or in proportion if there is only one."""
     flat = [{**row, "last_step_mb": row.get("last_step", row)["pisa_mb"]} for row in rows]
     last, before = flat[-1], flat[-2] if len(flat) > 1 else dict.fromkeys(flat[-1], 0)
 
@@ -128,7 +127,7 @@ def extrapolate(rows: list[dict[str, Any]], count: int) -> dict[str, float]:
 
 
 def _alone(function: Callable[..., None], *arguments: Any) -> dict[str, float]:
-    with multiprocessing.get_context("spawn").Pool(1) as pool:  # a process of its own, for its memory's sake
+    with multiprocessing.get_context("spawn").Pool(1) as pool:  # a separate process, because its memory is measured
         measured = pool.apply(_measured, (function, *arguments))
         pool.close()
         pool.join()

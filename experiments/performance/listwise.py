@@ -1,10 +1,11 @@
-"""Listwise re-ranking of 100 passages of each turn by a language model that answers after 200 to 800 ms, 32 calls at a time.
+"""Listwise re-ranking of 100 passages for each turn with a language model that answers after 200 to 800 ms, 32 calls at a time.
 
     python experiments/performance/bench.py listwise
 
-The server is that of `llm_stage`, a process of its own whose delays are drawn with a fixed seed; its answers are read and repaired, and the
-last one of a turn waits for the eight before it. ``limit`` is the calls over the places. Round after round, where every turn's window has
-to be answered before the next ones are sent, is worked out from the same delays, with a client that costs nothing.
+The server is that of `llm_stage`, a separate process with delays that are drawn with a fixed seed. Its answers are read and repaired, and
+the last one of a turn waits for the eight before it. ``limit`` is the number of calls divided by the number of places. The time of rounds,
+in which all turns' windows must be answered before the next ones are sent, is computed from the same delays, with a client that costs
+nothing.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ TURNS, PASSAGES = (40, 128), 100
 
 
 def rows() -> Iterator[Row]:
-    """One batch of a run, and a number of turns that the places don't divide."""
+    """One batch of a run, and a number of turns that is not a multiple of the places."""
     for turns in TURNS:
         found = llm_stage._alone(rerank, turns)
         calls, delays = found["calls"], llm_stage.delays(found["calls"])
@@ -37,12 +38,12 @@ def rows() -> Iterator[Row]:
 
 
 def rounds(delays: list[float], turns: int) -> float:
-    """When the last call ends if the windows of all turns are sent together, and the next ones after the last answer."""
+    """The end of the last call if the windows of all turns are sent together, and the next ones after the last answer."""
     return sum(llm_stage.as_they_come(delays[start : start + turns]) for start in range(0, len(delays), turns))
 
 
 def rerank(url: str, turns: int) -> dict[str, Any]:
-    """Seconds, calls and repairs of one re-ranking, with a client that is loaded."""
+    """The seconds, calls and repairs of one re-ranking, with a loaded client."""
     import pandas as pd
 
     import pyterrier_ikat as ikat

@@ -1,10 +1,10 @@
-"""What one call to a language model costs the process that sends it: ours, the openai client, and litellm, in CPU seconds.
+"""The CPU seconds that one call to a language model costs the process that sends it: ours, the openai client, and litellm.
 
     python experiments/performance/bench.py llm_client
 
-The server is that of ``llm_stage.py``: 332 calls, 32 at a time, answered after 200 to 800 ms. Each client sends them in a process of its
-own, from 32 threads, after one call that doesn't count; keys, retries and the cache of ours are on. litellm is measured where it is
-installed: it is no dependency. There is no limit but 0: a client does nothing that the task asks for.
+The server is that of ``llm_stage.py``: 332 calls, 32 at a time, answered after 200 to 800 ms. Each client sends them in a separate process,
+from 32 threads, after one call that doesn't count. Our keys, retries and cache are on. litellm is measured if it is installed; it is not a
+dependency. The limit is 0, because the task itself doesn't need a client.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ MESSAGES = [{"role": "user", "content": PROMPT}]
 
 
 def rows() -> Iterator[Row]:
-    """Ours beside each other client that is there."""
+    """Ours compared with each other client that is installed."""
     others: dict[str, Callable[[str], float]] = {"the openai client": by_openai}
     if find_spec("litellm"):
         others["litellm"] = by_litellm
@@ -39,7 +39,7 @@ def _median(work: Callable[[str], float]) -> float:
 
 
 def ours_of(url: str) -> float:
-    """CPU seconds of a call by this package, the cache and the ledger included."""
+    """The CPU seconds of a call with this package, including the cache and the ledger."""
     import pyterrier_ikat as ikat
     from pyterrier_ikat.llms import Request
 
@@ -54,7 +54,7 @@ def ours_of(url: str) -> float:
 
 
 def by_openai(url: str) -> float:
-    """The same by the openai client."""
+    """The same with the openai client."""
     import openai
 
     client = openai.OpenAI(api_key="none", base_url=url, max_retries=5)
@@ -62,7 +62,7 @@ def by_openai(url: str) -> float:
 
 
 def by_litellm(url: str) -> float:
-    """The same by litellm."""
+    """The same with litellm."""
     import litellm
 
     litellm.suppress_debug_info = True

@@ -2,15 +2,15 @@
 
     python experiments/performance/bench.py llm_stage
 
-The server is a process of its own on this machine; its delays are drawn with a fixed seed. It refuses what goes over its limit with 429
-and ``Retry-After: 1``, as the hosted services do. Every figure is the median over fresh processes, each with a fresh server: their first
-stage loads the client and opens the connections, and finds out whether the key works; the later one does not. No client can reach the
-limit, because towards the end there are fewer calls left than places: `as they come` is a simulated client that costs nothing and starts
-the next call when one ends. Beside that, the first stage pays for the time in which one call alone is on its way, because a wrong key must
-not be sent 32 times: 0.05 s where the server is on this machine, as here, 0.25 s elsewhere. ``openai`` (0.4 s of CPU, most of it the types
-of interfaces that are not used here) is imported on a thread while the pipeline is built: here a method over an index of the sample, and
-its topics; `building the pipeline` says how long that takes beside the import. What a user would write today is one call after the other
-through the `openai` client, as pyterrier_rag's generator does; it is measured on the first 16 calls and scaled to 332.
+The server is a separate process on this machine. Its delays are drawn with a fixed seed. Like the hosted services, it refuses calls over
+its limit with 429 and ``Retry-After: 1``. Every figure is the median over fresh processes, each with a fresh server. Their first stage
+loads the client, opens the connections, and finds out whether the key works; the later one does not. No client can reach the limit, because
+towards the end there are fewer calls left than places: `as they come` is a simulated client that costs nothing and starts the next call
+when one ends. The first stage also needs the time in which only one call is sent, because a wrong key must not be sent 32 times: 0.05 s if
+the server is on this machine, as here, and 0.25 s elsewhere. ``openai`` (0.4 s of CPU, most of it for the types of interfaces that are not
+used here) is imported on a thread while the pipeline is built: here a method over an index of the sample, and its topics. `building the
+pipeline` is the time for that during the import. What a user would write today is one call after the other with the `openai` client, as in
+pyterrier_rag's generator. It is measured on the first 16 calls and scaled to 332.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ CALLS, ALLOWED, SHORTEST, LONGEST, SEED = 332, 32, 0.2, 0.8, 1
 SERIAL_CALLS, PROCESSES, STAGES = 16, 3, 2
 SPAWN = multiprocessing.get_context("spawn")
 ORDER = " > ".join(f"[{number}]" for number in range(20, 0, -1))
-"""What the server says: text for a stage, and the order of a window of passages."""
+"""The server's answer: text for a stage, and the order of a window of passages."""
 COMPLETION = (
     b'{"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [{"index": 0, "finish_reason": "stop", '
     b'"message": {"role": "assistant", "content": "%b"}}], '
@@ -43,7 +43,7 @@ PROMPT = "You are given a conversation and what is known about its user. " * 60
 
 
 class Chat:
-    """A chat server: answers after a random delay, refuses what is over its limit."""
+    """A chat server that answers after a random delay and refuses calls over its limit."""
 
     def __init__(self) -> None:
         self.delays, self.now = random.Random(SEED), 0
@@ -83,7 +83,7 @@ def _serve(pipe: Connection) -> None:
 
 @contextlib.contextmanager
 def running_server(serve: Callable[[Connection], None] = _serve) -> Iterator[str]:
-    """The address of a server in its own process; ``serve`` sends it."""
+    """The address of a server in its own process, which ``serve`` sends."""
     ours, theirs = SPAWN.Pipe()
     process = SPAWN.Process(target=serve, args=(theirs,), daemon=True)
     process.start()
@@ -114,7 +114,7 @@ def rows() -> Iterator[Row]:
 
 
 def stages(url: str, options: str) -> list[dict[str, float]]:
-    """What each of several stages of one model takes, the first of them in a process that has done nothing yet."""
+    """The figures of several stages of one model, the first one in a fresh process."""
     import pyterrier as pt
 
     import pyterrier_ikat as ikat
@@ -150,7 +150,7 @@ def _stage(model: Any, name: str) -> dict[str, float]:
 
 
 def one_after_the_other(url: str) -> float:
-    """Seconds of the first calls, one after the other."""
+    """The seconds of the first calls, one after the other."""
     import openai
 
     client = openai.OpenAI(api_key="none", base_url=url)
@@ -161,7 +161,7 @@ def one_after_the_other(url: str) -> float:
 
 
 def as_they_come(delays: list[float]) -> float:
-    """When the last call ends if each begins as soon as one of the places is free."""
+    """The end of the last call if each call begins as soon as a place is free."""
     ends = [0.0] * ALLOWED
     for delay in delays:
         heapq.heapreplace(ends, ends[0] + delay)

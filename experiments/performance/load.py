@@ -1,12 +1,12 @@
-"""332 turns x 25 systems through a chat server on this machine that answers slowly, refuses and drops calls (see load_server.py).
+"""332 turns x 25 systems with a chat server on this machine that answers slowly, refuses and drops calls (see load_server.py).
 
     python experiments/performance/bench.py load
 
-The turns are the bundled sample's, as often as it takes, each with its own number in it; the index has a few of the sample's passages, for
-the load is on the calls. Everything else is what `ikat run` does. A stage that some turns got no completion for is an error that names
-them, and the run is started again, as its user would, until nothing fails. Waits between two tries are a hundredth of what they are
-elsewhere. The runs are compared with those of a model in this process that answers the same without any trouble; a call too many, a
-completion lost or a failure that is not named is an error here, no figure.
+The turns are those of the bundled sample, repeated, each with its own number in it. The index has a few of the sample's passages, because
+the load is on the calls. Everything else is as in `ikat run`. If some turns of a stage get no completion, an error names them, and the run
+is started again, as by a user, until nothing fails. Waits between two tries are a hundredth of the normal ones. The runs are compared with
+those of a model in this process that gives the same answers without any trouble. A superfluous call, a lost completion or an unnamed
+failure is an error here, not a figure.
 """
 
 import tempfile
@@ -43,7 +43,7 @@ SHORTER = 100
 
 
 class Sample:
-    """The bundled sample's turns, ``turns`` of them; all that was said in a turn names it, so that every prompt does."""
+    """``turns`` turns made from the bundled sample. All texts of a turn contain its name, so every prompt does."""
 
     def __init__(self, turns: int) -> None:
         self.turns = turns
@@ -65,7 +65,7 @@ class Sample:
         return qrels.assign(qid="1-" + qrels["qid"])
 
     def collection(self) -> tuple[int, None]:
-        """How many passages the index is made of."""
+        """The number of passages in the index."""
         return PASSAGES, None
 
     def _describe_component(self, name: str) -> list[str]:
@@ -78,7 +78,7 @@ def _history(conversation: str, messages: list[dict[str, str]]) -> list[dict[str
 
 
 class Untroubled(Backend):
-    """A model in this process that answers what the server answers."""
+    """A model in this process with the same answers as the server."""
 
     def __init__(self, model: str) -> None:
         self.model, self.identity = model, {"provider": "own", "model": model, "params": {}}
@@ -89,7 +89,7 @@ class Untroubled(Backend):
 
 
 class SharedWords(pt.Transformer):
-    """In the place of a re-ranker: the share of the query's words that a passage has."""
+    """Replaces a re-ranker: the score is the share of the query's words that a passage has."""
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Score and rank."""
@@ -136,12 +136,12 @@ def under_load(folder: Path, names: Sequence[str], turns: int) -> tuple[Troubled
 
 
 def _stopped(run: Callable[[], object]) -> list[LLMFailure]:
-    """What stopped the run; nothing when it is complete."""
+    """The failures that stopped the run; none if it is complete."""
     try:
         run()
     except StageError as error:
         if any(failure.kept for failure in error.failures):
-            raise  # no server's trouble: it would stay as it is
+            raise  # not a problem of the server, so it would not go away
         return error.failures
     return []
 
@@ -162,7 +162,7 @@ def untroubled(folder: Path, names: Sequence[str], turns: int) -> None:
 
 
 def check(chat: Troubled, failures: Sequence[LLMFailure], ledger: Ledger) -> None:
-    """Whether each request was answered once, each call counted, and each lasting failure named with its turn and reason.
+    """Check that each request was answered once, each call was counted, and each lasting failure was named with its turn and reason.
 
     Raises:
         AssertionError: when not.
@@ -178,7 +178,7 @@ def check(chat: Troubled, failures: Sequence[LLMFailure], ledger: Ledger) -> Non
 
 
 def differences(folder: Path, names: Sequence[str]) -> list[str]:
-    """The systems whose rankings, queries or answers differ from those of the untroubled model."""
+    """The systems with rankings, queries or answers that differ from those of the untroubled model."""
 
     def left(out: str, name: str) -> list[bytes]:
         return [(folder / out / name / file).read_bytes() for file in ("run.trec", "turns.jsonl")]

@@ -1,7 +1,7 @@
-"""A chat server on loopback that answers slowly, refuses and drops calls, fails some requests for long, and keeps an account of it all.
+"""A chat server on loopback that answers slowly, refuses and drops calls, fails some requests several times, and counts all of this.
 
-What it does with a request depends on nothing but the request and on how often it came, and what it answers on the prompt alone: two runs
-meet the same troubles, and a run's completions can be compared with those of a server without any.
+Its behaviour depends only on the request and on how often it came, and its answer only on the prompt. So two runs get the same problems,
+and a run's completions can be compared with those of a server without problems.
 """
 
 import asyncio
@@ -15,23 +15,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 
 DROPPED, REFUSED, SLOW, LASTING = 0.05, 0.05, 0.02, 0.003
-"""Shares: of calls that are dropped, refused (429 or 503), and answered slowly; of requests that fail ``TRIES`` times in a row."""
+"""The shares of calls that are dropped, refused (429 or 503), and answered slowly, and of requests that fail ``TRIES`` times in a row."""
 TRIES = 6
 PAUSE, LONG_PAUSE = 0.005, 0.2
 
 
 def prompt_of(messages: Sequence[Mapping[str, str]]) -> str:
-    """All that a chat says."""
+    """All texts of a chat."""
     return "\n".join(message["content"] for message in messages)
 
 
 def turn_of(prompt: str) -> str:
-    """The turn that a prompt is about: the last one that it names."""
+    """The turn of a prompt: the last one that it names."""
     return re.findall(r"\(turn (\S+)\)", prompt)[-1]
 
 
 def completion(model: str, prompt: str) -> str:
-    """What ``model`` answers: statements' scores or numbers where the prompt asks for them, else its words in two lines, and its turn."""
+    """The answer of ``model``: statements' scores or numbers if the prompt asks for them, else its words in two lines, and its turn."""
     draw, words = random.Random(f"{model} {prompt}"), [word for word in prompt.split()[-200:] if word.isalpha()]
     if prompt.rstrip().endswith("# JSON"):
         return json.dumps({"1": round(draw.random(), 2), "2": round(draw.random(), 2)})

@@ -1,14 +1,13 @@
-"""The peak memory of `ikat run aqd` on all 332 turns of 2023: 5 queries each with 1000 passages and their texts, 1.66 million rows.
+"""The peak memory of `ikat run aqd` on all 332 turns of 2023: 5 queries each, with 1000 passages and their texts, 1.66 million rows.
 
     python experiments/performance/bench.py memory
 
 The index has 100,000 synthetic passages (see index_build.py); a stand-in for the LLM answers at once with five queries of the index's
-words. Without a re-ranker the passages are interleaved as they were found. The cross-encoder re-ranks all 1.66 million: its operator does
-all that it does elsewhere, hashes, keeps and sorts, and a stand-in for the model gives a score at once, so that the model's own memory is
-not in the figure.
-Each run is a process of its own. Its memory is what it holds itself (see process_memory.py): the peak, and the peak less what it held when
-everything was loaded. The least is the result frame of the turns at hand, each passage's text once, and 24 bytes for each score.
-Needs the released topics (IKAT_DATA).
+words. Without a re-ranker, the retrieved passages are interleaved. The cross-encoder re-ranks all 1.66 million. Its operator does its
+normal work (it hashes, keeps and sorts), and a stand-in for the model gives a score at once, so the figure doesn't include the model's own
+memory. Each run is a separate process. Its memory is that of the process itself (see process_memory.py): the peak, and the peak minus the
+memory after loading. The minimum is the result frame of the current turns, each passage's text once, and 24 bytes for each score. The
+benchmark needs the released topics (IKAT_DATA).
 """
 
 import itertools
@@ -35,13 +34,13 @@ PASSAGES = 100_000
 TURNS = 332
 ROWS = TURNS * 5 * 1000
 COLUMNS = 19
-"""Columns of AQD's result frame on topics of 2023, 8 bytes a row each."""
+"""The number of columns of AQD's result frame on topics of 2023, with 8 bytes per row each."""
 PAIR = 24
-"""Bytes that a kept score takes."""
+"""The bytes of a kept score."""
 
 
 class Queries:
-    """A generator that answers every chat with five queries of twelve words, other ones each time."""
+    """A generator that answers every chat with five different queries of twelve words."""
 
     def __init__(self, words: list[str]) -> None:
         self.words = itertools.cycle(words)
@@ -52,20 +51,20 @@ class Queries:
 
 
 class Scores:
-    """In the place of a cross-encoder's model: a score for each pair at once."""
+    """Replaces a cross-encoder's model: a score for each pair at once."""
 
     def __init__(self) -> None:
         self.pairs = 0
 
     def __call__(self, *given: Any) -> "np.ndarray":
-        """The lengths of the texts; the pairs stand last among what is given."""
+        """The lengths of the texts. The pairs are the last argument."""
         pairs: Sequence[tuple[str, str]] = given[-1]
         self.pairs += len(pairs)
         return np.array([len(text) for _, text in pairs], dtype=float)
 
 
 def rows() -> Iterator[Row]:
-    """The run in one go, and in batches of turns as ``ikat run`` does it; then those with a cross-encoder."""
+    """The run in one piece, and in batches of turns as in ``ikat run``; then both with a cross-encoder."""
     with tempfile.TemporaryDirectory() as name:
         index = ikat.PassageIndex(Path(name) / "index")
         docnos = [pt.get_dataset("ikat:2023").get_qrels()["docno"].iloc[0], *(f"p{number:06d}" for number in range(1, PASSAGES))]
@@ -94,8 +93,8 @@ def run(index: str, out: Path, batch: int, reranked: bool) -> dict[str, float]:
     Args:
         index: its path.
         out: the folder of the runs.
-        batch: turns at a time.
-        reranked: whether a cross-encoder re-ranks what was found.
+        batch: the number of turns at a time.
+        reranked: whether a cross-encoder re-ranks the passages.
     """
     model = ikat.llm(Queries(" ".join(_texts(2000, seed=2)).split()))
     given = {"llm": model, "reranker": ikat.CrossEncoder("stand-in") if reranked else None}

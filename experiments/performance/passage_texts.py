@@ -1,9 +1,9 @@
-"""The texts of a query's 1000 passages: ours, sqlite with a zlib per text, as indexes had them before, and plain text in a mapped file.
+"""The texts of a query's 1000 passages: ours, sqlite with zlib for each text, as in earlier indexes, and plain text in a mapped file.
 
-The store holds 50,000 passages: the 700 real ones of ikat:2023-mini, again and again. A dictionary of pieces of texts that are stored too
-flatters our file's size; ``tests/retrieve/test_texts.py`` measures the size of texts of other documents than the dictionary's. The second
-row is a query of 5 words over synthetic passages (see ``index_build.py``), 100,000 or as many as ``IKAT_BENCH_PASSAGES`` says, by
-``index.bm25()`` with the texts of the index and, in the place of today's, with those of a sqlite file; its limit is PISA alone.
+The store has 50,000 passages: the 700 real ones of ikat:2023-mini, repeated. Our file is too small here, because its dictionary has pieces
+of the stored texts; ``tests/retrieve/test_texts.py`` measures the size for documents that are not in the dictionary. The second row is a
+query of 5 words over synthetic passages (see ``index_build.py``), 100,000 or as many as ``IKAT_BENCH_PASSAGES`` says, with ``index.bm25()``
+and the texts of the index. It is compared with the texts of a sqlite file, and its limit is PISA alone.
 """
 
 import mmap
@@ -39,7 +39,7 @@ CREATE TABLE passages (number INTEGER PRIMARY KEY, docno TEXT NOT NULL UNIQUE, t
 
 
 def rows() -> Iterator[Row]:
-    """A query's texts alone, and behind a short query."""
+    """A query's texts alone, and after a short query."""
     with tempfile.TemporaryDirectory() as name:
         yield _texts(Path(name))
     with tempfile.TemporaryDirectory() as name:
@@ -97,7 +97,7 @@ def _short_query(folder: Path) -> Row:
 
 
 def write_sqlite(path: Path, passages: Iterable[tuple[str, str]]) -> None:
-    """Store texts as indexes did before."""
+    """Store texts as in earlier indexes."""
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(SCHEMA)
         packed = ((number, docno, zlib.compress(text.encode())) for number, (docno, text) in enumerate(passages))
@@ -106,7 +106,7 @@ def write_sqlite(path: Path, passages: Iterable[tuple[str, str]]) -> None:
 
 
 def read_sqlite(path: Path, docnos: Sequence[str]) -> list[str]:
-    """Read texts as indexes did before."""
+    """Read texts as in earlier indexes."""
     found: dict[str, str] = {}
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
         for start in range(0, len(docnos), AT_ONCE):

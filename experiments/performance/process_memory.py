@@ -1,4 +1,4 @@
-"""What this process holds in memory itself, without the pages of files that it maps (RssAnon of /proc; Linux only)."""
+"""The memory of this process itself, without the pages of mapped files (RssAnon of /proc; Linux only)."""
 
 import threading
 from collections.abc import Iterator
@@ -6,18 +6,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 EVERY = 0.02
-"""Seconds between two looks."""
+"""Seconds between two measurements."""
 
 
 def held_mb() -> float:
-    """The megabytes held now."""
+    """The current megabytes."""
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return sum(float(line.split()[1]) / 1e3 for line in lines if line.startswith("RssAnon"))
 
 
 @contextmanager
 def watched() -> Iterator[list[float]]:
-    """A list of two figures: the megabytes held at the beginning, and the most until now."""
+    """A list of two figures: the megabytes at the beginning, and the maximum so far."""
     found, done = [held_mb()] * 2, threading.Event()
 
     def look() -> None:

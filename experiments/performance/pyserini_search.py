@@ -1,7 +1,7 @@
-"""BM25 by Anserini, run by bm25.py in an interpreter that has pyserini: ``python pyserini_search.py PASSAGES QUERIES OUT``.
+"""BM25 with Anserini, run by bm25.py in an interpreter that has pyserini: ``python pyserini_search.py PASSAGES QUERIES OUT``.
 
-What ``pyserini.search.lucene.LuceneSearcher`` does, on the Java class that it wraps: importing the wrapper takes torch, transformers and
-faiss.
+It does the same as ``pyserini.search.lucene.LuceneSearcher`` with the Java class that this wraps, because importing the wrapper needs
+torch, transformers and faiss.
 """
 
 import json
@@ -27,7 +27,7 @@ def main(passages: str, queries: str, out: str) -> None:
         searcher = autoclass("io.anserini.search.SimpleSearcher")(index)
         searcher.set_bm25(0.9, 0.4)
         asked = json.loads(Path(queries).read_text(encoding="utf-8"))
-        for _ in range(5):  # Java compiles what runs often
+        for _ in range(5):  # Java compiles code that runs often
             _batch(searcher, [text for texts in asked.values() for text in texts])
         found = {kind: _measured(searcher, texts) for kind, texts in asked.items()}
     Path(out).write_text(json.dumps(found), encoding="utf-8")

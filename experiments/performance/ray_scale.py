@@ -1,6 +1,7 @@
-"""More than one machine: what a Ray cluster adds to the work itself, and how far an index in parts is from one index.
+"""More than one machine: the overhead of a Ray cluster, and how far the results of an index in parts are from those of one index.
 
-The cluster is two nodes of one core on this machine: figures are of overhead, not of speed-up. The second part needs IKAT_DATA.
+The cluster has two nodes of one core on this machine, so the figures show the overhead and not the speed-up. The second part needs
+IKAT_DATA.
 """
 
 import os

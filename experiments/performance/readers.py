@@ -1,12 +1,12 @@
-"""One index under 16 threads that search and fetch texts all the time: how many results are wrong or missing, and whether memory grows.
+"""One index with 16 threads that constantly search and fetch texts: how many results are wrong or missing, and whether memory grows.
 
     IKAT_BENCH_PASSAGES=1000000 IKAT_BENCH_SECONDS=600 python experiments/performance/bench.py readers
 
 The index holds synthetic passages (see ``index_build.py``), 100,000 or as many as ``IKAT_BENCH_PASSAGES`` says, and is read for 20 seconds
-or as many as ``IKAT_BENCH_SECONDS`` says. All threads share one index and one retriever, which remembers no ranking here. Each asks one to
-three queries at a time, drawn from some of 3, 10, 50 and 200 words and whole passages, 1000 passages each, and then for the texts of
-passages drawn at random. Every docno and score is compared with what one thread found before the others began, every text with a checksum
-of what was indexed. Memory is what the process holds itself (see ``process_memory.py``).
+or as many as ``IKAT_BENCH_SECONDS`` says. All threads share one index and one retriever, without a cache. Each thread searches for one to
+three queries at a time, drawn from queries of 3, 10, 50 and 200 words and whole passages, with 1000 passages each, and then reads the texts
+of random passages. Every docno and score is compared with the results of one thread before the others began, and every text with a checksum
+of the indexed text. Memory is that of the process itself (see ``process_memory.py``).
 """
 
 import os
@@ -60,7 +60,7 @@ def _built(path: Path) -> "tuple[ikat.PassageIndex, np.ndarray]":
 
 
 class _Task:
-    """What the threads do, what is right, and what was counted."""
+    """The work of the threads, the right results, and the counts."""
 
     def __init__(self, index: ikat.PassageIndex, checksums: "np.ndarray") -> None:
         import pyterrier_ikat.retrieve.retriever as module

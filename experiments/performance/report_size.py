@@ -1,8 +1,8 @@
-"""How large the run explorer's page is, and how long it takes to make and to open in a headless Chromium.
+"""The size of the report's page, and the time to make it and to open it in a headless Chromium.
 
-The turns of 2023 (real utterances, personas, answers and NIST judgements), three systems, each with 20 passages and two LLM calls for
-each turn, in two cases: the systems share most of their passages, and none. Which passages they "find" is made up; their texts are real
-passages of the mini collection, since the full collection can't be had without a licence.
+The turns of 2023 (real utterances, personas, answers and NIST judgements), three systems, each with 20 passages and two LLM calls for each
+turn, in two cases: the systems share most of their passages, or none. The passages that they "find" are invented. Their texts are real
+passages of the mini collection, because the full collection needs a licence.
 """
 
 import random
@@ -36,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 
 def rows() -> Iterator[Row]:
-    """The page of both cases: made, opened, and searched for the first time, with the 0.12 s that it waits for a next letter."""
+    """The page in both cases: made, opened, and searched for the first time, including its wait of 0.12 s for a next letter."""
     dataset = ikat.dataset("ikat:2023")
     for shared, case in ((True, "most passages shared"), (False, "no passage shared")):
         runs = {f"system {number + 1}": _run(dataset, number, shared) for number in range(SYSTEMS)}
@@ -83,7 +83,7 @@ def _calls(dataset: Any) -> dict[str, list[Call]]:
 
 
 def _found(qid: str, judged: list[str], pick: random.Random, part: int | None) -> list[str]:
-    """Some of the turn's first 30 passages in any order, or those of one part; judged ones as long as there are any."""
+    """Some of the turn's first 30 passages in any order, or those of one part; judged ones first, as far as there are any."""
     places = pick.sample(range(30), DEPTH) if part is None else range(part * DEPTH, (part + 1) * DEPTH)
     return [judged[place] if place < len(judged) else f"clueweb22-en0000-00-00000:{qid}-{place}" for place in places]
 

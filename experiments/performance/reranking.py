@@ -1,4 +1,4 @@
-"""Re-ranking: each backend of the cross-encoder, the bi-encoder that meets a passage many times, and what keeping scores costs.
+"""Re-ranking: each backend of the cross-encoder, the bi-encoder with repeated passages, and the cost of keeping scores.
 
 The cross-encoder is the MiniLM-L6 bi-encoder with a random head: architecture, size and lengths of ms-marco-MiniLM-L-6-v2, not its
 scores. Agreement between precisions is therefore that of this model; no effectiveness is measured.
@@ -66,7 +66,7 @@ def save_model(folder: str) -> str:
 
 
 def available_backends() -> list[str]:
-    """The backends that this machine computes fast."""
+    """The backends that are fast on this machine."""
     import torch
 
     on_gpu = torch.cuda.is_available()
@@ -96,7 +96,7 @@ def _cross_encoder(model: str, frame: pd.DataFrame) -> Iterator[Row]:
 
 
 def _agreement(exact: pd.DataFrame, other: pd.DataFrame) -> dict[str, float]:
-    """Kendall's tau and the share of the top ten in common, the mean over the queries."""
+    """Kendall's tau and the common share of the top ten, averaged over the queries."""
     from scipy.stats import kendalltau
 
     both = exact.merge(other, on=["qid", "docno"])
@@ -107,9 +107,9 @@ def _agreement(exact: pd.DataFrame, other: pd.DataFrame) -> dict[str, float]:
 
 
 def _top_overlap(exact: np.ndarray, other: np.ndarray) -> float:
-    """The share of the ten best by one score that are among the ten best by the other: the mean over fixed random halves of the pairs.
+    """The share of the ten best by one score that are among the ten best by the other, averaged over fixed random halves of the pairs.
 
-    A single list of ten would only resolve tenths.
+    A single list of ten would only give multiples of a tenth.
     """
     random, shares = np.random.default_rng(0), []
     for _ in range(200):
@@ -120,9 +120,9 @@ def _top_overlap(exact: np.ndarray, other: np.ndarray) -> float:
 
 
 def _limit(config: object, lengths: np.ndarray, precision: str) -> tuple[float, str]:
-    """Seconds of the multiplications alone, without padding, at the speed of one large product of this precision on this machine.
+    """The seconds of the multiplications alone, without padding, at the speed of one large product with this precision on this machine.
 
-    The last layer is counted for the first token, which alone is scored by; its keys and values for all.
+    The last layer is counted only for the first token, because only this is scored; its keys and values are counted for all tokens.
     """
     import torch
 
@@ -160,7 +160,7 @@ def _bi_encoder(random: np.random.Generator, topics: list[str], passages: Sequen
 
 
 def _keeping(random: np.random.Generator) -> Row:
-    """What hashing, looking up and keeping takes, with a model that takes no time."""
+    """The time for hashing, looking up and keeping, with a model that takes no time."""
     texts = [f"passage {number} " + "x" * 1000 for number in range(KEPT // 20)]
     places = random.integers(0, len(texts), KEPT)
     queries, found = [f"query {number // 1000}" for number in range(KEPT)], [texts[place] for place in places]

@@ -1,9 +1,9 @@
-"""SPLADE's search on one thread: the eager engine, PISA and a product of scipy's matrices, in CPU seconds.
+"""SPLADE's search on one thread, in CPU seconds: the eager engine, PISA and a product of scipy's matrices.
 
-The index holds 100,000 passages, or as many as ``IKAT_BENCH_PASSAGES`` says, of about 150 terms each; queries have 10, 30 or 100, and
-rankings are 1000 deep. Terms and weights are drawn at random, a few terms often and most of them rarely, from as many as BERT has:
-encoding passages and queries is the model's time. Ours and PISA's rankings have docnos; scipy's are rows. Times are the least of
-several calls. The limit reads the 8 bytes of each posting of a query once, over the memory bandwidth that one core has here.
+The index has 100,000 passages, or as many as ``IKAT_BENCH_PASSAGES`` says, with about 150 terms each. Queries have 10, 30 or 100 terms, and
+rankings are 1000 deep. Terms and weights are random, a few terms frequent and most of them rare, out of as many as BERT has, because the
+time for encoding is the model's. Ours and PISA's rankings have docnos, and scipy's are rows. Times are the smallest of several calls. The
+limit is the time to read the 8 bytes of each posting of a query once, with the memory bandwidth of one core here.
 """
 
 import os
@@ -27,7 +27,7 @@ OFTEN = 1 / np.arange(50, VOCABULARY + 50)
 
 
 def rows() -> Iterator[Row]:
-    """A row per length of a query and engine beside ours."""
+    """A row for each query length and engine compared with ours."""
     memory = np.ones(1 << 25)  # 256 MiB, more than any cache holds
     bandwidth = memory.nbytes / cpu_seconds(memory.sum, 20)
     with tempfile.TemporaryDirectory() as name:
@@ -55,7 +55,7 @@ def rows() -> Iterator[Row]:
 
 
 def write_batch(path: Path, draw: np.random.Generator, start: int) -> Path:
-    """Passages as the encoder leaves them."""
+    """Passages as written by the encoder."""
     count = min(AT_ONCE, PASSAGES - start)
     some = [np.unique(one) for one in draw.choice(VOCABULARY, (count, DRAWN), p=OFTEN / OFTEN.sum())]
     ends = np.cumsum([len(one) for one in some])
@@ -66,13 +66,13 @@ def write_batch(path: Path, draw: np.random.Generator, start: int) -> Path:
 
 
 def query(draw: np.random.Generator, terms: int) -> dict[str, int]:
-    """The impacts of a query by the number of the term."""
+    """The impacts of a query, by term number."""
     some = draw.choice(VOCABULARY, terms, replace=False, p=OFTEN / OFTEN.sum())
     return {str(term): int(weight) for term, weight in zip(some, draw.integers(1, 300, terms), strict=True)}
 
 
 def as_matrix(files: eager.EagerFiles) -> Any:
-    """The passages by the terms, as a user has them."""
+    """The passages and their terms, as stored by a user."""
     from scipy.sparse import csc_matrix
 
     numbers = files.find([str(term) for term in range(VOCABULARY)])
@@ -83,7 +83,7 @@ def as_matrix(files: eager.EagerFiles) -> Any:
 
 
 def plain(matrix: Any, asked: list[dict[str, int]]) -> list[Any]:
-    """The best rows, as a user writes it."""
+    """The best rows, as written by a user."""
     found = []
     for one in asked:
         scores = matrix[:, list(map(int, one))] @ np.array(list(one.values()), dtype=np.float32)

@@ -1,7 +1,7 @@
-"""How long a process takes to begin: importing the package, and ``ikat --help``; under a second is the aim.
+"""How long a process takes to start: importing the package, and ``ikat --help``. The aim is less than a second.
 
-Every figure is the median of 7 fresh processes, after one that doesn't count, which reads the files from the disk. The kinds of processes
-take turns, so that a busy machine is busy for all of them. Nothing that imports the package can be faster than PyTerrier's own import.
+Every figure is the median of 7 fresh processes, after one that doesn't count, because it reads the files from the disk. The kinds of
+processes alternate, so that a busy machine affects all of them. Nothing that imports the package can be faster than PyTerrier's own import.
 """
 
 import statistics

@@ -1,10 +1,10 @@
-"""What is known of one user with 10,000 statements, each learned on a call of its own in one of 500 conversations of 20 turns.
+"""The memory of one user with 10,000 statements, each learned in a separate call in one of 500 conversations of 20 turns.
 
     python experiments/performance/bench.py user_memory
 
-``UserMemory`` against what its users would write today: one JSON file that is read at each question and written at each change, and an
-index of words that is made for each question. Processor seconds but for changes, which wait for the disk. The limits are a copy of the
-statements, the sums of the postings of the question's words, and one line that is written and flushed.
+``UserMemory`` against what its users would write today: one JSON file that is read for each question and written at each change, and an
+index of words that is made for each question. Times are CPU seconds, except for changes, which wait for the disk. The limits are a copy of
+the statements, the sums of the postings of the question's words, and writing and flushing one line.
 """
 
 import json
@@ -28,7 +28,7 @@ NOW = "2026-01-01T00:00:00.000Z"
 
 
 def written(path: Path) -> ikat.UserMemory:
-    """The memory, whose words are about as frequent as in a text."""
+    """The memory, with words about as frequent as in a text."""
     rng = np.random.default_rng(1)
     drawn = np.minimum(rng.zipf(1.3, (STATEMENTS, WORDS)), VOCABULARY)
     events = []
