@@ -27,6 +27,36 @@ def keys_of(heard: Sequence[Heard]) -> dict[str, list[str]]:
     return {path: list(keys) for path, keys in found.items()}
 
 
+def places(asked: Sequence[Heard], saved: str | Path | None) -> dict[str, Any]:
+    """Where else the words of an event are, as it notes it."""
+    return {"asked": keys_of(asked), **({} if saved is None else {"saved": str(Path(saved).absolute())})}
+
+
+def tells_of(event: Event, session: str | None, id: str | None) -> bool:
+    """Whether an event tells of a statement; without its id, of a session; without both, of the user."""
+    if id is not None:
+        return event["event"] == "learned" and any(one["id"] == id and one["statement"] for one in event["learned"])
+    return session is None or bool(event["session"] == session)
+
+
+def without(event: Event, id: str | None) -> Event:
+    """An event without the text of a statement: what it replaced stays replaced, and its message is not learned from again."""
+    return {**event, "learned": [{**one, "statement": "", "words": ""} if one["id"] == id else one for one in event["learned"]]}
+
+
+def forget_elsewhere(gone: Sequence[Event], events: Sequence[Event], id: str | None) -> None:
+    """Remove from caches and saved chats what the events ``gone`` of a user's events tell of; a statement, if it has an id.
+
+    The first conversation that tells of it and all later ones are looked at, because their prompts may have shown it.
+
+    Raises:
+        DataError: when a file can't be written.
+    """
+    first = next(place for place, event in enumerate(events) if event["session"] == gone[0]["session"])
+    forget_completions(events[first:])
+    forget_saved(gone, events[first:], id)
+
+
 def forget_completions(events: Iterable[Event]) -> None:
     """Remove the completions that the events note from the cache files that are still there.
 

@@ -18,7 +18,7 @@ from ..generate.update_ptkb import UpdatePtkb
 from ..llm_operator import as_llm
 from ..llms import LLM, StageError, TooLong
 from ..prompts import checksum_of
-from .forgetting import forget_completions, forget_saved, keys_of
+from .forgetting import forget_elsewhere, places, tells_of, without
 from .history import (
     Event,
     History,
@@ -179,7 +179,7 @@ class UserMemory:
             except BaseException as error:
                 too_long = isinstance(error, StageError) and any(isinstance(one, TooLong) for one in error.failures)
                 if middle == begin or not too_long:
-                    self._note_failure(user, session, time, _places([*asked, *heard], saved))
+                    self._note_failure(user, session, time, places([*asked, *heard], saved))
                     raise
         if found is None:
             self.undo(user, session, begin + 1)  # turns that were undone, which the first half may not show
@@ -191,7 +191,7 @@ class UserMemory:
                 earlier = not_taken_back(entries, session, said)
                 learned = merge(found, known_in(earlier), dict(enumerate(said, 1)), ids).statements
                 new = _learned(user, session, len(said), learned, time)
-                new |= {"said": digests(said)[last_turn(earlier, session) :], **_places([*asked, *heard], saved)}
+                new |= {"said": digests(said)[last_turn(earlier, session) :], **places([*asked, *heard], saved)}
                 undone = [entry["turn"] for entry in entries if entry not in earlier]
                 self._file.append(*([_undone(user, session, min(undone), time)] if undone else []), new)
         return learned
@@ -246,13 +246,11 @@ class UserMemory:
             raise UsageError("session and id both say what to forget: omit one")
         with self._file.changing() as users:
             events = _of(users, user).events
-            gone = [event for event in events if _tells_of(event, session, id)]
+            gone = [event for event in events if tells_of(event, session, id)]
             if not gone:
                 return
-            first = next(place for place, event in enumerate(events) if event["session"] == gone[0]["session"])
-            forget_completions(events[first:])  # the memory is last: a forget that was stopped can be repeated
-            forget_saved(gone, events[first:], id)
-            left = [event if event not in gone else _without(event, id) for event in events if id is not None or event not in gone]
+            forget_elsewhere(gone, events, id)  # the memory is last: a forget that was stopped can be repeated
+            left = [event if event not in gone else without(event, id) for event in events if id is not None or event not in gone]
             others = [event for other, history in users.items() if other != user for event in history.events]
             self._file.rewrite([*others, *left])
 
@@ -334,24 +332,8 @@ def _learned(user: str, session: str, turn: int, learned: list[dict[str, Any]], 
     return {"event": "learned", "when": when, "user": user, "session": session, "turn": turn, "said": [], "learned": learned}
 
 
-def _places(asked: Sequence[Heard], saved: str | Path | None) -> dict[str, Any]:
-    """Where else the words of an event are."""
-    return {"asked": keys_of(asked), **({} if saved is None else {"saved": str(Path(saved).absolute())})}
-
-
 def _undone(user: str, session: str, turn: int, when: str) -> Event:
     return {"event": "undone", "when": when, "user": user, "session": session, "turn": turn}
-
-
-def _tells_of(event: Event, session: str | None, id: str | None) -> bool:
-    if id is not None:
-        return event["event"] == "learned" and any(one["id"] == id and one["statement"] for one in event["learned"])
-    return session is None or bool(event["session"] == session)
-
-
-def _without(event: Event, id: str | None) -> Event:
-    """An event without the text of a statement: what it replaced stays replaced, and its message is not learned from again."""
-    return {**event, "learned": [{**one, "statement": "", "words": ""} if one["id"] == id else one for one in event["learned"]]}
 
 
 def _new(history: History, given: Mapping[str, str]) -> list[dict[str, Any]]:
