@@ -36,6 +36,7 @@ from .memory import UserMemory as UserMemory
 from .methods import method as method
 from .rank import *
 from .retrieve import RM3 as RM3
+from .retrieve import BM25Rerank as BM25Rerank
 from .retrieve import DenseIndex as DenseIndex
 from .retrieve import GivenRanking as GivenRanking
 from .retrieve import Index as Index

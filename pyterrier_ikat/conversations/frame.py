@@ -153,10 +153,14 @@ def values(frame: pd.DataFrame, name: str, default: Any = None) -> list[Any]:
     return found
 
 
-def personas(frame: pd.DataFrame) -> list[dict[str, str]]:
+def personas(frame: pd.DataFrame, name: str = "qptkb") -> list[dict[str, str]]:
     """The statements about each row's user, by id. The ids of a list are ``"1"``, ``"2"``, ...
 
     A row without ``qptkb`` has the valid statements of its ``qmemories``.
+
+    Args:
+        frame: the turns.
+        name: the column with the statements.
 
     Raises:
         DataError: naming the turn whose persona is neither.
@@ -165,13 +169,15 @@ def personas(frame: pd.DataFrame) -> list[dict[str, str]]:
         >>> personas(pd.DataFrame({"qptkb": [{"1": "I'm vegan.", "2": None}, ["I like tea."], None]}))
         [{'1': "I'm vegan."}, {'1': 'I like tea.'}, {}]
     """
-    found = values(frame, "qptkb")
-    for row, memories in enumerate(values(frame, "qmemories")):
+    found = values(frame, name)
+    for row, memories in enumerate(values(frame, "qmemories") if name == "qptkb" else ()):
         if found[row] is None and memories is not None:
             found[row] = known_statements(memories)
     for row, ptkb in enumerate(found):
         if not is_persona(ptkb):
-            raise DataError(f"{_row(frame, row)} has the qptkb {repr(ptkb)[:80]}: give a dict of statements by id, or a list of statements")
+            raise DataError(
+                f"{_row(frame, row)} has the {name} {repr(ptkb)[:80]}: give a dict of statements by id, or a list of statements"
+            )
         found[row] = statements_of(ptkb)
     return found
 
@@ -363,6 +369,19 @@ def each_turn_once(frame: pd.DataFrame) -> None:
     again = qids[qids.duplicated()]
     if len(again):
         raise DataError(f"turn {again.iloc[0]} has several rows, whose results could not be told apart: drop one, or give it another qid")
+
+
+def without_passages(frame: pd.DataFrame) -> pd.DataFrame:
+    """The turns of a frame, one row each, of which a result frame has one per passage.
+
+    Example:
+        >>> without_passages(pd.DataFrame({"qid": ["t", "t"], "query": ["tea?", "tea?"], "docno": ["x", "y"]})).values.tolist()
+        [['t', 'tea?']]
+    """
+    if "docno" in frame.columns:
+        frame = frame.loc[~frame["qid"].duplicated(), [name for name in frame.columns if str(name).startswith("q")]]
+    each_turn_once(frame)
+    return frame
 
 
 def question_column(frame: pd.DataFrame) -> str:

@@ -37,7 +37,8 @@ class Interleave(Fusion):
 
     Args:
         branches: pipelines that read ``qid`` and ``query`` and give ``qid``, ``query``, ``docno``, ``rank``; if one gives ``text``, all
-            must. A branch that makes sub-queries must join them itself.
+            must. A branch that makes sub-queries must join them itself. Behind a retriever each branch gets its passages:
+            ``bm25 >> RRF(first_reranker, second_reranker)``.
         num_results: passages per turn at most; ``None`` for all.
 
     Raises:

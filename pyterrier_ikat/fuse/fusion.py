@@ -14,10 +14,10 @@ from ..conversations.frame import (
     STALE_WITH_QUERY,
     NoResultWarning,
     column,
-    each_turn_once,
     numbered,
     report_turns_without_result,
     starts_of_runs,
+    without_passages,
 )
 from ..errors import DataError, UsageError, list_first
 from ..llms.failures import UnderWay
@@ -51,8 +51,8 @@ class Fusion(Operator):
     """Joins ranked lists into one per turn. Subclasses define how in :meth:`rank`.
 
     Args:
-        branches: pipelines that read ``qid`` and ``query`` and give ``qid``, ``query``, ``docno``, ``rank``. Without any, the lists of a
-            turn's sub-queries are joined.
+        branches: pipelines that read ``qid`` and ``query`` and give ``qid``, ``query``, ``docno``, ``rank``; behind a retriever,
+            re-rankers. Without any, the lists of a turn's sub-queries are joined.
         num_results: passages per turn at most; ``None`` for all.
 
     Raises:
@@ -119,9 +119,9 @@ class Fusion(Operator):
         return ({"branches": self.branches} if self.branches else {}) | super().arguments()
 
     def _join_branches(self, inp: pd.DataFrame) -> pd.DataFrame:
-        pt.validate.query_frame(inp, extra_columns=["query"], context=self)
-        each_turn_once(inp)
-        frames = self._run_branches(inp)
+        pt.validate.columns(inp, includes=["qid", "query"], context=self)
+        given, inp = inp, without_passages(inp)
+        frames = self._run_branches(given)
         self._report_lost_turns(inp, frames)
         qids, docnos = (np.concatenate([frame[name].to_numpy(dtype=object) for frame in frames]) for name in ("qid", "docno"))
         sizes, turn = [len(frame) for frame in frames], numbered(qids)

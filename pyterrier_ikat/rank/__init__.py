@@ -8,11 +8,24 @@ import pyterrier as pt
 from ..arguments import checked
 from .bi_encoders import BiEncoder, ColBERT
 from .cross_encoders import CrossEncoder, MonoT5
-from .ensemble import Ensemble, RankStatements
+from .ensemble import Ensemble
 from .listwise import ListwiseRerank
 from .llm_rerank import LLMRerank
+from .statements import ListStatements, RankStatements, SourceTurns
 
-__all__ = ["BiEncoder", "ColBERT", "CrossEncoder", "Ensemble", "ListwiseRerank", "MonoT5", "RankStatements", "LLMRerank", "load_reranker"]
+__all__ = [
+    "BiEncoder",
+    "ColBERT",
+    "CrossEncoder",
+    "Ensemble",
+    "LLMRerank",
+    "ListStatements",
+    "ListwiseRerank",
+    "MonoT5",
+    "RankStatements",
+    "SourceTurns",
+    "load_reranker",
+]
 
 OF_KIND: Mapping[str, Any] = {"bi": BiEncoder, "colbert": ColBERT, "monot5": MonoT5, "listwise": ListwiseRerank}
 """Prefix of a re-ranker's name, before the colon -> its class."""

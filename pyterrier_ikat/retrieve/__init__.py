@@ -2,7 +2,7 @@
 
 from ..conversations.frame import NoResultWarning
 from .artifact import PassageText
-from .bm25 import BM25, RM3
+from .bm25 import BM25, RM3, BM25Rerank
 from .dense import DenseRetriever, QueryEncoder
 from .dense_index import DenseIndex
 from .given_ranking import GivenRanking
@@ -13,6 +13,7 @@ from .splade_writer import Splade
 
 __all__ = [
     "BM25",
+    "BM25Rerank",
     "RM3",
     "DenseIndex",
     "DenseRetriever",

@@ -16,6 +16,7 @@ from ..arguments import at_least, one_of
 from ..conversations.frame import STALE_WITH_QUERY, texts_in, turns_of, with_columns
 from ..errors import DataError, UsageError
 from ..operator import Operator, with_fields
+from ..order import order_by_score, set_ranks
 from ..portable import digest
 from . import eager
 from .artifact import IndexArtifact
@@ -175,6 +176,60 @@ def _check_weights(qid: str, toks: Any) -> dict[str, float]:
 def _round_weights(toks: Mapping[str, float], unit: float) -> dict[str, int]:
     steps = {ascii_text(term): round(weight / unit) for term, weight in toks.items()}
     return {term: count for term, count in sorted(steps.items()) if count > 0}
+
+
+@with_fields
+class BM25Rerank(Operator):
+    """Re-rank passages by BM25 with the statistics of the turn's own passages, in memory: the turn's passages are the collection.
+
+    Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` and ``rank`` (from 0) and keeps every row and all other columns. A
+    passage without a word of the query has the score 0. Turns stay in their order, rows come in the new one; equal scores go by docno, the
+    greatest first. Scores, words and ties are those of a :class:`~pyterrier_ikat.PassageIndex` of the turn's passages, without files. Turns
+    with the same texts share an index, so the statements of one user (:class:`~pyterrier_ikat.ListStatements`) are indexed once.
+
+    Args:
+        k1: term-frequency saturation.
+        b: length normalisation from 0 to 1.
+        stemmer: ``"porter2"`` or ``"none"``.
+        stops: the stop words, removed from queries: ``"lucene"``, ``"terrier"`` or ``"none"``.
+
+    Raises:
+        UsageError: when an argument is out of range or unknown.
+        DataError: when a row has no qid, query or text.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> turn = ikat.conversation([{"role": "user", "content": "Which teas suit me?"}], ["I own a dog.", "I like tea.", "I run."])
+        >>> (ikat.ListStatements() >> ikat.BM25Rerank() % 1)(turn)["text"].tolist()
+        ['I like tea.']
+    """
+
+    schematic = {"label": "BM25 re-rank"}
+    k1: float = 0.9
+    b: float = 0.4
+    stemmer: str = "porter2"
+    stops: str = "lucene"
+
+    def __post_init__(self) -> None:
+        check_bm25(self.k1, self.b)
+        one_of(STEMMERS, stemmer=self.stemmer)
+        one_of(STOPS, stops=self.stops)
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Re-rank a result frame."""
+        pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
+        queries, texts, turn = texts_in(inp, "query"), texts_in(inp, "text"), turns_of(inp)
+        by_turn = np.argsort(turn, kind="stable")
+        scores = np.empty(len(inp))
+        known: dict[tuple[str, ...], eager.LexicalIndex] = {}
+        for rows in np.split(by_turn, np.flatnonzero(np.diff(turn[by_turn])) + 1) if len(inp) else ():
+            of_turn = tuple(texts[row] for row in rows)
+            if of_turn not in known:
+                passages = ((str(number), text) for number, text in enumerate(of_turn))
+                known[of_turn] = eager.LexicalIndex(passages, stemmer=self.stemmer, stops=self.stops, k1=self.k1, b=self.b)
+            scores[rows] = known[of_turn].scores(queries[rows[0]])
+        order = order_by_score(inp, turn, scores)
+        return set_ranks(inp.take(order).reset_index(drop=True), turn[order], scores[order], by_docno=True)
 
 
 LENGTHS = range(2, 21)

