@@ -76,7 +76,11 @@ ikat evaluate chat-*-votes.jsonl --of votes""",
     help="treat NAME, NAME.repeat-2, ... as repeats of one system: show their mean, deviation and shares of variance",
 )
 @click.option("--oracle", is_flag=True, help="add an oracle that takes the best run of each turn by the first measure")
-@click.option("--by", type=click.Choice(["depth", "conversation"]), help="show the means of one measure by turn depth or by conversation")
+@click.option(
+    "--by",
+    type=click.Choice(["depth", "conversation", "category"]),
+    help="show the means of one measure by turn depth, by conversation, or by category of the question (locomo:)",
+)
 @PLOT
 @click.option(
     "--judge",
@@ -136,7 +140,7 @@ def _check_options(of: str, dataset_name: str | None, given: Mapping[str, Any]) 
     if given["by"] and (tests := sorted(there.keys() & {"baseline", "pairwise", "repeats", "oracle"})):
         raise UsageError(f"--by {given['by']} compares nothing: omit --{tests[0]}")
     if given["plot"] and not given["by"]:
-        raise UsageError("--plot draws the means of --by: give --by depth or --by conversation")
+        raise UsageError("--plot draws the means of --by: give --by depth, conversation or category")
     if given["oracle"] and (other := sorted(there.keys() & {"pairwise", "repeats"})):
         raise UsageError(f"--oracle chooses among single runs: omit --{other[0]}")
     if given["pairwise"] and given["baseline"]:
@@ -150,7 +154,8 @@ def _show_groups(paths: Sequence[str], judged: "pd.DataFrame", dataset_name: str
     wanted = as_measures(given["measures"] or "nDCG@5")
     if len(wanted) > 1:
         raise UsageError(f"--by {given['by']} shows one measure: give one, such as --measures nDCG@5")
-    topics = None if dataset_name is None else dataset_named(dataset_name).get_topics()
+    variant = "manual" if given["by"] == "category" else None
+    topics = None if dataset_name is None else dataset_named(dataset_name).get_topics(variant)
     table = breakdown(load_runs(paths), judged, wanted[0], given["by"], topics=topics)
     if given["plot"] is not None:
         from ..show.plots import plot_breakdown, save_plot
@@ -165,7 +170,8 @@ def _show_passages(paths: Sequence[str], dataset_name: str | None, given: Mappin
     from ..evaluation.measures import TRACK_2023, as_measures
 
     qrels, repeats, baseline = given["qrels"], given["repeats"], given["baseline"]
-    wanted = list(TRACK_2023) if given["measures"] is None else as_measures(given["measures"])
+    default = (dataset_named(dataset_name).measures if dataset_name else ()) or TRACK_2023
+    wanted = as_measures(given["measures"] or default)
     named = name_runs(paths)
     judged = _judged(dataset_name, qrels, given["turns"], paths)
     groups = _groups(named, repeats)

@@ -18,7 +18,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 RUNS = click.argument("paths", nargs=-1, required=True, metavar="RUN...")
 MEASURES = click.option(
-    "--measures", help="measures of ir_measures, or your own as FILE.py:NAME, separated by commas; by default the track's measures"
+    "--measures", help="measures of ir_measures, or your own as FILE.py:NAME, separated by commas; by default those of the dataset or track"
 )
 TURNS = click.option(
     "--turns", help="only these turns: ids separated by commas, a file with one id per line, or a list named in `ikat datasets`"

@@ -120,7 +120,7 @@ def run(
     a folder with its run, turns, scores and ledger. Finished runs are kept, and a stopped run continues. If --format is not text, stdout
     gets only the table of scores.
     """
-    from ..evaluation import TRACK_2023, as_measures
+    from ..evaluation import as_measures
     from ..evaluation.evaluator import check_baseline
     from ..events import profile
     from ..store.cache import set_default_cache
@@ -129,7 +129,8 @@ def run(
 
     if cache is not None:
         set_default_cache(cache)
-    given, wanted = {name: value for name, value in options.items() if value is not None}, as_measures(measures or TRACK_2023)
+    given = {name: value for name, value in options.items() if value is not None}
+    wanted = None if measures is None else as_measures(measures)
     if only_plan:
         planned = Study(names, dataset_name, only_plan=True, **given)
         check_baseline(list(planned.groups()) or [one.name for one in planned.systems], baseline, "systems")

@@ -1,4 +1,4 @@
-"""Datasets by name: those of TREC iKAT, CAsT and MTRAG, the bundled sample, your own folder or object, ir_datasets' and PyTerrier's."""
+"""Datasets by name: those of TREC iKAT, CAsT, MTRAG and LoCoMo, the bundled sample, your own folder or object, ir_datasets' and PyTerrier's."""
 
 import difflib
 import os
@@ -17,6 +17,7 @@ from .cast import CAST
 from .download import DATA_FOLDER, data_file, data_folder
 from .ikat_dataset import PREFIX, GivenDataset, IkatDataset, Qrels
 from .irds import IrdsDataset, of_its_year
+from .locomo import LocomoDataset
 from .mtrag import MTRAG
 from .own_data import FolderDataset, SampleDataset, TopicsFile
 from .passages import PassageFiles, TextLoader, collection_files, load_passages
@@ -217,6 +218,7 @@ DATASETS: dict[str, Callable[[], IkatDataset]] = {
     "2025": lambda: YearDataset(2025),
     **CAST,
     **MTRAG,
+    LocomoDataset.name: LocomoDataset,
 }
 """Name -> the function that makes the dataset. A name without a prefix belongs to ``ikat:``."""
 

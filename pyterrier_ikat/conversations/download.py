@@ -91,7 +91,10 @@ REPOSITORIES = {
     "cone-rag": ("irlabamsterdam/CONE-RAG", "297cd3d21c292816c1fafd006d6394a9c057c9a9"),
 }
 """Folder in ``outputs`` -> repository and commit of the outputs and judgements that other teams published."""
-OUTPUTS = "outputs"
+OUTPUTS, MEMORY = "outputs", "memory"
+BESIDE = (OUTPUTS, MEMORY)
+"""Folders that may stand beside the data folder, too."""
+_LOCOMO = "https://raw.githubusercontent.com/snap-research/locomo/main/data/locomo10.json"
 
 
 def _published_outputs() -> dict[str, Source]:
@@ -119,6 +122,9 @@ SOURCES = {path.rsplit("/", 1)[-1]: Source(base + path, f"sha256:{digest}", size
     "evaluation_topics_annotated_resolved_v1.0.tsv": Source(f"{_CAST}2019/data/evaluation/evaluation_topics_annotated_resolved_v1.0.tsv"),
     **{f"mtrag/{path}": Source(_MTRAG + path, f"sha256:{digest}", size) for path, size, digest in _CHECKED_MTRAG},
     **{f"mtrag/{path}": Source(_MTRAG + path) for path in _UNCHECKED_MTRAG},
+    f"{MEMORY}/locomo10.json": Source(
+        _LOCOMO, "sha256:79fa87e90f04081343b8c8debecb80a9a6842b76a7aa537dc9fdf651ea698ff4", 2805274
+    ),
     **_published_outputs(),
 }
 
@@ -131,7 +137,8 @@ def data_folder() -> Path:
 def data_file(name: str) -> Path:
     """The path of the data file ``name``, downloaded at the first call unless ``IKAT_DATA`` is set.
 
-    The published outputs of other teams (``outputs/...``) are also looked for there, and are downloaded in any case.
+    The published outputs of other teams (``outputs/...``) and data for memories (``memory/...``) are also looked for there, and are
+    downloaded in any case.
 
     Args:
         name: a file under its published name, a key of ``SOURCES``.
@@ -144,7 +151,7 @@ def data_file(name: str) -> Path:
         raise UsageError(f"no data file {name!r}; there are {', '.join(SOURCES)}")
     source, folder = SOURCES[name], _users_folder()
     found = at_hand(name)
-    if folder is not None and (found is not None or not name.startswith(f"{OUTPUTS}/")):
+    if folder is not None and (found is not None or name.partition("/")[0] not in BESIDE):
         if found is None:
             repair = (
                 f"download {source.url} {_target(name)}" + f", or unset {DATA_FOLDER} to have it fetched" * bool(source.digest)
@@ -166,7 +173,8 @@ def at_hand(name: str) -> Path | None:
     """The path of the file ``name`` in the data folder, or None when it isn't there.
 
     A file with folders in its name may lie in fewer folders, as long as its name is unambiguous: ``mtrag/mtrag-human/evaluations/a.json``
-    is found as ``mtrag/evaluations/a.json`` and as ``mtrag/a.json``, too. The folder ``outputs`` may lie beside the data folder.
+    is found as ``mtrag/evaluations/a.json`` and as ``mtrag/a.json``, too. The folders ``outputs`` and ``memory`` may lie beside the data
+    folder.
     """
     return next((place for place in _places(name) if place.is_file()), None)
 
@@ -232,7 +240,7 @@ def _places(name: str) -> list[Path]:
     top, *parts = name.split("/")
     shorter = ("/".join(parts[skipped:]) for skipped in range(1, len(parts)))
     clear = [short for short in shorter if sum(other.endswith(f"/{short}") for other in SOURCES) <= 1]
-    if top == OUTPUTS and _users_folder() is not None:
+    if top in BESIDE and _users_folder() is not None:
         return [data_folder() / name, data_folder().parent / name, _home() / name]
     return [data_folder() / name, *(data_folder() / top / short for short in clear)]
 

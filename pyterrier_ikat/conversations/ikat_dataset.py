@@ -28,6 +28,7 @@ class IkatDataset(pt.datasets.Dataset, ABC):
         summary: one line about its contents.
         year: the year of the track whose submissions answer its turns; None for other conversations.
         topic_variants: the variants that ``get_topics`` takes.
+        measures: the measures that its field reports, by name; empty for those of the track.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -39,6 +40,7 @@ class IkatDataset(pt.datasets.Dataset, ABC):
     summary: str
     year: int | None = None
     topic_variants = TOPIC_VARIANTS
+    measures: tuple[str, ...] = ()
 
     @property
     @abstractmethod

@@ -26,7 +26,7 @@ from .evaluator import (
 from .finished_runs import Finished, check_once, folders_in, qrels_of, ranking_of, results_of
 from .measures import TRACK_2023, as_measures, label
 
-GROUPS = ("conversation", "depth")
+GROUPS = ("conversation", "depth", "category")
 SAME = 1e-9
 """Scores of a turn are a tie if they differ by less."""
 
@@ -152,7 +152,7 @@ def breakdown(
     *,
     topics: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """The mean of each conversation, or of each depth (turn number), for every system.
+    """The mean of each conversation, of each depth (turn number), or of each category of questions, for every system.
 
     Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, Figures 3 and 4.
 
@@ -161,19 +161,19 @@ def breakdown(
             named like the measure, as in the result of :func:`per_turn` and in the ``measures.csv`` of a run folder.
         qrels: ``qid``, ``docno``, ``label``; needed for result frames.
         measure: an ir_measures measure or its name.
-        by: ``"conversation"`` or ``"depth"``.
+        by: ``"conversation"``, ``"depth"`` or ``"category"``.
         topics: ``qid``, ``qconversation``, ``qturn``: needed if qids are not ``<conversation>_<turn>`` and no run has these columns for all
-            turns.
+            turns. For categories ``qid`` and ``qcategory``, as in ``ikat.dataset("locomo:").get_topics("manual")``.
 
     Returns:
-        One row per conversation or depth, in their natural order: that column, one column per system, and ``turns``, over how many turns
-        each mean is. A judged turn that is missing from a run counts 0. The columns' name is the measure. ``attrs["half_widths"]`` has half
+        One row per conversation, depth or category, in their natural order: that column, one column per system, and ``turns``, over how
+        many turns each mean is. A judged turn that is missing from a run counts 0. The columns' name is the measure. ``attrs["half_widths"]`` has half
         of the 95 % confidence interval (Student's t) of each mean of two or more turns, by system and by conversation or depth. The
         interval treats turns as independent of each other. The turns of one conversation are not.
 
     Raises:
         UsageError: for another ``by``, a run named like a column of the table, or a result frame without qrels.
-        DataError: when the conversation of a turn is unknown, or the runs' scores are not about the same turns.
+        DataError: when the conversation or category of a turn is unknown, or the runs' scores are not about the same turns.
 
     Example:
         >>> scores = pd.DataFrame({"qid": ["9-1_1", "9-1_2", "10-1_1"], "nDCG@5": [1.0, 0.5, 0.25]})
@@ -187,8 +187,12 @@ def breakdown(
     if taken:
         raise UsageError(f"a run is named {taken[0]!r}, as a column of the breakdown: rename it")
     scores = scores_by_run(runs, qrels, measure)
-    places = _places(scores.index, [*runs.values(), *([] if topics is None else [topics])])
-    groups = pd.Series([place[GROUPS.index(by)] for place in places], index=scores.index, name=by)
+    if by == "category":
+        found = _categories(scores.index, topics)
+    else:
+        places = _places(scores.index, [*runs.values(), *([] if topics is None else [topics])])
+        found = [place[GROUPS.index(by)] for place in places]
+    groups = pd.Series(found, index=scores.index, name=by)
     grouped = scores.groupby(groups, sort=False)
     table = grouped.mean().assign(turns=grouped.size())
     table = table.loc[sorted(table.index, key=lambda key: natural_key(str(key)))]
@@ -202,6 +206,14 @@ def _half_widths(grouped: Any) -> dict[Any, float]:
 
     counts, errors = grouped.size(), grouped.sem()
     return {key: float(t.ppf(0.975, counts[key] - 1) * errors[key]) for key in counts.index if counts[key] > 1}
+
+
+def _categories(qids: Sequence[str], topics: pd.DataFrame | None) -> list[str]:
+    known = {} if topics is None or "qcategory" not in topics else dict(zip(topics["qid"], topics["qcategory"], strict=True))
+    if lacking := [qid for qid in qids if qid not in known]:
+        python = 'topics=..., a frame with qid and qcategory, such as ikat.dataset("locomo:").get_topics("manual")'
+        raise DataError(f"nothing says the category of turn {lacking[0]}: give {advice(python, '--dataset locomo:')}")
+    return [known[qid] for qid in qids]
 
 
 def _places(qids: Sequence[str], frames: Sequence[pd.DataFrame]) -> list[tuple[str, int]]:

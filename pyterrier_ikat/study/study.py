@@ -266,7 +266,7 @@ def run(
     qrels: QrelsSource | None = None,
     turns: Turns | None = None,
     batch: int | None = None,
-    measures: Sequence[ir_measures.Measure | str] = TRACK_2023,
+    measures: Sequence[ir_measures.Measure | str] | None = None,
     baseline: str | None = None,
     repeats: int = 1,
     **resources: Any,
@@ -290,8 +290,8 @@ def run(
         qrels: the judgements: a frame, the name of a variant of the dataset's, or a TREC qrels file.
         turns: only these turns: a list of ids, or the path of a file with one on each line.
         batch: the number of turns at a time after the first stages, 128 by default.
-        measures: the measures of the returned table, from ir_measures or by name. The folders have the track's measures and these. If
-            some are missing in the folder of a finished run, they are computed.
+        measures: the measures of the returned table, from ir_measures or by name; by default those of the dataset, or the track's. The
+            folders have the track's measures and these. If some are missing in the folder of a finished run, they are computed.
         baseline: the system that the others are compared with.
         repeats: the number of runs of each system that asks an LLM, each with its own completions. The first is the plain run, in the
             folder NAME. The others are in ``NAME.repeat-2``, ``NAME.repeat-3``, ...
@@ -315,9 +315,11 @@ def run(
         >>> ikat.run({"mine": mine, "raw": "raw"}, "ikat:sample", out="my-runs", index=index).table["name"].tolist()
         ['mine', 'raw']
     """
-    wanted, methods = as_measures(measures), methods_in(systems)
+    data = None if dataset is None else dataset_named(dataset)
+    wanted = as_measures(measures if measures is not None else getattr(data, "measures", ()) or TRACK_2023)
+    methods = methods_in(systems)
     names = [entry.name for entry in methods]
     check_baseline(names, baseline, "systems")
     check_places(names, Path(out))
-    study = Study(methods, dataset, topics=topics, qrels=qrels, turns=turns, repeats=repeats, **resources)
+    study = Study(methods, data, topics=topics, qrels=qrels, turns=turns, repeats=repeats, **resources)
     return study.run(out, batch=batch, measures=wanted, baseline=baseline)
