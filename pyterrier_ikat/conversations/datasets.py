@@ -1,4 +1,4 @@
-"""Datasets by name: those of TREC iKAT, CAsT, MTRAG and LoCoMo, the bundled sample, your own folder or object, ir_datasets' and PyTerrier's."""
+"""Datasets by name: those of TREC iKAT, CAsT, MTRAG and LoCoMo, the sample, your own folder or object, ir_datasets' and PyTerrier's."""
 
 import difflib
 import os

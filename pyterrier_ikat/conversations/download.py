@@ -122,9 +122,7 @@ SOURCES = {path.rsplit("/", 1)[-1]: Source(base + path, f"sha256:{digest}", size
     "evaluation_topics_annotated_resolved_v1.0.tsv": Source(f"{_CAST}2019/data/evaluation/evaluation_topics_annotated_resolved_v1.0.tsv"),
     **{f"mtrag/{path}": Source(_MTRAG + path, f"sha256:{digest}", size) for path, size, digest in _CHECKED_MTRAG},
     **{f"mtrag/{path}": Source(_MTRAG + path) for path in _UNCHECKED_MTRAG},
-    f"{MEMORY}/locomo10.json": Source(
-        _LOCOMO, "sha256:79fa87e90f04081343b8c8debecb80a9a6842b76a7aa537dc9fdf651ea698ff4", 2805274
-    ),
+    f"{MEMORY}/locomo10.json": Source(_LOCOMO, "sha256:79fa87e90f04081343b8c8debecb80a9a6842b76a7aa537dc9fdf651ea698ff4", 2805274),
     **_published_outputs(),
 }
 

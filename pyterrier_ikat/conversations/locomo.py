@@ -10,7 +10,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -35,8 +35,8 @@ _ID = re.compile(r"D:?(\d+):(\d+)")
 class LocomoDataset(IkatDataset):
     """The questions of LoCoMo with evidence, each over the turns of its conversation, which are the statements of ``qptkb``.
 
-    A statement is ``SPEAKER: TEXT [CAPTION OF THE IMAGE]``, its id that of the turn, ``D1:3``: turn 3 of session 1. ``qfacts`` has the facts
-    that the authors let a model extract from the turns, as recorded extraction: ``D1:3%p0`` is a fact from ``D1:3``, see
+    A statement is ``SPEAKER: TEXT [CAPTION OF THE IMAGE]``. Its id is that of the turn, ``D1:3``: turn 3 of session 1. ``qfacts`` has the
+    facts that a model of the authors extracted from the turns: ``D1:3%p0`` is a fact from ``D1:3``, see
     :class:`~pyterrier_ikat.SourceTurns`. The qrels are the evidence turns, all of label 1. ``get_topics("manual")`` also has the
     question's category in ``qcategory``, for evaluation.
 
@@ -47,8 +47,8 @@ class LocomoDataset(IkatDataset):
 
     name = NAME
     summary = (
-        "1,982 questions on 10 long conversations of LoCoMo (5,882 turns, which are the statements) with evidence turns as qrels and extracted "
-        "facts; CC BY-NC 4.0"
+        "1,982 questions on 10 long conversations of LoCoMo, whose 5,882 turns are the statements, with evidence turns as qrels and "
+        "extracted facts; CC BY-NC 4.0"
     )
     measures = ("R@5", "nDCG@10", "Success@5", "Success@5 by session")
 
@@ -122,7 +122,9 @@ def read_chats(path: Path, changed: int) -> list[Chat]:
 
 def _chat(sample: Mapping[str, Any]) -> Chat:
     name, categories, slips, questions = str(sample["sample_id"]), dict[str, str](), Counter[str](), list[TopicTurn]()
-    turns = {turn["dia_id"]: _statement(turn) for session in sample["conversation"].values() if isinstance(session, list) for turn in session}
+    turns = {
+        turn["dia_id"]: _statement(turn) for session in sample["conversation"].values() if isinstance(session, list) for turn in session
+    }
     for number, asked in enumerate(sample["qa"], 1):
         evidence = tuple(dict.fromkeys(_evidence(asked["evidence"], turns, slips)))
         if evidence:

@@ -16,7 +16,7 @@ import ir_measures
 import numpy as np
 
 from ..errors import DataError, UsageError, advice, list_first
-from .measures import is_own, label, provider_of
+from .measures import BySession, is_own, label, provider_of
 
 Judged: TypeAlias = Mapping[str, Mapping[str, int]]
 Ranking: TypeAlias = Mapping[str, Mapping[str, float]]
@@ -66,7 +66,10 @@ class Evaluator:
         self._judged, self._passes = judged, list[tuple[list[ir_measures.Measure], Any]]()
         groups: dict[ir_measures.Measure | None, list[ir_measures.Measure]] = {}
         for measure in self.measures:
-            if provider_of(measure) is not ir_measures.pytrec_eval:
+            if isinstance(measure, BySession):
+                of_sessions = Evaluator({qid: _by_session(labels) for qid, labels in judged.items()}, [measure.of])
+                self._passes.append(([measure], of_sessions))
+            elif provider_of(measure) is not ir_measures.pytrec_eval:
                 self._passes.append(([measure], None))
             else:
                 alone = measure.params.get("gains") or measure.params.get("judged_only")
@@ -83,11 +86,14 @@ class Evaluator:
         check_turn_names(f"run {name}", ranking, self.turns)
         run = {qid: ranking[qid] for qid in self.turns if qid in ranking}
         scores: dict[ir_measures.Measure, dict[str, float]] = {measure: {} for measure in self.measures}
-        for group, trec_eval in self._passes:
-            if trec_eval is None:
+        for group, evaluator in self._passes:
+            if evaluator is None:
                 scores[group[0]] = _other_scores(group[0], self._judged, run)
+            elif isinstance(evaluator, Evaluator):
+                (of_sessions,) = evaluator.per_turn(name, {qid: _by_session(of_turn) for qid, of_turn in run.items()}).values()
+                scores[group[0]] = dict(zip(self.turns, of_sessions, strict=True))
             else:
-                for metric in trec_eval.iter_calc(dict(run)):
+                for metric in evaluator.iter_calc(dict(run)):
                     if metric.query_id in run:
                         scores[metric.measure][metric.query_id] = metric.value
         found: dict[str, list[float]] = {}
@@ -95,6 +101,15 @@ class Evaluator:
             lost = float(measure == ir_measures.NumQ)
             found[label(measure)] = [of_turns.get(turn, lost) for turn in self.turns]
         return found
+
+
+def _by_session(of_turn: Mapping[str, Any]) -> dict[str, Any]:
+    """The highest value of each session's turns."""
+    found: dict[str, Any] = {}
+    for docno, value in of_turn.items():
+        session = docno.rpartition(":")[0] or docno
+        found[session] = max(value, found.get(session, value))
+    return found
 
 
 def _other_scores(measure: ir_measures.Measure, judged: Judged, run: Ranking) -> dict[str, float]:

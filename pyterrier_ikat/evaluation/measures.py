@@ -53,6 +53,26 @@ def label(measure: ir_measures.Measure) -> str:
     return f"{name}@{cutoff}" if cutoff else name
 
 
+BY_SESSION = " by session"
+
+
+class BySession(ir_measures.Measure):
+    """A measure of sessions, by its name such as ``"Success@5 by session"``: a passage ``D1:3`` is turn 3 of session ``D1``.
+
+    A session has the score of its best turn, and the highest label of its turns. A passage without a colon is a session of its own.
+
+    Attributes:
+        of: the measure of the sessions.
+    """
+
+    def __init__(self, of: ir_measures.Measure) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.of, self.NAME = of, label(of) + BY_SESSION
+
+    def __repr__(self) -> str:
+        return str(self.NAME)
+
+
 def provider_of(measure: ir_measures.Measure) -> Provider | None:
     """The first of ir_measures' providers that knows the measure and is installed.
 
@@ -76,8 +96,7 @@ def is_own(measure: ir_measures.Measure) -> bool:
 def as_measures(measures: Iterable[ir_measures.Measure | str] | ir_measures.Measure | str) -> list[ir_measures.Measure]:
     """Measures given as objects, by name, or as one text with commas, each once. ``FILE.py:NAME`` is a measure in a user's file.
 
-    ``Success@5 by session`` is a measure of sessions: a passage ``D1:3`` is turn 3 of session ``D1``. A session has the place of its first
-    turn in the ranking, and is relevant if one of its turns is.
+    ``Success@5 by session`` is a measure of sessions, see :class:`BySession`.
 
     Raises:
         UsageError: when a name is unknown, a measure can't be computed here, or there is none.
@@ -115,7 +134,7 @@ def computable(names: Iterable[str]) -> Iterator[ir_measures.Measure]:
 def _checked(given: ir_measures.Measure | str) -> ir_measures.Measure:
     text = given if isinstance(given, str) else label(given)
     if text.endswith(BY_SESSION):
-        return _by_session(_checked(text.removesuffix(BY_SESSION)))
+        return BySession(_checked(text.removesuffix(BY_SESSION)))
     if (path := text.rpartition(":")[0]).endswith(".py"):
         return _in_file(path, text.rpartition(":")[2])
     try:
@@ -136,24 +155,6 @@ def _checked(given: ir_measures.Measure | str) -> ir_measures.Measure:
         also = "give one of trec_eval's, such as nDCG@5, P(rel=2)@20, AP, or RR@10"
         raise UsageError(f"measure {text!r} can't be computed here{_missing(measure)}: {also}")
     return measure
-
-
-BY_SESSION = " by session"
-
-
-def _by_session(measure: ir_measures.Measure) -> ir_measures.Measure:
-    """A measure of the sessions whose turns were found."""
-
-    def score(qrels: Any, run: Any) -> float:
-        labels, scores = dict[str, int](), dict[str, float]()
-        for docno, value in zip(qrels["doc_id"], qrels["relevance"], strict=True):
-            session = docno.rpartition(":")[0]
-            labels[session] = max(value, labels.get(session, value))
-        for docno, value in zip(run["doc_id"], run["score"], strict=True):  # best first
-            scores.setdefault(docno.rpartition(":")[0], value)
-        return float(ir_measures.calc_aggregate([measure], {"": labels}, {"": scores})[measure])
-
-    return ir_measures.define_byquery(score, name=label(measure) + BY_SESSION)
 
 
 def _in_file(path: str, name: str) -> ir_measures.Measure:

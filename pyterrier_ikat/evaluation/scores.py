@@ -187,6 +187,7 @@ def breakdown(
     if taken:
         raise UsageError(f"a run is named {taken[0]!r}, as a column of the breakdown: rename it")
     scores = scores_by_run(runs, qrels, measure)
+    found: list[Any]
     if by == "category":
         found = _categories(scores.index, topics)
     else:

@@ -257,7 +257,8 @@ class Method:
         """The expression as text, over the names of its resources."""
         names: dict[str, Any] = {name: StandIn(name) for name in RESOURCES}
         built = self.build(**names)
-        shown = re.sub(r" >> RankCutoff\((\d+)\)", r" % \1", repr(built)).removeprefix("(").removesuffix(")")
+        shown = re.sub(r" >> RankCutoff\((\d+)\)", r" % \1", repr(built))
+        shown = shown[1:-1] if shown.startswith("(") else shown
         return re.sub(r"\((\w+ % \d+)\)(?=[,)])", r"\1", shown)
 
     @property

@@ -1,4 +1,4 @@
-"""Which statements about a user a question needs: the memory of an assistant, by the words, by vectors, and by both with extracted facts."""
+"""Which statements about a user a question needs: by words, by vectors, and by both with extracted facts."""
 
 import pyterrier as pt
 

@@ -34,7 +34,7 @@ class ListStatements(Operator):
             ``D1:3%p1``; see :class:`SourceTurns`.
 
     Raises:
-        DataError: when a turn occurs twice, or has something else in the column.
+        DataError: when a turn occurs twice, or has something else in the column; when a column other than ``qptkb`` is missing.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -51,6 +51,10 @@ class ListStatements(Operator):
         """Make a result frame of a query frame."""
         pt.validate.columns(inp, includes=["qid", "query"], context=self)
         turns = without_passages(inp)
+        if self.column not in ("qptkb", *turns.columns):
+            raise DataError(
+                f"{self} reads {self.column!r}, which the turns lack: add this column, a dict of statements by id for each turn"
+            )
         held = personas(turns, self.column)
         rows = np.repeat(np.arange(len(turns)), np.fromiter(map(len, held), dtype=np.int64))
         listed = turns[[name for name in turns.columns if str(name).startswith("q")]].take(rows).reset_index(drop=True)

@@ -1,4 +1,5 @@
 import ast
+import math
 
 import numpy as np
 import pandas as pd
@@ -214,3 +215,14 @@ def test_a_run_named_oracle_is_refused_beside_the_oracle():
     with pytest.raises(UsageError, match="a run is named oracle, as is the row of the best run for each turn: rename the run"):
         evaluate({"oracle": finding(**{"1_1": 0})}, qrels, [nDCG @ 5], oracle=True)
     assert evaluate({"oracle": finding(**{"1_1": 0})}, qrels, [nDCG @ 5])["nDCG@5"].tolist() == [1.0]
+
+
+def test_measures_by_session_take_the_best_turn_of_each_session():
+    qrels = pd.DataFrame({"qid": ["t", "t", "u"], "docno": ["D1:1", "D2:7", "D1:1"], "label": [1, 2, 1]})
+    found = ["D3:1", "D3:2", "D1:9", "D2:1", "D2:7"]  # of sessions: D3, D1 (label 1), D2 (label 2)
+    run = pd.DataFrame({"qid": "t", "docno": found, "score": [5.0, 4.0, 3.0, 2.0, 1.0], "rank": range(5)})
+    scores = per_turn(run, qrels, ["R@2 by session", "R@2", "nDCG@3 by session"]).set_index("qid")
+    ideal, ours = 2 + 1 / math.log2(3), 1 / math.log2(3) + 2 / math.log2(4)
+    assert scores.columns.tolist() == ["R(rel=1)@2 by session", "R(rel=1)@2", "nDCG@3 by session"]
+    assert scores.loc["t"].tolist() == [0.5, 0.0, pytest.approx(ours / ideal)]
+    assert scores.loc["u"].tolist() == [0, 0, 0]

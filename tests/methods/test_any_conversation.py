@@ -42,6 +42,9 @@ FORMATS = {
     "decide": '{"reason": "It is there.", "action": "answer", "question": ""}',
 }
 """What a model answers to prompts, by the beginning of their names, that ask for more than a text: a new one of them belongs here."""
+FIND_STATEMENTS = [name for name in METHODS if name.startswith("memory_")]
+"""They rank what is known about the user: where nothing is known they find nothing."""
+FIND_PASSAGES = [name for name in METHODS if name not in FIND_STATEMENTS]
 EMPTY_HEADING = re.compile(r"^#+ [^\n]*\n\n+#+ ", re.MULTILINE)
 
 
@@ -107,7 +110,7 @@ def ran(name, frame, index):
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", FIND_PASSAGES)
 def test_names_of_turns_missing_columns_and_an_empty_persona_change_nothing(name, index):
     full = {"qutterance": QUERIES, "qptkb": column([{}] * 3), "qconversation": ["1-1", "2-1", "3-1"], "qturn": [3, 1, 3]}
     expected, asked, prompts = ran(name, turns(OF_IKAT, **full), index)
@@ -124,7 +127,7 @@ def test_names_of_turns_missing_columns_and_an_empty_persona_change_nothing(name
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", FIND_PASSAGES)
 def test_every_method_runs_on_single_queries(name, index):
     class Queries:
         def get_topics(self):
@@ -138,6 +141,22 @@ def test_every_method_runs_on_single_queries(name, index):
     if METHODS[name].manual:
         assert topics["qresolved"].tolist() == ["mint tea", "green tea"]
     assert ikat.plan({name: system}, topics=topics).total["calls"] >= 0
+
+
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.frame.NoResultWarning")
+@pytest.mark.parametrize("name", FIND_STATEMENTS)
+def test_names_of_turns_change_nothing_of_the_statements_found_and_nothing_is_found_where_nothing_is_known(name, index):
+    known = {"1": "Mint tea grows here.", "2": "I drink coffee.", "3": "Morning walks."}
+
+    def found(qids):
+        frame = turns(qids, qptkb=column([known, {}, known]), qfacts=column([{f"{one}%p0": known[one] for one in known}, {}, {}]))
+        results = built(name, index)[0](frame)
+        return [results[results["qid"] == qid][["docno", "score"]].values.tolist() for qid in qids]
+
+    expected = found(OF_IKAT)
+    assert {docno for docno, _ in expected[0]} == known.keys()
+    assert expected[1] == []
+    assert found(OTHERS[:3]) == found(OTHERS[3:6]) == expected
 
 
 NAMES = st.text(st.characters(blacklist_categories=("Zs", "Zl", "Zp", "Cc", "Cs")), min_size=1, max_size=12)

@@ -184,6 +184,7 @@ def test_the_table_of_calls_is_of_methods():
 def test_every_method_runs_whole(name, built, data):
     topics = data.get_topics("manual" if METHODS[name].manual else None)
     turn = topics[topics["qid"] == "1-1_3"].reset_index(drop=True)
+    turn["qfacts"] = [{f"{number}%p0": text for number, text in ptkb.items()} for ptkb in turn["qptkb"]]  # for memory_facts
     system, first, second = built(name)
     planned = ikat.plan({name: system}, turn).total["calls"]
     results = system(turn)

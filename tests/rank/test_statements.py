@@ -105,3 +105,5 @@ def test_turns_are_listed_once_also_of_a_result_frame_and_without_statements():
     listed = ikat.ListStatements()(frame)
     assert listed[["qid", "docno", "text", "rank"]].values.tolist() == [["t_1", name, PTKB[name], n] for n, name in enumerate(PTKB)]
     pd.testing.assert_frame_equal(ikat.ListStatements()(listed), listed)
+    with pytest.raises(ikat.DataError, match="reads 'facts', which the turns lack"):
+        ikat.ListStatements("facts")(frame)

@@ -1,0 +1,167 @@
+"""LoCoMo: questions over the turns of long conversations, from small files of its form; the real file where it is at hand."""
+
+import json
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.cli import main
+from pyterrier_ikat.conversations.download import SOURCES
+
+small_file = pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.download.OtherDataWarning")
+
+
+def turn(dia_id, speaker, text, **more):
+    return {"dia_id": dia_id, "speaker": speaker, "text": text, **more}
+
+
+def asked(question, evidence, category, **answer):
+    return {"question": question, "evidence": evidence, "category": category, **answer}
+
+
+SAMPLE = {
+    "sample_id": "conv-1",
+    "conversation": {
+        "speaker_a": "Ann",
+        "speaker_b": "Ben",
+        "session_1_date_time": "1:56 pm on 8 May, 2023",
+        "session_1": [turn("D1:1", "Ann", "My tram was late."), turn("D1:2", "Ben", "I drink tea now.", blip_caption="a green cup")],
+        "session_2": [turn("D2:1", "Ann", "We walked to the sea."), turn("D2:5", "Ben", "The tram again!")],
+        "session_3_date_time": "the day of a session that never took place",
+    },
+    "qa": [
+        asked("What does Ben drink?", ["D1:2"], 4, answer="tea"),
+        asked("When was a tram late?", ["D1:1; D2:5", "D1:1"], 2, answer=2023),
+        asked("Who walked?", ["D:2:01"], 1, answer="Ann"),
+        asked("Is it known?", [], 3, answer="no"),
+        asked("Does Ann drink tea?", ["D1:2", "D9:9", "D"], 5, adversarial_answer="tea"),
+        asked("Nothing left?", ["D7:7"], 4, answer="yes"),
+    ],
+    "observation": {
+        "session_1_observation": {"Ben": [["Ben drinks tea.", "D1:2"], ["Ben owns a cup.", "D1:2"]], "Ann": [["Ann rides trams.", "D1:1"]]},
+        "session_2_observation": {"Ann": [["Ann likes walks.", ["D2:1", "D2:5"]], ["Ann is lost.", "D9:1"]]},
+    },
+}
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Writes a file of LoCoMo's form beside the data folder, and gives its path."""
+    monkeypatch.setenv("IKAT_DATA", str(tmp_path / "ikat"))
+    (tmp_path / "ikat").mkdir()
+    (tmp_path / "memory").mkdir()
+
+    def write(*samples):
+        path = tmp_path / "memory" / "locomo10.json"
+        path.write_text(json.dumps(samples), encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def locomo(write):
+    write(SAMPLE)
+    return ikat.dataset("locomo:")
+
+
+@small_file
+def test_questions_have_the_turns_as_statements_and_the_facts_of_their_source_turns(locomo):
+    topics = locomo.get_topics()
+    assert topics[["qid", "query"]].values.tolist() == [
+        ["conv-1_1", "What does Ben drink?"],
+        ["conv-1_2", "When was a tram late?"],
+        ["conv-1_3", "Who walked?"],
+        ["conv-1_5", "Does Ann drink tea?"],
+    ]
+    assert topics["qptkb"][0] == {
+        "D1:1": "Ann: My tram was late.",
+        "D1:2": "Ben: I drink tea now. [a green cup]",
+        "D2:1": "Ann: We walked to the sea.",
+        "D2:5": "Ben: The tram again!",
+    }
+    assert topics["qfacts"][3] == {
+        "D1:2%p0": "Ben drinks tea.",
+        "D1:2%p1": "Ben owns a cup.",
+        "D1:1%p0": "Ann rides trams.",
+        "D2:1%p0": "Ann likes walks.",
+        "D2:5%p0": "Ann likes walks.",
+    }
+    assert topics["qhistory"].tolist() == [[]] * 4
+    assert "qcategory" not in topics
+    assert locomo.get_topics("manual")["qcategory"].tolist() == [
+        "single-hop",
+        "temporal",
+        "multi-hop",
+        "adversarial",
+    ]
+
+
+@small_file
+def test_evidence_is_the_qrels_with_its_slips_repaired_and_counted(locomo):
+    judged = [["conv-1_1", "D1:2"], ["conv-1_2", "D1:1"], ["conv-1_2", "D2:5"], ["conv-1_3", "D2:1"], ["conv-1_5", "D1:2"]]
+    qrels = locomo.get_qrels()
+    assert qrels[["qid", "docno"]].values.tolist() == judged
+    assert set(qrels["label"]) == {1}
+    assert locomo.slips == {"several ids": 1, "misspelt id": 1, "no such turn": 3}
+    assert locomo.get_answers()["gold_answer"].tolist() == ["tea", "2023", "Ann", ""]
+
+
+@small_file
+def test_a_file_of_another_form_is_named_with_the_conversation(write):
+    path = write(SAMPLE, {**SAMPLE, "qa": [{"question": "And?"}]})
+    with pytest.raises(ikat.DataError, match=f"{path}.*conversation 2.*KeyError: 'evidence'.*fetch the file again"):
+        ikat.dataset("locomo:").get_topics()
+
+
+@small_file
+def test_the_turns_are_statements_and_no_collection(locomo):
+    with pytest.raises(ikat.DataError, match=r"locomo: has no collection: .*ikat.ListStatements\(\)"):
+        next(locomo.get_corpus_iter())
+
+
+def test_the_download_has_a_checksum_and_the_licence_is_said_before_it(tmp_path, monkeypatch, capsys):
+    assert SOURCES["memory/locomo10.json"].digest.startswith("sha256:79fa87e9")
+    monkeypatch.setattr("pyterrier_ikat.conversations.locomo.data_file", lambda name: pytest.fail("asked for"))
+    monkeypatch.setenv("IKAT_DATA", str(tmp_path / "empty"))
+    with pytest.raises(pytest.fail.Exception):
+        ikat.dataset("locomo:").get_topics()
+    assert "CC BY-NC 4.0: no commercial use" in capsys.readouterr().err
+
+
+@small_file
+def test_memories_are_run_scored_by_turn_and_session_and_broken_down_by_category(locomo, tmp_path):
+    def run(*arguments):
+        result = CliRunner().invoke(main, [*arguments], catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    table = run("run", "memory_bm25", "--dataset", "locomo:", "--out", str(tmp_path / "runs"), "--format", "csv")
+    # Each question shares more words with its evidence than with any other turn.
+    assert table == ("name,R(rel=1)@5,nDCG@10,Success(rel=1)@5,Success(rel=1)@5 by session,turns\nmemory_bm25,1.0,1.0,1.0,1.0,4\n")
+    shown = run(*("evaluate", str(tmp_path / "runs/memory_bm25"), "--dataset", "locomo:", "--by", "category", "--format", "csv"))
+    assert [line.split(",")[0] for line in shown.strip().split("\n")] == ["category", "adversarial", "multi-hop", "single-hop", "temporal"]
+
+
+def test_a_breakdown_by_category_needs_topics_that_have_it():
+    scores = pd.DataFrame({"qid": ["a_1"], "nDCG@5": [1.0]})
+    with pytest.raises(ikat.DataError, match="nothing says the category of turn a_1"):
+        ikat.breakdown({"mine": scores}, by="category")
+
+
+def test_the_real_file_has_1982_questions_with_evidence_over_5882_turns(shared, monkeypatch):
+    if not (shared / "memory" / "locomo10.json").is_file():
+        pytest.skip("no LoCoMo at hand")
+    monkeypatch.setenv("IKAT_DATA", str(shared / "ikat"))
+    data = ikat.dataset("locomo:")
+    topics, turns = data.get_topics("manual"), sum(len(one.ptkb) for one in data.conversations)
+    assert (len(topics), turns, data.get_qrels()["qid"].nunique()) == (1982, 5882, 1982)
+    assert topics["qcategory"].value_counts().to_dict() == {
+        "single-hop": 841,
+        "adversarial": 446,
+        "temporal": 321,
+        "multi-hop": 282,
+        "open-domain": 92,
+    }
