@@ -167,7 +167,8 @@ def breakdown(
 
     Returns:
         One row per conversation, depth or category, in their natural order: that column, one column per system, and ``turns``, over how
-        many turns each mean is. A judged turn that is missing from a run counts 0. The columns' name is the measure. ``attrs["half_widths"]`` has half
+        many turns each mean is. A judged turn that is missing from a run counts 0. The columns' name is the measure.
+        ``attrs["half_widths"]`` has half
         of the 95 % confidence interval (Student's t) of each mean of two or more turns, by system and by conversation or depth. The
         interval treats turns as independent of each other. The turns of one conversation are not.
 

@@ -120,16 +120,17 @@ def topics():
 
 @pytest.fixture
 def run(topics):
-    """Runs a method on turn 3, and gives everything that its models and its retriever were shown."""
+    """Runs a method on turn 3, and gives everything that its models and its retriever were shown, and what it found."""
 
     def run(name, turn=topics, rewriter=Echo()):  # noqa: B008 (it keeps nothing)
         first, second = (ByPrompt(**prompts()) for _ in range(2))
         search, score = Search(), Score()
         resources = {"llm": first.llm, "second_llm": second.llm, "rewriter": rewriter, "expander": rewriter}
+        turn = turn.assign(qfacts=[{f"{number}%p0": text for number, text in ptkb.items()} for ptkb in turn["qptkb"]])
         results = METHODS[name].build(retriever=search, dense=search, reranker=score, **resources)(turn)
         assert len(results)
         prompted = [message["content"] for request in first.asked + second.asked for message in request.messages]
-        return prompted + search.queries + score.seen
+        return prompted + search.queries + score.seen + results["query"].tolist()
 
     return run
 

@@ -16,6 +16,7 @@ from pyterrier_ikat.show.drawing_svg import NARROW, WIDE, Block, _lines, model_n
 
 SVG = "{http://www.w3.org/2000/svg}"
 LABELS = {
+    "BM25Rerank": "BM25 re-rank",
     "HistoricalQueryExpansion": "HQE",
     "LLMRerank": "LLM rerank",
     "SelectStatements": "Statements",

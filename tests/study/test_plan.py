@@ -60,7 +60,20 @@ STAGES = {
     "baseline_auto_gpt4o_splade_minilm": ["statements", "rewrite", "respond"],
     "baseline_auto_llama3_1_splade_minilm": ["statements", "rewrite", "respond"],
 }
-NONE = {"raw", "all_utterances", "hqe", "human_qr", "convgqr", "monot5", "organizers_2023_auto", "organizers_2023_manual"}
+NONE = {
+    "memory_bm25",
+    "memory_dense",
+    "memory_facts",
+    "memory_fused",
+    "raw",
+    "all_utterances",
+    "hqe",
+    "human_qr",
+    "convgqr",
+    "monot5",
+    "organizers_2023_auto",
+    "organizers_2023_manual",
+}
 NONE |= {"disco", *(f"{name}_{kind}" for name in ("raw", "human_qr") for kind in ("dense", "hybrid"))}
 NONE |= {"baseline_2025_human_bm25", "baseline_2025_human_splade"}
 STAGES |= dict.fromkeys([f"baseline_2025_{run}" for run in ("bm25", "splade", "splade_minilm", "splade_deberta")], ["rewrite"])
@@ -125,7 +138,7 @@ def expected(name):
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_is_planned_without_running_anything(name, topics):
     entry = METHODS[name]
-    rows = plan({name: entry.build(**resources())}, topics)
+    rows = plan({name: entry.build(**resources())}, topics.assign(qfacts=topics["qptkb"]))
     assert rows["stage"].str.removesuffix(AT_LEAST).str.removesuffix(AT_MOST).tolist() == expected(name)
     assert rows["new"].tolist() == rows["calls"].tolist()
     assert rows["calls"].ge(1).all()
