@@ -1,6 +1,6 @@
-"""The run explorer: runs as conversations to read, in one HTML file that loads nothing and can be read without any script.
+"""The report: runs as conversations to read, in one HTML file that loads nothing and can be read without scripts.
 
-The script of the page compares the runs: the baseline and the run compared with it are chosen there.
+The page's script compares the runs. The baseline and the run compared with it are chosen in the page.
 """
 
 from collections.abc import Sequence
@@ -40,39 +40,38 @@ def report(
 ) -> Report:
     """Show one run, or several side by side, as conversations to read.
 
-    Runs of topics are shown turn by turn. Each turn has its utterance and for every run the rewrite, the final query, the chosen
-    statements of the persona, the sub-queries, the draft answer, the response and the passages that it is based on, the scores, the best
-    passages with score and relevance label, and the LLM calls. In the page you choose the baseline and the run compared with it, and hide
-    runs. Differences from the baseline are marked. Sentences name the passages that make them, by the measure that is chosen. The page
-    sorts turns by gain or loss, filters and searches them.
+    Runs of topics are shown turn by turn. Each turn has its utterance and for every run the rewrite, the final query, the chosen statements
+    of the persona, the sub-queries, the draft answer, the response and the passages on which it is based, the scores, the best passages
+    with score and relevance label, and the LLM calls. In the page, you can choose the baseline and the run compared with it, and hide runs.
+    Differences from the baseline are marked. For the chosen measure, sentences name the passages that cause them. The page can sort turns
+    by gain or loss, filter and search them.
 
-    Conversations (``ikat simulate``, ``ikat interact``, ``ikat chat``, ``ikat serve``) are shown session by session, because what a user
-    says next depends on the system. Each session has for every system its conversation, the rubrics with the turn that met each, how the
-    session ended, and for each response its sources, time, calls and cost. The overview has the means of
+    Conversations (``ikat simulate``, ``ikat interact``, ``ikat chat``, ``ikat serve``) are shown session by session, because a user's next
+    utterance depends on the system. For every system, each session has its conversation, the rubrics with the turn that met each one, the
+    end of the session, and for each response its sources, time, calls and cost. The overview has the means of
     :func:`~pyterrier_ikat.evaluation.session_means`.
 
     Args:
         runs: one run, a list, or a dict name -> run. A run is a folder made by ``ikat run`` (path or ``RunFolder``), a TREC run file, a
-            submission (path, or what ``ikat.submit.read_submission`` gave) or a result frame such as ``pipeline(topics)``; or all are
-            folders of conversations (path or ``Log``), for which of the other arguments only ``texts``, ``baseline`` and
-            ``passages`` count.
-        dataset: where utterances, judgements and passages come from. By default the one that the run folders name.
+            submission (path, or the result of ``ikat.submit.read_submission``) or a result frame such as ``pipeline(topics)``. Or all are
+            folders of conversations (path or ``Log``). For these, only the arguments ``texts``, ``baseline`` and ``passages`` are used.
+        dataset: the dataset with the utterances, judgements and passages. By default the one that the run folders name.
         qrels: judgements ``qid``, ``docno``, ``label``, the name of a variant of the dataset, or a TREC qrels file.
             By default the dataset's default.
-        turns: only these turns: a list of ids, or the path of a file with one on each line.
+        turns: only these turns: a list of ids, or the path of a file with one id per line.
         texts: an operator that adds ``text`` by ``docno``, such as ``index.text_loader()``. By default the dataset's own.
-        measures: the first one colours the overview. By default the track's, and those that a run folder has beside them. Without qrels
-            the scores are those of the run folders.
-        baseline: the run that the others are compared with, until another one is chosen in the page. By default that of the
-            simulation, otherwise the first one.
-        passages: how many passages of each run and turn are shown. Of a conversation with a user, how many sources of each response.
+        measures: the first one colours the overview. By default the track's, and the further ones of the run folders. Without qrels, the
+            scores are those of the run folders.
+        baseline: the run with which the others are compared, until another one is chosen in the page. By default that of the simulation,
+            otherwise the first one.
+        passages: how many passages of each run and turn are shown; for conversations with users, how many sources of each response.
 
     Returns:
-        The page: the last line of a notebook's cell displays it, ``.save(path)`` writes it. Of a passage the first 120
-        words are in it, fewer in a large report.
+        The page. As the last line of a notebook's cell, it is displayed. ``.save(path)`` writes it. It has the first 120 words of a
+        passage, fewer in a large report.
 
     Raises:
-        UsageError: when two runs have one name, were made on different datasets, are partly conversations with users, or an argument is
+        UsageError: when two runs have the same name or different datasets, only some are conversations with users, or an argument is
             unknown.
         DataError: when a file can't be read, a run has turns that the dataset lacks, ``texts`` lacks a passage, or the same session has
             different users or rubrics.
@@ -102,7 +101,7 @@ def report(
 def _report_rankings(
     read: Sequence[RunData], material: Material, measures: Sequence[ir_measures.Measure | str] | None, passages: int, baseline: int
 ) -> Report:
-    """The page of runs of topics, the turns of all systems side by side."""
+    """The page of runs of topics, with the turns of all systems side by side."""
     shown = turns_to_show(read, material)
     names, scores = scores_to_show(read, material.qrels, shown, measures)
     listed, words, texts = passages_by_turn(read, material.qrels, material.texts, passages)
@@ -137,13 +136,13 @@ def _report_rankings(
 
 
 def _best_but(baseline: int, means: Scores, runs: int) -> int:
-    """Which of the runs but the baseline has the best mean, the first where none is known. The baseline where there is no other run."""
+    """Which of the other runs has the best mean, or the first one if none is known, or the baseline if there is no other run."""
     others = [number for number in range(runs) if number != baseline]
     return max(others, key=lambda number: means[number][0] if means else 0, default=baseline)
 
 
 def describe_calls(ledger: pd.DataFrame | None) -> str:
-    """What a run's LLM calls came to, in a sentence. An unknown amount is called unknown."""
+    """The costs of a run's LLM calls, in a sentence. An unknown amount is called unknown."""
     if ledger is None or ledger.empty:
         return "No LLM calls."
     tokens, cost = ledger[["prompt_tokens", "completion_tokens"]].sum(axis=1, skipna=False), ledger["cost"]

@@ -8,7 +8,7 @@ import numpy as np
 from ...runs.log import Dialogue
 
 WIDTH, HEIGHT = 400, 110
-"""Of the drawing, without the room for the axes."""
+"""The size of the drawing, without the space for the axes."""
 
 
 @dataclass(frozen=True)
@@ -17,11 +17,11 @@ class Curves:
 
     Attributes:
         turns: the number of turns of the longest conversation.
-        values: for each system the mean share of rubrics met after each turn, from 0 turns on.
-        points: for each system the corners of its curve, as SVG takes them.
-        ticks: the turns that the axis names, with their places.
-        width: of the drawing.
-        height: of the drawing.
+        values: for each system, the mean share of rubrics met after each turn, beginning with 0 turns.
+        points: for each system, the points of its curve in SVG's format.
+        ticks: the turns that the axis names, with their positions.
+        width: the width of the drawing.
+        height: the height of the drawing.
     """
 
     turns: int
@@ -38,7 +38,7 @@ def rubric_curve(dialogues: Sequence[Dialogue], turns: int) -> list[float]:
     A session that has ended keeps its share.
 
     Returns:
-        ``turns + 1`` values. Nothing when no session has rubrics.
+        ``turns + 1`` values; none if no session has rubrics.
 
     Example:
         >>> from pyterrier_ikat.runs import Turn
@@ -55,7 +55,7 @@ def rubric_curve(dialogues: Sequence[Dialogue], turns: int) -> list[float]:
 
 
 def rubric_curves(systems: Mapping[str, Sequence[Dialogue]]) -> Curves | None:
-    """The curves of all systems. None where no session has both rubrics and turns."""
+    """The curves of all systems; None if no session has both rubrics and turns."""
     turns = max((turn.number for found in systems.values() for one in found if one.rubrics for turn in one.turns), default=0)
     values = [rubric_curve(found, turns) for found in systems.values()]
     if not turns or not any(values):

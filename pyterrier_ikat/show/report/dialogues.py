@@ -38,19 +38,19 @@ SOURCES = (10, 5, 3, 1)
 """The numbers of sources of each response, tried from the first until the page is small enough."""
 NO_SETTINGS = ("form", "system", "expression", "stages", "parts", "prompts", "players_prompts", "memory_prompts", "packages")
 LONGEST = 300
-"""Characters of each setting of a run that are shown."""
+"""How many characters of each setting of a run are shown."""
 UNORDERED = (
     "Seconds depend on the order of the sessions, because a session does not repeat what another one has computed. No system is marked as "
     "faster."
 )
 TESTED = ("satisfied", "rubrics met", "turns", "calls", "cost")
-"""The measures that ``ikat simulate`` tests: those that every session has, whatever the order of the sessions."""
+"""The measures that ``ikat simulate`` tests: those that every session has and that don't depend on the order of the sessions."""
 MARKUP = 150
 """The approximate characters of a source in the page, without its text."""
 
 
 def find_logs(runs: Mapping[str, RunSource]) -> dict[str, Log]:
-    """The logs of conversations by the names of the runs. Nothing when the runs are of topics.
+    """The logs of conversations by the names of the runs; empty if these are runs of topics.
 
     Raises:
         UsageError: when only some of the runs are such logs.
@@ -71,7 +71,7 @@ def _as_log(run: RunSource) -> Log | None:
 
 
 def refuse_arguments(logs: Mapping[str, Log], **given: Any) -> None:
-    """Refuse arguments that are for runs of topics, where there are logs.
+    """Raise an error for arguments that are only for runs of topics, if there are logs.
 
     Raises:
         UsageError: when one is given.
@@ -83,16 +83,17 @@ def refuse_arguments(logs: Mapping[str, Log], **given: Any) -> None:
 
 
 def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passages: int, baseline: str | None = None) -> Report:
-    """The page of conversations, the sessions of all systems side by side.
+    """The page of conversations, with the sessions of all systems side by side.
 
     Args:
         logs: the logs by the names of the systems.
-        texts: adds ``text`` by ``docno`` where a log has none.
+        texts: adds ``text`` by ``docno`` if a log has none.
         passages: how many sources of each response are shown.
-        baseline: the system that the others are compared with. By default that of the simulation, otherwise the first one.
+        baseline: the system with which the others are compared. By default that of the simulation, otherwise the first one.
 
     Raises:
-        DataError: when a log can't be read or is empty, a session has other users or rubrics in another log, or ``texts`` lacks a passage.
+        DataError: when a log can't be read or is empty, a session has different users or rubrics in different logs, or ``texts`` lacks a
+            passage.
     """
     headers, dialogues = [log.header for log in logs.values()], {name: _read(name, log) for name, log in logs.items()}
     aligned, measured = align(dialogues), {name: session_measures(found) for name, found in dialogues.items()}
@@ -133,13 +134,13 @@ def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passa
 
 
 def _kept_baseline(logs: Mapping[str, Log], headers: Sequence[Mapping[str, Any]]) -> int:
-    """The number of the system that the simulation compared with. 0 where none is known, it isn't shown, or two simulations differ."""
+    """The number of the simulation's baseline; 0 if it is unknown or not shown, or if two simulations differ."""
     kept, systems = {log.baseline for log in logs.values()} - {None}, [header.get("system") for header in headers]
     return next((systems.index(name) for name in kept if len(kept) == 1 and name in systems), 0)
 
 
 def _means(measured: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """The means of each system, the satisfied sessions as a share."""
+    """The means of each system, with the satisfied sessions as a share."""
     means = session_means(measured)
     return means.assign(satisfied=means["satisfied"] / means["sessions"])
 
@@ -150,16 +151,16 @@ def _ends(dialogues: Mapping[str, Sequence[Dialogue]]) -> list[str]:
 
 
 def _notes(headers: Mapping[str, Mapping[str, Any]], turns: Sequence[Turn], sources: int) -> list[str]:
-    """What a reader has to know of the passages that are shown, and of completions that were not asked for anew."""
+    """Notes for the reader about the shown passages, and about completions that were not requested again."""
     cut = any(len(passages_of(turn)) > sources for turn in turns)
     notes = [f"The first {sources} passages of each turn are shown."] if cut else []
     return [*notes, *cached_note(turns), *recorded_note(headers)]
 
 
 def _significant(aligned: Mapping[str, Any], measured: Mapping[str, pd.DataFrame], columns: Sequence[str]) -> list[list[list[int]]]:
-    """For each system and column the systems that it differs from by the test of a simulation, over the sessions. No other column has any.
+    """For each system and column, the systems from which it differs by a simulation's test over the sessions; empty for untested columns.
 
-    A measure that one session of a system lacks is not tested, as where its systems do not have the same sessions.
+    A measure is not tested if a session of a system lacks it, for example if the systems do not have the same sessions.
     """
     named = {name: frame.set_index("session") for name, frame in measured.items()}
     named = {name: frame.assign(satisfied=(frame["end"] == "satisfied").astype(float)) for name, frame in named.items()}
@@ -170,7 +171,7 @@ def _significant(aligned: Mapping[str, Any], measured: Mapping[str, pd.DataFrame
 
 
 def _better(headers: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """The measures by which systems are compared, see ``BETTER``. Seconds count only where each session was played by itself."""
+    """The measures with which systems are compared, see ``BETTER``. Seconds count only if each session was played alone."""
     simulated = any(header.get("kind") == "simulated" for header in headers)
     return {name: side for name, side in BETTER.items() if not (simulated and name == "seconds")}
 
@@ -183,17 +184,17 @@ def _read(name: str, log: Log) -> list[Dialogue]:
 
 
 def _load_texts(turns: Sequence[Turn], texts: pt.Transformer | None, most: int) -> dict[str, str]:
-    """Docno -> text, for the first ``most`` passages of each turn whose text the log lacks."""
+    """Docno -> text, for those of the first ``most`` passages of each turn that have no text in the log."""
     first = [one for turn in turns for one in passages_of(turn)[:most]]
     return load_texts(texts, {docno for docno, _, text in first if not text})
 
 
 def fit_sources(passages: Sequence[Sequence[tuple[str, float | None, str]]], most: int) -> tuple[int, int]:
-    """How many words of each passage a page can hold, and how many passages of each turn.
+    """How many words of each passage and how many passages of each turn a page can have.
 
     Args:
-        passages: those of each turn of the page, see :func:`~pyterrier_ikat.show.report.session_views.passages_of`.
-        most: the most passages of each turn.
+        passages: the passages of each turn of the page, see :func:`~pyterrier_ikat.show.report.session_views.passages_of`.
+        most: the maximum number of passages of each turn.
 
     Example:
         >>> turn = [(f"d{number}", 1.0, "tea " * 200) for number in range(20)]
@@ -208,19 +209,19 @@ def fit_sources(passages: Sequence[Sequence[tuple[str, float | None, str]]], mos
 
 
 def _values(aligned: Mapping[str, Any], measured: Mapping[str, pd.DataFrame], measures: Sequence[str]) -> dict[str, list[list[float]]]:
-    """Session -> for each system its measures. NaN where it has none."""
+    """Session -> for each system its measures; NaN if it has none."""
     tables = [dict(zip(frame["session"], frame[list(measures)].to_numpy().tolist(), strict=True)) for frame in measured.values()]
     return {session: [table.get(session, [UNKNOWN] * len(measures)) for table in tables] for session in aligned}
 
 
 def _measure(name: str, measured: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
-    """A measure as the page knows it: with the value that has the strongest colour."""
+    """A measure in the form for the page: with the value that has the strongest colour."""
     most = 1.0 if name == "rubrics met" else max(frame[name].max() for frame in measured.values() if frame[name].notna().any())
     return {"name": name, "digits": 0 if name in COUNTS else MEASURES[name], "better": BETTER[name], "most": float(most) or 1.0}
 
 
 def _best_but(baseline: int, means: pd.DataFrame, measures: Sequence[str]) -> int:
-    """Which of the systems but the baseline has the best mean, the first where none is known. The baseline where it is alone."""
+    """Which of the other systems has the best mean, or the first one if none is known, or the baseline if it is alone."""
     others = means.reset_index(drop=True).drop(index=baseline)
     if others.empty or not measures:
         return int(others.index[0]) if len(others) else baseline

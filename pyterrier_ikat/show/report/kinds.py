@@ -1,6 +1,6 @@
-"""Why a turn is lost, in one of six kinds, from what the stages of the losing run kept.
+"""Why a turn is lost, as one of six kinds, from the stored work of the losing run's stages.
 
-The kinds are tried in this order, the first that fits is the turn's:
+The kinds are tried in this order, and the first that fits is the turn's:
 
 =====================  ==============================================================================================
 not judged             more than half of the loser's first passages have no label. Where the judgements name relevant
@@ -13,7 +13,7 @@ pushed down            a passage that is labelled not relevant stands before it,
 unknown                none of these
 =====================  ==============================================================================================
 
-The first passages are those that the measure sees, ten at most.
+The first passages are those that the measure uses, at most ten.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -26,21 +26,21 @@ from .material import RunData
 KINDS = ("not judged", "never retrieved", "query lost a word", "not re-ranked high", "pushed down", "unknown")
 NOT_JUDGED, NEVER_RETRIEVED, LOST_WORD, NOT_RANKED_HIGH, PUSHED_DOWN, NO_KIND = range(len(KINDS))
 FIRST = 10
-"""So many passages of a run are looked at, or fewer where the measure sees fewer."""
+"""How many passages of a run are examined; fewer if the measure uses fewer."""
 WORDS = 2
-"""So many lost words are named."""
+"""How many lost words are named."""
 STEMMER = "porter2"
 MORE_COMMON = frozenset({"can", "may", "like", "use", "make"})
-"""Stems that say nothing of a subject, and that Terrier's stop words lack."""
+"""Stems that say nothing about a subject, and that are not among Terrier's stop words."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a run did with a turn.
+    """A run's work on a turn.
 
     Attributes:
-        words: the words that matter of its queries, by their stems. Empty where the queries are not known.
-        beyond: passages that its retrievers found and its ranking lacks.
+        words: the important words of its queries, by their stems; empty if the queries are unknown.
+        beyond: passages that its retrievers found and that are not in its ranking.
         reranked: whether a re-ranker scored the turn.
     """
 
@@ -55,14 +55,14 @@ class Lost:
 
     Attributes:
         winner: the name of the run that is better.
-        loser: that of the other one.
+        loser: the name of the other one.
         ranks: the rank from 1 of each passage of the loser, the best first.
-        gained: the passages by which the winner gains, the most important first.
-        intruders: passages that are not relevant and stand before the first of these in the loser alone, the best first.
+        gained: the passages from which the winner gains, the most important first.
+        intruders: passages that are not relevant and that only in the loser are before the first of these, the best first.
         labels: the turn's judgements.
         relevant: the turn's relevant passages.
-        end: the first rank that counts no more: behind those that the measure sees, and behind ``FIRST``.
-        graded: whether the judgements name passages that are not relevant, too.
+        end: the first rank that doesn't count: after those that the measure uses, and after ``FIRST``.
+        graded: whether the judgements also have passages that are not relevant.
     """
 
     winner: str
@@ -89,21 +89,21 @@ def words_that_matter(text: str) -> dict[str, str]:
 
 
 def evidence_of(run: RunData, qid: str) -> Evidence:
-    """What a run did with a turn, as far as it was kept."""
+    """A run's work on a turn, as far as it was stored."""
     turn: Mapping[str, Any] = run.turns.get(qid, {})
     queries = [*(turn.get("searched") or ()), *(turn.get("qsubqueries") or ())]
     return Evidence(words_that_matter(" ".join(queries)), run.beyond.get(qid, frozenset()), qid in run.reranked)
 
 
 def kind_of(turn: Lost, ours: Evidence, theirs: Evidence, words: Mapping[str, Set[str]], called: Mapping[str, str]) -> tuple[int, str]:
-    """The number of the kind in ``KINDS``, and a sentence on it.
+    """The number of the kind in ``KINDS``, and a sentence about it.
 
     Args:
         turn: the lost turn.
-        ours: what the winner did.
-        theirs: what the loser did.
-        words: docno -> the stems of its words, for passages whose text is known.
-        called: docno -> what the passage is called.
+        ours: the winner's work.
+        theirs: the loser's work.
+        words: docno -> the stems of its words, for passages with a known text.
+        called: docno -> the name of the passage.
 
     Example:
         >>> turn = Lost("aqd", "qr", {"b": 1}, ["a"], [], {"a": 2, "b": 0}, {"a"}, 4)
@@ -124,7 +124,7 @@ def kind_of(turn: Lost, ours: Evidence, theirs: Evidence, words: Mapping[str, Se
 
 
 def _lost_words(turn: Lost, ours: Evidence, theirs: Evidence, words: Mapping[str, Set[str]], first: Sequence[str]) -> list[str]:
-    """The most shared words that the loser's queries lack, each with the number of relevant passages that have it."""
+    """The most shared words that are not in the loser's queries, each with the number of relevant passages that have it."""
     relevant = [words[docno] for docno in sorted(turn.relevant) if docno in words]
     others = [words[docno] for docno in first if docno in words and docno not in turn.relevant]
     if not theirs.words or not relevant:
@@ -140,7 +140,7 @@ def _lost_words(turn: Lost, ours: Evidence, theirs: Evidence, words: Mapping[str
 
 
 def _ranked(turn: Lost, theirs: Evidence, found: Sequence[str], called: Mapping[str, str]) -> tuple[int, str]:
-    """The kinds of a turn whose passages were retrieved."""
+    """The kind of a turn with retrieved passages."""
     low = [docno for docno in found if turn.ranks.get(docno, turn.end) >= turn.end]
     if theirs.reranked and low:
         rank = turn.ranks.get(low[0])

@@ -1,8 +1,7 @@
-"""What a report knows: the runs, wherever they come from, and what their dataset adds to them.
+"""The material of a report: the runs, whatever their source, and the additional data from their dataset.
 
-A run folder tells most: the ranking, what the system wrote for each turn, its scores, its LLM calls and how it was made. A
-submission tells ranking, response, chosen statements and cited passages; a TREC run only the ranking; a result frame whatever columns
-it has.
+A run folder has the most: the ranking, the system's texts for each turn, its scores, its LLM calls and how it was made. A submission has
+ranking, response, chosen statements and cited passages; a TREC run only the ranking; a result frame its columns.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -39,15 +38,15 @@ class RunData:
     """One run.
 
     Attributes:
-        name: what it is called in the report.
+        name: its name in the report.
         results: ``qid``, ``docno``, ``score``, ``rank`` (from 0); ``used`` and ``text`` where known.
-        turns: qid -> what is known of the turn, under the names of ``turns.jsonl``, and as ``searched`` the queries that retrievers got.
-        scores: ``qid`` and one column per measure, as in ``measures.csv``. None where the run has none.
-        ledger: the LLM calls, as in ``ledger.csv``. None where unknown.
+        turns: qid -> what is known about the turn, with the names of ``turns.jsonl``, and as ``searched`` the queries that retrievers got.
+        scores: ``qid`` and one column per measure, as in ``measures.csv``; None if the run has none.
+        ledger: the LLM calls, as in ``ledger.csv``; None if unknown.
         parameters: how it was made, as in ``run.json``.
-        calls: qid -> the LLM calls of the turn that the folder keeps.
-        beyond: qid -> the passages that retrievers found and the ranking lacks, as far as the folder keeps them.
-        reranked: the turns that a re-ranker scored, as far as the folder keeps that.
+        calls: qid -> the LLM calls of the turn that are stored in the folder.
+        beyond: qid -> the passages that retrievers found and that are not in the ranking, as far as the folder has them.
+        reranked: the turns that a re-ranker scored, as far as the folder has that.
     """
 
     name: str
@@ -62,7 +61,7 @@ class RunData:
 
     @property
     def run_on(self) -> set[str] | None:
-        """The turns that the system was run on, with and without results. None where that isn't known."""
+        """The turns on which the system was run, with and without results; None if unknown."""
         return set(self.turns) if self.parameters else None
 
 
@@ -71,11 +70,11 @@ def read_runs(runs: Runs, dataset: IkatDataset | None = None) -> list[RunData]:
 
     Args:
         runs: one run, a list of runs, or a dict name -> run. A run is the path of a folder made by ``ikat run``, of a TREC run file or of a
-            submission; a ``RunFolder``; what ``ikat.submit.read_submission`` gave; or a result frame.
-        dataset: what submissions were made for.
+            submission; a ``RunFolder``; the result of ``ikat.submit.read_submission``; or a result frame.
+        dataset: the dataset of submissions.
 
     Raises:
-        UsageError: when there is no run, two have one name, or something is not a run of topics.
+        UsageError: when there is no run, two have the same name, or something is not a run of topics.
         DataError: when a file can't be read.
     """
     return [_read(name, run, dataset) for name, run in name_runs(runs, "run").items()]
@@ -143,14 +142,14 @@ def _of_frame(name: str, frame: pd.DataFrame) -> RunData:
         turns[qid] = {column: value for column, value in known.items() if isinstance(value, str | list | dict)}
         if "used" in results.columns:
             turns[qid]["response"] = turns[qid].get("qanswer", "")
-    if "query" in first.columns and "qsubqueries" not in names:  # behind a fusion of sub-queries it is the turn's own again
+    if "query" in first.columns and "qsubqueries" not in names:  # after a fusion of sub-queries it is the turn's own again
         for qid, query in zip(first["qid"], first["query"], strict=True):
             turns[qid] |= {"searched": [query]} if isinstance(query, str) else {}
     return RunData(name, results, _add_used(results, turns))
 
 
 def _add_used(results: pd.DataFrame, turns: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The turns with the passages that each response is based on, where that is known."""
+    """The turns with the passages on which each response is based, if known."""
     if "used" not in results.columns:
         return turns
     used = results.loc[used_marks(results)].groupby("qid")["docno"].agg(list)
@@ -159,15 +158,15 @@ def _add_used(results: pd.DataFrame, turns: dict[str, dict[str, Any]]) -> dict[s
 
 @dataclass(frozen=True)
 class Material:
-    """What is known besides the runs.
+    """The known data in addition to the runs.
 
     Attributes:
-        name: the dataset's. Empty without one.
+        name: the dataset's name; empty without one.
         turns: qid -> the topics' columns and ``gold_answer``, in the order of the topics.
-        qrels: ``qid``, ``docno``, ``label``. None where there are none.
-        texts: adds ``text`` by ``docno``. None where there are no texts.
-        notes: what is not known, and why. Shown in the report.
-        titles: conversation -> its subject, where that is known.
+        qrels: ``qid``, ``docno``, ``label``; None if there are none.
+        texts: adds ``text`` by ``docno``; None if there are no texts.
+        notes: what is unknown, and why. They are shown in the report.
+        titles: conversation -> its subject, if known.
     """
 
     name: str
@@ -184,11 +183,11 @@ def find_material(
     qrels: QrelsSource | None,
     texts: pt.Transformer | None,
 ) -> Material:
-    """Gather what can be had. A dataset that only a run folder names may be out of reach, one that was asked for may not.
+    """Collect the available data. A dataset that only a run folder names may be missing, but one that the user names may not.
 
     Raises:
-        UsageError: for qrels that the dataset does not have, or runs made on different datasets.
-        DataError: when a file of the dataset can't be had.
+        UsageError: for qrels that the dataset does not have, or runs with different datasets.
+        DataError: when a file of the dataset is missing.
     """
     notes: list[str] = []
     found = _dataset_of(runs, notes) if dataset is None else dataset
@@ -217,7 +216,7 @@ def _dataset_of(runs: Sequence[RunData], notes: list[str]) -> IkatDataset | None
 
 
 def only_turns(runs: Sequence[RunData], material: Material, turns: Sequence[str]) -> tuple[list[RunData], Material]:
-    """Runs and material without what they have of other turns."""
+    """The runs and the material without other turns."""
     wanted = set(turns)
     known = {qid: turn for qid, turn in material.turns.items() if qid in wanted}
     return [_only(run, wanted) for run in runs], replace(material, turns=known)
@@ -234,7 +233,7 @@ def _only(run: RunData, turns: set[str]) -> RunData:
 
 
 def _given(qrels: QrelsSource | None) -> pd.DataFrame | None:
-    """QrelsSource without a dataset: a frame, or a file."""
+    """The judgements if there is no dataset: a frame, or a file."""
     if qrels is None or isinstance(qrels, pd.DataFrame):
         return qrels
     if not Path(qrels).expanduser().is_file():
@@ -275,7 +274,7 @@ def _text_loader(dataset: IkatDataset | None, runs: Sequence[RunData], notes: li
 def _titles(dataset: IkatDataset) -> dict[str, str]:
     try:
         return {one.number: one.title for one in dataset.conversations if one.title}
-    except IkatError:  # of a collection without its manual rewrites only the turns are known
+    except IkatError:  # without its manual rewrites, only the turns of a collection are known
         return {}
 
 

@@ -1,4 +1,4 @@
-"""The page of a report: one HTML file that loads nothing, with its style and its script inside.
+"""The page of a report: one HTML file with its style and its script inside, which loads nothing.
 
 Texts of users, passages and models are escaped by jinja. Should one slip through, the page's content security policy names the hash of the
 page's only script and style. The browser runs nothing else.
@@ -28,7 +28,7 @@ FOLDER = Path(__file__).parent / "files"
 OF_RANKINGS = ("turns.js", "compare.js", "overview.js", "rankings.js", "calls.js", "search.js", "notes.js", "moving.js")
 OF_SESSIONS = ("turns.js", "compare.js", "overview.js", "sessions.js", "search.js", "notes.js", "moving.js")
 SHOWN = 4
-"""So many systems are shown side by side from the start. Of more systems, the baseline and the one compared with it."""
+"""How many systems are shown side by side at the beginning. If there are more, only the baseline and the one compared with it are shown."""
 
 
 COLOURS, SHAPES = 7, 4
@@ -48,7 +48,7 @@ class Report:
         self.name = name
 
     def save(self, path: str | Path) -> Path:
-        """Write the page into a file, whole or not at all.
+        """Write the page into a file, completely or not at all.
 
         Returns:
             The file.
@@ -58,7 +58,7 @@ class Report:
         return Path(path)
 
     def _repr_html_(self) -> str:
-        """The page in a frame of its own: its script can't reach the notebook."""
+        """The page in its own frame, so that its script can't reach the notebook."""
         page, name = escape(self.html), escape(self.name)
         return f'<iframe title="{name}" srcdoc="{page}" sandbox="allow-scripts" width="100%" height="720" style="border: 0"></iframe>'
 
@@ -67,7 +67,7 @@ class Report:
 
 
 def render_page(template: str, scripts: Sequence[str], **values: Any) -> str:
-    """The page. What no HTML file can hold (zeros, half characters) is replaced.
+    """The page. Characters that HTML files can't have (zeros, half characters) are replaced.
 
     Args:
         template: the name of a template.
@@ -81,12 +81,12 @@ def render_page(template: str, scripts: Sequence[str], **values: Any) -> str:
 
 
 def read_script(scripts: Sequence[str]) -> str:
-    """A page's script: its files share one scope, in this order."""
+    """A page's script. Its files share one scope, in this order."""
     return "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in scripts)
 
 
 def shown_first(systems: int, baseline: int, compared: int) -> Sequence[int]:
-    """The numbers of the systems that are shown from the start.
+    """The numbers of the systems that are shown at the beginning.
 
     Example:
         >>> list(shown_first(3, 0, 1)), list(shown_first(9, 0, 7))
@@ -118,9 +118,9 @@ def _environment() -> Environment:
 
 
 LONGEST = (None, 2000, 500, 120)
-"""So many characters of each line of a prompt are kept; fewer where the calls of a page are many."""
+"""How many characters of each line of a prompt are kept; fewer if a page has many calls."""
 BYTES = 2_500_000
-"""The calls of a page have at most so many."""
+"""The maximum number of bytes for the calls of a page."""
 
 
 @dataclass(frozen=True)
@@ -128,11 +128,11 @@ class Call:
     """An LLM call.
 
     Attributes:
-        name: the prompt, and what within the turn it was about.
+        name: the prompt, and its object within the turn.
         stage: the repr of the stage that asked.
-        messages: what it asked.
-        completion: what the model wrote, or why there is nothing.
-        failed: whether there is nothing.
+        messages: the messages of the call.
+        completion: what the model wrote, or why there is no completion.
+        failed: whether there is no completion.
     """
 
     name: str
@@ -144,7 +144,7 @@ class Call:
 
 @dataclass
 class Kept:
-    """What the stages did of a turn: ``found`` has what all retrievers found, ``reranked`` says whether passages were scored again."""
+    """The work of the stages for a turn: ``found`` has the passages of all retrievers, ``reranked`` whether a re-ranker ran."""
 
     searched: list[str] = field(default_factory=list)
     found: set[str] = field(default_factory=set)
@@ -153,7 +153,7 @@ class Kept:
 
 
 def read_kept(folder: RunFolder) -> dict[str, Kept]:
-    """Turn -> what its stages did. Nothing for a folder without ``stages.jsonl.gz``.
+    """Turn -> the work of its stages; empty for a folder without ``stages.jsonl.gz``.
 
     Raises:
         DataError: when the file can't be read.
@@ -170,7 +170,7 @@ def read_kept(folder: RunFolder) -> dict[str, Kept]:
         turn.calls += [_call(line["stage"], asked) for asked in line.get("asked", ())]
         if isinstance(query := line.get("wrote", {}).get("query"), str):
             rewritten[line["qid"]] = query
-    for qid, query in rewritten.items():  # a retriever of another package is not seen: it got what was written last
+    for qid, query in rewritten.items():  # a retriever of another package is not recorded: it got the text that was written last
         kept[qid].searched = kept[qid].searched or [query]
     return kept
 
@@ -191,8 +191,8 @@ def pack_calls(
         reasons: for each turn and measure the text on every pair of runs.
 
     Returns:
-        The JSON ``{"reasons", "lines", "calls"}``, deflated and in base64, or nothing where there is nothing; and a note on what was
-        cut, or nothing.
+        The JSON ``{"reasons", "lines", "calls"}``, deflated and in base64, or an empty text if there is nothing; and a note on what was
+        cut, or an empty text.
 
     Example:
         >>> pack_calls(["9-1_3"], [{}], {})
@@ -209,7 +209,7 @@ def pack_calls(
 
 
 def _numbered(turns: Sequence[str], runs: Sequence[Mapping[str, Sequence[Call]]], longest: int | None) -> dict[str, Any]:
-    """The distinct lines, and for each turn and run the calls with the numbers of theirs."""
+    """The distinct lines, and for each turn and run the calls with the numbers of their lines."""
     numbers: dict[str, int] = {}
 
     def lines(text: str) -> list[int]:

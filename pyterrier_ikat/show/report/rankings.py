@@ -1,4 +1,4 @@
-"""What the runs found for each turn, and their scores: the passages of all runs in one list, each with its place in every run."""
+"""The passages that the runs found for each turn, and their scores: all passages in one list, each with its rank in every run."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,24 +15,24 @@ from ...evaluation.measures import computable
 from .material import RunData
 
 LIMITS = (120, 90, 60, 45, 30)
-"""So many words of a passage are shown; fewer where the page has many passages. The index has the rest."""
+"""How many words of a passage are shown; fewer if the page has many passages. The index has the rest."""
 CHARACTERS = 4_800_000
-"""So many characters of passages fit into a page: 332 turns of three systems without a common passage stay within 12 MB."""
+"""How many characters of passages fit into a page, so that 332 turns of three systems without a common passage stay within 12 MB."""
 WRITTEN = 1_000_000
-"""So many characters that the runs wrote fit beside these; what is above takes their place."""
+"""How many characters written by the runs fit in addition. More than that reduces the passages."""
 OPEN_WORDS = 30
-"""So many words can be read without opening the passage."""
+"""How many words can be read without opening the passage."""
 
 
 @dataclass(frozen=True)
 class RunPlace:
-    """Where a run has a passage.
+    """The rank of a passage in a run.
 
     Attributes:
         rank: from 1.
-        score: as the run has it.
+        score: its score in the run.
         used: whether the run's response is based on it.
-        deep: whether the rank is below the depth that is shown.
+        deep: whether the rank is below the shown depth.
     """
 
     rank: int
@@ -47,10 +47,10 @@ class ListedPassage:
 
     Attributes:
         docno: its id.
-        places: one per run. None where the run doesn't have it.
-        label: its relevance. None when not judged.
+        places: one per run; None if the run doesn't have the passage.
+        label: its relevance; None if it is not judged.
         beginning: the first words of its text.
-        rest: what follows, cut to the limit.
+        rest: the following words, up to the limit.
     """
 
     docno: str
@@ -61,19 +61,19 @@ class ListedPassage:
 
     @property
     def shown_by(self) -> list[int]:
-        """The numbers of the runs that have it among the passages they show."""
+        """The numbers of the runs that have it among their shown passages."""
         return [number for number, place in enumerate(self.places) if place is not None and not place.deep]
 
 
 def passages_by_turn(
     runs: Sequence[RunData], qrels: pd.DataFrame | None, texts: pt.Transformer | None, depth: int
 ) -> tuple[dict[str, list[ListedPassage]], int, dict[str, str]]:
-    """For each turn the best ``depth`` passages of every run and those that a response is based on, by their best rank in any run.
+    """For each turn, the best ``depth`` passages of every run and those on which a response is based, ordered by best rank.
 
-    A passage that one run shows has its rank in the other runs, too, however low it is.
+    A passage that one run shows also has its rank in the other runs, however low it is.
 
     Returns:
-        qid -> passages; how many words of a passage are kept, 0 where there are no texts; and docno -> the whole texts.
+        qid -> passages; how many words of a passage are kept, 0 without texts; and docno -> the whole texts.
 
     Raises:
         DataError: when ``texts`` lacks a passage.
@@ -103,7 +103,7 @@ def _best_place(by_run: Sequence[RunPlace | None]) -> tuple[int, int]:
 
 
 def _add_deep(run: RunData, number: int, places: Mapping[str, dict[str, list[RunPlace | None]]]) -> None:
-    """Add the ranks of passages that other runs show and this one has further down."""
+    """Add the ranks of passages that other runs show and that are further down in this one."""
     found = run.results[run.results["docno"].isin({docno for turn in places.values() for docno in turn})]
     for qid, docno, rank, score in zip(*(found[name] for name in ("qid", "docno", "rank", "score")), strict=True):
         by_run = places.get(qid, {}).get(docno)
@@ -112,17 +112,17 @@ def _add_deep(run: RunData, number: int, places: Mapping[str, dict[str, list[Run
 
 
 def _written(run: RunData) -> int:
-    """The characters of queries, rewrites and answers, each text of a turn once."""
+    """The characters of queries, rewrites and answers, with each text of a turn once."""
     lists = [[*turn.get("searched", ()), *turn.get("qsubqueries", ())] for turn in run.turns.values()]
     texts = [[turn[name] for name in ("qrewrite", "qanswer", "response") if isinstance(turn.get(name), str)] for turn in run.turns.values()]
     return sum(len(text) for several in [*lists, *texts] for text in set(several))
 
 
 def word_limit(texts: Sequence[str], written: int = 0) -> int:
-    """How many words of each text a page can hold, beside what the runs wrote.
+    """How many words of each text a page can have, in addition to the texts written by the runs.
 
     Args:
-        texts: those of all passages.
+        texts: the texts of all passages.
         written: the characters that the runs wrote.
 
     Example:
@@ -154,7 +154,7 @@ def _texts_of(runs: Sequence[RunData], texts: pt.Transformer | None, wanted: set
 
 
 def load_texts(texts: pt.Transformer | None, docnos: set[str]) -> dict[str, str]:
-    """Docno -> text, as far as there is somebody to ask for them."""
+    """Docno -> text; empty without an operator for texts."""
     if texts is None or not docnos:
         return {}
     loaded = texts.transform(pd.DataFrame({"docno": sorted(docnos)}, dtype=object))
@@ -162,27 +162,27 @@ def load_texts(texts: pt.Transformer | None, docnos: set[str]) -> dict[str, str]
 
 
 def cut_words(text: str, limit: int) -> tuple[str, str]:
-    """The words of a text that can be read without opening it, and those that follow up to the limit."""
+    """The words of a text that can be read without opening it, and the following words up to the limit."""
     words = text.split()
     rest = " ".join(words[OPEN_WORDS:limit])
     return " ".join(words[:OPEN_WORDS]), f"{rest} …" if len(words) > max(limit, OPEN_WORDS) else rest
 
 
 Scores = list[list[float]]
-"""One list per run, in it one score per measure."""
+"""One list per run, with one score per measure."""
 
 
 def scores_to_show(
     runs: Sequence[RunData], qrels: pd.DataFrame | None, turns: Sequence[str], measures: Sequence[ir_measures.Measure | str] | None = None
 ) -> tuple[list[str], dict[str, Scores]]:
-    """The names of the measures, and for each judged turn the scores of every run; a turn that a run lacks counts 0.
+    """The names of the measures, and for each judged turn the scores of every run. A turn that is missing from a run counts 0.
 
-    Without measures they are the track's and all that a run folder has. Without qrels the scores are those of the run folders, by the
+    The default measures are the track's and all that a run folder has. Without qrels, the scores are those of the run folders, for the
     measures that all of them have.
 
     Raises:
-        DataError: when none of the turns is judged, or the run folders have no scores by these measures, or none by common measures, or
-            scores of different turns or qrels.
+        DataError: when none of the turns is judged, or the run folders have no scores for these measures, no common measures, or scores for
+            different turns or qrels.
     """
     if qrels is None:
         tables = _scores_of_folders(runs, None if measures is None else list(map(label, as_measures(measures))))
@@ -201,7 +201,7 @@ def scores_to_show(
 
 
 def measures_to_show(runs: Sequence[RunData], measures: Sequence[ir_measures.Measure | str] | None = None) -> list[ir_measures.Measure]:
-    """The measures that were asked for. By default the track's, and those that a run folder has beside them."""
+    """The given measures; by default the track's and the further ones of the run folders."""
     kept = [name for run in runs if run.scores is not None for name in run.scores.columns]
     return as_measures([*TRACK_2023, *computable(kept)] if measures is None else measures)
 
@@ -215,9 +215,9 @@ def mean_scores(scores: Mapping[str, Scores]) -> Scores:
 
 
 def significant_pairs(scores: Mapping[str, Scores]) -> list[list[list[int]]]:
-    """For each run and measure the numbers of the runs that it differs from by the corrected test of ``ikat evaluate``.
+    """For each run and measure, the numbers of the runs from which it differs according to the corrected test of ``ikat evaluate``.
 
-    That is a two-sided paired t-test over the turns; with each run as the baseline there are as many comparisons as other runs.
+    That is a two-sided paired t-test over the turns. With each run as the baseline, there are as many comparisons as other runs.
 
     Example:
         >>> scores = {f"9-1_{turn}": [[0.0], [0.5 + turn / 100], [turn % 2 / 10]] for turn in range(1, 7)}
@@ -243,7 +243,7 @@ def _scores_of_folders(runs: Sequence[RunData], wanted: Sequence[str] | None) ->
     common = [name for name in tables[0].columns if name != "qid" and all(name in table.columns for table in tables)]
     if lacking := [name for name in wanted or () if name not in common]:
         raise DataError(f"not all of these runs were measured by {', '.join(lacking)}: give the dataset or the qrels")
-    judged = [run for run in runs if "qrels_sha256" in run.parameters]  # a folder that was written by hand need not say its qrels
+    judged = [run for run in runs if "qrels_sha256" in run.parameters]  # a folder that was written by hand may not name its qrels
     for run, table in zip(runs, tables, strict=True):
         if (not common and table is not tables[0]) or set(table["qid"]) != set(tables[0]["qid"]):
             raise DataError(

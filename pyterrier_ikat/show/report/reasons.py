@@ -1,4 +1,4 @@
-"""Why one run is better than another on a turn, by the measure that is shown: the passages that make the difference, in sentences."""
+"""Why one run is better than another on a turn, for the shown measure: the passages that make the difference, in sentences."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ from .material import RunData
 from .rankings import Scores
 
 UP, DOWN, INTRUDERS = 2, 1, 2
-"""So many passages are named that gain the winner the most, that gain the loser the most, and that came in before the first of them."""
+"""How many passages are named from which the winner gains most, from which the loser gains most, and that came before the first of them."""
 MOST = 60_000
-"""A page has so many texts at most, unless those for its first measure are more."""
+"""The maximum number of texts of a page, unless there are more for its first measure."""
 OPENING = 6
-"""A passage is called by so many of its first words."""
+"""How many first words are the name of a passage."""
 NONE_LOST = "-"
-"""In place of a kind: none of the two runs is worse, or one was not run on the turn."""
+"""Instead of a kind: neither of the two runs is worse, or one was not run on the turn."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Relevant:
     Attributes:
         docno: its id.
         label: its relevance, above 0.
-        ranks: its rank in each run, from 1. None where the run doesn't have it.
+        ranks: its rank in each run, from 1; None if the run doesn't have it.
     """
 
     docno: str
@@ -42,12 +42,12 @@ class Relevant:
 
     @property
     def best(self) -> int:
-        """Its best rank in any run. 0 where none has it."""
+        """Its best rank in any run; 0 if none has it."""
         return min((rank for rank in self.ranks if rank is not None), default=0)
 
 
 def relevant_by_turn(runs: Sequence[RunData], qrels: pd.DataFrame | None) -> dict[str, list[Relevant]]:
-    """For each judged turn its relevant passages, with their ranks in all runs at any depth: highest label first, then best rank.
+    """For each judged turn, its relevant passages with their ranks in all runs at any depth: highest label first, then best rank.
 
     Example:
         >>> qrels = pd.DataFrame({"qid": ["9-1_3"], "docno": ["a"], "label": [2]})
@@ -72,18 +72,18 @@ def _ranks(results: pd.DataFrame, wanted: set[tuple[str, str]]) -> dict[tuple[st
 
 
 class Explainer:
-    """Says what makes the difference between two runs on a judged turn, by a measure.
+    """Explains the difference between two runs on a judged turn, for a measure.
 
-    A passage counts by its share of the measure (:mod:`~pyterrier_ikat.evaluation.measures`). For other measures it counts as in DCG, which
-    only orders what is told: the passages that came in and out.
+    A passage counts with its share of the measure (:mod:`~pyterrier_ikat.evaluation.measures`). For measures without shares it counts as in
+    DCG, which only determines the order of the passages that came in and out.
 
     Args:
         measure: the measure.
         labels: the turn's judgements.
         names: the runs' names.
         ranks: for each run docno -> rank from 1, the best first.
-        called: docno -> what the passage is called; its docno without.
-        graded: whether the judgements name passages that are not relevant, too.
+        called: docno -> the name of the passage; by default its docno.
+        graded: whether the judgements also have passages that are not relevant.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Explainer:
         self.measure, self.labels, self.names, self.ranks, self.called = measure, labels, names, ranks, called or {}
         self.graded = graded
         cutoff = cutoff_of(measure)
-        self.end = inf if cutoff is None else cutoff + 1  # the first rank that the measure does not see
+        self.end = inf if cutoff is None else cutoff + 1  # the first rank that the measure does not use
         relevant = [docno for docno, grade in labels.items() if grade >= level_of(measure)]
         self.relevant = bool(relevant)
         self.gains = [self._gains({docno: of_run[docno] for docno in relevant if docno in of_run}) for of_run in ranks]
@@ -109,12 +109,12 @@ class Explainer:
         return {docno: self.labels[docno] / log2(rank + 1) for docno, rank in ranks.items() if rank < self.end}
 
     def explain(self, one: int, other: int, lead: float) -> str:
-        """A sentence on each of the passages that matter most, the winner's first.
+        """A sentence about each of the passages that matter most, the winner's first.
 
         Args:
             one: the number of a run.
-            other: that of another run.
-            lead: the score of one less that of the other.
+            other: the number of another run.
+            lead: the score of ``one`` minus the score of ``other``.
 
         Example:
             >>> from ir_measures import nDCG
@@ -132,7 +132,7 @@ class Explainer:
         return " ".join(filter(None, said))
 
     def lost(self, one: int, other: int, lead: float) -> Lost | None:
-        """What decides the kind of a turn that one of two runs loses. None when none does. Arguments as for :meth:`explain`."""
+        """The facts that decide the kind of a turn that one of two runs loses; None if neither does. Arguments as for :meth:`explain`."""
         if abs(lead) < SAME:
             return None
         first, second = (one, other) if lead > 0 else (other, one)
@@ -151,12 +151,12 @@ class Explainer:
         )
 
     def _moved(self, winner: int, loser: int) -> tuple[list[tuple[float, str]], list[tuple[float, str]]]:
-        """The passages by which the winner gains, and by which the loser does: by how much, the most first."""
+        """The passages from which the winner gains and those from which the loser gains, with the amounts, the largest first."""
         ours, theirs = self.gains[winner], self.gains[loser]
         changes = {docno: ours.get(docno, 0.0) - theirs.get(docno, 0.0) for docno in {**ours, **theirs}}
         moved = sorted(((change, docno) for docno, change in changes.items() if abs(change) > SAME), key=lambda pair: -pair[0])
         up = [pair for pair in moved if pair[0] > 0]
-        return up, [pair for pair in reversed(moved) if pair[0] < 0 and up]  # alone they would speak for the loser
+        return up, [pair for pair in reversed(moved) if pair[0] < 0 and up]  # alone they would favour the loser
 
     def _name(self, docno: str) -> str:
         return self.called.get(docno, docno)
@@ -174,7 +174,7 @@ class Explainer:
         return f"{what}: {_signed(sum(change for change, _ in moved))}." if is_sum(self.measure) else f"{what} came in or out."
 
     def _intruders(self, winner: int, loser: int, docno: str) -> str:
-        """In words, the passages that came in before a relevant one."""
+        """The passages that came before a relevant one, in words."""
         found: list[str] = []
         for other, rank in islice(self._before(winner, loser, docno), INTRUDERS):
             how = "moved up to" if self.ranks[winner].get(other, inf) < self.end else "came in at"
@@ -182,7 +182,7 @@ class Explainer:
         return f"In {self.names[loser]} {'; '.join(found)}." if found else ""
 
     def _before(self, winner: int, loser: int, docno: str) -> Iterator[tuple[str, int]]:
-        """Passages that are not relevant and stand before a relevant one, or in its place, in the losing run alone, with their ranks."""
+        """Passages that are not relevant and that only in the losing run are before a relevant one or in its place, with their ranks."""
         ours, theirs = self.ranks[winner], self.ranks[loser]
         end = min(theirs.get(docno, ours[docno] + 1 if self.end == inf else inf), self.end)
         for other, rank in theirs.items():
@@ -213,9 +213,9 @@ class Reasons:
     """Why one run is better than another.
 
     Attributes:
-        texts: for each scored turn and measure a text on every pair of runs, in the order of ``itertools.combinations``.
-        kinds: for each of these turns and measures a text with one character per pair: the number of the kind in
-            :data:`~pyterrier_ikat.show.report.kinds.KINDS` by which the worse of the two loses, or ``NONE_LOST``.
+        texts: for each scored turn and measure, a text about every pair of runs, in the order of ``itertools.combinations``.
+        kinds: for each of these turns and measures, a text with one character per pair: the number in
+            :data:`~pyterrier_ikat.show.report.kinds.KINDS` of the reason why the worse run loses, or ``NONE_LOST``.
     """
 
     texts: Mapping[str, list[list[str]]]
@@ -229,12 +229,12 @@ def reasons_by_turn(
     measures: Sequence[ir_measures.Measure],
     texts: Mapping[str, str] | None = None,
 ) -> Reasons:
-    """Why one run is better than another on each scored turn, by each measure; pages of many runs are told it by the first measures only.
+    """Why one run is better than another on each scored turn, for each measure. Pages of many runs have this only for the first measures.
 
     Args:
         runs: the runs.
-        qrels: the judgements; without them nothing is told.
-        scores: those of the turns.
+        qrels: the judgements. Without them, there are no reasons.
+        scores: the scores of the turns.
         measures: the measures, in the order of the scores.
         texts: docno -> the text of the passage, as far as known.
     """
@@ -258,7 +258,7 @@ def reasons_by_turn(
 
 
 def place_of_pair(one: int, other: int, runs: int) -> int:
-    """The place of a pair of different runs among all pairs, as ``itertools.combinations`` counts.
+    """The position of a pair of different runs among all pairs, in the order of ``itertools.combinations``.
 
     Example:
         >>> place_of_pair(0, 1, 3), place_of_pair(2, 1, 3)
@@ -268,7 +268,7 @@ def place_of_pair(one: int, other: int, runs: int) -> int:
 
 
 def _cell(one: Explainer, pair: tuple[int, int], lead: float, lacking: Sequence[bool], why: "_Kinds") -> tuple[str, str]:
-    """What is said of two runs, and the kind of the turn."""
+    """The text about two runs, and the kind of the turn."""
     if not_run := _not_run(one.names, pair, lacking):
         return not_run, NONE_LOST
     said, turn = one.explain(*pair, lead), one.lost(*pair, lead)
@@ -310,7 +310,7 @@ def _not_run(names: Sequence[str], pair: tuple[int, int], lacking: Sequence[bool
 
 
 class _Ranking:
-    """The ranks of a run, turn by turn."""
+    """The ranks of a run, for each turn."""
 
     def __init__(self, results: pd.DataFrame) -> None:
         ordered = results.sort_values("rank", kind="stable")
@@ -323,5 +323,5 @@ class _Ranking:
 
 
 def further_down(relevant: Sequence[Relevant], shown: set[str], most: int = 5) -> list[Relevant]:
-    """The relevant passages that some run has, but none among those that are shown: the ``most`` best."""
+    """The ``most`` best relevant passages that a run has, but that are not shown for any run."""
     return [passage for passage in relevant if passage.best and passage.docno not in shown][:most]

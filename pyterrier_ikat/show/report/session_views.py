@@ -16,7 +16,7 @@ NOT_ENDED = "not ended"
 
 @dataclass(frozen=True)
 class SourceView:
-    """A passage that a response is based on: ``beginning`` and ``rest`` are its first words, empty where its text is unknown."""
+    """A passage on which a response is based. ``beginning`` and ``rest`` are its first words, empty if its text is unknown."""
 
     docno: str
     score: float | None
@@ -32,11 +32,11 @@ class SessionTurn:
         turn: the turn.
         met: the rubrics that it was the first to meet.
         facts: time, calls, cost.
-        remarks: a cut of the response, passages that the user read in its place, or that the user never received it.
-        sources: the first passages that the response is based on; without a response the best ones.
+        remarks: whether the response was cut, the user read passages instead, or the user never received it.
+        sources: the first passages on which the response is based; without a response, the best ones.
         called: the kind and number of these passages.
-        draft: an answer that the system wrote as its query. Nothing when the response is the same.
-        how: names the rewrite, queries, statements and draft that are known. Empty when none is.
+        draft: an answer that the system wrote as its query; empty if the response is the same.
+        how: names those of rewrite, queries, statements and draft that are known; may be empty.
     """
 
     turn: Turn
@@ -51,7 +51,7 @@ class SessionTurn:
 
 @dataclass(frozen=True)
 class SessionSide:
-    """The conversation of one system: ``end`` says why it ended, ``facts`` has its counts, time and cost."""
+    """The conversation of one system. ``end`` says why it ended, and ``facts`` has its counts, time and cost."""
 
     end: str
     facts: str
@@ -60,7 +60,7 @@ class SessionSide:
 
 @dataclass(frozen=True)
 class Rubric:
-    """A question of the user, and for each system the turn that met it. None where none did."""
+    """A question of the user, and for each system the turn that met it; None if none did."""
 
     name: str
     text: str
@@ -69,7 +69,7 @@ class Rubric:
 
 @dataclass(frozen=True)
 class SessionView:
-    """A session; ``number`` counts those of the report from 1, ``depth`` those of the user. ``sides`` has None for a system without it."""
+    """A session. ``number`` counts the sessions of the report, ``depth`` those of the user, from 1. ``sides`` has None where it is missing."""
 
     number: int
     depth: int
@@ -80,7 +80,7 @@ class SessionView:
 
     @property
     def ends(self) -> list[str]:
-        """Why the conversation of each system ended. Empty where there is none."""
+        """Why the conversation of each system ended; empty if there is none."""
         return [side.end if side else "" for side in self.sides]
 
 
@@ -94,14 +94,14 @@ class UserView:
 
 @dataclass(frozen=True)
 class Shown:
-    """What is shown of each response.
+    """What is shown for each response.
 
     Attributes:
-        sources: so many passages at most.
-        words: so many words of each.
-        costs: whether any cost is known; if none is, nothing is said of them.
+        sources: the maximum number of passages.
+        words: the maximum number of words of each passage.
+        costs: whether any cost is known; if none is, costs are not mentioned.
         headers: the description of each system's log.
-        texts: docno -> text, for passages whose text a log lacks.
+        texts: docno -> text, for passages without a text in the log.
     """
 
     sources: int
@@ -112,10 +112,10 @@ class Shown:
 
 
 def align(systems: Mapping[str, Sequence[Dialogue]]) -> dict[str, list[Dialogue | None]]:
-    """Session -> its conversation with each system, in the order in which the systems know them.
+    """Session -> its conversation with each system, in the order in which the systems have them.
 
     Raises:
-        DataError: when a session has another user or other rubrics in another log, because such systems are not comparable.
+        DataError: when a session has different users or rubrics in different logs, because such systems are not comparable.
 
     Example:
         >>> found = align({"raw": [Dialogue("s1", "anna")], "QR": [Dialogue("s2", "ben"), Dialogue("s1", "anna")]})
@@ -143,7 +143,7 @@ def build_users(aligned: Mapping[str, Sequence[Dialogue | None]], values: Mappin
     Args:
         aligned: the sessions, see :func:`align`.
         values: session -> for each system its measures.
-        shown: what is shown of each response.
+        shown: what is shown for each response.
     """
     by_user: dict[str, list[str]] = {}
     for session, sides in aligned.items():
@@ -217,11 +217,11 @@ def _view(turn: Turn, met: Mapping[str, int], shown: Shown, remarks: Sequence[st
 
 
 def passages_of(turn: Turn, texts: Mapping[str, str] | None = None) -> list[tuple[str, float | None, str]]:
-    """Docno, score and text of the passages of a turn: those that were shown as [1], [2], ...; where none was, all that it cites.
+    """Docno, score and text of the passages of a turn: those that were shown as [1], [2], ..., or if none was, all that it cites.
 
     Args:
         turn: the turn.
-        texts: docno -> text, for passages whose text the turn lacks.
+        texts: docno -> text, for passages without a text in the turn.
     """
     known = texts or {}
     if turn.sources:
@@ -230,7 +230,7 @@ def passages_of(turn: Turn, texts: Mapping[str, str] | None = None) -> list[tupl
 
 
 def _called(turn: Turn, shown: int) -> str:
-    """What the passages of a turn are, and how many there are; of an interactive run, whose citations are its ranking, both numbers."""
+    """The kind and number of a turn's passages; for an interactive run, in which the citations are the ranking, both numbers."""
     found, cited = len(passages_of(turn)), len(turn.citations)
     name = "best passage" if not turn.response.strip() else "source" if turn.sources else "cited passage"
     part = f"{min(shown, found)} of " if found > shown else ""
@@ -238,7 +238,7 @@ def _called(turn: Turn, shown: int) -> str:
 
 
 def _draft(turn: Turn) -> str:
-    """The answer that the system wrote as its query. Nothing when the response is the same."""
+    """The answer that the system wrote as its query; empty if the response is the same."""
     return "" if turn.draft.strip() == turn.response.strip() else turn.draft.strip()
 
 

@@ -1,4 +1,4 @@
-"""The turns of a report, side by side over the runs. What differs from the baseline is marked in the page, where it is chosen."""
+"""The turns of a report, with the runs side by side. Differences from the baseline are marked in the page, because it is chosen there."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from .reasons import Reasons, Relevant, further_down, place_of_pair
 
 @dataclass(frozen=True)
 class ChosenStatement:
-    """A chosen statement: ``relevant`` for the organisers."""
+    """A chosen statement. ``relevant``: whether the organisers found it relevant."""
 
     name: str
     text: str
@@ -23,7 +23,7 @@ class ChosenStatement:
 
 @dataclass(frozen=True)
 class SubQuery:
-    """A sub-query and how many passages it brought (None: not known)."""
+    """A sub-query, and how many passages it found (None: unknown)."""
 
     text: str
     found: int | None
@@ -31,22 +31,22 @@ class SubQuery:
 
 @dataclass(frozen=True)
 class Side:
-    """What one run did with a turn. Empty where it wrote nothing.
+    """One run's work on a turn. Fields are empty if it wrote nothing.
 
     Attributes:
-        rewrite: the rewritten utterance. Empty where it is the only query that was searched for.
+        rewrite: the rewritten utterance; empty if it is the only query that was searched for.
         queries: the queries that retrievers got, without the sub-queries.
-        source: the text of the turn that the only query is: ``"the utterance"``, ``"the rewrite"``, ``"the manual rewrite"`` or empty.
-        statements: the chosen statements, best first. None when the run chooses none.
-        subqueries: in the order in which they were written.
+        source: which text of the turn is the only query: ``"the utterance"``, ``"the rewrite"``, ``"the manual rewrite"`` or empty.
+        statements: the chosen statements, best first; None if the run chooses none.
+        subqueries: the sub-queries, in the order in which they were written.
         draft: the answer that was written before retrieval.
         response: the answer for the user.
-        cited: the numbers (from 1) of the passages in the turn's list that the response is based on.
-        missing: passages that the response names and the run's ranking lacks.
+        cited: the numbers (from 1) of the passages in the turn's list on which the response is based.
+        missing: passages that the response names and that are not in the run's ranking.
         found: how many passages the run has.
-        run_on: whether the run was made for this turn, as far as is known.
-        calls: how many LLM calls the run keeps of the turn.
-        cites_none: whether the response was to cite its passages, and cites none: it is based on those that were shown.
+        run_on: whether the run was made for this turn, as far as known.
+        calls: how many LLM calls of the turn the run has stored.
+        cites_none: whether the response should cite its passages but doesn't, so it is based on those that were shown.
     """
 
     rewrite: str
@@ -70,12 +70,12 @@ class TurnView:
 
     Attributes:
         number: counts the turns of the report from 1.
-        depth: counts those of the conversation.
-        passages: what the runs found, in one list.
-        scores: of each run by each measure. None when the turn is not judged.
-        reason: compares two runs in a sentence.
+        depth: counts the turns of the conversation from 1.
+        passages: the passages that the runs found, in one list.
+        scores: the scores of each run for each measure; None if the turn is not judged.
+        reason: a sentence that compares two runs.
         kinds: how it is lost, for each measure and pair of runs.
-        needs: whether a gold statement of the user belongs to it, as far as that is known.
+        needs: whether it has a gold statement of the user, as far as known.
         further: relevant passages that no run shows.
     """
 
@@ -96,7 +96,7 @@ class TurnView:
 
 @dataclass(frozen=True)
 class PersonaStatement:
-    """A statement of the user: in which turns each run chose it, and in which the organisers found it relevant."""
+    """A statement of the user, with the turns in which each run chose it and those in which the organisers found it relevant."""
 
     name: str
     text: str
@@ -106,7 +106,7 @@ class PersonaStatement:
 
 @dataclass(frozen=True)
 class ConversationView:
-    """A conversation; ``title`` is its subject, empty where that is not known."""
+    """A conversation. ``title`` is its subject, or empty if unknown."""
 
     name: str
     title: str
@@ -127,12 +127,12 @@ def build_conversations(
 
     Args:
         runs: the runs.
-        material: what their dataset adds to them.
+        material: the additional data from their dataset.
         passages: the passages that each turn shows.
         scores: the scores of each judged turn.
         relevant: the relevant passages of each judged turn.
         reasons: why runs differ on the judged turns.
-        pair: the two runs of which the page says first why they differ, by their numbers.
+        pair: the numbers of the two runs whose differences the page explains first.
 
     Raises:
         DataError: when a run has a turn that the dataset lacks.
@@ -158,7 +158,7 @@ def build_conversations(
 
 
 def turns_to_show(runs: Sequence[RunData], material: Material) -> list[str]:
-    """The turns that the runs were made for: the dataset's, or those of the run folders where there is nothing but such.
+    """The turns of the runs: the dataset's, or those of the run folders if all runs are folders.
 
     Raises:
         DataError: when a run has a turn that the dataset lacks.
@@ -176,10 +176,10 @@ def turns_to_show(runs: Sequence[RunData], material: Material) -> list[str]:
 
 
 def _place(qid: str, turn: Mapping[str, Any]) -> tuple[str, int]:
-    if "qconversation" in turn and "qturn" in turn:  # a collection of one's own names its turns as it likes
+    if "qconversation" in turn and "qturn" in turn:  # the user's own collection can have any names of turns
         return turn["qconversation"], turn["qturn"]
     name, _, number = qid.rpartition("_")
-    return (name, int(number)) if name and number.isdecimal() else (qid, 1)  # nothing says of which conversation it is
+    return (name, int(number)) if name and number.isdecimal() else (qid, 1)  # its conversation is unknown
 
 
 def _turn(runs: Sequence[RunData], material: Material, qid: str) -> Mapping[str, Any]:
@@ -223,7 +223,7 @@ def _side(run: RunData, qid: str, turn: Mapping[str, Any], listed: Sequence[List
 
 
 def _searched(own: Mapping[str, Any]) -> list[str]:
-    """The queries that were searched for and are not sub-queries, each once."""
+    """The queries that were searched for except sub-queries, each once."""
     known = {text.strip() for text in own.get("qsubqueries") or ()}
     return [text for text in dict.fromkeys(text.strip() for text in own.get("searched") or ()) if text and text not in known]
 
@@ -239,7 +239,7 @@ def _statements(own: Mapping[str, Any], turn: Mapping[str, Any]) -> list[ChosenS
 def _subqueries(own: Mapping[str, Any]) -> list[SubQuery]:
     texts = own.get("qsubqueries") or []
     counts = own.get("qfound") or []
-    known = 0 < len(counts) <= len(texts)  # a turn without sub-queries was its own
+    known = 0 < len(counts) <= len(texts)  # a turn without sub-queries counts as its own
     found = [*counts, *[0] * (len(texts) - len(counts))] if known else [None] * len(texts)
     return [SubQuery(text, number) for text, number in zip(texts, found, strict=True)]
 
