@@ -1,14 +1,14 @@
-"""50 people talk to the method ``ad``, 20 turns each, with a model of 300 ms and 8 calls at a time; and the wait for the first word.
+"""50 people talk to the method ``ad``, 20 turns each, over a model that takes 300 ms and 8 calls at a time; and the wait for a first word.
 
     python experiments/performance/bench.py serve
 
-The index has the bundled sample's passages; there is no re-ranker, because the load is on the server. The time of the model alone is
-measured in the same run: the same number of calls, 8 at a time, without anything else. Each person's turns build on the answers before
-them. An answer that is lost, for another person or about another turn is an error here, not a figure.
+The index has the bundled sample's passages; there is no re-ranker, for the load is on the server. What the model alone needs is measured in
+the same run: the same number of calls, 8 at a time, without anything around them. Each person's turns build on the answers before them. An
+answer that is lost, somebody else's or about another turn is an error here, no figure.
 
-The first word is that of an OpenAI-compatible server in a separate process, which sends a token after 300 ms and then one every 20 ms. The
-reader is a client of ``ikat serve`` with ``stream_unchecked``. Its wait begins when it is told that the last stage begins. The limit is the
-same wait of a client that asks the model itself.
+The first word is that of an OpenAI-compatible server in a process of its own, which sends a token after 300 ms and then one every 20 ms.
+The reader is a client of ``ikat serve`` with ``stream_unchecked``; it waits from the moment it is told that the last stage begins. The
+limit is the same wait of a client that asks the model itself.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class Slow(Backend):
     concurrency = AT_ONCE
 
     def __init__(self) -> None:
-        self.sizes: list[float] = []  # the megabytes of the process, call by call
+        self.sizes: list[float] = []  # the megabytes that the process holds, call by call
 
     def complete(self, requests: list[Request]) -> list[Any]:
         """One reply per request."""
@@ -80,7 +80,7 @@ def rows() -> Iterator[Row]:
 
 
 def typing(pipe: Connection) -> None:
-    """Serve a model that streams: its first token comes after 300 ms, others follow every 20 ms."""
+    """Serve a model that types: its first token comes after 300 ms, others follow every 20 ms."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -105,14 +105,19 @@ def typing(pipe: Connection) -> None:
 
 
 def first_word_served(url: str) -> float:
-    """The median seconds from the start of the last stage to the first word, for a client of ``ikat serve``."""
+    """Median seconds from the start of the last stage to the first word, for a client of ``ikat serve``.
+
+    The last stage is a response from five passages that the model is asked to cite, as in a chat.
+    """
     llm = ikat.llm(f"openai:typist base_url={url} cache=none")
-    with running({"mine": ikat.Answer(llm)}) as server:
-        return first_word(f"{server.url}/v1/chat/completions", {"model": "mine", "stream_unchecked": True}, after="drafting an answer")
+    with tempfile.TemporaryDirectory() as folder:
+        index = ikat.PassageIndex(Path(folder) / "index").index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
+        with running({"mine": index.bm25() % 5 >> ikat.Respond(llm, passages=5)}) as server:
+            return first_word(f"{server.url}/v1/chat/completions", {"model": "mine", "stream_unchecked": True}, after='"answering')
 
 
 def first_word(url: str, body: dict[str, Any], after: str = "") -> float:
-    """The median seconds until the first word, from the request or from the step ``after``, without the first question, which connects."""
+    """Median seconds until the first word, from the request or from the step ``after``; the first question, which connects, is left out."""
     found = list[float]()
     with httpx.Client(timeout=60) as client:
         for number in range(QUESTIONS + 1):
@@ -128,7 +133,7 @@ def first_word(url: str, body: dict[str, Any], after: str = "") -> float:
 
 
 def model_alone(calls: int) -> float:
-    """The seconds that the model needs for this number of calls."""
+    """Seconds that the model needs for so many calls."""
     llm = LLM(Slow())
     requests = [Request([{"role": "user", "content": str(number)}], "answer", f"1_{number}") for number in range(calls)]
     began = time.perf_counter()
@@ -137,14 +142,14 @@ def model_alone(calls: int) -> float:
 
 
 def under_load(people: int, turns: int) -> dict[str, Any]:
-    """Let all people talk. Returns the seconds, the memory and the longest wait."""
+    """Let all people talk; gives the seconds, the memory and the longest wait."""
     with tempfile.TemporaryDirectory() as folder:
         index = ikat.PassageIndex(Path(folder) / "index").index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
         model = Slow()
         llm = LLM(model, cache=CompletionCache(Path(folder) / "llm.sqlite"))
         with running("ad", llm=llm, retriever=index.bm25(), limits=Limits(workers=16, waiting=people)) as server:
             began = time.perf_counter()
-            with ProcessPoolExecutor(1, get_context("spawn")) as apart:  # otherwise the people's memory would count as the server's
+            with ProcessPoolExecutor(1, get_context("spawn")) as apart:  # else the people's memory would count as the server's
                 waits = apart.submit(talk_all, server.url, people, turns).result()
             seconds = time.perf_counter() - began
         counted = llm.ledger.frame()["calls"].sum()
@@ -156,13 +161,13 @@ def under_load(people: int, turns: int) -> dict[str, Any]:
 
 
 def talk_all(url: str, people: int, turns: int) -> list[float]:
-    """Hold all conversations at the same time. Returns the seconds of each turn."""
+    """All conversations at the same time; gives the seconds of each turn."""
     with ThreadPoolExecutor(people) as threads:
         return [wait for person in threads.map(partial(talk, url, turns), range(people)) for wait in person]
 
 
 def talk(url: str, turns: int, person: int) -> list[float]:
-    """Hold one person's conversation. Returns the seconds of each turn."""
+    """One person's conversation; gives the seconds of each turn."""
     said: list[dict[str, str]] = []
     waits = []
     with httpx.Client(base_url=url, timeout=600) as client:
