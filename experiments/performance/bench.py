@@ -52,6 +52,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "ray_scale": (),
     "report_size": (),
     "serve": (),
+    "first_word": (),
 }
 """Name of a benchmark -> the environment variables that configure it."""
 PACKAGES = (

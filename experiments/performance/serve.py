@@ -1,36 +1,27 @@
-"""50 people talk to the method ``ad``, 20 turns each, over a model that takes 300 ms and 8 calls at a time; and the wait for a first word.
+"""50 people talk to the method ``ad`` at the same time, 20 turns each, over a model that takes 300 ms and 8 calls at a time.
 
     python experiments/performance/bench.py serve
 
 The index has the bundled sample's passages; there is no re-ranker, for the load is on the server. What the model alone needs is measured in
 the same run: the same number of calls, 8 at a time, without anything around them. Each person's turns build on the answers before them. An
 answer that is lost, somebody else's or about another turn is an error here, no figure.
-
-The first word is that of an OpenAI-compatible server in a process of its own, which sends a token after 300 ms and then one every 20 ms.
-The reader is a client of ``ikat serve`` with ``stream_unchecked``; it waits from the moment it is told that the last stage begins. The
-limit is the same wait of a client that asks the model itself.
 """
 
-import asyncio
 import json
 import os
 import re
-import statistics
 import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from multiprocessing import get_context
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pyterrier as pt
 from bench import Row
-from llm_stage import running_server
 from process_memory import held_mb
 
 import pyterrier_ikat as ikat
@@ -40,7 +31,6 @@ from pyterrier_ikat.llms.cache import CompletionCache
 
 PEOPLE, TURNS, EARLY = 50, 20, 5
 SECONDS, AT_ONCE = 0.3, 8
-TOKEN, TOKENS, QUESTIONS = 0.02, 50, 15
 
 
 class Slow(Backend):
@@ -72,64 +62,6 @@ def rows() -> Iterator[Row]:
     seconds = figures.pop("seconds")
     task = f"{PEOPLE} people x {TURNS} turns of ad, served"
     yield Row(task, seconds, None, "", alone, f"the same calls, {AT_ONCE} at a time, in the same run", figures)
-    with running_server(typing) as url:
-        limit = first_word(f"{url}/chat/completions", {"model": "typist"})
-        served = first_word_served(url)
-    why = "a client of the model's server, which sends the first token after 300 ms"
-    yield Row("the first word of an answer, from the start of the last stage", served, None, "", limit, why, {"ratio": served / limit})
-
-
-def typing(pipe: Connection) -> None:
-    """Serve a model that types: its first token comes after 300 ms, others follow every 20 ms."""
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        await reader.readexactly(int(re.findall(rb"content-length: (\d+)", head.lower())[0]))
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
-        await asyncio.sleep(SECONDS)
-        with suppress(ConnectionError):  # the reader has seen enough
-            for place in range(TOKENS):
-                chunk = {"model": "typist", "choices": [{"index": 0, "delta": {"content": f"word{place} "}, "finish_reason": None}]}
-                writer.write(f"data: {json.dumps(chunk)}\n\n".encode())
-                await writer.drain()
-                await asyncio.sleep(TOKEN)
-            writer.write(b'data: {"model": "typist", "choices": [{"delta": {}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n')
-        writer.close()
-
-    async def go() -> None:
-        server = await asyncio.start_server(answer, "127.0.0.1", 0)
-        pipe.send(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1")
-        await server.serve_forever()
-
-    asyncio.run(go())
-
-
-def first_word_served(url: str) -> float:
-    """Median seconds from the start of the last stage to the first word, for a client of ``ikat serve``.
-
-    The last stage is a response from five passages that the model is asked to cite, as in a chat.
-    """
-    llm = ikat.llm(f"openai:typist base_url={url} cache=none")
-    with tempfile.TemporaryDirectory() as folder:
-        index = ikat.PassageIndex(Path(folder) / "index").index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
-        with running({"mine": index.bm25() % 5 >> ikat.Respond(llm, passages=5)}) as server:
-            return first_word(f"{server.url}/v1/chat/completions", {"model": "mine", "stream_unchecked": True}, after='"answering')
-
-
-def first_word(url: str, body: dict[str, Any], after: str = "") -> float:
-    """Median seconds until the first word, from the request or from the step ``after``; the first question, which connects, is left out."""
-    found = list[float]()
-    with httpx.Client(timeout=60) as client:
-        for number in range(QUESTIONS + 1):
-            asked = {**body, "stream": True, "messages": [{"role": "user", "content": f"Which walk is number {number}?"}]}
-            began = time.perf_counter()
-            with client.stream("POST", url, json=asked) as answer:
-                for line in answer.iter_lines():
-                    began = time.perf_counter() if after and after in line else began
-                    if "word0" in line:
-                        found.append(time.perf_counter() - began)
-                        break
-    return statistics.median(found[1:])
 
 
 def model_alone(calls: int) -> float:
