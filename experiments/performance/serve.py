@@ -1,10 +1,10 @@
-"""50 people talk to the method ``ad`` at the same time, 20 turns each, over a model that takes 300 ms and 8 calls at a time.
+"""50 people talk to the method ``ad``, 20 turns each, with a model of 300 ms and 8 calls at a time.
 
     python experiments/performance/bench.py serve
 
-The index has the bundled sample's passages; there is no re-ranker, for the load is on the server. What the model alone needs is measured in
-the same run: the same number of calls, 8 at a time, without anything around them. Each person's turns build on the answers before them. An
-answer that is lost, somebody else's or about another turn is an error here, no figure.
+The index has the bundled sample's passages; there is no re-ranker, because the load is on the server. The time of the model alone is
+measured in the same run: the same number of calls, 8 at a time, without anything else. Each person's turns build on the answers before
+them. An answer that is lost, for another person or about another turn is an error here, not a figure.
 """
 
 import json
@@ -40,7 +40,7 @@ class Slow(Backend):
     concurrency = AT_ONCE
 
     def __init__(self) -> None:
-        self.sizes: list[float] = []  # the megabytes that the process holds, call by call
+        self.sizes: list[float] = []  # the megabytes of the process, call by call
 
     def complete(self, requests: list[Request]) -> list[Any]:
         """One reply per request."""
@@ -65,7 +65,7 @@ def rows() -> Iterator[Row]:
 
 
 def model_alone(calls: int) -> float:
-    """Seconds that the model needs for so many calls."""
+    """The seconds that the model needs for this number of calls."""
     llm = LLM(Slow())
     requests = [Request([{"role": "user", "content": str(number)}], "answer", f"1_{number}") for number in range(calls)]
     began = time.perf_counter()
@@ -74,14 +74,14 @@ def model_alone(calls: int) -> float:
 
 
 def under_load(people: int, turns: int) -> dict[str, Any]:
-    """Let all people talk; gives the seconds, the memory and the longest wait."""
+    """Let all people talk. Returns the seconds, the memory and the longest wait."""
     with tempfile.TemporaryDirectory() as folder:
         index = ikat.PassageIndex(Path(folder) / "index").index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
         model = Slow()
         llm = LLM(model, cache=CompletionCache(Path(folder) / "llm.sqlite"))
         with running("ad", llm=llm, retriever=index.bm25(), limits=Limits(workers=16, waiting=people)) as server:
             began = time.perf_counter()
-            with ProcessPoolExecutor(1, get_context("spawn")) as apart:  # else the people's memory would count as the server's
+            with ProcessPoolExecutor(1, get_context("spawn")) as apart:  # otherwise the people's memory would count as the server's
                 waits = apart.submit(talk_all, server.url, people, turns).result()
             seconds = time.perf_counter() - began
         counted = llm.ledger.frame()["calls"].sum()
@@ -93,13 +93,13 @@ def under_load(people: int, turns: int) -> dict[str, Any]:
 
 
 def talk_all(url: str, people: int, turns: int) -> list[float]:
-    """All conversations at the same time; gives the seconds of each turn."""
+    """Hold all conversations at the same time. Returns the seconds of each turn."""
     with ThreadPoolExecutor(people) as threads:
         return [wait for person in threads.map(partial(talk, url, turns), range(people)) for wait in person]
 
 
 def talk(url: str, turns: int, person: int) -> list[float]:
-    """One person's conversation; gives the seconds of each turn."""
+    """Hold one person's conversation. Returns the seconds of each turn."""
     said: list[dict[str, str]] = []
     waits = []
     with httpx.Client(base_url=url, timeout=600) as client:
