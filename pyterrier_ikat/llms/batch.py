@@ -68,7 +68,7 @@ class Job:
 
 
 def jobs_of(cache: CompletionCache) -> "Jobs":
-    """The batches under way whose answers belong in a cache."""
+    """The unfinished batches with answers for a cache."""
     return Jobs(Path(f"{cache.path}.batches"))
 
 
@@ -76,7 +76,7 @@ class Jobs:
     """The batches under way of one cache.
 
     Args:
-        folder: where they lie.
+        folder: the folder of their notes.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -150,7 +150,7 @@ class BatchSending(Sending):
         Raises:
             BatchUnderWay: when some of them wait in batches now.
             FatalLLMError: when a batch failed, or none can be sent.
-            BudgetExceeded: when a batch may cost more than is left; it isn't sent.
+            BudgetExceeded: when a batch may cost more than is left. It isn't sent.
         """
         llm = self.llm
         self.settings, self.cache = cast(BatchSettings, llm.batches), cast(CompletionCache, llm.cache)
@@ -346,7 +346,7 @@ class BatchSending(Sending):
         return self.llm.budget.price(prompt, most) or 0.0
 
     def _check_budget(self, lines: Mapping[str, bytes]) -> None:
-        """Whether the budget allows for the new batches beside those under way."""
+        """Whether the budget allows the new batches in addition to the unfinished ones."""
         more = sum(self._at_most(self.requests[key]) for key in lines)
         try:
             self.llm.budget.check(more + sum(cost for name, cost in self.settings.at_most.items() if self.jobs.has(name)))

@@ -89,7 +89,7 @@ class Provider:
         return _batch(self._call(lambda client: client.get(f"/batches/{number}", cast_to=object), missing, again))
 
     def named(self, name: str, since: float) -> dict[str, Any] | None:
-        """The batch that was created under this name, not before ``since``; None when there is none."""
+        """The batch that was created with this name, not before ``since``; None if there is none."""
         after: dict[str, Any] = {}
         while True:
             query = {"params": {"limit": PAGE, **after}}

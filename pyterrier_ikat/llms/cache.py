@@ -109,7 +109,7 @@ class CompletionCache:
         return {key.decode(): found for key, value in known.items() if (found := _failure(value)) is not None}
 
     def remove(self, keys: Iterable[str]) -> None:
-        """Remove the completions of keys; of their texts no byte is left in the file.
+        """Remove the completions of keys, so that no byte of their texts is left in the file.
 
         Raises:
             DataError: when it cannot be written.
@@ -122,7 +122,7 @@ class CompletionCache:
 
         Args:
             keys: the keys of the requests to ask.
-            seconds: how long that may take. After that, others may ask them, too.
+            seconds: how long that may take. After that, others may also ask them.
 
         Yields:
             The completions that there are, and the claimed keys.
@@ -152,7 +152,7 @@ class CompletionCache:
                     self._cache.revise([key.encode() for key in left], remove)
 
     def wait(self, keys: Collection[str]) -> list[str]:
-        """Wait until another process's claim on one of ``keys`` has ended. Returns all that nobody claims."""
+        """Wait until another process's claim on one of ``keys`` has ended. Returns all unclaimed keys."""
         pause, longest = PAUSES
         started, reported = time.monotonic(), False
         while len(owners := self.owners(keys)) == len(keys):

@@ -160,7 +160,7 @@ class BudgetExceeded(StageEnded):
         budget: US dollars allowed.
         where: the run folder, or ``""``.
         about: the estimated cost of the remaining requests in US dollars, from the cost of the others, or None when unknown.
-        at_most: US dollars to which a batch of the requests left may bring the cost, where the budget isn't spent yet.
+        at_most: the maximum cost in US dollars after a batch of the remaining requests, if the budget isn't spent yet.
     """
 
     about: float | None = None

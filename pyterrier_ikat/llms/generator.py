@@ -26,7 +26,7 @@ class ShortCompletionsWarning(UserWarning):
 
 
 def told_by(given: Any, name: str) -> Any:
-    """The value of an object's attribute. None when there is none, or when it is a method."""
+    """The value of an object's attribute; None if there is none, or if it is a method."""
     value = getattr(given, name, None)
     return None if callable(value) else value
 

@@ -157,7 +157,7 @@ def _decoded(tokenizer: Any, row: list[int]) -> str:
 
 
 def _streamer(tokenizer: Any, prompt: list[int], writing: Writing) -> Any:
-    """Tells the words of a completion as they are generated."""
+    """Passes on the words of a completion while they are generated."""
     from transformers import TextStreamer
 
     marks = any(is_mark(token) for token in tokenizer.all_special_tokens)

@@ -1,4 +1,4 @@
-"""What calls cost (`Spend`, the value that everything adds up), the account per stage and model, and the budget."""
+"""The cost of calls (`Spend`, which all sums use), the account per stage and model, and the budget."""
 
 import threading
 from collections.abc import Collection, Iterator, Mapping
@@ -23,7 +23,7 @@ MAY_BE_OMITTED = ("known", "retries", "unanswered", "failures", "fallbacks", "dr
 NAMED = ("known", "retries", "failures", "fallbacks", "dropped")
 """The counts that a note names where they are omitted."""
 TITLES = {"prompt_tokens": "tokens in", "cached_tokens": "of these cached", "completion_tokens": "tokens out", "cost": "cost (USD)"}
-"""Column -> its title in a printed account; the others have their names."""
+"""Column -> its title in a printed account. The titles of the others are their names."""
 DECIMALS = {"seconds": 1, "cost": 4, "worth": 4, "alone": 4}
 
 BETWEEN = ", "
@@ -44,7 +44,7 @@ def plus(one: Number, other: Number) -> Number:
 
 @dataclass(frozen=True)
 class Spend:
-    """What completions cost. Sums of it are `Spend`, too.
+    """The cost of completions. Sums of it are also `Spend`.
 
     An unknown amount is None, and so is a sum with one: it never counts as 0.
 
@@ -100,17 +100,16 @@ class Spend:
 class Ledger(Remade):
     """Counts per (stage, model), safe to share between threads and between language models.
 
-    ``calls`` are requests sent to a model, ``retries`` further attempts at them, ``unanswered`` those of both that are under way, or of
-    which a kill or a lost connection took the answer, so that nobody knows their cost, ``known`` requests answered without a call, from a
-    cache or a recording, ``failures`` requests without a usable completion (also refused and unreadable ones), ``fallbacks`` turns for
-    which a fallback replaced the completion, ``dropped`` pieces of completions that were omitted or repaired (ids that do not exist, scores
-    out of range, copies of no statement, queries beyond ``n``, answers cut to their limit, passages that an order omits, repeats or
-    invents); ``cached_tokens``
-    those of the ``prompt_tokens`` that the provider had in its own cache; ``seconds`` is the time of the calls added up, ``cost`` in US
-    dollars what was paid. ``worth`` is the cost that the cache saved, by the stored token counts and today's prices; ``alone`` is the cost
-    of all distinct requests, each once, with an empty cache. ``model`` is the requested model, ``served`` the model that answered, as named
-    by the server, also for cached answers; several names are separated by commas. If a call lacks its tokens or price, the sum is unknown
-    (``pd.NA``), never 0.
+    ``calls`` are requests sent to a model, ``retries`` further attempts at them, ``unanswered`` those of both that are under way or lost
+    their answer in a kill or with the connection, so that their cost is unknown, ``known`` requests answered without a call, from a cache
+    or a recording, ``failures`` requests without a usable completion (also refused and unreadable ones), ``fallbacks`` turns for which a
+    fallback replaced the completion, ``dropped`` pieces of completions that were omitted or repaired (ids that do not exist, scores out of
+    range, copies of no statement, queries beyond ``n``, answers cut to their limit, passages that an order omits, repeats or invents);
+    ``cached_tokens`` those of the ``prompt_tokens`` that the provider had in its own cache; ``seconds`` is the time of the calls added up,
+    ``cost`` in US dollars what was paid. ``worth`` is the cost that the cache saved, by the stored token counts and today's prices;
+    ``alone`` is the cost of all distinct requests, each once, with an empty cache. ``model`` is the requested model, ``served`` the model
+    that answered, as named by the server, also for cached answers; several names are separated by commas. If a call lacks its tokens or
+    price, the sum is unknown (``pd.NA``), never 0.
 
     Example:
         >>> ledger = Ledger()
@@ -134,7 +133,7 @@ class Ledger(Remade):
             stage: the operator's stage name.
             model: the language model.
             served: the model that answered, as the server names it, if it does.
-            key: identifies the request, so that its worth is counted only once.
+            key: identifies the request, so its worth is counted only once.
             increments: by column; None for an amount that is not known.
 
         Raises:
@@ -205,7 +204,7 @@ class Ledger(Remade):
         return frame.astype({**whole, **dict.fromkeys(("seconds", "cost", "worth", "alone"), "Float64")})
 
     def total(self) -> Spend:
-        """What all calls came to."""
+        """The sum over all calls."""
         with self._lock:
             return sum((row.spend for row in self._rows.values()), Spend())
 
@@ -216,7 +215,7 @@ class Ledger(Remade):
         return {model: sorted({name for asked, name in found if asked == model}) for model, _ in found}
 
     def take(self) -> "Ledger":
-        """What was counted since the last call. The ledger then starts from 0."""
+        """The counts since the last call. The ledger then starts from 0."""
         taken = Ledger()
         with self._lock:
             taken._rows, self._rows, taken._alone, self._alone = self._rows, {}, self._alone, {}
@@ -262,7 +261,7 @@ class _Row:
 
 
 def account_columns(frame: pd.DataFrame, untold: Collection[str] = ()) -> tuple[list[Column], list[str]]:
-    """An account as it is shown everywhere: the columns in which something happened, and notes on the others and on what is not known.
+    """An account in the form that is shown everywhere: the columns with counts, and notes on the others and on unknown values.
 
     Args:
         frame: as `Ledger.frame` gives it; accounts of several systems have a column ``system`` in front.
@@ -314,7 +313,7 @@ class Spending(Protocol):
     where: str
 
     def total(self, model: str, price_in: float | None, price_out: float | None) -> float:
-        """US dollars so far. Calls of ``model`` whose cost is unknown are counted at these prices."""
+        """US dollars so far. Calls of ``model`` with unknown cost are counted at these prices."""
         ...
 
 
@@ -327,7 +326,7 @@ class Budget(Remade):
         price_cached: US dollars per million prompt tokens that the provider had in its own cache, or None for ``price_in``. A call without
             this number of tokens is counted at the full price.
         limit: the maximum cost in US dollars, or None for no limit. Calls in flight when it is reached are still finished.
-        model: the model whose prices they are.
+        model: the model with these prices.
 
     Attributes:
         spent: the cost through this object, in US dollars.

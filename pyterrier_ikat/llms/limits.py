@@ -34,7 +34,7 @@ class Retry:
         tries: the number of attempts at one call, including the first.
         max_seconds: the most seconds that one call waits between its attempts, all waits added up; no wait begins that would end later.
             Each attempt has its own time-out; the wait for a free slot does not count.
-        sleep: how to wait; None waits so that an interrupted run ends at once.
+        sleep: how to wait. None waits in a way that lets an interrupted run end at once.
         clock: seconds that never run backwards.
     """
 
@@ -110,7 +110,7 @@ def _wait(state: tenacity.RetryCallState) -> float:
 
 
 class Throttle(Remade):
-    """A semaphore whose size adapts to what the server accepts.
+    """A semaphore with a size that adapts to the limit of the server.
 
     It starts at one, so that a wrong key or model name is noticed after one call, and opens to ``most`` with the first call that
     gets through, or when that call has been on its way for ``patience``. Each call that the server refuses because it has too many makes
@@ -184,7 +184,7 @@ Result = TypeVar("Result")
 
 
 class Stopped(Exception):  # noqa: N818 - not an error: the task was not begun, because another one ended the stage
-    """Raised by a task that finds the stage ended."""
+    """Raised by a task if the stage has ended."""
 
 
 class Workers(Generic[Task, Result]):
@@ -193,13 +193,13 @@ class Workers(Generic[Task, Result]):
     Unlike with `concurrent.futures`, the program's end does not wait for the threads: a second Ctrl-C must end it.
 
     Args:
-        work: called in the threads; an exception of any kind ends the stage: no task begins after it, those in flight are finished.
+        work: called in the threads. An exception of any kind ends the stage: no task begins after it, and running tasks are finished.
         done: called in the thread of `run` with every result, in the order in which they arrive. Returns the follow-up tasks,
             which are queued after the waiting ones.
         threads: the most tasks at a time.
         stop: set when the stage ends early; ``work`` may look at it.
         interrupted: called at the first Ctrl-C, before the tasks in flight are waited for.
-        abandoned: called at the second one, after which nobody waits for them.
+        abandoned: called at the second one, after which they are not waited for.
 
     Attributes:
         error: the first exception of a task.

@@ -26,7 +26,7 @@ class LLM(Means):
 
     Args:
         backend: the connection to the model.
-        ledger: the account to count in; a new one when None.
+        ledger: the account to count in; None: a new one.
         cache: where finished completions are kept; None for nowhere.
         budget: prices, and the maximum cost in US dollars.
         retry: how transient failures are retried.
@@ -107,7 +107,7 @@ class LLM(Means):
 
     @property
     def structured(self) -> bool:
-        """Whether requests carry a JSON schema, where the operator has one (``structured=on``)."""
+        """Whether requests have a JSON schema if the operator has one (``structured=on``)."""
         return "structured" in self.backend.identity
 
     def fingerprint(self) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class LLM(Means):
             self.cache.close()
 
     def spend(self, completion: Completion) -> Spend:
-        """What a completion cost: paid now, or known before from the cache or a recording."""
+        """The cost of a completion: paid now, or known from the cache or a recording."""
         cost = self.budget.cost(completion)
         if completion.cached or self.backend.replays:
             return Spend(known=1, worth=cost)
@@ -221,7 +221,7 @@ class Asking:
         return followers
 
     def _count_repeat(self, key: str, request: Request, outcome: Outcome) -> None:
-        """Count a request whose outcome is known without a call of its own."""
+        """Count a request with an outcome that is known without its own call."""
         llm = self.llm
         if isinstance(outcome, LLMFailure):
             llm.ledger.count(request.stage, llm.model, failures=1)

@@ -1,4 +1,4 @@
-"""A server on the network: its address, the secrets in it that are never shown, and connections whose calls end in time."""
+"""A server on the network: its address, the secrets in it that are never shown, and connections with a time limit for calls."""
 
 import importlib
 import logging
@@ -61,7 +61,7 @@ class Address:
         login: (user, password), or None.
         identity: ``shown``, with a checksum of what is hidden and may yet decide what is answered.
         shown: the whole address with user, password and the values of secret parameters replaced by ``***``.
-        secrets: what was replaced, where it is long enough to be a secret and not a syllable of every message.
+        secrets: the replaced texts that are long enough to be a secret and not a syllable of every message.
         local: True for this machine.
 
     Raises:
@@ -147,7 +147,7 @@ class RedactingFilter(logging.Filter):
         return hash(self._secrets)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Rewrite the record; it is always kept."""
+        """Rewrite the record. It is always kept."""
         record.msg, record.args = redact(record.getMessage(), self._secrets), ()
         if record.exc_info:
             record.exc_text, record.exc_info = "".join(traceback.format_exception(*record.exc_info)).rstrip(), None
@@ -294,7 +294,7 @@ class Server:
         timeout: seconds that a call may take as a whole.
 
     Attributes:
-        idle: the connections that nobody uses.
+        idle: the unused connections.
         answered: whether the server ever answered.
         silent_since: when it was first called, as long as it has not answered.
         busy: calls in flight.
@@ -316,7 +316,7 @@ class Server:
         return Server, (self.address, self.api_key_env, self.timeout)  # another process finds the key in its own environment
 
     def open(self) -> None:
-        """Prepare a connection, so that the first call does not have to.
+        """Prepare a connection, so that the first call does not need to.
 
         Raises:
             FatalLLMError: when there is no key for it, or the environment's proxy or certificates are wrong.
@@ -336,7 +336,7 @@ class Server:
             line.cut()
 
     def call(self, work: Work[Found], seconds: float) -> Found:
-        """What ``work`` gets from the server, which has so many seconds for all of it.
+        """The result of ``work`` with the server, within this number of seconds.
 
         Raises:
             TimeoutError: when it takes longer.

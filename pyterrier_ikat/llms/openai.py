@@ -103,7 +103,7 @@ class OpenAIBackend(Backend):
         params: decoding parameters (temperature, top_p, top_k, max_tokens, seed, frequency_penalty).
         timeout: seconds that a call may take as a whole, from name look-up to the last byte. Then it counts as failed and is retried.
         concurrency: the maximum number of concurrent calls, over all servers.
-        structured: ``"on"``: requests carry the JSON schema of their answer, where the operator has one.
+        structured: ``"on"``: requests have the JSON schema of their answer if the operator has one.
 
     Raises:
         UsageError: when ``base_url`` is not a web address.
@@ -146,7 +146,7 @@ class OpenAIBackend(Backend):
             return self._ask(server, request, write)
 
     def open(self) -> None:
-        """Load the client, so that the first call does not have to.
+        """Load the client, so that the first call does not need to.
 
         Raises:
             FatalLLMError: when there is no key.
@@ -210,7 +210,7 @@ class OpenAIBackend(Backend):
         return completed(server, answer)
 
     def _follow(self, server: Server, body: dict[str, Any], write: Write) -> Any:
-        """The answer to a request, while ``write`` is told its text; a server that can't stream may answer as a whole."""
+        """The answer to a request. ``write`` gets its text while it arrives. A server that can't stream may send it whole."""
         import openai
 
         def told(text: str) -> None:
@@ -234,7 +234,7 @@ class OpenAIBackend(Backend):
             server: who answers.
             request: what was asked.
             status: the HTTP status.
-            body: the error in the answer, or all of it where it has none.
+            body: the error in the answer, or the whole answer if it has none.
             headers: the answer's headers.
 
         Raises:
@@ -350,7 +350,7 @@ _importing = threading.Thread(target=lambda: None)
 def import_client() -> None:
     """Start importing the client on its own thread. The import takes longer than a call, and the pipeline is built meanwhile.
 
-    A fork waits until it is done, because the child would keep the locks of an import that nobody ends.
+    A fork waits until it is done, because the child would keep the locks of an import that never ends.
     """
     global _importing
     if "openai" not in sys.modules:

@@ -32,9 +32,9 @@ class _Record:
 class RecordedBackend(Backend):
     """Answers from ``path``, one JSON object per line: ``qid``, ``stage``, ``completion``, ``model``, optionally ``prompt`` and ``item``.
 
-    A record without ``prompt`` (``item``) answers every prompt (item) of its turn and stage; the most specific record wins, one with a
-    prompt before one with an item. A list as ``completion`` holds several samples. If a system is run several times, each run takes as
-    many new samples as it asks for, so that runs share none. When too few are left for another run, it takes the last ones again.
+    A record without ``prompt`` (``item``) answers every prompt (item) of its turn and stage. The most specific record wins, one with a
+    prompt before one with an item. A list as ``completion`` holds several samples. If a system is run several times, each run takes as many
+    new samples as it asks for, so that runs share none. When too few are left for another run, it takes the last ones again.
 
     Args:
         path: the file; a name of :data:`~pyterrier_ikat.conversations.public_outputs.OUTPUTS`; or ``"sample"`` for the completions
@@ -60,7 +60,7 @@ class RecordedBackend(Backend):
         """Replay the completions of ``requests``.
 
         Raises:
-            DataError: when the file lacks any of them; the message names all these turns, and a line to add.
+            DataError: when the file lacks any of them. The message names all these turns, and a line to add.
         """
         missing = [request for request in requests if self.find(request) is None]
         if missing and self.output is not None:

@@ -131,7 +131,7 @@ class Completion:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a backend got, before it is known whether it is usable (see `Completion` for the shared fields)."""
+    """A backend's result, before it is known whether it is usable (see `Completion` for the shared fields)."""
 
     text: str | None
     model: str | None = None
@@ -140,7 +140,7 @@ class Reply:
     completion_tokens: int | None = None
     refusal: str | None = None
     reasoned: bool = False
-    """True when the server has put reasoning beside the text."""
+    """True if the server sent reasoning in addition to the text."""
     cached_tokens: int | None = None
 
     def __post_init__(self) -> None:
@@ -181,11 +181,11 @@ class Reply:
 
 
 MOST_TOKENS = 10**9
-"""No call has more: a larger number is none."""
+"""No call has more, so a larger number is invalid."""
 
 
 def cleaned(told: Mapping[str, Any]) -> dict[str, Any]:
-    """What a server or a file says of a completion: unknown where it can't be a number of tokens. A text is put on one line."""
+    """The facts about a completion from a server or a file. An impossible number of tokens is unknown. A text is put on one line."""
     found = {**told, **{name: None if told[name] is None else one_line(str(told[name])) for name in ("model", "finish_reason")}}
     if found["finish_reason"] is not None and not str(told["finish_reason"]).strip().isprintable():
         found["finish_reason"] = f"unreadable: {found['finish_reason']}"  # one with codes in it is none that is known
@@ -204,7 +204,7 @@ def _told(value: Any, name: str) -> Any:
 
 
 def _hidden(text: str, clean: Callable[[str], str]) -> str:
-    """The text without secrets, also such as codes part that nobody sees later."""
+    """The text without secrets, including secrets that are divided by invisible codes."""
     cleaned = clean(text)
     seen = printable(cleaned)
     return cleaned if clean(seen) == seen else clean(seen)
@@ -216,7 +216,7 @@ def _as_text(value: Any) -> str:
 
 
 def text_and_thought(content: Any) -> tuple[Any, bool]:
-    """The text of a message, and whether reasoning stands beside it: some servers send both as a list of parts."""
+    """The text of a message, and whether it also has reasoning. Some servers send both as a list of parts."""
     if not isinstance(content, list) or not content:
         return content, False
     texts = [part["text"] for part in content if part["type"] in ("text", "output_text")]
@@ -236,11 +236,11 @@ class Backend:
         identified: whether ``identity`` distinguishes its answers from those of every other model, so that they may be kept in a file.
         batch_size: the most requests that one `complete` takes.
         concurrency: the most `complete` calls at a time.
-        timeout: the most seconds of a call; None where nothing ends it.
+        timeout: the maximum number of seconds of a call; None if there is no limit.
         patience: seconds in which a wrong key, model or quota is refused as a rule: as long the first call is on its way alone.
         keeps_beginnings: whether the server may keep the beginnings of prompts, so that the order of sending matters.
         replays: True when it only reads what was written before, by turn: nothing is cached, and it costs nothing.
-        source: of outputs that others published: whose they are, and what to cite.
+        source: for outputs that others published, their origin and what to cite.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -273,7 +273,7 @@ class Backend:
         raise NotImplementedError
 
     def stream(self, request: Request, write: Write) -> Reply | LLMFailure:
-        """Answer one request as `complete` does, and tell ``write`` the text while it is written, where that is possible."""
+        """Answer one request like `complete`, and pass the text to ``write`` while it is written, if possible."""
         return self.complete([request])[0]
 
     def open(self) -> None:
@@ -284,7 +284,7 @@ class Backend:
         """
 
     def close(self) -> None:
-        """Let go of connections and the like; the next call makes them anew."""
+        """Release connections and the like. The next call makes new ones."""
 
     def cut(self) -> None:
         """End the calls that are under way, without their answers."""
@@ -301,7 +301,7 @@ class Backend:
         """
 
     def repeats(self, samples: int, asked: Mapping[str, int] | None = None) -> str:
-        """Why that many samples of a request may all be the same, in words; empty where nothing says so.
+        """Why that many samples of a request may all be the same, in words; empty if there is no reason.
 
         Args:
             samples: the number of runs, or of samples in one run.
@@ -329,7 +329,7 @@ class Read(NamedTuple):
 
     Attributes:
         text: printable, without reasoning.
-        fault: what it lacks to be whole, and why in words; None when the server says that it is whole, or says nothing, and it has a text.
+        fault: why it is not complete, in words; None if it has a text and the server says that it is complete, or says nothing.
     """
 
     text: str
@@ -360,7 +360,7 @@ def read(told: Reply | Completion) -> Read:
 
 
 def _ended_otherwise(told: Reply | Completion) -> tuple[type[LLMFailure], str] | None:
-    """What the server says of the end of a completion that isn't whole."""
+    """The server's reason for the end of an incomplete completion."""
     reason = str(told.finish_reason or "").strip()
     if (kind := reason.casefold()) in CUT_OFF:
         written = "" if told.completion_tokens is None else f" after {told.completion_tokens} tokens"
@@ -377,7 +377,7 @@ def _ended_otherwise(told: Reply | Completion) -> tuple[type[LLMFailure], str] |
 
 
 def as_text(messages: Sequence[Mapping[str, str]]) -> str:
-    r"""The chat as plain text, for models without a chat template; ends where the model is to continue.
+    r"""The chat as plain text, for models without a chat template. It ends where the model should continue.
 
     Example:
         >>> as_text([{"role": "user", "content": "Which tea?"}])

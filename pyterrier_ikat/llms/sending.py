@@ -90,13 +90,13 @@ class Means:
         return "process" if self.cache.path == ":memory:" else "file"
 
     def count(self, key: str, request: Request, **counted: Any) -> None:
-        """Count what a request came to. What replays makes no call, and its completions are not known by their keys."""
+        """Count the cost of a request. Replaying makes no calls, and replayed completions are not known by their keys."""
         if self.backend.replays:
             counted = {name: value for name, value in counted.items() if name not in ("calls", "retries", "unanswered")}
         self.ledger.count(request.stage, self.model, key=None if self.backend.replays else key, **counted)
 
     def check_served(self, served: str | None) -> None:
-        """Warn once of each model that answers instead of the requested one; a dated snapshot is the same model."""
+        """Warn once of each model that answers instead of the requested one. A dated snapshot is the same model."""
         first = object()  # of several threads one tells
         if not served or self.backend.replays or same_model(self.model, served) or self._warned_of.setdefault(served, first) is not first:
             return
@@ -105,7 +105,7 @@ class Means:
 
 
 class Sending:
-    """Sends distinct requests of one `LLM.ask`, many at a time; those that others are asking are left to them.
+    """Sends distinct requests of one `LLM.ask`, many at a time, except those that others are sending.
 
     Args:
         llm: who is asked.
@@ -127,7 +127,7 @@ class Sending:
         self._known = self._done = self._whole = 0
 
     def run(self, requests: dict[str, Request]) -> None:
-        """Send ``requests``, by cache key, and what follows, and wait for all that nobody else asks; see `LLM.ask` for the errors."""
+        """Send ``requests``, by cache key, and their follow-ups, and wait for all that others don't send. See `LLM.ask` for the errors."""
         backend = self.llm.backend
         backend.open()
         self._done = self._whole = 0
@@ -210,7 +210,7 @@ class Sending:
                 raise
 
     def _call_unclaimed(self, cache: CompletionCache, batch: Batch, tries: list[Batch]) -> dict[str, Outcome]:
-        """What got into the cache since we looked, and the answers to what nobody else is asking; of the rest, neither."""
+        """The new completions in the cache, and the answers to requests that others don't send. For the rest, neither."""
         timeout = self.llm.backend.timeout
         with cache.claim([key for key, _ in batch], NO_LONGER if timeout is None else timeout + MORE) as (hits, ours):
             fresh = [(key, request) for key, request in batch if key in ours]
@@ -235,7 +235,7 @@ class Sending:
         for (key, request), reply in zip(batch, replies, strict=True):
             try:
                 outcomes[key] = self.settle(key, request, reply, seconds, unanswered=-1)
-            except Exception as error:  # the others came, too, and are kept before it is told
+            except Exception as error:  # the others also arrived, and are kept before this is raised
                 errors.append(error)
         if errors:
             raise errors[0]
@@ -247,11 +247,11 @@ class Sending:
         return backend.complete(requests) if write is None or len(requests) > 1 else [backend.stream(requests[0], write)]
 
     def settle(self, key: str, request: Request, reply: Reply | LLMFailure, seconds: float, **counted: int) -> Outcome:
-        """Keep, count and pay what was answered. It is kept first: whatever fails then, nobody pays for it again.
+        """Keep, count and pay for the answers. They are kept first, so they are never paid for again, whatever fails then.
 
         Raises:
             FatalLLMError: when its cost isn't known, and there is a budget.
-            DataError: when it can't be kept or counted; the other of both is done.
+            DataError: when they can't be kept or counted. The other one of the two is still done.
         """
         llm = self.llm
         if isinstance(reply, LLMFailure):

@@ -108,7 +108,8 @@ def parse(text: str) -> Spec:
     """Parse a specification; words are split as a shell does, so quote what holds spaces.
 
     Raises:
-        UsageError: for an unknown provider or key, or a bad value; it lists what is valid and shows no value of an unknown key.
+        UsageError: for an unknown provider or key, or a bad value. The message lists what is valid, and doesn't show values of unknown
+            keys.
 
     Example:
         >>> parse("openai:org/model:8b temperature=0 base_url=http://localhost:8000/v1?a=b").options
@@ -222,13 +223,13 @@ def llm(
     Args:
         spec_or_object: one of
 
-            - ``"openai:MODEL key=value ..."``: any server that speaks OpenAI's chat completions; the key is read from
-              ``OPENAI_API_KEY``. Keys: ``base_url`` (several servers of the same model, separated by commas, share the calls; the first
-              names all in the cache), ``api_key_env`` (the name of another variable), ``timeout`` (seconds), ``concurrency`` (the most
-              calls at a time, over all servers, 32; adapts below it when a server refuses); ``structured=on`` sends the
-              JSON schema of the answer where the operator has one; ``batch=on`` sends a stage's requests as
-              batches, which the provider answers within a day, with ``batch_discount`` (the share of the prices that this saves, 0.5),
-              ``batch_requests`` and ``batch_mb`` (the most of one batch: 50,000 requests and 200 MB, as OpenAI takes them).
+            - ``"openai:MODEL key=value ..."``: any server with OpenAI's chat completions; the key is read from ``OPENAI_API_KEY``. Keys:
+              ``base_url`` (several servers of the same model, separated by commas, share the calls; the first names all in the cache),
+              ``api_key_env`` (the name of another variable), ``timeout`` (seconds), ``concurrency`` (the most calls at a time, over all
+              servers, 32; adapts below it when a server refuses); ``structured=on`` sends the JSON schema of the answer where the operator
+              has one; ``batch=on`` sends a stage's requests as batches, which the provider answers within a day, with ``batch_discount``
+              (the share of the prices that this saves, 0.5), ``batch_requests`` and ``batch_mb`` (the most of one batch: 50,000 requests
+              and 200 MB, as OpenAI takes them).
             - ``"hf:MODEL_OR_FOLDER key=value ..."``: a local Hugging Face model, or a GGUF file. Keys: ``device``, ``batch_size``.
             - ``"recorded:FILE"``: replays completions from JSON lines; ``recorded:sample`` replays those of the bundled sample,
               ``recorded:NAME`` those of others that are public (`ikat datasets` lists them).
@@ -242,8 +243,8 @@ def llm(
             ``price_cached`` (US dollars per million tokens; the last for prompt tokens that the provider had in its own cache) and
             ``budget`` (US dollars). Keys of all: ``on_error``.
         ledger: the account to count in; a new one when None.
-        identity: of an object: what determines its answers beside its class and ``model_id``, such as ``{"temperature": 0, "version": 3}``;
-            the object's own ``identity`` when None. With one, its completions are kept in the cache file like those of other models.
+        identity: for an object, what determines its answers besides its class and ``model_id``, such as ``{"temperature": 0, "version":
+            3}``; the object's own ``identity`` when None. With one, its completions are kept in the cache file like those of other models.
         cache: of an object: the file in which completions are kept, or ``"none"``. Without an ``identity`` they are kept in this process,
             unless a file is named and ``model_id`` alone tells the answers from those of every other model.
         price_in: of an object: US dollars per million prompt tokens.
@@ -255,8 +256,8 @@ def llm(
         batch: of an ``openai`` specification: ``True`` means ``batch=on``. A stage then raises `BatchUnderWay` until it is answered.
 
     Raises:
-        UsageError: for an invalid specification; the message lists what is valid. For an `LLM` that counts in another ledger.
-            For a file that would keep completions of a model that nothing tells from others.
+        UsageError: for an invalid specification (the message lists what is valid), or for an `LLM` that counts in another ledger. For a
+            file that would keep completions of a model that nothing tells from others.
         DataError: for a file of recorded completions that is missing or malformed.
 
     Example:
@@ -309,7 +310,7 @@ def _account_option(name: str, value: Any) -> Any:
 def _model(
     backend: Backend, options: Mapping[str, Any], ledger: Ledger | None, *, shown: str | None = None, in_memory: bool = False
 ) -> LLM:
-    """The model over a backend, with the options of `ACCOUNT`; where they name no cache, the file of all or this process's memory is it."""
+    """The model over a backend, with the options of `ACCOUNT`. Without a cache in them, it is the shared file or this process's memory."""
     batches = _batches(backend, options) if isinstance(backend, OpenAIBackend) else None
     share = 1.0 if batches is None else 1 - options.get("batch_discount", 0.5)
     prices = {name: options[name] * share for name in PRICES if name in options}

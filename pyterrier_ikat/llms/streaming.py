@@ -12,7 +12,7 @@ from .failures import Transient
 from .request import text_and_thought
 
 STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
-"""What a request for a stream has beyond one for a whole answer."""
+"""The additional fields of a request for a stream."""
 BROKEN = "the server's answer broke off before its end"
 PAUSE = 0.02
 """Seconds between two looks at a text: one token of a fast model more or less is not seen."""
@@ -55,7 +55,7 @@ class Writing:
 
 
 def read_stream(lines: Iterable[str], writing: Writing) -> Any:
-    """The chat completion that the events of a stream make up; what the server says instead, where that is none.
+    """The chat completion that consists of the events of a stream, or the server's answer if it is not a stream.
 
     Args:
         lines: of the server's answer.

@@ -69,7 +69,7 @@ class Rubric:
 
 @dataclass(frozen=True)
 class SessionView:
-    """A session. ``number`` counts the sessions of the report, ``depth`` those of the user, from 1. ``sides`` has None where it is missing."""
+    """A session. ``number`` counts those of the report, ``depth`` those of the user, from 1. ``sides`` has None where it is missing."""
 
     number: int
     depth: int
