@@ -117,24 +117,23 @@ pd.DataFrame({"question": question, "needs": known[needed], "BM25 finds": " ".jo
               "found": needed in dict(found[question])} for question, needed in questions.items())
 
 # %% [markdown]
-# The last question shares no word with the statement that it needs, because satay is made of peanuts. Show all statements while there are few; with many, join BM25 with a
-# dense ranking, and measure it on questions of yours.
+# The last question shares no word with the statement that it needs, because satay is made of peanuts. Show all statements while there are few; with many,
+# join BM25 with a dense ranking, and measure it on questions of yours.
 #
 # ## The answer
-# The turn has the statements that were found, with the date on which they were said.
+# The same search is a stage. The answer sees the best two statements, with the date on which they were said.
 
 # %%
-question = "What can my vegan sister eat?"
-dated = ikat.UserMemory("memory.jsonl", dated=True).known("me")
-turn = ikat.conversation([{"role": "user", "content": question}], {number: dated[number] for number, _ in found[question]})
-ikat.Answer(llm)(turn)["qanswer"].item()
+system = ikat.RankStatements(ikat.BM25Rerank(), n=2) >> ikat.ShowStatements("chosen") >> ikat.Answer(llm)
+question = {"role": "user", "content": "What can my vegan sister from Oslo eat?"}
+print(system(ikat.conversation([question], memories=memory.memories("me"), dated=True))["qanswer"].item())
 
 # %% [markdown]
 # A chat with the memory sees all that holds, and goes on learning:
 
 # %%
 chat = ikat.Chat(ikat.Answer(llm), memory=memory)
-print(chat.say("I sing, too. What shall we sing?").response)
+print(chat.say("I sing, too. What shall we sing?").response.strip())
 list(memory.known("me").values())[-1]
 
 # %% [markdown]
