@@ -576,7 +576,7 @@ MARKDOWN = """## Teas
 
 | tea | caffeine |
 |-----|:--------:|
-| rooibos | **none** |
+| rooibos | **none** [1] |
 
 ```html
 <b>**no**</b>
@@ -594,21 +594,29 @@ def test_markdown_is_drawn_and_links_images_and_html_stay_text(browser, server):
     assert browser.run(inside.format("ul > li")) == ["mintpepper mintspear mint", "pepper mint", "spear mint", "sage"]
     assert browser.run(inside.format("ol > li")) == ["three", "four"]
     assert browser.run("document.querySelector('.answer ol').start") == 3
-    assert browser.run(inside.format("tr > *")) == ["tea", "caffeine", "rooibos", "none"]
+    assert browser.run(inside.format("tr > *")) == ["tea", "caffeine", "rooibos", "none [1]"]
     assert browser.run(inside.format("> p:last-child")) == ["![x](http://a/x.png) [link](http://a) <u>html</u>"]
     kinds = browser.run("[...new Set([...document.querySelectorAll('.answer *')].map(one => one.localName))].sort()")
     assert kinds == ["button", "code", "div", "em", "li", "ol", "p", "pre", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul"]
-    assert texts(browser, ".answer .cite") == ["[1]"]
+    assert texts(browser, ".answer .cite") == ["[1]"] * 2
 
 
 @pytest.mark.parametrize(
-    "text", ["**a " * 12000, "`" * 49000, "| a |\n|---|\n" * 3000, "- x\n" + "  " * 20000 + "- y\n" * 4000, "* " * 20000, "<b>" * 100000]
+    "text",
+    [
+        "**a " * 12000,
+        "`" * 49000,
+        "| a |\n|---|\n" * 3000,
+        f"| a |\n|{'-' * 49000}x",
+        "- x\n" + "  " * 20000 + "- y\n" * 4000,
+        "<b>" * 100000,
+    ],
 )
 def test_hostile_markdown_is_drawn_at_once_and_stays_inert(browser, server, text):
     open_page(browser, server, [answer(text, response=text, pieces=[[text, []]])], both=False)
     began = time.monotonic()
     say(browser, "Which tea?")
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 10
     assert browser.run("document.querySelectorAll('.answer b, .answer a, .answer img').length") == 0
     assert browser.errors == []
 
