@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 
 
 def _exports() -> tuple[set[str], dict[str, list[str]]]:
-    """The packages and names that the stub beside this file exports. Nothing is imported until it is used."""
+    """The packages and names that the stub next to this file exports. Nothing is imported until it is used."""
     rooms, names = set[str](), dict[str, list[str]]()
     for line in _read(Path(__file__).with_suffix(".pyi")):
         if isinstance(line, ast.ImportFrom):

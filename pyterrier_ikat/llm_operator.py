@@ -153,7 +153,7 @@ class AsksLLM:
         return found
 
     def read(self, text: str) -> tuple[Any, list[str]]:
-        """What a completion holds (``None`` when nothing is usable), and a description of what was omitted before it was read."""
+        """The content of a completion (``None`` if nothing is usable), and a description of what was omitted before it was read."""
         if (form := self._asked_form) is not None:
             said = form.read(text)
             return None if said is None else self.from_json(said), []
@@ -267,7 +267,7 @@ class LLMOperator(AsksLLM, Operator):
         return parts_of([value for name, value in self.arguments().items() if name != "prompts"])
 
     def needs(self) -> list[str]:
-        """The columns the operator reads beside ``qid``."""
+        """The columns that the operator reads besides ``qid``."""
         return ["query"] if self.question in ("qutterance", "query") else ["query", self.question]
 
     def questions(self, frame: pd.DataFrame) -> list[str]:

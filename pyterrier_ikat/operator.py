@@ -94,8 +94,8 @@ class Operator(pt.Transformer):
     """Whether it keeps the rows of a ranking and their order, so that the ranking is known without running it."""
 
     reads_texts: ClassVar[bool] = True
-    """Whether it may read the column ``text`` of its input, beside handing it on. It isn't inherited, because
-    only a subclass knows what it reads."""
+    """Whether it may read the column ``text`` of its input, besides passing it on. It isn't inherited, because only a subclass knows what
+    it reads."""
 
     gives_texts: bool = True
     """Whether it looks up the texts of the passages that it finds; see :meth:`without_texts`."""
@@ -141,7 +141,7 @@ class Operator(pt.Transformer):
     def citing(self: Made) -> Made | None:
         """This operator, asking for citations of the passages that its text rests on; None for one that can't.
 
-        A stage of another package may have this method, too; see :func:`citing`.
+        A stage of another package may also have this method; see :func:`citing`.
         """
         return None
 

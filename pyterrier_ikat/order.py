@@ -41,7 +41,7 @@ def order_by_score(frame: pd.DataFrame, turn: Integers, score: Floats) -> Intege
 
 
 def set_ranks(frame: pd.DataFrame, turn: Integers, score: Floats | None = None, *, by_docno: bool = False) -> pd.DataFrame:
-    """Set ``rank`` (from 0) and ``score`` of a frame whose rows stand in order, turn by turn, so that evaluators keep that order.
+    """Set ``rank`` (from 0) and ``score`` of a frame whose rows are in order, turn by turn, so that evaluators keep that order.
 
     A score that isn't below the one before it as a 32-bit float is lowered by the least step of such floats.
 
@@ -49,7 +49,7 @@ def set_ranks(frame: pd.DataFrame, turn: Integers, score: Floats | None = None, 
         frame: the rows; it is not changed.
         turn: the number of each row's turn.
         score: the rows' scores; without it, the number of passages from this one to the turn's last: n, n-1, ..., 1.
-        by_docno: keep equal scores equal where the greater docno stands first, as :func:`order_by_score` puts them.
+        by_docno: keep equal scores equal if the greater docno comes first, as from :func:`order_by_score`.
 
     Raises:
         DataError: when a turn's scores are so low that no lower 32-bit float exists.
@@ -100,7 +100,7 @@ def in_trec_eval_order(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def scores_by_turn(ranking: pd.DataFrame) -> dict[str, dict[str, float]]:
-    """The scores of a ranking, in which the rows of a turn stand together: turn -> passage -> score.
+    """The scores of a ranking, in which the rows of a turn are contiguous: turn -> passage -> score.
 
     Example:
         >>> scores_by_turn(pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "score": [2.5]}))
@@ -216,7 +216,7 @@ def sum_in_any_order(parts: Sequence[Floats] | Floats) -> Floats:
 
 
 def _places(turn: Integers) -> tuple[Integers, Integers]:
-    """The place of each row within its turn, whose rows stand together, from 0; and how many rows the turn has."""
+    """The position of each row within its turn, whose rows are contiguous, from 0; and how many rows the turn has."""
     starts = np.flatnonzero(np.diff(turn, prepend=-1))
     sizes = np.diff(np.append(starts, len(turn)))
     return np.arange(len(turn)) - np.repeat(starts, sizes), np.repeat(sizes, sizes)
@@ -269,7 +269,7 @@ def _finite(results: pd.DataFrame, largest: float = np.inf) -> Floats:
 
 
 def _check_once(ordered: pd.DataFrame, turns: Integers) -> None:
-    """Whether each turn, whose rows stand together, has each passage once."""
+    """Whether each turn, whose rows are contiguous, has each passage once."""
     docnos, start = ordered["docno"].tolist(), 0
     for end in [*(np.flatnonzero(np.diff(turns)) + 1).tolist(), len(docnos)]:
         if len(set(docnos[start:end])) < end - start:

@@ -109,7 +109,7 @@ class Asks(Protocol):
         ...
 
     def read(self, text: str) -> tuple[Any, list[str]]:
-        """What a completion holds, and what was omitted before."""
+        """The content of a completion, and what was omitted before."""
         ...
 
     def typical(self, frame: pd.DataFrame) -> list[Any]:

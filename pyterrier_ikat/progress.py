@@ -26,7 +26,7 @@ SLOW = 5
 ASKED = "HF_HUB_DISABLE_PROGRESS_BARS"
 """The user asks for the bars of model loading by setting this variable to 0."""
 OFF = "TQDM_DISABLE"
-"""The user asks for no line by setting this variable, which turns off the bars of other libraries, too."""
+"""The environment variable that turns the line off. It also turns off the bars of other libraries."""
 PLACE, WORK, TURNS = "place", "work", "turns"
 """What an entry is: where we are, such as a command or a system; what is done; the turns that are done of a system."""
 
@@ -53,7 +53,7 @@ class Entry:
         unit: what is counted, in the singular.
         initial: how many were done before.
         gives_way: a count that is begun later is shown in its place.
-        line: the line; None for one that nobody sees.
+        line: the line; None if it isn't shown.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Entry:
             line.add(self)
 
     def __iter__(self) -> Iterator[Any]:
-        if self.line is not None:  # not before: nobody ends what never began
+        if self.line is not None:  # not before, because a line that never began is not ended
             self.line.add(self)
         try:
             for one in self.counted or ():
@@ -96,7 +96,7 @@ class Entry:
         self.n += n
 
     def note(self, **notes: Any) -> None:
-        """Show numbers beside the count, by name."""
+        """Show numbers next to the count, by name."""
         self.notes = {name: str(value) for name, value in notes.items()}
 
     def report(self, done: str) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FORMS = ("text", "markdown", "latex", "csv")
 WIDTH = 80
 UNKNOWN, UNKNOWN_NOTE = "\u2013", "\u2013: unknown."
-"""What stands for a number that isn't known, and the note that says so, once."""
+"""The sign for an unknown number, and the note that explains it once."""
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 """What begins a cell that spreadsheets run."""
 HIGHER, LOWER = "\u2191", "\u2193"
@@ -341,7 +341,7 @@ def wrapped(text: str, indent: str = "", hanging: str = "") -> str:
     Args:
         text: the text.
         indent: before each line.
-        hanging: before each line but the first, too.
+        hanging: the text before each line except the first.
 
     Example:
         >>> [len(line) <= 80 for line in wrapped("word " * 30).splitlines()]

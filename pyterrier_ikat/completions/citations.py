@@ -166,7 +166,7 @@ class CitedText(NamedTuple):
 def read_citations(text: str, passages: int) -> CitedText:
     """Read the marks of a response and remove them from its text.
 
-    Each mark belongs to the sentence that it stands in, or that ends before it.
+    Each mark belongs to the sentence that contains it or ends before it.
 
     Args:
         text: the response.
@@ -266,7 +266,7 @@ def _behind(run: re.Match[str], plain: str) -> int:
 
 
 def _numbers(mark: str) -> list[int]:
-    """The numbers in marks. A range stands for all numbers in it."""
+    """The numbers in marks. A range means all numbers in it."""
     found = list[int]()
     for first, last, alone in _NUMBERS.findall(re.sub(r"†[^\]】]*|\(#[^)]*\)", "", mark)):
         ends = (int(alone),) * 2 if alone else (int(first), int(last))

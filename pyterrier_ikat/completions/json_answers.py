@@ -55,7 +55,7 @@ class Structure(NamedTuple):
 
     @property
     def instruction(self) -> str:
-        """What a prompt says of it."""
+        """Its description in a prompt."""
         return INSTRUCTION + json.dumps(self.schema, separators=(",", ":"))
 
     def read(self, text: str) -> dict[str, Any] | None:

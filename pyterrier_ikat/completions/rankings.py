@@ -34,7 +34,7 @@ class Permutation(NamedTuple):
 
 
 def permutation(numbers: Sequence[int], size: int) -> Permutation:
-    """The order of ``size`` passages that ``numbers``, from 1, stand for.
+    """The order of ``size`` passages whose numbers, from 1, are in ``numbers``.
 
     A repeated number counts at its first place. Invented numbers are ignored. Passages without a number follow in their original order.
 

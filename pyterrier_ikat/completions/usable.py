@@ -319,7 +319,7 @@ def without_next_prompt(text: str) -> str:
 
 
 def readable(text: str, whole: bool = False) -> tuple[str, list[str]]:
-    r"""What a parser sees of a completion, and the omitted parts in words: a repeated or invented prompt, long repetitions.
+    r"""The part of a completion that a parser reads, and the omitted parts in words: a repeated or invented prompt, long repetitions.
 
     Args:
         text: the completion.

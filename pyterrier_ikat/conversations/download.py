@@ -80,7 +80,7 @@ _CHECKED_MTRAG = (
     (f"{_TASKS}govt/govt_rewrite.jsonl", 25031, "d84cf9f1598875a5cd28616a6648155948072c27363a31c85a51050cf4078835"),
     (f"{_TASKS}govt/qrels/dev.tsv", 34901, "46acb9b882297b6ff68978a56fd4ec57ea1c340cd604c62787a9ad69ac880d34"),
 )
-# The checksums of these are unknown, too, so they are not fetched.
+# The checksums of these are also unknown, so they are not fetched.
 _UNCHECKED_MTRAG = (
     "mtrag-human/generation_tasks/reference.jsonl",
     *(f"corpora/passage_level/{domain}.jsonl.zip" for domain in ("clapnq", "cloud", "fiqa", "govt")),
@@ -93,7 +93,7 @@ REPOSITORIES = {
 """Folder in ``outputs`` -> repository and commit of the outputs and judgements that other teams published."""
 OUTPUTS, MEMORY = "outputs", "memory"
 BESIDE = (OUTPUTS, MEMORY)
-"""Folders that may stand beside the data folder, too."""
+"""Folders that may also be next to the data folder."""
 _LOCOMO = "https://raw.githubusercontent.com/snap-research/locomo/main/data/locomo10.json"
 
 
@@ -171,7 +171,7 @@ def at_hand(name: str) -> Path | None:
     """The path of the file ``name`` in the data folder, or None when it isn't there.
 
     A file with folders in its name may lie in fewer folders, as long as its name is unambiguous: ``mtrag/mtrag-human/evaluations/a.json``
-    is found as ``mtrag/evaluations/a.json`` and as ``mtrag/a.json``, too. The folders ``outputs`` and ``memory`` may lie beside the data
+    is also found as ``mtrag/evaluations/a.json`` and as ``mtrag/a.json``. The folders ``outputs`` and ``memory`` may lie beside the data
     folder.
     """
     return next((place for place in _places(name) if place.is_file()), None)

@@ -173,7 +173,7 @@ class IrdsDataset(IkatDataset):
                 yield f"{count:,} {kind}"
 
     def _resolved(self) -> dict[str, str]:
-        """The manual rewrites of the file beside ir_datasets. Empty when there is no file."""
+        """The manual rewrites of the file that supplements ir_datasets; empty if there is no file."""
         try:
             path = data_file(RESOLVED[self._whole]) if self._whole in RESOLVED else None
         except DataError:
@@ -291,7 +291,7 @@ def _instead(irds_id: str) -> str:
 
 
 def of_its_year(name: str) -> str:
-    """The dataset that a name with a year means, as a hint. Empty when there is none.
+    """The dataset that a name with a year means, as a hint; empty if there is none.
 
     Example:
         >>> of_its_year("ikat:2022")

@@ -50,7 +50,7 @@ def load_json(text: str, place: Place, wrong: str, repair: str) -> Any:
 
 
 def half_character(text: str, found: Any) -> str:
-    """The escape of a lone surrogate in JSON, which no file can hold. Empty when there is none."""
+    """The escape of a lone surrogate in JSON, which files can't contain; empty if there is none."""
     if "\\ud" not in text and "\\uD" not in text:
         return ""
     try:

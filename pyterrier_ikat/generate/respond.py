@@ -102,7 +102,7 @@ class Respond(ReadsPassages):
         return made
 
     def citing(self) -> "Respond | None":
-        """With ``cite``; None for summaries, and for recorded completions, which nobody asked for citations."""
+        """With ``cite``; None for summaries, and for recorded completions, whose models were not asked for citations."""
         if self.form == "condensed" or getattr(getattr(self.llm, "backend", None), "replays", False):
             return None
         return type(self)(**{**self.arguments(), "cite": True})

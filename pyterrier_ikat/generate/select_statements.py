@@ -106,7 +106,7 @@ class SelectStatements(LLMOperator):
         return super().requests(self._with_persona(frame))
 
     def parse(self, text: str) -> list[Any] | None:
-        """What the completion names, in its form. It is matched with the persona later."""
+        """The statements that the completion names, in its form. They are matched with the persona later."""
         return READERS[self.form](text)
 
     @property
@@ -115,7 +115,7 @@ class SelectStatements(LLMOperator):
         return STRUCTURES[self.form]
 
     def from_json(self, said: dict[str, Any]) -> list[Any]:
-        """What is named, in its form."""
+        """The named statements, in their form."""
         found = said["statements"]
         return [(one["id"], one["score"]) for one in found] if self.form == "scores" else list(found)
 

@@ -1,4 +1,4 @@
-"""What users say about themselves is learned and merged with what is known."""
+"""Learn what users say about themselves, and merge it with the known statements."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY

@@ -1,6 +1,6 @@
 """A stage's requests as batches (``batch=on``), which a provider answers within a day for less money.
 
-A batch under way is noted in a file beside the cache. The file holds the keys of the batch's requests. It is written before anything is
+An unfinished batch is noted in a file next to the cache. The file has the keys of the batch's requests. It is written before anything is
 sent, again before the batch is created, and again with the provider's id of the batch. So a call that was killed in between recognises its
 batch by the name in its metadata. The results of a batch, also failures, are put into the cache before the note is removed, so that later
 stages can continue. Only one process at a time sends and collects.

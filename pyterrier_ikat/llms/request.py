@@ -188,7 +188,7 @@ def cleaned(told: Mapping[str, Any]) -> dict[str, Any]:
     """The facts about a completion from a server or a file. An impossible number of tokens is unknown. A text is put on one line."""
     found = {**told, **{name: None if told[name] is None else one_line(str(told[name])) for name in ("model", "finish_reason")}}
     if found["finish_reason"] is not None and not str(told["finish_reason"]).strip().isprintable():
-        found["finish_reason"] = f"unreadable: {found['finish_reason']}"  # one with codes in it is none that is known
+        found["finish_reason"] = f"unreadable: {found['finish_reason']}"  # a reason with codes in it is not a known one
     for name in ("prompt_tokens", "completion_tokens", "cached_tokens"):
         number = told.get(name)
         is_number = isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= MOST_TOKENS

@@ -21,7 +21,7 @@ _OPEN = re.compile(r"[<\[&◁\uff1c\u3008][^>\];▷\uff1e\u3009\n]{0,40}\Z")
 
 
 class Writing:
-    """Tells somebody what a model writes: printable, without reasoning, and without secrets.
+    """Passes on what a model writes: printable, without reasoning, and without secrets.
 
     Args:
         write: gets all of it that may be seen so far.

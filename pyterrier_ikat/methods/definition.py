@@ -236,7 +236,7 @@ class Method:
         if isinstance(built, pt.Transformer):
             return built
         if inspect.iscoroutine(built):
-            built.close()  # else it warns that nobody waited for it
+            built.close()  # otherwise it warns that it was never awaited
             what = "a coroutine: write def, not async def"
         else:
             what = "nothing: end it with return" if built is None else f"{type(built).__name__}: return a PyTerrier pipeline"

@@ -76,7 +76,7 @@ class ListwiseRerank(LLMOperator):
         llm: the model to ask.
         k: the number of passages of each turn to re-rank.
         window: the number of passages per call.
-        stride: the number of passages by which the window moves up between two calls.
+        stride: how many passages the window moves up between two calls.
         words: the number of words of each passage shown in the prompt, from its beginning; RankGPT's code shows 300.
 
     Raises:

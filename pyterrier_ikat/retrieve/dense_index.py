@@ -286,7 +286,7 @@ class DenseIndex(IndexArtifact):
 
 
 def _made_with(model: str, query_prefix: str | None, passage_prefix: str | None, similarity: str | None) -> dict[str, Any]:
-    """The settings that determine the vectors of passages and queries, as they stand in an index's description."""
+    """The settings that determine the vectors of passages and queries, as in an index's description."""
     loaded = load_bi_encoder(model)  # an error shows before a large corpus is read for hours
     found = similarity or loaded.similarity_fn_name
     known = ", ".join(SIMILARITIES)

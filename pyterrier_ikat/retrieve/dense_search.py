@@ -169,7 +169,7 @@ class Candidates:
         # In any order of summing, each of two products is off by less than (dimensions + 2) * 2**-24 * |query| * |vector|.
         self.margins = 2.5 * (vectors.shape[1] + 2) * 2.0**-24 * lengths * longest
         self.floors = np.full(len(queries), -np.inf, dtype=np.float32)
-        """What a score has to reach."""
+        """The threshold for a score."""
         self._kept = [Found(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in queries]
         self._waiting: list[tuple[Rows, Rows, Scores]] = []
         self._count = 0

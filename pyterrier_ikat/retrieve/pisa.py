@@ -2,7 +2,7 @@
 
 While PISA writes, it prints to C's stdout, and it ends its process on an error. So ``pisa_writer.py`` runs it in a child process. At the
 first use of a scorer, PISA would write files into the index folder. These are built in a temporary folder and renamed into place, so that
-readers never see half a file and a read-only index is never written to. A record beside these files has the size and the checksum of each
+readers never see half a file and a read-only index is never written to. A record next to these files has the size and the checksum of each
 one, and of the files that they were derived from. The record is put into place last: files left by a killed process or a partial copy have
 no record, or a different one.
 """
@@ -295,7 +295,7 @@ def record_of(files: Sequence[Path]) -> Path:
 
 
 def is_whole(files: Sequence[Path], described: Collection[str] = ()) -> bool:
-    """Whether derived files exist, are unchanged since they were written, and belong to the index beside them.
+    """Whether derived files exist, are unchanged since they were written, and belong to the index next to them.
 
     Args:
         files: the files of one scorer, in the folder of the index.

@@ -49,7 +49,7 @@ def cached_rankings(
     """The ranking of each query. Only queries that are missing from ``cache`` are searched.
 
     Args:
-        queries: the queries by key. The key stands for everything that determines the ranking except the depth.
+        queries: the queries by key. The key represents everything that determines the ranking except the depth.
         depth: the maximum number of passages per query.
         cache: the cache of rankings, also of empty ones. A deeper ranking can be used, because it begins with the shallower one.
         find: returns the rankings of up to 256 queries to ``depth``.

@@ -119,7 +119,7 @@ class TextWriter:
         self._begin()
 
     def finish(self) -> None:
-        """Append the tables by which a reader finds passages. Then the file is complete."""
+        """Append the tables with which a reader finds passages. Then the file is complete."""
         self._file.write(bytes(-self._end % 8))  # numpy would copy a table that begins elsewhere
         tables, check = self._file.tell(), 0
         for table in chain(self._tables(".ends"), merged(list(self._tables(".entries")))):
@@ -154,7 +154,7 @@ class TextWriter:
         self._end = self._ends[-1]
 
     def _entries(self) -> Table:
-        """The entries by which the passages since the last commit are found."""
+        """The entries for finding the passages since the last commit."""
         numbers = np.arange(self._first, self._first + len(self._sums), dtype="<u8")
         return np.sort(np.array(self._sums, "<u8") << HALF | numbers)
 

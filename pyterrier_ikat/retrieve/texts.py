@@ -182,7 +182,7 @@ class OpenTexts(NamedTuple):
         return np.argsort(np.concatenate(parts), kind="stable")
 
     def check_tables(self) -> None:
-        """Check that the tables by which docnos are found are unchanged since they were written.
+        """Check that the tables for finding docnos are unchanged since they were written.
 
         Raises:
             ValueError: when they aren't.

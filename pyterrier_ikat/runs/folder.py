@@ -247,7 +247,7 @@ class RunFolder:
     def write(
         self, topics: pd.DataFrame, results: pd.DataFrame, measures: pd.DataFrame, ledger: pd.DataFrame, parameters: dict[str, Any]
     ) -> None:
-        """Write all files into a temporary folder beside this one and rename it, so that the folder is complete or absent.
+        """Write all files into a temporary folder next to this one and rename it, so that the folder is complete or absent.
 
         Raises:
             DataError: when the results have turns that the topics don't have, a turn occurs twice in the topics, the ranking is not

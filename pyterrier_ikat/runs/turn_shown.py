@@ -154,7 +154,7 @@ def _numbered(numbers: Sequence[int]) -> str:
 
 
 def _labelled(rows: Sequence[tuple[str, Sequence[str]]]) -> Any:
-    """Texts beside their labels, dimmed."""
+    """Texts next to their dimmed labels."""
     from rich.table import Table
     from rich.text import Text
 

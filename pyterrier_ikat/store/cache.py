@@ -52,8 +52,8 @@ class Cache:
     Args:
         path: the sqlite file, created if missing. None keeps everything in memory.
         kind: the kind of the values. A file of another kind is an error.
-        max_bytes: the maximum size of a bounded cache. None stands for 1 GiB in memory and 10 GiB in a file. The oldest values are
-            removed first.
+        max_bytes: the maximum size of a bounded cache. None means 1 GiB in memory and 10 GiB in a file. The oldest values are removed
+            first.
 
     Raises:
         DataError: at use, when the file can't be read or written, is damaged, or is not a cache of this kind and version.
@@ -119,7 +119,7 @@ class Cache:
             connection.execute("COMMIT")
 
     def remove(self, keys: Iterable[bytes]) -> None:
-        """Remove the values of keys for good: zeros are written over them, also in the file beside it that has the last changes.
+        """Remove the values of keys for good: zeros are written over them, also in the accompanying file with the last changes.
 
         While another process reads the file, that one keeps them; the last process to close the file removes it.
         """
@@ -329,7 +329,7 @@ _making = threading.Lock()
 
 
 def _before_fork() -> None:
-    """Close the files when nobody uses them: a process must not use a connection that another process opened."""
+    """Close the files when they are not in use, because a process must not use a connection that another process opened."""
     _making.acquire()
     for cache in list(_caches):
         cache._lock.acquire()

@@ -98,7 +98,7 @@ def read_at(file: IO[bytes], length: int, start: int) -> bytes:
 
 
 def temporary_name(path: Path) -> Path:
-    """A hidden name beside ``path`` that nothing else has."""
+    """An unused hidden name next to ``path``."""
     return path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.tmp")
 
 

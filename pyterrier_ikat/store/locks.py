@@ -19,7 +19,7 @@ REMOVES_OPEN_FILES = os.name != "nt"
 def lock_folders(*folders: Path) -> Iterator[None]:
     """Lock folders that are being made, so that no other process writes into them.
 
-    Meanwhile there is a file ``.<name>.lock`` beside each folder.
+    Meanwhile there is a file ``.<name>.lock`` next to each folder.
 
     Args:
         folders: the folders, which need not exist.
@@ -60,7 +60,7 @@ def hold_lock(path: Path) -> Iterator[bool]:
         return
     with file:
         file.truncate(0)
-        # The first byte is the lock, and on Windows nobody can read it.
+        # The first byte is the lock, and on Windows it can't be read.
         about = f" process {process} on {platform.node()} since {datetime.now(timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
         file.write(about.encode())
         try:
@@ -73,8 +73,8 @@ def hold_lock(path: Path) -> Iterator[bool]:
 def _remove(path: Path, file: IO[bytes]) -> None:
     """Remove the file of a lock that is held, and release the lock.
 
-    While the file is locked, nobody else can take it. If the system can't remove open files, the lock is released first. Then the file
-    stays if somebody else has taken the lock meanwhile.
+    While the file is locked, no other process can take it. If the system can't remove open files, the lock is released first. Then the file
+    stays if another process has taken the lock meanwhile.
     """
     if REMOVES_OPEN_FILES:
         path.unlink(missing_ok=True)
@@ -88,11 +88,11 @@ ATTEMPTS = 100
 
 
 def lock_holder(path: Path) -> str | None:
-    """The holder of a lock, in words; None if nobody holds it. A file left by a killed process is removed."""
+    """The holder of a lock, in words; None if it isn't held. A file left by a killed process is removed."""
     with suppress(FileNotFoundError), path.open("rb", buffering=0) as file:
         if not _locked(file, path):
             return _written(path)
-        if os.path.samestat(os.fstat(file.fileno()), path.stat()):  # otherwise somebody else has created a new one
+        if os.path.samestat(os.fstat(file.fileno()), path.stat()):  # otherwise another process has created a new one
             _remove(path, file)
     return None
 
@@ -125,7 +125,7 @@ def _lock(path: Path) -> IO[bytes] | None:
 
 
 def _locked(file: IO[bytes], path: Path) -> bool:
-    """Lock an open file. False if somebody else holds the lock.
+    """Lock an open file. False if another process holds the lock.
 
     Raises:
         UsageError: when the disk has no locks.

@@ -29,7 +29,8 @@ def model_state(model: str) -> list[str]:
     """The parts that identify a model, for a :func:`~pyterrier_ikat.operator.digest`: its name, its file, or its folder with its files.
 
     For a folder, the parts include the size and modification time of each file, also of files behind links. A name on the Hugging Face hub
-    stands for itself: a model that is replaced there under the same name isn't noticed, nor are versions of the libraries that run it.
+    represents itself: a model that is replaced there under the same name isn't noticed. Versions of the libraries that run it aren't
+    noticed either.
     """
     folder = Path(model)
     if folder.is_file():
@@ -40,7 +41,7 @@ def model_state(model: str) -> list[str]:
 
 
 def checksum_model(model: str) -> str:
-    """The parts that a copy of a model's folder shares with the original. A name on the hub stands for itself."""
+    """The parts that a copy of a model's folder shares with the original. A name on the hub represents itself."""
     folder = Path(model)
     return checksum_files(folder, (str(path.relative_to(folder)) for path in files_below(folder))) if folder.is_dir() else model
 

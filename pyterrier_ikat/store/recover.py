@@ -21,7 +21,7 @@ def recover(damaged: str | Path, new: str | Path) -> int:
     """Copy those entries of a damaged cache into a new file whose checksums are correct.
 
     Args:
-        damaged: a cache of results or completions. It isn't changed. A file ``damaged-wal`` beside it is read too.
+        damaged: a cache of results or completions. It isn't changed. A file ``damaged-wal`` next to it is also read.
         new: the new file.
 
     Returns:

@@ -335,7 +335,7 @@ class Chat:
 
 
 def _notes(system: System) -> Iterator[str]:
-    """What the user should know of a method before the first turn."""
+    """Notes for the user about a method before the first turn."""
     if system.writes_response is False:
         yield f"{system.name} writes no response: you see the best passages, and the history has only your words"
     if system.unused:

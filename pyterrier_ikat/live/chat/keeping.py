@@ -1,4 +1,4 @@
-"""What a chat keeps: a folder, by which it is continued, and what a memory learned of its user.
+"""The storage of a chat: a folder from which it can be continued, and what a memory learned about its user.
 
 The folder has the chat's log and a topics file that `ikat run` takes. Every turn sees what the memory knew before it, and is learned from
 once it is answered.
@@ -182,7 +182,7 @@ class Remembering:
                 if isinstance(error, Terminated):
                     raise
                 _warn(error)
-                if not heard and not llm.backend.replays:  # nobody hears of calls that were interrupted
+                if not heard and not llm.backend.replays:  # interrupted calls are not reported
                     return turn.with_calls(replace(account.total(), known=0, worth=0.0))
         return turn.with_calls(spent(heard), [exchange for _, exchange in heard])
 

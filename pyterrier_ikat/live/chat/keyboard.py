@@ -18,7 +18,7 @@ class Keyboard:
     been typed.
 
     Args:
-        complete: gives the words that may stand in the place of the last one, from what stands before the cursor.
+        complete: returns the words that can replace the last one, from the text before the cursor.
         alone: begins a line that is never a part of others.
     """
 
@@ -31,7 +31,7 @@ class Keyboard:
             _edit_with(readline, complete)
 
     def __call__(self, prompt: str) -> str:
-        """What the user says next."""
+        """The user's next utterance."""
         if self._left:
             print(f"{prompt}{self._left[0]}")
             return self._left.pop()

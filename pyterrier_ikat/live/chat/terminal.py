@@ -74,7 +74,7 @@ class Screen:
 
 @contextmanager
 def _warnings_above(console: Any) -> Iterator[None]:
-    """In the block, warnings stand on lines of their own and not behind the one that says what is done."""
+    """In the block, warnings are on separate lines and not at the end of the progress line."""
     before = warnings.showwarning
     warnings.showwarning = lambda message, *_, **__: console.print(f"ikat: warning: {strip_controls(str(message))}")
     try:
@@ -84,7 +84,7 @@ def _warnings_above(console: Any) -> Iterator[None]:
 
 
 class _Step:
-    """What is done now, with its seconds, below the answer as far as it is written; the end of that, where it is longer than the screen."""
+    """The current step with its seconds, below the answer so far, or below its end if it is longer than the screen."""
 
     def __init__(self, what: str, console: Any) -> None:
         from rich.spinner import Spinner
@@ -117,7 +117,7 @@ def talk(chat: Chat, read: Callable[[str], str] | None = None, screen: Screen | 
     """Read the user's lines until the input ends or is interrupted, and show the system's turns.
 
     Lines that begin with a slash are commands. An error in a turn is shown, and the chat continues; so it does after Ctrl-C while the
-    system answers. With recorded completions, an empty line stands for the recorded utterance.
+    system answers. With recorded completions, an empty line means the recorded utterance.
 
     Args:
         chat: the conversation, which is changed.
@@ -240,7 +240,7 @@ def _help(chat: Chat, argument: str, screen: Screen) -> None:
 
 @dataclass(frozen=True)
 class _Kind:
-    """What a command takes and does.
+    """The argument and the effect of a command.
 
     Attributes:
         does: one line for ``/help``.
@@ -305,7 +305,7 @@ def read_command(line: str) -> Command | str:
 
 
 def completions(typed: str) -> list[str]:
-    """What the last word of a command may be: commands, and after ``/method`` the names of methods.
+    """The possible last words of a command: commands, and after ``/method`` the names of methods.
 
     Example:
         >>> completions("/me"), completions("/method raw_h"), completions("Which tea?")

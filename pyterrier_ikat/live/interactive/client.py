@@ -1,7 +1,7 @@
-"""The client of the REST interface by which the simulated users of TREC iKAT 2025 and 2026 talk to systems.
+"""The client of the REST interface with which the simulated users of TREC iKAT 2025 and 2026 talk to systems.
 
 A call that only reads is retried. A call that changes something (``start``, ``continue``) is repeated only when the server certainly
-has not taken it; otherwise it raises `Unsure`, and the caller asks the server where the run stands.
+has not taken it; otherwise it raises `Unsure`, and the caller asks the server for the state of the run.
 """
 
 import json
@@ -129,7 +129,7 @@ class TrackServer:
         return UserMessage.of(self._read(f"{self._calls}/session", {"run_id": run_id}, failures=2))
 
     def status(self, run_id: str) -> RunStatus:
-        """Where a run stands."""
+        """The state of a run."""
         return RunStatus.of(self._read("run/status", {"run_id": run_id}))
 
     def dump(self, run_id: str) -> list[Any]:
@@ -165,7 +165,7 @@ class TrackServer:
             raise ServerDown(f"{self.shown} gave no answer to {path} ({error.reason}): start again later, {AGAIN}") from None
 
     def _change(self, call: str, body: Mapping[str, Any]) -> UserMessage:
-        """The message in the answer to a call that changes where the run stands."""
+        """The message in the answer to a call that changes the state of the run."""
         try:
             return self._retried(lambda: self._changed(call, body))
         except Transient as error:
@@ -253,12 +253,12 @@ class TrackServer:
             raise Unsure(f"its answer is not JSON: {shorten(text)[:80]!r}") from None
 
     def _said(self, answer: requests.Response) -> str:
-        """What a server says that does not do what it is asked to, or where it redirects to, without the token."""
+        """The answer of a server that refuses or redirects a call, without the token."""
         redirected = answer.status_code < 400
         return str(cleaned(self._token.hidden(shorten(answer.headers.get("Location") or "") if redirected else _detail(answer))))
 
     def _refusal(self, status: int, said: str, path: str) -> Exception:
-        """What a refusal means."""
+        """The error that a refusal means."""
         if status == 422 and path.endswith("/continue") and re.search(r"token|too long", said, re.IGNORECASE):
             counted, limit = (re.search(pattern, said) for pattern in (r"(\d+)\s+tokens", r"limit of (\d+)"))
             share = (int(limit[1]) if limit else TOKENS) / max(1, int(counted[1])) if counted else 1.0

@@ -119,8 +119,8 @@ def interact(
 
     The token of the team comes from the environment variable ``IKAT_TOKEN``. Each conversation is named like its topic, and its turns like
     those of the track's topic files: ``1-1_2`` is the second one of topic 1-1. (A server's dump may number them from 0.) A call
-    that was stopped is repeated with the same arguments and the same folder: it continues where the server stands, sends no response twice
-    and asks no model twice.
+    that was stopped is repeated with the same arguments and the same folder: it continues from the server's state, and doesn't send a
+    response or ask a model twice.
 
     Args:
         address: the server's base address, before ``/run/start``; ``https://``, or on this machine.
@@ -143,7 +143,7 @@ def interact(
         options: the resources of a method, see :class:`~pyterrier_ikat.study.Resources`.
 
     Returns:
-        The run, with its log. The server's dump is beside it in ``dump.json``.
+        The run, with its log. The server's dump is next to it in ``dump.json``.
 
     Raises:
         UsageError: for a wrong address, token, system or folder, or what the server refuses.

@@ -1,4 +1,4 @@
-"""Where an interactive run stands: each step is in its log before it is taken, so that a killed run continues without repeating one.
+"""The state of an interactive run: each step is in its log before it is taken, so a killed run continues without repeating one.
 
 Between the events of every log (:mod:`pyterrier_ikat.runs.log`) an interactive run notes:
 
@@ -10,7 +10,8 @@ Between the events of every log (:mod:`pyterrier_ikat.runs.log`) an interactive 
 ``unsent``   the server has certainly not taken what was about to be sent
 ===========  ====================================================================================
 
-What one answer of the server says (it took the response, the next message, the end of a conversation and the begin of another) is one line.
+The content of one answer of the server (it took the response, the next message, the end of a conversation and the beginning of another) is
+one line.
 """
 
 import itertools

@@ -21,7 +21,7 @@ STEP = 2e-6
 
 @cache
 def tokenizer() -> Any:
-    """The blank English tokenizer of spaCy, by which the server counts.
+    """The blank English tokenizer of spaCy, with which the server counts.
 
     Raises:
         UsageError: when spaCy is not installed.
@@ -34,7 +34,7 @@ def tokenizer() -> Any:
 
 
 def count_spacy_tokens(text: str) -> int:
-    """The number of tokens of a text by spaCy's blank English tokenizer; it counts punctuation marks and repeated spaces, too.
+    """The number of tokens of a text for spaCy's blank English tokenizer, which also counts punctuation marks and repeated spaces.
 
     Example:
         >>> count_spacy_tokens("I don't know, it's late.")

@@ -1,4 +1,4 @@
-"""What the server says: the message of a simulated user, where a run stands, and the dump of its responses.
+"""The server's answers: the message of a simulated user, the state of a run, and the dump of its responses.
 
 Both forms of a dump's entry are read into one, and every other form is an error. Servers until February 2026 keep a response under
 ``text``, ``citations`` and ``ptkb_provenance``; the released one under ``assistant_text``, ``assistant_citations`` and ``assistant_meta``,
@@ -24,7 +24,7 @@ STATES = {"active": "active", "inactive": "inactive", "complete": "complete", "c
 
 @dataclass(frozen=True)
 class UserMessage:
-    """What the simulated user says, and where the run stands.
+    """The utterance of the simulated user, and the state of the run.
 
     Attributes:
         topic: the topic's id.
@@ -71,7 +71,7 @@ class UserMessage:
 
 @dataclass(frozen=True)
 class RunStatus:
-    """Where a run stands, as the server says it.
+    """The state of a run, according to the server.
 
     Attributes:
         state: ``active``, ``inactive`` (the server was started again, and has no conversation) or ``complete``; a run may be complete
@@ -159,9 +159,9 @@ class DumpEntry:
         text: the response; None for the user's last words.
         citations: docno -> score; None where the server keeps none.
         statements: the statements that the response relies on; None where the server keeps none.
-        references: the passages that the server keeps beside the response; None where it has none.
+        references: the passages that the server stores with the response; None if it has none.
         rubric: the question of the user that the response was to answer; empty where it isn't known.
-        grade: the user's grade of the response, 0 to 5; None where there is none.
+        grade: the user's grade of the response, 0 to 5; None if there is none.
     """
 
     topic: str
@@ -179,8 +179,8 @@ class DumpEntry:
 def read_dump(objects: Iterable[Any]) -> list[DumpEntry]:
     """The entries of a dump.
 
-    The released server stores the rubric of the next question beside the grade of a response: each entry gets that of the entry before on
-    its topic, and the first one of a topic has none.
+    The released server stores the rubric of the next question with the grade of a response. So each entry gets the rubric of the previous
+    entry on its topic, and the first one of a topic has none.
 
     Args:
         objects: one for each entry, in either form.
@@ -255,7 +255,7 @@ class _Fields:
         return "assistant_text" in self.response
 
     def _graded(self) -> tuple[str, float | None]:
-        """The rubric and the grade that stand in the entry; the server's own users have none."""
+        """The rubric and the grade in the entry. The server's own users have none."""
         free = self._object(self.response, "user_meta") if self.released else self.response
         rubric, grade = (free.get(name) for name in (("rubric", "rubric_score") if self.released else ("user_rubrik", "user_rubrik_score")))
         if not isinstance(rubric, str) or not isinstance(grade, int | float) or not 0 <= grade <= HIGHEST:

@@ -32,7 +32,7 @@ class Settled:
 
 
 class Seen(Enum):
-    """What the server shows while the outcome of a call is open."""
+    """The server's state while the outcome of a call is open."""
 
     UNTAKEN = "it has not taken the response so far"
     AT_WORK = "it has taken the response, and has no reply yet"
@@ -110,7 +110,7 @@ class Lost:
         raise ServerDown(f"{told}; start again later, {AGAIN}, or ask the organisers")
 
     def _look(self) -> Settled | Seen:
-        """What the server shows now."""
+        """The current state of the server."""
         try:
             now = self.server.current(self.run_id)
         except (ServerRefusal, ServerDown) as error:

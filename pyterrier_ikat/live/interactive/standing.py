@@ -1,4 +1,4 @@
-"""Where an interactive run stands, by its folder and, where it is asked, by its server. Nothing is started, sent or written."""
+"""The state of an interactive run, from its folder and optionally from its server. Nothing is started, sent or written."""
 
 import warnings
 from collections.abc import Iterator
@@ -19,15 +19,15 @@ from .server_answers import read_dump
 
 
 class NotAskedWarning(UserWarning):
-    """The server did not say where the run stands."""
+    """The server did not return the state of the run."""
 
 
 def interactive_status(folder: str | Path, address: str | None = None, *, timeout: float = TIMEOUT) -> tuple[Table, InteractiveRun]:
-    """Where an interactive run stands: the table of facts, and the run with its turns.
+    """The state of an interactive run: the table of facts, and the run with its turns.
 
     Args:
         folder: the folder of ``ikat interact``; a run that goes on in another process may be looked at.
-        address: the server's base address, which is asked for its status, its budget and the users' grades; None asks nobody.
+        address: the server's base address, which is asked for its status, its budget and the users' grades. With None, no server is asked.
         timeout: seconds to wait for an answer of the server.
 
     Raises:
@@ -53,7 +53,7 @@ def interactive_status(folder: str | Path, address: str | None = None, *, timeou
 
 
 def _noted(journal: Journal) -> Iterator[tuple[str, Any]]:
-    """What the folder says."""
+    """The facts in the folder."""
     header, dialogues = journal.log.header, list(journal.dialogues.values())
     yield "run", f"{header['run_id']} of team {header['team']}" + ", for debugging" * bool(header["debug"])
     yield "system", header["system"]
@@ -85,7 +85,7 @@ def _next_step(journal: Journal) -> str:
 
 
 def _asked(server: TrackServer, journal: Journal) -> Iterator[tuple[str, Any]]:
-    """What the server says. The grades go into the conversations in memory, not into the log."""
+    """The facts from the server. The grades go into the conversations in memory, not into the log."""
     header = journal.log.header
     if (team := server.team()) != header["team"]:
         raise UsageError(f"the run is of team {header['team']}, and the token of team {team}: set the token of that team")

@@ -121,7 +121,7 @@ def _of_topic(topic: str, ours: Sequence[DumpEntry], theirs: Sequence[DumpEntry]
 
 
 def _aligned(ours: Sequence[DumpEntry], theirs: Sequence[DumpEntry]) -> Iterator[tuple[list[tuple[int, DumpEntry]], list[DumpEntry]]]:
-    """Runs of entries that stand beside each other, ours with their places: first by utterance and response, between those by response."""
+    """Runs of corresponding entries, ours with their positions: first by utterance and response, between those by response."""
     said = [[(entry.utterance, entry.text) for entry in entries] for entries in (ours, theirs)]
     for _, first, last, their_first, their_last in SequenceMatcher(None, said[0], said[1], autojunk=False).get_opcodes():
         mine, other = list(enumerate(ours))[first:last], theirs[their_first:their_last]

@@ -5,11 +5,11 @@ The kinds are tried in this order, and the first that fits is the turn's:
 =====================  ==============================================================================================
 not judged             more than half of the loser's first passages have no label. Where the judgements name relevant
                        passages only, no label means not relevant
-never retrieved        no retriever of the loser found a passage by which the winner gains
+never retrieved        no retriever of the loser found a passage from which the winner gains
 query lost a word      a word of the winner's queries is in more than half of the relevant passages, in at most half of the passages
-                       that the loser has in their place, and in none of the loser's queries
+                       that the loser has instead, and in none of the loser's queries
 not re-ranked high     the loser found such a passage, and its re-ranker did not place it among the first
-pushed down            a passage that is labelled not relevant stands before it, and does not in the winner
+pushed down            a passage that is labelled not relevant is before it in the loser, but not in the winner
 unknown                none of these
 =====================  ==============================================================================================
 
