@@ -340,11 +340,19 @@ def test_a_token_is_asked_for_and_kept_out_of_addresses(browser, server):
     assert "s3cret" not in "".join(server.paths) + browser.run("document.documentElement.outerHTML + location.href")
     server.token = "another"  # the server was started again: one question for both systems, and nothing is lost
     say(browser, "And how?", wait=False)
-    until(browser, "document.querySelector('#ask-token').open")
-    write(browser, "another", "token")
-    press(browser, "Enter")
+    for wrong in ("wrong", "another"):
+        until(browser, "document.querySelector('#ask-token').open")
+        write(browser, wrong, "token")
+        press(browser, "Enter")
+        until(browser, "!document.querySelector('#ask-token').open || document.querySelector('#token').value === ''")
     until(browser, "document.querySelectorAll('.figures').length === 4")
     assert texts(browser, ".answer") == ["Rooibos.", "Mint.", "Hot.", "Cold."]
+    names = browser.run("Object.keys(localStorage).map(name => name.split(' '))")
+    assert len({name for name, *_ in names}) == 2  # nothing is kept for a token that was refused
+    for token, answers in (("another", ["Rooibos.", "Mint.", "Hot.", "Cold."]), ("s3cret", ["Rooibos.", "Mint."])):
+        server.token = token
+        reload(browser, server, token)
+        assert drawn(browser, ".answer") == answers
 
 
 def test_a_refusal_that_arrives_after_the_new_token_asks_no_second_time(browser, server):
