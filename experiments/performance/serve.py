@@ -1,117 +1,245 @@
-"""50 people talk to the method ``ad``, 20 turns each, with a model of 300 ms and 8 calls at a time.
+"""50 people talk to a server, 20 turns each, and read its answers as they are written; and 10,000 requests.
 
     python experiments/performance/bench.py serve
 
-The index has the bundled sample's passages; there is no re-ranker, because the load is on the server. The time of the model alone is
-measured in the same run: the same number of calls, 8 at a time, without anything else. Each person's turns build on the answers before
-them. An answer that is lost, for another person or about another turn is an error here, not a figure.
+The model is an OpenAI-compatible server in a process of its own. It writes 8 answers at a time: a first token after 300 ms, then one every
+10 ms. The system is ``index.bm25() % 10 >> ikat.Respond(llm)`` over the bundled sample's passages, which asks it once in a turn. The
+readers are a third process.
+
+What the model alone needs is measured with the same readers, who then ask the model's server itself. The two ways take turns, 5 turns of
+all conversations each, so that other work on the machine slows down both. Each person's turns build on the answers before them. An answer
+that is lost, somebody else's or about another turn is an error here, no figure.
+
+The 10,000 requests are answers as they are written, checked streams, whole answers, searches, wrong requests, and clients that leave. The
+model answers at once. Searches in memory, which ``ikat serve`` bounds with 256 MiB, are bounded with 4 MiB, so that the first 2,000
+requests fill it. More threads or descriptors at the end than after these is an error here.
 """
 
+import asyncio
+import gc
 import json
 import os
 import re
+import statistics
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pyterrier as pt
 from bench import Row
+from llm_stage import running_server
 from process_memory import held_mb
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.live.serving import Limits, running
-from pyterrier_ikat.llms import LLM, Backend, Reply, Request
-from pyterrier_ikat.llms.cache import CompletionCache
+from pyterrier_ikat.store.cache import open_cache
 
-PEOPLE, TURNS, EARLY = 50, 20, 5
-SECONDS, AT_ONCE = 0.3, 8
-
-
-class Slow(Backend):
-    """Answers a question with its own words after 300 ms, 8 calls at a time."""
-
-    model, identity = "slow", {"provider": "own", "model": "slow", "params": {}}
-    concurrency = AT_ONCE
-
-    def __init__(self) -> None:
-        self.sizes: list[float] = []  # the megabytes of the process, call by call
-
-    def complete(self, requests: list[Request]) -> list[Any]:
-        """One reply per request."""
-        self.sizes.append(held_mb())
-        time.sleep(SECONDS)
-        return [Reply(f"An answer to: {asked(request)}", self.model, "stop", 100, 50) for request in requests]
-
-
-def asked(request: Request) -> str:
-    """The newest question in a prompt."""
-    found = re.findall(r"Person \d+ asks for walk number \d+ in the hills", "".join(message["content"] for message in request.messages))
-    return max(found, key=lambda words: int(words.split()[6])) if found else ""
+PEOPLE, TURNS, ROUNDS = 50, 20, 4
+FIRST, TOKEN, AT_ONCE = 0.3, 0.01, 8
+WAITS = ("until the first word", "of a turn")
+REQUESTS, WARM, READERS, MEMORY = 10_000, 2_000, 20, 4 << 20
+MODEL = "typist"
+REST = " [1]. All of them begin at a village, and a bus goes back."
+Said = list[dict[str, str]]
 
 
 def rows() -> Iterator[Row]:
-    """The whole load."""
-    alone = model_alone(PEOPLE * TURNS)
-    figures = under_load(PEOPLE, TURNS)
-    seconds = figures.pop("seconds")
-    task = f"{PEOPLE} people x {TURNS} turns of ad, served"
-    yield Row(task, seconds, None, "", alone, f"the same calls, {AT_ONCE} at a time, in the same run", figures)
+    """The load and the soak."""
+    with running_server(partial(typing, FIRST, TOKEN)) as model, serving(model) as served:
+        direct, ours, load = apart(talk_in_turns, (model, f"{served}/v1"))
+        task = f"{PEOPLE} people x {TURNS} turns, each answer read as it is written"
+        why = f"the same readers, who ask the model itself, {AT_ONCE} answers at a time, in the same run"
+        waits = {f"median seconds {what}": ours[what] for what in WAITS} | {
+            f"{what}, from the model itself": direct[what] for what in WAITS
+        }
+        yield Row(task, ours["seconds"], None, "", direct["seconds"], why, waits | {"load average": load})
+    with running_server(partial(typing, 0, 0)) as model, serving(model) as served:
+        seconds, figures = soak(served)
+        yield Row(f"{REQUESTS:,} requests, {READERS} at a time", seconds, None, "", None, "", figures)
 
 
-def model_alone(calls: int) -> float:
-    """The seconds that the model needs for this number of calls."""
-    llm = LLM(Slow())
-    requests = [Request([{"role": "user", "content": str(number)}], "answer", f"1_{number}") for number in range(calls)]
-    began = time.perf_counter()
-    llm.ask(requests)
-    return time.perf_counter() - began
+def typing(first: float, token: float, pipe: Connection) -> None:
+    """Serve a model that types: a first token comes after ``first`` seconds, others follow every ``token`` seconds."""
+    room = asyncio.Semaphore(AT_ONCE)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError):  # the reader has seen enough
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                body = json.loads(await reader.readexactly(int(re.findall(rb"content-length: (\d+)", head.lower())[0])))
+                async with room:
+                    await write(writer, body)
+        writer.close()
+
+    async def write(writer: asyncio.StreamWriter, body: dict[str, Any]) -> None:
+        words = re.findall(r"\s*\S+", answer_to(question_in("".join(message["content"] for message in body["messages"]))))
+        await asyncio.sleep(first)
+        if not body.get("stream"):
+            await asyncio.sleep(token * len(words))
+            choice = {"index": 0, "message": {"role": "assistant", "content": "".join(words)}, "finish_reason": "stop"}
+            data = json.dumps({"model": MODEL, "choices": [choice]}).encode()
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(data), data))
+            return
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for word in words:
+            send(writer, {"model": MODEL, "choices": [{"index": 0, "delta": {"content": word}, "finish_reason": None}]})
+            await writer.drain()
+            await asyncio.sleep(token)
+        send(writer, {"model": MODEL, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+        writer.write(b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")
+
+    def send(writer: asyncio.StreamWriter, chunk: dict[str, Any]) -> None:
+        data = f"data: {json.dumps(chunk)}\n\n".encode()
+        writer.write(b"%x\r\n%b\r\n" % (len(data), data))
+
+    async def go() -> None:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0, backlog=256)
+        pipe.send(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1")
+        await server.serve_forever()
+
+    asyncio.run(go())
 
 
-def under_load(people: int, turns: int) -> dict[str, Any]:
-    """Let all people talk. Returns the seconds, the memory and the longest wait."""
+def question_of(person: int, turn: int) -> str:
+    """What a person asks in a turn."""
+    return f"Person {person} asks for walk number {turn} in the hills"
+
+
+def question_in(prompt: str) -> str:
+    """The newest question in a prompt."""
+    found = re.findall(r"Person \d+ asks for walk number \d+ in the hills", prompt)
+    return max(found, key=lambda words: int(words.split()[6])) if found else ""
+
+
+def answer_to(question: str) -> str:
+    """What the model writes."""
+    return f"An answer to: {question}{REST}"
+
+
+@contextmanager
+def serving(model: str) -> Iterator[str]:
+    """The address of a server over the model's, in this process."""
     with tempfile.TemporaryDirectory() as folder:
         index = ikat.PassageIndex(Path(folder) / "index").index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
-        model = Slow()
-        llm = LLM(model, cache=CompletionCache(Path(folder) / "llm.sqlite"))
-        with running("ad", llm=llm, retriever=index.bm25(), limits=Limits(workers=16, waiting=people)) as server:
-            began = time.perf_counter()
-            with ProcessPoolExecutor(1, get_context("spawn")) as apart:  # otherwise the people's memory would count as the server's
-                waits = apart.submit(talk_all, server.url, people, turns).result()
-            seconds = time.perf_counter() - began
-        counted = llm.ledger.frame()["calls"].sum()
-        assert counted == people * turns, f"{counted} calls for {people * turns} turns"
-    longest, sizes = sorted(waits), model.sizes
-    shown = {"median turn in seconds": longest[len(longest) // 2], "longest turn": longest[-1]}
-    memory = {f"MB after {EARLY} turns each": sizes[people * EARLY], "MB at the end": sizes[-1]}
-    return {"seconds": seconds, **shown, **memory, "load average": os.getloadavg()[0]}
+        llm = ikat.llm(f"openai:{MODEL} base_url={model} cache={folder}/llm.sqlite")
+        with running({MODEL: index.bm25() % 10 >> ikat.Respond(llm)}, limits=Limits(waiting=PEOPLE)) as server:
+            yield server.url
 
 
-def talk_all(url: str, people: int, turns: int) -> list[float]:
-    """Hold all conversations at the same time. Returns the seconds of each turn."""
-    with ThreadPoolExecutor(people) as threads:
-        return [wait for person in threads.map(partial(talk, url, turns), range(people)) for wait in person]
+def apart(work: Callable[..., Any], *given: Any) -> Any:
+    """What ``work`` gives in a process of its own: else the readers' memory, threads and descriptors would count as the server's."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as process:
+        return process.submit(work, *given).result()
 
 
-def talk(url: str, turns: int, person: int) -> list[float]:
-    """Hold one person's conversation. Returns the seconds of each turn."""
-    said: list[dict[str, str]] = []
+def talk_in_turns(urls: tuple[str, str]) -> tuple[dict[str, float], dict[str, float], float]:
+    """For each address the seconds of all conversations, and the median seconds until a first word and of a turn; the load average."""
+    with httpx.Client(timeout=600, limits=httpx.Limits(max_connections=None)) as client, ThreadPoolExecutor(PEOPLE) as threads:
+        chats: list[list[Said]] = [[[] for _ in range(PEOPLE)] for _ in urls]
+        waits: list[list[tuple[float, float]]] = [[], []]
+        seconds = [0.0, 0.0]
+        for _ in range(ROUNDS):
+            for way, url in enumerate(urls):
+                began = time.perf_counter()
+                found = list(threads.map(partial(talk, client, url, TURNS // ROUNDS), range(PEOPLE), chats[way]))
+                seconds[way] += time.perf_counter() - began
+                waits[way] += [wait for person in found for wait in person]
+    assert all(len(one) == 2 * TURNS for way in chats for one in way)
+    direct, ours = ({what: statistics.median(wait[part] for wait in way) for part, what in enumerate(WAITS)} for way in waits)
+    return {"seconds": seconds[0], **direct}, {"seconds": seconds[1], **ours}, os.getloadavg()[0]
+
+
+def talk(client: httpx.Client, url: str, turns: int, person: int, said: Said) -> list[tuple[float, float]]:
+    """Some turns of one person's conversation; gives for each the seconds until the first word and until the end."""
     waits = []
-    with httpx.Client(base_url=url, timeout=600) as client:
-        for turn in range(turns):
-            words = f"Person {person} asks for walk number {turn} in the hills"
-            said.append({"role": "user", "content": words})
-            began = time.perf_counter()
-            answer = client.post("/v1/chat/completions", json={"model": "ad", "messages": said})
-            waits.append(time.perf_counter() - began)
-            assert answer.status_code == 200, answer.text
-            found = answer.json()
-            assert words in found["ikat"]["draft"], f"person {person} got {json.dumps(found['ikat'])[:300]}"
-            assert found["citations"]
-            said.append(found["choices"][0]["message"])
+    for _ in range(turns):
+        words = question_of(person, len(said) // 2)
+        said.append({"role": "user", "content": words})
+        began = time.perf_counter()
+        first, text = read(client, url, said)
+        waits.append((first - began, time.perf_counter() - began))
+        assert text.startswith(f"An answer to: {words}"), f"person {person} got {text}"
+        said.append({"role": "assistant", "content": text})
     return waits
+
+
+def read(client: httpx.Client, url: str, said: Said) -> tuple[float, str]:
+    """When the first word of an answer came, and the answer."""
+    first, text, line = 0.0, "", ""
+    with client.stream("POST", f"{url}/chat/completions", json=body_of(said)) as answer:
+        for line in answer.iter_lines():
+            if not line.startswith("data: {"):
+                continue
+            for choice in json.loads(line[6:]).get("choices", ()):
+                text += choice["delta"].get("content") or ""
+            first = first or (time.perf_counter() if text else 0)
+    assert text, line
+    return first, text
+
+
+def body_of(said: Said) -> dict[str, Any]:
+    """A request that reads the answer as it is written."""
+    return {"model": MODEL, "messages": said, "stream": True, "stream_unchecked": True}
+
+
+def soak(served: str) -> tuple[float, dict[str, float]]:
+    """The seconds of all requests, and what the server holds when some of them and when all are over."""
+    open_cache().max_bytes = MEMORY
+    began = time.perf_counter()
+    ends, found = (WARM, (WARM + REQUESTS) // 2, REQUESTS), list[dict[str, float]]()
+    for first, end in zip((0, *ends), ends, strict=False):
+        apart(request_all, served, first, end)
+        found.append(held())
+    seconds = time.perf_counter() - began
+    for name in ("threads", "descriptors"):
+        assert found[-1][name] <= found[0][name], f"{name}: {found}"
+    figures = {f"{name} after {end:,}": value for end, one in zip(ends, found, strict=True) for name, value in one.items()}
+    return seconds, figures
+
+
+def held() -> dict[str, float]:
+    """What this process holds, once the connections of readers who left are closed."""
+    time.sleep(2)
+    gc.collect()
+    return {"MB": held_mb(), "threads": threading.active_count(), "descriptors": len(os.listdir("/proc/self/fd"))}
+
+
+def request_all(served: str, first: int, end: int) -> None:
+    """Send the requests of these numbers."""
+    with httpx.Client(base_url=served, timeout=60) as client, ThreadPoolExecutor(READERS) as threads:
+        list(threads.map(partial(request, client), range(first, end)))
+
+
+def request(client: httpx.Client, number: int) -> None:
+    """Send one request, of the kind that its number says, and check what comes back."""
+    asked = question_of(number, 1)
+    said = [
+        {"role": "user", "content": question_of(number, 0)},
+        {"role": "assistant", "content": answer_to(question_of(number, 0))},
+        {"role": "user", "content": asked},
+    ]
+    address, kind, body = "/v1/chat/completions", number % 10, body_of(said)
+    if kind < 4:
+        assert read(client, "/v1", said)[1].startswith(f"An answer to: {asked}")
+    elif kind < 6:
+        assert asked in client.post(address, json=body | {"stream": False}).raise_for_status().json()["ikat"]["response"]
+    elif kind == 6:
+        text = client.post(address, json=body | {"stream_unchecked": False}).raise_for_status().text
+        assert '"finish_reason": "stop"' in text
+        assert question_of(number + 1, 1) not in text
+    elif kind == 7:
+        assert client.post("/search", json={"queries": [asked]}).raise_for_status().json()["results"][0]["passages"]
+    elif kind == 8:
+        assert client.post(address, json={"model": MODEL, "messages": asked}).status_code == 400
+    else:
+        with client.stream("POST", address, json=body) as answer:
+            next(answer.iter_lines())

@@ -94,9 +94,10 @@ def serve(names: tuple[str, ...], workers: int, **options: Any) -> None:
     or SIGTERM stops the server after it has finished the requests under way.
     """
     from ..live.serving import Limits, serve
+    from ..live.serving.server import DISTINCT
     from ..llms import Ledger
 
-    ledger = Ledger()
+    ledger = Ledger(DISTINCT)
     try:
         serve(names, limits=Limits(workers=workers, waiting=4 * workers), ledger=ledger, echo=click.echo, **options)
     except KeyboardInterrupt:

@@ -111,6 +111,10 @@ class Ledger(Remade):
     that answered, as named by the server, also for cached answers; several names are separated by commas. If a call lacks its tokens or
     price, the sum is unknown (``pd.NA``), never 0.
 
+    Args:
+        distinct: the most requests of which it knows that they were counted, None for all. An older one that comes back counts in ``worth``
+            and ``alone`` as another one.
+
     Example:
         >>> ledger = Ledger()
         >>> ledger.count("answer", "gpt-4o", calls=1, prompt_tokens=200, cost=None)
@@ -120,7 +124,8 @@ class Ledger(Remade):
 
     of_this_process = {"_lock": threading.Lock}
 
-    def __init__(self) -> None:
+    def __init__(self, distinct: int | None = None) -> None:
+        self._distinct = distinct
         self._rows: dict[Place, _Row] = {}
         self._alone: dict[str, tuple[Place, float | None]] = {}
         self._followers: list[Ledger] = []
@@ -178,6 +183,9 @@ class Ledger(Remade):
             increments["worth"] = 0
         if first or price is not None:
             self._alone[key] = self._alone.get(key, (where, None))[0], price
+        if self._distinct is not None and len(self._alone) > self._distinct:
+            place, settled = self._alone.pop(next(iter(self._alone)))
+            self._rows.setdefault(place, _Row()).add({"alone": settled})
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows, in the order in which they were first counted: ``stage``, ``model``, ``served`` and the columns. None = unknown."""
@@ -216,7 +224,7 @@ class Ledger(Remade):
 
     def take(self) -> "Ledger":
         """The counts since the last call. The ledger then starts from 0."""
-        taken = Ledger()
+        taken = Ledger(self._distinct)
         with self._lock:
             taken._rows, self._rows, taken._alone, self._alone = self._rows, {}, self._alone, {}
         return taken

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 MEMORY = 256 << 20
 """Bytes for searches and scores in memory: a server runs for days, and most of its queries never come back."""
+DISTINCT = 10_000
+"""Requests to models that a server's account tells apart, for the same reason."""
 
 
 def app(
@@ -78,7 +80,7 @@ def app(
         if mcp:
             from .tools import tools_of
     bounds = limits or Limits()
-    opened = open_served(systems, ledger or Ledger(), dataset=dataset, **resources)
+    opened = open_served(systems, ledger or Ledger(DISTINCT), dataset=dataset, **resources)
     logs = None if save_to is None else ConversationLogs(save_to, opened)
     service = Service(opened, bounds, Line(bounds.workers, bounds.waiting), logs)
     made = application(service, *tools_of(service)) if mcp else application(service)
