@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MEMORY = 256 << 20
 """Bytes for searches and scores in memory: a server runs for days, and most of its queries never come back."""
-DISTINCT = 10_000
+DISTINCT = 1000
 """Requests to models that a server's account tells apart, for the same reason."""
 
 
