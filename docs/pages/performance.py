@@ -42,6 +42,7 @@ LINES = (
     Line("SPLADE, a query of 30 terms, 100,000 passages", "splade_search", r"^30 terms, 100,000 ", CPU_MS, 1e3),
     Line("memory: what is known of a user, 10,000 statements", "user_memory", r"^known for a new conversation", CPU_MS, 1e3),
     Line("memory: BM25 over 10,000 statements of a user, right after a change", "user_memory", r"^BM25 right after a change", CPU_MS, 1e3),
+    Line("memory: BM25, 1,982 questions, each over 588 statements", "statements", r"questions", "s of CPU, 1 thread"),
     Line("texts of 1000 passages", "passage_texts", r"^1000 texts", "ms", 1e3),
     Line("dense search, 64 queries, 200,000 vectors of 384", "dense", r"^64 queries, 200,000 .*index.dense", "s of CPU, 1 thread"),
     Line("dense search, 1660 queries, 200,000 vectors of 384", "dense", r"^1660 queries, 200,000 .*index.dense", "s of CPU, 1 thread"),

@@ -47,6 +47,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "evaluation": (),
     "memory": (),
     "user_memory": (),
+    "statements": (),
     "load": (),
     "readers": ("IKAT_BENCH_PASSAGES", "IKAT_BENCH_SECONDS"),
     "ray_scale": (),
