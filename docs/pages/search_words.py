@@ -38,6 +38,7 @@ SECTIONS = {
         "Nuggets": "nuggets, nugget evaluation",
         "Answer, ask back or abstain": "clarifying questions, abstain, unanswerable questions, confidence intervals",
     },
+    "memory.md": {"Measure a memory": "LoCoMo, memory benchmark, measure a memory, long-term memory, agent memory"},
     "submit.md": {"Submit": "submit a run, submission, submission format, submission file, validate a run, TREC submission"},
     "live.md": {
         "Talk to systems, live": (

@@ -29,7 +29,7 @@ from .output import show
 if TYPE_CHECKING:
     import pandas as pd
 
-WITHOUT_LLM = ("rouge-l", "cited-sentences", "existing-citations")
+WITHOUT_LLM = ("rouge-l", "token-f1", "cited-sentences", "existing-citations")
 JUDGES = (*WITHOUT_LLM, "groundedness", "completeness", "relevance", "naturalness", "preference", "correctness", "nuggets")
 BEM = "bem="
 OF = ("passages", "statements", "responses", "actions", "nuggets", "votes")
@@ -292,7 +292,10 @@ def _show_responses(
             raise UsageError(f"{name} has no responses: its system writes none")
         tables.append(response_means(evaluate_responses(wanted, answers, judges)).assign(run=Path(name).name))
     table = pd.concat(tables)
-    show(of_frame(table[["run", *(name for name in table.columns if name != "run")]]), form)
+    asked = {judge.name: judge.llm.model if hasattr(judge, "llm") else getattr(judge, "model", "") for judge in judges}
+    models = {"model": [asked[name] for name in table["judge"]]} if any(asked.values()) else {}
+    table = table.assign(**models)
+    show(of_frame(table[["run", "judge", *models, *(name for name in table.columns if name not in ("run", "judge", *models))]]), form)
 
 
 def _responses(paths: Sequence[str], data: Any, texts: Any) -> "Iterator[tuple[str, pd.DataFrame | None]]":
@@ -383,7 +386,7 @@ def _judges(names: Sequence[str], spec: str | None) -> list[Any]:
     """The judges of responses."""
     from ..evaluation import response_judges
     from ..evaluation.citation_judges import CitedSentences, ExistingCitations
-    from ..evaluation.reference_judges import AnswerEquivalence, RougeL
+    from ..evaluation.reference_judges import AnswerEquivalence, RougeL, TokenF1
     from ..llms import llm
 
     folders = [name.removeprefix(BEM) for name in names if name.startswith(BEM)]
@@ -397,6 +400,6 @@ def _judges(names: Sequence[str], spec: str | None) -> list[Any]:
     model = None if spec is None else llm(spec)
     classes = ("Groundedness", "Completeness", "Relevance", "Naturalness", "Preference", "Correctness")
     known = {name.casefold(): getattr(response_judges, name) for name in classes} | {"nuggets": response_judges.NuggetRecall}
-    plain = dict(zip(WITHOUT_LLM, (RougeL, CitedSentences, ExistingCitations), strict=True))
+    plain = dict(zip(WITHOUT_LLM, (RougeL, TokenF1, CitedSentences, ExistingCitations), strict=True))
     found: list[Any] = [plain[name]() for name in (named if names else ["rouge-l"]) if name in plain]
     return found + [known[name](model) for name in asking] + [AnswerEquivalence(folder) for folder in folders]

@@ -31,6 +31,7 @@ from .ptkb import statement_ranking as statement_ranking
 from .ptkb import with_relevant as with_relevant
 from .reference_judges import AnswerEquivalence as AnswerEquivalence
 from .reference_judges import RougeL as RougeL
+from .reference_judges import TokenF1 as TokenF1
 from .response_judges import Completeness as Completeness
 from .response_judges import Correctness as Correctness
 from .response_judges import Groundedness as Groundedness

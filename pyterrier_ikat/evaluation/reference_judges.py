@@ -1,7 +1,8 @@
-"""Judges that compare a response with the gold answer: ROUGE-L, and answer equivalence with a classifier, in the style of BEM."""
+"""Judges that compare a response with the gold answer: ROUGE-L, F1 of words, and answer equivalence with a classifier, BEM-style."""
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -68,6 +69,35 @@ class RougeL:
         common = longest_common_subsequence(ours, gold)
         value = 2 * common / (len(ours) + len(gold)) if common else 0.0
         return Assessment(value, f"{common} words in common, of {len(ours)} in the response and {len(gold)} in the gold answer")
+
+
+@dataclass(frozen=True)
+class TokenF1:
+    """The F1 of the words of the response and of ``gold_answer``, 0 to 1, in any order: for short answers.
+
+    The words are :func:`words` without a, an, the; each counts as often as both texts have it. 0 if either has no words. LoCoMo's own
+    script also stems words and scores the parts of multi-hop answers one by one, so its figures differ. Source: Rajpurkar et al., SQuAD,
+    EMNLP 2016, section 6.1.
+
+    Example:
+        >>> frame = pd.DataFrame({"qid": ["1_1"], "qanswer": ["On the 7th of May."], "gold_answer": ["7th May 2023"]})
+        >>> [round(judgement.value, 4) for judgement in TokenF1().judge(frame)]
+        [0.5714]
+    """
+
+    name: ClassVar[str] = "token F1"
+    needs: ClassVar[tuple[str, ...]] = ("gold_answer",)
+    basis: ClassVar[str] = "gold_answer"
+
+    def judge(self, responses: pd.DataFrame) -> list[Assessment]:
+        """Score the responses (``qanswer``) of a frame with ``gold_answer``."""
+        return [self._assess(ours, gold) for ours, gold in zip(responses["qanswer"], responses["gold_answer"], strict=True)]
+
+    def _assess(self, *texts: str) -> Assessment:
+        ours, gold = (Counter(word for word in words(text) if word not in ("a", "an", "the")) for text in texts)
+        common, sizes = (ours & gold).total(), (ours.total(), gold.total())
+        value = 2 * common / sum(sizes) if common else 0.0
+        return Assessment(value, f"{common} words in common, of {sizes[0]} in the response and {sizes[1]} in the gold answer")
 
 
 QUESTION_SHARE = 4

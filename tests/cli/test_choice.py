@@ -215,6 +215,15 @@ def test_a_judge_that_is_none_is_named(made):
     assert "can't load the answer equivalence model 'nowhere'" in call(*asked, "bem=nowhere").output
 
 
+def test_the_table_of_judges_names_the_model_of_each_that_has_one(made):
+    asked = ("evaluate", "--of", "responses", made / "runs" / "rtg", "--dataset", "ikat:sample", "--format", "csv", "--judge", "token-f1")
+    assert call(*asked).stdout.startswith("run,judge,mean,")
+    header, by_words, by_model = call(*asked, "--judge", "groundedness", "--llm", "recorded:sample").stdout.split("\n")[:3]
+    assert header.startswith("run,judge,model,mean,")
+    assert by_words.startswith("rtg,token F1,,")
+    assert by_model.startswith("rtg,groundedness,recorded,")
+
+
 @pytest.mark.parametrize(
     ("old", "now"),
     [

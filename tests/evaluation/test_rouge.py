@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyterrier_ikat.evaluation import RougeL
+from pyterrier_ikat.evaluation import RougeL, TokenF1
 from pyterrier_ikat.evaluation.reference_judges import longest_common_subsequence, words
 
 
@@ -31,6 +31,21 @@ def rouge_l(response, reference):
 )
 def test_by_hand(response, reference, expected):
     assert rouge_l(response, reference) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("response", "reference", "expected"),
+    [
+        ("The gunman kills.", "a gunman", 2 / 3),  # without articles: 1 in common, of 2 and 1
+        ("tea, tea and tea", "Tea tea!", 2 / 3),  # 2 in common, of 4 and 2
+        ("May 7", "7 May", 1.0),
+        ("the", "an", 0.0),
+        ("yes", "no", 0.0),
+    ],
+)
+def test_the_f1_of_words_by_hand(response, reference, expected):
+    [assessment] = TokenF1().judge(pd.DataFrame({"qanswer": [response], "gold_answer": [reference]}))
+    assert assessment.value == pytest.approx(expected)
 
 
 def test_tokenisation():
