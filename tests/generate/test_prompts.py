@@ -37,6 +37,8 @@ SHOWN = {
     "persona": ["I own a scythe."],
     "need": "Bread.",
     "rubrics": ["Which flour?"],
+    "rubric": "Which yeast?",
+    "after": "again",
     "vagueness": "low",
     "willingness": "low",
 }

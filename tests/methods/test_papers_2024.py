@@ -279,6 +279,7 @@ def test_every_method_runs_on_the_sample_within_the_calls_and_queries_of_the_cat
     data = pt.get_dataset("ikat:sample")
     topics = data.get_topics("manual")
     topics = topics[topics["qid"] == "1-1_3"].reset_index(drop=True)
+    topics["qfacts"] = topics["qptkb"]
     for name, entry in METHODS.items():
         first, second, search = ikat.llm("recorded:sample"), ikat.llm("recorded:sample-claude"), Search()
         stand_ins = {"rewriter": ikat.RawUtterance(), "expander": ikat.RawUtterance()}
