@@ -37,7 +37,7 @@ SHOWN = {
     "persona": ["I own a scythe."],
     "need": "Bread.",
     "rubrics": ["Which flour?"],
-    "rubric": "Which yeast?",
+    "rubric": "Which flour?",
     "after": "again",
     "vagueness": "low",
     "willingness": "low",
@@ -150,7 +150,7 @@ def test_own_templates_come_first(tmp_path):
 
 def test_errors_name_the_template_and_what_it_may_use(tmp_path):
     (tmp_path / "answer.jinja").write_text("{{ resolved }}")
-    with pytest.raises(UsageError, match=r"answer\.jinja.*'resolved' is undefined; it may use answer, context"):
+    with pytest.raises(UsageError, match=r"answer\.jinja.*'resolved' is undefined; it may use after, answer, context"):
         render("answer", folder=str(tmp_path), **SHOWN)
     with pytest.raises(
         UsageError,
