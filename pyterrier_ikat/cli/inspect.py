@@ -30,6 +30,9 @@ def datasets(form: str) -> None:
 
     rows = [(name, dataset_named(name).summary) for name in full_names()]
     rows.append(("irds:NAME", "any dataset of ir_datasets, such as irds:vaswani: its queries are turns without a history"))
+    rows.append(
+        ("longmemeval:FILE", "a file of LongMemEval, questions over the user's turns in many sessions, with evidence turns as qrels")
+    )
     rows.append(("./FOLDER", "your own: topics.jsonl, passages.jsonl, qrels.txt"))
     rows += listed()
     rows += [(f"--turns {name}", f"{len(one.turns)} turns: {one.about} ({one.source})") for name, one in turn_lists().items()]

@@ -17,7 +17,7 @@ from .cast import CAST
 from .download import DATA_FOLDER, data_file, data_folder
 from .ikat_dataset import PREFIX, GivenDataset, IkatDataset, Qrels
 from .irds import IrdsDataset, of_its_year
-from .locomo import LocomoDataset
+from .memory_benchmarks import LONGMEMEVAL, LocomoDataset, LongMemEvalDataset
 from .mtrag import MTRAG
 from .own_data import FolderDataset, SampleDataset, TopicsFile
 from .passages import PassageFiles, TextLoader, collection_files, load_passages
@@ -246,11 +246,11 @@ def dataset(source: str | Path | Any) -> IkatDataset:
     """A dataset: topics, judgements and passages under one name.
 
     Args:
-        source: a name, with or without ``ikat:`` (``ikat datasets`` lists them); a name of ir_datasets, such as ``"irds:vaswani"``; a name
-            of another provider of ``pt.get_dataset`` with its prefix; a folder with ``topics.jsonl``, ``passages.jsonl`` and
-            ``qrels.txt`` (a name with a slash or ``~`` is a path, and so is the name of a folder when no dataset is
-            called so); a topics file ``.json``, such as a saved chat; or an object with ``get_topics()``, ``get_qrels()`` and
-            ``get_corpus_iter()``, or its class.
+        source: a name, with or without ``ikat:`` (``ikat datasets`` lists them); a name of ir_datasets, such as ``"irds:vaswani"``; a
+            file of LongMemEval, ``"longmemeval:FILE"``; a name of another provider of ``pt.get_dataset`` with its prefix; a folder
+            with ``topics.jsonl``, ``passages.jsonl`` and ``qrels.txt`` (a name with a slash or ``~`` is a path, and so is the name of
+            a folder when no dataset is called so); a topics file ``.json``, such as a saved chat; or an object with
+            ``get_topics()``, ``get_qrels()`` and ``get_corpus_iter()``, or its class.
 
     Returns:
         The dataset. Its files are read at first use.
@@ -272,6 +272,8 @@ def dataset(source: str | Path | Any) -> IkatDataset:
         return DATASETS[name]()
     if isinstance(source, str) and name.startswith("irds:"):
         return IrdsDataset(name.removeprefix("irds:"))
+    if isinstance(source, str) and name.startswith(LONGMEMEVAL):
+        return LongMemEvalDataset(name.removeprefix(LONGMEMEVAL))
     if isinstance(source, str) and re.match(r"[a-z]\w+:", name) and name.partition(":")[0] not in OWN_PREFIXES:
         try:
             return GivenDataset(pt.get_dataset(name), name)

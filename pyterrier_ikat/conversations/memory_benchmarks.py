@@ -1,13 +1,15 @@
-"""LoCoMo: long conversations of two people over months, and questions whose answers are in some of their turns; data for memories.
+"""Benchmarks of memories: LoCoMo and LongMemEval, questions whose answers are in some turns of long conversations. Nothing is shipped.
 
-The file ``locomo10.json`` lies in ``memory/`` in the data folder or beside it, else it is downloaded from its authors; it may be used for
-purposes that aren't commercial (CC BY-NC 4.0), and nothing of it is shipped.
+LoCoMo's file ``locomo10.json`` is in ``memory/`` in the data folder or beside it; otherwise it is downloaded from its authors. It may be
+used for purposes that aren't commercial (CC BY-NC 4.0). A file of LongMemEval is given by its path.
 
-Source: Maharana et al., Evaluating Very Long-Term Conversational Memory of LLM Agents, ACL 2024 (arXiv 2402.17753).
+Sources: Maharana et al., Evaluating Very Long-Term Conversational Memory of LLM Agents, ACL 2024 (arXiv 2402.17753); Wu et al.,
+LongMemEval: Benchmarking Chat Assistants on Long-Term Interactive Memory, ICLR 2025 (arXiv 2410.10813).
 """
 
 import re
 import sys
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -16,14 +18,14 @@ from typing import Any, NamedTuple, NoReturn
 
 import pandas as pd
 
-from ..errors import DataError
+from ..errors import DataError, UsageError
 from .download import at_hand, data_file
 from .frame import with_columns
 from .ikat_dataset import IkatDataset, Qrels
 from .json_files import Place, load_json
 from .topics import Conversation, TopicTurn
 
-NAME = "locomo:"
+NAME, LONGMEMEVAL = "locomo:", "longmemeval:"
 FILE = "memory/locomo10.json"
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 """As the numbers of the file are used in its authors' code; some harnesses swap single-hop and multi-hop."""
@@ -32,7 +34,44 @@ LICENCE = "LoCoMo (Maharana et al., ACL 2024), from https://github.com/snap-rese
 _ID = re.compile(r"D:?(\d+):(\d+)")
 
 
-class LocomoDataset(IkatDataset):
+class MemoryBenchmark(IkatDataset):
+    """Questions with evidence, each over turns that are the statements of ``qptkb``; the qrels are the evidence turns, all of label 1.
+
+    ``get_topics("manual")`` also has the question's category in ``qcategory``, for evaluation.
+    """
+
+    measures = ("R@5", "nDCG@10", "Success@5", "Success@5 by session")
+
+    @property
+    def conversations(self) -> list[Conversation]:
+        """The questions of each conversation; those without evidence are left out."""
+        return [one.questions for one in self._read() if one.questions.turns]
+
+    def get_topics(self, variant: str | None = None) -> pd.DataFrame:
+        """The questions with ``qptkb``; with ``"manual"`` also ``qcategory``."""
+        frame = super().get_topics(variant)
+        if variant is None:
+            return frame
+        categories = {qid: category for one in self._read() for qid, category in one.categories.items()}
+        return with_columns(frame, qcategory=[categories[qid] for qid in frame["qid"]])
+
+    def _qrels(self) -> Qrels:
+        return {None: self._provenance}
+
+    def _passages(self) -> NoReturn:
+        raise DataError(
+            f"{self.name} has no collection: the turns of each conversation are its statements, which ikat.ListStatements() lists"
+        )
+
+    @abstractmethod
+    def _read(self) -> list["Chat"]:
+        """The conversations of the file."""
+
+    def __repr__(self) -> str:
+        return f"ikat.dataset({self.name!r})"
+
+
+class LocomoDataset(MemoryBenchmark):
     """The questions of LoCoMo with evidence, each over the turns of its conversation, which are the statements of ``qptkb``.
 
     A statement is ``SPEAKER: TEXT [CAPTION OF THE IMAGE]``. Its id is that of the turn, ``D1:3``: turn 3 of session 1. ``qfacts`` has the
@@ -50,12 +89,6 @@ class LocomoDataset(IkatDataset):
         "1,982 questions on 10 long conversations of LoCoMo, whose 5,882 turns are the statements, with evidence turns as qrels and "
         "extracted facts; CC BY-NC 4.0"
     )
-    measures = ("R@5", "nDCG@10", "Success@5", "Success@5 by session")
-
-    @property
-    def conversations(self) -> list[Conversation]:
-        """The questions of each conversation; those without evidence are left out."""
-        return [one.questions for one in self._read()]
 
     @property
     def slips(self) -> dict[str, int]:
@@ -64,21 +97,12 @@ class LocomoDataset(IkatDataset):
 
     def get_topics(self, variant: str | None = None) -> pd.DataFrame:
         """The questions with ``qptkb`` and ``qfacts``; with ``"manual"`` also ``qcategory``."""
-        frame, chats = super().get_topics(variant), {one.questions.number: one for one in self._read()}
-        frame = with_columns(frame, qfacts=[chats[name].facts for name in frame["qconversation"]])
-        if variant is None:
-            return frame
-        return with_columns(frame, qcategory=[chats[qid.rpartition("_")[0]].categories[qid] for qid in frame["qid"]])
+        frame, facts = super().get_topics(variant), {one.questions.number: one.facts for one in self._read()}
+        return with_columns(frame, qfacts=[facts[name] for name in frame["qconversation"]])
 
     def info_url(self) -> str:
         """The authors' page."""
         return "https://github.com/snap-research/locomo"
-
-    def _qrels(self) -> Qrels:
-        return {None: self._provenance}
-
-    def _passages(self) -> NoReturn:
-        raise DataError(f"{NAME} has no collection: the turns of each conversation are its statements, which ikat.ListStatements() lists")
 
     def _read(self) -> list["Chat"]:
         if at_hand(FILE) is None:
@@ -86,8 +110,36 @@ class LocomoDataset(IkatDataset):
         path = data_file(FILE)
         return read_chats(path, path.stat().st_mtime_ns)
 
-    def __repr__(self) -> str:
-        return f"ikat.dataset({NAME!r})"
+
+class LongMemEvalDataset(MemoryBenchmark):
+    """A file of LongMemEval, such as ``longmemeval_s.json``: each question over the user's turns in many sessions with an assistant.
+
+    As in the authors' code of retrieval, the statements are the turns of the user, and the evidence those with ``has_answer``. Questions
+    without such a turn, to abstain from or about what the assistant said, are left out. The id of a statement is that of the session and
+    the turn's number in it from 1, ``answer_4be1b6b4_1:3``; sessions and dates stay as they are in the file. The ``qid`` is the
+    question's id and ``_1``. It was tested on hand-made files of the published form, not on the real ones.
+
+    Args:
+        path: the file, in JSON.
+
+    Raises:
+        UsageError: when there is no file.
+    """
+
+    summary = "a file of LongMemEval"
+
+    def __init__(self, path: str | Path):
+        self._path = Path(path).expanduser().absolute()
+        self.name = f"{LONGMEMEVAL}{self._path}"
+        if not self._path.is_file():
+            raise UsageError(f"no file {path!s}: give a file of LongMemEval by its path, as in {LONGMEMEVAL}data/longmemeval_s.json")
+
+    def info_url(self) -> str:
+        """The authors' page."""
+        return "https://github.com/xiaowu0162/LongMemEval"
+
+    def _read(self) -> list["Chat"]:
+        return read_chats(self._path, self._path.stat().st_mtime_ns, "LongMemEval")
 
 
 class Chat(NamedTuple):
@@ -100,12 +152,13 @@ class Chat(NamedTuple):
 
 
 @lru_cache(maxsize=2)
-def read_chats(path: Path, changed: int) -> list[Chat]:
-    """The conversations of a file in LoCoMo's form.
+def read_chats(path: Path, changed: int, form: str = "LoCoMo") -> list[Chat]:
+    """The conversations of a file.
 
     Args:
         path: the file.
         changed: its time of change; a changed file is read again.
+        form: ``"LoCoMo"`` or ``"LongMemEval"``, where each question has a conversation of its own.
 
     Raises:
         DataError: naming the file and the conversation, when something is missing or of another form.
@@ -114,13 +167,13 @@ def read_chats(path: Path, changed: int) -> list[Chat]:
     samples = load_json(path.read_text(encoding="utf-8"), place, "not JSON", AGAIN)
     for number, sample in enumerate(samples if isinstance(samples, list) else [samples], 1):
         try:
-            found.append(_chat(sample))
+            found.append(_READERS[form](sample))
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            place.at(f"conversation {number}").fail(f"no conversation of LoCoMo ({type(error).__name__}: {error})", AGAIN)
+            place.at(f"conversation {number}").fail(f"not a conversation of {form} ({type(error).__name__}: {error})", AGAIN)
     return found
 
 
-def _chat(sample: Mapping[str, Any]) -> Chat:
+def _locomo(sample: Mapping[str, Any]) -> Chat:
     name, categories, slips, questions = str(sample["sample_id"]), dict[str, str](), Counter[str](), list[TopicTurn]()
     turns = {
         turn["dia_id"]: _statement(turn) for session in sample["conversation"].values() if isinstance(session, list) for turn in session
@@ -165,3 +218,20 @@ def _facts(observation: Mapping[str, Any], turns: Mapping[str, str]) -> Iterator
             if source in turns:
                 yield f"{source}%p{count[source]}", text
                 count[source] += 1
+
+
+def _longmemeval(asked: Mapping[str, Any]) -> Chat:
+    name, turns, evidence = str(asked["question_id"]), dict[str, str](), list[str]()
+    for session, said in zip(asked["haystack_session_ids"], asked["haystack_sessions"], strict=True):
+        for number, turn in enumerate(said, 1):
+            if turn["role"] == "user":
+                place, text = f"{session}:{number}", str(turn["content"])
+                if turns.setdefault(place, text) != text:
+                    raise ValueError(f"two sessions have the id {session}")
+                evidence += [place] * (turn.get("has_answer") is True)
+    question = TopicTurn(1, asked["question"], str(asked["answer"]), passages=tuple(dict.fromkeys(evidence)), qid=f"{name}_1", history=())
+    questions = Conversation(name, ptkb=turns, turns=(question,) if evidence else ())
+    return Chat(questions, {}, {question.qid: str(asked["question_type"])}, Counter())
+
+
+_READERS = {"LoCoMo": _locomo, "LongMemEval": _longmemeval}

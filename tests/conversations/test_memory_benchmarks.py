@@ -124,7 +124,7 @@ def test_the_turns_are_statements_and_no_collection(locomo):
 
 def test_the_download_has_a_checksum_and_the_licence_is_said_before_it(tmp_path, monkeypatch, capsys):
     assert SOURCES["memory/locomo10.json"].digest.startswith("sha256:79fa87e9")
-    monkeypatch.setattr("pyterrier_ikat.conversations.locomo.data_file", lambda name: pytest.fail("asked for"))
+    monkeypatch.setattr("pyterrier_ikat.conversations.memory_benchmarks.data_file", lambda name: pytest.fail("asked for"))
     monkeypatch.setenv("IKAT_DATA", str(tmp_path / "empty"))
     with pytest.raises(pytest.fail.Exception):
         ikat.dataset("locomo:").get_topics()
@@ -165,3 +165,79 @@ def test_the_real_file_has_1982_questions_with_evidence_over_5882_turns(shared, 
         "multi-hop": 282,
         "open-domain": 92,
     }
+
+
+def said(role, content, **more):
+    return {"role": role, "content": content, **more}
+
+
+def question(name, sessions, kind="multi-session"):
+    return {
+        "question_id": name,
+        "question_type": kind,
+        "question": "Which tea did I buy?",
+        "answer": 2,
+        "question_date": "2023/05/30 (Tue) 23:40",
+        "haystack_session_ids": list(sessions),
+        "haystack_dates": ["2023/05/20 (Sat) 02:21"] * len(sessions),
+        "haystack_sessions": list(sessions.values()),
+        "answer_session_ids": [one for one in sessions if one.startswith("answer")],
+    }
+
+
+SESSIONS = {
+    "answer_1": [said("user", "I bought mint tea.", has_answer=True), said("assistant", "Mint?"), said("user", "Yes.", has_answer=False)],
+    "other": [said("user", "My tram was late."), said("assistant", "Again?")],
+    "answer_2": [said("assistant", "Hello.", has_answer=True), said("user", "And rooibos tea.", has_answer=True)],
+}
+
+
+@pytest.fixture
+def longmemeval(tmp_path):
+    """Writes a file of LongMemEval's published form, and gives the dataset."""
+
+    def made(*questions):
+        path = tmp_path / "longmemeval_s.json"
+        path.write_text(json.dumps(questions), encoding="utf-8")
+        return ikat.dataset(f"longmemeval:{path}")
+
+    return made
+
+
+def test_a_file_of_longmemeval_is_its_users_turns_and_those_with_the_answer(longmemeval):
+    only_said = {"answer_3": [said("user", "Name a tea."), said("assistant", "Sencha.", has_answer=True)]}
+    data = longmemeval(question("q_1", SESSIONS), question("q2_abs", only_said, "single-session-assistant"))
+    topics, manual = data.get_topics(), data.get_topics("manual")
+    assert topics[["qid", "query"]].values.tolist() == [["q_1_1", "Which tea did I buy?"]]
+    known = {"answer_1:1": "I bought mint tea.", "answer_1:3": "Yes.", "other:1": "My tram was late.", "answer_2:2": "And rooibos tea."}
+    assert topics["qptkb"].tolist() == [known]
+    assert "qcategory" not in topics
+    assert manual["qcategory"].tolist() == ["multi-session"]
+    assert data.get_qrels()[["qid", "docno", "label"]].values.tolist() == [["q_1_1", "answer_1:1", 1], ["q_1_1", "answer_2:2", 1]]
+    assert data.get_answers()["gold_answer"].tolist() == ["2"]
+
+
+def test_bm25_finds_the_evidence_in_a_file_of_longmemeval(longmemeval):
+    data = longmemeval(question("q", SESSIONS))
+    found = ikat.methods.memory_bm25()(data.get_topics())
+    assert sorted(found["docno"][:2]) == ["answer_1:1", "answer_2:2"]
+
+
+@pytest.mark.parametrize(
+    ("broken", "says"),
+    [
+        ({"question_id": "q"}, "KeyError: 'haystack_session_ids'"),
+        ({**question("q", SESSIONS), "haystack_session_ids": ["one"]}, "ValueError"),
+        ({**question("q", SESSIONS), "haystack_session_ids": ["one", "one", "one"]}, "two sessions have the id one"),
+        (["q"], "TypeError"),
+    ],
+)
+def test_a_file_of_another_form_is_named_with_its_question(longmemeval, broken, says):
+    data = longmemeval(question("good", SESSIONS), broken)
+    with pytest.raises(ikat.DataError, match=rf"longmemeval_s.json, conversation 2: not a conversation of LongMemEval \(.*{says}"):
+        data.get_topics()
+
+
+def test_a_missing_file_of_longmemeval_is_said_at_once(tmp_path):
+    with pytest.raises(ikat.UsageError, match="no file .*m.json: give a file of LongMemEval by its path"):
+        ikat.dataset(f"longmemeval:{tmp_path}/m.json")
