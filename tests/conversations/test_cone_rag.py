@@ -93,7 +93,7 @@ def test_a_nugget_judge_gets_the_nuggets_of_people(data, tmp_path):
         "csv",
     )
     first = call("evaluate", "published", *options).splitlines()[1].split(",")
-    assert first[:4] == ["ksu", "nugget recall", "0.5", "1"]
+    assert first[:5] == ["ksu", "nugget recall", "recorded", "0.5", "1"]
 
 
 def test_what_has_no_published_runs_says_so(data, tmp_path):
