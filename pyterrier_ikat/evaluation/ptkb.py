@@ -27,7 +27,7 @@ def statement_ranking(system: pd.DataFrame | str | Path) -> pd.DataFrame:
     Args:
         system: a turn or result frame with ``qid`` and ``qstatements`` (a list of (id, score) per turn, best first), or
             a folder made by ``ikat run``. The position in the list counts, not the score. An empty list, ``None`` or NaN means that no
-                statement was chosen.
+            statement was chosen.
 
     Returns:
         ``qid``, ``docno`` (the statement's id), ``score`` (strictly decreasing within a turn), ``rank`` (from 0).
@@ -100,7 +100,7 @@ def evaluate_ptkb(systems: Mapping[str, pd.DataFrame | str | Path], qrels: pd.Da
             :func:`~pyterrier_ikat.evaluation.ptkb.statement_ranking`.
         qrels: ``qid``, ``docno`` (the statement's id), ``label``, such as ``get_qrels("ptkb_nist")`` or
             ``get_qrels("ptkb_org")`` of ``ikat:2023`` and ``get_qrels("ptkb")`` of ``ikat:2024``, ``ikat:2025``. Only they define the
-                turns.
+            turns.
 
     Returns:
         One row per system: ``name``, a column per measure of :data:`TRACK_PTKB`, ``turns`` (over how many turns the means are), and
