@@ -33,6 +33,7 @@ def datasets(form: str) -> None:
     rows.append(
         ("longmemeval:FILE", "a file of LongMemEval, questions over the user's turns in many sessions, with evidence turns as qrels")
     )
+    rows.append(("alpsbench:FOLDER", "the retrieval of AlpsBench (task 3), questions over a user's memory and distractors"))
     rows.append(("./FOLDER", "your own: topics.jsonl, passages.jsonl, qrels.txt"))
     rows += listed()
     rows += [(f"--turns {name}", f"{len(one.turns)} turns: {one.about} ({one.source})") for name, one in turn_lists().items()]

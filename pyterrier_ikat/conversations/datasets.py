@@ -17,7 +17,7 @@ from .cast import CAST
 from .download import DATA_FOLDER, data_file, data_folder
 from .ikat_dataset import PREFIX, GivenDataset, IkatDataset, Qrels
 from .irds import IrdsDataset, of_its_year
-from .memory_benchmarks import LONGMEMEVAL, LocomoDataset, LongMemEvalDataset
+from .memory_benchmarks import ALPSBENCH, LONGMEMEVAL, AlpsBenchDataset, LocomoDataset, LongMemEvalDataset
 from .mtrag import MTRAG
 from .own_data import FolderDataset, SampleDataset, TopicsFile
 from .passages import PassageFiles, TextLoader, collection_files, load_passages
@@ -247,10 +247,10 @@ def dataset(source: str | Path | Any) -> IkatDataset:
 
     Args:
         source: a name, with or without ``ikat:`` (``ikat datasets`` lists them); a name of ir_datasets, such as ``"irds:vaswani"``; a
-            file of LongMemEval, ``"longmemeval:FILE"``; a name of another provider of ``pt.get_dataset`` with its prefix; a folder
-            with ``topics.jsonl``, ``passages.jsonl`` and ``qrels.txt`` (a name with a slash or ``~`` is a path, and so is the name of
-            a folder when no dataset is called so); a topics file ``.json``, such as a saved chat; or an object with
-            ``get_topics()``, ``get_qrels()`` and ``get_corpus_iter()``, or its class.
+            file of LongMemEval or a folder of AlpsBench, ``"longmemeval:FILE"``, ``"alpsbench:FOLDER"``; a name of another provider
+            of ``pt.get_dataset`` with its prefix; a folder with ``topics.jsonl``, ``passages.jsonl`` and ``qrels.txt`` (a name with a
+            slash or ``~`` is a path, and so is the name of a folder when no dataset is called so); a topics file ``.json``, such as a
+            saved chat; or an object with ``get_topics()``, ``get_qrels()`` and ``get_corpus_iter()``, or its class.
 
     Returns:
         The dataset. Its files are read at first use.
@@ -274,6 +274,8 @@ def dataset(source: str | Path | Any) -> IkatDataset:
         return IrdsDataset(name.removeprefix("irds:"))
     if isinstance(source, str) and name.startswith(LONGMEMEVAL):
         return LongMemEvalDataset(name.removeprefix(LONGMEMEVAL))
+    if isinstance(source, str) and name.startswith(ALPSBENCH):
+        return AlpsBenchDataset(name.removeprefix(ALPSBENCH))
     if isinstance(source, str) and re.match(r"[a-z]\w+:", name) and name.partition(":")[0] not in OWN_PREFIXES:
         try:
             return GivenDataset(pt.get_dataset(name), name)

@@ -1,10 +1,11 @@
-"""Benchmarks of memories: LoCoMo and LongMemEval, questions whose answers are in some turns of long conversations. Nothing is shipped.
+"""Benchmarks of memories: LoCoMo, LongMemEval and the retrieval of AlpsBench, questions that need some statements. Nothing is shipped.
 
 LoCoMo's file ``locomo10.json`` is in ``memory/`` in the data folder or beside it; otherwise it is downloaded from its authors. It may be
-used for purposes that aren't commercial (CC BY-NC 4.0). A file of LongMemEval is given by its path.
+used for purposes that aren't commercial (CC BY-NC 4.0). A file of LongMemEval and a folder of AlpsBench are given by their path.
 
 Sources: Maharana et al., Evaluating Very Long-Term Conversational Memory of LLM Agents, ACL 2024 (arXiv 2402.17753); Wu et al.,
-LongMemEval: Benchmarking Chat Assistants on Long-Term Interactive Memory, ICLR 2025 (arXiv 2410.10813).
+LongMemEval: Benchmarking Chat Assistants on Long-Term Interactive Memory, ICLR 2025 (arXiv 2410.10813); the repository
+ThisIsCosine/AlpsBench.
 """
 
 import re
@@ -25,7 +26,7 @@ from .ikat_dataset import IkatDataset, Qrels
 from .json_files import Place, load_json
 from .topics import Conversation, TopicTurn
 
-NAME, LONGMEMEVAL = "locomo:", "longmemeval:"
+NAME, LONGMEMEVAL, ALPSBENCH = "locomo:", "longmemeval:", "alpsbench:"
 FILE = "memory/locomo10.json"
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 """As the numbers of the file are used in its authors' code; some harnesses swap single-hop and multi-hop."""
@@ -142,6 +143,53 @@ class LongMemEvalDataset(MemoryBenchmark):
         return read_chats(self._path, self._path.stat().st_mtime_ns, "LongMemEval")
 
 
+class AlpsBenchDataset(MemoryBenchmark):
+    """The retrieval of AlpsBench (its task 3): each question over a user's memory and 100 to 1000 distractors.
+
+    The statements are the values of the candidate memories; an id that several of them have gets a number, ``m1#2``. The evidence is the
+    selected memory. The ``qid`` is the benchmark's id and ``_1``. It was tested on hand-made files of the published form, not on the real
+    ones.
+
+    Args:
+        folder: a folder of a split that has references, such as ``benchmark_data/dev/task3/d100``: ``model_input.jsonl`` and
+            ``reference_output.jsonl``.
+
+    Raises:
+        UsageError: when a file is not there.
+    """
+
+    summary = "a folder of AlpsBench's retrieval"
+
+    def __init__(self, folder: str | Path):
+        self._folder = Path(folder).expanduser().absolute()
+        self.name = f"{ALPSBENCH}{self._folder}"
+        for file in ("model_input.jsonl", "reference_output.jsonl"):
+            if not (self._folder / file).is_file():
+                repair = f"give a folder of task 3 that has references, as in {ALPSBENCH}benchmark_data/dev/task3/d100"
+                raise UsageError(f"no file {file} in {folder!s}: {repair}")
+
+    def info_url(self) -> str:
+        """The authors' page."""
+        return "https://github.com/ThisIsCosine/AlpsBench"
+
+    def _read(self) -> list["Chat"]:
+        gold, found = {row.get("benchmark_id"): row.get("gold") or {} for _, row in self._rows("reference_output.jsonl")}, list[Chat]()
+        for place, row in self._rows("model_input.jsonl"):
+            try:
+                found.append(_alpsbench(row, gold[row["benchmark_id"]]))
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                place.fail(f"not a question of AlpsBench's task 3 with a reference ({type(error).__name__}: {error})", AGAIN)
+        return found
+
+    def _rows(self, file: str) -> Iterator[tuple[Place, dict[str, Any]]]:
+        for number, line in enumerate((self._folder / file).read_text(encoding="utf-8").strip().split("\n"), 1):
+            place = Place(self._folder / file).at(f"line {number}")
+            row = load_json(line, place, "not JSON", AGAIN)
+            if not isinstance(row, dict):
+                place.fail("not an object", AGAIN)
+            yield place, row
+
+
 class Chat(NamedTuple):
     """One conversation: its questions over its turns, the facts by id, the category of each question, and the slips in its evidence."""
 
@@ -232,6 +280,23 @@ def _longmemeval(asked: Mapping[str, Any]) -> Chat:
     question = TopicTurn(1, asked["question"], str(asked["answer"]), passages=tuple(dict.fromkeys(evidence)), qid=f"{name}_1", history=())
     questions = Conversation(name, ptkb=turns, turns=(question,) if evidence else ())
     return Chat(questions, {}, {question.qid: str(asked["question_type"])}, Counter())
+
+
+def _alpsbench(asked: Mapping[str, Any], gold: Mapping[str, Any]) -> Chat:
+    name, statements, evidence = str(asked["benchmark_id"]), dict[str, str](), list[str]()
+    selected, value = gold["selected_memory_id"], (gold.get("selected_memory") or {}).get("value")
+    count = Counter[str]()
+    for memory in asked["input"]["candidate_memories"]:
+        count[memory["memory_id"]] += 1
+        number = count[memory["memory_id"]]
+        place = memory["memory_id"] + f"#{number}" * (number > 1)
+        statements[place] = str(memory["value"])
+        evidence += [place] * (memory["memory_id"] == selected and value in (None, memory["value"]))
+    if not evidence:
+        raise ValueError(f"no candidate is the selected memory {selected}")
+    question = TopicTurn(1, asked["input"]["query"], "", passages=tuple(evidence), qid=f"{name}_1", history=())
+    categories = {question.qid: str(asked.get("stratum", "UNKNOWN"))}
+    return Chat(Conversation(name, ptkb=statements, turns=(question,)), {}, categories, Counter())
 
 
 _READERS = {"LoCoMo": _locomo, "LongMemEval": _longmemeval}

@@ -241,3 +241,47 @@ def test_a_file_of_another_form_is_named_with_its_question(longmemeval, broken, 
 def test_a_missing_file_of_longmemeval_is_said_at_once(tmp_path):
     with pytest.raises(ikat.UsageError, match="no file .*m.json: give a file of LongMemEval by its path"):
         ikat.dataset(f"longmemeval:{tmp_path}/m.json")
+
+
+def candidate(name, value):
+    return {"memory_id": name, "label": "Preferences/Food", "value": value}
+
+
+@pytest.fixture
+def alpsbench(tmp_path):
+    """Writes a folder of AlpsBench's task 3 in its published form, and gives the dataset."""
+
+    def made(candidates, gold, **more):
+        asked = {
+            "benchmark_id": "s_9",
+            "task": "task3",
+            "stratum": "food",
+            "input": {"query": "Which tea?", "candidate_memories": candidates},
+        }
+        (tmp_path / "model_input.jsonl").write_text(json.dumps({**asked, **more}) + "\n")
+        (tmp_path / "reference_output.jsonl").write_text(json.dumps({"benchmark_id": "s_9", "task": "task3", "gold": gold}) + "\n")
+        return ikat.dataset(f"alpsbench:{tmp_path}")
+
+    return made
+
+
+def test_a_folder_of_alpsbench_is_its_candidates_and_the_selected_one(alpsbench):
+    candidates = [candidate("m1", "Likes trams"), candidate("m2", "Drinks tea"), candidate("m2", "Owns a dog")]
+    data = alpsbench(candidates, {"selected_memory_id": "m2", "selected_memory": candidates[2]})
+    topics = data.get_topics("manual")
+    assert topics[["qid", "query", "qcategory"]].values.tolist() == [["s_9_1", "Which tea?", "food"]]
+    assert topics["qptkb"].tolist() == [{"m1": "Likes trams", "m2": "Drinks tea", "m2#2": "Owns a dog"}]
+    assert data.get_qrels()[["docno", "label"]].values.tolist() == [["m2#2", 1]]
+    assert ikat.methods.memory_bm25()(topics)["docno"][0] == "m2"
+
+
+def test_a_folder_of_alpsbench_without_references_or_of_another_task_is_refused(alpsbench, tmp_path):
+    with pytest.raises(ikat.DataError, match=r"model_input.jsonl, line 1: not a question .* no candidate is the selected memory m9"):
+        alpsbench([candidate("m1", "Likes trams")], {"selected_memory_id": "m9"}).get_topics()
+    with pytest.raises(ikat.DataError, match=r"model_input.jsonl, line 1: not a question .* \(KeyError: 'selected_memory_id'\)"):
+        alpsbench([], {"memory_items": []}).get_topics()
+    with pytest.raises(ikat.DataError, match=r"line 1: not a question"):
+        alpsbench([candidate("m1", "Likes trams")], {"selected_memory_id": "m1"}, benchmark_id="other").get_topics()
+    (tmp_path / "reference_output.jsonl").unlink()
+    with pytest.raises(ikat.UsageError, match="no file reference_output.jsonl in .*: give a folder of task 3 that has references"):
+        ikat.dataset(f"alpsbench:{tmp_path}")
