@@ -115,10 +115,10 @@ class LocomoDataset(MemoryBenchmark):
 class LongMemEvalDataset(MemoryBenchmark):
     """A file of LongMemEval, such as ``longmemeval_s.json``: each question over the user's turns in many sessions with an assistant.
 
-    As in the authors' code of retrieval, the statements are the turns of the user, and the evidence those with ``has_answer``. Questions
-    without such a turn, to abstain from or about what the assistant said, are left out. The id of a statement is that of the session and
-    the turn's number in it from 1, ``answer_4be1b6b4_1:3``; sessions and dates stay as they are in the file. The ``qid`` is the
-    question's id and ``_1``. It was tested on hand-made files of the published form, not on the real ones.
+    As in the authors' code of retrieval, the statements are the turns of the user, and the evidence is those with ``has_answer``. Questions
+    without such a turn are omitted. The id of a statement is the session's id and the turn's number in it from 1, such as
+    ``answer_4be1b6b4_1:3``. Dates are not read. The ``qid`` is the question's id and ``_1``. It was tested on hand-made files of the
+    published form, not on the real ones.
 
     Args:
         path: the file, in JSON.

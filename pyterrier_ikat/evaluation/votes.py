@@ -76,7 +76,7 @@ def _pair(vote: dict[str, Any]) -> tuple[str, str]:
 
 def _read(path: Path) -> Iterator[dict[str, Any]]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")  # a question may have other line separators, which splitlines takes
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} can't be read ({error}): give a file of votes that the chat page exported") from None
     for number, line in enumerate(lines, 1):

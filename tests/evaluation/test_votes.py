@@ -49,6 +49,13 @@ def test_a_system_may_have_the_name_of_a_vote(tmp_path):
     assert found.values.tolist() == [["left", "tie", 1, 1, 1, 0, 1, 1.0]]
 
 
+def test_a_question_may_have_line_separators_of_unicode(tmp_path):
+    vote = json.loads(wrong(vote="left", utterance="Which\u2028tea\u0085now?"))
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(vote, ensure_ascii=False) + "\n", encoding="utf-8")  # as JSON.stringify writes it
+    assert count_votes(path)["wins"].tolist() == [1]
+
+
 def wrong(**fields):
     return json.dumps({"conversation": "c", "turn": 1, "left": "a", "right": "b", "vote": "tie"} | fields)
 

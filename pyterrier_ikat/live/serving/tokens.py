@@ -55,7 +55,9 @@ def check_token(token: str) -> None:
         UsageError: when it is too short, or a header can't hold it.
     """
     if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
-        raise UsageError(f"the token ({TOKEN}) needs at least {SHORTEST_TOKEN} letters, digits or signs of ASCII: {MAKE_A_TOKEN}")
+        raise UsageError(
+            f"the token ({TOKEN}) needs at least {SHORTEST_TOKEN} letters, digits or punctuation marks of ASCII: {MAKE_A_TOKEN}"
+        )
 
 
 def people_of(token: str | None, tokens: str | Path | None) -> list[Person]:
@@ -71,7 +73,7 @@ def people_of(token: str | None, tokens: str | Path | None) -> list[Person]:
     """
     if tokens is not None:
         if token is not None:  # whoever has no name could take the name of a person as the beginning of a conversation's id
-            raise UsageError(f"there is a token ({TOKEN}) beside those in {tokens}: give it a line with a name there, and unset {TOKEN}")
+            raise UsageError(f"there are a token ({TOKEN}) and those in {tokens}: give it a line with a name there, and unset {TOKEN}")
         return list(_read(Path(tokens)))
     if token is None:
         return []
@@ -98,7 +100,7 @@ def _read(path: Path) -> Iterator[Person]:
             raise UsageError(f"{where}: {error}") from None
         one = Person(parts[0], digest_of(parts[1]), int(parts[2]) if parts[2:] else None)
         if one.name in names or one.digest in digests:
-            raise UsageError(f"{where}: this name or token stands in an earlier line; give each person others")
+            raise UsageError(f"{where}: this name or token is in an earlier line, too: give each person another one")
         names.add(one.name)
         digests.add(one.digest)
         yield one

@@ -257,8 +257,8 @@ def test_every_token_is_compared_in_full(tmp_path, monkeypatch):
         ("carl token-of-carl-0123456 0", "line 5: give NAME TOKEN"),
         ("a/b token-of-carl-0123456", "line 5: give NAME TOKEN"),
         ("carl token-of", "line 5: the token .* needs at least 16 letters"),
-        ("ann token-of-carl-0123456", "line 5: this name or token stands in an earlier line"),
-        ("carl token-of-ann-0123456", "line 5: this name or token stands in an earlier line"),
+        ("ann token-of-carl-0123456", "line 5: this name or token is in an earlier line, too"),
+        ("carl token-of-ann-0123456", "line 5: this name or token is in an earlier line, too"),
         (None, r"tokens can't be read \(No such file"),
     ],
 )
@@ -271,5 +271,5 @@ def test_a_file_of_tokens_is_checked_and_no_token_told(tmp_path, line, message):
 
 
 def test_a_token_without_a_name_stands_not_beside_those_of_people(tmp_path):
-    with pytest.raises(ikat.UsageError, match=r"there is a token \(IKAT_TOKEN\) beside those in .*: give it a line with a name there"):
+    with pytest.raises(ikat.UsageError, match=r"there are a token \(IKAT_TOKEN\) and those in .*: give it a line with a name there"):
         people_of(TOKEN, tmp_path / "tokens")
