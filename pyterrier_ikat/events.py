@@ -115,7 +115,7 @@ class Observer:
         """A stage has put something else in the place of what a model wrote, for these reasons."""
 
     def wait(self, tries: int, most: int) -> None:
-        """A call to a language model has failed ``tries`` times of ``most``, and waits to be tried again; told in any thread."""
+        """A call to a language model has failed ``tries`` times of ``most``, and waits to be retried; told in any thread."""
 
 
 OBSERVERS: ContextVar[tuple[Observer, ...]] = ContextVar("observers", default=())

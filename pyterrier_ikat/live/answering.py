@@ -50,7 +50,7 @@ def answer(
         history: the most tokens of history that the system sees, at four characters each: whole exchanges are omitted, the oldest first;
             None for all.
         halvings: how often at most the history is halved; None until nothing of it is left.
-        tell: called when a step begins, and when a language model that does not answer is tried again, then in any thread.
+        tell: called when a step begins, and when a language model that does not answer is retried, then in any thread.
         write: gets the text of the last stage while a model writes it, each time all of it; unchecked, in another thread. What it raises
             ends the call. Models that can't stream, and known completions, give it nothing.
 

@@ -47,7 +47,7 @@ class Retry:
         """A retry loop for one call.
 
         Args:
-            stop: once set, nothing is tried again.
+            stop: once set, nothing is retried.
             waits: gets the number of tries so far, before each wait.
         """
         began = self.clock()

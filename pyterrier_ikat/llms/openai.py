@@ -50,7 +50,7 @@ class Servers(Remade):
     """Servers of the same model; each call goes to the one with the fewest calls in flight.
 
     A server that fails three times in a row (no connection, no answer in time, 5xx, no chat completion) gets no more calls and is named in
-    a `ServerLeftOutWarning`, as long as another server works; if none does, all are tried again.
+    a `ServerLeftOutWarning`, as long as another server works; if none does, all are retried.
 
     Args:
         servers: at least one.

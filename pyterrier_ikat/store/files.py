@@ -60,7 +60,7 @@ def replace(source: Path, target: Path) -> None:
     """Replace ``target`` with ``source`` atomically.
 
     Windows refuses this while another program has the old file open or mapped. Readers and virus scanners have it open only for a moment,
-    so on Windows it is tried again.
+    so on Windows it is retried.
 
     Raises:
         OSError: when it fails, with the system's reason and both names.

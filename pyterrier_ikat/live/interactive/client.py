@@ -172,7 +172,7 @@ class TrackServer:
             raise ServerDown(f"{self.shown} did not take {call} ({error.reason}): start again later, {AGAIN}") from None
 
     def _retried(self, call: Callable[[], T]) -> T:
-        """The outcome of a call, which is tried again after each transient failure."""
+        """The outcome of a call, which is retried after each transient failure."""
         for attempt in self.retry.loop(threading.Event()):
             with attempt:
                 try:
