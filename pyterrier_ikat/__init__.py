@@ -44,7 +44,5 @@ def __getattr__(name: str) -> object:
     if name in __all__:
         return _load(name)
     from .errors import did_you_mean
-    from .renamed import PYTHON
 
-    known = f"it is {PYTHON[name]} now" if name in PYTHON else did_you_mean(name, __all__) or "dir(pyterrier_ikat) lists what it has"
-    raise AttributeError(f"pyterrier_ikat has no {name}: {known}")
+    raise AttributeError(f"pyterrier_ikat has no {name}: {did_you_mean(name, __all__) or 'dir(pyterrier_ikat) lists what it has'}")

@@ -40,7 +40,6 @@ from .retrieve import BM25Rerank as BM25Rerank
 from .retrieve import DenseIndex as DenseIndex
 from .retrieve import GivenRanking as GivenRanking
 from .retrieve import Index as Index
-from .retrieve import MergeShards as MergeShards
 from .retrieve import PassageIndex as PassageIndex
 from .retrieve import Splade as Splade
 from .retrieve import SpladeIndex as SpladeIndex

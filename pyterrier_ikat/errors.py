@@ -1,11 +1,12 @@
 """The errors that a user can meet. Each message says what was wrong, where, and how to repair it."""
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from .renamed import OPTIONS
-
+OF_RESOURCES = ("second_llm", "retriever", "dense", "rewriter", "expander", "prompts", "texts", "splade_model", "splade_query_model")
+"""Resources that the command line takes as ``--resources NAME=...``."""
 _told_commands = False
 
 
@@ -64,8 +65,7 @@ def option(name: str) -> str:
         >>> option("second_llm")
         'second_llm=...'
     """
-    written = "--" + name.replace("_", "-")
-    return advice(f"{name}=...", OPTIONS.get(written, written))
+    return advice(f"{name}=...", f"--resources {name}=..." if name in OF_RESOURCES else f"--{name.replace('_', '-')}")
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
@@ -90,6 +90,23 @@ def list_first(names: Sequence[object], most: int = 5) -> str:
         ('1_1, 1_2, 1_3', '0, 1, 2, 3, 4 and 7 more')
     """
     return ", ".join(map(str, names[:most])) + f" and {len(names) - most} more" * (len(names) > most)
+
+
+def counted(number: int, one: str, several: str = "") -> str:
+    """A number and what is counted, as text.
+
+    Args:
+        number: how many.
+        one: the words for one of them.
+        several: those for any other number; by default ``one`` with a plural's ending.
+
+    Example:
+        >>> counted(1, "query"), counted(1204, "query"), counted(2, "turn has", "turns have")
+        ('1 query', '1,204 queries', '2 turns have')
+    """
+    if number != 1:
+        one = several or (f"{one[:-1]}ies" if re.search("[^aeiou]y$", one) else f"{one}s")
+    return f"{number:,} {one}"
 
 
 @contextmanager

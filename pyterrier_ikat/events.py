@@ -173,35 +173,28 @@ def hearing() -> Iterator[list[Heard]]:
 def observed(stage: Any, inp: pd.DataFrame, work: Callable[[], pd.DataFrame]) -> pd.DataFrame:
     """Do a stage's work while the observers watch. A transform that calls the one of its base class is one step."""
     observers, outer = OBSERVERS.get(), _step.get()
-    if _works(stage, outer):
+    around = outer
+    while around is not None and around.stage is not stage:
+        around = around.outer
+    if around is not None:
         return work()
     step = Step(stage, inp, outer)
     token = _step.set(step)
     try:
         for one in reversed(observers):  # the first one begins last and ends first: a profile does not measure the others
             one.begin(step)
-        _do(step, work)
+        started = time.perf_counter()
+        try:
+            step.out = work()
+        finally:
+            step.seconds = time.perf_counter() - started
+            if outer is not None:
+                outer.inside += step.seconds
     finally:
         _step.reset(token)
         for one in observers:
             one.end(step)
     return step.out
-
-
-def _works(stage: Any, step: Step | None) -> bool:
-    while step is not None and step.stage is not stage:
-        step = step.outer
-    return step is not None
-
-
-def _do(step: Step, work: Callable[[], pd.DataFrame]) -> None:
-    started = time.perf_counter()
-    try:
-        step.out = work()
-    finally:
-        step.seconds = time.perf_counter() - started
-        if step.outer is not None:
-            step.outer.inside += step.seconds
 
 
 def tell(llm: Any, exchanges: Sequence[Exchange]) -> None:
@@ -226,19 +219,12 @@ def repaired(reasons: Sequence[str]) -> None:
 
 
 @dataclass
-class _Stage:
-    calls: int = 0
-    rows: int = 0
-    seconds: float = 0.0
-
-
-@dataclass
 class Profile(Observer):
     """Seconds per stage; :func:`profile` makes it."""
 
     started: float = field(default_factory=lambda: time.perf_counter())
     total: float | None = None
-    stages: dict[str, _Stage] = field(default_factory=dict)
+    stages: dict[str, list[float]] = field(default_factory=dict)
 
     def frame(self) -> pd.DataFrame:
         """One row per stage, the slowest first.
@@ -248,10 +234,9 @@ class Profile(Observer):
             ``share`` of the whole time; the last row, ``other``, is the time that none of our stages took.
         """
         whole = time.perf_counter() - self.started if self.total is None else self.total
-        rows = [(name, stage.calls, stage.rows, stage.seconds) for name, stage in self.stages.items()]
-        rows.sort(key=lambda row: -row[3])
+        rows = sorted(((name, *spent) for name, spent in self.stages.items()), key=lambda row: -row[3])
         rows.append(("other", 0, 0, whole - sum(row[3] for row in rows)))
-        found = pd.DataFrame(rows, columns=["stage", "calls", "rows", "seconds"])
+        found = pd.DataFrame(rows, columns=["stage", "calls", "rows", "seconds"]).astype({"calls": int, "rows": int})
         return found.assign(share=found["seconds"] / whole)
 
     def shown(self) -> Table:
@@ -261,10 +246,9 @@ class Profile(Observer):
 
     def end(self, step: Step) -> None:
         """Add the step's time to the stage's kind, without the time of the steps inside it."""
-        stage = self.stages.setdefault(type(step.stage).__name__, _Stage())
-        stage.rows += 0 if step.out is None else len(step.out)
-        stage.calls += 1
-        stage.seconds += step.seconds - step.inside
+        before = self.stages.get(type(step.stage).__name__, [0, 0, 0.0])
+        spent = (1, 0 if step.out is None else len(step.out), step.seconds - step.inside)
+        self.stages[type(step.stage).__name__] = [old + new for old, new in zip(before, spent, strict=True)]
 
 
 @contextmanager

@@ -5,7 +5,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakValueDictionary
 
 import pandas as pd
@@ -13,13 +13,14 @@ import pyterrier as pt
 
 from .arguments import one_of
 from .completions.json_answers import Structure
+from .completions.kinds import Kind
 from .completions.refusals import is_refusal
 from .completions.usable import readable, without_reasoning
 from .conversations.frame import each_turn_once, histories, personas, question_column, questions_in, values
-from .errors import UsageError
+from .errors import UsageError, counted, list_first
 from .events import repaired
 from .llms import LLM, Completion, LLMFailure, Request, StageError, llm
-from .llms.failures import NotStructured, Refused
+from .llms.failures import NotStructured, Refused, list_failed
 from .operator import Operator, parts_of, with_fields
 from .prompts import STYLES, checksum_of, history_text, instructions_for, pick_statements, prompts_or_default, ptkb_text, render
 
@@ -55,7 +56,7 @@ def as_llm(given: Any) -> LLM:
 class AsksLLM:
     """Base class of operators and judges, which ask a model.
 
-    Subclasses give ``stage`` and :meth:`parse`.
+    Subclasses give ``stage``, and ``kind`` or :meth:`parse`.
 
     Args (of every subclass):
         llm: the model to ask, from :func:`pyterrier_ikat.llm`, or any value that it takes: a specification, or an object with
@@ -68,9 +69,10 @@ class AsksLLM:
     prompts: str | None = None
 
     stage: ClassVar[str]
-    keeps_text: ClassVar[bool] = False
-    """Whether the text is kept as it is, with its repetitions, like an answer."""
+    kind = Kind()
+    """How its answers are read: their parser and, for a model with ``structured=on``, their JSON schema."""
     style = "gpt"
+    question = ""
     open_ended = False
     """Whether the model decides how many texts it writes, so that a plan counts the fewest."""
 
@@ -78,34 +80,31 @@ class AsksLLM:
         self.llm, self.prompts = as_llm(self.llm), prompts_or_default(self.prompts)
 
     def prompt_of(self, template: str) -> str:
-        """Name of the prompt that ``template`` makes, in recorded files."""
-        return template
+        """Name of the prompt that ``template`` makes, in recorded files: its own, with ``_llama`` and ``_human`` if they apply."""
+        return template + "_llama" * (self.style == "llama") + "_human" * (self.question == "qresolved")
 
     def templates(self) -> list[str]:
         """The names of the templates that its requests are made from."""
         return [self.stage]
 
     def prompt_checksums(self) -> dict[str, str]:
-        """Template -> a checksum of what it renders to on probe inputs; see :func:`pyterrier_ikat.prompts.checksum_of`."""
+        """Template -> a digest of its source; see :func:`pyterrier_ikat.prompts.checksum_of`."""
         names = [one for name in self.templates() for one in (name, instructions_for(name, self.style, self.prompts)) if one]
         return {name: checksum_of(name, self.style, self.prompts) for name in names}
 
     def message(self, template: str, values: dict[str, Any]) -> dict[str, str]:
-        """A user message made from a template."""
+        """A user message made from a template.
+
+        Raises:
+            UsageError: when :meth:`templates` lacks the template: a finished run could not be told from one with other prompts.
+        """
+        if template not in self.templates():
+            raise UsageError(f"{type(self).__name__} uses the prompt template {template}: return its name from the method templates(), too")
         return {"role": "user", "content": render(template, self.style, self.prompts, **values)}
 
     @property
-    def structure(self) -> Structure | None:
-        """The JSON schema of its answers, for a model with ``structured=on``. None when free text is requested."""
-        return None
-
-    @property
     def _asked_form(self) -> Structure | None:
-        return self.structure if getattr(self.llm, "structured", False) else None
-
-    def from_json(self, said: dict[str, Any]) -> Any:
-        """What :meth:`parse` would give, from an answer of this structure; ``None`` when it holds nothing usable."""
-        return said[cast(Structure, self.structure).name]
+        return self.kind.structure if getattr(self.llm, "structured", False) else None
 
     def request(self, qid: str, values: dict[str, Any], template: str, item: str = "") -> Request:
         """A request of one message from a template, or of two when there is a template for the system message."""
@@ -156,13 +155,13 @@ class AsksLLM:
         """The content of a completion (``None`` if nothing is usable), and a description of what was omitted before it was read."""
         if (form := self._asked_form) is not None:
             said = form.read(text)
-            return None if said is None else self.from_json(said), []
-        text, omitted = readable(text, whole=self.keeps_text)
+            return None if said is None else self.kind.of_json(said), []
+        text, omitted = readable(text, whole=self.kind.whole)
         return self.parse(text), omitted
 
     def parse(self, text: str) -> Any:
-        """Read a completion; ``None`` when it holds nothing usable."""
-        raise NotImplementedError
+        """Read a completion in free text; ``None`` when it holds nothing usable."""
+        return self.kind.parse(text)
 
     def describe_unusable(self, text: str) -> str:
         """The reason why a received completion counts as a failure."""
@@ -196,7 +195,7 @@ class AsksLLM:
 class LLMOperator(AsksLLM, Operator):
     """Ask a model once per turn and write its answer into the frame.
 
-    Subclasses give ``stage``, :meth:`parse` and :meth:`write`, and :meth:`requests` where a row's request is not just
+    Subclasses give ``stage``, ``kind`` (or :meth:`parse`) and :meth:`write`, and :meth:`requests` where a row's request is not just
     the template of the stage. Arguments of their own are annotated attributes, under the decorator ``with_fields``. The arguments
     below are those of every subclass. They are added to a subclass's docstring unless it describes them itself.
 
@@ -221,6 +220,8 @@ class LLMOperator(AsksLLM, Operator):
     on_error: str | None = None
 
     one_row_per_turn = True
+    history_style = ""
+    """The style that decides which messages of the history are shown; empty for the operator's own."""
     statements = "all"
     """The statements that prompts show, ``"all"`` or ``"chosen"``. Without the column ``qstatements``, all are shown."""
 
@@ -235,32 +236,13 @@ class LLMOperator(AsksLLM, Operator):
         """Name of the prompt in recorded files: the name of the template, with ``_llama`` and ``_human`` if they apply."""
         return self.prompt_of(self.template())
 
-    def prompt_of(self, template: str) -> str:
-        """Name of the prompt that ``template`` makes, in recorded files."""
-        return template + ("_llama" if self.style == "llama" else "") + ("_human" if self.question == "qresolved" else "")
-
     def template(self) -> str:
         """Name of the prompt template."""
         return self.stage
 
-    @property
-    def history_style(self) -> str:
-        """The style that decides which messages of the history are shown."""
-        return self.style
-
     def templates(self) -> list[str]:
         """The names of all templates of its requests. Their texts decide whether a finished run can be reused."""
         return [self.template()]
-
-    def message(self, template: str, values: dict[str, Any]) -> dict[str, str]:
-        """A user message made from a template.
-
-        Raises:
-            UsageError: when :meth:`templates` lacks the template: a finished run could not be told from one with other prompts.
-        """
-        if template not in self.templates():
-            raise UsageError(f"{type(self).__name__} uses the prompt template {template}: return its name from the method templates(), too")
-        return super().message(template, values)
 
     def parts(self) -> Iterator[Any]:
         """The models, indexes and folders in its arguments, but not its folder of prompts: their texts count, not their path."""
@@ -289,7 +271,7 @@ class LLMOperator(AsksLLM, Operator):
         """The values that every prompt shows, for each row: ``ptkb``, ``context`` and ``question``."""
         rows = zip(self.questions(frame), histories(frame), self.personas(frame), strict=True)
         return [
-            {"question": question, "context": history_text(history, self.history_style), "ptkb": ptkb_text(ptkb)}
+            {"question": question, "context": history_text(history, self.history_style or self.style), "ptkb": ptkb_text(ptkb)}
             for question, history, ptkb in rows
         ]
 
@@ -344,13 +326,13 @@ class LLMOperator(AsksLLM, Operator):
                 raise StageError(self.stage, failures, self.llm.kept_in)
             self.count(fallbacks=len(failures))
             repaired([failure.reason for failure in failures])
-            log.warning("stage %s: fallback for %d requests:\n  %s", self.stage, len(failures), "\n  ".join(map(str, failures)))
+            log.warning("stage %s: fallback for %s: %s", self.stage, counted(len(failures), "request"), list_failed(failures))
             fallbacks = zip(found, self.fallback(frame), strict=True)
             found = [instead if isinstance(value, LLMFailure) else value for value, instead in fallbacks]
         if dropped := self.list_dropped(frame, found):
             self.count(dropped=len(dropped))
             repaired(dropped)
-            log.info("stage %s: dropped or repaired: %s", self.stage, "; ".join(dropped))
+            log.info("stage %s: dropped or repaired: %s", self.stage, list_first(dropped))
         return found
 
     @classmethod

@@ -3,7 +3,7 @@
 Planning and running never ask for the class of a stage. They use this protocol: :meth:`Operator.plan` estimates the stage's requests to
 a language model and its output; ``one_row_per_turn`` says whether a run may be cut into batches after it; :meth:`Operator.parts` lists
 what a finished run depends on; ``loads_models`` says whether to try the stage before anything is paid for;
-:meth:`Operator.check_shippable` says whether it may run in several processes; ``reads_texts`` says whether it may read passages' texts;
+``reads_texts`` says whether it may read passages' texts;
 :meth:`Operator.citing` makes it cite passages; :meth:`Operator.doing` describes its work for a user who waits for an answer. A stage of
 another package is identified by its repr and by the models and indexes in its attributes.
 """
@@ -11,7 +11,6 @@ another package is identified by its repr and by the models and indexes in its a
 import inspect
 import os
 import re
-import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial, wraps
@@ -21,14 +20,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import pandas as pd
 import pyterrier as pt
+from typing_extensions import dataclass_transform
 
-from .arguments import checked, checked_frame, missing_columns
+from .arguments import checked_frame, missing_columns
+from .errors import counted
 from .events import OBSERVERS, observed
-
-if sys.version_info >= (3, 11):
-    from typing import dataclass_transform
-else:
-    from typing_extensions import dataclass_transform
 
 if TYPE_CHECKING:
     from .planning import Plan
@@ -103,7 +99,6 @@ class Operator(pt.Transformer):
     activity: ClassVar[str] = ""
     """Its work in words, for a user who waits for an answer, such as ``"rewriting"`` or ``"searching {queries}"``; see :meth:`doing`."""
 
-    @checked
     def __init__(self) -> None:
         super().__init__()
 
@@ -112,8 +107,6 @@ class Operator(pt.Transformer):
         cls.reads_texts = cls.__dict__.get("reads_texts", True)
         if isinstance(label := cls.__dict__.get("schematic"), dict):
             label.setdefault("help_url", "")  # without it, drawing a pipeline looks its documentation up on the network
-        if "__init__" in cls.__dict__:
-            cls.__init__ = checked(cls.__init__)  # type: ignore[method-assign]
         if "transform" in cls.__dict__:
             cls.transform = _entered(cls.transform)  # type: ignore[assignment]
 
@@ -151,20 +144,12 @@ class Operator(pt.Transformer):
         if not waits:
             return ""
         rows = len(frame)
-        queries, passages = f"{rows} quer{'y' if rows == 1 else 'ies'}", f"{rows} passage{'s' * (rows != 1)}"
         said = self.activity or f"running {label_of(self)}"
-        return said.replace("{queries}", queries).replace("{passages}", passages)
+        return said.replace("{queries}", counted(rows, "query")).replace("{passages}", counted(rows, "passage"))
 
     def while_written(self, frame: pd.DataFrame) -> Callable[[str], str] | None:
         """What makes of the text that a model still writes for a turn what its user may read; None where the text is not an answer."""
         return None
-
-    def check_shippable(self) -> None:
-        """Check that it gives the same results in each of several processes.
-
-        Raises:
-            UsageError: when it doesn't.
-        """
 
     def arguments(self) -> dict[str, Any]:
         """The arguments this operator was made with, by name, in the order of ``__init__``."""
@@ -220,7 +205,6 @@ def with_fields(cls: type[Made]) -> type[Made]:
         {'mark': '?'}
     """
     made = dataclass(eq=False, repr=False)(cls)
-    made.__init__ = checked(made.__init__)  # type: ignore[method-assign]
     made.__doc__ = _with_inherited_arguments(made)
     return made
 

@@ -233,7 +233,7 @@ def _parted(score: Floats, rank: Integers, docno: "pd.Series[Any] | None") -> Fl
         tied = 1 + np.flatnonzero(follows & (number[1:] == number[:-1]))
         docnos = _texts(docno)
         step[tied[docnos[tied] <= docnos[tied - 1]]] = 0
-    # A score may be its own number at most, and the lowered one before it less a step: one running minimum over all turns, each of which
+    # A score may be its own number at most, and the lowered one before it minus a step: one running minimum over all turns, each of which
     # lies below all turns before it.
     below = np.cumsum(step) - OF_A_TURN * np.cumsum(rank == 0)
     lowered = np.minimum.accumulate(number + below) - below

@@ -23,6 +23,7 @@ AT_LEAST = ", at least"
 AT_MOST = ", at most"
 """Added to the name of a stage that follows one of another package, which may give it fewer turns or passages than planned."""
 COLUMNS = ("system", "stage", "model", "calls", "known", "shared", "new", "prompt_tokens", "completion_tokens", "cost")
+TOLD = ("calls", "new", "prompt_tokens", "completion_tokens")
 
 
 class PlanTable(pd.DataFrame):
@@ -47,31 +48,19 @@ class PlanTable(pd.DataFrame):
         return of_frame(pd.DataFrame(self).rename(columns=TITLES), [self._in_words()], decimals={TITLES["cost"]: 4})
 
     def _in_words(self) -> str:
-        shown = {name: "unknown" if value is pd.NA else f"{value:,}" for name, value in self.total.items() if name != "cost"}
-        cost = "unknown (give price_in and price_out)" if self.total["cost"] is pd.NA else f"{self.total['cost']:.4f} USD"
-        return (
-            (
-                f"Total: {shown['calls']} calls, {shown['new']} of them new, with about {shown['prompt_tokens']} prompt and "
-                f"{shown['completion_tokens']} completion tokens; cost {cost}. Tokens and cost are estimates, at {CHARACTERS_PER_TOKEN} "
-                "characters a token."
+        total = self.total
+        calls, new, prompt, written = ("unknown" if total[name] is pd.NA else f"{total[name]:,}" for name in TOLD)
+        cost = "unknown (give price_in and price_out)" if total["cost"] is pd.NA else f"{total['cost']:.4f} USD"
+        told = f"Total: {calls} call{'s' * (calls != '1')}, {new} of them new, with about {prompt} prompt and {written} completion tokens; "
+        told += f"cost {cost}. Tokens and cost are estimates, at {CHARACTERS_PER_TOKEN} characters a token."
+        if stages := sorted({name.removesuffix(AT_LEAST) for name in self["stage"] if name.endswith(AT_LEAST)}):
+            told += (
+                f" At least: in {' and '.join(stages)}, the model decides how many texts it writes, up to its max_tokens; the plan counts "
             )
-            + self._open_in_words()
-            + self._most_in_words()
-        )
-
-    def _most_in_words(self) -> str:
-        if not self["stage"].str.endswith(AT_MOST).any():
-            return ""
-        return " At most: a stage of another package in front may give fewer turns or passages than the plan counts."
-
-    def _open_in_words(self) -> str:
-        stages = sorted({name.removesuffix(AT_LEAST) for name in self["stage"] if name.endswith(AT_LEAST)})
-        if not stages:
-            return ""
-        return (
-            f" At least: in {' and '.join(stages)}, the model decides how many texts it writes, up to its max_tokens; the plan counts one "
-            "for each call that isn't in the cache."
-        )
+            told += "one for each call that isn't in the cache."
+        if self["stage"].str.endswith(AT_MOST).any():
+            told += " At most: a stage of another package in front may give fewer turns or passages than the plan counts."
+        return told
 
     def __str__(self) -> str:
         return self.shown().text().rstrip("\n") if len(self) else "No LLM is asked."

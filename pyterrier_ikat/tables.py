@@ -17,10 +17,10 @@ FORMS = ("text", "markdown", "latex", "csv")
 WIDTH = 80
 UNKNOWN, UNKNOWN_NOTE = "\u2013", "\u2013: unknown."
 """The sign for an unknown number, and the note that explains it once."""
-FORMULAS = ("=", "+", "-", "@", "\t", "\r")
-"""What begins a cell that spreadsheets run."""
 HIGHER, LOWER = "\u2191", "\u2193"
 """The marks of a score that is significantly higher, or lower, than the baseline's."""
+MARKS = "Best bold, second best underlined."
+"""The note on marks. Only a table with fonts has it."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,6 @@ class Column:
         """Whether a cell has a mark."""
         return any(cell.mark for cell in self.cells)
 
-    @property
-    def to_the_right(self) -> bool:
-        """Whether Markdown and HTML align it to the right. With marks after some numbers, the digits would not be aligned."""
-        return self.numeric and not self.marked
-
 
 def mark_best(scores: Sequence[str], marks: Sequence[str]) -> list[Cell]:
     """The cells of one measure, the best and second best of them marked.
@@ -78,55 +73,27 @@ def mark_best(scores: Sequence[str], marks: Sequence[str]) -> list[Cell]:
         >>> [(cell.best, cell.second) for cell in mark_best([".5000", ".4000", ".5000", ".3000"], [""] * 4)]
         [(True, False), (False, True), (True, False), (False, False)]
     """
-    numbers = [_number(score) for score in scores]
+    numbers = [float(score) if re.fullmatch(r"[-+]?\d*\.?\d+", score) else None for score in scores]
     highest = sorted({number for number in numbers if number is not None}, reverse=True)[:2]
     places = [highest.index(number) if number in highest and len(scores) > 1 else None for number in numbers]
     return [Cell(text, place == 0, place == 1, mark) for text, place, mark in zip(scores, places, marks, strict=True)]
 
 
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
 _LATEX = str.maketrans(
     {sign: rf"\{sign}" for sign in "&%$#_{}"}
-    | {
-        sign: rf"\text{name}{{}}"
-        for sign, name in zip("\\~^<>|", ("backslash", "asciitilde", "asciicircum", "less", "greater", "bar"), strict=True)
-    }
-    | {
-        '"': "''",
-        "\u00b1": r"\textpm{}",
-        HIGHER: r"$\uparrow$",
-        LOWER: r"$\downarrow$",
-        "[": "{[}",
-        "*": "{*}",
-    }  # after the end of a row, a bracket begins an option and a star changes the command
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", HIGHER: r"$\uparrow$", LOWER: r"$\downarrow$"}
 )
-
-
-def _inert(value: Any) -> Any:
-    """A text that a spreadsheet would run as a formula, with the quotation mark that makes it a text; numbers as they are."""
-    if not isinstance(value, str) or not value.startswith(FORMULAS):
-        return value
-    try:
-        float(value)
-    except ValueError:
-        return f"'{value}"
-    return value
 
 
 def escape_latex(text: str) -> str:
     r"""Text that LaTeX prints as it is, on one line.
 
     Example:
-        >>> escape_latex("50% of R&D_1 -- {x}")
-        '50\\% of R\\&D\\_1 -{}- \\{x\\}'
+        >>> escape_latex("50% of R&D_1")
+        '50\\% of R\\&D\\_1'
     """
-    return " ".join(text.split()).translate(_LATEX).replace("--", "-{}-").replace("--", "-{}-")
+    return " ".join(text.split()).translate(_LATEX)
 
 
 def escape_markdown(text: str) -> str:
@@ -137,21 +104,6 @@ def escape_markdown(text: str) -> str:
         'a\\|b \\*c\\* \\<d\\>'
     """
     return re.sub(r"([\\`*_{}\[\]<>#|~$&])", r"\\\1", " ".join(text.split()))
-
-
-MARKS = "Best bold, second best underlined."
-"""The note on marks. Only a table with fonts has it."""
-
-
-STYLE = """<style>
-table.ikat-table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: 0.5em 0; }
-table.ikat-table th, table.ikat-table td { border: 0; padding: 0.25em 0.8em; vertical-align: top; }
-table.ikat-table thead tr { border-bottom: 2px solid currentColor; }
-table.ikat-table tbody tr { border-bottom: 1px solid rgba(128, 128, 128, 0.35); }
-table.ikat-table tbody tr:hover { background: rgba(128, 128, 128, 0.15); }
-table.ikat-table caption { caption-side: bottom; font-style: normal; padding: 0.5em 0.8em; text-align: left; }
-</style>"""
-"""The style of a table in a notebook: rules between the rows, aligned digits, the colours of the page (light or dark)."""
 
 
 class Table:
@@ -187,90 +139,62 @@ class Table:
 
     def latex(self) -> str:
         """A ``table`` environment for LaTeX with the package booktabs, title and notes in its caption."""
-        # the mark takes no room, so the scores stay aligned
-        titles, rows = self._cells(
-            escape_latex, r"\textbf{%s}", r"\underline{%s}", r"\rlap{$^{%s}$}", {HIGHER: r"\uparrow", LOWER: r"\downarrow"}
-        )
-        lines = [
-            r"% \usepackage{booktabs}",
-            r"\begin{table}",
-            r"\centering",
-            rf"\caption{{{' '.join(map(escape_latex, self._caption()))}}}",
-            rf"\begin{{tabular}}{{{''.join('r' if column.numeric else 'l' for column in self.columns)}}}",
-            r"\toprule",
-            rf"{' & '.join(titles)} \\",
-            r"\midrule",
-            *(rf"{' & '.join(row)} \\" for row in rows),
-            r"\bottomrule",
-            r"\end{tabular}",
-            r"\end{table}",
-        ]
-        return "\n".join(lines) + "\n"
+        sides = "".join("r" if column.numeric else "l" for column in self.columns)
+        shown = self._marked(
+            escape_latex, r"\textbf{%s}", r"\underline{%s}", r"\rlap{$^{%s}$}"
+        )  # the mark takes no room: scores stay aligned
+        return str(shown.to_latex(index=False, escape=False, column_format=sides, caption=escape_latex(self._caption())))
 
     def markdown(self) -> str:
         """A table in Markdown, as GitHub and Jupyter read it, the notes below."""
-        titles, rows = self._cells(escape_markdown, "**%s**", "<ins>%s</ins>", "%s")
-        sides = ["---:" if column.to_the_right else ":---" for column in self.columns]
+        shown = self._marked(escape_markdown, "**%s**", "<ins>%s</ins>", "%s")
+        sides = ["---:" if column.numeric and not column.marked else ":---" for column in self.columns]
+        lines = [f"| {' | '.join(row)} |" for row in (shown.columns, sides, *shown.itertuples(index=False, name=None))]
         above = [f"**{escape_markdown(self.title)}**", ""] if self.title else []
-        lines = [f"| {' | '.join(row)} |" for row in (titles, sides, *rows)]
         below = ["", " ".join(map(escape_markdown, self.notes))] if self.notes else []
         return "\n".join([*above, *lines, *below]) + "\n"
 
     def text(self) -> str:
         """A table for a file or a pipe: a line for each row, without bold and underlined scores, the notes below."""
-        titles, rows = self.plain()
-        sides = [str.rjust if column.numeric else str.ljust for column in self.columns]
-        widths = [max(map(len, cells)) for cells in zip(titles, *rows, strict=True)]
-        lines = [
-            "  ".join(side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True)).rstrip() for row in (titles, *rows)
-        ]
-        above = [*wrapped(self.title).splitlines(), ""] if self.title else []
-        return "\n".join([*above, *lines, *([""] if self.text_notes() else []), *map(wrapped, self.text_notes())]) + "\n"
-
-    def plain(self) -> tuple[list[str], list[list[str]]]:
-        """The titles, and the cells row by row, as text; in a column with marks those without one have a space in its place."""
         columns = [[cell.text + (cell.mark or " " * column.marked) for cell in column.cells] for column in self.columns]
-        return [column.title + " " * column.marked for column in self.columns], [list(row) for row in zip(*columns, strict=True)]
-
-    def text_notes(self) -> list[str]:
-        """The notes of a table without fonts."""
-        return [note for note in self.notes if note != MARKS]
+        padded = []
+        for column, cells in zip(self.columns, columns, strict=True):
+            whole = [column.title + " " * column.marked, *cells]
+            padded.append([(str.rjust if column.numeric else str.ljust)(cell, max(map(len, whole))) for cell in whole])
+        lines = ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]
+        notes = [note for note in self.notes if note != MARKS]
+        above = [*wrapped(self.title).splitlines(), ""] if self.title else []
+        return "\n".join([*above, *lines, *[""] * bool(notes), *map(wrapped, notes)]) + "\n"
 
     def csv(self) -> str:
         """All columns of the frame, unrounded: for the experiment table with p-values and numbers of turns won and lost."""
-        return str(self.frame.map(_inert).rename(columns=_inert).to_csv(index=False))
+        return str(self.frame.to_csv(index=False))
 
     def _repr_html_(self) -> str:
-        """A table for a notebook, with title and notes as its caption. A wide table scrolls."""
-        titles, rows = self._cells(escape, "<b>%s</b>", "<u>%s</u>", "<sup>%s</sup>")
-        sides = ["right" if column.to_the_right else "left" for column in self.columns]
+        """A table for a notebook, with title and notes below. A wide table scrolls."""
+        import pandas as pd
 
-        def row(tag: str, cells: Sequence[str]) -> str:
-            places = (f'<{tag} style="text-align: {side}">{cell}</{tag}>' for side, cell in zip(sides, cells, strict=True))
-            return f"<tr>{''.join(places)}</tr>"
-
-        caption = f'<caption style="caption-side: bottom; text-align: left">{escape(" ".join(self._caption()))}</caption>'
-        body = "".join(row("td", cells) for cells in rows)
-        shown = f'<table class="ikat-table">{caption}<thead>{row("th", titles)}</thead><tbody>{body}</tbody></table>'
-        return f'{STYLE}<div style="overflow-x: auto">{shown}</div>'
+        shown = self._marked(escape, "<b>%s</b>", "<u>%s</u>", "<sup>%s</sup>")
+        with pd.option_context("display.max_colwidth", None):
+            drawn = shown.to_html(index=False, escape=False, border=0, classes="ikat-table")
+        return f'<div style="overflow-x: auto">{drawn}<p>{escape(self._caption())}</p></div>'
 
     def __str__(self) -> str:
         return self.text()
 
-    def _caption(self) -> list[str]:
-        return [*([f"{self.title.rstrip('.')}."] if self.title else []), *self.notes]
+    def _caption(self) -> str:
+        return " ".join([*([f"{self.title.rstrip('.')}."] if self.title else []), *self.notes])
 
-    def _cells(
-        self, escape: Callable[[str], str], best: str, second: str, sign: str, signs: Mapping[str, str] | None = None
-    ) -> tuple[list[str], list[list[str]]]:
-        """The titles, and the cells row by row, escaped and with their marks."""
+    def _marked(self, escape: Callable[[str], str], best: str, second: str, sign: str) -> "pd.DataFrame":
+        """The cells as texts, escaped and with their marks."""
+        import pandas as pd
 
         def mark(cell: Cell) -> str:
             form = best if cell.best else second if cell.second else "%s"
-            return form % escape(cell.text) + (sign % (signs or {}).get(cell.mark, cell.mark) if cell.mark else "")
+            return form % escape(cell.text) + (sign % escape(cell.mark).strip("$") if cell.mark else "")
 
-        rows = zip(*(column.cells for column in self.columns), strict=True)
-        return [escape(column.title) for column in self.columns], [list(map(mark, row)) for row in rows]
+        shown = pd.DataFrame({place: list(map(mark, column.cells)) for place, column in enumerate(self.columns)}, dtype=object)
+        return shown.set_axis([escape(column.title) for column in self.columns], axis="columns")
 
 
 def of_frame(
@@ -347,6 +271,5 @@ def wrapped(text: str, indent: str = "", hanging: str = "") -> str:
         >>> [len(line) <= 80 for line in wrapped("word " * 30).splitlines()]
         [True, True]
     """
-    lines = textwrap.TextWrapper(WIDTH, break_long_words=False, break_on_hyphens=False)
-    lines.initial_indent, lines.subsequent_indent = indent, indent + hanging
-    return lines.fill(text)
+    options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+    return textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent=indent + hanging, **options)

@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import ssl
-import subprocess
 import sys
 from pathlib import Path
 
@@ -65,7 +64,7 @@ LONGEST = (
     "test_on_ray.py",
     "test_notebooks.py",
     "test_cli.py",
-    "test_backends.py",
+    "test_cross_encoders.py",
     "test_frames.py",
     "test_parsers.py",
     "test_kills.py",
@@ -161,25 +160,11 @@ def no_network(monkeypatch):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def forked_writers():
-    """PISA's writer without a second of imports for each index."""
-    if sys.platform != "linux" or PORTABLE:
-        yield
-        return
-    import forked_python
-
-    from pyterrier_ikat.retrieve import pisa
-
-    pisa.subprocess = forked_python
+def forked_programs():
+    """Ends the process that starts programs for tests (see ``forked_python.py``)."""
     yield
-    pisa.subprocess = subprocess
-    forked_python.Popen.end_server()
-
-
-@pytest.fixture
-def fresh_writers(monkeypatch):
-    """Each of PISA's writers as a program of its own, as users get it."""
-    monkeypatch.setattr("pyterrier_ikat.retrieve.pisa.subprocess", subprocess)
+    if "forked_python" in sys.modules:
+        sys.modules["forked_python"].Popen.end_server()
 
 
 @pytest.fixture(autouse=True)

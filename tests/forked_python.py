@@ -1,7 +1,7 @@
 """Programs as forks of a process that has imported the package: each begins a second sooner.
 
-The program, its arguments, environment, folder, input, output, signals and end are those that users get. ``retrieve/test_collection.py``
-and ``retrieve/test_disk.py`` start PISA's writer as users do, and some test of each command starts Python itself.
+The program, its arguments, environment, folder, input, output, signals and end are those that users get, and some test of each command
+starts Python itself.
 """
 
 import contextlib
@@ -19,19 +19,17 @@ import types
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from pyterrier_ikat.retrieve import pisa_writer as writer
-
 PIPE, STDOUT, DEVNULL = subprocess.PIPE, subprocess.STDOUT, subprocess.DEVNULL
 
 
 class Popen:
-    """What the tests and ``retrieve/pisa.py`` use of ``subprocess.Popen``, for PISA's writer and for ``python -c``."""
+    """What the tests use of ``subprocess.Popen``, for ``python -c``."""
 
     _server = None
 
     def __new__(cls, command, **options):
-        """A fork on Linux, where the program is one of these two."""
-        if sys.platform != "linux" or (command[1] != "-c" and Path(command[1]) != Path(writer.__file__)):
+        """A fork on Linux, where the program is Python code."""
+        if sys.platform != "linux" or command[1] != "-c":
             return subprocess.Popen(command, **options)
         return super().__new__(cls)
 
@@ -210,12 +208,7 @@ def become(job, files):
     os.environ.clear()
     os.environ.update(job["environment"])
     os.chdir(job["folder"])
-    kind, *arguments = job["program"]
-    if kind != "-c":
-        writer.end_with_parent()
-        writer.main(*arguments)
-        return
-    code, *arguments = arguments
+    _, code, *arguments = job["program"]
     sys.argv, sys.path[0] = ["-c", *arguments], ""
     sys.modules["__main__"] = main = types.ModuleType("__main__")
     exec(compile(code, "<string>", "exec"), vars(main))

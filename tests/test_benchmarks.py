@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,7 +16,6 @@ import pytest
 from click.testing import CliRunner
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.retrieve import bm25 as operator_module
 from pyterrier_ikat.runs import RunFolder
 
 PERFORMANCE = Path(__file__).parents[1] / "experiments" / "performance"
@@ -34,7 +34,7 @@ def small_heap():
 @pytest.fixture(autouse=True)
 def path(monkeypatch):
     monkeypatch.syspath_prepend(str(PERFORMANCE))
-    for name in ("IKAT_BENCH_PASSAGES", "IKAT_BENCH_PYSERINI", "IKAT_BENCH_SECONDS"):
+    for name in ("IKAT_BENCH_PASSAGES", "IKAT_BENCH_VECTORS", "IKAT_BENCH_SECONDS"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -72,13 +72,13 @@ def test_a_benchmark_replaces_its_own_rows_and_keeps_those_of_others(measured):
 
 
 def test_rows_of_other_settings_stand_beside_and_paths_are_not_told(measured, monkeypatch):
-    measured("readers", "bm25", readers=["few"], bm25=["alone"])
+    measured("readers", "search", readers=["few"], search=["alone"])
     monkeypatch.setenv("IKAT_BENCH_PASSAGES", "1000000")
-    monkeypatch.setenv("IKAT_BENCH_PYSERINI", "/home/me/python")
-    bm25 = "python experiments/performance/bench.py bm25"
-    assert measured("readers", "bm25", "fusion", readers=["many"], bm25=["both"], fusion=["same"])[1] == [
-        (bm25, ["alone"]),
-        (f"IKAT_BENCH_PASSAGES=1000000 IKAT_BENCH_PYSERINI=PATH {bm25}", ["both"]),
+    monkeypatch.setenv("IKAT_BENCH_VECTORS", "/home/me/vectors")
+    search = "python experiments/performance/bench.py search"
+    assert measured("readers", "search", "fusion", readers=["many"], search=["both"], fusion=["same"])[1] == [
+        (search, ["alone"]),
+        (f"IKAT_BENCH_PASSAGES=1000000 IKAT_BENCH_VECTORS=PATH {search}", ["both"]),
         (FUSION, ["same"]),
         (READERS, ["few"]),
         (f"IKAT_BENCH_PASSAGES=1000000 {READERS}", ["many"]),
@@ -99,11 +99,6 @@ def test_a_benchmark_without_rows_leaves_the_file_as_it_is(measured):
     assert runs == [(FUSION, ["b"])]
 
 
-def test_without_a_gpu_its_benchmark_has_no_rows(monkeypatch):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    assert list(importlib.import_module("gpu").rows()) == []
-
-
 def test_another_file_is_refused_before_anything_is_measured(bench, tmp_path):
     other = tmp_path / "other.json"
     other.write_text('{"rows": []}')
@@ -115,7 +110,6 @@ def test_another_file_is_refused_before_anything_is_measured(bench, tmp_path):
 
 def test_every_setting_that_a_benchmark_reads_is_in_its_command(bench):
     read = {path.stem: set(re.findall(r'environ\.get\("(IKAT_BENCH_\w+)"', path.read_text())) for path in PERFORMANCE.glob("*.py")}
-    read["bm25"] |= read.pop("bm25_others")
     assert {name: found for name, found in read.items() if found} == {
         name: set(settings) for name, settings in bench.BENCHMARKS.items() if settings
     }
@@ -142,90 +136,6 @@ def test_the_help_that_start_up_measures_is_that_of_ikat():
     assert "index" in shown
 
 
-@pytest.fixture
-def searches(monkeypatch):
-    """How many queries each call of the operator had searched for."""
-    found, search = [], operator_module.BM25.find_rankings
-
-    def noted(*given):
-        found.append(len(given[2]))
-        return search(*given)
-
-    monkeypatch.setattr(operator_module.BM25, "find_rankings", noted)
-    return found
-
-
-@pytest.fixture
-def passages(tmp_path, ikat_data, monkeypatch):
-    """The benchmark bm25, a small index for it, and the texts that it holds."""
-    bm25 = importlib.import_module("bm25")
-    monkeypatch.setattr(bm25, "DEPTH", DEPTH)
-    (tmp_path / "passages").mkdir()
-    bm25.write_files(tmp_path / "passages", PASSAGES)
-    bm25.build(tmp_path / "passages", tmp_path / "index", 2)
-    texts = {passage["docno"]: passage["text"] for passage in ikat.PassageFiles(tmp_path / "passages")}
-    return bm25, ikat.PassageIndex(tmp_path / "index"), texts
-
-
-@pytest.mark.linux
-def test_the_operator_searches_in_every_repeat_and_is_compared_with_a_frame_of_the_same_texts(passages, searches):
-    bm25, index, texts = passages
-    queries = bm25._queries(5)
-    row = bm25._operator("short", index, queries, texts)
-    assert re.fullmatch(r"short: index\.bm25\(engine='pisa'\) with texts, \d+ threads", row.task)
-    assert "1 thread" in row.instead
-    assert searches == [8, 8, 8]  # three repeats; the comparison afterwards remembers the last
-    assert row.more == {"same top 100": 1.0}
-    found = index.bm25(num_results=DEPTH)(queries).set_index(["qid", "docno"])["text"]
-    written = bm25.with_texts_of(bm25._bare(index, "block_max_wand", 1)(queries), texts).set_index(["qid", "docno"])["text"]
-    assert written[found.index.intersection(written.index)].to_dict().items() <= found.to_dict().items()
-    assert len(written) == len(found)
-
-
-@pytest.mark.linux
-def test_every_row_of_pisa_alone_names_its_threads_and_stands_beside_as_many(passages, monkeypatch):
-    bm25, index, _ = passages
-    opened, bare = [], bm25._bare
-
-    def noted(index, algorithm, threads):
-        opened.append((algorithm, threads))
-        return bare(index, algorithm, threads)
-
-    monkeypatch.setattr(bm25, "_bare", noted)
-    queries = bm25._queries(5)
-    others = bm25.Other("bm25s", "by bm25s", 2, 7.0, [[]] * 8), bm25.Other("pyserini", "by pyserini", 1, 8.0, [[]] * 8)
-    postings = SimpleNamespace(of=lambda _: 800.0, size=2.0, bandwidth=100.0)
-    rows = [*bm25._alone("short", index, queries, postings), *bm25._beside("short", index, queries, others)]
-    assert [row.task for row in rows] == [
-        "short: PISA alone with our options (maxscore, 1 thread)",
-        "short: PISA alone with our options (maxscore, 2 threads)",
-        "short: PISA alone with our options (maxscore, 2 threads), beside bm25s",
-        "short: PISA alone with our options (maxscore, 1 thread), beside pyserini",
-    ]
-    assert opened == [("block_max_wand", 1), ("maxscore", 1), ("maxscore", 2), ("maxscore", 2), ("maxscore", 1)]
-    assert [row.limit for row in rows] == [2.0, 2.0, None, None]  # 800 postings of 8 queries, 2 bytes each, over 100 bytes a second
-    assert [(row.today, row.instead) for row in rows[2:]] == [(7.0, "by bm25s"), (8.0, "by pyserini")]
-    assert [row.more for row in rows[2:]] == [{"top 10 shared with bm25s": 0.0}, {"top 10 shared with pyserini": 0.0}]
-
-
-def test_pyserinis_times_hold_the_reading_and_are_told_by_threads():
-    others = importlib.import_module("bm25_others")
-    found = others._both_ways({"one": 3.0, "batch": 2.0, "reading": 0.5, "docnos": [["a"]]})
-    assert [(one.library, one.threads, one.seconds) for one in found] == [("pyserini", 1, 3.5), ("pyserini", 2, 2.5)]
-    assert others.pyserini_searches(Path(), {"short": ["tea"]}) == {}
-    assert others.overlap([["a", "b"], ["c"]], [["b", "d"], ["c", "a"]]) == pytest.approx((0.1 + 0.1) / 2)
-
-
-def test_an_index_in_parts_searches_in_every_repeat(searches, monkeypatch):
-    ray_scale = importlib.import_module("ray_scale")
-    sample = pt.get_dataset("ikat:sample")
-    monkeypatch.setattr(ray_scale, "PARTS", 2)
-    monkeypatch.setattr(ray_scale, "pt", SimpleNamespace(get_dataset=lambda _: sample))
-    assert len(list(ray_scale._index_in_parts())) == 2
-    # The whole once; for each way 4 repeats of 2 parts, 4 of the whole, and the parts once more for the figures.
-    assert len(searches) == 1 + 2 * (4 * 2 + 4 + 2)
-
-
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.study.OtherCollectionWarning")
 @pytest.mark.parametrize("reranked", [False, True])
 def test_the_run_with_a_cross_encoder_scores_every_pair_it_found(tmp_path, ikat_data, reranked):
@@ -240,12 +150,15 @@ def test_the_run_with_a_cross_encoder_scores_every_pair_it_found(tmp_path, ikat_
     assert figures["peak (MB)"] >= figures["of the run (MB)"] > 0
 
 
-@pytest.mark.linux
-def test_texts_are_read_the_same_by_every_way_that_is_timed(ikat_data, monkeypatch):
-    module = importlib.import_module("passage_texts")
-    for name, value in {"STORED": 800, "ASKED": 20, "ROUNDS": 2, "PASSAGES": PASSAGES, "DEPTH": DEPTH}.items():
+@pytest.mark.filterwarnings("ignore")
+def test_searches_find_the_same_by_every_way_that_is_timed(ikat_data, monkeypatch):
+    module = importlib.import_module("search")
+    for name, value in {"PASSAGES": 900, "VECTORS": 300, "QUERIES": 3, "DEPTH": 50}.items():
         monkeypatch.setattr(module, name, value)
-    texts, query = module.rows()  # it compares them itself
-    assert texts.task == "20 texts of a query among 800 real passages"
-    assert 0 < texts.more["size, of sqlite's"] < 1.1
-    assert min(row.limit for row in (texts, query)) > 0
+    rows = list(module.rows())  # it compares texts itself
+    assert [row.task.split(",")[0] for row in rows if row.instead.startswith(("sqlite", "a product", "torch"))] == [
+        *("50 texts", "30 terms of SPLADE", "64 queries", "1660 queries")
+    ]
+    assert all(row.ours > 0 for row in rows)
+    shared = [row.more["shared of the first 50"] for row in rows if row.more]
+    assert shared == pytest.approx([1.0] * 4 * bool(find_spec("pyterrier_pisa")), abs=0.01)

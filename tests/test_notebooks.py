@@ -27,13 +27,11 @@ WARM = f"""import contextlib, gc, sys, matplotlib.pyplot, sentence_transformers
 with contextlib.suppress(ImportError):
     import pyterrier_pisa
 sys.path.append({str(ROOT / "tests")!r})
-import forked_python, remembering_encoder
-from pyterrier_ikat.retrieve import pisa
-pisa.subprocess = forked_python
+import remembering_encoder
 remembering_encoder.install()
 gc.freeze()"""
-"""Each notebook begins with a collection of garbage: not in the packages. Indexes are written without a start of Python for each, and
-MiniLM encodes each passage of the sample once for all notebooks."""
+"""Each notebook begins with a collection of garbage: not in the packages. MiniLM encodes each passage of the sample once for all
+notebooks."""
 OF_A_MACHINE = r"(?<![\w.:/])/(?:home|root|tmp|work|Users|usr|opt|var|mnt)/|[A-Z]:\\|127\.0\.0\.1:\d|\bsk-\w{6}"
 """A path, the port of a running server, a key."""
 
@@ -67,7 +65,6 @@ def kernel(tmp_path_factory):
     with make.started(IKAT_HOME=str(tmp_path_factory.mktemp("home")), IKAT_DATA=str(ROOT.parent / "shared" / "ikat")) as client:
         make.execute(new_notebook(cells=[new_code_cell(WARM)]), client)
         yield client
-        make.execute(new_notebook(cells=[new_code_cell("__import__('forked_python').Popen.end_server()")]), client)
 
 
 OF_REAL_DATA = ("evidence", "real_data")

@@ -72,9 +72,3 @@ def test_a_script_that_imports_torch_first_ends_without_a_word(tmp_path):
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", LEAVES, *files], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert {path.name for path in tmp_path.iterdir()} == {"llm.sqlite", "index", "results.sqlite"}  # no lock, no journal
-
-
-def test_a_name_of_before_in_a_room_is_answered_with_the_new_one():
-    with pytest.raises(AttributeError, match=r"conversations has no Turn: it is conversations\.TopicTurn now"):
-        _ = ikat.conversations.Turn
-    assert ikat.conversations.TopicTurn

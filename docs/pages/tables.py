@@ -55,4 +55,6 @@ def main_result(_: str) -> str:
     columns = [head.index(name) for name in ("what is searched for", "LLM calls", "BM25", "MiniLM", "weighted sum of both")]
     names = ["what is searched for", "LLM calls", "BM25", "dense", "both"]
     found = {row[0]: [re.sub(r"(\.\d+).*", r"\1", row[column]) for column in columns] for row in rows}
-    return table(names, [found[name] for name in shown])
+    [held_out] = re.findall(r"on all other conversations, conversation by conversation: (\.\d{3})", page)
+    picked = ["whichever system is best on the other conversations", "1 to 10", "", "", held_out]
+    return table(names, [*(found[name] for name in shown), picked])

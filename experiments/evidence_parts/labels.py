@@ -6,11 +6,13 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
+from statsmodels.stats.inter_rater import cohens_kappa as weighted_kappa
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.evaluation.judgements import agreement, cohens_kappa
 from pyterrier_ikat.evaluation.reference_judges import longest_common_subsequence
 from pyterrier_ikat.retrieve.words import stop_terms, tokenize
+from pyterrier_ikat.tables import format_score
 
 from .common import conversation_of, table
 
@@ -37,7 +39,11 @@ def gpt4_and_nist() -> str:
     rows.insert(0, ["labels 0 to 4", str(found.pairs), f"{exact:.4f}", f"{found.kappa:.4f}"])
     higher = np.tril(found.confusion.to_numpy(), -1).sum() / found.pairs
     said = f"GPT-4's label is higher than NIST's for {higher:.1%} of the pairs, and lower for {1 - exact - higher:.1%}."
-    return f"{table(['GPT-4 and NIST', 'pairs', 'agreement', 'kappa'], rows)}\n\n{said}"
+    weighted = [
+        format_score(weighted_kappa(found.confusion.to_numpy(), wt=weights, return_results=False)) for weights in ("linear", "quadratic")
+    ]
+    of_steps = f"Weighted kappa of the labels 0 to 4: {' with linear weights, '.join(weighted)} with quadratic ones."
+    return f"{table(['GPT-4 and NIST', 'pairs', 'agreement', 'kappa'], rows)}\n\n{said} {of_steps}"
 
 
 class Words(NamedTuple):

@@ -7,9 +7,9 @@ import pandas as pd
 from ir_measures import RR, R, nDCG
 from scipy.stats import kendalltau, spearmanr
 
-from pyterrier_ikat.conversations.public_outputs import OUTPUTS, PCIR_PROMPTS, output_file
+from pyterrier_ikat.conversations.public_outputs import OUTPUTS, output_file
 
-from .common import MINI, Collection, measured, open_collection, samples_of, table
+from .common import MINI, PCIR_PROMPTS, Collection, measured, open_collection, samples_of, table
 
 MEASURES = {str(measure): measure for measure in (nDCG @ 5, nDCG @ 10, R @ 20, RR)}
 RUNS = 5

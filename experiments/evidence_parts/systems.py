@@ -20,12 +20,15 @@ from .common import (
     Collection,
     Values,
     conversation_of,
+    interval,
     ndcg,
     open_collection,
     p_of_conversations,
+    p_of_topics,
     p_of_turns,
     shown_p,
     table,
+    topic_of,
 )
 
 LISTS = 100
@@ -236,12 +239,17 @@ def mark(ours: Values, base: Values, tests: int) -> str:
 
 
 def against(found: Mapping[tuple[str, str], Values], ours: tuple[str, str], others: Sequence[tuple[str, str]]) -> str:
-    """One system against others, tested over turns and over conversations, with Bonferroni's correction for their number."""
+    """One system against others, with 95 % intervals, and p over turns, conversations and topics after Bonferroni's correction."""
     rows = []
     for other in others:
-        ps = [min(1.0, p(found[ours], found[other]) * len(others)) for p in (p_of_turns, p_of_conversations)]
-        rows.append([", ".join(other), f"{found[ours].mean() - found[other].mean():+.3f}", *map(shown_p, ps)])
-    return table([f"{', '.join(ours)}, against", "difference", "over turns", "over conversations"], rows)
+        pair = found[ours], found[other]
+        differences = pair[0] - pair[1]
+        intervals = interval(differences), interval(differences.groupby(topic_of(differences.index)).mean())
+        corrected = [shown_p(min(1.0, p(*pair) * len(others))) for p in (p_of_turns, p_of_conversations, p_of_topics)]
+        rows.append([", ".join(other), f"{differences.mean():+.3f}", *intervals, *corrected, shown_p(p_of_topics(*pair))])
+    intervals_ = [f"95 % over {groups}" for groups in ("turns", "topics")]
+    tested = [*(f"over {groups}" for groups in ("turns", "conversations", "topics")), "over topics, uncorrected"]
+    return table([f"{', '.join(ours)}, against", "difference", *intervals_, *tested], rows)
 
 
 def of_weights(folder: str | Path, output: str, share: float) -> str:

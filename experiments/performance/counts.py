@@ -28,8 +28,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import LLM, Backend
 from pyterrier_ikat.llms.recorded import RecordedBackend
 from pyterrier_ikat.methods import METHODS
-from pyterrier_ikat.rank import cross_encoder_backends
-from pyterrier_ikat.retrieve import BM25, bm25
+from pyterrier_ikat.retrieve import BM25
 from pyterrier_ikat.store import cache as result_cache
 
 FEW_TURNS, TOKENS = 2, 64
@@ -119,15 +118,15 @@ def _overhead(index: ikat.PassageIndex, topics: pd.DataFrame) -> Row:
     """The whole catalogue on a few turns, against its searches and its cross-encoder alone."""
     searches: list[tuple[Any, ...]] = []
     pairs: list[tuple[str, str]] = []
-    search, score = bm25.search, cross_encoder_backends.score_pairs
+    search, score = BM25.find_rankings, ikat.CrossEncoder._score
 
     def noted(*given: Any) -> Any:
         searches.append(given)
         return search(*given)
 
-    def scored(model: str, max_length: int, backend: str, batch_tokens: int | None, asked: Sequence[tuple[str, str]]) -> Any:
+    def scored(self: ikat.CrossEncoder, asked: list[tuple[str, str]]) -> Any:
         pairs.extend(asked)
-        return score(model, max_length, backend, batch_tokens, asked)
+        return score(self, asked)
 
     with tempfile.TemporaryDirectory() as folder:
         model = save_model(folder)
@@ -135,12 +134,12 @@ def _overhead(index: ikat.PassageIndex, topics: pd.DataFrame) -> Row:
         encoder(pd.DataFrame([("t", "tea", "d", "rooibos")], columns=["qid", "query", "docno", "text"], dtype=object))  # loads it
         systems = _systems(index, {"LLM requests": []}, encoder)
         result_cache._opened.clear()
-        with patch.object(bm25, "search", noted), patch("pyterrier_ikat.rank.cross_encoders.score_pairs", scored):
+        with patch.object(BM25, "find_rankings", noted), patch.object(ikat.CrossEncoder, "_score", scored):
             seconds = _experiment(systems, topics)
         started = perf_counter()
         for given in searches:
             search(*given)
-        score(model, encoder.max_length, "fp32", None, pairs)
+        score(encoder, pairs)
         bare = perf_counter() - started
     queries = sum(len(given[2]) for given in searches)
     why = f"its {queries} searches and the scores of its {len(pairs)} pairs in one call each, nothing else"
@@ -152,19 +151,19 @@ def rows() -> Iterator[Row]:
     """One row per kind of request, with the seconds of the whole experiment, and one row for the bookkeeping."""
     data = pt.get_dataset("ikat:sample")
     topics = data.get_topics("manual")
-    search = bm25.search
+    search = BM25.find_rankings
     with tempfile.TemporaryDirectory() as folder:
         index = ikat.PassageIndex(Path(folder, "index")).index(data.get_corpus_iter(verbose=False))
         computed: Things = {"LLM requests": [], "queries": [], "pairs": []}
 
-        def counted(retriever: Any, name: str, queries: Sequence[Any], depth: int) -> Any:
+        def counted(retriever: Any, opened: Any, queries: Sequence[Any]) -> Any:
             computed["queries"] += queries
-            return search(retriever, name, queries, depth)
+            return search(retriever, opened, queries)
 
         def scored(*given: Any) -> Any:
             return _scores(computed["pairs"], given[-1])
 
-        with patch.object(bm25, "search", counted), patch("pyterrier_ikat.rank.cross_encoders.score_pairs", scored):
+        with patch.object(BM25, "find_rankings", counted), patch.object(ikat.CrossEncoder, "_score", scored):
             systems = _systems(index, computed, ikat.CrossEncoder("counted"))
             seconds = _experiment(systems, topics)
             done = {name: len(things) for name, things in computed.items()}

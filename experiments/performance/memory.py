@@ -2,7 +2,7 @@
 
     python experiments/performance/bench.py memory
 
-The index has 100,000 synthetic passages (see index_build.py); a stand-in for the LLM answers at once with five queries of the index's
+The index has 100,000 synthetic passages (see search.py); a stand-in for the LLM answers at once with five queries of the index's
 words. Without a re-ranker, the retrieved passages are interleaved. The cross-encoder re-ranks all 1.66 million. Its operator does its
 normal work (it hashes, keeps and sorts), and a stand-in for the model gives a score at once, so the figure doesn't include the model's own
 memory. Each run is a separate process. Its memory is that of the process itself (see process_memory.py): the peak, and the peak minus the
@@ -22,8 +22,8 @@ from unittest.mock import patch
 import numpy as np
 import pyterrier as pt
 from bench import Row
-from index_build import synthetic
 from process_memory import watched
+from search import synthetic
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.runs import RunFolder
@@ -99,7 +99,7 @@ def run(index: str, out: Path, batch: int, reranked: bool) -> dict[str, float]:
     model = ikat.llm(Queries(" ".join(_texts(2000, seed=2)).split()))
     given = {"llm": model, "reranker": ikat.CrossEncoder("stand-in") if reranked else None}
     scores = Scores()
-    with patch("pyterrier_ikat.rank.cross_encoders.score_pairs", scores):
+    with patch.object(ikat.CrossEncoder, "_score", scores):
         study = Study("aqd", "ikat:2023", index=index, **given)
         scores.pairs = 0  # opening scores one, to load the model
         with watched() as held:

@@ -2,7 +2,7 @@
 
     IKAT_BENCH_PASSAGES=1000000 IKAT_BENCH_SECONDS=600 python experiments/performance/bench.py readers
 
-The index holds synthetic passages (see ``index_build.py``), 100,000 or as many as ``IKAT_BENCH_PASSAGES`` says, and is read for 20 seconds
+The index holds synthetic passages (see ``search.py``), 100,000 or as many as ``IKAT_BENCH_PASSAGES`` says, and is read for 20 seconds
 or as many as ``IKAT_BENCH_SECONDS`` says. All threads share one index and one retriever, without a cache. Each thread searches for one to
 three queries at a time, drawn from queries of 3, 10, 50 and 200 words and whole passages, with 1000 passages each, and then reads the texts
 of random passages. Every docno and score is compared with the results of one thread before the others began, and every text with a checksum
@@ -23,8 +23,8 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 from bench import Row
-from index_build import synthetic
 from process_memory import held_mb, watched
+from search import synthetic
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.store.cache import Cache

@@ -1,4 +1,4 @@
-"""Re-ranking: each backend of the cross-encoder, the bi-encoder with repeated passages, and the cost of keeping scores.
+"""Re-ranking: each precision and backend of the cross-encoder, the bi-encoder with repeated passages, and the cost of keeping scores.
 
 The cross-encoder is the MiniLM-L6 bi-encoder with a random head: architecture, size and lengths of ms-marco-MiniLM-L-6-v2, not its
 scores. Agreement between precisions is therefore that of this model; no effectiveness is measured.
@@ -8,6 +8,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,6 @@ from bench import Row, anew, median_seconds
 from sentence_transformers import CrossEncoder as SentenceTransformersCrossEncoder
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.rank import cross_encoder_backends
 from pyterrier_ikat.rank.reranker import scored_once
 from pyterrier_ikat.store import cache as result_cache
 from pyterrier_ikat.store.models import load_bi_encoder
@@ -65,13 +65,16 @@ def save_model(folder: str) -> str:
     return folder
 
 
-def available_backends() -> list[str]:
-    """The backends that are fast on this machine."""
+def available_settings() -> dict[str, dict[str, str]]:
+    """The settings of a cross-encoder that are fast on this machine, by name."""
     import torch
 
     on_gpu = torch.cuda.is_available()
     bf16 = torch.cuda.is_bf16_supported() if on_gpu else getattr(torch.cpu, "_is_avx512_bf16_supported", bool)()
-    return ["fp32", *["bf16"] * bf16, *["openvino"] * cross_encoder_backends.openvino_runs()]
+    found = {"float32": {}, "bfloat16": {"dtype": "bfloat16"}} if bf16 else {"float32": {}}
+    if find_spec("optimum") is not None and find_spec("optimum.intel") is not None and not on_gpu:
+        found["openvino"] = {"backend": "openvino", "dtype": "bfloat16" if bf16 else "float32"}
+    return found
 
 
 def _cross_encoder(model: str, frame: pd.DataFrame) -> Iterator[Row]:
@@ -83,16 +86,16 @@ def _cross_encoder(model: str, frame: pd.DataFrame) -> Iterator[Row]:
     today = median_seconds(lambda: loaded.predict(pairs, batch_size=32, show_progress_bar=False))
     exact = ikat.CrossEncoder(model)(frame)
     task = f"cross-encoder MiniLM-L6, {len(pairs)} pairs of {lengths.mean():.0f} tokens"
-    for backend in available_backends():
+    for name, settings in available_settings().items():
         started = time.perf_counter()
-        operator = ikat.CrossEncoder(model, backend=backend)
+        operator = ikat.CrossEncoder(model, **settings)
         ranked = anew(operator, frame)
         more = {"first seconds": time.perf_counter() - started, **_agreement(exact, ranked)}
         seconds = median_seconds(lambda operator=operator: anew(operator, frame), warm=0)
-        precision = "float32" if backend == "fp32" else "bfloat16"
+        precision = settings.get("dtype", "float32")
         limit, why = _limit(loaded.config, lengths, precision)
         more |= {"pairs/s": len(pairs) / seconds, "today's pairs/s": len(pairs) / today}
-        yield Row(f"{task}, {backend}", seconds, today, "sentence-transformers' predict", limit, why, more)
+        yield Row(f"{task}, {name}", seconds, today, "sentence-transformers' predict", limit, why, more)
 
 
 def _agreement(exact: pd.DataFrame, other: pd.DataFrame) -> dict[str, float]:

@@ -20,7 +20,7 @@ from bench import Row, cpu_seconds, median_seconds
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.memory.memory_file import MemoryFile
-from pyterrier_ikat.retrieve.eager import LexicalIndex, search
+from pyterrier_ikat.retrieve.eager import LexicalIndex
 
 STATEMENTS, TURNS, WORDS, VOCABULARY = 10_000, 20, 8, 3000
 QUESTION = "Which word1 and word20 do I like for word300?"
@@ -74,7 +74,7 @@ def rows() -> Iterator[Row]:
         for name, question in asked.items():
             yield Row(f"known {name}, {size}", cpu_seconds(question), today, "one JSON file", copy, "a copy of the statements")
         made = cpu_seconds(lambda: LexicalIndex(known.items()), repeats=3)
-        sums = cpu_seconds(lambda: search(index, [{"word1": 1.0, "word20": 1.0, "word300": 1.0, "like": 1.0}], 10))
+        sums = cpu_seconds(lambda: index.postings.rankings([{"word1": 1.0, "word20": 1.0, "word300": 1.0, "like": 1.0}], 10))
         ours, instead = cpu_seconds(lambda: memory.search("u1", QUESTION)), "an index for each question"
         yield Row(f"BM25, {size}", ours, made, instead, sums, "the sums of the postings")
         changed = []

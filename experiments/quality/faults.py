@@ -8,11 +8,13 @@ cache key.
 
 import argparse
 import os
+import re
 import shutil
 import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,9 +23,9 @@ from mutants import LIBRARIES, PACKAGE, ROOT, forked, run_tests
 LONGEST = 1800.0
 """Seconds for the tests of a room. A room that takes longer has not detected the fault."""
 TESTS = {
-    "completions": ["llms/test_parsing*.py", "trust/test_parsers.py", "rank/test_listwise.py"],
+    "completions": ["llms/test_parsing*.py", "trust/test_parsers.py", "rank/test_listwise.py", "generate/test_sentences.py"],
     "planning.py": ["study/test_plan.py"],
-    "prompts": ["generate"],
+    "prompts": ["methods/test_prompt_values.py", "generate/test_prompts.py"],
 }
 """The tests of rooms without a test folder of the same name. The tests of modules outside of rooms are in ``base``."""
 
@@ -68,19 +70,6 @@ FAULTS = [
         "completion = int(mean * len(new))",
     ),
     Fault(
-        "store/cache.py",
-        "a damaged value is believed",
-        "isinstance(value, bytes) and digest(key, value) == checksum",
-        "isinstance(value, bytes)",
-    ),
-    Fault(
-        "store/cache.py",
-        "the newest value is removed, not the oldest",
-        "self._forget(next(iter(self._memory)))",
-        "self._forget(next(reversed(self._memory)))",
-    ),
-    Fault("store/cache.py", "a replaced file is still written", "if self._place != self._inode():", "if False:"),
-    Fault(
         "store/files.py",
         "Ctrl-C leaves the temporary file",
         "    except BaseException as error:\n        with suppress(OSError):\n            temporary.unlink",
@@ -102,8 +91,8 @@ FAULTS = [
     Fault(
         "completions/rankings.py",
         "the last passage can't be named",
-        "number for number in numbers if 1 <= number <= size))",
-        "number for number in numbers if 1 <= number < size))",
+        "if not 1 <= number <= size:",
+        "if not 1 <= number < size:",
     ),
     Fault("completions/matching.py", "a score above 1 stays", "min(max(score, 0.0), 1.0)", "max(score, 0.0)"),
     Fault("completions/verdicts.py", "the scale that a judge repeats is a grade", '", "", text, flags', '", "0", text, flags'),
@@ -128,7 +117,6 @@ FAULTS = [
         '"params": {**identity.get("params", {}), **self.params}',
         '"params": {}',
     ),
-    Fault("prompts/bounded.py", "a loop may take one step more", "next(steps) > STEPS", "next(steps) > STEPS + 1"),
     Fault(
         "completions/citations.py",
         "a response of just the length is cut",
@@ -168,7 +156,7 @@ FAULTS = [
         "digest(model, query) for query in query_values",
         "digest(query) for query in query_values",
     ),
-    Fault("rank/ensemble.py", "statements stay as they came", "sorted(pairs, key=lambda pair: -pair[1])[: self.n]", "pairs[: self.n]"),
+    Fault("rank/statements.py", "statements stay as they came", "sorted(pairs, key=lambda pair: -pair[1])[: self.n]", "pairs[: self.n]"),
     Fault("fuse/by_list.py", "positions are counted from 0", "1.0 / (k + 1 + turn.rank())", "1.0 / (k + turn.rank())"),
     Fault(
         "fuse/by_scorer.py",
@@ -201,7 +189,7 @@ FAULTS = [
         "Part.of(turns, results,",
         'Part.of(turns[turns["qid"].isin(results["qid"])], results,',
     ),
-    Fault("study/batches.py", "an index may change while a run uses it", "                check_parts()\n", ""),
+    Fault("study/batches.py", "an index may change while a run uses it", "check_parts()\n", "pass\n"),
     Fault(
         "study/identity.py",
         "a name is put into a longer one's text",
@@ -216,7 +204,10 @@ FAULTS = [
     Fault("study/identity.py", "other prompts make the same run", '"prompts": prompts_of(pipeline)', '"prompts": {}'),
     Fault("study/identity.py", "an index with other texts makes the same run", "else part.fingerprint()", "else ''"),
     Fault("study/replay.py", "what was kept need not give the run's ranking", "if again.get(qid, []) != whole.get(qid, []):", "if False:"),
-    Fault("distribute/pipeline.py", "more parts than turns", "count = min(partitions, len(names))", "count = partitions"),
+    Fault("distribute/on_ray.py", "more parts than turns", "count = min(parts, len(names))", "count = parts"),
+    Fault(
+        "distribute/on_ray.py", "rows in the order in which workers end", "for number in sorted(frames)", "for number in reversed(frames)"
+    ),
     Fault(
         "show/tradeoff.py",
         "of equal means the dearest is the best",
@@ -244,6 +235,18 @@ FAULTS = [
     Fault("cli/output.py", "a table is one column wider than its terminal", "- BETWEEN > width:", "- BETWEEN > width + 1:"),
 ]
 
+VALUE = re.compile(r"\{\{ (?!guard|loop\.).*?\}\}|\{% include .*? %\}")
+"""What a template shows of its inputs."""
+
+
+def deletions() -> Iterator[Fault]:
+    """Each template without one of the values that it shows."""
+    for path in sorted((ROOT / PACKAGE / "prompts").glob("*.jinja")):
+        source = path.read_text(encoding="utf-8")
+        for found in VALUE.finditer(source):
+            without = source[: found.start()] + source[found.end() :]
+            yield Fault(f"prompts/{path.name}", f"{found[0]} is missing", source, without)
+
 
 class Nearest:
     """A pytest plugin that puts the files that name the module first, and notes the failing test in a file."""
@@ -270,8 +273,9 @@ def outcome(copy: Path, fault: Fault) -> tuple[str, str]:
     module.write_text(original.replace(fault.old, fault.new), encoding="utf-8")
     for compiled in module.parent.glob(f"__pycache__/{module.stem}.*"):
         compiled.unlink()
+    tests = [*[str(module.relative_to(copy))] * (module.suffix == ".py"), *fault.tests]  # a module's own examples, too
     try:
-        status = forked(lambda: run_tests(copy, Nearest(module.stem, noted), str(module.relative_to(copy)), *fault.tests), LONGEST)
+        status = forked(lambda: run_tests(copy, Nearest(module.stem, noted), *tests), LONGEST)
     finally:
         module.write_text(original, encoding="utf-8")
     if noted.exists():
@@ -293,7 +297,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("words", nargs="*", help="of the faults' files and descriptions; without any all faults")
     words = parser.parse_args().words
-    faults = [fault for fault in FAULTS if not words or any(word in f"{fault.where} {fault.what}" for word in words)]
+    faults = [fault for fault in [*FAULTS, *deletions()] if not words or any(word in f"{fault.where} {fault.what}" for word in words)]
     warnings.simplefilter("ignore")
     os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "OMP_NUM_THREADS": "1"}  # read at import
     for library in LIBRARIES:

@@ -305,7 +305,7 @@ def readers() -> dict[str, Callable[[Case], Any]]:
             None if (found := chosen.read_ids(usable.readable(case.text)[0])) is None else list(dict.fromkeys(found))
         ),
         "rewrite": lambda case: Read(texts.parse_rewrite(usable.readable(case.text)[0])),
-        "queries": lambda case: Read(*map(list, texts.parse_queries(usable.readable(case.text)[0], 50))),
+        "queries": lambda case: Read(texts.parse_queries(usable.readable(case.text)[0], 50).items),
         "answer": lambda case: Read(usable.answer_text(usable.readable(case.text, whole=True)[0])),
         "passage": lambda case: Read(texts.parse_passage(usable.readable(case.text, whole=True)[0])),
     }

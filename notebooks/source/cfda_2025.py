@@ -33,8 +33,8 @@ stages(topics.head(2))[["qid", "qnewtopic", "qrewrite", "qanswer", "qpreferences
 # %%
 systems = {
     "one rewrite": ikat.Rewrite(llm) >> bm25 % 100 >> reranker,
-    "best of ten": ikat.methods.best_of_n(llm, bm25, reranker, depth=100),
-    "both kinds, fused": ikat.methods.cfda_best_of_n(llm, bm25, reranker, depth=100),
+    "best of ten": ikat.methods.best_of_n(llm, bm25, reranker),
+    "both kinds, fused": ikat.methods.cfda_best_of_n(llm, bm25, reranker),
 }
 table = ikat.experiment(systems, data, [nDCG@5], baseline="one rewrite")
 table[["name", "nDCG@5", "nDCG@5 p-value corrected", "turns"]].round(3)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import UsageError, did_you_mean, list_first
+from ..errors import UsageError, counted, did_you_mean, list_first
 from ..tables import Table, format_score, of_frame, wrapped
 from .main import main
 from .options import (
@@ -210,20 +210,20 @@ def _unmatched(
     """The turns of runs and judgements without a match, one line per run, or a single line if they are the same for all runs."""
     topics = set() if dataset_name is None else set(dataset_named(dataset_name).get_topics()["qid"])
     if topics and qrels is not None and (strange := sorted(judged.keys() - topics)):
-        yield f"{qrels} judges {len(strange)} turns that {dataset_name} lacks: {list_first(strange)}"
-    yield from _per_run({name: sorted(judged.keys() - ranking) for name, ranking in rankings.items()}, "lacks {} judged turns")
+        yield f"{qrels} judges {counted(len(strange), 'turn')} that {dataset_name} lacks: {list_first(strange)}"
+    yield from _per_run({name: sorted(judged.keys() - ranking) for name, ranking in rankings.items()}, "lacks {}", "judged turn")
     if chosen and not topics:
         return  # the run's other turns were omitted on purpose
-    unknown = "are not judged" if dataset_name is None else f"{dataset_name} lacks"
+    is_unknown, are_unknown = ("is not judged", "are not judged") if dataset_name is None else (f"{dataset_name} lacks",) * 2
     strangers = {name: sorted(ranking.keys() - judged.keys() - topics) for name, ranking in rankings.items()}
-    yield from _per_run(strangers, f"has {{}} turns that {unknown}")
+    yield from _per_run(strangers, "has {}", f"turn that {is_unknown}", f"turns that {are_unknown}")
 
 
-def _per_run(turns: Mapping[str, list[str]], what: str) -> Iterator[str]:
+def _per_run(turns: Mapping[str, list[str]], what: str, one: str, several: str = "") -> Iterator[str]:
     same = len(turns) > 1 and len(set(map(tuple, turns.values()))) == 1
     for name, found in list(turns.items())[: 1 if same else None]:
         if found:
-            yield f"{'each run' if same else name} {what.format(len(found))}: {list_first(found)}"
+            yield f"{'each run' if same else name} {what.format(counted(len(found), one, several))}: {list_first(found)}"
 
 
 def _groups(named: Mapping[str, Path], repeats: bool) -> dict[str, list[str]]:
@@ -284,7 +284,9 @@ def _show_responses(
     data = dataset_named(dataset_name)
     wanted, texts = response_turns(data.conversations, turns), text_loader_of(index_path)
     if hasattr(data, "get_nuggets") and any(isinstance(judge, NuggetRecall) for judge in judges):
-        nuggets = data.get_nuggets().groupby("qid")["nugget"].agg(list)
+        gold = data.get_nuggets()
+        click.echo(f"nugget recall: all {len(gold)} nuggets of {data.name}; get_nuggets('deduplicated') in Python has fewer", err=True)
+        nuggets = gold.groupby("qid")["nugget"].agg(list)
         wanted["gold_nuggets"] = [nuggets.get(qid, []) for qid in wanted["qid"]]
     tables = []
     for name, answers in _responses(paths, data, texts):

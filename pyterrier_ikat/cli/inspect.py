@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import UsageError
+from ..errors import UsageError, counted
 from ..tables import Cell, Column, Table, format_score, of_frame, wrapped
 from .main import main
 from .options import DATASET, FORMAT, MEASURES, PLOT, QRELS, RUNS, TEXTS, TURNS, dataset_named, judged_by, text_loader_of
@@ -31,12 +31,14 @@ def datasets(form: str) -> None:
     rows = [(name, dataset_named(name).summary) for name in full_names()]
     rows.append(("irds:NAME", "any dataset of ir_datasets, such as irds:vaswani: its queries are turns without a history"))
     rows.append(
-        ("longmemeval:FILE", "a file of LongMemEval, questions over the user's turns in many sessions, with evidence turns as qrels")
+        (
+            "longmemeval:FILE",
+            "a file of LongMemEval (untried), questions over the user's turns in many sessions, with evidence turns as qrels",
+        )
     )
-    rows.append(("alpsbench:FOLDER", "the retrieval of AlpsBench (task 3), questions over a user's memory and distractors"))
     rows.append(("./FOLDER", "your own: topics.jsonl, passages.jsonl, qrels.txt"))
     rows += listed()
-    rows += [(f"--turns {name}", f"{len(one.turns)} turns: {one.about} ({one.source})") for name, one in turn_lists().items()]
+    rows += [(f"--turns {name}", f"{counted(len(one.turns), 'turn')}: {one.about} ({one.source})") for name, one in turn_lists().items()]
     columns = [Column(title, [Cell(row[place]) for row in rows]) for place, title in enumerate(("dataset", "content"))]
     if form == "text":
         click.echo("\n".join(f"{click.style(name, fg='cyan')}\n{wrapped(content, INDENT)}" for name, content in rows))
@@ -69,7 +71,7 @@ def methods(name: str | None, drawing: str | None, form: str) -> None:
     elif name is None or name.endswith(".py"):
         click.echo("\n".join(list_methods(found, variants=name is not None)))
         one = "NAME" if name is None else f"{name}:NAME"
-        click.echo(f"\n{len(found)} methods. `ikat methods {one}` shows one in detail, with its variants.")
+        click.echo(f"\n{counted(len(found), 'method')}. `ikat methods {one}` shows one in detail, with its variants.")
     else:
         click.echo("\n".join(describe(found[0])))
 
@@ -123,14 +125,19 @@ def describe(entry: "Method") -> Iterator[str]:
     calls, queries = calls_per_turn(entry)
     optional = f"; optional: {', '.join(entry.takes)}" if entry.takes else ""
     yield wrapped(f"Needs {', '.join(entry.needs)}{optional}.")
-    yield wrapped(f"Per turn: about {calls} LLM calls and {queries} queries{STATEMENTS * ('s' in calls + queries)}.")
+    yield wrapped(f"Per turn: about {_amount(calls, 'LLM call')} and {_amount(queries, 'query')}{STATEMENTS * ('s' in calls + queries)}.")
     for resource, models in entry.models.items():
         yield wrapped(f"The paper's {resource}: {models}")
     for name, scores in published_scores(entry).items():
         table = {**TABLES, **entry.tables}[name]
         row = ", ".join(f"{measure} {format_score(value)}" for measure, value in scores.items())
         yield ""
-        yield wrapped(f"{table.paper} ({table.turns or 'an unknown number of'} turns, {table.qrels}): {row}")
+        yield wrapped(f"{table.paper} ({_amount(table.turns or 'an unknown number of', 'turn')}, {table.qrels}): {row}")
+
+
+def _amount(number: int | str, noun: str) -> str:
+    """A number of things; a text, such as 1 + s, is several."""
+    return counted(int(number), noun) if str(number).isdecimal() else f"{number} {counted(2, noun)[2:]}"
 
 
 STATEMENTS = "; s is the number of chosen statements"

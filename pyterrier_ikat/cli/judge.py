@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from ..errors import UsageError
+from ..errors import UsageError, counted
 from .main import main
 from .options import FORMAT, JUDGED_TURNS, TEXTS, TURNS, dataset_named, load_runs, text_loader_of, turns_of, unjudged_turns
 from .output import show
@@ -69,7 +69,7 @@ def judge(
     judged = made.transform(with_gold(pooled, dataset_named(dataset_name), text_loader_of(index_path)))
     write_qrels(judged, out)
     write_judge(out, model.model, style)
-    click.echo(f"{out}: {len(judged)} of {len(pooled)} passages judged, {len(pooled) - len(judged)} without a usable label")
+    click.echo(f"{out}: {len(judged)} of {counted(len(pooled), 'passage')} judged, {len(pooled) - len(judged)} without a usable label")
 
 
 @main.command(
@@ -169,9 +169,9 @@ def validate(path: str, dataset_name: str) -> None:
 
     check = check_predictions if dataset_name.startswith(PREFIX) else check_submission
     problems = check(path, dataset_named(dataset_name))
-    lines, wrong = format_problems(problems), len(select_errors(problems))
-    for line in lines:
+    wrong = len(select_errors(problems))
+    for line in format_problems(problems):
         click.echo(line)
-    click.echo(f"{path}: {wrong} errors, {len(lines) - wrong} warnings")
+    click.echo(f"{path}: {counted(wrong, 'error')}, {counted(len(problems) - wrong, 'warning')}")
     if wrong:
         sys.exit(1)

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from ..errors import UsageError
+from ..errors import UsageError, counted
 from ..tables import wrapped
 from .main import main
 from .options import BASELINE, FORMAT, resources
@@ -94,10 +94,9 @@ def serve(names: tuple[str, ...], workers: int, **options: Any) -> None:
     or SIGTERM stops the server after it has finished the requests under way.
     """
     from ..live.serving import Limits, serve
-    from ..live.serving.server import DISTINCT
     from ..llms import Ledger
 
-    ledger = Ledger(DISTINCT)
+    ledger = Ledger()
     try:
         serve(names, limits=Limits(workers=workers, waiting=4 * workers), ledger=ledger, echo=click.echo, **options)
     except KeyboardInterrupt:
@@ -165,7 +164,7 @@ def interact(address: str | None, name: str | None, status: str | None, form: st
     show(run.latency(), form)
     print_ledger(ledger, " (of this command)", err=form != "text")
     some = options.get("sessions")
-    rest = f"stopped after {some} conversations: the same command without --sessions continues" if some else ""
+    rest = f"stopped after {counted(some, 'conversation')}: the same command without --sessions continues" if some else ""
     state = "every conversation has ended" if run.finished else rest or "not finished: the same command continues"
     click.echo(f"\n{out}: {state}", err=form != "text")
 

@@ -17,14 +17,14 @@ from typing import Any
 import click
 
 from ..errors import IkatError, Terminated, UsageError, commands_advised, was_interrupted
-from ..progress import command_line
-from ..renamed import COMMANDS, OPTIONS
+from ..progress import command_line, tell
 from ..tables import wrapped
 
 STOPPED = "stopped: finished work is kept, and the same command continues from there"
 REPAIRS = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "free some space, and run the same command again"),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "correct its permissions, or choose another place"),
+    errno.ENOENT: "check the path, or give another one",
     **dict.fromkeys((errno.EMFILE, errno.ENFILE), "raise the limit of open files (ulimit -n)"),
 }
 
@@ -65,17 +65,6 @@ class _Command(click.Command):
         super().__init__(*args, **more)
         self.section, self.example = section, example
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Like any command, but an old option is answered with its new name."""
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            name = error.option_name
-            now = OPTIONS.get(f"{self.name} {name}", OPTIONS.get(name))
-            if now is None:
-                raise
-            raise UsageError(f"{name} is {now} now") from None
-
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command. Empty values are errors: an unset variable gives them, and an empty path would mean the working folder."""
         for parameter in self.params:
@@ -84,7 +73,7 @@ class _Command(click.Command):
                 shown = parameter.opts[0] if isinstance(parameter, click.Option) else parameter.human_readable_name
                 raise UsageError(f"{shown} is empty: give a value" + ("" if parameter.required else ", or omit it"))
         # Without the source line that raised it.
-        warnings.showwarning = lambda message, *_, **__: click.echo(f"ikat: warning: {message}", err=True)
+        warnings.showwarning = lambda message, *_, **__: tell(f"ikat: warning: {message}")
         if self.name in DRAW_THEIR_OWN:
             return super().invoke(ctx)
         with command_line(f"ikat {self.name}"):
@@ -142,12 +131,6 @@ class _Group(click.Group):
             names = [name for name, one in self.commands.items() if isinstance(one, _Command) and one.section == section]
             yield wrapped(f"{section.ljust(max(map(len, SECTIONS)))}  {', '.join(sorted(names))}", "  ", "          ")
         yield from ("", "Begin with", *(f"  {line}" for line in EXAMPLE.splitlines()), "`ikat --help` says what each command does.")
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """Like any group, but an old command is answered with its new name."""
-        if args and args[0] in COMMANDS:
-            raise UsageError(f"`ikat {args[0]}` is {COMMANDS[args[0]]} now")
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The commands by section, with their whole first sentence in several lines if it is long, because click would cut it."""

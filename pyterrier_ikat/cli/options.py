@@ -16,7 +16,22 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-RUNS = click.argument("paths", nargs=-1, required=True, metavar="RUN...")
+NO_RUN = (".partial", ".html", ".png", ".pdf")
+"""How names of unfinished runs, reports and plots end."""
+
+
+def _runs_among(_: click.Context, __: click.Parameter, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """The RUNs without what a pattern such as ``runs/*`` matches beside them: unfinished runs, reports, plots and indexes."""
+    beside = [path for path in paths if path.rstrip("/").endswith(NO_RUN) or os.path.isfile(os.path.join(path, "pt_meta.json"))]
+    if len(beside) == len(paths):
+        return paths  # the command says what is wrong with them
+    for path in beside:
+        what = "an unfinished run: `ikat run` continues it" if path.rstrip("/").endswith(".partial") else "no run"
+        click.echo(f"ikat: warning: {path} is omitted: it is {what}", err=True)
+    return tuple(path for path in paths if path not in beside)
+
+
+RUNS = click.argument("paths", nargs=-1, required=True, metavar="RUN...", callback=_runs_among)
 MEASURES = click.option(
     "--measures", help="measures of ir_measures, or your own as FILE.py:NAME, separated by commas; by default those of the dataset or track"
 )

@@ -1,10 +1,11 @@
 """The command that reproduces a paper's tables and figures."""
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import UsageError
+from ..errors import UsageError, counted
 from ..tables import of_frame, wrapped
 from .main import main
 from .options import FORMAT, QRELS, TURNS
@@ -100,8 +101,8 @@ def _rows(name: str, resources: str | None, options: dict[str, Any]) -> str:
 def _part(number: str, found: "Reproduction", part: "Part", resources: str | None) -> list[str]:
     from ..papers.paper_resources import keys_of
 
-    turns = part.published_turns or "an unknown number of"
-    lines = ["", wrapped(f"Table {number}: iKAT {part.year}, {part.judgements}, {turns} turns: {', '.join(part.table.measures)}")]
+    turns = counted(part.published_turns, "turn") if part.published_turns else "an unknown number of turns"
+    lines = ["", wrapped(f"Table {number}: iKAT {part.year}, {part.judgements}, {turns}: {', '.join(part.table.measures)}")]
     rows = found.rows(part)
     keys = dict.fromkeys(key for row in rows for keys in keys_of(row.method).values() for key in keys)
     lines.append(wrapped(f"needs {_judge(part)}, and {', '.join(map(repr, keys))}", "  ", "  "))
@@ -115,7 +116,7 @@ def _part(number: str, found: "Reproduction", part: "Part", resources: str | Non
 
 def _judge(part: "Part") -> str:
     """The judge whose labels a table needs."""
-    from ..methods.definition import model_key
+    from ..methods.differences import model_key
     from ..papers.paper_resources import JUDGES
     from ..papers.published import ANSWERS, NIST, STATEMENTS_NIST, STATEMENTS_ORGANISERS
 
@@ -154,12 +155,16 @@ def _table(name: str, number: str, resources: str, only_plan: bool, form: str, o
             click.echo(wrapped(line), err=form != "text")
     if only_plan:
         return
+    drawn = find_spec("matplotlib") is not None
+    if isinstance(what, Figure) and not drawn:
+        click.echo("ikat: warning: no picture without matplotlib, only its numbers: pip install pyterrier_ikat[plots]", err=True)
     for part in parts:
         found.run(part)
     if isinstance(what, Figure):
         shown = found.table(what.part)
         show(of_frame(figure_scores(found, what), shown.notes_of_a_figure, shown.title), form)
-        click.echo(f"\n{draw_figure(found, what, found.root / f'{name}-{number}.png')}", err=form != "text")
+        if drawn:
+            click.echo(f"\n{draw_figure(found, what, found.root / f'{name}-{number}.png')}", err=form != "text")
         return
     for place, part in enumerate(parts):
         click.echo(nl=bool(place))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import UsageError
+from ..errors import UsageError, counted
 from ..tables import wrapped
 from .main import main
 from .options import BASELINE, FORMAT, MEASURES, QRELS, TURNS, dataset_named, resources
@@ -20,7 +20,7 @@ OF_DENSE = ("query_prefix", "passage_prefix", "similarity")
 
 @main.command(
     section="Prepare",
-    example="ikat index ikat:2023-mini mini.index\nikat index PASSAGES_FOLDER full.index --expected 116838987",
+    example="ikat index ikat:2023-mini mini.index\nikat index PASSAGES_FOLDER full.index",
 )
 @click.argument("source")
 @click.argument("path", type=click.Path())
@@ -31,8 +31,7 @@ OF_DENSE = ("query_prefix", "passage_prefix", "similarity")
 @click.option("--similarity", help="for --dense: cosine or dot; by default the model's own, or cosine if it has none")
 @click.option("--stemmer", help="porter2 or none; by default porter2")
 @click.option("--stops", help="stop words of queries: lucene (33 words), terrier (733) or none; by default lucene")
-@click.option("--engine", help="search engine: eager, pisa or both; by default eager up to 500,000 passages, then pisa if installed")
-@click.option("--expected", type=int, help="number of passages in SOURCE; any other number is an error")
+@click.option("--engine", help="search engine: eager or pisa; by default eager up to 500,000 passages, then pisa if installed")
 def index(source: str, path: str, splade: str | None, dense: str | None, **options: Any) -> None:
     """Build an index of the passages of SOURCE in the folder PATH.
 
@@ -59,7 +58,7 @@ def index(source: str, path: str, splade: str | None, dense: str | None, **optio
         built = DenseIndex(path).index(corpus, dense, **given)
     else:
         built = PassageIndex(path).index(corpus, **given)
-    click.echo(f"{path}: {len(built)} passages")
+    click.echo(f"{path}: {counted(len(built), 'passage')}")
 
 
 def _dataset_not_file(name: str) -> Any:
@@ -140,8 +139,6 @@ def run(
         results = run_systems(names, dataset_name, out=out, batch=batch, measures=wanted, baseline=baseline, **given)
     print_results(results, form)
     beside = form != "text"
-    for note in results.deviations():
-        click.echo(wrapped(f"note: {note}", "", "  "), err=beside)
     if stages is not None:
         click.echo(err=beside)
         show(stages.shown(), err=beside)
@@ -153,6 +150,8 @@ def print_results(results: "Results", form: str = "text") -> None:
     beside = form != "text"
     if len(results.study.qrels):
         show(results.shown(), form)
+    for note in results.deviations() if form == "csv" or results.study.qrels.empty else ():
+        click.echo(wrapped(f"note: {note}"), err=beside)
     for line in results.gaps():
         click.echo(wrapped(line), err=beside)
     print_ledger(results.ledger, " (of this command; each run folder has its own)", err=beside)

@@ -1,10 +1,12 @@
 r"""The sentences of a response and the passages that they cite. This module finds sentence ends and marks such as ``[1]``.
 
 A mark is what models write when they are asked to cite with numbers in square brackets: ``[1]``, ``[1][2]``, ``[1, 2]``, ``[1-3]``,
-``[Doc 1]``, ``(Doc 1, Doc 2)``, ``([Passage 3](#3))``, ``**[1]**``, ``[^1]``, ``【1】``. A number in round brackets counts only with such
-a name. A bracket is not a mark, and stays, if it holds a year or another number above 99, or a zero. The same holds after "range",
-"scale" or an equals sign, in code, before the address of a Markdown link, and at the beginning of a line with text after it, because
-lists are numbered there. "According to [1], ..." cites and becomes "According to passage 1, ...". Pure functions: no model, no frame.
+``[1]–[3]``, ``[Doc 1]``, ``[Doc 1, p. 3]``, ``(Doc 1, Doc 2)``, ``(see Doc 1)``, ``([Passage 3](#3))``, ``**[1]**``,
+``<sup>[1]</sup>``, ``[^1]``, ``【1】``. A number in round brackets counts only with such a name. A bracket is not a mark, and stays, if it
+holds a year or another number above 99, or a zero. The same holds for two numbers after "range", "scale", "interval", "CI" or "between",
+for an index in code (``list[1]``, without a blank), after an equals sign, before the address of a Markdown link, and at the beginning of a
+line with text after it, because lists are numbered there. "According to [1], ..." cites and becomes "According to passage 1, ...". Pure
+functions: no model, no frame.
 """
 
 import re
@@ -20,17 +22,30 @@ HIGHEST = 99
 _B = r"[^\S\n]"
 _NAME = r"(?:reference[ _])?(?:passage|document|doc|source|reference|ref|citation|snippet)s?"
 _ONE = rf"(?:{_NAME}{_B}{{0,2}}(?:no\.?|number)?[ :#=\"_.-]{{0,3}})?\d{{1,4}}\"?"
-_BETWEEN = rf"{_B}{{0,2}}(?:[,;、，&~–—-]|and\b|to\b){_B}{{0,2}}"
-_LIST = rf"{_ONE}(?:{_BETWEEN}(?:and{_B})?{_ONE}){{0,19}}"
+_TO = rf"{_B}{{0,2}}(?:[~‐‑‒–—−-]|\b(?:to|through)\b){_B}{{0,2}}"
+_BETWEEN = rf"(?:{_TO}|{_B}{{0,2}}(?:[,;、，&/]|and\b){_B}{{0,2}})"
+_PART = r"(?:§§?|¶|\b(?:pp?|pages?|par|paras?|paragraphs?|sect?|sections?|lines?|sentences?|chapters?|ch|figs?|figures?|tables?)\b\.?)"
+_PLACE = rf"{_B}{{0,2}}[,;:(]?{_B}{{0,2}}{_PART}{_B}{{0,2}}\d{{1,4}}(?:[.~‐‑‒–—−-]\d{{1,4}}){{0,3}}\)?"
+_LIST = rf"{_ONE}(?:{_PLACE}){{0,3}}(?:{_BETWEEN}(?:and{_B})?{_ONE}(?:{_PLACE}){{0,3}}){{0,19}}"
 _SQUARE = rf"(?:\[\[?|［|【)\^?{_B}{{0,2}}{_LIST}{_B}{{0,2}}(?:†[^\]】\n]{{0,40}})?(?:\]\]?|］|】)(?:\(#[^()\s]{{0,40}}\)|(?!\())"
-MARK = rf"(?i:{_SQUARE}|[(（](?={_B}{{0,2}}{_NAME}){_B}{{0,2}}{_LIST}{_B}{{0,2}}[)）])"
+_SEE = rf"(?:(?:see|cf\.|e\.g\.,?|from|according to|as in|via|sources?:|references?:){_B})?"
+MARK = rf"(?i:{_SQUARE}|[\[(（]{_B}{{0,2}}{_SEE}(?={_NAME}){_LIST}{_B}{{0,2}}[\])）])"
 """The pattern of one mark."""
-_MARKS = rf"{MARK}(?:[ ,;]{{0,3}}(?:and )?{MARK})*"
+_TAG = r"(?:sup|sub|small|cite|ref|span|a|b|i|u|em|strong|font)\b"
+_WRAPPED = rf"(?:<{_TAG}[^<>\n]{{0,99}}>){{1,3}}{MARK}(?:[ ,;]{{0,3}}{MARK})*(?:</{_TAG}>){{1,3}}|\^{MARK}\^?"
+_UNIT = rf"(?:{_WRAPPED}|{MARK})"
+_MARKS = rf"{_UNIT}(?:(?:{_TO}|[ ,;&/]{{0,3}}(?:and )?){_UNIT})*"
 _RUN = re.compile(rf"(?P<bold>\*\*?)?(?:\((?:see |cf\. |sources?:? )?(?=[\[【]){_MARKS}\)|{_MARKS})(?(bold)(?P=bold))", re.IGNORECASE)
-_NUMBERS = re.compile(rf"(\d{{1,4}}){_B}{{0,2}}(?:[~–—-]|to\b){_B}{{0,2}}(?:{_NAME})?[ \"#]?(\d{{1,4}})|(\d{{1,4}})", re.IGNORECASE)
-_NAMED = re.compile(_NAME, re.IGNORECASE)
+_NUMBERS = re.compile(rf"(\d{{1,4}})\"?{_TO}(?:{_NAME})?[ \"#]?(\d{{1,4}})|(\d{{1,4}})", re.IGNORECASE)
+_NO_NUMBERS = re.compile(rf"†[^\]】]*|\(#[^)]*\)|</?{_TAG}[^<>]*>|{_PLACE}", re.IGNORECASE)
+"""Parts of marks whose numbers are not those of passages."""
+_JOINED = re.compile(rf"[\])）］】]({_TO})[\[(（［【]", re.IGNORECASE)
+_TWO = re.compile(rf"\W*\d+(?:{_TO}|{_B}?,{_B}?)\d+\W*", re.IGNORECASE)
 _CODE = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```|\Z)|`[^`\n]*`", re.DOTALL | re.MULTILINE)
-_OTHER_BEHIND = re.compile(r"(?:[\\\]]|[=∈] ?|(?<![^\W_])[a-z]|\b(?:range|interval|scale|array|list|index|vector|set)(?: of| from)? ?)\Z")
+_OTHER_BEHIND = re.compile(
+    r"(?:[\\\]]|[=∈] ?|(?<![^\W_])[a-z]|[^\W_]_\w*|(?i:\b(?:range|interval|scale|array|list|index|vector|set|tuple|matrix)))\Z"
+)
+_INTERVAL_BEHIND = re.compile(r"\b(?:(?:range|interval|scale|CI|IQR)s?(?: of| from|:|,)?|ranging from|between) \Z", re.IGNORECASE)
 _SAID_BEHIND = re.compile(rf"\b(?:according to|based on|in|by|from|see|per|of|with|{_NAME}) \Z", re.IGNORECASE)
 _LINE_BEGINS = re.compile(r"(?:\A|\n)[ \t>*#•-]*\Z")
 _SENTENCE_BEGINS = re.compile(r"(?:\A|[.!?]\s|\n)\s*\Z")
@@ -94,12 +109,8 @@ def _ends(text: str) -> Iterator[int]:
 
 
 def _first_words(text: str, words: int) -> str:
-    kept = ""
-    for found in re.finditer(r"\S+", text):
-        if count_words(text[: found.end()]) > words:
-            break
-        kept = text[: found.end()]
-    return kept.strip()
+    ends = [found.end() for found in re.finditer(r"\S+", text)]
+    return text[: max((end for end in ends[:words] if count_words(text[:end]) <= words), default=0)].strip()
 
 
 def sentences_in(text: str) -> list[str]:
@@ -178,38 +189,34 @@ def read_citations(text: str, passages: int) -> CitedText:
         >>> [one[1:] for one in read_citations("Rooibos has no caffeine [2]. Mate has some.[1, 7] It is drunk since 1900.", 3).sentences]
         [((2,), ()), ((1,), (7,)), ((), ())]
     """
-    body, listed = _without_sources(text, passages)
-    plain, marks = "", list[tuple[int, str]]()
-    place = 0
+    body, listed = _without_sources(text)
+    plain, marks, place = "", list[tuple[int, str]](), 0
     for mark in _marks(body, passages):
         before, said = body[place : mark.start()], _said(mark)
-        plain += before if said else before.rstrip(" \t\n" if _is_alone(mark) else " \t")
-        plain += said
+        plain += (before if said else before.rstrip(" \t\n" if _is_alone(mark) else " \t")) + said
         marks.append((len(plain), mark[0]))
-        place = _behind(mark, plain)
+        place = mark.end() + (plain.endswith((".", "!", "?")) and body[mark.end() : mark.end() + 1] == ".")  # a repeated full stop
         plain += " " * (not said and before != before.rstrip() and body[place : place + 1].isalnum())
-    plain += body[place:]
-    return _attributed(plain, [*marks, *((-1, mark) for mark in listed)], passages)
+    return _attributed(plain + body[place:], [*marks, *((-1, mark) for mark in listed)], passages)
 
 
 def _attributed(plain: str, marks: Sequence[tuple[int, str]], passages: int) -> CitedText:
     """The text with each mark assigned to its sentence. A mark at -1 belongs to the whole response."""
-    starts, place = list[int](), 0
-    sentences = sentences_in(plain)
+    sentences, starts, end = sentences_in(plain), list[int](), 0
     for sentence in sentences:
-        starts.append(plain.index(sentence, place))
-        place = starts[-1] + len(sentence)
+        starts.append(plain.index(sentence, end))
+        end = starts[-1] + len(sentence)
     cited: list[list[int]] = [[] for _ in [*sentences, ""]]
     for place, mark in marks:
-        of = max(0, bisect_left(starts, place) - 1) if place >= 0 else -1
-        cited[of] += _numbers(mark)
+        cited[max(0, bisect_left(starts, place) - 1) if place >= 0 else -1] += _numbers(mark)
     read = [_sentence(sentence, numbers, passages) for sentence, numbers in zip([*sentences, ""], cited, strict=True)]
     return CitedText(plain.strip(), tuple(one for one in read if one.text or one.numbers or one.unknown))
 
 
 def _sentence(text: str, numbers: Sequence[int], passages: int) -> CitedSentence:
-    known = {number: 1 <= number <= passages for number in numbers}
-    return CitedSentence(text, *(tuple(number for number, there in known.items() if there is wanted) for wanted in (True, False)))
+    each = list(dict.fromkeys(numbers))
+    known = tuple(number for number in each if 1 <= number <= passages)
+    return CitedSentence(text, known, tuple(number for number in each if number not in known))
 
 
 def _marks(text: str, passages: int) -> Iterator[re.Match[str]]:
@@ -220,9 +227,9 @@ def _marks(text: str, passages: int) -> Iterator[re.Match[str]]:
 
 def _cites(run: re.Match[str], highest: int) -> bool:
     before = _before(run)
-    if _OTHER_BEHIND.search(before):
+    if _OTHER_BEHIND.search(before) or (_INTERVAL_BEHIND.search(before) and _TWO.fullmatch(run[0].replace("] to [", " to "))):
         return False
-    if not _NAMED.search(run[0]) and not all(1 <= number <= highest for number in _numbers(run[0])):
+    if not re.search(_NAME, run[0], re.IGNORECASE) and not all(1 <= number <= highest for number in _numbers(run[0])):
         return False
     return not _begins_line(run) or _is_alone(run) or bool(_said(run))
 
@@ -259,22 +266,16 @@ def _said(run: re.Match[str]) -> str:
     return f"{'Passage' if subject else 'passage'}{'s' * (len(numbers) > 1)} {listed}"
 
 
-def _behind(run: re.Match[str], plain: str) -> int:
-    """Where the text continues after marks. A full stop that repeats the one before them is skipped."""
-    again = plain.endswith((".", "!", "?")) and run.string[run.end() : run.end() + 1] == "."
-    return run.end() + again
-
-
 def _numbers(mark: str) -> list[int]:
     """The numbers in marks. A range means all numbers in it."""
     found = list[int]()
-    for first, last, alone in _NUMBERS.findall(re.sub(r"†[^\]】]*|\(#[^)]*\)", "", mark)):
-        ends = (int(alone),) * 2 if alone else (int(first), int(last))
-        found += range(ends[0], ends[1] + 1) if 0 <= ends[1] - ends[0] <= HIGHEST else ends
+    for first, last, alone in _NUMBERS.findall(_JOINED.sub(r"\1", _NO_NUMBERS.sub("", mark))):
+        start, end = int(first or alone), int(last or alone)
+        found += range(start, end + 1) if 0 <= end - start <= HIGHEST else (start, end)
     return found
 
 
-def _without_sources(text: str, passages: int) -> tuple[str, list[str]]:
+def _without_sources(text: str) -> tuple[str, list[str]]:
     """The text without a list of sources at its end, and the marks of that list."""
     titles = list(_SOURCES.finditer(text))
     lines = [line for line in text[titles[-1].end() :].splitlines() if line.strip()] if titles else []
@@ -303,11 +304,9 @@ def pieces_with_numbers(text: str, sentences: Sequence[CitedSentence]) -> list[t
     """
     pieces, place = list[tuple[str, tuple[int, ...]]](), 0
     for one in sentences:
-        start = text.find(one.text, place)
-        if start >= 0 and one.text:
-            end = start + len(one.text)
-            pieces.append((text[place:end], one.numbers))
-            place = end
+        if one.text and (start := text.find(one.text, place)) >= 0:
+            pieces.append((text[place : start + len(one.text)], one.numbers))
+            place = start + len(one.text)
     seen = {number for _, numbers in pieces for number in numbers}
     listed = tuple(dict.fromkeys(number for one in sentences for number in one.numbers if number not in seen))
     return [*pieces, *[(text[place:], ())] * (place < len(text)), *[("\n\nSources:", listed)] * bool(listed)]
@@ -324,7 +323,10 @@ def with_marks(text: str, sentences: Sequence[CitedSentence]) -> str:
     return "".join(piece + " " * bool(numbers) + "".join(map("[{}]".format, numbers)) for piece, numbers in pieces)
 
 
-_OPEN = re.compile(r"\s*(?:\*{0,2}[(\[（【［][^)\]）】］\n]{0,60}|\*{1,2}|(?:[)\]）】］]\*{0,2}(?:\(#?[^()\s]{0,40})?))\Z|\s+\Z")
+_OPEN = re.compile(
+    r"\s*(?:\*{0,2}[(\[（【［][^)\]）】］\n]{0,60}|\*{1,2}|\^|<[^<>\n]{0,60}|<(?:sup|sub|small|cite|ref|span|a|b|i|u|em|strong|font)\b[^<>\n]{0,60}>"
+    r"|[)\]）】］]\*{0,2}\^?(?:\(#?[^()\s]{0,40}|\s?(?:[~‐‑‒–—−&/,;-]|t|to|th\w{0,5}|an?|and)\s?)?)\Z|\s+\Z"
+)
 
 
 def while_written(text: str, passages: int) -> str:

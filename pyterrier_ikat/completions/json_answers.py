@@ -9,7 +9,7 @@ import json
 import math
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 Schema = Mapping[str, Any]
@@ -83,28 +83,17 @@ def answer_in(name: str, value: Schema, reason: bool = False) -> Structure:
     return Structure(name, object_of(**({"reason": TEXT} if reason else {}), **{name: value}))
 
 
-QUERIES = answer_in("queries", list_of(TEXT))
-IDS = answer_in("statements", list_of(TEXT))
-SCORES = answer_in("statements", list_of(object_of(id=TEXT, score=NUMBER)))
-RANKING = answer_in("ranking", list_of(WHOLE))
-NUGGETS = answer_in("nuggets", list_of(TEXT))
-LEARNED = answer_in("statements", list_of(object_of(message=WHOLE, words=TEXT, statement=TEXT, replaces=list_of(TEXT))))
-ACTION = Structure("action", object_of(reason=TEXT, action=one_of(["answer", "ask", "abstain"]), question=TEXT))
+_TYPES: dict[str, Any] = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "number": (int, float)}
 
 
 def _fits(value: Any, schema: Schema) -> bool:
-    if schema["type"] == "object":
-        properties = schema["properties"]
-        return isinstance(value, dict) and value.keys() == properties.keys() and all(_fits(value[name], properties[name]) for name in value)
-    if schema["type"] == "array":
-        return isinstance(value, list) and all(_fits(item, schema["items"]) for item in value)
-    if "enum" in schema and value not in schema["enum"]:
+    kind = schema["type"]
+    if not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "boolean") or value not in schema.get("enum", [value]):
         return False
-    if schema["type"] == "string":
-        return isinstance(value, str)
-    if schema["type"] == "boolean" or isinstance(value, bool):
-        return schema["type"] == "boolean" and isinstance(value, bool)
-    return isinstance(value, int) or (schema["type"] == "number" and isinstance(value, float) and math.isfinite(value))
+    if kind == "object":
+        properties = schema["properties"]
+        return value.keys() == properties.keys() and all(_fits(value[name], properties[name]) for name in value)
+    return all(_fits(item, schema["items"]) for item in value) if kind == "array" else kind != "number" or math.isfinite(value)
 
 
 TRIED = 50
@@ -157,6 +146,21 @@ def is_cut(text: str, start: int) -> bool:
     return value_at(text, start)[0] is None and _closing(text, start) is None
 
 
+def begun(text: str, start: int) -> Any:
+    """The complete items of the list that opens at ``start`` and has no end, or of the object whose keys are numbers. None for another.
+
+    Example:
+        >>> begun('["mint", "sage", "ros', 0), begun("{'3': 'mint', '5': 'sa", 0), begun('{"why": "diet", "ids": [3, 5', 0), begun("[3]", 0)
+        (['mint', 'sage'], {'3': 'mint'}, None, None)
+    """
+    if not is_cut(text, start):
+        return None
+    ends = [place for place, depth in _signs(text, start) if depth == 1 and text[place] == ","][-TRIED:]
+    values = (value_at(text[:end] + {"[": "]", "{": "}"}[text[start]], start)[0] for end in reversed(ends))
+    value = next((value for value in values if value is not None), None)
+    return value if isinstance(value, list) or all(str(key).isdecimal() for key in value or ()) else None
+
+
 def _literal(piece: str) -> Any:
     """A Python literal whose types exist in JSON. None for any other text."""
     try:
@@ -170,6 +174,12 @@ def _literal(piece: str) -> Any:
 
 
 def _closing(text: str, start: int) -> int | None:
+    """The end of the brackets that open at ``start``."""
+    return next((place + 1 for place, depth in _signs(text, start) if not depth), None)
+
+
+def _signs(text: str, start: int) -> Iterator[tuple[int, int]]:
+    """The brackets and commas outside of quotes from ``start`` on, each with how many brackets are open after it."""
     depth, quote = 0, ""
     for place in range(start, len(text)):
         sign = text[place]
@@ -177,10 +187,6 @@ def _closing(text: str, start: int) -> int | None:
             quote = "" if sign == quote and text[place - 1] != "\\" else quote
         elif sign in "\"'":
             quote = "" if text[place - 1].isalnum() else sign
-        elif sign in "[{":
-            depth += 1
-        elif sign in "]}":
-            depth -= 1
-            if depth == 0:
-                return place + 1
-    return None
+        elif sign in "[]{},":
+            depth += (sign in "[{") - (sign in "]}")
+            yield place, depth

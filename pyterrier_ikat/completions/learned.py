@@ -89,20 +89,23 @@ def merge(found: Sequence[Mapping[str, Any]], ptkb: Mapping[str, str], said: Map
     known, learned, dropped = dict(ptkb), list[dict[str, Any]](), list[str]()
     last = highest_number((*ptkb, *taken))
     for piece in found:
-        fault, statement = _checked(piece, said)
-        replaced, unknown = _replaced(piece.get("replaces"), ptkb)
-        dropped += [fault] if fault else [f"no known statement {label}" for label in unknown]
-        same = next((number for number, text in known.items() if normalised(text) == normalised(statement)), None)
-        replaced = [number for number in replaced if number in known and number != same]
-        if fault or (same is not None and not replaced):
+        statement, words, number = _line(piece.get("statement")), _line(piece.get("words")), _number(piece)
+        words = words or _line(piece.get("statement"))
+        if fault := _fault(statement, words, number, said):
+            dropped.append(fault)
             continue
-        for number in replaced:
-            del known[number]
+        replaced, unknown = _replaced(piece.get("replaces"), ptkb)
+        dropped += [f"no known statement {label}" for label in unknown]
+        same = next((one for one, text in known.items() if normalised(text) == normalised(statement)), None)
+        replaced = [one for one in replaced if one in known and one != same]
+        if same is not None and not replaced:
+            continue
+        for one in replaced:
+            del known[one]
         if same is None:
             same = str(last := last + 1)
             known[same] = statement
-        source = {"message": _number(piece), "words": " ".join(well_formed(_words(piece)).split())}
-        learned.append({"id": same, "statement": known[same], **source, "replaces": replaced})
+        learned.append({"id": same, "statement": known[same], "message": number, "words": words, "replaces": replaced})
     return Learned(known, learned, dropped)
 
 
@@ -116,21 +119,22 @@ def highest_number(ids: Iterable[str]) -> int:
     return max((int(name) for name in ids if name.isdecimal() and len(name) <= LONGEST_NUMBER), default=0)
 
 
-def _checked(piece: Mapping[str, Any], said: Mapping[int, str]) -> tuple[str, str]:
-    """The fault of a piece (empty if it has none), and its statement."""
-    statement, number = _statement(piece), _number(piece)
+def _fault(statement: str, words: str, number: int | None, said: Mapping[int, str]) -> str:
+    """Why a statement does not count; empty if it does."""
+    copied = normalised(words)
     faults = {
         "an object without a statement": not normalised(statement),
         f"a statement of {len(statement)} characters": len(statement) > LONGEST,
         "a question": statement.endswith("?"),
         f"a statement from message {number}, which is none of the user's messages to learn from": number not in said,
-        f"a statement whose words are not in message {number}": not _copied(_words(piece), said.get(number or 0, "")),
+        f"a statement whose words are not in message {number}": not copied
+        or f" {copied} " not in f" {normalised(said.get(number or 0, ''))} ",
     }
-    return next((fault for fault, found in faults.items() if found), ""), statement
+    return next((fault for fault, found in faults.items() if found), "")
 
 
-def _statement(piece: Mapping[str, Any]) -> str:
-    text = piece.get("statement")
+def _line(text: Any) -> str:
+    """A value as printable text on one line; empty if it is no text."""
     printed = "".join(sign if sign.isprintable() else " " for sign in well_formed(text)) if isinstance(text, str) else ""
     return " ".join(printed.split())
 
@@ -138,17 +142,6 @@ def _statement(piece: Mapping[str, Any]) -> str:
 def _number(piece: Mapping[str, Any]) -> int | None:
     found = _NUMBER.search(str(piece.get("message", "")))
     return int(found[0]) if found else None
-
-
-def _words(piece: Mapping[str, Any]) -> str:
-    words = piece.get("words")
-    return words if isinstance(words, str) and words.strip() else str(piece.get("statement", ""))
-
-
-def _copied(words: str, message: str) -> bool:
-    """Whether the message has these words."""
-    copied = normalised(words)
-    return bool(copied) and f" {copied} " in f" {normalised(message)} "
 
 
 def _replaced(labels: Any, ptkb: Mapping[str, str]) -> tuple[list[str], list[str]]:

@@ -48,8 +48,8 @@ def choose(form: str, found: Sequence[Any], ptkb: Mapping[str, str]) -> Chosen:
 
     Returns:
         Each statement once. ``ids`` and ``copies``: score 1 / position, in the model's order. ``scores``: the model's score from 0 to 1,
-        best first; statements of score 0 are omitted. ``dropped`` lists pieces that name no statement, possible choices outside the first
-        list, and scores that were clipped or are not numbers.
+        best first; statements of score 0 are omitted. ``dropped`` lists pieces that name no statement, scores that were clipped or are not
+        numbers, and says that a list never ends or that all statements are chosen because the answer copies the whole persona.
 
     Example:
         >>> choose("ids", ["2", "9"], {"1": "I am vegan.", "2": "I own a dog."})
@@ -57,24 +57,24 @@ def choose(form: str, found: Sequence[Any], ptkb: Mapping[str, str]) -> Chosen:
         >>> choose("scores", [("1", 0.2), ("2", 1.5)], {"1": "I am vegan.", "2": "I own a dog."}).statements
         [('2', 1.0), ('1', 0.2)]
     """
-    chosen = _scored(found, ptkb) if form == "scores" else _ranked(form, found, ptkb)
-    return Chosen(chosen.statements, chosen.dropped + [f"beside the choice: {piece}" for piece in getattr(found, "rest", [])])
-
-
-def _ranked(form: str, found: Sequence[str], ptkb: Mapping[str, str]) -> Chosen:
-    find = match_label if form == "ids" else match_copy
-    numbers: list[str] = []
-    dropped: list[str] = []
+    chosen, dropped = dict[str, float](), list[str]()
     for position, piece in enumerate(found, 1):
-        number = find(piece, ptkb)
-        if number is None and form == "copies" and NONE.match(piece) and not EXCEPT.search(piece):
-            dropped += [f"behind 'none': {later}" for later in found[position:] if find(later, ptkb) not in (None, *numbers)]
+        label, value = piece if form == "scores" else (piece, 1 / (len(chosen) + 1))
+        number, score = (match_copy if form == "copies" else match_label)(label, ptkb), _score(value)
+        if number is None and form == "copies" and NONE.match(label) and not EXCEPT.search(label):
+            dropped += [f"behind 'none': {later}" for later in found[position:] if match_copy(later, ptkb) not in (None, *chosen)]
             break
-        if number is None:
-            dropped.append(f"no statement {piece}")
-        elif number not in numbers:
-            numbers.append(number)
-    return Chosen([(number, 1 / position) for position, number in enumerate(numbers, 1)], dropped)
+        if number is None or score is None:
+            dropped.append(f"no statement {label}" if number is None else f"score {value!r} of statement {label}")
+            continue
+        if not 0 <= score <= 1:
+            dropped.append(f"score {score} of statement {label}")
+        chosen.setdefault(number, min(max(score, 0.0), 1.0))
+    statements = sorted(((number, score) for number, score in chosen.items() if score), key=lambda pair: -pair[1])
+    dropped += getattr(found, "told", [])
+    if 1 < len(ptkb) == len(statements) and (form == "copies" or getattr(found, "copied", False)):
+        dropped.append(f"nothing, but the answer copies the whole persona: all {len(ptkb)} statements are chosen")
+    return Chosen(statements, dropped)
 
 
 def match_label(label: str, ptkb: Mapping[str, str]) -> str | None:
@@ -115,20 +115,6 @@ def normalised(text: str) -> str:
     """The words of a text in lower case, without punctuation, with a blank between them."""
     text = unicodedata.normalize("NFKC", text).casefold().replace("'", "").replace("’", "")
     return " ".join(re.findall(r"\w+", text))
-
-
-def _scored(found: Sequence[tuple[str, Any]], ptkb: Mapping[str, str]) -> Chosen:
-    scores: dict[str, float] = {}
-    dropped: list[str] = []
-    for label, value in found:
-        number, score = match_label(label, ptkb), _score(value)
-        if number is None or score is None:
-            dropped.append(f"no statement {label}" if number is None else f"score {value!r} of statement {label}")
-            continue
-        if not 0 <= score <= 1:
-            dropped.append(f"score {score} of statement {label}")
-        scores.setdefault(number, min(max(score, 0.0), 1.0))
-    return Chosen(sorted(((number, score) for number, score in scores.items() if score), key=lambda pair: -pair[1]), dropped)
 
 
 def _score(value: Any) -> float | None:

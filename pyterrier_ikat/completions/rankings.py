@@ -42,16 +42,15 @@ def permutation(numbers: Sequence[int], size: int) -> Permutation:
         >>> permutation([3, 1, 3, 7], 4)
         Permutation(order=[2, 0, 1, 3], repairs=['3 again', 'no passage 7', '2 missing', '4 missing'])
     """
-    named = list(dict.fromkeys(number for number in numbers if 1 <= number <= size))
-    missing = [number for number in range(1, size + 1) if number not in named]
-    seen = set[int]()
-    repairs = []
+    named, repairs = list[int](), list[str]()
     for number in numbers:
         if not 1 <= number <= size:
             repairs.append(f"no passage {number}")
-        elif number in seen:
+        elif number in named:
             repairs.append(f"{number} again")
-        seen.add(number)
+        else:
+            named.append(number)
+    missing = [number for number in range(1, size + 1) if number not in named]
     return Permutation([number - 1 for number in [*named, *missing]], repairs + [f"{number} missing" for number in missing])
 
 
@@ -77,35 +76,27 @@ def read_ranking(text: str) -> list[int] | None:
 
 def _of_brackets(text: str) -> list[int]:
     found = list(_IN_BRACKETS.finditer(text))
-    every = [_number(one[1]) for one in found]
+    every = [_number(one) for one in found]
     best = _longest(_runs(text, found, _NEXT_IN_BRACKETS))
     return best if 2 * len(set(best)) > len(set(every)) else every
 
 
 def _without_brackets(text: str) -> list[int]:
     """Numbers after line numbers, after a word such as "passage", or next to each other. A lone number counts if there is nothing else."""
-    lines = _NUMBERED_LINE.findall(text)
+    lines, named = ([_number(one) for one in pattern.finditer(text)] for pattern in (_NUMBERED_LINE, _NAMED))
     if len(lines) > 1:
-        return [_number(one) for one in lines]
-    named = [_number(one) for one in _NAMED.findall(text)]
-    found = list(_NUMBER.finditer(text))
-    best = _longest(_runs(text, found, _NEXT))
-    if len(best) > 1 or not re.search(r"[^\W\d_]", text):
-        return _longest([best, named])
-    return named
+        return lines
+    best = _longest(_runs(text, list(_NUMBER.finditer(text)), _NEXT))
+    return _longest([best, named]) if len(best) > 1 or not re.search(r"[^\W\d_]", text) else named
 
 
 def _runs(text: str, found: Sequence[re.Match[str]], between: re.Pattern[str]) -> list[list[int]]:
     """The groups of consecutive numbers: only ``between`` separates them."""
     runs: list[list[int]] = []
-    end = None
-    for one in found:
-        number = _number(one[1])
-        if end is not None and between.fullmatch(text, end, one.start()):
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-        end = one.end()
+    for before, one in zip([None, *found], found, strict=False):
+        joined = before is not None and between.fullmatch(text, before.end(), one.start())
+        runs += [] if joined else [[]]
+        runs[-1].append(_number(one))
     return runs
 
 
@@ -113,5 +104,5 @@ def _longest(runs: Sequence[list[int]]) -> list[int]:
     return max(reversed(runs), key=lambda run: len(set(run)), default=[])
 
 
-def _number(digits: str) -> int:
-    return int(digits[:DIGITS])
+def _number(found: re.Match[str]) -> int:
+    return int(found[1][:DIGITS])

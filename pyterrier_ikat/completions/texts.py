@@ -25,10 +25,9 @@ QUOTES = "\"'`“”„‘’‚«»‹›「」『』"
 
 
 class Parsed(NamedTuple):
-    """The items that a parser found, and the omitted pieces of the model's text."""
+    """The items that a parser found, in the model's order."""
 
     items: list[str]
-    dropped: list[str]
 
 
 def _clean(line: str) -> str:
@@ -67,21 +66,18 @@ def in_object(text: str, name: re.Pattern[str]) -> str | None:
     return usable_text(max(named, key=lambda pair: len(pair[0]))[1]) if named else None
 
 
-def _in_json(text: str) -> Parsed | None:
-    """The texts of the first list or object that has texts, and the texts of the others. None if the lines should be read instead."""
+def _in_json(text: str) -> list[str] | None:
+    """The texts of the first list or object that has texts. None if the lines should be read instead."""
     opening = OPENING.search(text)
     if opening is None or any(_MARK.match(line) and _clean(_MARK.sub("", line)) for line in text[: opening.start()].splitlines()):
         return None
     alone = text[: opening.start()].strip()[-1:] in ("", ":")
     if alone and is_cut(text, opening.start()):
-        return Parsed([], [])  # its complete parts may be anything, and its lines are not queries
+        return []  # its complete parts may be anything, and its lines are not queries
     values = json_values(text)
-    found = [texts for value in values if any(texts := _texts(value))]
-    if not found:
-        return Parsed([], []) if alone else None
     ones = len(list(takewhile(_is_one, values)))  # consecutive objects of one query each are a list
-    first = found[: max(1, ones)]
-    return Parsed([query for texts in first for query in texts], [query for texts in found[len(first) :] for query in texts])
+    first = [texts for value in values if any(texts := _texts(value))][: max(1, ones)]
+    return [query for texts in first for query in texts] if first or alone else None
 
 
 def _texts(value: Any) -> list[str]:
@@ -97,18 +93,18 @@ def _is_one(value: Any) -> bool:
     return isinstance(value, dict) and len(_texts(value)) == 1 and not any(isinstance(part, list) for part in value.values())
 
 
-def _lines(text: str) -> tuple[list[str], list[str]]:
-    """The query lines, and the other lines. Queries are the marked lines if any, else the quoted lines if most are, else all lines."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    listed = [line for line in lines if not _clean(line).endswith(_COLONS)]
-    marked = [line for line in listed if _MARK.match(line)]
+def _lines(text: str) -> list[str]:
+    """The query lines: the marked lines if any, else the quoted lines if most are, else all lines but those with a colon at the end."""
+    listed = [line for line in text.splitlines() if line.strip() and not _clean(line).endswith(_COLONS)]
     quoted = [line for line in listed if unquoted(line.strip()) != line.strip()]
     # A single quoted query among bare ones is a literal search.
-    found = marked or (quoted if 2 * len(quoted) > len(listed) else listed)
-    return found, [line for line in lines if line not in found]
+    found = [line for line in listed if _MARK.match(line)] or (quoted if 2 * len(quoted) > len(listed) else listed)
+    last = [_clean(_MARK.sub("", line)).casefold() for line in found[-3:]]
+    loops = len(last) == 3 and last[0] == last[1] and last[1].startswith(last[2])  # a loop that was cut off
+    return [_clean(_MARK.sub("", _clean(_MARK.sub("", line, count=1)), count=1)) for line in found[: len(found) - loops]]
 
 
-def parse_queries(text: str, n: int = 5) -> Parsed:
+def parse_queries(text: str, n: int | None = 5) -> Parsed:
     r"""Read a list of search queries: JSON, numbered, bulleted, quoted or bare lines, prose around it.
 
     Numbering, bullets and quotes are stripped; empty lines and repeats (ignoring letter case) are dropped; the first ``n`` are kept. If any
@@ -116,10 +112,10 @@ def parse_queries(text: str, n: int = 5) -> Parsed:
 
     Args:
         text: the completion.
-        n: how many queries to keep at most.
+        n: how many queries to keep at most; None keeps all.
 
     Returns:
-        The queries in the model's order, and the omitted pieces.
+        The queries in the model's order.
 
     Example:
         >>> parse_queries('Sure! Here they are:\n1. "vegan breakfast"\n2. Vegan breakfast\n- tofu scramble').items
@@ -127,25 +123,11 @@ def parse_queries(text: str, n: int = 5) -> Parsed:
     """
     text = FENCE.sub("", own_turn(usable_words(text)))
     found = _in_json(text)
-    lines, dropped = found or _lines(text)
-    items: list[str] = []
-    seen: set[str] = set()
-    if found is None and _ends_in_repeat(lines):
-        dropped = [*dropped, lines.pop()]
-    for line in lines:
-        query = _clean(_MARK.sub("", _clean(_MARK.sub("", line, count=1)), count=1) if found is None else line)
-        if not any(character.isalnum() for character in query) or query.casefold() in seen or len(items) == n:
-            dropped.append(line)
-            continue
-        seen.add(query.casefold())
-        items.append(query)
-    return Parsed(items, dropped)
-
-
-def _ends_in_repeat(lines: list[str]) -> bool:
-    """Whether the last line begins a query that the two lines before it repeat: a loop that was cut off."""
-    last = [_clean(_MARK.sub("", line)).casefold() for line in lines[-3:]]
-    return len(last) == 3 and last[0] == last[1] and last[1].startswith(last[2])
+    items = dict[str, str]()
+    for query in _lines(text) if found is None else map(_clean, found):
+        if any(map(str.isalnum, query)):
+            items.setdefault(query.casefold(), query)
+    return Parsed(list(items.values())[:n])
 
 
 def parse_rewrite(text: str) -> str:
@@ -170,9 +152,11 @@ def parse_rewrite(text: str) -> str:
 
 
 _PART = re.compile(
-    rf"^[^\S\n]{{0,99}}[*_#>-]{{0,9}}[^\S\n]{{0,9}}(?P<name>{_REWRITE_NAME}|response|answer|reply|reason(?:ing)?)[*_]*\s*[:\uff1a][*_]*",
+    rf"^[^\S\n]{{0,99}}[*_#>-]{{0,9}}[^\S\n]{{0,9}}(?P<name>{_REWRITE_NAME}|response|answer|reply|reason(?:ing)?|level|statements?"
+    r"|provenances?|queries)[*_]*\s*[:\uff1a][*_]*",
     re.IGNORECASE | re.MULTILINE,
 )
+"""The label of a part, at the beginning of a line."""
 _ANSWER_NAME = re.compile("response|answer|reply", re.IGNORECASE)
 
 
@@ -190,7 +174,7 @@ def parse_rewrite_and_answer(text: str) -> tuple[str, str] | None:
     rewrite, answer = (in_object(words, name) for name in (_REWRITE_KEY, _ANSWER_NAME))
     if rewrite is None or answer is None:
         rewrite, answer = _labelled(FENCE.sub("", words))
-    query, said = parse_rewrite(rewrite), parse_passage(answer)
+    query, said = parse_rewrite(rewrite or ""), parse_passage(answer)
     return (query, said) if query and said else None
 
 
@@ -205,34 +189,25 @@ def parse_reasoned_rewrite(text: str) -> str:
         'Is rooibos safe?'
     """
     words = FENCE.sub("", usable_words(text))
-    labels = list(_PART.finditer(words))
-    if any(_REWRITE_KEY.fullmatch(label["name"]) for label in labels):
-        return parse_rewrite(_labelled(words)[0])
-    return "" if labels else parse_rewrite(text)
+    rewrite, _ = _labelled(words)
+    return parse_rewrite(text if rewrite is None and not _PART.search(words) else rewrite or "")
 
 
-def _labelled(text: str) -> tuple[str, str]:
-    """The text after the first label of a rewrite, and all text after the next label of an answer."""
+def _labelled(text: str) -> tuple[str | None, str]:
+    """The text after the first label of a rewrite (None without one), and all text after the next label of an answer."""
     labels = list(_PART.finditer(text))
-    rewrites = [place for place, label in enumerate(labels) if _REWRITE_KEY.fullmatch(label["name"])]
-    if not rewrites:
-        return "", ""
-    label, later = labels[rewrites[0]], labels[rewrites[0] + 1 :]
-    answers = [found for found in later if _ANSWER_NAME.fullmatch(found["name"])]
-    end = later[0].start() if later else len(text)
-    return text[label.end() : end], text[answers[0].end() :] if answers else ""
+    place = next((place for place, label in enumerate(labels) if _REWRITE_KEY.fullmatch(label["name"])), None)
+    if place is None:
+        return None, ""
+    later = labels[place + 1 :]
+    answer = next((text[label.end() :] for label in later if _ANSWER_NAME.fullmatch(label["name"])), "")
+    return text[labels[place].end() : later[0].start() if later else None], answer
 
 
-_MORE = re.compile(
-    r"^[^\S\n]{0,99}[*_#>-]{0,9}[^\S\n]{0,9}(?P<name>level|statement|provenance|quer(?:y|ie))s?[*_]*\s*[:\uff1a][^\S\n]*[*_]*",
-    re.IGNORECASE | re.MULTILINE,
-)
-"""Labels of the other parts that some prompts ask for besides a rewrite and an answer."""
-
-
-def _behind(name: str, text: str) -> list[re.Match[str]]:
-    """The labels of that name, at the beginning of lines."""
-    return [found for found in _MORE.finditer(text) if re.match(name, found["name"], re.IGNORECASE)]
+def _lines_of(text: str, *names: str) -> list[str]:
+    """What stands after each label with such a beginning, on its line."""
+    labels = [label for label in _PART.finditer(text) if label["name"].casefold().startswith(names)]
+    return [text[label.end() :].partition("\n")[0] for label in labels]
 
 
 def parse_answer_and_queries(text: str) -> tuple[str, str] | None:
@@ -246,11 +221,12 @@ def parse_answer_and_queries(text: str) -> tuple[str, str] | None:
         ('rooibos caffeine teas without caffeine', 'Rooibos has none.')
     """
     words = FENCE.sub("", usable_words(text))
-    labels = _behind("quer", words)
-    said, listed = (words[: labels[-1].start()], words[labels[-1].end() :]) if labels else (words, "")
-    answers = [found for found in _PART.finditer(said) if _ANSWER_NAME.fullmatch(found["name"])]
-    answer = parse_passage(said[answers[0].end() :]) if answers else ""
-    queries = " ".join(parse_queries(listed).items)
+    labels = list(_PART.finditer(words))
+    last = next((label for label in reversed(labels) if label["name"].casefold().startswith("quer")), None)
+    first = next((label for label in labels if _ANSWER_NAME.fullmatch(label["name"])), None)
+    if last is None or first is None or first.start() > last.start():
+        return None
+    answer, queries = parse_passage(words[first.end() : last.start()]), " ".join(parse_queries(words[last.end() :]).items)
     return (queries, answer) if queries and answer else None
 
 
@@ -264,10 +240,8 @@ def parse_chosen_rewrite(text: str) -> tuple[str, str, list[str]] | None:
         >>> parse_chosen_rewrite('Statements: [2, 5]\nRewrite: Is rooibos safe?\nResponse: Yes.')
         ('Is rooibos safe?', 'Yes.', ['2', '5'])
     """
-    both, labels = parse_rewrite_and_answer(text), _behind("statement|provenance", text)
-    if both is None or not labels:
-        return None
-    return *both, re.findall(r"\d+", text[labels[0].end() :].partition("\n")[0])
+    both, named = parse_rewrite_and_answer(text), _lines_of(text, "statement", "provenance")
+    return (*both, re.findall(r"\d+", named[0])) if both and named else None
 
 
 def parse_level(text: str) -> tuple[str, str] | None:
@@ -281,9 +255,8 @@ def parse_level(text: str) -> tuple[str, str] | None:
         ('a', 'Is rooibos safe?')
     """
     words = FENCE.sub("", usable_words(text))
-    lines = [words[label.end() :].partition("\n")[0] for label in _behind("level", words)]
-    levels = {letter for line in lines for letter in re.findall(r"\b[abc]\b", line.casefold())}
-    rewrite = parse_rewrite(_labelled(words)[0])
+    levels = {letter for line in _lines_of(words, "level") for letter in re.findall(r"\b[abc]\b", line.casefold())}
+    rewrite = parse_rewrite(_labelled(words)[0] or "")
     return (levels.pop(), rewrite) if len(levels) == 1 and rewrite else None
 
 

@@ -7,7 +7,7 @@ it: a number, a yes or a letter somewhere in prose is not a verdict, and neither
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from .json_answers import json_values
@@ -15,12 +15,12 @@ from .usable import FENCE, without_reasoning
 
 _DASH = "-−–—~〜"
 _LETTER = r"[^\W\d_]"
-_SHARE = r"[ \t]*(?:[%٪\uff05]|per[ \t]?cent\b|prozent\b)"
+_SHARE = r"[ \t]*(?:[%٪\uff05]|per[ \t]?cent\b)"
 _SCALE = r"(?:/|(?:out[ \t]+of|of|von|sur)\b)[ \t]*"
 _OTHER_SCALE = rf"(?:[ \t]*(?:points?|stars?)\b)?[ \t]*(?:{_SCALE}\d|\([ \t]*{_SCALE}\d+[ \t]*\))"
-_OR_MORE = rf"(?:[{_DASH}/,]|\.\.+)\d|[ \t]*\b(?:to|or|bis|oder|hasta|à|ou)\b[ \t]*\d"
+_OR_MORE = rf"(?:[{_DASH}/,]|\.\.+)\d|[ \t]*\b(?:to|or|bis|hasta|à|ou)\b[ \t]*\d"
 # A word after the second number begins a reason, as in "2 - 3 huts are missing".
-_REASON = rf"[ \t]*(?!(?:and|und|or|oder|to|bis|points?|stars?|out)\b){_LETTER}"
+_REASON = rf"[ \t]*(?!(?:and|und|or|to|bis|points?|stars?|out)\b){_LETTER}"
 _AND_MORE = rf"[ \t]*(?:[{_DASH},;/]|\b(?:and|und)\b)?[ \t]*-?\d+(?:[.,]\d+)*(?![.,]?\d|{_REASON})"
 NO_GRADE = rf"(?:{_SHARE}|{_OTHER_SCALE}|{_OR_MORE}|{_AND_MORE})"
 """What shows that the number before it is not a grade: a percent sign, another scale, or a second number."""
@@ -36,7 +36,7 @@ def grade(highest: int) -> str:
         [True, False, False, False, True]
     """
     own_scale = rf"[ \t]*(?:{_SCALE}{highest}\b(?![.,]\d)|\([ \t]*{_SCALE}{highest}[ \t]*\))"
-    second = rf"[ \t]*(?:\b(?:to|or|and|bis|oder|und)\b|[{_DASH},;])[ \t]*\d+[ \t]*{_SCALE}{highest}\b|[ \t]*\b(?:to|or)\b[ \t]*\d"
+    second = rf"[ \t]*(?:\b(?:to|or|and|bis|und)\b|[{_DASH},;])[ \t]*\d+[ \t]*{_SCALE}{highest}\b|[ \t]*\b(?:to|or)\b[ \t]*\d"
     whole = r"((?:(?<!\w)[-−–])?\d{1,9})(?:(?:\.0+|,0)(?!\d)|(?![.,]?\d))"
     return rf"{whole}(?:{own_scale}(?!{second})|(?!{NO_GRADE}))"
 
@@ -72,13 +72,11 @@ def parse_label(text: str, highest: int = 4) -> int | None:
     lines = [whole.fullmatch(line.strip(" .*")) for line in text.splitlines() if line.strip()]
     if lines and lines[0]:  # several lines with a grade may belong to invented passages
         found += filter(None, lines)
-    labels = {int(number[1]) if number and number[1].isdecimal() else highest + 1 for number in found} or _bare_labels(text, highest)
+    labels = {int(number[1]) if number and number[1].isdecimal() else highest + 1 for number in found}
+    bare = re.sub(rf"(\d)\s*(?:/|out of)\s*{highest}\b", r"\1", text)
+    if not labels and not _NO_LABEL.search(bare):
+        labels = {int(number) for number in _LABEL.findall(bare)}
     return labels.pop() if len(labels) == 1 and labels <= set(range(highest + 1)) else None
-
-
-def _bare_labels(text: str, highest: int) -> set[int]:
-    text = re.sub(rf"(\d)\s*(?:/|out of)\s*{highest}\b", r"\1", text)
-    return set() if _NO_LABEL.search(text) else {int(number) for number in _LABEL.findall(text)}
 
 
 ACTIONS = ("answer", "ask", "abstain")
@@ -181,12 +179,10 @@ def _in_json(text: str, key: str) -> list[tuple[Any, str]]:
     return [(item[key], _flat(item.get("reason", ""))) for item in named if key in item]
 
 
-def _objects(value: Any) -> Iterator[dict[str, Any]]:
+def _objects(value: Any) -> list[dict[str, Any]]:
     """An object, and all objects inside it or inside a list."""
-    if isinstance(value, dict):
-        yield value
-    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _objects(item)
+    inner = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+    return [value] * isinstance(value, dict) + [found for item in inner for found in _objects(item)]
 
 
 def _labelled(text: str, key: str) -> list[tuple[str, str]]:

@@ -2,13 +2,13 @@
 
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pandas as pd
 
-from ..errors import DataError, UsageError, advice, list_first
+from ..errors import DataError, UsageError, advice, counted, list_first
 from .ikat_dataset import IkatDataset
 from .public_outputs import turn_lists
 from .qrels import check_qrels, read_qrels
@@ -46,61 +46,40 @@ def read_turns(given: Turns, known: Iterable[str], where: str) -> list[str]:
         pyterrier_ikat.errors.UsageError: turns.txt: ikat:sample has no turn 9-9_9 (line 2): its turns are like 1-1_1
     """
     there = list(dict.fromkeys(known))
-    given = _as_text_or_list(given)
-    path = _file(given)
+    path = _file(given) if isinstance(given, str | os.PathLike) else None
     if path is None and isinstance(given, str) and given in turn_lists():
         return _of_list(given, there, where)
     named = _ids(given) if path is None else _lines(path)
     if not named or not all(turn for _, turn in named):
         written = advice(f"turns={str(given) if path else given!r}", f"--turns {str(given)!r}")
         raise UsageError(f"{written} names no turn: give ids separated by commas, such as 1-1_1,1-1_2, or a file with one on each line")
+    if unknown := [turn if path is None else f"{turn} (line {line})" for line, turn in named if turn not in set(there)]:
+        like = f": its turns are like {there[0]}" if there else ""
+        raise UsageError(f"{'' if path is None else f'{path}: '}{where} has no turn {list_first(unknown)}{like}")
     chosen = {turn for _, turn in named}
-    if not chosen <= set(there):
-        raise UsageError(_unknown(named, there, where, path))
     return [turn for turn in there if turn in chosen]
 
 
 def _of_list(name: str, there: list[str], where: str) -> list[str]:
     """The turns of a named list that exist in the dataset."""
-    turns = set(turn_lists()[name].turns)
-    chosen = [turn for turn in there if turn in turns]
+    turns = turn_lists()[name].turns
+    chosen = [turn for turn in there if turn in set(turns)]
     if not chosen:
-        raise UsageError(f"{where} has none of the turns of {name} ({list_first(turn_lists()[name].turns)}): give turns of its own")
+        raise UsageError(f"{where} has none of the turns of {name} ({list_first(turns)}): give turns of its own")
     if len(chosen) < len(turns):
-        warnings.warn(f"{where} has {len(chosen)} of the {len(turns)} turns of {name}", FewerTurnsWarning, stacklevel=3)
+        warnings.warn(f"{where} has {len(chosen)} of the {counted(len(turns), 'turn')} of {name}", FewerTurnsWarning, stacklevel=3)
     return chosen
 
 
-def _unknown(named: list[tuple[int, str]], there: list[str], where: str, path: Path | None) -> str:
-    shown = [turn if path is None else f"{turn} (line {line})" for line, turn in named if turn not in set(there)]
-    like = f": its turns are like {there[0]}" if there else ""
-    return f"{'' if path is None else f'{path}: '}{where} has no turn {list_first(shown)}{like}"
-
-
-def _as_text_or_list(given: Any) -> str | os.PathLike[str] | list[Any]:
-    """A choice of turns as a text, a path or a list."""
-    if isinstance(given, str | os.PathLike):
-        return given
-    if isinstance(given, pd.DataFrame):
-        if "qid" not in given.columns:
-            raise UsageError(f"turns= is a frame without qid (it has {', '.join(map(str, given.columns))}): give the qids of the turns")
-        given = given["qid"]
-    if not isinstance(given, Iterable) or isinstance(given, Mapping | bytes):
-        raise UsageError(f"turns={repr(given)[:80]}: give a list of ids, a frame with qid, or the path of a file with an id on each line")
-    return list(given)
-
-
-def _file(given: str | os.PathLike[str] | list[Any]) -> Path | None:
+def _file(given: str | os.PathLike[str]) -> Path | None:
     """The file that is meant by a path, or by a text that is or looks like a file name."""
-    if not isinstance(given, str | os.PathLike):
-        return None
     path = Path(given).expanduser()
     return path if isinstance(given, os.PathLike) or os.path.isfile(path) or ("/" in given and "," not in given) else None
 
 
 def _ids(given: Any) -> list[tuple[int, str]]:
-    ids = given.split(",") if isinstance(given, str) else given
-    return list(enumerate(str(turn).strip() for turn in ids))
+    ids = given.split(",") if isinstance(given, str) else given["qid"] if isinstance(given, pd.DataFrame) else given
+    return [(0, str(turn).strip()) for turn in ids]
 
 
 def _lines(path: Path) -> list[tuple[int, str]]:

@@ -34,15 +34,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..arguments import checked, is_missing
-from ..errors import DataError, UsageError, list_first
+from ..arguments import is_missing
+from ..errors import DataError, UsageError, counted, list_first
 
 TOPIC_COLUMNS = ("qid", "query", "qutterance", "qhistory", "qptkb", "qconversation", "qturn")
 STALE_WITH_QUERY = ("query_toks", "query_vec")
 """Columns computed from ``query``. They are dropped when it changes."""
 
 
-@checked
 def conversation(
     messages: Sequence[Mapping[str, str]],
     ptkb: Mapping[str, str] | Sequence[str] | None = None,
@@ -84,32 +83,20 @@ def conversation(
             raise UsageError("ptkb and memories both say what is known of the user: omit one")
         found = conversation(messages, known_statements(memories, dated=dated), number=number, every_turn=every_turn)
         return with_columns(found, qmemories=[list(memories)] * len(found))
-    _check_chat(messages, ptkb, every_turn)
-    persona, said = statements_of(ptkb), [dict(message) for message in messages]
-    asked = [place for place, message in enumerate(said) if message["role"] == "user"]
-    places = list(enumerate(asked, 1)) if every_turn else [(len(asked), asked[-1])]
-    rows = [
-        (f"{number}_{turn}", said[place]["content"], said[place]["content"], said[:place], persona, number, turn) for turn, place in places
-    ]
-    return object_frame(dict(zip(TOPIC_COLUMNS, zip(*rows, strict=True), strict=True)))
-
-
-def _check_chat(messages: Any, ptkb: Any, every_turn: bool) -> None:
-    if not isinstance(messages, list | tuple):
-        raise UsageError(f"the conversation is a {type(messages).__name__}: give a list of messages")
-    if not is_persona(ptkb):
-        raise UsageError(f"ptkb={repr(ptkb)[:80]}: give a dict of statements by id, or a list of statements")
     for position, message in enumerate(messages, 1):
         if not is_message(message) or message["role"] not in ("user", "assistant"):
             raise UsageError(
                 f'message {position} of the conversation is {repr(message)[:80]}: give {{"role": "user" or "assistant", "content": text}}'
             )
-    if every_turn and not any(message["role"] == "user" for message in messages):
-        raise UsageError("the conversation has no message of the user: give at least one")
-    if not every_turn and (not messages or messages[-1]["role"] != "user"):
-        raise UsageError(
-            "a conversation ends with a message of the user: append the question that is to be answered, or give every_turn=True"
-        )
+    said = [dict(message) for message in messages]
+    asked = [place for place, message in enumerate(said) if message["role"] == "user"]
+    if not asked or not (every_turn or said[-1]["role"] == "user"):
+        raise UsageError("a conversation ends with a message of the user: append the question; with every_turn=True, it needs one anywhere")
+    persona, places = statements_of(ptkb), list(enumerate(asked, 1)) if every_turn else [(len(asked), asked[-1])]
+    rows = [
+        (f"{number}_{turn}", said[place]["content"], said[place]["content"], said[:place], persona, number, turn) for turn, place in places
+    ]
+    return object_frame(dict(zip(TOPIC_COLUMNS, zip(*rows, strict=True), strict=True)))
 
 
 def column(values: Iterable[Any], index: pd.Index | None = None) -> pd.Series:
@@ -174,11 +161,10 @@ def personas(frame: pd.DataFrame, name: str = "qptkb") -> list[dict[str, str]]:
         if found[row] is None and memories is not None:
             found[row] = known_statements(memories)
     for row, ptkb in enumerate(found):
-        if not is_persona(ptkb):
-            raise DataError(
-                f"{_row(frame, row)} has the {name} {repr(ptkb)[:80]}: give a dict of statements by id, or a list of statements"
-            )
-        found[row] = statements_of(ptkb)
+        try:
+            found[row] = statements_of(ptkb)
+        except UsageError as error:
+            raise DataError(f"{_row(frame, row)} has the {name} {error}") from None
     return found
 
 
@@ -255,23 +241,28 @@ def _row(frame: pd.DataFrame, row: int) -> str:
 
 
 def statements_of(ptkb: Any) -> dict[str, str]:
-    """The statements of one persona by id, see :func:`personas`."""
+    """The statements of one persona by id, see :func:`personas`.
+
+    Raises:
+        UsageError: when it is something else.
+    """
+    if not is_persona(ptkb):
+        raise UsageError(f"ptkb={repr(ptkb)[:80]}: give a dict of statements by id, or a list of statements")
     if isinstance(ptkb, Mapping):  # a dict from a parquet file has the ids of all users
         return {name: text for name, text in ptkb.items() if not is_missing(text)}
     return {str(number): text for number, text in enumerate(ptkb or [], 1)}
 
 
-def texts_in(frame: pd.DataFrame, name: str) -> list[str]:
-    """The column ``name``, which must hold a text in every row.
+def texts_in(frame: pd.DataFrame, name: str, blank: bool = True) -> list[str]:
+    """The column ``name``, which must hold a text in every row; without ``blank``, none of white space only.
 
     Raises:
         DataError: naming the turns without one. ``None`` and ``nan`` are not questions.
     """
     found: list[Any] = frame[name].tolist()
-    without = [qid for qid, text in zip(frame["qid"], found, strict=True) if not isinstance(text, str)]
-    if without:
-        shown = list_first(without)
-        raise DataError(f"{len(without)} rows have no text in {name} (turns {shown}): fill the column or omit these turns")
+    if odd := [qid for qid, text in zip(frame["qid"], found, strict=True) if not (isinstance(text, str) and (blank or text.strip()))]:
+        what = f"{counted(len(odd), 'row has', 'rows have')} no text in {name}" + " that is not blank" * (not blank)
+        raise DataError(f"{what} (turns {list_first(odd)}): fill the column or omit these turns")
     return found
 
 
@@ -281,11 +272,7 @@ def questions_in(frame: pd.DataFrame, name: str) -> list[str]:
     Raises:
         DataError: naming the turns without one.
     """
-    found = texts_in(frame, name)
-    blank = [qid for qid, text in zip(frame["qid"], found, strict=True) if not text.strip()]
-    if blank:
-        raise DataError(f"{len(blank)} rows have a blank text in {name} (turns {list_first(blank)}): fill the column or omit these turns")
-    return found
+    return texts_in(frame, name, blank=False)
 
 
 def well_formed(text: str) -> str:
@@ -423,5 +410,5 @@ def report_turns_without_result(inp: pd.DataFrame, counts: Any) -> None:
     without = [turn for turn in dict.fromkeys(turns) if turn not in answered]
     if without:
         shown = list_first(without)
-        message = f"{len(without)} of {turns.nunique()} turns have no passage: {shown}; they count 0 in evaluation"
+        message = f"{len(without)} of {counted(turns.nunique(), 'turn')} found no passage: {shown}; counted 0 in evaluation"
         warnings.warn(message, NoResultWarning, stacklevel=5)

@@ -2,20 +2,20 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import pandas as pd
 import pyterrier as pt
 
-from ..errors import DataError, UsageError, advice
+from ..errors import UsageError, advice
 from ..progress import bar
 from .frame import each_turn_once, histories, object_frame, personas, texts_in, values, with_columns
-from .passages import TextLoader, Traced
-from .topics import MANUAL_COLUMNS, Conversation, TopicTurn, answers_frame, provenance_qrels, ptkb_qrels, topics_frame, with_automatic
+from .passages import Fields, TextLoader
+from .topics import MANUAL_COLUMNS, Conversation, TopicTurn, answers_frame, provenance_qrels, ptkb_qrels, topics_frame
 
 PREFIX = "ikat:"
-TOPIC_VARIANTS: tuple[str | None, ...] = (None, "manual")
 
 Qrels = dict[str | None, Callable[[], pd.DataFrame]]
 
@@ -27,6 +27,8 @@ class IkatDataset(pt.datasets.Dataset, ABC):
         name: the name for ``pt.get_dataset``, such as ``"ikat:2023-mini"``.
         summary: one line about its contents.
         year: the year of the track whose submissions answer its turns; None for other conversations.
+        size: the number of passages; None if it isn't known.
+        page: the address of a page about it.
         topic_variants: the variants that ``get_topics`` takes.
         measures: the measures that its field reports, by name; empty for those of the track.
 
@@ -39,7 +41,9 @@ class IkatDataset(pt.datasets.Dataset, ABC):
     name: str
     summary: str
     year: int | None = None
-    topic_variants = TOPIC_VARIANTS
+    size: int | None = None
+    page: str | None = None
+    topic_variants: tuple[str | None, ...] = (None, "manual")
     measures: tuple[str, ...] = ()
 
     @property
@@ -55,11 +59,8 @@ class IkatDataset(pt.datasets.Dataset, ABC):
         Raises:
             UsageError: for another variant.
         """
-        if variant not in self.topic_variants:
-            calls = " and ".join("get_topics()" if name is None else f"get_topics({name!r})" for name in self.topic_variants)
-            raise UsageError(f"{self.name} has no topics {variant!r}; there are {calls}")
-        frame = topics_frame(self.conversations, manual=variant == "manual")
-        return with_automatic(frame, self.conversations) if variant == "automatic" else frame
+        self._check_variant("topics", variant, self.topic_variants)
+        return topics_frame(self.conversations, manual=variant == "manual")
 
     def get_answers(self) -> pd.DataFrame:
         """The gold answers, ``qid`` and ``gold_answer``: for evaluation only."""
@@ -76,20 +77,15 @@ class IkatDataset(pt.datasets.Dataset, ABC):
             DataError: when the file is missing, can't be fetched, or is malformed.
         """
         qrels = self._qrels()
-        if not qrels:
-            raise UsageError(f"{self.name} has no qrels: give a file of your own ({advice('qrels=FILE', '--qrels FILE')})")
-        if variant not in qrels:
-            calls = ", ".join("get_qrels()" if name is None else f"get_qrels({name!r})" for name in qrels)
-            options = ", ".join("the default" if name is None else f"--qrels {name}" for name in qrels)
-            raise UsageError(f"{self.name} has no qrels {variant!r}; there are {advice(calls, options)}")
+        self._check_variant("qrels", variant, qrels)
         return qrels[variant]()
 
     def get_topicsqrels(self, variant: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
         """``get_topics(variant)`` and the passage judgements."""
         return self.get_topics(variant), self.get_qrels()
 
-    def get_corpus_iter(self, *, verbose: bool = True) -> Iterator[dict[str, Any]]:
-        """The passages, ``{"docno", "text", "url"}`` each. Its ``where(number)`` names file and line of an earlier passage.
+    def get_corpus_iter(self, *, verbose: bool = True) -> Iterable[dict[str, Any]]:
+        """The passages, ``{"docno", "text", "url"}`` each.
 
         Args:
             verbose: show a progress bar.
@@ -97,25 +93,29 @@ class IkatDataset(pt.datasets.Dataset, ABC):
         Raises:
             DataError: when there are no passages, or a passage file is malformed (named with its line).
         """
-        passages, total = self._passages()
-        shown = bar(passages, desc=f"{self.name} passages", unit="passage", total=total or None, disable=not verbose)
-        return Traced(shown, getattr(passages, "where", None), total or 0)
+        shown = bar(self._passages(), desc=f"{self.name} passages", unit="passage", total=self.size, disable=not verbose)
+        return pt.utils.GeneratorLen(iter(shown), self.size) if self.size else iter(shown)  # type: ignore[no-untyped-call]
 
     def collection(self) -> tuple[int | None, frozenset[str] | None]:
-        """The number of passages, and their docnos if they are few. None for an unknown value."""
-        try:
-            return self._passages()[1], None
-        except DataError:
-            return None, None
+        """The number of passages, and their docnos if they fit in memory. None for an unknown value."""
+        texts = self._texts()
+        return (self.size, None) if texts is None else (len(texts.all), frozenset(texts.all))
 
-    def text_loader(self, fields: Sequence[str] = ("text",)) -> TextLoader:
-        """An operator that adds the passages' ``fields`` (``"text"``, ``"url"``) by ``docno``.
+    def text_loader(self, fields: Fields = "text", *, verbose: bool = False) -> TextLoader:
+        """An operator that adds the passages' ``fields`` by ``docno``; ``pt.text.get_text(dataset)`` makes it as well.
+
+        Args:
+            fields: ``"text"``, ``"url"``, a list of both, or ``"*"`` for all.
+            verbose: has no effect; PyTerrier gives it to every loader.
 
         Raises:
-            UsageError: when the dataset has none of its own.
+            UsageError: when the dataset has none of its own. An index of its passages stores their texts.
         """
+        if (texts := self._texts(fields)) is not None:
+            return texts
+        what = f"{self.size:,} passages, too many to hold in memory" if self.size else "no text loader"
         repair = advice("take ikat.PassageIndex(PATH).text_loader()", "give --index PATH")
-        raise UsageError(f"{self.name} has no text loader: index its passages and {repair}")
+        raise UsageError(f"{self.name} has {what}: index its passages and {repair}")
 
     def get_topics_lang(self) -> str | None:
         """English."""
@@ -125,11 +125,30 @@ class IkatDataset(pt.datasets.Dataset, ABC):
         """English."""
         return "en"
 
+    def info_url(self) -> str | None:
+        """Its page."""
+        return self.page
+
     @abstractmethod
     def _qrels(self) -> Qrels: ...
 
     @abstractmethod
-    def _passages(self) -> tuple[Iterable[dict[str, str]], int]: ...
+    def _passages(self) -> Iterable[dict[str, str]]: ...
+
+    def _texts(self, fields: Fields = "text") -> TextLoader | None:
+        """The loader of the passages' texts, if they fit in memory."""
+        return None
+
+    def _check_variant(self, what: str, variant: str | None, known: Iterable[str | None]) -> None:
+        if variant not in known:
+            calls = ", ".join(f"get_{what}()" if name is None else f"get_{what}({name!r})" for name in known)
+            options = ", ".join("the default" if name is None else f"--{what} {name}" for name in known)
+            there = (
+                f" {variant!r}; there are {advice(calls, options)}"
+                if calls
+                else f": give a file of your own ({advice('qrels=', '--qrels')})"
+            )
+            raise UsageError(f"{self.name} has no {what}{there}")
 
     def _provenance(self) -> pd.DataFrame:
         return provenance_qrels(self.conversations)
@@ -143,7 +162,7 @@ class IkatDataset(pt.datasets.Dataset, ABC):
         return [name for name in self._qrels() if name] if component == "qrels" else (component == "corpus" or None)
 
     def __repr__(self) -> str:
-        return f"pt.get_dataset({self.name!r})"
+        return f"pt.get_dataset({self.name!r})" if self.name.startswith(PREFIX) else f"ikat.dataset({self.name!r})"
 
 
 class GivenDataset(IkatDataset):
@@ -174,18 +193,19 @@ class GivenDataset(IkatDataset):
         """Each turn as its own conversation, with its history."""
         if hasattr(self.given, "conversations"):
             return list(self.given.conversations)
-        rows = zip(*(self.get_topics("manual")[name] for name in ("qid", "query", "qresolved", "qhistory", "qptkb", "qturn")), strict=True)
         return [
-            Conversation(qid, ptkb=ptkb, turns=(TopicTurn(turn, query, "", resolved, qid=qid, history=tuple(history)),))
-            for qid, query, resolved, history, ptkb, turn in rows
+            Conversation(
+                row.qid,
+                ptkb=row.qptkb,
+                turns=(TopicTurn(row.qturn, row.query, "", row.qresolved, qid=row.qid, history=tuple(row.qhistory)),),
+            )
+            for row in self.get_topics("manual").itertuples()
         ]
 
     def get_topics(self, variant: str | None = None) -> pd.DataFrame:
         """The turn frame, see :meth:`IkatDataset.get_topics`."""
-        if variant not in self.topic_variants:
-            return super().get_topics(variant)
-        known = self.given.get_topics("manual") if variant and _knows(self.given, "topics", variant) else self.given.get_topics()
-        frame = _turn_frame(known)
+        self._check_variant("topics", variant, self.topic_variants)
+        frame = _turn_frame(self.given.get_topics("manual") if variant and self._knows_manual() else self.given.get_topics())
         gold = [name for name in frame.columns if name in MANUAL_COLUMNS or str(name).startswith("gold")]
         if variant is None:
             return frame.drop(columns=gold)
@@ -198,53 +218,46 @@ class GivenDataset(IkatDataset):
         Raises:
             DataError: when a turn has two.
         """
-        if hasattr(self.given, "get_answers"):
-            answers: pd.DataFrame = self.given.get_answers()
-            each_turn_once(answers)
-            return answers
-        return object_frame({"qid": (qids := self.get_topics()["qid"]), "gold_answer": [""] * len(qids)})
+        if not hasattr(self.given, "get_answers"):
+            return object_frame({"qid": (qids := self.get_topics()["qid"]), "gold_answer": [""] * len(qids)})
+        answers: pd.DataFrame = self.given.get_answers()
+        each_turn_once(answers)
+        return answers
 
     def get_qrels(self, variant: str | None = None) -> pd.DataFrame:
         """Its judgements."""
-        get = self._method("get_qrels")
-        return get() if variant is None else get(variant)  # type: ignore[no-any-return]
+        found: pd.DataFrame = self.given.get_qrels() if variant is None else self.given.get_qrels(variant)
+        return found
 
-    def get_corpus_iter(self, *, verbose: bool = True) -> Iterator[dict[str, Any]]:
+    def get_corpus_iter(self, *, verbose: bool = True) -> Iterable[dict[str, Any]]:
         """Its passages."""
-        get = self._method("get_corpus_iter")
-        return iter(get(verbose=verbose) if "verbose" in inspect.signature(get).parameters else get())
+        takes_verbose = "verbose" in inspect.signature(self.given.get_corpus_iter).parameters
+        return self.given.get_corpus_iter(**({"verbose": verbose} if takes_verbose else {}))  # type: ignore[no-any-return]
 
-    def text_loader(self, fields: Sequence[str] = ("text",)) -> Any:
+    def text_loader(self, fields: Fields = "text", *, verbose: bool = False) -> Any:
         """Its own text loader."""
-        return self.given.text_loader(list(fields)) if hasattr(self.given, "text_loader") else super().text_loader(fields)
+        return self.given.text_loader(fields, verbose=verbose) if hasattr(self.given, "text_loader") else super().text_loader(fields)
 
     def collection(self) -> tuple[int | None, frozenset[str] | None]:
         """The number of passages, and their docnos. None for an unknown value."""
         return self.given.collection() if hasattr(self.given, "collection") else (None, None)
 
-    def _method(self, name: str) -> Callable[..., Any]:
-        if not callable(getattr(self.given, name, None)):
-            raise UsageError(f"{self.name} has no {name}(): add it to {type(self.given).__name__}")
-        return getattr(self.given, name)  # type: ignore[no-any-return]
+    def _knows_manual(self) -> bool:
+        """Whether the object says that it has manual topics, as PyTerrier's datasets do, or accepts a variant."""
+        if isinstance(self.given, pt.datasets.Dataset):
+            listed = self.given._describe_component("topics")
+            return isinstance(listed, list) and "manual" in listed
+        return len(inspect.signature(self.given.get_topics).parameters) > 0
 
     def _qrels(self) -> Qrels:
-        listed = getattr(self.given, "_describe_component", lambda _: None)("qrels")
-        names = [None, *(listed if isinstance(listed, list) else [])]
-        return {name: lambda name=name: self.get_qrels(name) for name in names}  # type: ignore[misc]
+        listed = self.given._describe_component("qrels") if isinstance(self.given, pt.datasets.Dataset) else None
+        return {name: partial(self.get_qrels, name) for name in (None, *(listed if isinstance(listed, list) else ()))}
 
-    def _passages(self) -> tuple[Iterable[dict[str, str]], int]:
-        raise NotImplementedError  # get_corpus_iter asks the object itself
+    def _passages(self) -> Iterable[dict[str, str]]:
+        return self.get_corpus_iter()
 
     def __repr__(self) -> str:
         return f"ikat.dataset({self.given!r})"
-
-
-def _knows(given: Any, component: str, variant: str) -> bool:
-    """Whether an object says that it has a variant, as PyTerrier's datasets do, or accepts its name."""
-    listed = getattr(given, "_describe_component", lambda _: None)(component)
-    if isinstance(listed, list):
-        return variant in listed
-    return not isinstance(given, pt.datasets.Dataset) and len(inspect.signature(getattr(given, f"get_{component}")).parameters) > 0
 
 
 def _turn_frame(topics: pd.DataFrame) -> pd.DataFrame:

@@ -1,216 +1,182 @@
-"""MTRAG: conversations with human rewrites, judged passages, target answers and answerability, over four collections.
+"""MTRAG and MTRAG-UN: conversations with judged passages, target answers and answerability, over four collections.
 
-Its files lie in ``mtrag/`` of the data folder: a clone of the repository IBM/mt-rag-benchmark, or single files of it. Files
-with a known checksum are downloaded. Collections, and ``reference.jsonl`` with all tasks, are read if they are there.
+Their files lie in ``mtrag/`` of the data folder or beside it, as in a clone of the repository IBM/mt-rag-benchmark, or are downloaded.
 
-Source: Katsis et al., MTRAG: A Multi-Turn Conversational Benchmark for Evaluating Retrieval-Augmented Generation Systems, TACL 2025.
+Sources: Katsis et al., MTRAG: A Multi-Turn Conversational Benchmark for Evaluating Retrieval-Augmented Generation Systems, TACL 2025;
+Rosenthal et al., MTRAG-UN: A Benchmark for Open Challenges in Multi-Turn RAG Conversations (arXiv 2602.23184).
 """
 
+import json
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import pandas as pd
 
-from ..errors import DataError, UsageError, advice
-from .download import DATA_FOLDER, SOURCES, OtherDataWarning, at_hand, data_file, data_folder
+from ..errors import DataError, UsageError
+from .download import data_file
 from .ikat_dataset import IkatDataset, Qrels
-from .mtrag_files import Tasks, grouped, read_judgements, read_queries, read_tasks, turn_id
-from .passages import PassageFiles, TextLoader
-from .topic_files import CollectionWarning
+from .passages import Fields, PassageFiles, TextLoader
+from .qrels import qrels_frame
+from .released import RELEASED
+from .topic_files import CollectionWarning, read_conversations, read_items
 from .topics import Conversation, TopicTurn
 
 PREFIX = "mtrag:"
-FOLDER = "mtrag"
-REPOSITORY = "https://github.com/IBM/mt-rag-benchmark"
-SUBSET = f"{FOLDER}/mtrag-human/evaluations/reference_subset_with_human_evaluations.json"
-REFERENCE = f"{FOLDER}/mtrag-human/generation_tasks/reference.jsonl"
-RETRIEVAL = f"{FOLDER}/mtrag-human/retrieval_tasks/"
-COUNTS = {
-    "clapnq": ("Wikipedia", 208, 183_408),
-    "cloud": ("technical documentation", 188, 72_442),
-    "fiqa": ("finance", 180, 61_022),
-    "govt": ("government", 201, 49_607),
-}
-"""Subject, turns and passages. The numbers come from the files: the table in the repository swaps its last three rows."""
-
-
+REFERENCE = "mtrag/mtrag-human/generation_tasks/reference.jsonl"
+RETRIEVAL = "mtrag/mtrag-human/retrieval_tasks/"
 COLLECTIONS = {
     "clapnq": "mt-rag-clapnq-elser-512-100-20240503",
     "cloud": "mt-rag-ibmcloud-elser-512-100-20240502",
     "fiqa": "mt-rag-fiqa-beir-elser-512-100-20240501",
     "govt": "mt-rag-govt-elser-512-100-20240611",
 }
-"""The names of the collections in the tasks, and in the evaluation scripts of the repository."""
+"""The names of the collections in the tasks of MTRAG, and in the evaluation scripts of the repository."""
+OF_UN = COLLECTIONS | {"ibmcloud": COLLECTIONS["cloud"]}
+"""Their names in the tasks of MTRAG-UN -> those names."""
+USER = "|user|: "
+"""The beginning of each question in a file of queries."""
 
 
-class _MtragDataset(IkatDataset):
-    """The parts that both kinds share."""
+class MtragDataset(IkatDataset):
+    """Turns over whole collections or over the passages of their tasks, as ``released.json`` lists them.
 
-    def info_url(self) -> str:
-        """The benchmark's repository."""
-        return REPOSITORY
+    Its entries have ``domains`` (the collections that its turns are about) and ``summary``, for whole collections ``size`` (the number of
+    passages), and for tasks ``file``.
 
-    def __repr__(self) -> str:
-        return f"ikat.dataset({self.name!r})"
+    Args:
+        name: its name.
+    """
+
+    page = "https://github.com/IBM/mt-rag-benchmark"
+
+    def __init__(self, name: str):
+        self.name, self.entry = name, RELEASED[name]
+        self.summary, self.domains, self.size = self.entry["summary"], self.entry["domains"], self.entry.get("size")
+
+    def collections(self) -> dict[str, str]:
+        """For each turn, the name of its collection in the evaluation scripts."""
+        return dict.fromkeys(self.get_topics()["qid"], COLLECTIONS[self.domains[0]])
+
+    def _passages(self) -> Iterable[dict[str, str]]:
+        return PassageFiles([data_file(f"mtrag/corpora/passage_level/{domain}.jsonl.zip") for domain in self.domains])
 
 
-class DomainDataset(_MtragDataset):
-    """The retrieval tasks of one collection: its turns that have relevant passages.
+class DomainDataset(MtragDataset):
+    """The retrieval tasks of MTRAG over one collection: its turns that have relevant passages.
 
     The published queries are the last question (the ``query``), all questions (:class:`~pyterrier_ikat.AllUtterances`) and the human
     rewrite (``get_topics("manual")``, :class:`~pyterrier_ikat.ManualRewrite`).
-
-    Args:
-        domain: ``"clapnq"``, ``"cloud"``, ``"fiqa"`` or ``"govt"``.
     """
-
-    def __init__(self, domain: str):
-        self.domain, self.name = domain, f"{PREFIX}{domain}"
-        subject, turns, self.size = COUNTS[domain]
-        self.summary = f"{turns} turns of MTRAG about {subject} with human rewrites and qrels; its {self.size:,} passages you download"
 
     @cached_property
     def conversations(self) -> list[Conversation]:
-        """The judged conversations. They have the agents' responses and target answers if ``reference.jsonl`` is there.
+        """The judged conversations. They have the agents' responses and target answers if ``reference.jsonl`` can be had.
 
         Warns:
-            CollectionWarning: when it is not there. The histories then have only the user's questions.
+            CollectionWarning: when it can't. The histories then have only the user's questions.
         """
-        questions, rewrites = self._queries("questions"), self._queries("rewrite")
-        if odd := sorted(questions.keys() ^ rewrites.keys()):
-            raise DataError(
-                f"turn {odd[0]} is in one of {self.domain}_questions.jsonl and {self.domain}_rewrite.jsonl only: fetch both again"
-            )
-        relevant: dict[str, list[str]] = {}
-        for qid, docno, label in self._judged().itertuples(index=False, name=None):
-            relevant.setdefault(qid, []).extend([docno] * (label > 0))
-        tasks = self._tasks()
-        turns = []
+        (domain,) = self.domains
+        questions, rewrites = _queries(domain, "questions"), _queries(domain, "rewrite")
+        relevant = {qid: tuple(docnos) for qid, docnos in self._judged().query("label > 0").groupby("qid")["docno"]}
+        tasks, turns = self._tasks(), dict[str, list[TopicTurn]]()
         for qid, said in questions.items():
+            name, _, number = qid.rpartition("<::>")
             history = tuple({"role": "user", "content": text} for text in said[:-1])
-            known = TopicTurn(turn_id(qid), said[-1], "", qid=qid, history=history) if tasks is None else self._task(tasks, qid, said[-1])
-            turns.append(replace(known, resolved=rewrites[qid][-1], passages=tuple(relevant.get(qid, ()))))
-        return grouped(turns)
+            known = tasks[qid] if tasks else TopicTurn(int(number), said[-1], "", qid=qid, history=history)
+            turns.setdefault(name, []).append(replace(known, resolved=rewrites[qid][-1], passages=relevant.get(qid, ())))
+        return [Conversation(name, turns=tuple(of_one)) for name, of_one in turns.items()]
 
-    def text_loader(self, fields: Sequence[str] = ("text",)) -> TextLoader:
-        """Always raises: an index of the collection stores its texts.
+    def _tasks(self) -> dict[str, TopicTurn]:
+        """All tasks of MTRAG, by qid. Empty when their file can't be had."""
+        try:
+            return {turn.qid: turn for chat in read_conversations(data_file(REFERENCE), "MTRAG") for turn in chat.turns}
+        except DataError as error:
+            message = f"{self.name}: histories have the user's questions only, and there are no target answers: {error}"
+            warnings.warn(message, CollectionWarning, stacklevel=4)
+            return {}
 
-        Raises:
-            UsageError: always, naming the index's own loader.
-        """
-        python = "index them with ikat.PassageIndex(path).index(data.get_corpus_iter()) and take that index's text_loader()"
-        command = f"index them with `ikat index {self.name} PATH` and give --index PATH"
-        raise UsageError(f"{self.name} has {self.size:,} passages, too many to hold in memory: {advice(python, command)}")
-
-    def collection(self) -> tuple[int | None, frozenset[str] | None]:
-        """The number of passages."""
-        return self.size, None
+    def _judged(self) -> pd.DataFrame:
+        return _judgements(f"{RETRIEVAL}{self.domains[0]}/qrels/dev.tsv")
 
     def _qrels(self) -> Qrels:
         return {None: self._judged}
 
-    def _passages(self) -> tuple[PassageFiles, int]:
-        packed = f"{FOLDER}/corpora/passage_level/{self.domain}.jsonl.zip"
-        names = (packed, packed.removesuffix(".zip"), packed.replace(".jsonl.zip", ".json.zip"), packed.replace(".jsonl.zip", ".json"))
-        file = next((path for name in names if (path := at_hand(name)) is not None), None)
-        if file is None:
-            folder = data_folder() / FOLDER
-            raise DataError(
-                f"{self.name} lacks its passages: download {SOURCES[packed].url} into {folder}, or clone {REPOSITORY} there "
-                f"({DATA_FOLDER} names another folder than {folder.parent}); mtrag:mini works without"
-            )
-        return _Collection(file, self.size), self.size
 
-    def _queries(self, kind: str) -> dict[str, list[str]]:
-        """The user's utterance of each turn."""
-        return read_queries(data_file(f"{RETRIEVAL}{self.domain}/{self.domain}_{kind}.jsonl"))
+class TasksDataset(MtragDataset):
+    """Tasks with their histories, target answers and answerability, of MTRAG or MTRAG-UN.
 
-    def _judged(self) -> pd.DataFrame:
-        return read_judgements(data_file(f"{RETRIEVAL}{self.domain}/qrels/dev.tsv"))
-
-    def _tasks(self) -> dict[str, TopicTurn] | None:
-        """All tasks, by qid. None when their file isn't there."""
-        if at_hand(REFERENCE) is not None:
-            return {turn.qid: turn for chat in read_tasks(data_file(REFERENCE)).conversations for turn in chat.turns}
-        warnings.warn(
-            f"{self.name}: histories have the user's questions only, and there are no target answers: for both download "
-            f"{SOURCES[REFERENCE].url} into {data_folder() / FOLDER}",
-            CollectionWarning,
-            stacklevel=5,
-        )
-        return None
-
-    def _task(self, tasks: dict[str, TopicTurn], qid: str, question: str) -> TopicTurn:
-        if qid not in tasks or tasks[qid].utterance.strip() != question.strip():
-            what = "asks something else" if qid in tasks else "is missing"
-            raise DataError(f"turn {qid} of {self.name} {what} in {at_hand(REFERENCE)}: fetch it again, or remove it")
-        return tasks[qid]
-
-
-class TasksDataset(_MtragDataset):
-    """Tasks that come with their reference passages, which are the collection and the qrels.
-
-    Args:
-        name: its name.
-        file: the name of the file of tasks.
-        summary: one line about its contents.
+    The relevant passages of MTRAG's tasks are their reference passages. Those of MTRAG-UN are the published qrels: 45 turns that are
+    underspecified have reference passages, and none of them is judged. MTRAG-UN has no human rewrites.
     """
 
-    def __init__(self, name: str, file: str, summary: str):
-        self.name, self.file, self.summary = name, file, summary
+    def __init__(self, name: str):
+        super().__init__(name)
+        self.file, self.of_un = self.entry["file"], "mtragun-human" in self.entry["file"]
+        self.topic_variants = (None,) if self.of_un else (None, "manual")
 
     @cached_property
     def conversations(self) -> list[Conversation]:
-        """The conversations with full histories, target answers, human rewrites of the judged turns, and answerability."""
-        chats = self._read().conversations
-        rewrites = {qid: said[-1] for domain in COUNTS for qid, said in DomainDataset(domain)._queries("rewrite").items()}
-        return [replace(chat, turns=tuple(replace(turn, resolved=rewrites.get(turn.qid, "")) for turn in chat.turns)) for chat in chats]
+        """The conversations, with human rewrites of MTRAG's judged turns."""
+        rewrites: dict[str, list[str]] = {}
+        for domain in self.domains if not self.of_un else ():
+            rewrites |= _queries(domain, "rewrite")
+        names = {COLLECTIONS[domain] for domain in self.domains if len(self.domains) < len(COLLECTIONS)}
+        found = []
+        for chat in read_conversations(data_file(self.file), "MTRAG"):
+            turns = [turn for turn in chat.turns if not names or self._collections[turn.qid] in names]
+            turns = [replace(turn, resolved=rewrites.get(turn.qid, [""])[-1]) for turn in turns]
+            found += [replace(chat, turns=tuple(turns))] * bool(turns)
+        return found
 
-    def text_loader(self, fields: Sequence[str] = ("text",)) -> TextLoader:
-        """An operator that adds the passages' ``fields`` (``"text"``; ``url`` is empty) by ``docno``."""
-        return TaskTexts(data_file(self.file), fields)
+    def collections(self) -> dict[str, str]:
+        """For each turn, the name of its collection in the evaluation scripts."""
+        return {turn.qid: self._collections[turn.qid] for chat in self.conversations for turn in chat.turns}
 
-    def collection(self) -> tuple[int | None, frozenset[str] | None]:
-        """The number of passages, and their docnos."""
-        return len(self._read().passages), frozenset(self._read().passages)
+    @cached_property
+    def _collections(self) -> dict[str, str]:
+        tasks = (task for _, task in read_items(data_file(self.file)))
+        return {task["task_id"]: OF_UN.get(task["Collection"], task["Collection"]) for task in tasks}
 
-    def _read(self) -> Tasks:
-        return read_tasks(data_file(self.file))
+    def _texts(self, fields: Fields = "text") -> TextLoader | None:
+        return None if self.size else TaskTexts(data_file(self.file), fields)
 
     def _qrels(self) -> Qrels:
-        return {None: self._provenance}
+        return {None: self._judged if self.of_un else self._provenance}
 
-    def _passages(self) -> tuple[Iterable[dict[str, str]], int]:
-        found = self._read().passages
-        return list(found.values()), len(found)
+    def _judged(self) -> pd.DataFrame:
+        files = [f"mtrag/mtragun-human/retrieval_tasks/qrels/{domain}.tsv" for domain in self.domains]
+        return pd.concat(map(_judgements, files), ignore_index=True)
+
+    def _passages(self) -> Iterable[dict[str, str]]:
+        return super()._passages() if self.size else TaskTexts(data_file(self.file)).all.values()
 
 
 class TaskTexts(TextLoader):
-    """A text loader over the passages of a file of tasks."""
+    """A text loader over the passages of a file of tasks: its ``documents``, or the ``contexts`` of all tasks."""
 
     @cached_property
-    def _passages(self) -> dict[str, dict[str, str]]:
-        return read_tasks(Path(self.path)).passages
+    def all(self) -> dict[str, dict[str, str]]:
+        """The passages by docno."""
+        path = Path(self.path)
+        if path.suffix == ".json":
+            documents = json.loads(path.read_text(encoding="utf-8"))["documents"]
+        else:
+            documents = [context for _, task in read_items(path) for context in task["contexts"]]
+        return {one["document_id"]: {"docno": one["document_id"], "text": one["text"].strip(), "url": ""} for one in documents}
 
 
-class _Collection(PassageFiles):
-    """The passages of one collection. At the end, it warns if their number is not the published one."""
+def _queries(domain: str, kind: str) -> dict[str, list[str]]:
+    """The user's questions up to each turn, by qid, from a file of queries in BEIR's form."""
+    items = read_items(data_file(f"{RETRIEVAL}{domain}/{domain}_{kind}.jsonl"))
+    return {item["_id"]: item["text"].removeprefix(USER).split(f"\n{USER}") for _, item in items}
 
-    def __init__(self, file: Path, size: int):
-        super().__init__(file)
-        self.size = size
 
-    def __iter__(self) -> Iterator[dict[str, str]]:
-        count = 0
-        for passage in super().__iter__():
-            count += 1
-            yield passage
-        if count != self.size:
-            message = f"{self.files[0]} has {count:,} passages, MTRAG's has {self.size:,}, and scores depend on it: fetch it again"
-            warnings.warn(f"{message}, unless you mean this one", OtherDataWarning, stacklevel=2)
+def _judgements(file: str) -> pd.DataFrame:
+    lines = data_file(file).read_text(encoding="utf-8").splitlines()[1:]
+    return qrels_frame((qid, docno, int(label)) for qid, docno, label in (line.split("\t") for line in lines))
 
 
 def collections_of(dataset: IkatDataset) -> dict[str, str]:
@@ -219,21 +185,12 @@ def collections_of(dataset: IkatDataset) -> dict[str, str]:
     Raises:
         UsageError: for another dataset.
     """
-    if isinstance(dataset, DomainDataset):
-        return dict.fromkeys(dataset.get_topics()["qid"], COLLECTIONS[dataset.domain])
-    if isinstance(dataset, TasksDataset):
-        return dataset._read().collections
+    if isinstance(dataset, MtragDataset):
+        return dataset.collections()
     raise UsageError(f"{dataset.name} is not a dataset of MTRAG, and these are its predictions: give mtrag:mini or another of its datasets")
 
 
 MTRAG: dict[str, Callable[[], IkatDataset]] = {
-    f"{PREFIX}mini": lambda: TasksDataset(
-        f"{PREFIX}mini",
-        SUBSET,
-        "159 turns of MTRAG with answers and answerability, and their 350 passages, which are the qrels of 150 turns",
-    ),
-    f"{PREFIX}reference": lambda: TasksDataset(
-        f"{PREFIX}reference", REFERENCE, "842 turns of MTRAG with answers and answerability, and their passages; a file that you download"
-    ),
-    **{f"{PREFIX}{domain}": lambda domain=domain: DomainDataset(domain) for domain in COUNTS},  # type: ignore[misc]
+    name: partial(TasksDataset if "file" in entry else DomainDataset, name) for name, entry in RELEASED.items() if name.startswith(PREFIX)
 }
+"""Name -> the function that makes the dataset."""

@@ -1,15 +1,15 @@
 """A collection in a folder: ``topics.jsonl``, ``passages.jsonl`` and ``qrels.txt``. The bundled sample is one."""
 
 import warnings
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator
+from functools import cached_property, partial
 from pathlib import Path
 
 import pandas as pd
 
-from ..errors import DataError, UsageError, advice, list_first
+from ..errors import DataError, UsageError, counted, list_first
 from .ikat_dataset import PREFIX, IkatDataset, Qrels
-from .passages import PASSAGES, PassageFiles, TextLoader, collection_files
+from .passages import PASSAGES, Fields, PassageFiles, TextLoader, collection_files
 from .qrels import qrels_frame, read_qrels
 from .topic_files import CollectionWarning, read_topics
 from .topics import Conversation
@@ -24,7 +24,7 @@ SAMPLE = Path(__file__).parent / "sample"
 
 
 class FolderDataset(IkatDataset):
-    """A collection in a folder.
+    """A collection in a folder, or only a topics file ``.json``, such as an exported chat, for an index that is given separately.
 
     =============================  ==================================================================================================
     ``topics.jsonl``               turns, one per line, see :func:`~pyterrier_ikat.conversations.topic_files.read_topics`; or
@@ -37,25 +37,19 @@ class FolderDataset(IkatDataset):
     An error in a file is a ``DataError``, and a doubtful entry is a ``CollectionWarning``. Both name file and line.
 
     Args:
-        folder: its path; ``~`` is the home folder.
+        folder: its path, or that of the topics file; ``~`` is the home folder.
 
     Raises:
         UsageError: when there is no such folder, or it has neither topics nor passages.
     """
 
     def __init__(self, folder: str | Path):
-        try:
-            self.folder = Path(folder).expanduser().absolute()
-            names = {path.name for path in self.folder.iterdir()}
-        except (OSError, ValueError, RuntimeError) as error:
-            raise UsageError(
-                f"there is no dataset and no folder {str(folder)!r} ({error}): give the path of a folder with {TOPICS[0]}"
-            ) from None
-        found = sorted(names.intersection((*TOPICS, *PASSAGES, QRELS)))
-        if not found:
-            raise UsageError(f"the folder {self.folder} has no {TOPICS[0]} and no {PASSAGES[0]}: add them, or give another folder")
-        self.name = str(self.folder)
-        self.summary = f"a folder with {', '.join(found)}"
+        self.folder = Path(folder).expanduser().absolute()
+        names = (*TOPICS, *PASSAGES, QRELS)
+        found = [name for name in names if (self.folder / name).exists()]
+        if not found and self.folder.suffix != ".json":
+            raise UsageError(f"there is no dataset and no folder {str(folder)!r} with {' or '.join(names)}: give the path of such a folder")
+        self.name, self.summary = str(self.folder), f"a folder with {', '.join(found)}" if found else "a topics file"
         self._doubted: set[str | None] = set()
 
     @cached_property
@@ -77,48 +71,31 @@ class FolderDataset(IkatDataset):
                 warnings.warn(doubt, CollectionWarning, stacklevel=2)
         return found
 
-    def collection(self) -> tuple[int | None, frozenset[str] | None]:
-        """The number of passages and their docnos, if the passages fit in memory."""
-        return (None, None) if self._docnos is None else (len(self._docnos), self._docnos)
-
-    def text_loader(self, fields: Sequence[str] = ("text",)) -> TextLoader:
-        """An operator that adds the passages' ``fields`` (``"text"``, ``"url"``) by ``docno``.
-
-        Raises:
-            UsageError: when it has no passages, or too many to hold.
-        """
-        file = self._passage_file()
-        if file is None or file.stat().st_size > HELD_BYTES:
-            repair = advice("take ikat.PassageIndex(PATH).text_loader()", "give --index PATH")
-            raise UsageError(f"{self.name} has {'too many passages to hold' if file else f'no {PASSAGES[0]}'}: index them and {repair}")
-        return TextLoader(file, fields)
-
     def _topics(self) -> Path:
+        if not self.folder.is_dir():
+            return self.folder
         found = [self.folder / name for name in TOPICS if (self.folder / name).exists()]
         if len(found) != 1:
-            wrong = f"has no {TOPICS[0]}: add it" if not found else f"has {' and '.join(TOPICS)}: keep one of the two"
-            raise DataError(f"{self.folder} {wrong}")
+            raise DataError(f"{self.folder} has {'both' if found else 'none'} of {' and '.join(TOPICS)}: give it one of the two")
         return found[0]
 
-    def _passage_file(self) -> Path | None:
+    @property
+    def passage_file(self) -> Path | None:
+        """Its passages."""
         return next((file for file in collection_files(self.folder) if file.name in PASSAGES), None)
 
-    def _passages(self) -> tuple[PassageFiles, int]:
-        file = self._passage_file()
-        if file is None:
+    def _passages(self) -> Iterable[dict[str, str]]:
+        if self.passage_file is None:
             raise DataError(f'{self.folder} has no {PASSAGES[0]}: add it, a line is {{"docno": ..., "text": ...}}')
-        return PassageFiles(file), 0
+        return PassageFiles(self.passage_file)
 
-    @cached_property
-    def _docnos(self) -> frozenset[str] | None:
-        file = self._passage_file()
-        if file is None or file.stat().st_size > HELD_BYTES:
-            return None
-        return frozenset(passage["docno"] for passage in PassageFiles(file))
+    def _texts(self, fields: Fields = "text") -> TextLoader | None:
+        file = self.passage_file
+        return TextLoader(file, fields) if file is not None and file.stat().st_size <= HELD_BYTES else None
 
     def _qrels(self) -> Qrels:
         files = {path.name.removeprefix("qrels.").removesuffix(".txt"): path for path in sorted(self.folder.glob("qrels.*.txt"))}
-        found: Qrels = {None: self._graded, **{name: lambda path=path: read_qrels(path) for name, path in files.items()}}  # type: ignore[misc]
+        found: Qrels = {None: self._graded, **{name: partial(read_qrels, path) for name, path in files.items()}}
         if (self.folder / TOPICS[1]).exists():
             found = {**found, STATEMENTS: found.get(STATEMENTS, self._ptkb), "provenance": self._provenance}
         return found
@@ -127,51 +104,35 @@ class FolderDataset(IkatDataset):
         path = self.folder / QRELS
         if path.exists():
             return read_qrels(path)
-        warnings.warn(f"{self.folder} has no {QRELS}: nothing is judged, so there are no scores", CollectionWarning, stacklevel=4)
+        if self.folder.is_dir():
+            warnings.warn(f"{self.folder} has no {QRELS}: nothing is judged, so there are no scores", CollectionWarning, stacklevel=4)
         return qrels_frame([])
 
     def _doubts(self, variant: str | None, qrels: pd.DataFrame) -> Iterator[str]:
         path = self.folder / (QRELS if variant is None else f"qrels.{variant}.txt")
         if not path.exists():  # of the topics themselves
             return
-        topics, judged = self._topics(), dict.fromkeys(qrels["qid"])
+        topics, judged = self._topics(), set(qrels["qid"])
         turns = {chat.qid(turn): chat.ptkb for chat in self.conversations for turn in chat.turns}
-        if unknown := [qid for qid in judged if qid not in turns]:
-            yield _doubt(path, unknown, f"turns that {topics.name} lacks")
-        if unjudged := [qid for qid in turns if qid not in judged]:
-            yield _doubt(topics, unjudged, f"of {len(turns)} turns without a judgement in {path.name}")
         pairs = zip(qrels["qid"], qrels["docno"], strict=True)
-        if variant is not None and variant.startswith(STATEMENTS):
-            if lacking := [name for qid, name in pairs if name not in turns.get(qid, {name: ""})]:
-                yield _doubt(path, lacking, f"judged statements that the turn's ptkb in {topics.name} lacks")
-        elif self._docnos is not None and (lacking := [docno for _, docno in pairs if docno not in self._docnos]):
-            yield _doubt(path, list(dict.fromkeys(lacking)), f"judged passages that {PASSAGES[0]} lacks")
+        of_statements = variant is not None and variant.startswith(STATEMENTS)
+        docnos = None if of_statements else self.collection()[1]
+        known = (turns.get(qid, {name: ""}) if of_statements else docnos or {name} for qid, name in pairs)
+        lacking = [name for name, there in zip(qrels["docno"], known, strict=True) if name not in there]
+        what, where = ("statement", f"the turn's ptkb in {topics.name}") if of_statements else ("passage", PASSAGES[0])
+        for file, names, kind, doubt in (
+            (path, [qid for qid in qrels["qid"] if qid not in turns], "turn", f"that {topics.name} lacks"),
+            (topics, [qid for qid in turns if qid not in judged], "turn", f"of {len(turns)} without a judgement in {path.name}"),
+            (path, lacking, f"judged {what}", f"that {where} lacks"),
+        ):
+            if names := list(dict.fromkeys(names)):
+                yield f"{file}{_line_of(names[0], file)}: {counted(len(names), kind)} {doubt} ({list_first(names)})"
 
-    def __repr__(self) -> str:
-        return f"ikat.dataset({self.name!r})"
 
-
-class TopicsFile(FolderDataset):
-    """Only a topics file, such as an exported chat: turns without passages and judgements, for an index that is given separately.
-
-    Args:
-        path: a file that :func:`~pyterrier_ikat.conversations.topic_files.read_topics` reads.
-    """
-
-    def __init__(self, path: str | Path):
-        self.folder = Path(path).expanduser().absolute()
-        self.name = str(self.folder)
-        self.summary = "a topics file"
-        self._doubted = set()
-
-    def _topics(self) -> Path:
-        return self.folder
-
-    def _passage_file(self) -> Path | None:
-        return None
-
-    def _graded(self) -> pd.DataFrame:
-        return qrels_frame([])
+def _line_of(name: str, path: Path) -> str:
+    """The first line that has this name as a word."""
+    lines = enumerate(path.read_text(encoding="utf-8-sig").split("\n"), 1)
+    return next((f", line {number}" for number, text in lines if name in text.replace('"', " ").split()), "")
 
 
 class SampleDataset(FolderDataset):
@@ -188,13 +149,3 @@ class SampleDataset(FolderDataset):
     def recorded(self) -> Path:
         """The recorded completions (no model wrote them: they were written with the sample)."""
         return self.folder / "recorded.jsonl"
-
-    def __repr__(self) -> str:
-        return f"pt.get_dataset({self.name!r})"
-
-
-def _doubt(path: Path, names: list[str], what: str) -> str:
-    words = path.read_text(encoding="utf-8-sig").split("\n")
-    line = next((number for number, text in enumerate(words, 1) if names[0] in text.replace('"', " ").split()), None)
-    where = f"line {line}: " * (line is not None)
-    return f"{path}, {where}{len(names)} {what} ({list_first(names)})"

@@ -14,18 +14,22 @@ from typing import IO, Any
 import pandas as pd
 import pyterrier as pt
 
-from ..arguments import checked
 from ..errors import DataError, UsageError, list_first
 from ..operator import Operator
 from .frame import with_columns
-from .json_files import half_character
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.bz2")
 PASSAGES = tuple(f"passages{suffix}" for suffix in SUFFIXES)
 """The passages of a folder that has topics and qrels as well."""
 FIELDS = ("text", "url")
+Fields = str | Sequence[str]
+"""What PyTerrier's ``text_loader`` takes: ``"*"`` for all fields, the name of one, or a list of names."""
 CHARACTERS = 10_000
 """The number of a document's first characters that the track split into passages."""
+LINE = (
+    'a line is {"docno": ..., "text": ...}, {"id": ..., "contents": ..., "url": ...} '
+    'or {"doc_id": ..., "passage_id": ..., "passage_text": ...}'
+)
 
 Sentences = Callable[[str], Iterable[str]]
 
@@ -49,19 +53,32 @@ def read_passages(path: str | Path) -> Iterator[dict[str, str]]:
         >>> list(read_passages(path))
         [{'docno': 'clueweb22-en0000-32-08101:4', 'text': 'Email works.', 'url': ''}]
     """
-    path = Path(path)
-    number = 0
+    path, number = Path(path), 0
     try:
         with open_lines(path) as lines:
-            for number, line in enumerate(lines, 1):  # noqa: B007 - the error below names the line
+            for number, line in enumerate(lines, 1):  # noqa: B007 - the errors below name the line
                 if line.strip():
-                    yield _passage(path, number, line)
+                    yield _passage(load_json(line))
     except FileNotFoundError:
         raise DataError(f"{path}: no such file; give a JSON lines file of passages") from None
     except (OSError, EOFError, zlib.error, zipfile.BadZipFile, UnicodeDecodeError) as error:
         raise DataError(
             f"{path}, after line {number}: can't be read on ({error}); the file is damaged or cut short, fetch it again"
         ) from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}, line {number}: not a passage ({error}); {LINE}, or the file is cut short: fetch it again") from None
+
+
+def load_json(text: str) -> Any:
+    """The value of a JSON text.
+
+    Raises:
+        ValueError: when it is not JSON, or has half of a character (a lone surrogate), which no file can contain.
+    """
+    found = json.loads(text)
+    if "\\ud" in text.lower():
+        json.dumps(found, ensure_ascii=False).encode()
+    return found
 
 
 def load_passages(path: str | Path) -> dict[str, dict[str, str]]:
@@ -101,7 +118,7 @@ class TextLoader(Operator):
 
     Args:
         path: the JSON lines file of the passages (``ikat:sample``, ``ikat:2023-mini``, or your own), read at first use.
-        fields: the columns to add: ``"text"``, ``"url"`` or both.
+        fields: the columns to add: ``"text"``, ``"url"``, a list of both, or ``"*"`` for all.
 
     Needs ``docno``; adds the fields as object columns and keeps everything else, row by row.
 
@@ -119,23 +136,23 @@ class TextLoader(Operator):
 
     schematic = {"label": "Text loader", "help_url": ""}
 
-    def __init__(self, path: str | Path, fields: Sequence[str] = ("text",)):
-        if not isinstance(fields, list | tuple):
-            raise UsageError(f"fields={repr(fields)[:80]}: give a list, as ['text']")
-        unknown = [name for name in fields if name not in FIELDS]
-        if unknown:
-            raise UsageError(f"passages have no field {', '.join(map(repr, unknown))}; there are {', '.join(map(repr, FIELDS))}")
+    def __init__(self, path: str | Path, fields: Fields = ("text",)):
         self.path = str(path)
-        self.fields = tuple(fields)
+        self.fields = fields_named(fields, FIELDS)
 
     @cached_property
-    def _passages(self) -> dict[str, dict[str, str]]:
+    def all(self) -> Mapping[str, Mapping[str, str]]:
+        """The fields of all passages, by docno."""
         return load_passages(self.path)
+
+    def passages(self, docnos: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        """The fields of these passages, by docno, without those that aren't there."""
+        return self.all
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Add the fields to ``inp``."""
         pt.validate.columns(inp, includes=["docno"], context=self)
-        passages = self._passages if len(inp) else {}
+        passages = self.passages(set(inp["docno"])) if len(inp) else {}
         missing = [docno for docno in dict.fromkeys(inp["docno"]) if docno not in passages]
         if missing:
             shown = list_first(missing)
@@ -145,44 +162,52 @@ class TextLoader(Operator):
         return with_columns(inp, **{name: [passages[docno][name] for docno in inp["docno"]] for name in self.fields})
 
 
+def fields_named(fields: Fields, known: Sequence[str]) -> tuple[str, ...]:
+    """The names of the fields to load, one of ``known`` each.
+
+    Args:
+        fields: ``"*"`` for all of them, the name of one, or a list of names.
+        known: the fields that there are.
+
+    Raises:
+        UsageError: for an unknown field.
+
+    Example:
+        >>> fields_named("*", ["text", "url"]), fields_named("text", ["text", "url"])
+        (('text', 'url'), ('text',))
+    """
+    if not isinstance(fields, str | list | tuple):
+        raise UsageError(f"fields={repr(fields)[:80]}: give a name, a list of names as ['text'], or '*' for all")
+    asked = tuple(known) if fields == "*" else (fields,) if isinstance(fields, str) else tuple(fields)
+    if unknown := [name for name in asked if name not in known]:
+        raise UsageError(f"passages have no field {', '.join(map(repr, unknown))}; there are {', '.join(map(repr, known))}")
+    return asked
+
+
 def open_lines(path: Path) -> IO[str]:
     """Open a passage file, packed or not, to read its lines."""
-    if path.suffix == ".zip":
-        return _open_zipped(path)
-    opened: Any = {".gz": gzip.open, ".bz2": bz2.open}.get(path.suffix, open)
-    return opened(path, "rt", encoding="utf-8")  # type: ignore[no-any-return]
+    opened: Any = {".gz": gzip.open, ".bz2": bz2.open, ".zip": _open_zipped}.get(path.suffix, open)
+    return opened(path, "rt", encoding="utf-8-sig")  # type: ignore[no-any-return]
 
 
-def _open_zipped(path: Path) -> IO[str]:
+def _open_zipped(path: Path, mode: str, encoding: str) -> IO[str]:
     with zipfile.ZipFile(path) as packed:
-        names = [name for name in packed.namelist() if name.endswith((".jsonl", ".json")) and not name.startswith("__MACOSX/")]
+        names = [name for name in packed.namelist() if name.endswith(".jsonl") and not name.startswith("__MACOSX/")]
         if len(names) != 1:
             raise DataError(f"{path} holds {len(names)} JSON lines files ({list_first(names)}): pack one, or unpack it")
-        return io.TextIOWrapper(packed.open(names[0]), encoding="utf-8")  # stays open behind the block
+        return io.TextIOWrapper(packed.open(names[0]), encoding)  # stays open behind the block
 
 
-def _passage(path: Path, number: int, line: str) -> dict[str, str]:
-    try:
-        item: Any = json.loads(line.removeprefix("\ufeff") if number == 1 else line)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}, line {number}: not JSON ({error}); the file may be cut short, fetch it again") from None
-    if half := half_character(line, item):
-        raise DataError(f"{path}, line {number}: a text has half of a character ({half}); remove it, or save the file as UTF-8 again")
+def _passage(item: Any) -> dict[str, str]:
     fields = item if isinstance(item, dict) else {}
     in_parts = f"{fields.get('doc_id', '')}:{fields.get('passage_id', '')}"
     docno = next((fields[name] for name in ("id", "docno", "_id") if name in fields), in_parts)
     text, url = fields.get("contents", fields.get("text", fields.get("passage_text"))), fields.get("url") or ""
     if not isinstance(docno, str) or len(docno.split()) != 1 or docno[0] == ":" or docno[-1] == ":":
-        raise DataError(f"{path}, line {number}: no passage id in the fields {', '.join(fields) or 'none'}; {_REPAIR}")
+        raise ValueError(f"no passage id in the fields {', '.join(fields) or 'none'}")
     if not isinstance(text, str) or not isinstance(url, str):
-        raise DataError(f"{path}, line {number}: passage {docno} has no text; {_REPAIR}")
+        raise ValueError(f"passage {docno} has no text")
     return {"docno": docno, "text": text.strip(), "url": url}
-
-
-_REPAIR = (
-    'a line is {"docno": ..., "text": ...}, {"id": ..., "contents": ..., "url": ...} '
-    'or {"doc_id": ..., "passage_id": ..., "passage_text": ...}'
-)
 
 
 class PassageFiles:
@@ -203,69 +228,26 @@ class PassageFiles:
     """
 
     def __init__(self, source: str | Path | Sequence[str | Path]) -> None:
-        if not isinstance(source, str | Path | list | tuple):
-            raise UsageError(f"source={repr(source)[:80]}: give a folder, a file, or a list of files")
         self.files = _files(source)
-        self._before: list[int] = []
 
     def __iter__(self) -> Iterator[dict[str, str]]:
         """Stream ``{"docno", "text", "url"}``."""
-        count = 0
-        self._before = []
         for file in self.files:
-            self._before.append(count)
-            for passage in read_passages(file):
-                count += 1
-                yield passage
-
-    def where(self, number: int) -> str:
-        """The file and line of the passage with this number, counted from 1, among those that were read."""
-        last = max(place for place, before in enumerate(self._before) if before < number)
-        left = number - self._before[last]
-        with open_lines(self.files[last]) as lines:
-            for line, content in enumerate(lines, 1):
-                left -= bool(content.strip())
-                if not left:
-                    return f"{self.files[last]}, line {line}"
-        raise DataError(f"{self.files[last]} has changed since it was read: do not change files while they are indexed")
+            yield from read_passages(file)
 
     def __repr__(self) -> str:
         return f"ikat.PassageFiles({[str(file) for file in self.files]!r})"
 
 
-class Traced(Iterator[dict[str, str]]):
-    """Passages that are iterated once and can still be traced to their places.
-
-    Args:
-        passages: the passages.
-        where: gives the place of the passage with a number, counted from 1.
-        total: the number of passages; 0 if it isn't known.
-    """
-
-    def __init__(self, passages: Iterable[dict[str, str]], where: Callable[[int], str] | None, total: int = 0) -> None:
-        self._passages = iter(passages)
-        self.where, self._total = where, total
-
-    def __length_hint__(self) -> int:
-        return self._total
-
-    def __next__(self) -> dict[str, str]:
-        return next(self._passages)
-
-
 def _files(source: str | Path | Sequence[str | Path]) -> list[Path]:
-    if not isinstance(source, str | Path):
-        files = [Path(file) for file in source]
-    else:
-        files = collection_files(source) if Path(source).is_dir() else [Path(source)]
-    missing = [file for file in files if not file.is_file()]
-    if missing or not files:
-        what = f"{missing[0]}: no such file" if missing else f"no passages ({', '.join('*' + suffix for suffix in SUFFIXES)}) in {source}"
+    if isinstance(source, str | Path):
+        source = collection_files(source) if Path(source).is_dir() else [source]
+    if not source or (missing := [str(file) for file in source if not Path(file).is_file()]):
+        what = f"{missing[0]}: no such file" if source else f"no passages ({', '.join('*' + suffix for suffix in SUFFIXES)}) there"
         raise DataError(f"{what}; give the folder with the collection's files, or the files")
-    return files
+    return [Path(file) for file in source]
 
 
-@checked
 def chunk_documents(
     documents: Iterable[Mapping[str, Any]], sentences: Sentences | None = None, *, window: int = 10, stride: int = 5
 ) -> Iterator[dict[str, str]]:

@@ -3,9 +3,8 @@
 The lists of turns that others scored are facts, so they are here. From CONE-RAG (arXiv 2503.09902) there are nuggets, answers and labels by
 people, responses of real systems, and GPT-4's labels for iKAT 2024.
 
-None of the three repositories states a licence. Each file is taken from its repository at a fixed commit, with a checksum
-(``public_outputs.tsv``: source, path there, bytes, SHA-256, optionally our own name), or from the folder ``outputs`` in or next to the data
-folder.
+None of the three repositories states a licence. Each file is taken from its repository at a fixed commit, with a checksum, or from the
+folder ``outputs`` in or next to the data folder.
 """
 
 import json
@@ -17,24 +16,17 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from ..errors import DataError, UsageError, advice, list_first
-from .download import OUTPUTS as FOLDER
-from .download import REPOSITORIES, data_file
+from ..errors import UsageError, advice, counted, list_first
+from .download import SOURCES, data_file
 from .frame import object_frame
 from .qrels import read_qrels
 
+FOLDER = "outputs"
 Completions = dict[tuple[str, str, str | None], tuple[str, ...]]
 """Turn, stage and prompt (None: any) -> the samples."""
 
 
-CITE = {
-    "personalized-cir": "Lupart et al., Investigating LLM Variability in Personalized Conversational Information Retrieval (SIGIR-AP 2025, "
-    "arXiv 2510.03795), and Mo et al., How to Leverage Personal Textual Knowledge for Personalized Conversational Information Retrieval "
-    "(arXiv 2407.16192)",
-    "cfda-2025": "Chang et al., CFDA & CLIP at TREC iKAT 2025 (arXiv 2509.15588)",
-    "cone-rag": "Abbasiantaeb et al., Conversational Gold: Evaluating Personalized Conversational Search System using Gold Nuggets "
-    "(SIGIR 2025, arXiv 2503.09902)",
-}
+_LISTED: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("public_outputs.json").read_text(encoding="utf-8"))
 
 
 def whose(source: str) -> str:
@@ -44,8 +36,9 @@ def whose(source: str) -> str:
         >>> whose("cfda-2025")[:75]
         'from https://github.com/gyeozai/CFDA-TREC-iKAT2025 (commit 68884f9; it stat'
     """
-    repository, commit = REPOSITORIES[source]
-    return f"from https://github.com/{repository} (commit {commit[:7]}; it states no licence); cite {CITE[source]}"
+    url = next(one.url for name, one in SOURCES.items() if name.startswith(f"{FOLDER}/{source}/"))
+    owner, repository, commit = url.split("/")[3:6]
+    return f"from https://github.com/{owner}/{repository} (commit {commit[:7]}; it states no licence); cite {_LISTED['cite'][source]}"
 
 
 class TurnList(NamedTuple):
@@ -101,55 +94,36 @@ class Output:
 
     Attributes:
         name: the name after ``recorded:``.
-        source: a folder of ``outputs``, see ``REPOSITORIES``.
+        source: a folder of ``outputs``, of ``sources.tsv``.
         files: the names of its files.
-        model: the model that wrote them.
         about: how many samples of which turns they are.
         turns: the name of the list of its turns; empty for all turns of 2023.
+        model: the model that wrote them.
     """
 
     name: str
     source: str
-    files: tuple[str, ...]
-    model: str
+    files: list[str]
     about: str
     turns: str = ""
+    model = "gpt-4o-mini"
 
     def completions(self) -> Completions:
         """All samples, in the order of their files.
 
         Raises:
-            DataError: when a file can't be fetched, or doesn't have the published form.
+            DataError: when a file can't be fetched.
         """
         samples: dict[str, list[Sample]] = {}
         for name in self.files:
-            path = output_file(self.source, name)
-            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-                try:
-                    qid, written = _samples(json.loads(line))
-                except (ValueError, KeyError, TypeError) as error:
-                    raise DataError(f"{path} line {number} is not a line of {REPOSITORIES[self.source][0]}: {error!r}") from None
+            for line in output_file(self.source, name).read_text(encoding="utf-8").splitlines():
+                qid, written = _samples(json.loads(line))
                 samples.setdefault(qid, []).extend(written)
-        if few := [qid for qid, written in samples.items() if len(written) != len(next(iter(samples.values())))]:
-            raise DataError(
-                f"the files of recorded:{self.name} have fewer samples of {list_first(few)} than of other turns: fetch them again"
-            )
         found: Completions = {}
         for qid, written in samples.items():
-            rewrites, answers, _ = zip(*written, strict=True)
-            if all(answers):
-                found[qid, "rewrite", None], found[qid, "answer", None] = rewrites, answers
-                composed = tuple(f"Rewrite: {one.rewrite}\nResponse: {one.answer}" for one in written)
-                for prompt in ("rewrite_and_answer", "rewrite_and_answer_without_persona", "reformulate_rewrite"):
-                    found[qid, "rewrite", prompt] = composed
-                found[qid, "rewrite", "reformulate_queries"] = tuple(f"Response: {one.answer}\nQueries: {one.rewrite}" for one in written)
-                if written[0].statements is not None:
-                    selected = tuple(
-                        f"Statements: {_flat(one.statements or '')}\n{both}" for one, both in zip(written, composed, strict=True)
-                    )
-                    found[qid, "rewrite", "reformulate_select"] = selected
-            else:  # prompts that also ask for an answer have none
-                found |= {(qid, "rewrite", prompt): rewrites for prompt in ("rewrite", "rewrite_short", "rewrite_enhanced")}
+            for (stage, prompt), form in (WITH_ANSWER if all(one.answer for one in written) else REWRITES).items():
+                if "{statements}" not in form or written[0].statements is not None:
+                    found[qid, stage, prompt] = tuple(form.format(**one._asdict()) for one in written)
         return found
 
     def check_turns(self, asked: set[str], known: set[str]) -> None:
@@ -167,7 +141,7 @@ class Output:
         repair = "give a dataset of 2023, such as ikat:2023-mini"
         if self.turns and asked & known:
             repair = f"give {advice(f'turns={self.turns!r}', f'--turns {self.turns}')}"
-        count = f"{len(lacking)} of the {len(asked)} turns ({list_first(sorted(lacking))})"
+        count = f"{len(lacking)} of the {counted(len(asked), 'turn')} ({list_first(sorted(lacking))})"
         raise UsageError(f"recorded:{self.name} has no completion of {count}, but of {self.about}: {repair}")
 
 
@@ -179,48 +153,38 @@ class Sample(NamedTuple):
     statements: str | None = None
 
 
+BOTH = "Rewrite: {rewrite}\nResponse: {answer}"
+WITH_ANSWER: dict[tuple[str, str | None], str] = {
+    ("rewrite", None): "{rewrite}",
+    ("answer", None): "{answer}",
+    ("rewrite", "rewrite_and_answer"): BOTH,
+    ("rewrite", "rewrite_and_answer_without_persona"): BOTH,
+    ("rewrite", "reformulate_rewrite"): BOTH,
+    ("rewrite", "reformulate_queries"): "Response: {answer}\nQueries: {rewrite}",
+    ("rewrite", "reformulate_select"): "Statements: {statements}\n" + BOTH,
+}
+"""Stage and prompt (None: any) -> how a completion is composed of a sample."""
+REWRITES: dict[tuple[str, str | None], str] = dict.fromkeys(
+    (("rewrite", prompt) for prompt in ("rewrite", "rewrite_short", "rewrite_enhanced")), "{rewrite}"
+)
+"""The same for a sample without an answer: prompts that also ask for one have no completion."""
+
+
 def _samples(line: dict[str, Any]) -> tuple[str, list[Sample]]:
-    """The turn in a line, and its rewrites with their answers."""
+    """The turn in a line, and its rewrites with their answers. A rewrite of several lines becomes one line."""
     if "predicted_rewrite" in line:
-        rewrites, answers = line["predicted_rewrite"], line["predicted_response"]
-        return line["sample_id"], [Sample(_flat(rewrite), _flat(answer)) for rewrite, answer in zip(rewrites, answers, strict=True)]
-    qid = "_".join(line["sample_id"].rsplit("-", 1))
-    return qid, [Sample(_flat(line["rewrite_utt_text"]), _flat(line["response_utt_text"]), line.get("LLM_select"))]
+        pairs = zip(line["predicted_rewrite"], line["predicted_response"], strict=True)
+        return line["sample_id"], [Sample(_flat(rewrite), _flat(answer)) for rewrite, answer in pairs]
+    chosen = None if line.get("LLM_select") is None else _flat(line["LLM_select"])
+    sample = Sample(_flat(line["rewrite_utt_text"]), _flat(line["response_utt_text"]), chosen)
+    return "_".join(line["sample_id"].rsplit("-", 1)), [sample]
 
 
 def _flat(text: str) -> str:
     return " ".join(text.split())
 
 
-PCIR_PROMPTS = (
-    *(f"{chosen}_0shot_prompt{prompt}" for chosen in ("None", "All", "human") for prompt in (1, 2)),
-    *(f"LLM_{shots}shot_prompt{prompt}" for shots in (0, 1, 3, 5) for prompt in (1, 2)),
-    *(f"SAR_{shots}shot" for shots in (0, 1, 3, 5)),
-)
-"""The statements that a prompt shows, its number of examples, and which of two prompts it is. SAR chooses and rewrites at once."""
-
-
-def _named() -> dict[str, Output]:
-    found = [
-        Output(
-            f"personalizedcir-{prompt.replace('_', '-').lower()}",
-            "personalized-cir",
-            tuple(f"batch_{prompt}_run{run}.jsonl" for run in range(1, 6)),
-            "gpt-4o-mini",
-            f"5 samples for each of the {len(turn_lists()['judged-2023'].turns)} judged turns of 2023",
-            "judged-2023",
-        )
-        for prompt in PCIR_PROMPTS
-    ]
-    for name, file, settings in (
-        ("cfda-llm4cs", "ikat2023_test_llm4cs_temp07_cand10.jsonl", "temperature 0.7"),
-        ("cfda-chiq", "ikat2023_test_chiqnpr_temp10_cand10.jsonl", "temperature 1; rewrites alone"),
-    ):
-        found.append(Output(name, "cfda-2025", (file,), "gpt-4o-mini", f"10 samples for each of the 332 turns of 2023 ({settings})"))
-    return dict(zip((one.name for one in found), found, strict=True))
-
-
-OUTPUTS = _named()
+OUTPUTS = {name: Output(name, **one) for name, one in _LISTED["outputs"].items()}
 """Name -> output, for ``recorded:NAME``."""
 
 
@@ -241,19 +205,24 @@ def gpt4_labels() -> pd.DataFrame:
     return read_qrels(output_file(CONE_RAG, "llm-gpt4-pool-depth-30.txt"))
 
 
-def human_nuggets() -> pd.DataFrame:
+def human_nuggets(deduplicated: bool = False) -> pd.DataFrame:
     """The nuggets that people took from passages: ``qid``, ``number``, ``nugget``, ``relevance`` (1 to 4), ``importance``.
 
     It was not rated whether a nugget is vital, so ``importance`` is ``okay`` for all, and scores over vital nuggets are missing. 74 of the
-    2,279 nuggets have the same text as another one of their turn. Only the first of these is kept. 78 of the 116 judged turns have nuggets.
+    2,279 nuggets have the same text as another one of their turn. Only the first of these is kept, so 2,205 are left, many of which say the
+    same in other words. 78 of the 116 judged turns have nuggets.
+
+    Args:
+        deduplicated: the 1,201 nuggets of the authors' deduplicated file instead. Their numbers are those of the full file.
     """
-    return _all_nuggets().drop_duplicates(["qid", "nugget"], ignore_index=True)
+    file = "gold_nuggets_human_deduplicated.json" if deduplicated else "gold_nuggets_human.json"
+    return _nuggets_of(file).drop_duplicates(["qid", "nugget"], ignore_index=True)
 
 
-def _all_nuggets() -> pd.DataFrame:
+def _nuggets_of(file: str) -> pd.DataFrame:
     rows = [
         (qid, name.strip("[]"), " ".join(nugget["text"].split()), int(nugget["relevance"]), "okay")
-        for qid, nuggets in _of_cone_rag("gold_nuggets_human.json").items()
+        for qid, nuggets in _of_cone_rag(file).items()
         for name, nugget in nuggets.items()
     ]
     return _frame(rows, ("qid", "number", "nugget", "relevance", "importance"))
@@ -274,22 +243,17 @@ def system_responses() -> pd.DataFrame:
 def human_nugget_labels() -> pd.DataFrame:
     """People's labels of the nuggets in the responses of six runs: ``run``, ``qid``, ``number``, ``nugget``, ``importance``, ``label``.
 
-    Equal nuggets of a turn have one label each. The names of the runs differ from those in :func:`system_responses`, and how they
-    correspond isn't published.
+    The labels are of the full file's nuggets, not of the deduplicated ones: equal nuggets of a turn have one label each. The names of the
+    runs differ from those in :func:`system_responses`, and how they correspond isn't published.
     """
-    path = output_file(CONE_RAG, "human-study-matching-labels.txt")
     rows = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        try:
-            about, label = line.split("\t")
-            _, conversation, turn, nugget, run = about.split("_", 4)
-            rows.append((run, f"{conversation}_{turn}", nugget, "support" if int(label) else "not_support"))
-        except ValueError:
-            raise DataError(
-                f"{path} line {number} is not a label of CONE-RAG (HIT_topic_turn_nugget_run, then 0 or 1): {line[:80]!r}"
-            ) from None
+    for line in output_file(CONE_RAG, "human-study-matching-labels.txt").read_text(encoding="utf-8").splitlines():
+        about, label = line.split("\t")
+        _, conversation, turn, nugget, run = about.split("_", 4)
+        rows.append((run, f"{conversation}_{turn}", nugget, "support" if int(label) else "not_support"))
     labels = _frame(rows, ("run", "qid", "number", "label"))
-    return labels.merge(_all_nuggets().drop(columns="relevance"), on=["qid", "number"], how="left", validate="many_to_one")
+    nuggets = _nuggets_of("gold_nuggets_human.json").drop(columns="relevance")
+    return labels.merge(nuggets, on=["qid", "number"], how="left", validate="many_to_one")
 
 
 def _frame(rows: list[tuple[Any, ...]], columns: tuple[str, ...]) -> pd.DataFrame:
@@ -298,9 +262,5 @@ def _frame(rows: list[tuple[Any, ...]], columns: tuple[str, ...]) -> pd.DataFram
 
 def _of_cone_rag(name: str) -> dict[str, Any]:
     """The content of one of its JSON files, by turn."""
-    path = output_file(CONE_RAG, name)
-    try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DataError(f"{path} is not JSON ({error}): fetch it again") from None
+    found: dict[str, Any] = json.loads(output_file(CONE_RAG, name).read_text(encoding="utf-8"))
     return found

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..arguments import checked
 from ..errors import DataError, UsageError
 from ..store.files import atomic_write
 from ..store.trec import read_judgements, read_label
@@ -60,14 +59,18 @@ def judgements_in(qrels: pd.DataFrame, name: str = "the qrels") -> list[tuple[st
         what = f"have no column {', '.join(lacking)}" if lacking else "hold no judgement"
         raise DataError(f"{name} {what}: give a frame with qid, docno, label, such as read_qrels(path) returns")
     qrels = with_text_ids(name, qrels)
-    labels = qrels["label"]
-    clean = labels.dtype == "int64" and labels.between(-9999, 9999).all()
-    read = labels.tolist() if clean else _labels(name, qrels)
+    labels = []
+    for qid, docno, label in zip(qrels["qid"], qrels["docno"], qrels["label"].tolist(), strict=True):
+        try:
+            labels.append(read_label(label))
+        except (TypeError, ValueError):
+            told = "labels are whole numbers of at most 4 digits, a passage without a judgement has no row"
+            raise DataError(f"{name}: turn {qid}, passage {docno}: the label is {label!r}; {told}") from None
     twice = qrels.duplicated(["qid", "docno"])
     if twice.any():
         row = qrels[twice].iloc[0]
         raise DataError(f"{name} judge turn {row['qid']}, passage {row['docno']} twice: keep one of the two")
-    return list(zip(qrels["qid"], qrels["docno"], read, strict=True))
+    return list(zip(qrels["qid"], qrels["docno"], labels, strict=True))
 
 
 def check_qrels(qrels: pd.DataFrame, name: str = "the qrels") -> pd.DataFrame:
@@ -75,22 +78,6 @@ def check_qrels(qrels: pd.DataFrame, name: str = "the qrels") -> pd.DataFrame:
     return qrels_frame(judgements_in(qrels, name))
 
 
-def _labels(name: str, qrels: pd.DataFrame) -> list[int]:
-    given = qrels["label"].tolist()
-    known: dict[object, int] = {}
-    for qid, docno, label in zip(qrels["qid"], qrels["docno"], given, strict=True):
-        if label not in known:
-            try:
-                known[label] = read_label(label)
-            except (TypeError, ValueError):
-                raise DataError(
-                    f"{name}: turn {qid}, passage {docno}: the label is {label!r}; labels are whole numbers of at most 4 digits, "
-                    "a passage without a judgement has no row"
-                ) from None
-    return [known[label] for label in given]
-
-
-@checked
 def merge_qrels(official: pd.DataFrame, new: pd.DataFrame, rule: str = "official") -> pd.DataFrame:
     """Merge judgements of two sources into one frame.
 
@@ -146,16 +133,9 @@ def write_judge(path: str | Path, model: str, style: str) -> None:
 
 
 def judge_of(path: str | Path) -> str | None:
-    """The model that judged a qrels file, with its style if that isn't the first paper's; None without such a note next to the file.
-
-    Raises:
-        DataError: when the note can't be read.
-    """
+    """The model that judged a qrels file, with its style if that isn't the first paper's; None without such a note next to the file."""
     place = Path(f"{path}.json")
     if not place.exists():
         return None
-    try:
-        said = json.loads(place.read_text(encoding="utf-8"))
-        return str(said["judged_by"]) + ("" if said["style"] == "one-shot" else f"/{said['style']}")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{place} doesn't say who judged {path} ({error}): remove it, and give --judged-by") from None
+    said = json.loads(place.read_text(encoding="utf-8"))
+    return str(said["judged_by"]) + ("" if said["style"] == "one-shot" else f"/{said['style']}")

@@ -1,32 +1,46 @@
-"""Files of turns, read into conversations: a JSON file of iKAT or CAsT in any of their schemas, or your own lines of messages."""
+"""Files of conversations: a table of readers, one for each form, and one loop that names the place of what is not of a file's form.
 
+Your own files of turns (JSON lines), TREC iKAT (2023 to 2025), TREC CAsT (2019 to 2022), MTRAG and MTRAG-UN, LoCoMo, LongMemEval.
+"""
+
+import json
 import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..errors import list_first
-from .cast import EACH_ONCE, cast_conversation
-from .cast import TURNS as TURNS_OF_CAST
-from .json_files import Place, conversations_in, excerpt, load_array, load_json, value_of
+from ..errors import DataError, list_first
+from .passages import load_json
 from .topics import ANSWERABILITY, Conversation, Message, TopicTurn
 
-TURNS = ("turns", "responses")
-UTTERANCE = ("utterance", "user_utterance")
-RESOLVED = ("resolved_utterance",)
-STATEMENTS = ("ptkb_provenance", "relevant_ptkbs")
-PASSAGES = ("response_provenance", "citations")
-GOLD = ((RESOLVED, str), (STATEMENTS, list), (PASSAGES, list))
-"""Gold fields that a file may lack altogether. A field that only some of its turns have is an error."""
-
-FIELDS = ("qid", "messages", "ptkb", "resolved", "answer", "answerability")
-LINE = '{"qid": "tea_2", "messages": [{"role": "user", "content": "Which tea?"}, ...]}'
+LINE = 'a line is {"qid": "tea_2", "messages": [{"role": "user", "content": "Which tea?"}, ...]}'
+KINDS = {str: "a text", int: "a whole number", dict: "an object", list: "a list"}
+FAULTS = (KeyError, TypeError, ValueError, AttributeError, IndexError)
+CANONICAL = ("canonical_result_id", "manual_canonical_result_id", "automatic_canonical_result_id")
+CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
+"""LoCoMo's, as the numbers of the file are used in its authors' code; some harnesses swap single-hop and multi-hop."""
 
 
 class CollectionWarning(UserWarning):
     """Something in a collection's folder is doubtful. The message names file and line."""
+
+
+class Form(NamedTuple):
+    """How files of one form are read.
+
+    Attributes:
+        read: makes a conversation, or a part of one, from an item of the file. It raises any of `FAULTS` for what isn't of the form.
+        repair: what to do about such an item.
+        fields: those of an item, if others cause a warning.
+    """
+
+    read: Callable[[Any], Conversation]
+    repair: str
+    fields: tuple[str, ...] = ()
 
 
 def read_topics(path: str | Path) -> list[Conversation]:
@@ -45,11 +59,11 @@ def read_topics(path: str | Path) -> list[Conversation]:
         one conversation. Any other turn is its own conversation.
 
     Warns:
-        CollectionWarning: for a line with two messages of the same role in a row, an empty message in its history, or an unknown field.
+        CollectionWarning: for a line with an unknown field.
 
     Raises:
-        DataError: when the file is missing, truncated, in another format, or contradicts itself (repeated conversations or turns, gold
-            statements that the PTKB lacks). The message names file, conversation and turn, or line, and field.
+        DataError: when the file is missing, cut short or of another form, a turn occurs twice, or the PTKB lacks a gold statement. The
+            message names file and line, or conversation and turn.
 
     Example:
         >>> import json, pathlib, tempfile
@@ -60,157 +74,296 @@ def read_topics(path: str | Path) -> list[Conversation]:
         >>> chat.number, chat.turns[0].statements
         ('7', ('2',))
     """
-    place = Place(Path(path))
-    return _read_lines(place) if place.path.suffix == ".jsonl" else _read_array(place)
+    return read_conversations(Path(path), "JSON lines" if Path(path).suffix == ".jsonl" else "iKAT or CAsT")
 
 
-def _statements(ptkb: dict[str, Any] | list[Any], place: Place) -> dict[str, str]:
-    """The statements by id. The ids for a list are ``"1"``, ``"2"``, ..."""
-    statements = ptkb if isinstance(ptkb, dict) else {str(position): statement for position, statement in enumerate(ptkb, 1)}
-    for name, statement in statements.items():
-        if not isinstance(statement, str):
-            place.fail(f"statement {name} of ptkb is {excerpt(statement)}", "every statement is a string")
-    return statements
+def read_conversations(path: Path, form: str) -> list[Conversation]:
+    """The conversations of a file. Neighbouring turns with their own histories, the same name and the same persona are of one.
+
+    Args:
+        path: a ``.jsonl`` file with an item on each line, or a ``.json`` file with an array of items.
+        form: a key of `FORMS`.
+
+    Raises:
+        DataError: when it can't be read, has no item, an item is not of this form, or a turn occurs twice. It names the item's place.
+    """
+    parts, seen, unread = list[Conversation](), set[str](), dict[str, list[str]]()
+    read, repair, fields = FORMS[form]
+    for place, item in read_items(path):
+        try:
+            part = read(item)
+            names = {*map(part.qid, part.turns), *(f"conversation {part.number}" for turn in part.turns if turn.history is None)}
+            if again := seen & names:
+                raise ValueError(f"{min(again)} was there before")
+        except FAULTS as error:
+            raise DataError(f"{path}, {place}: not of the form {form} ({_why(error)}); {repair}") from None
+        seen |= names
+        parts.append(part)
+        for name in set(item).difference(fields or item):
+            unread.setdefault(name, []).append(place)
+    if not parts:
+        raise DataError(f"{path}: nothing in it; {repair}")
+    for name, places in unread.items():
+        message = f"{path}, {list_first(places)}: nothing reads the field {name!r}; there are {', '.join(fields)}"
+        warnings.warn(message, CollectionWarning, stacklevel=3)
+    groups = [list(group) for _, group in groupby(parts, key=lambda part: (part.number, part.ptkb))]
+    return [replace(first, turns=tuple(turn for part in (first, *others) for turn in part.turns)) for first, *others in groups]
 
 
-def _read_array(place: Place) -> list[Conversation]:
-    items = load_array(place)
-    known = {name for item in items if isinstance(item, dict) for turn in _turns_in(item) if isinstance(turn, dict) for name in turn}
+def read_items(path: Path) -> Iterator[tuple[str, Any]]:
+    """The items of a JSON lines file, or those of the array in a JSON file (or of its ``tasks``), each with its place.
 
-    def read(place: Place, number: str, item: dict[str, Any]) -> Conversation:
-        return cast_conversation(place, number, item) if TURNS_OF_CAST in item else _conversation(place, number, item, known)
-
-    of_cast = any(isinstance(item, dict) and TURNS_OF_CAST in item for item in items)
-    return conversations_in(place, items, read, EACH_ONCE if of_cast else "give every conversation its own")
-
-
-def _turns_in(item: Mapping[str, Any]) -> Iterable[Any]:
-    return next((item[name] for name in TURNS if isinstance(item.get(name), list)), ())
-
-
-def _conversation(place: Place, number: str, item: dict[str, Any], known: set[str]) -> Conversation:
-    ptkb = _statements(value_of(place, item, ("ptkb",), dict, list), place)
-    turns: list[TopicTurn] = []
-    for position, entry in enumerate(value_of(place, item, TURNS, list), 1):
-        turn = _turn(place, position, entry, ptkb, known)
-        if turns and turn.turn_id <= turns[-1].turn_id:
-            place.fail(f"turn {turn.turn_id} follows turn {turns[-1].turn_id}", "turn ids rise and none is repeated")
-        turns.append(turn)
-    if not turns:
-        place.fail("it has no turns", "remove it or fetch the file again")
-    return Conversation(number, str(item.get("title", "")), ptkb, tuple(turns))
+    Raises:
+        DataError: when the file can't be read or is not JSON.
+    """
+    place = ""
+    try:
+        content = path.read_bytes()
+        if path.suffix == ".jsonl":
+            for number, line in enumerate(content.split(b"\n"), 1):
+                if line.strip():
+                    place = f", line {number}"
+                    yield f"line {number}", load_json(line.decode("utf-8-sig"))
+            return
+        items = load_json(content.decode("utf-8-sig"))
+    except OSError as error:
+        raise DataError(f"{path}: can't be read ({error.strerror}); give a file of conversations") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}{place}: not JSON in UTF-8 ({error}); it may be cut short: mend it, or fetch it again") from None
+    items = items.get("tasks") if isinstance(items, dict) else items
+    if not isinstance(items, list):
+        raise DataError(f"{path}: no array of conversations; give a file of conversations")
+    yield from ((f"conversation {number}", item) for number, item in enumerate(items, 1))
 
 
-def _turn(chat: Place, position: int, item: Any, ptkb: dict[str, str], known: set[str]) -> TopicTurn:
-    place = chat.at(*chat.within, f"turn at position {position}")
+def excerpt(value: Any) -> str:
+    """A JSON value in at most 60 characters."""
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _why(error: Exception) -> str:
+    return str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
+
+
+def _field(item: Any, *names: str, kind: type = str) -> Any:
+    """The value of an object's field that has the first of these names."""
     if not isinstance(item, dict):
-        place.fail(f"expected an object, found {excerpt(item)}", "turns is an array of turns")
-    turn_id = value_of(place, item, ("turn_id",), int)
-    place = chat.at(*chat.within, f"turn {turn_id}")
-    gold = {names: value_of(place, item, names, kind) for names, kind in GOLD if known.intersection(names)}
-    utterance = value_of(place, item, UTTERANCE, str)
-    if not utterance.strip():
-        place.fail("the utterance is empty", "every turn has words of the user")
+        raise ValueError(f"an object is expected, found {excerpt(item)}")
+    name = next((name for name in names if name in item), None)
+    if name is None:
+        raise ValueError(f"the field {' or '.join(names)} is missing")
+    if not isinstance(item[name], kind) or isinstance(item[name], bool):
+        raise ValueError(f"{name} is {excerpt(item[name])}, not {KINDS[kind]}")
+    return item[name]
+
+
+def _optional(item: Any, *names: str, kind: type = str) -> Any:
+    """The same for a field that may be missing or null: then an empty value."""
+    return _field(item, *names, kind=kind) if any(item.get(name) is not None for name in names) else kind()
+
+
+def _asked(item: Any, *names: str) -> str:
+    """The words of the user."""
+    text: str = _field(item, *names)
+    if not text.strip():
+        raise ValueError("the user's words are empty")
+    return text
+
+
+def _one_word(name: Any) -> str:
+    if isinstance(name, bool) or not isinstance(name, str | int) or len(str(name).split()) != 1:
+        raise ValueError(f"the name {excerpt(name)} can't be part of a qid: give one without white space")
+    return str(name).strip()
+
+
+def _statements(ptkb: Any) -> dict[str, str]:
+    """The statements by id. The ids for a list are ``"1"``, ``"2"``, ..."""
+    if not isinstance(ptkb, dict | list):
+        raise ValueError(f"ptkb is {excerpt(ptkb)}, not an object id -> statement or a list of statements")
+    found = ptkb if isinstance(ptkb, dict) else {str(number): text for number, text in enumerate(ptkb, 1)}
+    return {name: _field(found, name) for name in found}
+
+
+def _each(items: Iterable[Any], read: Callable[[Any], Any], what: str = "turn") -> Iterator[Any]:
+    """What is read from the turns or messages of a conversation. An error says which one it is about."""
+    for number, item in enumerate(items, 1):
+        try:
+            yield read(item)
+        except FAULTS as error:
+            raise ValueError(f"{what} {number}: {_why(error)}") from None
+
+
+def _once(names: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(map(str, names)))
+
+
+def _of_own(item: Any) -> Conversation:
+    """A turn on a line of one's own file, which has its history."""
+    qid = _one_word(_field(item, "qid"))
+    messages: list[Message] = list(_each(_field(item, "messages", kind=list), _message, "message"))
+    if not messages or messages[-1]["role"] != "user" or not messages[-1]["content"].strip():
+        raise ValueError("the last of the messages is not a question of the user")
+    label = _optional(item, "answerability")
+    if label not in ("", *ANSWERABILITY):
+        raise ValueError(f"answerability is {excerpt(label)}: give one of {', '.join(ANSWERABILITY)}")
+    parts = re.fullmatch(r"(.+)_([0-9]{1,9})", qid)
+    name, number = (parts[1], int(parts[2])) if parts else (qid, sum(message["role"] == "user" for message in messages))
+    gold: dict[str, Any] = {"response": _optional(item, "answer"), "resolved": _optional(item, "resolved"), "answerability": label}
+    turn = TopicTurn(number, messages[-1]["content"], **gold, qid=qid, history=tuple(messages[:-1]))
+    return Conversation(name, ptkb=_statements(item.get("ptkb") or {}), turns=(turn,))
+
+
+def _message(message: Any) -> Message:
+    if (role := _field(message, "role")) not in ("user", "assistant"):
+        raise ValueError(f"the role is {excerpt(role)}, not user or assistant")
+    return {"role": role, "content": _field(message, "content")}
+
+
+def _of_track(item: Any) -> Conversation:
+    """A conversation of iKAT, or a topic of CAsT."""
+    if isinstance(item, dict) and "turn" in item:
+        return _of_cast(item)
+    number = _one_word(_field(item, "number", "conv_id", kind=object))
+    ptkb = _statements(_field(item, "ptkb", kind=object))
+    turns = tuple(_each(_field(item, "turns", "responses", kind=list), lambda turn: _of_ikat(turn, ptkb)))
+    if not turns or any(one.turn_id >= other.turn_id for one, other in zip(turns, turns[1:], strict=False)):
+        raise ValueError(f"conversation {number} has {'turns whose ids do not rise' if turns else 'no turns'}")
+    return Conversation(number, str(item.get("title", "")), ptkb, turns)
+
+
+def _of_ikat(turn: Any, ptkb: Mapping[str, str]) -> TopicTurn:
     return TopicTurn(
-        turn_id,
-        utterance,
-        value_of(place, item, ("response",), str),
-        gold.get(RESOLVED, ""),
-        tuple(dict.fromkeys(_statement_id(place, entry, ptkb) for entry in gold.get(STATEMENTS, []))),
-        tuple(dict.fromkeys(_passage_id(place, entry) for entry in gold.get(PASSAGES, []))),
+        _field(turn, "turn_id", kind=int),
+        _asked(turn, "utterance", "user_utterance"),
+        _field(turn, "response"),
+        _optional(turn, "resolved_utterance"),
+        _once(_statement_id(entry, ptkb) for entry in _optional(turn, "ptkb_provenance", "relevant_ptkbs", kind=list)),
+        _once(_one_word(docno) for docno in _optional(turn, "response_provenance", "citations", kind=list)),
     )
 
 
-def _statement_id(place: Place, entry: Any, ptkb: dict[str, str]) -> str:
+def _statement_id(entry: Any, ptkb: Mapping[str, str]) -> str:
     """The id of a gold statement, which is given as an id (2023, 2024) or in the statement's words (2025)."""
     if str(entry) in ptkb:
         return str(entry)
-    matches = [name for same in (str, _normal) for name, statement in ptkb.items() if same(statement) == same(str(entry))]
-    if not matches:
-        place.fail(f"the gold statement {entry!r} is not in the conversation's ptkb", "give the id or the exact words of a statement of it")
-    return matches[0]
+    for same in (str, lambda text: " ".join(text.split()).casefold()):
+        for name, statement in ptkb.items():
+            if same(statement) == same(str(entry)):
+                return name
+    raise ValueError(f"the ptkb has no gold statement {excerpt(entry)}: give the id or the exact words of one")
 
 
-def _normal(text: str) -> str:
-    return " ".join(text.split()).casefold()
+def _of_cast(topic: Any) -> Conversation:
+    """A topic of CAsT, whose turns are ``<topic>_<turn>``.
 
-
-def _passage_id(place: Place, entry: Any) -> str:
-    if not isinstance(entry, str) or len(entry.split()) != 1:
-        place.fail(f"the gold passage {excerpt(entry)} is not a passage id", "an id looks like clueweb22-en0035-25-01897:1")
-    return entry
-
-
-def _read_lines(place: Place) -> list[Conversation]:
-    try:
-        content = place.path.read_bytes()
-        text = content.decode("utf-8-sig")
-    except OSError as error:
-        place.fail(f"can't be read ({error.strerror})", f"give a file of lines {LINE}")
-    except UnicodeDecodeError as error:
-        place.at(f"line {content[: error.start].count(10) + 1}").fail(f"not UTF-8 ({error})", "save the file as UTF-8")
-    found: list[tuple[str, dict[str, str], TopicTurn]] = []
-    first: dict[str, int] = {}
-    doubts: dict[str, list[int]] = {}
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
+    In 2019 to 2021 a turn's history is all turns before it. In 2022 it is the path from the first turn down to it. The other branches
+    of the tree are conversations that went another way. All user messages are turns, also answers to a question of the system, because
+    NIST judged them. The canonical response of a turn is the first system message below it.
+    """
+    number, entries, turns = _one_word(topic["number"]), {str(entry["number"]): entry for entry in topic["turn"]}, []
+    for position, (name, entry) in enumerate(entries.items(), 1):
+        path: tuple[Message, ...] | None = None
+        if "participant" not in entry:
+            turn_id = entry["number"] if isinstance(entry["number"], int) else position
+            answer, passages = _optional(entry, "passage"), [entry[field] for field in CANONICAL if entry.get(field)][:1]
+        elif entry["participant"] == "User":
+            path = _path(entry, entries)
+            turn_id = 1 + sum(message["role"] == "user" for message in path)
+            below = (one for one in entries.values() if str(one.get("parent")) == name and one["participant"] != "User")
+            reply = next(below, {"response": ""})
+            answer, passages = reply["response"], [docno.replace(" ", "") for docno in reply.get("provenance") or ()]  # one has a blank
+        else:
             continue
-        here = place.at(f"line {number}")
-        item = load_json(line, here, "not JSON", f"a line is {LINE}")
-        conversation, ptkb, turn = _turn_on_line(here, item)
-        if first.setdefault(turn.qid, number) != number:
-            here.fail(f"the qid {turn.qid!r} was there before, in line {first[turn.qid]}", "give each turn its own")
-        for doubt in _doubts(item):
-            doubts.setdefault(doubt, []).append(number)
-        found.append((conversation, ptkb, turn))
-    if not found:
-        place.fail("no turn in it", f"a line is {LINE}")
-    for doubt, lines in doubts.items():
-        where = f"line{'s' * (len(lines) > 1)} {list_first(lines)}"
-        warnings.warn(f"{place.path}, {where}: {doubt}", CollectionWarning, stacklevel=4)
-    groups = groupby(found, key=lambda entry: entry[:2])
-    return [Conversation(name, ptkb=ptkb, turns=tuple(turn for *_, turn in group)) for (name, ptkb), group in groups]
+        manual, automatic = (_optional(entry, f"{by}_rewritten_utterance") for by in ("manual", "automatic"))
+        asked, gold = _asked(entry, "raw_utterance", "utterance"), {"passages": _once(passages), "automatic": automatic}
+        turns.append(TopicTurn(turn_id, asked, answer, manual, qid=f"{number}_{name}", history=path, **gold))
+    if not turns or len(entries) < len(topic["turn"]):
+        raise ValueError(f"topic {number} has no turns, or one of them twice")
+    return Conversation(number, str(topic.get("title", "")), turns=tuple(turns))
 
 
-def _turn_on_line(place: Place, item: Any) -> tuple[str, dict[str, str], TopicTurn]:
-    """A turn, with the name and the persona of its conversation."""
-    if not isinstance(item, dict):
-        place.fail(f"expected an object, found {excerpt(item)}", f"a line is {LINE}")
-    qid, ptkb, messages = item.get("qid"), item.get("ptkb"), item.get("messages")
-    if not isinstance(qid, str) or qid.split() != [qid]:
-        place.fail(f"the qid is {excerpt(qid)}", "give a text without white space, such as tea_2")
-    if not isinstance(messages, list) or not messages:
-        place.fail(f"messages is {excerpt(messages)}", f"a line is {LINE}")
-    *history, last = [_message(place, position, message) for position, message in enumerate(messages, 1)]
-    if last["role"] != "user" or not last["content"].strip():
-        place.fail(f"the last message is {excerpt(last)}", "it is the turn: words of the user, to be answered")
-    for name in ("resolved", "answer"):
-        if not isinstance(item.get(name), str | None):
-            place.fail(f"{name} is {excerpt(item[name])}", "give a text, or omit it")
-    if (label := item.get("answerability")) not in (None, *ANSWERABILITY):
-        place.fail(f"answerability is {excerpt(label)}", f"give one of {', '.join(ANSWERABILITY)}, or omit it")
-    if not isinstance(ptkb, dict | list | None):
-        place.fail(f"ptkb is {excerpt(ptkb)}", "give an object id -> statement, or a list of statements")
-    of = re.fullmatch(r"(.+)_([0-9]{1,9})", qid)
-    turn_id = int(of[2]) if of else sum(message["role"] == "user" for message in messages)
-    gold: dict[str, Any] = {"response": item.get("answer") or "", "resolved": item.get("resolved") or "", "answerability": label or ""}
-    turn = TopicTurn(turn_id, last["content"], **gold, qid=qid, history=tuple(history))
-    return of[1] if of else qid, _statements(ptkb or {}, place), turn
+def _path(entry: Mapping[str, Any], entries: Mapping[str, Mapping[str, Any]]) -> tuple[Message, ...]:
+    """The messages above a turn of a tree, from the first."""
+    path: list[Message] = []
+    while (above := entry.get("parent")) is not None and len(path) < len(entries):
+        entry = entries[str(above)]
+        by_user = entry["participant"] == "User"
+        path.append({"role": "user", "content": entry["utterance"]} if by_user else {"role": "assistant", "content": entry["response"]})
+    return tuple(reversed(path))
 
 
-def _message(place: Place, position: int, message: Any) -> Message:
-    fields = message if isinstance(message, dict) else {}
-    role, content = fields.get("role"), fields.get("content")
-    if role not in ("user", "assistant") or not isinstance(content, str):
-        place.fail(f"message {position} is {excerpt(message)}", 'give {"role": "user" or "assistant", "content": text}')
-    return {"role": role, "content": content}
+def _of_mtrag(task: Any) -> Conversation:
+    """A task of MTRAG or MTRAG-UN: one turn with its history."""
+    name, _, number = task["task_id"].rpartition("<::>")
+    roles = {"user": "user", "agent": "assistant"}
+    *history, last = [{"role": roles[one["speaker"]], "content": one["text"]} for one in task["input"]]
+    [target], [label] = task["targets"], task["answerability" if "answerability" in task else "Answerability"]  # MTRAG-UN's key, MTRAG's
+    if last["role"] != "user" or label.lower() not in ANSWERABILITY:
+        raise ValueError(f"the last message is the {last['role']}'s, and the answerability is {label}")
+    gold = {"passages": _once(context["document_id"] for context in task["contexts"]), "answerability": label.lower()}
+    turn = TopicTurn(int(number), last["content"], target["text"], qid=task["task_id"], history=tuple(history), **gold)
+    return Conversation(name, turns=(turn,))
 
 
-def _doubts(item: dict[str, Any]) -> list[str]:
-    messages = item["messages"]
-    pairs = zip(messages, messages[1:], strict=False)
-    return [
-        *(f"nothing reads the field {name!r}; there are {', '.join(FIELDS)}" for name in item if name not in FIELDS),
-        *["two messages of the same role in a row"] * any(one["role"] == other["role"] for one, other in pairs),
-        *["an empty message in the history"] * (not all(message["content"].strip() for message in messages)),
-    ]
+def _of_locomo(sample: Any) -> Conversation:
+    """A conversation of LoCoMo: its questions with evidence over its turns, which are the statements."""
+    name, sessions = str(sample["sample_id"]), [one for one in sample["conversation"].values() if isinstance(one, list)]
+    turns = {turn["dia_id"]: _said(turn) for session in sessions for turn in session}
+    questions = []
+    for number, asked in enumerate(sample["qa"], 1):
+        if evidence := _once(one for entry in asked["evidence"] for one in ids_in(entry) if one in turns):
+            answer, category = str(asked.get("answer", "")), CATEGORIES[asked["category"]]
+            questions.append(TopicTurn(number, asked["question"], answer, passages=evidence, history=(), category=category))
+    return Conversation(name, ptkb=turns, turns=tuple(questions), facts=_facts(sample["observation"], turns))
+
+
+def _said(turn: Mapping[str, str]) -> str:
+    return f"{turn['speaker']}: {turn['text']}" + (f" [{turn['blip_caption']}]" if turn.get("blip_caption") else "")
+
+
+def ids_in(entry: str) -> list[str]:
+    """The ids of turns in an entry of LoCoMo's evidence, whose slips are colons and zeros too many, and several ids in one text.
+
+    Example:
+        >>> ids_in("D8:6; D9:17"), ids_in("D:11:26"), ids_in("D30:05"), ids_in("D")
+        (['D8:6', 'D9:17'], ['D11:26'], ['D30:5'], [])
+    """
+    return [f"D{int(session)}:{int(turn)}" for session, turn in re.findall(r"D:?(\d+):(\d+)", entry)]
+
+
+def _facts(observation: Mapping[str, Any], turns: Mapping[str, str]) -> dict[str, str]:
+    """Each fact once for each turn that it comes from, ``D1:3%p0``."""
+    found = dict[str, str]()
+    count = Counter[str]()
+    for text, sources in (fact for speakers in observation.values() for facts in speakers.values() for fact in facts):
+        for source in ids_in(" ".join(sources) if isinstance(sources, list) else sources):
+            if source in turns:
+                found[f"{source}%p{count[source]}"] = text
+                count[source] += 1
+    return found
+
+
+def _of_longmemeval(asked: Any) -> Conversation:
+    """A question of LongMemEval over the user's turns in its sessions, which are the statements."""
+    turns, evidence = dict[str, str](), list[str]()
+    for session, said in zip(asked["haystack_session_ids"], asked["haystack_sessions"], strict=True):
+        for number, turn in enumerate(said, 1):
+            if turn["role"] == "user":
+                place, text = f"{session}:{number}", str(turn["content"])
+                if turns.setdefault(place, text) != text:
+                    raise ValueError(f"two sessions have the id {session}")
+                evidence += [place] * (turn.get("has_answer") is True)
+    answer, category = str(asked["answer"]), str(asked["question_type"])
+    question = TopicTurn(1, asked["question"], answer, passages=_once(evidence), history=(), category=category)
+    return Conversation(str(asked["question_id"]), ptkb=turns, turns=(question,) if evidence else ())
+
+
+FORMS = {
+    "JSON lines": Form(_of_own, LINE, ("qid", "messages", "ptkb", "resolved", "answer", "answerability")),
+    "iKAT or CAsT": Form(_of_track, "mend it, or fetch the file again (of CAsT 2022 the file of trees, which has each turn once)"),
+    "MTRAG": Form(_of_mtrag, "fetch the file again"),
+    "LoCoMo": Form(_of_locomo, "fetch the file again"),
+    "LongMemEval": Form(_of_longmemeval, "fetch the file again"),
+}
+"""Form -> its reader."""

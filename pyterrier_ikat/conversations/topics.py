@@ -32,6 +32,7 @@ class TopicTurn:
         history: the messages before it, if they aren't the conversation's earlier turns.
         automatic: the organisers' automatic rewrite; empty if the file has none.
         answerability: whether the collection has an answer, one of :data:`ANSWERABILITY`; empty if unknown.
+        category: what kind of question it is, in benchmarks of memories.
     """
 
     turn_id: int
@@ -44,6 +45,7 @@ class TopicTurn:
     history: tuple[Message, ...] | None = None
     automatic: str = ""
     answerability: str = ""
+    category: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,12 +57,14 @@ class Conversation:
         title: its subject. Systems must not use it.
         ptkb: statement id -> statement. The ids for a list are ``"1"``, ``"2"``, ...
         turns: the turns in order.
+        facts: facts that others extracted from its statements, by id.
     """
 
     number: str
     title: str = ""
     ptkb: dict[str, str] = field(default_factory=dict)
     turns: tuple[TopicTurn, ...] = ()
+    facts: dict[str, str] = field(default_factory=dict)
 
     def qid(self, turn: TopicTurn) -> str:
         """The id of ``turn`` in runs and qrels: its own, or ``<number>_<turn_id>``."""

@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from ..arguments import checked, is_missing
+from ..arguments import is_missing
 from ..completions.verdicts import ACTIONS
 from ..conversations.frame import values
 from ..conversations.topics import ANSWERABILITY
-from ..errors import DataError, UsageError, list_first
+from ..errors import DataError, UsageError, counted, list_first
 from .evaluator import describe_mismatch
 from .finished_runs import check_once, written_by
 
@@ -23,7 +23,6 @@ MEASURES = ("precision", "recall", "F1")
 System: TypeAlias = pd.DataFrame | str | Path
 
 
-@checked
 def evaluate_actions(systems: Mapping[str, System], answers: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
     """Compare what systems decided with labels of answerability: precision, recall and F1 of abstaining, and of asking back.
 
@@ -68,14 +67,15 @@ def evaluate_actions(systems: Mapping[str, System], answers: pd.DataFrame, *, le
     for name, system in systems.items():
         decided = _decided(name, system, labels)
         if without := [qid for qid, action in decided.items() if not action]:
-            message = f"{name} made no decision for {len(without)} of {len(labels)} turns ({list_first(without)}): they count as answered"
+            message = (
+                f"{name} made no decision for {len(without)} of {counted(len(labels), 'turn')} ({list_first(without)}): counted as answered"
+            )
             warnings.warn(message, stacklevel=3)
         rows += [{"name": name, "action": action, **_scores(action, decided, labels, level)} for action in actions]
     columns = [f"{measure}{end}" for measure in MEASURES for end in ("", "_low", "_high")]
     return pd.DataFrame(rows, columns=["name", "action", "turns", "labelled", "chosen", "right", *columns])
 
 
-@checked
 def count_actions(system: System, answers: pd.DataFrame, *, name: str = "the system") -> pd.DataFrame:
     """How often a system took each action for turns with each label.
 

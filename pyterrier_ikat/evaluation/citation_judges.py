@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from ..conversations.frame import values
+from ..errors import counted
 from .responses import Assessment
 
 
@@ -47,7 +48,7 @@ class CitedSentences(_ReadsCitations):
     def _assess(self, entries: Sequence[Mapping[str, Any]]) -> Assessment:
         sentences = [one for one in entries if one["sentence"]]
         cited = sum(bool(one["docnos"]) for one in sentences)
-        return Assessment(cited / len(sentences), f"{cited} of {len(sentences)} sentences cite a passage")
+        return Assessment(cited / len(sentences), f"{cited} of {counted(len(sentences), 'sentence')} with a citation")
 
 
 class ExistingCitations(_ReadsCitations):
@@ -67,4 +68,4 @@ class ExistingCitations(_ReadsCitations):
         known, unknown = (sum(len(one[kind]) for one in entries) for kind in ("docnos", "unknown"))
         if not known + unknown:
             return Assessment(None, "the response cites nothing", "no basis")
-        return Assessment(known / (known + unknown), f"{known} of {known + unknown} citations are of a passage that was shown")
+        return Assessment(known / (known + unknown), f"{known} of {counted(known + unknown, 'citation')} of a passage that was shown")

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import ir_measures
 import numpy as np
 
-from ..errors import DataError, UsageError, advice, list_first
+from ..errors import DataError, UsageError, advice, counted, list_first
 from .measures import BySession, is_own, label, provider_of
 
 Judged: TypeAlias = Mapping[str, Mapping[str, int]]
@@ -358,7 +358,8 @@ def warn_of_other_turns(who: str, ours: Iterable[str], theirs: Iterable[str]) ->
     foreign, lost = sorted({*ours} - {*theirs}), sorted({*theirs} - {*ours})
     if foreign and lost:
         warnings.warn(
-            f"{who} lacks {len(lost)} judged turns, each of which counts 0 ({list_first(lost)}), and has {len(foreign)} turns that are not "
+            f"{who} lacks {counted(len(lost), 'judged turn')}, counted 0 ({list_first(lost)}), and has "
+            f"{counted(len(foreign), 'turn that is', 'turns that are')} not "
             f"judged ({list_first(foreign)})",
             OtherTurnsWarning,
             stacklevel=4,

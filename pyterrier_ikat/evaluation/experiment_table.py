@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import ir_measures
 import numpy as np
 
-from ..errors import DataError
+from ..errors import DataError, counted
 from ..tables import HIGHER, LOWER, MARKS, Cell, Column, Table, format_score, mark_best
 from .evaluator import ALPHA, ORACLE, Rows, aggregated, experiment_rows, p_value
 from .measures import label
 
 if TYPE_CHECKING:
     import pandas as pd
+
+DEVIATIONS = "deviations"
+"""The attribute of a frame of scores with sentences on how its systems differ from those of their papers."""
 
 
 def experiment_table(rows: Rows) -> Table:
@@ -79,7 +82,12 @@ def table(evaluated: "pd.DataFrame") -> Table:
     if len(turns) > 1:
         raise DataError(f"the rows are means over different turns ({', '.join(map(str, turns))} of them): make a table of each")
     shown = experiment_table(evaluated.to_dict("records"))
-    return Table(evaluated, shown.columns, shown.notes)
+    return Table(evaluated, shown.columns, [*shown.notes, *notes_of(evaluated)])
+
+
+def notes_of(scores: "pd.DataFrame") -> list[str]:
+    """The notes on how the systems of a frame of scores differ from those of their papers."""
+    return [f"note: {line}" for line in scores.attrs.get(DEVIATIONS, ())]
 
 
 def measures_of(row: Mapping[str, Any]) -> list[str]:
@@ -104,7 +112,7 @@ def _mark(row: Mapping[str, Any], measure: str, base: Mapping[str, Any] | None) 
 
 
 def _notes(rows: Rows, base: Mapping[str, Any] | None) -> Sequence[str]:
-    notes = [f"Mean over {rows[0]['turns']} judged turns; a turn without results counts 0."]
+    notes = [f"Mean over {counted(rows[0]['turns'], 'judged turn')}; a turn without results counts 0."]
     if len(rows) > 1:
         notes.append(MARKS)
     if base is not None:
@@ -269,8 +277,10 @@ def pairwise_table(scores: Mapping[str, Mapping[str, Sequence[float]]], notes: S
         cells = [Cell(f"{format_score(row[measure])} {row[f'{measure} differs']}".rstrip()) for row in rows.values()]
         columns.append(Column(measure, cells))
     turns, pairs = len(scores[next(iter(scores))][measures[0]]), len(scores) * (len(scores) - 1) // 2
-    said = f"Letters: the runs that differ significantly (two-sided paired t-tests, Bonferroni over {pairs} pairs, p < .05)."
-    return Table(list(rows.values()), columns, [f"Mean over {turns} judged turns; a turn without results counts 0.", said, *notes])
+    said = f"Letters: the runs that differ significantly (two-sided paired t-tests, Bonferroni over {counted(pairs, 'pair')}, p < .05)."
+    return Table(
+        list(rows.values()), columns, [f"Mean over {counted(turns, 'judged turn')}; a turn without results counts 0.", said, *notes]
+    )
 
 
 def _letter(place: int) -> str:

@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from ..arguments import checked
-from ..completions.json_answers import Structure, answer_in, one_of
+from ..completions.json_answers import answer_in, one_of
+from ..completions.kinds import Kind
 from ..completions.usable import without_reasoning
 from ..completions.verdicts import grade, without_scale
 from ..conversations import IkatDataset, datasets
 from ..conversations.frame import column, object_frame, question_column, values, with_columns
-from ..errors import DataError, advice, list_first
+from ..errors import DataError, advice, counted, list_first
 from ..llm_operator import LLMOperator
 from ..llms import Request
 from ..operator import with_fields
@@ -81,13 +81,16 @@ def parse_judgement(text: str, highest: int = 4) -> Judgement | None:
     return Judgement(int(labels.pop()), reason.rstrip('"}').rstrip(), text)
 
 
+def _judgement(said: dict[str, Any]) -> Judgement:
+    return Judgement(said["label"], " ".join(said["reason"].split()), json.dumps(said, ensure_ascii=False))
+
+
 def _opens_a_list(text: str, scores: Sequence[re.Match[str]]) -> bool:
     """Whether the number at the beginning of a text is that of a step: a second step follows, or a line that begins with the score."""
     openings = (text[: score.start()].rpartition("\n")[2] for score in scores if "\n" in text[: score.start()])
     return bool(_STEP.match(text)) and (bool(_SECOND.search(text)) or any(_BEFORE_SCORE.fullmatch(opening) for opening in openings))
 
 
-@checked
 def with_gold(pooled: pd.DataFrame, dataset: IkatDataset, texts: pt.Transformer | None = None) -> pd.DataFrame:
     """Join a pool with what a judge reads about each turn and passage. This is gold data that systems must not see.
 
@@ -116,7 +119,7 @@ def with_gold(pooled: pd.DataFrame, dataset: IkatDataset, texts: pt.Transformer 
     unknown = [qid for qid in dict.fromkeys(pooled["qid"]) if qid not in gold.index]
     if unknown:
         raise DataError(
-            f"{dataset.name} lacks {len(unknown)} turns of the pool ({list_first(unknown)}): "
+            f"{dataset.name} lacks {counted(len(unknown), 'turn')} of the pool ({list_first(unknown)}): "
             f"pool runs of this dataset, whose turns are named like {next(iter(gold.index), 'no turn')}"
         )
     rows = gold.loc[pooled["qid"].tolist()]
@@ -190,18 +193,11 @@ class Judge(LLMOperator):
     highest: ClassVar[int] = 4
     """The highest label."""
 
-    def parse(self, text: str) -> Judgement | None:
-        """The judgement."""
-        return parse_judgement(text, self.highest)
-
     @property
-    def structure(self) -> Structure:
+    def kind(self) -> Kind:  # type: ignore[override]
         """A label of the scale, with its reason."""
-        return answer_in("label", one_of(range(self.highest + 1)), reason=True)
-
-    def from_json(self, said: dict[str, Any]) -> Judgement:
-        """The judgement."""
-        return Judgement(said["label"], " ".join(said["reason"].split()), json.dumps(said, ensure_ascii=False))
+        form = answer_in("label", one_of(range(self.highest + 1)), reason=True)
+        return Kind(lambda text: parse_judgement(text, self.highest), form, _judgement)
 
     def fallback(self, frame: pd.DataFrame) -> list[None]:
         """No label."""

@@ -10,10 +10,9 @@ import numpy.typing as npt
 import pandas as pd
 import pyterrier as pt
 
-from ..arguments import checked
 from ..conversations.frame import object_frame, with_text_ids
 from ..conversations.qrels import check_qrels
-from ..errors import DataError, UsageError, advice
+from ..errors import DataError, UsageError, advice, counted
 from ..runs import strictly_decreasing
 from ..tables import Table, format_score, of_frame
 from .evaluator import check_turn_names
@@ -90,7 +89,7 @@ class Agreement:
     def tables(self) -> list[Table]:
         """The counts of the labels, and of relevant and not relevant, as tables to print. The notes have the agreement."""
         said = [
-            f"{self.pairs} pairs judged by both: binary agreement {self.binary:.2%}, kappa {format_score(self.binary_kappa)}; "
+            f"{counted(self.pairs, 'pair')} judged by both: binary agreement {self.binary:.2%}, kappa {format_score(self.binary_kappa)}; "
             f"kappa of the graded labels {format_score(self.kappa)}",
             *(f"Kendall's tau of the systems by {measure}: {format_score(tau)}" for measure, tau in self.tau.items()),
         ]
@@ -105,7 +104,6 @@ def _shown(counts: pd.DataFrame, title: str, notes: Sequence[str]) -> Table:
     return of_frame(counts.rename_axis("label").rename_axis(None, axis="columns").reset_index(), notes, title, texts=1)
 
 
-@checked
 def agreement(
     qrels_a: pd.DataFrame,
     qrels_b: pd.DataFrame,

@@ -12,7 +12,7 @@ import ir_measures.util
 from ir_measures import AP, P, R, nDCG
 from ir_measures.providers import Provider
 
-from ..errors import UsageError, did_you_mean
+from ..errors import UsageError, did_you_mean, list_first
 
 TRACK_2023 = (nDCG @ 3, nDCG @ 5, nDCG, P(rel=1) @ 20, R(rel=1) @ 20, R(rel=1) @ 1000, AP(rel=1))
 """nDCG with the labels 0-4 as linear gains, and binary measures with relevance >= 1, as in the track's overview."""
@@ -172,6 +172,9 @@ def _in_file(path: str, name: str) -> ir_measures.Measure:
 
 def _meant(text: str) -> str:
     """The measure that a mistyped name probably means, with the text after the name, as a question."""
+    with suppress(ValueError):
+        meant = ir_measures.parse_trec_measure(text)  # trec_eval's name, which PyTerrier takes as well
+        return f"did you mean {list_first([label(one) for one in meant], 3)}? "
     name, rest = re.fullmatch(r"([^(@]*)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
     near = did_you_mean(name, ir_measures.measures.registry)
     return f"{near[:-1]}{rest}? " if near else ""

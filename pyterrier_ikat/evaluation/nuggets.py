@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from ..arguments import at_least
-from ..completions.json_answers import NUGGETS, Structure, answer_in, json_values, list_of, one_of
+from ..completions.json_answers import TEXT, answer_in, json_values, list_of, one_of
+from ..completions.kinds import Kind
 from ..completions.usable import without_reasoning
 from ..conversations.frame import object_frame, question_column, values, with_columns
-from ..errors import DataError, UsageError
+from ..errors import DataError, UsageError, counted
 from ..llm_operator import AsksLLM
 from ..llms import LLMFailure, StageError
 from .finished_runs import check_columns, check_once
@@ -77,15 +78,17 @@ class _Create(_AsksAboutList):
     limit: int = 30
     template: ClassVar[str] = "nuggets_create"
 
-    def parse(self, text: str) -> list[str] | None:
-        return read_nuggets(text, self.limit)
-
     @property
-    def structure(self) -> Structure:
-        return NUGGETS
+    def kind(self) -> Kind:  # type: ignore[override]
+        """A list of texts, each once."""
+        form = answer_in("nuggets", list_of(TEXT))
+        return Kind(lambda text: read_nuggets(text, self.limit), form, lambda said: _each_once(said["nuggets"], self.limit))
 
-    def from_json(self, said: dict[str, Any]) -> list[str]:
-        return _each_once(said["nuggets"], self.limit)
+
+def _words(text: str, known: Sequence[str]) -> list[str] | None:
+    lists = [value for value in json_values(without_reasoning(text)) if isinstance(value, list)]
+    words = [str(word).strip().casefold().replace(" ", "_").replace("-", "_") for word in lists[0]] if len(lists) == 1 else [""]
+    return words if all(word in known for word in words) else None
 
 
 class _AsksForLabels(_AsksAboutList):
@@ -93,23 +96,17 @@ class _AsksForLabels(_AsksAboutList):
 
     known: ClassVar[tuple[str, ...]]
 
-    def parse(self, text: str) -> list[str] | None:
-        lists = [value for value in json_values(without_reasoning(text)) if isinstance(value, list)]
-        if len(lists) != 1:
-            return None
-        words = [str(word).strip().casefold().replace(" ", "_").replace("-", "_") for word in lists[0]]
-        return words if all(word in self.known for word in words) else None
-
     @property
-    def structure(self) -> Structure:
-        return answer_in("labels", list_of(one_of(self.known)))
+    def kind(self) -> Kind:  # type: ignore[override]
+        """One of the known words for each nugget."""
+        return Kind(lambda text: _words(text, self.known), answer_in("labels", list_of(one_of(self.known))))
 
     def check(self, row: dict[str, Any], value: Any) -> Any:
         """The list, or a failure if its length is not the number of nuggets."""
         if isinstance(value, LLMFailure) or len(value) == len(row["nuggets"]):
             return value
         self.count(failures=1)
-        return LLMFailure(self.stage, row["qid"], f"{len(value)} labels for {len(row['nuggets'])} nuggets")
+        return LLMFailure(self.stage, row["qid"], f"{counted(len(value), 'label')} for {counted(len(row['nuggets']), 'nugget')}")
 
 
 class _Rate(_AsksForLabels):

@@ -9,11 +9,11 @@ from typing import Any
 import pandas as pd
 from ir_measures import P, R, SetF, SetP, SetR, nDCG
 
-from ..arguments import checked, is_missing
+from ..arguments import is_missing
 from ..completions.matching import normalised, word_f1
 from ..conversations.frame import column, is_persona, object_frame, statements_of, values, with_columns
 from ..conversations.qrels import check_qrels
-from ..errors import DataError
+from ..errors import DataError, counted
 from ..runs import RunFolder
 from ..runs.run_files import chosen_statements
 from .evaluator import Evaluator, check_common_turns, check_turn_names, describe_mismatch, judgements_by_turn
@@ -84,7 +84,6 @@ TRACK_PTKB = (nDCG @ 3, P(rel=1) @ 3, R(rel=1) @ 3, R(rel=1) @ 5, SetP(rel=1), S
 """The ranking measures of 2023 (cut at 3) and 2024 (at 5), then precision, recall and F1 of the chosen set."""
 
 
-@checked
 def evaluate_ptkb(systems: Mapping[str, pd.DataFrame | str | Path], qrels: pd.DataFrame) -> pd.DataFrame:
     """Compare the statements that systems chose with PTKB qrels.
 
@@ -124,7 +123,6 @@ def evaluate_ptkb(systems: Mapping[str, pd.DataFrame | str | Path], qrels: pd.Da
     return pd.DataFrame([{"name": name, **mean, **counts} for name, mean in means.items()], columns=columns)
 
 
-@checked
 def ptkb_per_turn(system: pd.DataFrame | str | Path, qrels: pd.DataFrame, name: str = "") -> pd.DataFrame:
     """The scores of one system for each turn.
 
@@ -155,7 +153,6 @@ def ptkb_per_turn(system: pd.DataFrame | str | Path, qrels: pd.DataFrame, name: 
     return pd.DataFrame({"qid": column(evaluator.turns), **evaluator.per_turn(name, ranking)})
 
 
-@checked
 def with_relevant(qrels: pd.DataFrame) -> pd.DataFrame:
     """The qrels of the turns for which at least one statement is relevant.
 
@@ -191,7 +188,7 @@ def _check_statements(who: str, chosen: Mapping[str, list[str]], qrels: pd.DataF
                 "give the ids of the topics file, as text"
             )
     if new:
-        message = f"{who} has {len(new)} statements that the topics lack (such as {new[0][1]!r}): nobody judged them: they count as wrong"
+        message = f"{who} has {counted(len(new), 'statement')} that the topics lack (such as {new[0][1]!r}): not judged, counted as wrong"
         warnings.warn(message, stacklevel=4)
 
 
@@ -204,7 +201,6 @@ SHARES = {"added": "new", "replaced": "outdated", "kept": "still", "wrong": "lea
 """The shares of :func:`evaluate_learned`, and the number that each is a share of."""
 
 
-@checked
 def evaluate_learned(systems: Mapping[str, pd.DataFrame | str | Path], labels: pd.DataFrame, *, least: float = 0.5) -> pd.DataFrame:
     """Compare what systems learned about users (``qlearned`` of :class:`~pyterrier_ikat.UpdatePtkb`) with labels.
 

@@ -1,7 +1,9 @@
 """Judges that compare a response with the gold answer: ROUGE-L, F1 of words, and answer equivalence with a classifier, BEM-style."""
 
 import re
+import string
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +11,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from ..errors import UsageError
+from ..errors import UsageError, counted
 from ..store.models import load, loaded_once
 from ..tables import format_score
 from .response_judges import asked_column
@@ -18,6 +20,8 @@ from .responses import Assessment
 
 def words(text: str) -> list[str]:
     """The lower-cased runs of a-z and 0-9, without stemming: the tokens of the package ``rouge-score`` with its default settings.
+
+    They are for English: a text in another script has none.
 
     Example:
         >>> words("Don't boil it at 100 °C!")
@@ -45,11 +49,14 @@ def longest_common_subsequence(first: Sequence[str], second: Sequence[str]) -> i
 
 @dataclass(frozen=True)
 class RougeL:
-    """ROUGE-L's F measure, 0 to 1, against ``gold_answer``, over :func:`words`.
+    """ROUGE-L's F measure, 0 to 1, against ``gold_answer``, as the package ``rouge-score`` computes it: over :func:`words`.
 
     With L the longest common subsequence: precision L / words of the response, recall L / words of the gold answer, F
     their harmonic mean (beta = 1); 0 if either has no words. Each text counts as one sequence, including line breaks (not the sentence-wise
     ROUGE-Lsum). Source: Lin, ROUGE, 2004, section 3.
+
+    Warns:
+        UserWarning: when ROUGE-L reads less than half of a text's letters and digits, as in Cyrillic or Chinese.
 
     Example:
         >>> frame = pd.DataFrame({"qid": ["1_1"], "qanswer": ["Rooibos has no caffeine."], "gold_answer": ["Rooibos tea has no caffeine"]})
@@ -63,21 +70,45 @@ class RougeL:
 
     def judge(self, responses: pd.DataFrame) -> list[Assessment]:
         """Score the responses (``qanswer``) of a frame with ``gold_answer``."""
-        return [self._assess(words(ours), words(gold)) for ours, gold in zip(responses["qanswer"], responses["gold_answer"], strict=True)]
+        pairs = list(zip(responses["qanswer"], responses["gold_answer"], strict=True))
+        if unread := sum(any(map(_unreadable, pair)) for pair in pairs):
+            warnings.warn(
+                f"ROUGE-L reads the letters a to z and digits alone, as rouge-score does: {unread} of {len(pairs)} responses or gold "
+                "answers are mostly letters that it can't read, so their scores say little; TokenF1 (--judge token-f1) reads all scripts",
+                stacklevel=2,
+            )
+        return [self._assess(words(ours), words(gold)) for ours, gold in pairs]
 
     def _assess(self, ours: list[str], gold: list[str]) -> Assessment:
         common = longest_common_subsequence(ours, gold)
         value = 2 * common / (len(ours) + len(gold)) if common else 0.0
-        return Assessment(value, f"{common} words in common, of {len(ours)} in the response and {len(gold)} in the gold answer")
+        return Assessment(value, f"{counted(common, 'word')} in common, of {len(ours)} in the response and {len(gold)} in the gold answer")
+
+
+def _unreadable(text: str) -> bool:
+    return 2 * sum(map(len, words(text))) < sum(map(str.isalnum, text))
+
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+
+
+def squad_words(text: str) -> list[str]:
+    """The words of a text in any script, as SQuAD's evaluation normalises them: lower-cased, without ASCII punctuation and articles.
+
+    Example:
+        >>> squad_words("The U.S. drinks a «чай»")
+        ['us', 'drinks', '«чай»']
+    """
+    return _ARTICLES.sub(" ", text.lower().translate(dict.fromkeys(map(ord, string.punctuation)))).split()
 
 
 @dataclass(frozen=True)
 class TokenF1:
     """The F1 of the words of the response and of ``gold_answer``, 0 to 1, in any order: for short answers.
 
-    The words are :func:`words` without a, an, the; each counts as often as both texts have it. 0 if either has no words. LoCoMo's own
-    script also stems words and scores the parts of multi-hop answers one by one, so its figures differ. Source: Rajpurkar et al., SQuAD,
-    EMNLP 2016, section 6.1.
+    The words are :func:`squad_words`; each counts as often as both texts have it. 0 if either has no words. Where a script has no
+    blanks, as in Chinese, a sentence is one word. LoCoMo's own script also stems words and scores the parts of multi-hop answers one by
+    one, so its figures differ. Source: Rajpurkar et al., SQuAD, EMNLP 2016, section 6.1.
 
     Example:
         >>> frame = pd.DataFrame({"qid": ["1_1"], "qanswer": ["On the 7th of May."], "gold_answer": ["7th May 2023"]})
@@ -94,10 +125,10 @@ class TokenF1:
         return [self._assess(ours, gold) for ours, gold in zip(responses["qanswer"], responses["gold_answer"], strict=True)]
 
     def _assess(self, *texts: str) -> Assessment:
-        ours, gold = (Counter(word for word in words(text) if word not in ("a", "an", "the")) for text in texts)
+        ours, gold = (Counter(squad_words(text)) for text in texts)
         common, sizes = (ours & gold).total(), (ours.total(), gold.total())
         value = 2 * common / sum(sizes) if common else 0.0
-        return Assessment(value, f"{common} words in common, of {sizes[0]} in the response and {sizes[1]} in the gold answer")
+        return Assessment(value, f"{counted(common, 'word')} in common, of {sizes[0]} in the response and {sizes[1]} in the gold answer")
 
 
 QUESTION_SHARE = 4

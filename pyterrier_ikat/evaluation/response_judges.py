@@ -6,8 +6,9 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from ..completions.json_answers import WHOLE, YES_NO, Structure, answer_in, list_of, one_of
-from ..completions.verdicts import NO_REASON, Verdict, read_choice, read_numbers, read_score, read_yes_no
+from ..completions.json_answers import WHOLE, YES_NO, list_of, one_of
+from ..completions.kinds import Kind, verdict
+from ..completions.verdicts import Verdict, read_choice, read_numbers, read_score, read_yes_no
 from ..conversations.frame import histories, personas, question_column, values, with_columns
 from ..errors import UsageError
 from ..llm_operator import AsksLLM
@@ -90,11 +91,6 @@ class LLMJudge(AsksLLM):
         """The judge's name in recorded files."""
         return template.replace("response_", "judge_")
 
-    def from_json(self, said: dict[str, Any]) -> Verdict:
-        """The value (with each entry of a list once) and the reason."""
-        value = super().from_json(said)
-        return Verdict(list(dict.fromkeys(value)) if isinstance(value, list) else value, " ".join(said["reason"].split()) or NO_REASON)
-
     def describe_unusable(self, text: str) -> str:
         """The message for a completion of the wrong form."""
         return f"no verdict of the requested kind in the completion {text[:200]!r}"
@@ -111,14 +107,7 @@ class LLMJudge(AsksLLM):
 class YesOrNo(LLMJudge):
     """One question about the response: 1 yes, 0 no."""
 
-    def parse(self, text: str) -> Verdict | None:
-        """Yes or no."""
-        return read_yes_no(text)
-
-    @property
-    def structure(self) -> Structure:
-        """Yes or no."""
-        return answer_in("verdict", YES_NO, reason=True)
+    kind = verdict("verdict", YES_NO, read_yes_no)
 
 
 class Groundedness(YesOrNo):
@@ -182,14 +171,10 @@ class _Graded(LLMJudge):
     lowest: ClassVar[int]
     highest: ClassVar[int]
 
-    def parse(self, text: str) -> Verdict | None:
-        """A whole number of the scale."""
-        return read_score(text, self.lowest, self.highest)
-
     @property
-    def structure(self) -> Structure:
+    def kind(self) -> Kind:  # type: ignore[override]
         """A whole number of the scale."""
-        return answer_in("score", one_of(range(self.lowest, self.highest + 1)), reason=True)
+        return verdict("score", one_of(range(self.lowest, self.highest + 1)), lambda text: read_score(text, self.lowest, self.highest))
 
     def assess(self, row: dict[str, Any], verdicts: Sequence[Verdict]) -> Assessment:
         """The grade. -1 means that the judge was unable to tell."""
@@ -267,6 +252,7 @@ class PairwisePreference(LLMJudge):
 
     against: str = "gold_answer"
     topic = "pairwise"
+    kind = verdict("better", one_of(["A", "B", "tie"]), read_choice)
 
     @property
     def name(self) -> str:
@@ -293,15 +279,6 @@ class PairwisePreference(LLMJudge):
         points = [0.5 if verdict.value == "tie" else float(verdict.value == ours) for verdict, ours in zip(verdicts, "AB", strict=True)]
         return Assessment(sum(points) / 2, f"shown as A: {verdicts[0].reason}; shown as B: {verdicts[1].reason}")
 
-    def parse(self, text: str) -> Verdict | None:
-        """A, B or a tie."""
-        return read_choice(text)
-
-    @property
-    def structure(self) -> Structure:
-        """A, B or a tie."""
-        return answer_in("better", one_of(["A", "B", "tie"]), reason=True)
-
 
 class NuggetRecall(LLMJudge):
     """The share of the turn's nuggets (single facts in a good answer) that the response states, 0 to 1.
@@ -323,6 +300,7 @@ class NuggetRecall(LLMJudge):
     """
 
     topic = "nuggets"
+    kind = verdict("nuggets", list_of(WHOLE), read_numbers)
     needs = ("gold_nuggets",)
     basis = "gold_nuggets"
 
@@ -334,15 +312,6 @@ class NuggetRecall(LLMJudge):
     def requests(self, row: dict[str, Any]) -> list[Request]:
         """One request with all nuggets, numbered from 1."""
         return [self.ask_about(row, nuggets=row["gold_nuggets"])]
-
-    def parse(self, text: str) -> Verdict | None:
-        """The numbers of the nuggets."""
-        return read_numbers(text)
-
-    @property
-    def structure(self) -> Structure:
-        """The numbers of the nuggets."""
-        return answer_in("nuggets", list_of(WHOLE), reason=True)
 
     def assess(self, row: dict[str, Any], verdicts: Sequence[Verdict]) -> Assessment:
         """The share of the nuggets."""

@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import pandas as pd
 
-from ..arguments import checked, is_missing
+from ..arguments import is_missing
 from ..conversations import Conversation, answers_frame, topics_frame
 from ..conversations.frame import values, with_columns, with_text_ids
 from ..errors import DataError, UsageError, list_first
@@ -164,7 +164,6 @@ COUNTS = {"no_response": "no response", "unable": "unable", "no_basis": "no basi
 COLUMNS = ("qid", "judge", "value", "reason", "outcome")
 
 
-@checked
 def evaluate_responses(turns: pd.DataFrame, answers: pd.DataFrame, judges: Sequence[ResponseJudge]) -> pd.DataFrame:
     """Judge one system's response to each of ``turns``. :func:`response_means` gives the means.
 
@@ -204,7 +203,6 @@ def evaluate_responses(turns: pd.DataFrame, answers: pd.DataFrame, judges: Seque
     return pd.DataFrame(rows, columns=COLUMNS, dtype=object).astype({"value": float})
 
 
-@checked
 def response_means(judged: pd.DataFrame) -> pd.DataFrame:
     """The mean of each judge's values, and the number of turns behind it.
 

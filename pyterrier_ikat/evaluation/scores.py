@@ -8,7 +8,6 @@ import ir_measures
 import pandas as pd
 from ir_measures import nDCG
 
-from ..arguments import checked
 from ..conversations.frame import column, with_text_ids
 from ..conversations.qrels import judgements_in
 from ..errors import DataError, UsageError, advice, list_first
@@ -112,7 +111,6 @@ def evaluate(
     return pd.DataFrame(rows)
 
 
-@checked
 def per_turn(run: pd.DataFrame, qrels: pd.DataFrame, measures: Sequence[Measure] = TRACK_2023) -> pd.DataFrame:
     """The scores of one run for each turn.
 
@@ -143,7 +141,6 @@ def natural_key(text: str) -> tuple[Any, ...]:
     return tuple(int(part) if place % 2 else part for place, part in enumerate(re.split("([0-9]+)", text)))
 
 
-@checked
 def breakdown(
     runs: Mapping[str, pd.DataFrame],
     qrels: pd.DataFrame | None = None,

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ..conversations.frame import column
-from ..errors import DataError, UsageError, list_first
+from ..errors import DataError, UsageError, counted, list_first
 from ..llms.ledger import Spend
 from ..runs.answered_turn import Turn
 from ..runs.log import Dialogue
@@ -136,16 +136,12 @@ def session_notes(systems: Mapping[str, pd.DataFrame]) -> list[str]:
     every = list(dict.fromkeys(session for frame in systems.values() for session in frame["session"]))
     for name, frame in systems.items():
         if going := frame.loc[frame["end"] == "", "session"].tolist():
-            notes.append(f"Not ended, and measured up to the last turn: {_sessions(going)} of {name} ({list_first(going)}).")
+            notes.append(f"Not ended, and measured up to the last turn: {counted(len(going), 'session')} of {name} ({list_first(going)}).")
     for name, frame in systems.items():
         present = set(frame["session"])
         if missing := [one for one in every if one not in present]:
-            notes.append(f"Missing for {name}: {_sessions(missing)} ({list_first(missing)}). Its means are over fewer users.")
+            notes.append(f"Missing for {name}: {counted(len(missing), 'session')} ({list_first(missing)}). Its means are over fewer users.")
     return notes
-
-
-def _sessions(names: Sequence[str]) -> str:
-    return f"{len(names)} {'session' if len(names) == 1 else 'sessions'}"
 
 
 def cached_note(turns: Iterable[Turn], of: int | None = None) -> list[str]:
@@ -163,7 +159,7 @@ def cached_note(turns: Iterable[Turn], of: int | None = None) -> list[str]:
     if not (known := sum(one.known for one in spend)):
         return []
     share = "" if of is None else f" of the {of:,}"
-    told = f"{known:,}{share} completions of the systems were known, from a recording or the cache. They took no time here"
+    told = f"{known:,}{share} completions of the systems came from a recording or the cache. They took no time here"
     return [told + (", and count with the price of a call." if any(one.worth for one in spend) else ".")]
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 
-from ..arguments import checked
 from ..errors import DataError
 
 VOTES = ("left", "right", "tie", "neither")
@@ -27,7 +26,6 @@ def sign_test(wins: int, losses: int) -> float:
     return float(binomtest(wins, wins + losses).pvalue) if wins + losses else 1.0
 
 
-@checked
 def count_votes(paths: str | Path | Sequence[str | Path]) -> pd.DataFrame:
     r"""Count the votes in exports of the chat page.
 

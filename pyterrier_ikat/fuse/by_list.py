@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -131,7 +130,7 @@ class RRF(Fusion):
 
     def __init__(self, *branches: pt.Transformer, k: float = 60, num_results: int | None = 1000) -> None:
         super().__init__(*branches, num_results=num_results)
-        if k < 0:
+        if not k >= 0:  # also a NaN
             raise UsageError(f"k={k!r}: the constant of reciprocal rank fusion is 0 or more, usually 60")
         self.k = k
 
@@ -185,10 +184,6 @@ def sum_reciprocal_ranks(turn: Turn, k: float) -> tuple[Integers, Floats]:
     return best, total.round(PLACES)
 
 
-LARGEST = float(np.finfo(np.float32).max)
-"""The largest score that an evaluator can read. Sums of larger scores could overflow."""
-
-
 class WeightedSum(Fusion):
     """Weighted sum of scores: a passage's score is the sum of weight * normalised score over the lists.
 
@@ -219,8 +214,8 @@ class WeightedSum(Fusion):
     Raises:
         UsageError: when ``weights`` are not one number of 0 or more per branch, or all are 0; when ``by`` is given without such weights for
             each of its values; or as for :class:`Interleave`.
-        DataError: when a score is not a finite 32-bit float; when a turn's weights in ``qweight`` are negative or all 0; when a branch does
-            not have the column ``by``, or a turn's value in it has no weights; or as for :class:`Interleave`.
+        DataError: when a score is not finite; when a turn's weights in ``qweight`` are negative or all 0; when a turn's
+            value of the column ``by`` has no weights; or as for :class:`Interleave`.
 
     Example:
         >>> import pandas as pd, pyterrier as pt, pyterrier_ikat as ikat
@@ -264,7 +259,9 @@ class WeightedSum(Fusion):
     def rank(self, lists: Lists, frames: Sequence[pd.DataFrame]) -> Ranking:
         """Sum the weighted scores of each turn's passages."""
         score = np.concatenate([frame["score"].to_numpy(dtype=np.float64) for frame in frames])
-        self._refuse_scores(score, frames)
+        if not np.isfinite(score).all():
+            row = pd.concat([frame[["qid", "docno", "score"]] for frame in frames]).iloc[int(np.flatnonzero(~np.isfinite(score))[0])]
+            raise DataError(f"{self} got the score {row['score']} for passage {row['docno']} of {row['qid']}: give finite scores")
         starts = lists.starts()
         weight = self._of_branches(lists, frames) if self.branches else read_weights(frames[0], lists)
         weights = iter(np.split(weight, np.flatnonzero(np.diff(lists.turn[starts])) + 1))
@@ -278,8 +275,6 @@ class WeightedSum(Fusion):
             of_branches = np.ones(len(self.branches)) if self.weights is None else np.array(self.weights, dtype=np.float64)
             return np.asarray(of_branches[branch], dtype=np.float64)
         found = [frame for frame in frames if len(frame)]
-        if any(self.by not in frame.columns for frame in found):
-            raise DataError(f"a branch of WeightedSum has no column {self.by}, by which the weights differ: write it before the fusion")
         values = np.concatenate([np.empty(0, dtype=object), *(frame[self.by].to_numpy(dtype=object) for frame in found)])[lists.row[starts]]
         if unknown := [value for value in values if value not in self.weights]:
             raise DataError(f"a turn has {self.by} {unknown[0]!r}, for which there are no weights: there are {', '.join(self.weights)}")
@@ -295,24 +290,11 @@ class WeightedSum(Fusion):
         best, total = sum_shares(turn, weight[number] * share)
         return best, tied(total + (weight * missing).sum(), float((weight * most).sum()))
 
-    def _refuse_scores(self, score: Floats, frames: Sequence[pd.DataFrame]) -> None:
-        wrong = ~(np.abs(score) <= LARGEST)
-        if not wrong.any():
-            return
-        place = int(np.flatnonzero(wrong)[0])
-        number = int(np.searchsorted(np.cumsum([len(frame) for frame in frames]), place, side="right"))
-        row = frames[number].iloc[place - sum(len(frame) for frame in frames[:number])]
-        source = f"branch {number + 1} of WeightedSum" if self.branches else "the retriever in front of WeightedSum"
-        raise DataError(f"{source} gave the score {row['score']} to passage {row['docno']} of {row['qid']}: give finite 32-bit scores")
-
 
 def _checked_weights(weights: Sequence[float], branches: int) -> tuple[float, ...]:
-    if not branches:
+    if len(weights) != branches or not all(0 <= one < np.inf for one in weights) or not any(weights):
         raise UsageError(
-            f"weights={weights!r} are weights of branches, and this fusion has none: sub-queries bring theirs in the column qweight "
-            "(qweights before ikat.ExplodeQueries)"
+            f"weights={weights!r}: give one number for each of the {branches} branches, 0 or more, and one above 0; "
+            "sub-queries have theirs in the column qweight"
         )
-    numbers = isinstance(weights, list | tuple) and all(isinstance(one, Real) and not isinstance(one, bool) for one in weights)
-    if not numbers or len(weights) != branches or not all(0 <= one <= LARGEST for one in weights) or not any(weights):
-        raise UsageError(f"weights={weights!r}: give one number for each of the {branches} branches, 0 or more, and one above 0")
     return tuple(weights)

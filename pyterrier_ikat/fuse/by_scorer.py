@@ -8,7 +8,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..conversations.frame import STALE_WITH_QUERY, numbered, with_columns
-from ..errors import DataError, UsageError, list_first
+from ..errors import DataError, UsageError, counted, list_first
 from ..operator import frame_for
 from ..order import Floats, Integers, highest_of, set_ranks, sum_in_any_order, tied
 from .by_list import interleave
@@ -61,7 +61,7 @@ class MeanScore(Fusion):
 
     def __init__(self, scorers: Sequence[pt.Transformer], num_results: int | None = 1000) -> None:
         super().__init__(num_results=num_results)
-        if not isinstance(scorers, list | tuple) or not scorers or not all(isinstance(scorer, pt.Transformer) for scorer in scorers):
+        if isinstance(scorers, pt.Transformer) or not scorers:
             raise UsageError(f"scorers={scorers!r}: give a list of at least one re-ranker, as [ikat.BiEncoder(name)]")
         self.scorers = list(scorers)
 
@@ -158,7 +158,10 @@ class RerankAgainst(Fusion):
         if without.any():
             turns = candidates.loc[without, "qid"].unique()
             shown = list_first(turns)
-            raise DataError(f"{len(turns)} turns have no {self.column} to re-rank by ({shown}): fill the column or drop the turns")
+            raise DataError(
+                f"{counted(len(turns), 'turn has', 'turns have')} no {self.column} to re-rank by ({shown}): "
+                f"fill the column or drop the turns"
+            )
         return with_columns(candidates.drop(columns=list(STALE_WITH_QUERY), errors="ignore"), query=candidates[self.column])
 
 
@@ -193,7 +196,9 @@ def _score_every_row(scorer: pt.Transformer, rows: pd.DataFrame) -> Floats:
     """The score of each of ``rows``, in their order."""
     scored, places, score = _score_rows(scorer, rows)
     if len(scored) < len(rows):
-        raise DataError(f"{scorer} returned {len(scored)} scores for {len(rows)} pairs: use a re-ranker that scores each row once")
+        raise DataError(
+            f"{scorer} returned {counted(len(scored), 'score')} for {counted(len(rows), 'pair')}: use a re-ranker that scores each row once"
+        )
     of_rows = np.empty(len(rows))
     of_rows[places] = score
     return of_rows
@@ -203,7 +208,7 @@ def _score_rows(scorer: pt.Transformer, rows: pd.DataFrame) -> tuple[pd.DataFram
     """The frame that a scorer returns, the position in ``rows`` of each of its rows, and its score.
 
     Raises:
-        DataError: when the scorer returns a row that it was not given, returns a row twice, or gives a score that is not finite.
+        DataError: when the scorer returns a row that it was not given or a row twice, or gives a score that is not finite.
     """
     scored = scorer.transform(frame_for(scorer, rows))
     pt.validate.result_frame(scored, extra_columns=["score"], context=scorer)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
+from ..arguments import at_least
 from ..conversations.frame import (
     STALE_WITH_QUERY,
     NoResultWarning,
@@ -19,7 +20,7 @@ from ..conversations.frame import (
     starts_of_runs,
     without_passages,
 )
-from ..errors import DataError, UsageError, list_first
+from ..errors import DataError, UsageError, counted, list_first
 from ..llms.failures import UnderWay
 from ..operator import Operator, frame_for, without_unread_texts
 from ..order import Floats, Integers, set_ranks
@@ -32,7 +33,6 @@ from .subqueries import (
     concatenate_turns,
     drop_sub_queries,
     read_lists,
-    read_ranks,
     restore_turns,
     sort_lists,
 )
@@ -67,8 +67,7 @@ class Fusion(Operator):
                 raise UsageError(
                     f"branch {number} of {name} is {branch!r}: give PyTerrier pipelines, as ikat.{name}(first, second), and numbers by name"
                 )
-        if num_results is not None and num_results < 1:
-            raise UsageError(f"num_results={num_results!r}: keep at least one passage per turn, or give None to keep all")
+        at_least(1, num_results=num_results)
         self.branches, self.num_results = branches, num_results
 
     reads: ClassVar[tuple[str, ...]] = ()
@@ -103,7 +102,7 @@ class Fusion(Operator):
         for number, branch in enumerate(self.branches, 1):
             plan.cut = before
             left = plan.follow(branch, frame)
-            self._refuse_sub_queries(number, left, frame)
+            self._refuse_other_turns(number, left, frame)
             cuts.append(plan.cut)
         plan.cut = min(sum(cuts) or before, self.num_results or sum(cuts) or before)
         return left
@@ -125,7 +124,8 @@ class Fusion(Operator):
         self._report_lost_turns(inp, frames)
         qids, docnos = (np.concatenate([frame[name].to_numpy(dtype=object) for frame in frames]) for name in ("qid", "docno"))
         sizes, turn = [len(frame) for frame in frames], numbered(qids)
-        branch, ranks = np.repeat(np.arange(len(frames)), sizes), np.concatenate([read_ranks(frame) for frame in frames])
+        branch = np.repeat(np.arange(len(frames)), sizes)
+        ranks = np.concatenate([frame["rank"].to_numpy(dtype=np.float64) for frame in frames])
         rows, turns, score = self.rank(sort_lists(turn, branch, ranks, docnos), frames)
         joined = _unite_columns(frames, _find_first_rows(turn, sizes), rows, turns)
         return set_ranks(_restore_incoming(joined, turns, inp, frames), turns, score)
@@ -133,33 +133,24 @@ class Fusion(Operator):
     def _run_branches(self, inp: pd.DataFrame) -> list[pd.DataFrame]:
         frames, under_way = list[pd.DataFrame](), UnderWay()
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".* they count 0", NoResultWarning)  # another branch may have found passages
+            warnings.filterwarnings("ignore", ".*; counted 0", NoResultWarning)  # another branch may have found passages
             for number, branch in enumerate(self.branches, 1):
                 with under_way.noted():
                     frames.append(branch.transform(frame_for(branch, inp)))
-                    self._refuse_sub_queries(number, frames[-1], inp)
+                    self._refuse_other_turns(number, frames[-1], inp)
         under_way.tell()
         if not self.gives_texts:
             frames = [frame.drop(columns="text", errors="ignore") for frame in frames]
         with_text = any("text" in frame.columns for frame in frames)
-        for number, (branch, frame) in enumerate(zip(self.branches, frames, strict=True), 1):
+        for branch, frame in zip(self.branches, frames, strict=True):
             check_results(frame, branch, [*self.reads, *["text"] * with_text])
-            self._refuse_other_turns(number, frame, inp)
         return frames
 
-    def _refuse_sub_queries(self, number: int, frame: pd.DataFrame, inp: pd.DataFrame) -> None:
-        if "qid_0" in frame.columns and "qid_0" not in inp.columns:
-            raise UsageError(
-                f"branch {number} of {type(self).__name__} returns sub-queries: end the branch with an operator that joins them, "
-                "such as ikat.Interleave(), ikat.RRF() or ikat.Union()"
-            )
-
     def _refuse_other_turns(self, number: int, frame: pd.DataFrame, inp: pd.DataFrame) -> None:
-        other = sorted(set(_list_qids(frame)) - set(inp["qid"]), key=str)
-        if other:
+        if other := sorted(set(_list_qids(frame)) - set(inp["qid"]), key=str):
             raise DataError(
-                f"branch {number} of {type(self).__name__} returns passages for {other[0]}, which is not a qid of the rows it was given: "
-                "keep qid in the branch, and join sub-queries behind the fusion or in front of it"
+                f"branch {number} of {type(self).__name__} returns {other[0]}, which is not a qid of its input: keep qid in the branch, "
+                "join its own sub-queries at its end, such as by ikat.Interleave(), and those of the input behind the fusion"
             )
 
     def _report_lost_turns(self, inp: pd.DataFrame, frames: Sequence[pd.DataFrame]) -> None:
@@ -170,10 +161,8 @@ class Fusion(Operator):
         for number, by_branch in enumerate(found, 1):
             lost = turns[anywhere & ~by_branch].unique().tolist()
             if lost:
-                shown = list_first(lost)
-                what = f"branch {number} of {type(self).__name__} found no passage for {len(lost)} turns ({shown})"
-                message = f"{what}: what it wrote for them is lost, including statements and answers"
-                warnings.warn(message, NoResultWarning, stacklevel=5)
+                what = f"branch {number} of {type(self).__name__} found no passage for {counted(len(lost), 'turn')} ({list_first(lost)})"
+                warnings.warn(f"{what}: what it wrote for them is lost, including statements and answers", NoResultWarning, stacklevel=5)
 
 
 def rank_by_sums(lists: Lists, sums: Callable[[Turn], tuple[Integers, Floats]], num_results: int | None) -> Ranking:
@@ -222,7 +211,12 @@ def _unite_columns(frames: Sequence[pd.DataFrame], firsts: Sequence[Integers], r
     united = {}
     for name in dict.fromkeys(name for frame in frames for name in frame.columns if name not in left_out):
         if not name.startswith("q"):
-            united[name] = _unite_passages(frames, name).take(rows)
+            dtype = _find_dtype(frames, name)
+            parts = [
+                frame[name].astype(dtype) if name in frame.columns else pd.Series([None], dtype=object).repeat(len(frame))
+                for frame in frames
+            ]
+            united[name] = pd.concat(parts, ignore_index=True).take(rows)
         else:
             of_turns = _unite_statements(frames, firsts) if name == SEVERAL_VALUES else _unite_turns(frames, firsts, name)
             united[name] = of_turns.take(turns)
@@ -244,14 +238,6 @@ def _restore_incoming(joined: pd.DataFrame, turns: Integers, inp: pd.DataFrame, 
     of_branches = [name for name in joined.columns if re.fullmatch(r"query_\d+", name) or name in names]
     places = pd.Index(inp["qid"]).get_indexer(joined["qid"].take(np.flatnonzero(np.diff(turns, prepend=-1))))
     return pd.concat([joined.drop(columns=of_branches), source[names].take(places[turns]).reset_index(drop=True)], axis=1)
-
-
-def _unite_passages(frames: Sequence[pd.DataFrame], name: str) -> "pd.Series[Any]":
-    """The concatenated column of all frames; ``None`` if a frame does not have it."""
-    dtype = _find_dtype(frames, name)
-    lacking = pd.Series([None], dtype=object)
-    parts = [frame[name].astype(dtype) if name in frame.columns else lacking.repeat(len(frame)) for frame in frames]
-    return pd.concat(parts, ignore_index=True)
 
 
 def _unite_turns(frames: Sequence[pd.DataFrame], firsts: Sequence[Integers], name: str) -> "pd.Series[Any]":

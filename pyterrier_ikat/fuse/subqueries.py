@@ -46,15 +46,8 @@ class Turn:
         return np.concatenate([np.arange(part.stop - part.start) for part in self.lists])
 
     def passages(self) -> Integers:
-        """Each row's passage as a number, from 0.
-
-        Raises:
-            DataError: when a docno is missing.
-        """
-        numbers: Integers = pd.factorize(self.docno)[0].astype(np.int64, copy=False)
-        if (numbers < 0).any():
-            _check_docnos(self.docno, self.row)
-        return numbers
+        """Each row's passage as a number, from 0."""
+        return np.asarray(pd.factorize(self.docno)[0], dtype=np.int64)
 
     def first_occurrences(self) -> Integers:
         """The first place of each passage."""
@@ -95,23 +88,12 @@ class Lists:
 
         Returns:
             The rows of the frame in the new order, turn after turn, and the number of each row's turn.
-
-        Raises:
-            DataError: when a docno is missing.
         """
-        rows = []
-        for turn in self.turns():
-            _check_docnos(turn.docno, turn.row)
-            rows.append(turn.row[choose(turn)])
-        return concatenate_turns(rows)
+        return concatenate_turns([turn.row[choose(turn)] for turn in self.turns()])
 
 
 def check_results(inp: pd.DataFrame, operator: pt.Transformer, extra: list[str] | None = None) -> None:
     """Check that ``inp`` is a result frame and, if it has ``qid_0``, a complete expanded one."""
-    if "qsub" in inp.columns and "qid_0" not in inp.columns:
-        raise DataError(
-            "sub-queries (qsub) without their turns: let every stage behind ikat.ExplodeQueries keep qid_0, qquery, qsub and query_0"
-        )
     expanded = ["qsub", "query_0"] if "qid_0" in inp.columns else []
     needed = dict.fromkeys(["query", "rank", *(extra or []), *expanded])
     pt.validate.result_frame(inp, extra_columns=list(needed), context=operator)
@@ -123,45 +105,12 @@ def read_lists(frame: pd.DataFrame) -> Lists:
     Equal ranks within a list are ordered by docno.
 
     Raises:
-        DataError: when a rank or a turn's qid is missing, or a turn without sub-queries has a passage twice.
+        DataError: when a turn's qid is missing.
     """
     expanded = "qid_0" in frame.columns
-    if not expanded:
-        _check_passages_once(frame)
     sub = frame["qsub"].to_numpy(dtype=np.int64) if expanded else np.zeros(len(frame), dtype=np.int64)
     turn = numbered(frame["qid_0" if expanded else "qid"].to_numpy(dtype=object))
-    return sort_lists(turn, sub, read_ranks(frame), frame["docno"].to_numpy(dtype=object))
-
-
-def _check_passages_once(frame: pd.DataFrame) -> None:
-    again = frame.duplicated(["qid", "docno"])
-    if again.any():
-        row = frame[again].iloc[0]
-        raise DataError(
-            f"turn {row['qid']} has passage {row['docno']} twice: unite the lists of several systems with ikat.Union, "
-            "or tell them apart by qid_0, qsub and query_0, as ikat.ExplodeQueries does"
-        )
-
-
-def read_ranks(frame: pd.DataFrame) -> Floats:
-    """The ranks of a result frame.
-
-    Raises:
-        DataError: when one is missing.
-    """
-    rank: Floats = frame["rank"].to_numpy(dtype=np.float64)
-    if np.isnan(rank).any():
-        where = frame["qid"].iloc[int(np.flatnonzero(np.isnan(rank))[0])]
-        raise DataError(f"a passage of {where} has no rank: rank the frame first, for example with pt.model.add_ranks(frame)")
-    return rank
-
-
-def _check_docnos(docnos: Objects, rows: Integers) -> None:
-    # Asking pandas which of them are missing takes ten times as long.
-    if pd.api.types.infer_dtype(docnos, skipna=False) not in ("string", "integer"):
-        missing = rows[pd.isna(docnos)]
-        if len(missing):
-            raise DataError(f"row {missing[0]} of the result frame has no docno: omit the rows of turns that found nothing")
+    return sort_lists(turn, sub, frame["rank"].to_numpy(dtype=np.float64), frame["docno"].to_numpy(dtype=object))
 
 
 def sort_lists(turn: Integers, sub: Integers, rank: Floats, docno: Objects) -> Lists:

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from ..arguments import at_least, one_of
-from ..completions.usable import answer_text
+from ..completions.kinds import ANSWER
 from ..conversations.frame import with_columns, with_query
 from ..llm_operator import LLMOperator
 from ..operator import with_fields
@@ -40,7 +40,7 @@ class Answer(LLMOperator):
     """
 
     stage = "answer"
-    keeps_text = True
+    kind = ANSWER
     activity = "drafting an answer"
     schematic = {"label": "Answer"}
 
@@ -63,10 +63,6 @@ class Answer(LLMOperator):
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
         """The values that every prompt shows, and ``words``."""
         return [{**row, "words": self.words} for row in super().contexts(frame)]
-
-    def parse(self, text: str) -> str | None:
-        """The text without a ``<think>`` block."""
-        return answer_text(text)
 
     def while_written(self, frame: pd.DataFrame) -> Callable[[str], str]:
         """The text as it is."""
@@ -110,7 +106,7 @@ class OutlineAnswer(LLMOperator):
     """
 
     stage = "suggest"
-    keeps_text = True
+    kind = ANSWER
     activity = "outlining an answer"
     schematic = {"label": "Outline answer"}
 
@@ -123,10 +119,6 @@ class OutlineAnswer(LLMOperator):
     def template(self) -> str:
         """The prompt of the form."""
         return OUTLINES[self.form]
-
-    def parse(self, text: str) -> str | None:
-        """The text without a ``<think>`` block."""
-        return answer_text(text)
 
     def fallback(self, frame: pd.DataFrame) -> list[str]:
         """No suggestion."""

@@ -152,7 +152,7 @@ class BestQuery(Operator):
     def _search(self, queries: pd.DataFrame) -> dict[str, dict[str, pd.DataFrame]]:
         """The passages found, best first, for each turn and each of its sub-queries that found anything."""
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".* they count 0", NoResultWarning)  # another sub-query may have found passages
+            warnings.filterwarnings("ignore", ".*; counted 0", NoResultWarning)  # another sub-query may have found passages
             found = self.ranker.transform(frame_for(self.ranker, queries))
         pt.validate.result_frame(found, extra_columns=["score"], context=self.ranker)
         found = found[["qid", "docno", "score"]].astype({"score": "float64"}).reset_index(drop=True)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..arguments import at_least
 from ..completions.citations import cut_at_sentence
-from ..completions.usable import answer_text
+from ..completions.kinds import ANSWER
 from ..conversations.frame import column, with_columns
 from ..llms import Request
 from ..operator import with_fields
@@ -54,7 +54,7 @@ class Condense(ReadsPassages):
     """
 
     stage = "condense"
-    keeps_text = True
+    kind = ANSWER
     activity = "summing up passages"
     schematic = {"label": "Condense"}
 
@@ -97,10 +97,6 @@ class Condense(ReadsPassages):
             bounds = sorted({0, *range(len(rest) % self.chunk, len(rest), self.chunk), len(rest)})
             for number, (start, end) in enumerate(pairwise(bounds), 1):
                 yield qid, row, number, rest[start:end]
-
-    def parse(self, text: str) -> str | None:
-        """The text without a ``<think>`` block."""
-        return answer_text(text)
 
     def fallback(self, frame: pd.DataFrame) -> list[str]:
         """The beginning of the passages."""

@@ -7,8 +7,8 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import at_least
-from ..completions.json_answers import ACTION, Structure
-from ..completions.verdicts import ACTIONS, read_action
+from ..completions.kinds import ACTION, FINAL_ACTION, Kind
+from ..completions.verdicts import ACTIONS
 from ..conversations.frame import texts_in, turns_of, values, with_columns
 from ..errors import DataError
 from ..llm_operator import LLMOperator
@@ -113,20 +113,10 @@ class Decide(ReadsPassages):
         """The prompt with or without asking back."""
         return "decide" if self.may_ask else "decide_abstain"
 
-    def parse(self, text: str) -> tuple[str, str] | None:
-        """The action, and the question to the user."""
-        found = read_action(text)
-        return None if found is None or (found[0] == "ask" and not self.may_ask) else found
-
     @property
-    def structure(self) -> Structure:
-        """An action, with its reason and the question to the user."""
-        return ACTION
-
-    def from_json(self, said: dict[str, Any]) -> tuple[str, str] | None:
-        """The action, and the question to the user. Asking needs a question, and must be allowed."""
-        asked = " ".join(said["question"].split()) if said["action"] == "ask" else ""
-        return None if said["action"] == "ask" and not (asked and self.may_ask) else (said["action"], asked)
+    def kind(self) -> Kind:  # type: ignore[override]
+        """An action, and the question to the user; asking only where it is allowed."""
+        return ACTION if self.may_ask else FINAL_ACTION
 
     def fallback(self, frame: pd.DataFrame) -> list[tuple[str, str]]:
         """The action ``"answer"`` for every turn."""

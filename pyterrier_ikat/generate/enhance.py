@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from ..arguments import at_least
-from ..completions.texts import parse_passage
-from ..completions.usable import answer_text, usable_words
+from ..completions.kinds import ANSWER, LINE
+from ..completions.usable import usable_words
 from ..conversations.frame import histories, values, with_columns
 from ..llm_operator import LLMOperator
 from ..llms import Request
@@ -119,7 +119,7 @@ class ExpandResponse(_OfHistory):
     """
 
     stage = "expand"
-    keeps_text = True
+    kind = LINE
     activity = "expanding the last response"
     schematic = {"label": "Expand response"}
 
@@ -132,10 +132,6 @@ class ExpandResponse(_OfHistory):
     def responses(self, frame: pd.DataFrame) -> list[str | None]:
         """As for the other operators; with the persona, no request if a new topic begins."""
         return _of_old_topic(frame, super().responses(frame)) if self.persona else super().responses(frame)
-
-    def parse(self, text: str) -> str | None:
-        """The response on one line."""
-        return parse_passage(text) or None
 
     def fallback(self, frame: pd.DataFrame) -> list[str]:
         """The responses themselves."""
@@ -175,7 +171,7 @@ class GuessAnswer(_OfHistory):
     """
 
     stage = "guess"
-    keeps_text = True
+    kind = LINE
     activity = "guessing an answer"
     schematic = {"label": "Guess answer"}
 
@@ -197,10 +193,6 @@ class GuessAnswer(_OfHistory):
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
         """The values that every prompt shows, and ``words``."""
         return [{**row, "words": self.words} for row in super().contexts(frame)]
-
-    def parse(self, text: str) -> str | None:
-        """The guess on one line."""
-        return parse_passage(text) or None
 
     def fallback(self, frame: pd.DataFrame) -> list[str]:
         """No guess."""
@@ -235,17 +227,13 @@ class Preferences(LLMOperator):
     """
 
     stage = "preferences"
-    keeps_text = True
+    kind = ANSWER
     activity = "looking for preferences"
     schematic = {"label": "Preferences"}
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request per row that has a persona."""
         return super().requests(self._with_persona(frame))
-
-    def parse(self, text: str) -> str | None:
-        """The text without a ``<think>`` block."""
-        return answer_text(text)
 
     def fallback(self, frame: pd.DataFrame) -> list[str]:
         """No preference."""
@@ -283,13 +271,9 @@ class SummariseHistory(_OfHistory):
     """
 
     stage = "summarise_history"
-    keeps_text = True
+    kind = LINE
     activity = "summarising the conversation"
     schematic = {"label": "Summarise history"}
-
-    def parse(self, text: str) -> str | None:
-        """The summary on one line."""
-        return parse_passage(text) or None
 
     def fallback(self, frame: pd.DataFrame) -> list[str]:
         """No summary."""

@@ -4,7 +4,7 @@ from functools import cache
 
 from ..conversations import dataset
 from ..conversations.topics import Conversation
-from ..errors import UsageError
+from ..errors import UsageError, counted
 from ..prompts import ptkb_text
 
 TRAINING = "ikat:2023-train"
@@ -32,7 +32,8 @@ def examples_of(shots: int, data: str, rewrites: bool) -> list[str]:
     written = {one.number: one for one in dataset(data).conversations if any(turn.resolved for turn in one.turns)}
     numbers = [number for number in ORDER.get(data, written) if number in written][:shots]
     if len(numbers) < shots:
-        raise UsageError(f"shots={shots}: {data} has {len(numbers)} conversations to take as examples: give fewer shots or another dataset")
+        there = counted(len(numbers), "conversation")
+        raise UsageError(f"shots={shots}: {data} has {there} to take as examples: give fewer shots or another dataset")
     return [_shown(written[number], rewrites) for number in numbers]
 
 

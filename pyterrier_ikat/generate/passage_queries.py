@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from ..arguments import at_least
-from ..completions.texts import parse_passage
+from ..completions.kinds import PASSAGE
 from ..conversations.frame import texts_in, values, with_columns
 from ..errors import UsageError
 from ..llm_operator import LLMOperator
@@ -58,6 +58,7 @@ class PassageQueries(LLMOperator):
     """
 
     stage = "passage_queries"
+    kind = PASSAGE
     activity = "writing queries from passages"
     schematic = {"label": "Passage queries"}
     statements = "chosen"
@@ -94,10 +95,6 @@ class PassageQueries(LLMOperator):
             about = {ask.item: personas[ask.row][ask.item]} if ask.item else personas[ask.row]
             requests.append(self.request(qids[ask.row], {**row, "ptkb": ptkb_text(about)}, self._template(ask.form), ask.item))
         return requests
-
-    def parse(self, text: str) -> str | None:
-        """The passage on one line, without the name of its style."""
-        return parse_passage(text) or None
 
     def fallback(self, frame: pd.DataFrame) -> list[str]:
         """The question that the passage answers."""

@@ -11,17 +11,12 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import at_least, one_of
-from ..completions.json_answers import QUERIES, Structure
-from ..completions.texts import parse_queries
-from ..completions.usable import usable_words
+from ..completions.kinds import QUERIES
 from ..conversations.frame import each_turn_once, texts_in, values, with_columns, with_query
 from ..errors import DataError, UsageError
 from ..llm_operator import LLMOperator, log
 from ..llms import Request
 from ..operator import Operator, with_fields
-
-EVERY = 1_000_000
-"""More queries than any completion holds."""
 
 
 @with_fields
@@ -35,6 +30,7 @@ class QueryLists(LLMOperator):
 
     n: int | None = 5
     stage = "queries"
+    kind = QUERIES
     activity = "writing queries"
 
     def __post_init__(self) -> None:
@@ -49,21 +45,6 @@ class QueryLists(LLMOperator):
     def stand_ins(self, text: str) -> list[str]:
         """``n`` queries like ``text``, for a plan; one query without a limit."""
         return [f"{text} {number}" for number in range(1 if self.n is None else self.n)]
-
-    def parse(self, text: str) -> list[str] | None:
-        """All queries, perhaps an empty list. None for a refusal, for reasoning without an answer, or for a value that means "nothing"."""
-        queries = parse_queries(text, EVERY).items
-        return queries if queries or usable_words(text) else None
-
-    @property
-    def structure(self) -> Structure:
-        """A list of texts."""
-        return QUERIES
-
-    def from_json(self, said: dict[str, Any]) -> list[str]:
-        """The queries that are not blank, each once."""
-        queries = [" ".join(query.split()) for query in said["queries"]]
-        return list(dict.fromkeys(query for query in queries if any(map(str.isalnum, query))))
 
     def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
         """The queries beyond ``n``."""

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from ..arguments import at_least, one_of
+from ..completions.kinds import Kind
 from ..completions.matching import Chosen, choose
 from ..completions.texts import parse_answer_and_queries, parse_chosen_rewrite, parse_level, parse_rewrite_and_answer
 from ..conversations.frame import with_columns, with_query
@@ -57,7 +58,7 @@ class Reformulate(LLMOperator):
     """
 
     stage = "rewrite"
-    keeps_text = True
+    kind = Kind(whole=True)
     activity = "rewriting"
     schematic = {"label": "Reformulate"}
 
@@ -142,6 +143,7 @@ class RewriteByLevel(LLMOperator):
 
     stage = "rewrite"
     activity = "rewriting"
+    kind = Kind(parse_level)
     schematic = {"label": "Rewrite by level"}
 
     think: bool = True
@@ -153,10 +155,6 @@ class RewriteByLevel(LLMOperator):
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
         """The values that every prompt shows, and ``think``."""
         return [{**row, "think": self.think} for row in super().contexts(frame)]
-
-    def parse(self, text: str) -> tuple[str, str] | None:
-        """The level and the rewrite."""
-        return parse_level(text)
 
     def fallback(self, frame: pd.DataFrame) -> list[tuple[str, str]]:
         """The question at level ``"a"``."""

@@ -11,9 +11,9 @@ import pyterrier as pt
 
 from ..arguments import at_least, one_of
 from ..completions.citations import CitedSentence, CitedText, count_words, cut_at_sentence, read_citations, sentences_in, while_written
-from ..completions.usable import answer_text
+from ..completions.kinds import ANSWER
 from ..conversations.frame import column, texts_in, turns_of
-from ..errors import UsageError
+from ..errors import UsageError, counted
 from ..operator import with_fields
 from ..prompts import render
 from .decide import ReadsPassages, told_instead
@@ -66,7 +66,7 @@ class Respond(ReadsPassages):
     """
 
     stage = "respond"
-    keeps_text = True
+    kind = ANSWER
     activity = "answering"
     schematic = {"label": "Respond"}
 
@@ -134,7 +134,7 @@ class Respond(ReadsPassages):
 
     def parse(self, text: str) -> CitedText | None:
         """The text without a ``<think>`` block, and with ``cite`` without marks."""
-        said = answer_text(text)
+        said = super().parse(text)
         if said is None or not self.cite:
             return None if said is None else CitedText(said)
         cited = read_citations(said, self.passages)
@@ -158,7 +158,7 @@ class Respond(ReadsPassages):
         dropped = []
         for qid, cited in self._cited(frame, found).items():
             length = count_words(cited.text)
-            dropped += [f"{length - self.words} words too many in turn {qid}"] * (length > self.words)
+            dropped += [f"{counted(length - self.words, 'word')} too many in turn {qid}"] * (length > self.words)
             dropped += [f"[{number}] in turn {qid}, which no passage has" for number in cited.unknown]
         return dropped
 

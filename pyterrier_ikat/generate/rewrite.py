@@ -7,7 +7,8 @@ from typing import Any
 import pandas as pd
 
 from ..arguments import at_least, one_of
-from ..completions.texts import parse_passage, parse_reasoned_rewrite, parse_rewrite, parse_rewrite_and_answer
+from ..completions.kinds import LINE, REWRITE, Kind
+from ..completions.texts import parse_reasoned_rewrite, parse_rewrite_and_answer
 from ..conversations.frame import histories, texts_in, values, with_columns, with_query
 from ..llm_operator import LLMOperator
 from ..llms import Request
@@ -23,9 +24,7 @@ TEMPLATES = {
 
 
 class _OneQuery(LLMOperator):
-    def parse(self, text: str) -> str | None:
-        """The first line that is a query, without label and quotes."""
-        return parse_rewrite(text) or None
+    kind = REWRITE
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """Set ``qrewrite`` and ``query``."""
@@ -74,10 +73,8 @@ class Rewrite(_OneQuery):
         """The prompt of the form."""
         return TEMPLATES[self.form]
 
-    @property
-    def history_style(self) -> str:
-        """All messages: only the paper's prompts for answers and queries omit earlier responses."""
-        return "gpt"
+    history_style = "gpt"
+    """All messages: only the paper's prompts for answers and queries omit earlier responses."""
 
     def needs(self) -> list[str]:
         """Also ``qanswer`` for the enhanced and the personal form, and ``qpreferences`` for the personal one."""
@@ -120,7 +117,7 @@ class RewriteAndAnswer(LLMOperator):
     """
 
     stage = "rewrite"
-    keeps_text = True
+    kind = Kind(whole=True)
     activity = "rewriting"
     schematic = {"label": "Rewrite and answer"}
 
@@ -220,7 +217,7 @@ class Summarise(LLMOperator):
     """
 
     stage = "summarise"
-    keeps_text = True
+    kind = LINE
     activity = "summarising earlier responses"
     schematic = {"label": "Summarise"}
 
@@ -235,10 +232,6 @@ class Summarise(LLMOperator):
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request per distinct past response that is long enough."""
         return [self.request(qid, {"response": text}, self.template()) for qid, text in self._distinct(frame)]
-
-    def parse(self, text: str) -> str | None:
-        """The summary on one line."""
-        return parse_passage(text) or None
 
     def fallback(self, frame: pd.DataFrame) -> list[str]:
         """The responses themselves."""

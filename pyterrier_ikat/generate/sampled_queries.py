@@ -14,7 +14,7 @@ import pyterrier as pt
 
 from ..arguments import at_least, one_of
 from ..conversations.frame import each_turn_once, object_frame, texts_in, values, with_columns, with_query
-from ..errors import DataError, UsageError
+from ..errors import DataError, UsageError, counted
 from ..llm_operator import LLMOperator
 from ..llms import Request
 from ..operator import Operator, every_stage, frame_for, with_fields
@@ -99,7 +99,10 @@ class Samples(Operator):
         """
         once = self.asks.requests(frame)
         if len(once) != len(frame):
-            raise UsageError(f"{self.operator!r} asks {len(once)} times for {len(frame)} turns: sample an operator that asks once per turn")
+            raise UsageError(
+                f"{self.operator!r} asks {counted(len(once), 'time')} for {counted(len(frame), 'turn')}: sample "
+                f"an operator that asks once per turn"
+            )
         return [replace(request, sample=sample, samples=self.n) for sample in range(self.n) for request in once]
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:

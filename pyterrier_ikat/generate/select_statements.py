@@ -8,9 +8,8 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import at_least, one_of
-from ..completions.json_answers import IDS, SCORES, Structure
+from ..completions.kinds import COPIES, IDS, SCORES, Kind
 from ..completions.matching import Chosen, choose
-from ..completions.statements import read_copies, read_ids, read_scores
 from ..conversations.frame import personas, texts_in, values, with_columns, with_query
 from ..errors import DataError, UsageError
 from ..llm_operator import LLMOperator
@@ -21,8 +20,7 @@ from .examples import TRAINING, examples_of
 if TYPE_CHECKING:
     from ..planning import Plan
 
-READERS = {"ids": read_ids, "copies": read_copies, "scores": read_scores}
-STRUCTURES = {"ids": IDS, "copies": IDS, "scores": SCORES}
+KINDS = {"ids": IDS, "copies": COPIES, "scores": SCORES}
 
 
 @with_fields
@@ -74,7 +72,7 @@ class SelectStatements(LLMOperator):
     examples: str = TRAINING
 
     def __post_init__(self) -> None:
-        one_of(READERS, form=self.form)
+        one_of(KINDS, form=self.form)
         one_of((None, "suggestion"), given=self.given)
         at_least(0, shots=self.shots)
         if self.shots and (self.form != "ids" or self.given):
@@ -105,19 +103,10 @@ class SelectStatements(LLMOperator):
         """One request per row that has a persona."""
         return super().requests(self._with_persona(frame))
 
-    def parse(self, text: str) -> list[Any] | None:
-        """The statements that the completion names, in its form. They are matched with the persona later."""
-        return READERS[self.form](text)
-
     @property
-    def structure(self) -> Structure:
-        """A list of texts, or of ids with scores."""
-        return STRUCTURES[self.form]
-
-    def from_json(self, said: dict[str, Any]) -> list[Any]:
-        """The named statements, in their form."""
-        found = said["statements"]
-        return [(one["id"], one["score"]) for one in found] if self.form == "scores" else list(found)
+    def kind(self) -> Kind:  # type: ignore[override]
+        """The statements that the completion names, in its form. They are matched with the persona later."""
+        return KINDS[self.form]
 
     def fallback(self, frame: pd.DataFrame) -> list[Any]:
         """No statement."""

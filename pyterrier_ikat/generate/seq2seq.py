@@ -9,7 +9,7 @@ import pyterrier as pt
 
 from ..arguments import at_least
 from ..conversations.frame import histories, question_column, texts_in, well_formed, with_columns, with_query
-from ..errors import list_first
+from ..errors import counted, list_first
 from ..operator import Operator, with_fields
 from ..portable import digest
 from ..store.cache import compute_missing, open_cache
@@ -88,7 +88,7 @@ class Seq2SeqRewrite(Operator):
         outputs = self._outputs(asked)
         silent = [qid for qid, output in zip(inp["qid"], outputs, strict=True) if not output]
         if silent:
-            log.warning("%r wrote nothing for %d turns, which keep their question: %s", self, len(silent), list_first(silent))
+            log.warning("%r wrote nothing for %s, so the question stays: %s", self, counted(len(silent), "turn"), list_first(silent))
         rewrites = [output or question for output, question in zip(outputs, questions, strict=True)]
         return with_query(with_columns(inp, qrewrite=rewrites), rewrites)
 

@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 
 from ..arguments import at_least, utc
-from ..completions.json_answers import LEARNED, Structure
-from ..completions.learned import Learned, merge, read_learned
+from ..completions.kinds import LEARNED
+from ..completions.learned import Learned, merge
 from ..conversations.frame import histories, values, with_columns
 from ..errors import UsageError
 from ..llm_operator import LLMOperator
@@ -61,6 +61,7 @@ class UpdatePtkb(LLMOperator):
     """
 
     stage = "update_ptkb"
+    kind = LEARNED
     schematic = {"label": "Update PTKB"}
 
     _: KW_ONLY
@@ -76,15 +77,6 @@ class UpdatePtkb(LLMOperator):
         """The values that the prompt shows: ``ptkb`` and ``context``, which ends with the question."""
         shown = zip(self._conversations(frame), self.personas(frame), strict=True)
         return [{"context": self._context(said), "ptkb": ptkb_text(ptkb) or NOTHING} for said, ptkb in shown]
-
-    def parse(self, text: str) -> list[dict[str, Any]] | None:
-        """The statements that the completion names; they are checked against the user's messages later."""
-        return read_learned(text)
-
-    @property
-    def structure(self) -> Structure:
-        """A list of statements with the user's words."""
-        return LEARNED
 
     def describe_unusable(self, text: str) -> str:
         """The reason why a completion counts as a failure. It quotes nothing, because the words may be personal."""

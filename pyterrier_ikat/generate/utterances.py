@@ -11,7 +11,7 @@ import pyterrier as pt
 
 from ..arguments import at_least
 from ..conversations.frame import each_turn_once, histories, object_frame, question_column, texts_in, with_query
-from ..errors import DataError
+from ..errors import DataError, counted
 from ..operator import Operator, with_fields
 
 if TYPE_CHECKING:
@@ -236,6 +236,9 @@ class AppendQuery(Operator):
         """``frame`` with the queries of ``made``, one per ``qid``, appended to its own."""
         each_turn_once(frame)
         if sorted(made["qid"]) != sorted(frame["qid"]):
-            raise DataError(f"{self.operator} gave {len(made)} rows for {len(frame)} turns: append an operator that gives one row per turn")
+            raise DataError(
+                f"{self.operator} gave {counted(len(made), 'row')} for {counted(len(frame), 'turn')}: append an "
+                f"operator that gives one row per turn"
+            )
         added = dict(zip(made["qid"], texts_in(made, "query"), strict=True))
         return with_query(frame, [f"{query} {added[qid]}" for qid, query in zip(frame["qid"], texts_in(frame, "query"), strict=True)])

@@ -1,5 +1,6 @@
 """The common interface to language models: backends, cache, ledger, budget and typed failures."""
 
+from .backend import Backend
 from .failures import (
     BadRequest,
     BatchUnderWay,
@@ -21,7 +22,7 @@ from .failures import (
 )
 from .ledger import Ledger
 from .model import LLM
-from .request import Backend, Completion, Reply, Request
+from .request import Completion, Reply, Request
 from .spec import llm
 
 __all__ = [

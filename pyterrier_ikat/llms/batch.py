@@ -1,40 +1,48 @@
-"""A stage's requests as batches (``batch=on``), which a provider answers within a day for less money.
+"""Batches: requests are sent as a file, which the provider answers within a day for half the price. Its results fill the cache.
 
-An unfinished batch is noted in a file next to the cache. The file has the keys of the batch's requests. It is written before anything is
-sent, again before the batch is created, and again with the provider's id of the batch. So a call that was killed in between recognises its
-batch by the name in its metadata. The results of a batch, also failures, are put into the cache before the note is removed, so that later
-stages can continue. Only one process at a time sends and collects.
+Sources: OpenAI's API reference (Files, Batches: a file has at most 50,000 requests and 200 MB, the window is ``24h``, a listing begins with
+the newest batch) and its guide "Batch API" (the lines of a result file are in any order; a batch that expired or was cancelled has its
+answers in the result file, and they are paid).
 """
 
 import json
-import logging
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, cast
+from threading import Event
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 from ..completions.usable import usable_text
-from ..errors import DataError
-from ..portable import digest
+from ..errors import counted
 from ..store.files import atomic_write
-from ..store.locks import hold_lock, lock_holder, remove_empty
-from .batch_protocol import ENDED, Provider, Unconfirmed, counts_of, status_of
-from .cache import REPORT_AFTER, CompletionCache
-from .failures import BatchUnderWay, BudgetExceeded, FatalLLMError, LLMFailure, Refused, Transient, Unavailable, UnderWay, Waiting
+from ..store.locks import hold_lock, remove_empty
+from .cache import CompletionCache
+from .failures import BatchUnderWay, FatalLLMError, LLMFailure, Refused, StageEnded, Transient, Unavailable, Waiting
 from .ledger import CHARACTERS_PER_TOKEN
 from .openai import OpenAIBackend, half_a_character
 from .request import Request
-from .sending import BatchSettings, Outcome, Sending
+from .sending import Outcome, Sending
 
-SETTLED = 60.0
-"""Seconds after which a batch whose creation was interrupted is listed, if it was created."""
+if TYPE_CHECKING:
+    import openai
+
+ENDPOINT = "/v1/chat/completions"
+REQUESTS, BYTES = 50_000, 200_000_000
+"""The most in one file."""
+DISCOUNT = 0.5
+TRANSFER = 600.0
+"""Seconds that a file may take."""
+MARK = "pyterrier_ikat"
+"""The key in a batch's metadata of the name that we gave it."""
+ENDED = ("completed", "expired", "cancelled")
+SETTLED, DAY = 60.0, 86400
+"""Seconds after which a batch whose creation was interrupted is listed, if it was created; and by which the provider's clock may differ."""
+INTERRUPTED = "its creation was interrupted: the provider lists it in a minute, if it was created"
 KEPT = "; without batch=on it is asked again"
 PAUSE = 0.1
-
-log = logging.getLogger("pyterrier_ikat")
 
 
 @dataclass
@@ -44,107 +52,64 @@ class Job:
     Attributes:
         name: the name in its metadata.
         requests: by cache key the stage, the turn, and how many batches have left it without an answer.
-        begun: when it was about to be sent, in seconds since the epoch.
         at_most: US dollars that it may cost; 0 without a budget.
+        begun: when it was about to be sent, in seconds since the epoch.
         file: the provider's id of its requests, once they are there.
         batch: the provider's id of it, once it is known.
     """
 
     name: str
     requests: dict[str, tuple[str, str, int]]
-    begun: float
     at_most: float
+    begun: float = 0.0
     file: str | None = None
     batch: str | None = None
 
-    @property
-    def stage(self) -> str:
-        """The stages of its requests."""
-        return ", ".join(dict.fromkeys(stage for stage, _, _ in self.requests.values()))
-
-    def waiting(self, status: str) -> Waiting:
-        """The message for the user."""
-        return Waiting(self.stage, len(self.requests), self.batch or "not confirmed yet", status)
-
-
-def jobs_of(cache: CompletionCache) -> "Jobs":
-    """The unfinished batches with answers for a cache."""
-    return Jobs(Path(f"{cache.path}.batches"))
-
 
 class Jobs:
-    """The batches under way of one cache.
+    """The batches under way of one cache, each with a note in a folder beside it.
 
     Args:
-        folder: the folder of their notes.
+        cache: where their results will be kept.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, cache: CompletionCache) -> None:
+        self.folder = Path(f"{cache.path}.batches")
 
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Inside the block, no other process with the same cache sends or collects."""
-        path, started, told = self.folder / "lock", time.monotonic(), False
-        with ExitStack() as held:
-            held.callback(remove_empty, self.folder)
-            while not held.enter_context(hold_lock(path)):
-                if not told and time.monotonic() - started > REPORT_AFTER:
-                    told = True
-                    log.warning("waiting for batches that others send or collect: %s", lock_holder(path))
-                time.sleep(PAUSE)
-            yield
+        while True:
+            with hold_lock(self.folder / "lock") as held:
+                if held:
+                    yield
+                    break
+            time.sleep(PAUSE)
+        remove_empty(self.folder)
 
     def all(self) -> list[Job]:
         """All batches, in the order in which they were sent."""
-        return sorted(map(self._read, self.folder.glob("*.json")), key=lambda job: (job.begun, job.name))
+        jobs = [Job(**json.loads(path.read_text(encoding="utf-8"))) for path in self.folder.glob("*.json")]
+        return sorted(jobs, key=lambda job: (job.begun, job.name))
 
-    def of(self, keys: Iterable[str]) -> list[Job]:
-        """Those that hold one of ``keys``."""
-        return [job for job in self.all() if not job.requests.keys().isdisjoint(keys)]
-
-    def keys_among(self, keys: Collection[str]) -> set[str]:
-        """Those of ``keys`` that wait in a batch."""
-        return {key for job in self.of(keys) for key in job.requests}.intersection(keys)
-
-    def has(self, name: str) -> bool:
-        """Whether the batch of this name is still under way."""
-        return self._path(name).exists()
+    def path(self, name: str) -> Path:
+        """The note of a batch."""
+        return self.folder / f"{name}.json"
 
     def keep(self, job: Job) -> None:
         """Write what is known of a batch."""
-        with atomic_write(self._path(job.name)) as file:
+        with atomic_write(self.path(job.name)) as file:
             json.dump(asdict(job), file)
 
     def remove(self, job: Job) -> None:
         """Forget a batch."""
-        self._path(job.name).unlink(missing_ok=True)
-
-    def how_to_ask_again(self, job: Job) -> str:
-        """The repair when the provider has lost a batch."""
-        return f"remove {self._path(job.name)} to ask, and pay for, its {len(job.requests)} requests again"
-
-    def _path(self, name: str) -> Path:
-        return self.folder / f"{name}.json"
-
-    def _read(self, path: Path) -> Job:
-        try:
-            kept = json.loads(path.read_text(encoding="utf-8"))
-            requests = {key: (stage, qid, tries) for key, (stage, qid, tries) in kept.pop("requests").items()}
-            return Job(requests=requests, **{one.name: kept[one.name] for one in fields(Job) if one.name != "requests"})
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise DataError(f"{path} can't be read ({error}): remove it, and that batch is asked, and paid for, again") from None
+        self.path(job.name).unlink(missing_ok=True)
 
 
 class BatchSending(Sending):
     """Sends requests as batches and collects their results, round by round: first the initial requests, then their follow-ups."""
 
-    requests: dict[str, Request]
-    outcomes: dict[str, Outcome]
-    tries: dict[str, int]
-    errors: list[FatalLLMError]
-
-    def run(self, requests: dict[str, Request]) -> None:
+    def send(self, fresh: dict[str, Request]) -> None:
         """Collect the outcome of each request, and of its follow-ups.
 
         Raises:
@@ -152,203 +117,218 @@ class BatchSending(Sending):
             FatalLLMError: when a batch failed, or none can be sent.
             BudgetExceeded: when a batch may cost more than is left. It isn't sent.
         """
-        llm = self.llm
-        self.settings, self.cache = cast(BatchSettings, llm.batches), cast(CompletionCache, llm.cache)
-        self.provider = Provider(cast(OpenAIBackend, llm.backend), llm.retry)
-        self.jobs = jobs_of(self.cache)
-        llm.backend.open()
-        under_way = UnderWay()
+        self.cache, self.backend = cast(CompletionCache, self.llm.cache), cast(OpenAIBackend, self.llm.backend)
+        self.jobs, self.waiting = Jobs(self.cache), list[Waiting]()
         with self.jobs.alone():
-            self._tidy()
-            while requests:
-                self.requests, self.outcomes, self.tries, self.errors = requests, {}, {}, []
-                with under_way.noted():
-                    self._collect_and_send()
-                requests = self.follow(self.outcomes)
-        under_way.tell()
+            while fresh:
+                try:
+                    outcomes = self._round(fresh)
+                except StageEnded as error:
+                    done = len(self.cache.get(fresh))
+                    raise error.after(done, len(fresh) - done, self.llm.kept_in) from None
+                fresh = self._add(self._give(outcomes))
+        if self.waiting:
+            raise BatchUnderWay(self.waiting)
 
-    def _tidy(self) -> None:
-        """Remove the notes of a process that was killed after its last answer."""
+    def _round(self, fresh: dict[str, Request]) -> dict[str, Outcome]:
+        """Collect the ended batches of some requests, and send those that no batch holds."""
+        self.fresh, self.settled, self.tries = fresh, dict[str, Outcome](), dict[str, int]()
+        ended, there = list[Job](), set[str]()
         for job in self.jobs.all():
-            if len(self.cache.get(job.requests).keys() | self.cache.failures(job.requests).keys()) == len(job.requests):
-                self.jobs.remove(job)
-
-    def _collect_and_send(self) -> None:
-        """Collect the ended batches, and send the missing requests."""
-        self._read_cache()
-        ended, waiting = list[Job](), list[tuple[Job, str]]()
-        for job in self.jobs.of(self._missing([])):
-            status = self._look_at(job)
-            if status is None:
-                ended.append(job)
-                self.settings.at_most.pop(job.name, None)
-            else:
-                waiting.append((job, status))
-                self.settings.at_most[job.name] = job.at_most
-        if not self.errors:
-            self._send(self._missing([job for job, _ in waiting]), waiting)
-        for job in ended:
+            if not job.requests.keys().isdisjoint(fresh):
+                if (status := self._look_at(job)) is None:
+                    ended.append(job)
+                else:
+                    self._await(job, status)
+                    there |= job.requests.keys()
+        outcomes = {**self.cache.get(fresh), **self.settled}  # of these, what was just paid for is no repetition
+        for key, kept in self.cache.failures([key for key in fresh if key not in outcomes]).items():
+            self.llm.ledger.count(fresh[key].stage, self.llm.model, failures=1)
+            outcomes[key] = type(kept)(fresh[key].stage, fresh[key].qid, kept.reason, kept=True)
+        self._send({key: request for key, request in fresh.items() if key not in there and key not in outcomes}, ended)
+        for job in ended:  # now that the requests which it left without an answer are in another one
             self.jobs.remove(job)
-        if self.errors:
-            raise self.errors[0].after(len(self.outcomes), len(self.requests) - len(self.outcomes), self.llm.kept_in)
-        if waiting:
-            raise BatchUnderWay([job.waiting(status) for job, status in waiting])
+        return {key: outcome for key, outcome in (outcomes | self.settled).items() if key in fresh}
 
-    def _read_cache(self) -> None:
-        """The outcomes that another process has just collected, and those that failed in an earlier batch."""
-        self.outcomes.update(self.cache.get(self.requests))
-        for key, kept in self.cache.failures([key for key in self.requests if key not in self.outcomes]).items():
-            request = self.requests[key]
-            self.llm.ledger.count(request.stage, self.llm.model, failures=1)
-            self.outcomes[key] = type(kept)(request.stage, request.qid, kept.reason, kept=True)
-
-    def _missing(self, waiting: list[Job]) -> dict[str, Request]:
-        there = {key for job in waiting for key in job.requests} | self.outcomes.keys()
-        return {key: request for key, request in self.requests.items() if key not in there}
+    def _await(self, job: Job, status: str) -> None:
+        stages = ", ".join(dict.fromkeys(stage for stage, _, _ in job.requests.values()))
+        self.waiting.append(Waiting(stages, len(job.requests), job.batch or "not confirmed yet", status))
 
     def _look_at(self, job: Job) -> str | None:
         """How far a batch is. None when it has ended and its results are kept."""
         if job.batch is None and job.file is not None:
-            found = self.provider.named(job.name, job.begun)
-            if found is None:
-                if time.time() < job.begun:  # the clock was set back, so the time since then isn't known
-                    job.begun = time.time()
-                    self.jobs.keep(job)
-                young = time.time() - job.begun < SETTLED
-                return "its creation was interrupted: the provider lists it in a minute, if it was created" if young else None
-            job.batch = found["id"]
+            if (found := self._call(lambda client: _named(client, job))) is None:
+                return INTERRUPTED if time.time() - job.begun < SETTLED else None
+            job.batch = found.id
             self.jobs.keep(job)
         if job.batch is None:
             return None  # nothing was sent
-        batch = self.provider.batch(job.batch, self.jobs.how_to_ask_again(job))
-        if batch["status"] == "failed":
-            reason = f"{job.batch} of {len(job.requests)} requests was refused: {self.provider.failed(batch)}"
-            self.errors.append(FatalLLMError(reason))
-        elif batch["status"] not in ENDED:
-            return status_of(batch)
-        elif (error := self._collect(job, batch)) is not None:
-            self.errors.append(error)
-            return status_of(batch)
-        return None
-
-    def _collect(self, job: Job, batch: Mapping[str, Any]) -> FatalLLMError | None:
-        """Keep the results of an ended batch. Returns an error if there are fewer than the batch says."""
-        done = {*self.cache.get(job.requests), *self.cache.failures(job.requests)}
-        reasons, told = dict[str, str](), set[str]()
-        for key, line in self.provider.results(batch, self.jobs.how_to_ask_again(job)):
-            told |= {key} & job.requests.keys()
-            if key not in job.requests or key in done:
-                continue
-            try:
-                self._settle_line(job, key, line)
-            except Transient as error:
-                reasons[key] = error.reason
-                continue
-            except FatalLLMError as error:
-                self.errors.append(error)
-            done.add(key)
-        if (lack := self._lacks(job, batch, told)) is not None:
-            return lack
-        for key in job.requests.keys() - done:
-            tries = job.requests[key][2] + 1
-            if tries >= self.llm.retry.tries:
-                reason = reasons.get(key, f"no answer in a batch that is {batch['status']}")
-                self._fail(key, Unavailable(*job.requests[key][:2], f"{reason} (given up after {tries} batches)"))
-            else:
-                self.tries[key] = tries
-        return None
-
-    def _lacks(self, job: Job, batch: Mapping[str, Any], told: Collection[str]) -> FatalLLMError | None:
-        """The error when the result files hold fewer lines than the batch says. The missing lines are already paid for."""
-        counts = counts_of(batch)
-        wanted = counts.done if counts else len(job.requests) if batch["status"] == "completed" else 0
-        if len(told) >= min(wanted, len(job.requests)):
+        again = f"remove {self.jobs.path(job.name)} to ask, and pay for, its {counted(len(job.requests), 'request')} again"
+        batch: Any = self._call(lambda client: client.batches.retrieve(str(job.batch)), again)
+        if batch.status == "failed":
+            self.jobs.remove(job)
+            why = self.backend.quoted("; ".join(f"{one.message} ({one.code})" for one in (batch.errors and batch.errors.data) or []))
+            raise FatalLLMError(f"{job.batch} of {counted(len(job.requests), 'request')} was refused: {why}")
+        if batch.status in ENDED:
+            self._collect_results(job, batch, again)
             return None
-        return FatalLLMError(
-            f"{job.batch} is {status_of(batch)}, and its files of results have {len(told)} of {len(job.requests)} that can be read: run "
-            f"again later, when the provider may have written them in full; if it stays so, {self.jobs.how_to_ask_again(job)}"
-        )
+        return _status(batch)
 
-    def _settle_line(self, job: Job, key: str, line: Mapping[str, Any]) -> None:
-        stage, qid, tries = job.requests[key]
-        request = self.requests.get(key) or Request([], stage, qid)
-        reply = self.provider.reply(request, line)
-        retries = {"retries": tries} if tries else {}
-        self.llm.ledger.count(request.stage, self.llm.model, key=key, calls=1, **retries)
-        outcome = self.settle(key, request, reply, 0.0)
+    def _collect_results(self, job: Job, batch: Any, again: str) -> None:
+        """Keep the results of an ended batch.
+
+        Raises:
+            FatalLLMError: if there are fewer than the batch says.
+        """
+        left, told = dict(job.requests), dict.fromkeys(job.requests, "")
+        for key in (*self.cache.get(left), *self.cache.failures(left)):
+            del left[key]
+        for line in self._lines(batch, again):
+            if (key := str(line.get("custom_id"))) in told:
+                told[key] = "told"
+                if key in left and (why := self._settle(key, line, *left[key])) is None:
+                    del left[key]
+                elif key in left:
+                    told[key] = why
+        counts, there = batch.request_counts, sum(map(bool, told.values()))
+        wanted = counts.completed + counts.failed if counts else len(told) if batch.status == "completed" else 0
+        if there < min(wanted, len(told)):
+            raise FatalLLMError(
+                f"{job.batch} is {_status(batch)}, and its files of results have {there} of {len(told)} that can be read: run again "
+                f"later, when the provider may have written them in full; if it stays so, {again}"
+            )
+        for key, (stage, qid, before) in left.items():
+            self.tries[key] = tries = before + 1
+            if tries >= self.llm.retry.tries:
+                reason = told[key] or f"no answer in a batch that is {batch.status}"
+                self._fail(key, Unavailable(stage, qid, f"{reason} (given up after {counted(tries, 'batch', 'batches')})"))
+
+    def _lines(self, batch: Any, again: str) -> Iterator[Mapping[str, Any]]:
+        """The results of an ended batch, those with answers first. Lines that can't be read are skipped."""
+        for file in filter(None, (batch.output_file_id, batch.error_file_id)):
+            content = self._call(lambda client, file=file: client.files.content(file).content, again)
+            for line in content.split(b"\n"):
+                with suppress(ValueError):
+                    if isinstance(found := json.loads(line), dict):
+                        yield found
+
+    def _settle(self, key: str, line: Mapping[str, Any], stage: str, qid: str, tries: int) -> str | None:
+        """Keep what a line says. Returns why it has no answer, when another batch may bring one."""
+        request, response = self.fresh.get(key, Request([], stage, qid)), line.get("response")
+        if not isinstance(response, dict):
+            return f"no answer: {self.backend.quoted(line.get('error') or line)}"
+        body, status = response.get("body"), response.get("status_code")
+        try:
+            if status == 200:
+                reply: Any = self.backend.reply(body)
+            else:
+                reply = self.backend.refused(request, int(status or 500), body.get("error", body) if isinstance(body, dict) else body, {})
+        except (Transient, FatalLLMError) as error:
+            return error.reason
+        outcome = self.llm.settle(key, request, reply, 0.0, calls=1, retries=tries)
         if isinstance(outcome, LLMFailure):
             self._keep_failure(key, outcome)
         elif not usable_text(outcome.text):
-            self._fail(key, Refused(request.stage, request.qid, f"the model refused: {outcome.text[:80]!r}"))
-        elif key in self.requests:
-            self.outcomes[key] = outcome
+            self._fail(key, Refused(stage, qid, f"the model refused: {outcome.text[:80]!r}"))
+        else:
+            self.settled[key] = outcome
+        return None
 
     def _fail(self, key: str, failure: LLMFailure) -> None:
         self.llm.ledger.count(failure.stage, self.llm.model, failures=1)
         self._keep_failure(key, failure)
 
     def _keep_failure(self, key: str, failure: LLMFailure) -> None:
-        kept = type(failure)(failure.stage, failure.qid, failure.reason + KEPT, kept=True)
-        self.cache.put_failure(key, kept)
-        if key in self.requests:
-            self.outcomes[key] = kept
+        self.settled[key] = type(failure)(failure.stage, failure.qid, failure.reason + KEPT, kept=True)
+        self.cache.put_failure(key, self.settled[key])
 
-    def _send(self, requests: dict[str, Request], waiting: list[tuple[Job, str]]) -> None:
+    def _send(self, requests: Mapping[str, Request], ended: Collection[Job]) -> None:
+        """Send requests, as far as the budget allows."""
         lines = dict[str, bytes]()
         for key, request in requests.items():
+            asked = {"custom_id": key, "method": "POST", "url": ENDPOINT, "body": self.backend.body(request)}
             try:
-                lines[key] = self.provider.line(key, request)
+                lines[key] = json.dumps(asked, ensure_ascii=False).encode() + b"\n"
             except UnicodeEncodeError:
                 self._fail(key, half_a_character(request))
+        at_most = {key: self._at_most(requests[key]) for key in lines}
         if lines:
-            self._check_budget(lines)
-        for part in self._parts(lines):
-            asked = {key: (requests[key].stage, requests[key].qid, self.tries.get(key, 0)) for key in part}
-            name = digest(uuid4().bytes, *part).hex()
-            job = Job(name, asked, time.time(), sum(self._at_most(requests[key]) for key in part))
-            waiting.append((job, self._begin(job, b"".join(lines[key] for key in part))))
-            self.settings.at_most[job.name] = job.at_most
-
-    def _parts(self, lines: Mapping[str, bytes]) -> Iterator[list[str]]:
-        part, size = list[str](), 0
-        for key, line in lines.items():
-            if part and (len(part) == self.settings.requests or size + len(line) > self.settings.bytes):
-                yield part
-                part, size = [], 0
-            part.append(key)
-            size += len(line)
-        if part:
-            yield part
+            under_way = sum(job.at_most for job in self.jobs.all() if job.name not in {one.name for one in ended})
+            self.llm.budget.check(sum(at_most.values()) + under_way)
+        while lines:
+            part, size = dict[str, bytes](), 0
+            while lines and len(part) < REQUESTS and (not part or size + len(next(iter(lines.values()))) <= BYTES):
+                key = next(iter(lines))
+                part[key] = lines.pop(key)
+                size += len(part[key])
+            asked_by = {key: (requests[key].stage, requests[key].qid, self.tries.get(key, 0)) for key in part}
+            job = Job(uuid4().hex, asked_by, sum(at_most[key] for key in part))
+            self._await(job, self._begin(job, b"".join(part.values())))
 
     def _begin(self, job: Job, content: bytes) -> str:
+        """Send a batch. Each step is noted, so that it is sent once, wherever the process is killed."""
         self.jobs.keep(job)
         try:
-            job.file = self.provider.upload(job.name, content)
+            upload: Any = {"file": (f"{job.name}.jsonl", content), "purpose": "batch", "timeout": TRANSFER}
+            job.file = self._call(lambda client: client.files.create(**upload)).id
             job.begun = time.time()
             self.jobs.keep(job)
-            batch = self.provider.create(job.file, job.name)
-        except Unconfirmed as error:
-            return f"its creation was interrupted: {error}"
+            batch: Any = {"completion_window": "24h", "endpoint": ENDPOINT, "input_file_id": job.file, "metadata": {MARK: job.name}}
+            made = self.backend.call(lambda client: client.batches.create(**batch), NOBODYS)
+            if isinstance(made, LLMFailure) or not made.id or not made.status:
+                raise FatalLLMError(getattr(made, "reason", "the server's answer is not a batch: omit batch=on"))
+        except Transient as error:
+            if not error.refused:  # nobody knows whether it was created
+                return INTERRUPTED
+            self.jobs.remove(job)
+            raise FatalLLMError(error.reason) from None
         except FatalLLMError:
             self.jobs.remove(job)
             raise
-        job.batch = batch["id"]
+        job.batch = made.id
         self.jobs.keep(job)
-        return status_of(batch)
+        return _status(made)
 
     def _at_most(self, request: Request) -> float:
         if self.llm.budget.limit is None:
             return 0.0
-        most = {**self.llm.backend.identity["params"], **request.params}.get("max_tokens")
+        most = {**self.backend.identity["params"], **request.params}.get("max_tokens")
         if most is None:
             raise FatalLLMError("a budget for batches needs max_tokens=...: a batch can't be stopped, so its cost must be bounded before")
         prompt = sum(len(message["content"]) for message in request.messages) // CHARACTERS_PER_TOKEN
         return self.llm.budget.price(prompt, most) or 0.0
 
-    def _check_budget(self, lines: Mapping[str, bytes]) -> None:
-        """Whether the budget allows the new batches in addition to the unfinished ones."""
-        more = sum(self._at_most(self.requests[key]) for key in lines)
+    def _call(self, work: "Callable[[openai.OpenAI], Any]", repair: str = "omit batch=on") -> Any:
+        """What the provider answers.
+
+        Raises:
+            FatalLLMError: when it refuses for good, or after all retries.
+        """
         try:
-            self.llm.budget.check(more + sum(cost for name, cost in self.settings.at_most.items() if self.jobs.has(name)))
-        except BudgetExceeded as error:
-            raise error.after(len(self.outcomes), len(lines), self.llm.kept_in) from None
+            found = self.llm.retry.loop(Event())(self.backend.call, work, NOBODYS)
+        except Transient as error:
+            raise FatalLLMError(f"{error.reason} (given up after {counted(self.llm.retry.tries, 'try')})") from None
+        except FatalLLMError as error:
+            raise FatalLLMError(f"{error.reason}; or {repair}") from None
+        if isinstance(found, LLMFailure):
+            raise FatalLLMError(found.reason)
+        return found
+
+
+NOBODYS = Request([], "", "")
+
+
+def _named(client: "openai.OpenAI", job: Job) -> Any:
+    """The batch that was created with the job's name; None if there is none."""
+    for batch in client.batches.list(limit=100):
+        if (batch.metadata or {}).get(MARK) == job.name:
+            return batch
+        if batch.created_at < job.begun - DAY:
+            break
+    return None
+
+
+def _status(batch: Any) -> str:
+    """How far a batch is, in words."""
+    status, counts = str(batch.status).replace("_", " "), batch.request_counts
+    return f"{status}, {counts.completed + counts.failed} of {counts.total} done" if counts and counts.total else status

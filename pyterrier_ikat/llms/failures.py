@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from ..completions.usable import printable
-from ..errors import IkatError, advice, list_first
+from ..errors import IkatError, advice, counted, list_first
 
 KEPT = {
     "file": "finished calls are in the cache and are not repeated",
@@ -53,10 +53,6 @@ class Empty(LLMFailure):
     """The completion has no text."""
 
 
-class NoText(LLMFailure):
-    """An object with ``.generate`` returned something that is not a text."""
-
-
 REFUSED = ("the model refused", "the provider's content filter")
 """How the reason of a refusal begins, and that of a withheld text."""
 
@@ -85,10 +81,7 @@ class TooLong(BadRequest):
     """The server rejects this request because the prompt is too long for the model."""
 
 
-KINDS: dict[str, type[LLMFailure]] = {
-    kind.__name__: kind
-    for kind in (LLMFailure, CutOff, Unfinished, OnlyReasoning, Empty, Refused, Filtered, Unavailable, BadRequest, TooLong)
-}
+KINDS = {kind.__name__: kind for kind in (CutOff, Unfinished, OnlyReasoning, Empty, Refused, Filtered, Unavailable, BadRequest, TooLong)}
 """The kinds of failures by name."""
 
 
@@ -98,17 +91,13 @@ class Transient(Exception):  # noqa: N818 - a signal to the retry loop, not an e
     Attributes:
         retry_after: seconds that the server asks to wait, or None.
         reason: what happened, in one line.
-        overloaded: True when the server has too many requests (429): fewer are then sent at a time.
-        unreached: True when no server has ever answered, so there may be none.
-        told: True when the server itself said that it has no answer, so the call costs nothing.
+        refused: True when the server said that it did nothing, because it has too many requests (429).
+        unreached: True when the server has never answered, so there may be none.
     """
 
-    def __init__(
-        self, retry_after: float | None, reason: str, *, overloaded: bool = False, unreached: bool = False, told: bool = False
-    ) -> None:
+    def __init__(self, retry_after: float | None, reason: str, *, refused: bool = False, unreached: bool = False) -> None:
         super().__init__(retry_after, reason)
-        self.told = told or unreached
-        self.retry_after, self.reason, self.overloaded, self.unreached = retry_after, shorten(reason), overloaded, unreached
+        self.retry_after, self.reason, self.refused, self.unreached = retry_after, shorten(reason), refused, unreached
 
 
 class StageEnded(IkatError):
@@ -145,7 +134,8 @@ class FatalLLMError(StageEnded):
     def __str__(self) -> str:
         if self.left is None:
             return self.reason
-        return f"{self.reason} ({self.done} calls are done and kept, {self.left} are left; run again after the repair{_kept(self.kept_in)})"
+        done = f"done and kept: {counted(self.done, 'call')}, left: {self.left}"
+        return f"{self.reason} ({done}; run again after the repair{_kept(self.kept_in)})"
 
 
 class StructureRefused(FatalLLMError):
@@ -174,12 +164,13 @@ class BudgetExceeded(StageEnded):
         cost = f"{self.where} has cost {self.spent:.4f} USD over all its starts" if self.where else f"{self.spent:.4f} USD"
         if self.at_most is not None:
             return (
-                f"a batch of {self.left or 0} requests may bring the cost to {self.at_most:.4f} USD, beyond the budget of "
+                f"a batch of {counted(self.left or 0, 'request')} may bring the cost to {self.at_most:.4f} USD, beyond the budget of "
                 f"{self.budget:g} USD ({cost}): it is not sent; raise budget=... or lower max_tokens=..., and run again"
             )
         rest = "" if self.about is None else f" (about {self.about:.4f} USD)"
         return (
-            f"the budget of {self.budget:g} USD is spent ({cost}): {self.done} calls are done and kept, {self.left or 0} are left{rest}; "
+            f"the budget of {self.budget:g} USD is spent ({cost}); done and kept: {counted(self.done, 'call')}, "
+            f"left: {self.left or 0}{rest}; "
             f"raise budget=... and run again{_kept(self.kept_in)}"
         )
 
@@ -200,9 +191,21 @@ class StageError(IkatError):
     def __init__(self, stage: str, failures: Sequence[LLMFailure], kept_in: str = "") -> None:
         self.stage, self.failures, self.kept_in = stage, list(failures), kept_in
         kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(type(failure).__name__ for failure in failures).items())
-        shown = list_first([f"{failure.qid} ({failure.reason})" for failure in failures], SHOWN)
-        requests = "1 request" if len(failures) == 1 else f"{len(failures)} requests"
-        super().__init__(f"stage {stage}: {requests} failed ({kinds}): {shown}; {_repair(self.failures, kept_in)}")
+        shown = list_failed(failures)
+        super().__init__(f"stage {stage}: {counted(len(failures), 'request')} failed ({kinds}): {shown}; {_repair(self.failures, kept_in)}")
+
+
+def list_failed(failures: Sequence[LLMFailure]) -> str:
+    """Why requests failed, for a message. Requests with the same reason share it, and the first are named.
+
+    Example:
+        >>> list_failed([LLMFailure("answer", turn, "HTTP 500") for turn in ("1_1", "1_2")])
+        '1_1, 1_2 (HTTP 500)'
+    """
+    turns: dict[str, list[str]] = {}
+    for failure in failures:
+        turns.setdefault(failure.reason, []).append(failure.qid)
+    return list_first([f"{list_first(qids)} ({reason})" for reason, qids in turns.items()])
 
 
 class Waiting(NamedTuple):
@@ -248,8 +251,8 @@ class BatchUnderWay(IkatError):
 def _told(waiting: Sequence[Waiting]) -> str:
     requests, size = sum(one.requests for one in waiting), len(waiting)
     batches = list_first([f"{one.batch}: {one.status}" for one in waiting], SHOWN)
-    wait, of = ("request waits" if requests == 1 else "requests wait"), ("batch" if size == 1 else "batches")
-    return f"stage {waiting[0].stage}: {requests} {wait} in {size} {of} ({batches})"
+    wait = counted(requests, "request waits", "requests wait")
+    return f"stage {waiting[0].stage}: {wait} in {counted(size, 'batch', 'batches')} ({batches})"
 
 
 class UnderWay:

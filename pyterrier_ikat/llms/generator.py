@@ -2,12 +2,12 @@
 
 import json
 import warnings
-from collections.abc import Mapping, Set
 from typing import Any
 
-from ..errors import UsageError
-from .failures import Filtered, LLMFailure, NoText, TooLong, Unavailable
-from .request import Backend, Reply, Request, as_text
+from ..errors import UsageError, counted
+from .backend import Backend
+from .failures import Filtered, LLMFailure, TooLong, Unavailable
+from .request import Reply, Request, as_text
 
 ERROR = "ERROR::"
 """How pyterrier_rag's backends write an exception into the completion's text."""
@@ -16,9 +16,6 @@ NAMED_ERRORS: dict[str, type[LLMFailure]] = {"reduce_length": TooLong, "response
 """The exceptions that say what is wrong. Any other is `Unavailable`."""
 FEW_TOKENS = 128
 """A limit of pyterrier_rag's backends (32 when none is given) below which most answers are cut off."""
-
-NO_LIST = (str, bytes, Mapping, Set)
-"""Types that can be iterated like a list, but do not hold one completion per chat in order."""
 
 
 class ShortCompletionsWarning(UserWarning):
@@ -43,7 +40,6 @@ class GeneratorBackend(Backend):
         generator: the object; its ``model_id`` names it in the ledger, its ``batch_size`` (32) bounds the chats per call.
         identity: everything that determines its answers besides its class and ``model_id``, as JSON values; the object's own
             ``identity`` when None.
-        name: its name in the ledger when it has no ``model_id``. By default the name of its class.
 
     Raises:
         UsageError: when the identity is not a JSON value.
@@ -52,11 +48,11 @@ class GeneratorBackend(Backend):
         ShortCompletionsWarning: when the object's ``max_new_tokens`` is small.
     """
 
-    def __init__(self, generator: Any, identity: Any = None, name: str | None = None) -> None:
+    def __init__(self, generator: Any, identity: Any = None) -> None:
         self.generator = generator
         named = told_by(generator, "model_id")
         self.told = told_by(generator, "identity") if identity is None else identity
-        self.model = str(named or name or type(generator).__name__)
+        self.model = str(named or type(generator).__name__)
         self.identified = bool(named) or self.told is not None
         kind = f"{type(generator).__module__}.{type(generator).__qualname__}"
         self.identity = {"provider": "generator", "model": self.model, "class": kind, "identity": _json(self.told), "params": {}}
@@ -83,13 +79,14 @@ class GeneratorBackend(Backend):
         """
         chats = [self._chat(request) for request in requests]
         try:
-            returned = self.generator.generate(chats)
-            outputs = [] if isinstance(returned, NO_LIST) else list(returned)
+            outputs = self.generator.generate(chats)
         except Exception as error:
             return [Unavailable(one.stage, one.qid, f"{self.model} raised {type(error).__name__}: {error}") for one in requests]
-        if len(outputs) != len(requests):
-            what = f"one {type(returned).__name__}" if isinstance(returned, NO_LIST) else f"{len(outputs)} completions"
-            raise UsageError(f"{self.model}.generate returned {what} for {len(requests)} chats: it must return a list with one per chat")
+        if not isinstance(outputs, list | tuple) or len(outputs) != len(requests):
+            what = counted(len(outputs), "completion") if isinstance(outputs, list | tuple) else f"one {type(outputs).__name__}"
+            raise UsageError(
+                f"{self.model}.generate returned {what} for {counted(len(requests), 'chat')}: it must return a list with one per chat"
+            )
         return [self._reply(request, output) for request, output in zip(requests, outputs, strict=True)]
 
     def _chat(self, request: Request) -> Any:
@@ -98,11 +95,11 @@ class GeneratorBackend(Backend):
         return as_text(request.messages)
 
     def _reply(self, request: Request, output: Any) -> Reply | LLMFailure:
-        text = output if isinstance(output, str) else getattr(output, "text", None)
-        if output is not None and not isinstance(text, str) and (text is not None or not hasattr(output, "text")):
-            said = " ".join(repr(output if text is None else text).split())[:80]
-            why = f"{self.model}.generate returned {said} for a chat: it must return a text, or an object with the text in .text"
-            return NoText(request.stage, request.qid, why)
+        text = getattr(output, "text", output)
+        if not isinstance(text, str | None):
+            raise UsageError(
+                f"{self.model}.generate returned a {type(text).__name__} for a chat: it must return texts, or objects with .text"
+            )
         if isinstance(text, str) and text.startswith(ERROR):
             kind = NAMED_ERRORS.get(text.removeprefix(ERROR).strip(), Unavailable)
             return kind(request.stage, request.qid, f"{self.model} answered {text}")

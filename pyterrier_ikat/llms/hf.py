@@ -12,8 +12,9 @@ from ..completions.usable import is_mark, opening_mark
 from ..events import Write
 from ..portable import Remade, digest
 from ..store.models import load, model_state
+from .backend import Backend
 from .failures import BadRequest, LLMFailure, TooLong
-from .request import Backend, Reply, Request, as_text
+from .request import Reply, Request, as_text
 from .streaming import Writing
 
 MAX_TOKENS = 1024
@@ -54,68 +55,50 @@ class HFBackend(Remade, Backend):
         Raises:
             UsageError: when transformers is not installed, or there is no such model.
         """
+        groups: dict[Any, list[int]] = {}
+        for place, request in enumerate(requests):
+            params = {**self.identity["params"], **request.params}
+            alone = place if "seed" in params and params.get("temperature") else None
+            groups.setdefault((repr(sorted(params.items())), alone), []).append(place)
         replies: dict[int, Reply | LLMFailure] = {}
-        with self._lock:
-            tokenizer, model = self._load()
-            for places in self._alike(requests):
-                group = {place: requests[place] for place in places}
-                replies.update(self._generate(tokenizer, model, group))
+        for places in groups.values():
+            replies.update(zip(places, self._generate([requests[place] for place in places]), strict=True))
         return [replies[place] for place in range(len(requests))]
 
     def stream(self, request: Request, write: Write) -> Reply | LLMFailure:
         """Generate one completion (see `Backend.stream`)."""
-        with self._lock:
-            tokenizer, model = self._load()
-            return self._generate(tokenizer, model, {0: request}, write)[0]
+        return self._generate([request], write)[0]
 
     def repeats(self, samples: int, asked: Mapping[str, int] | None = None) -> str:
         """Without a temperature, decoding is greedy."""
         return "" if self.identity["params"].get("temperature") else "no temperature above 0"
 
-    def _alike(self, requests: list[Request]) -> list[list[int]]:
-        groups: dict[Any, list[int]] = {}
-        for place, request in enumerate(requests):
-            params = self._params(request)
-            alone = place if "seed" in params and params.get("temperature") else None
-            groups.setdefault((repr(sorted(params.items())), alone), []).append(place)
-        return list(groups.values())
+    def _generate(self, requests: list[Request], write: Write | None = None) -> list[Reply | LLMFailure]:
+        """The replies to requests with the same parameters."""
+        with self._lock:
+            import torch
 
-    def _params(self, request: Request) -> dict[str, Any]:
-        return {**self.identity["params"], **request.params}
-
-    def _generate(self, tokenizer: Any, model: Any, group: dict[int, Request], write: Write | None = None) -> dict[int, Reply | LLMFailure]:
-        import torch
-
-        first = next(iter(group.values()))
-        params = self._params(first)
-        room = (getattr(model.config, "max_position_embeddings", None) or UNBOUNDED) - params["max_tokens"]
-        replies: dict[int, Reply | LLMFailure] = {}
-        prompts: dict[int, list[int]] = {}
-        for place, request in group.items():
-            tokens = _tokens(tokenizer, request)
-            if isinstance(tokens, LLMFailure):
-                replies[place] = tokens
-            elif len(tokens) > room:
-                reason = (
-                    f"the prompt has {len(tokens)} tokens; with max_tokens={params['max_tokens']} the model has room for {max(room, 0)}"
-                )
-                replies[place] = TooLong(request.stage, request.qid, reason)
-            else:
-                prompts[place] = tokens
-        if prompts:
+            tokenizer, model = self._load()
+            params = {**self.identity["params"], **requests[0].params}
+            room = (getattr(model.config, "max_position_embeddings", None) or UNBOUNDED) - params["max_tokens"]
+            read = [_tokens(tokenizer, request, room) for request in requests]
+            prompts = [tokens for tokens in read if not isinstance(tokens, LLMFailure)]
             devices = [model.device] if model.device.type == "cuda" else []
             with torch.random.fork_rng(devices, enabled="seed" in params):
                 if "seed" in params:
-                    torch.manual_seed(params["seed"] + first.draw)
-                written = self._written(tokenizer, model, list(prompts.values()), params, write)
-                replies.update(zip(prompts, written, strict=True))
-        return replies
+                    torch.manual_seed(params["seed"] + requests[0].draw)
+                written = iter(self._written(tokenizer, model, prompts, params, write) if prompts else [])
+        return [tokens if isinstance(tokens, LLMFailure) else next(written) for tokens in read]
 
     def _written(self, tokenizer: Any, model: Any, prompts: list[list[int]], params: Mapping[str, Any], write: Write | None) -> list[Reply]:
         streamer = None if write is None else _streamer(tokenizer, prompts[0], Writing(write))
         padded = tokenizer.pad({"input_ids": prompts}, padding=True, padding_side="left", return_tensors="pt").to(model.device)
-        output = model.generate(**padded, pad_token_id=tokenizer.pad_token_id, streamer=streamer, **_decoding(params))
-        rows = output[:, padded["input_ids"].shape[1] :].tolist()
+        decoding: dict[str, Any] = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
+        if params.get("temperature"):
+            chosen = {"temperature": params["temperature"], "top_p": params.get("top_p", 1.0), "top_k": params.get("top_k", 0)}
+            decoding = {"do_sample": True, **chosen}
+        kwargs = {"max_new_tokens": params["max_tokens"], "pad_token_id": tokenizer.pad_token_id, "streamer": streamer, **decoding}
+        rows = model.generate(**padded, **kwargs)[:, padded["input_ids"].shape[1] :].tolist()
         ends = model.generation_config.eos_token_id
         ends = set(ends if isinstance(ends, list) else [tokenizer.eos_token_id if ends is None else ends])
         return [self._reply(tokenizer, prompt, row, ends) for prompt, row in zip(prompts, rows, strict=True)]
@@ -167,19 +150,16 @@ def _streamer(tokenizer: Any, prompt: list[int], writing: Writing) -> Any:
     return streamer
 
 
-def _tokens(tokenizer: Any, request: Request) -> list[int] | BadRequest:
+def _tokens(tokenizer: Any, request: Request, room: int) -> list[int] | BadRequest:
     messages = [dict(message) for message in request.messages]
-    if not tokenizer.chat_template:
-        return list(tokenizer(as_text(messages))["input_ids"])
     try:
-        text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+        if tokenizer.chat_template:
+            text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+        else:
+            text = as_text(messages)
     except TemplateError as error:
         return BadRequest(request.stage, request.qid, f"the model's chat template rejects the messages: {error}")
-    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
-
-
-def _decoding(params: Mapping[str, Any]) -> dict[str, Any]:
-    if not params.get("temperature"):
-        return {"max_new_tokens": params["max_tokens"], "do_sample": False, "temperature": None, "top_p": None, "top_k": None}
-    chosen = {"temperature": params["temperature"], "top_p": params.get("top_p", 1.0), "top_k": params.get("top_k", 0)}
-    return {"max_new_tokens": params["max_tokens"], "do_sample": True, **chosen}
+    tokens = list(tokenizer(text, add_special_tokens=not tokenizer.chat_template)["input_ids"])
+    if len(tokens) > room:
+        return TooLong(request.stage, request.qid, f"the prompt has {len(tokens)} tokens, and the model has room for {max(room, 0)}")
+    return tokens

@@ -1,9 +1,9 @@
 """The cost of calls (`Spend`, which all sums use), the account per stage and model, and the budget."""
 
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
 import pandas as pd
@@ -14,17 +14,15 @@ from ..tables import UNKNOWN, UNKNOWN_NOTE, Cell, Column, Table
 from .failures import BudgetExceeded, FatalLLMError
 from .request import Completion, Reply
 
-COUNTS = ("calls", "known", "retries", "unanswered", "failures", "fallbacks", "dropped")
-AMOUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "seconds", "cost", "worth", "alone")
-OTHERS = ("retries", "unanswered", "failures", "fallbacks", "dropped", "seconds", "alone")
-"""The columns that do not belong to a `Spend`."""
-MAY_BE_OMITTED = ("known", "retries", "unanswered", "failures", "fallbacks", "dropped", "cached_tokens", "worth")
+COUNTS = ("calls", "known", "retries", "failures", "fallbacks", "dropped")
+AMOUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "seconds", "cost", "worth")
+MAY_BE_OMITTED = ("known", "retries", "failures", "fallbacks", "dropped", "cached_tokens", "worth")
 """The columns that a printed account omits when they are 0 in every row."""
 NAMED = ("known", "retries", "failures", "fallbacks", "dropped")
 """The counts that a note names where they are omitted."""
 TITLES = {"prompt_tokens": "tokens in", "cached_tokens": "of these cached", "completion_tokens": "tokens out", "cost": "cost (USD)"}
 """Column -> its title in a printed account. The titles of the others are their names."""
-DECIMALS = {"seconds": 1, "cost": 4, "worth": 4, "alone": 4}
+DECIMALS = {"seconds": 1, "cost": 4, "worth": 4}
 
 BETWEEN = ", "
 Place = tuple[str, str]
@@ -98,22 +96,14 @@ class Spend:
 
 
 class Ledger(Remade):
-    """Counts per (stage, model), safe to share between threads and between language models.
+    """The account of calls to language models, per operator (``stage``) and model; safe to share between threads.
 
-    ``calls`` are requests sent to a model, ``retries`` further attempts at them, ``unanswered`` those of both that are under way or lost
-    their answer in a kill or with the connection, so that their cost is unknown, ``known`` requests answered without a call, from a cache
-    or a recording, ``failures`` requests without a usable completion (also refused and unreadable ones), ``fallbacks`` turns for which a
-    fallback replaced the completion, ``dropped`` pieces of completions that were omitted or repaired (ids that do not exist, scores out of
-    range, copies of no statement, queries beyond ``n``, answers cut to their limit, passages that an order omits, repeats or invents);
-    ``cached_tokens`` those of the ``prompt_tokens`` that the provider had in its own cache; ``seconds`` is the time of the calls added up,
-    ``cost`` in US dollars what was paid. ``worth`` is the cost that the cache saved, by the stored token counts and today's prices;
-    ``alone`` is the cost of all distinct requests, each once, with an empty cache. ``model`` is the requested model, ``served`` the model
-    that answered, as named by the server, also for cached answers; several names are separated by commas. If a call lacks its tokens or
-    price, the sum is unknown (``pd.NA``), never 0.
-
-    Args:
-        distinct: the most requests of which it knows that they were counted, None for all. An older one that comes back counts in ``worth``
-            and ``alone`` as another one.
+    Columns: ``calls`` (requests that were sent), ``known`` (answered by the cache or a recording), ``retries``, ``failures``,
+    ``fallbacks``, ``dropped``; the tokens of the calls, ``cached_tokens`` being those of the prompt that the provider had in its own cache;
+    ``seconds`` is the time of the calls added up, ``cost`` in US dollars what was paid, ``worth`` what the known ones would have cost, by
+    the stored token counts and today's prices. ``model`` is the requested model, ``served`` the model that answered, as named by the
+    server, also for cached answers; several names are separated by commas. If a call lacks its tokens or price, the sum is unknown
+    (``pd.NA``), never 0.
 
     Example:
         >>> ledger = Ledger()
@@ -124,40 +114,35 @@ class Ledger(Remade):
 
     of_this_process = {"_lock": threading.Lock}
 
-    def __init__(self, distinct: int | None = None) -> None:
-        self._distinct = distinct
-        self._rows: dict[Place, _Row] = {}
-        self._alone: dict[str, tuple[Place, float | None]] = {}
+    def __init__(self) -> None:
+        self._rows: dict[Place, dict[str, Number]] = {}
+        self._served: dict[Place, set[str]] = {}
         self._followers: list[Ledger] = []
         self._lock = threading.Lock()
 
-    def count(self, stage: str, model: str, *, served: Any = None, key: str | None = None, **increments: float | None) -> None:
+    def count(self, stage: str, model: str, *, served: Any = None, key: str | None = None, **increments: Number) -> None:
         """Add to the row of ``stage`` and ``model``.
 
         Args:
             stage: the operator's stage name.
             model: the language model.
             served: the model that answered, as the server names it, if it does.
-            key: identifies the request, so its worth is counted only once.
+            key: identifies the request, for accounts that are written down.
             increments: by column; None for an amount that is not known.
 
         Raises:
             TypeError: for a column that the ledger does not have.
         """
-        for name in increments:
-            if name not in COUNTS + AMOUNTS:
-                raise TypeError(f"a ledger has no column {name!r}: it has {', '.join(COUNTS + AMOUNTS)}")
-        given = dict(increments)
         with self._lock:
-            if key is not None:
-                self._price((stage, model), key, increments)
-            elif "cost" in increments:
-                increments.setdefault("alone", increments["cost"])
-            row = self._rows.setdefault((stage, model), _Row())
-            row.add(increments)
-            row.served.update(served.split(BETWEEN) if served else ())
+            row = self._rows.setdefault((stage, model), dict.fromkeys((*COUNTS, *AMOUNTS), 0))
+            for name, value in increments.items():
+                if name not in row:
+                    raise TypeError(f"a ledger has no column {name!r}: it has {', '.join(row)}")
+                before = row[name]
+                row[name] = None if before is None or value is None else before + value
+            self._served.setdefault((stage, model), set()).update(served.split(BETWEEN) if served else ())
         for follower in self._followers:
-            follower.count(stage, model, served=served, key=key, **given)
+            follower.count(stage, model, served=served, key=key, **increments)
 
     def add(self, other: "Ledger") -> None:
         """Add all rows of another ledger."""
@@ -173,31 +158,12 @@ class Ledger(Remade):
         finally:
             self._followers.remove(other)
 
-    def _price(self, where: Place, key: str, increments: dict[str, float | None]) -> None:
-        """Count a distinct request once, at the stage that asked it first and with the latest price."""
-        named = "cost" if "cost" in increments else "worth" if "worth" in increments else None
-        if named is None:
-            return
-        first, price = key not in self._alone, increments[named]
-        if named == "worth" and not first:
-            increments["worth"] = 0
-        if first or price is not None:
-            self._alone[key] = self._alone.get(key, (where, None))[0], price
-        if self._distinct is not None and len(self._alone) > self._distinct:
-            place, settled = self._alone.pop(next(iter(self._alone)))
-            self._rows.setdefault(place, _Row()).add({"alone": settled})
-
     def rows(self) -> list[dict[str, Any]]:
         """The rows, in the order in which they were first counted: ``stage``, ``model``, ``served`` and the columns. None = unknown."""
         with self._lock:
-            alone = {where: row.amounts["alone"] for where, row in self._rows.items()}
-            for where, price in self._alone.values():
-                alone[where] = plus(alone[where], price)
             return [
-                {"stage": where[0], "model": where[1], "served": BETWEEN.join(sorted(row.served))}
-                | {name: row.value(name) for name in COUNTS + AMOUNTS}
-                | {"alone": alone[where]}
-                for where, row in self._rows.items()
+                {"stage": place[0], "model": place[1], "served": BETWEEN.join(sorted(self._served[place])), **row}
+                for place, row in self._rows.items()
             ]
 
     def frame(self) -> pd.DataFrame:
@@ -209,24 +175,25 @@ class Ledger(Remade):
         """
         frame = pd.DataFrame(self.rows(), columns=["stage", "model", "served", *COUNTS, *AMOUNTS], dtype=object)
         whole = dict.fromkeys((*COUNTS, "prompt_tokens", "cached_tokens", "completion_tokens"), "Int64")
-        return frame.astype({**whole, **dict.fromkeys(("seconds", "cost", "worth", "alone"), "Float64")})
+        return frame.astype({**whole, **dict.fromkeys(DECIMALS, "Float64")})
 
     def total(self) -> Spend:
         """The sum over all calls."""
-        with self._lock:
-            return sum((row.spend for row in self._rows.values()), Spend())
+        return sum((Spend(**{one.name: row[one.name] for one in fields(Spend)}) for row in self.rows()), Spend())
 
     def served(self) -> dict[str, list[str]]:
         """The models that answered, by the requested name."""
         with self._lock:
-            found = [(model, name) for (_, model), row in self._rows.items() for name in row.served]
-        return {model: sorted({name for asked, name in found if asked == model}) for model, _ in found}
+            found = {model: set[str]() for (_, model), names in self._served.items() if names}
+            for (_, model), names in self._served.items():
+                found.get(model, set()).update(names)
+            return {model: sorted(names) for model, names in found.items()}
 
     def take(self) -> "Ledger":
         """The counts since the last call. The ledger then starts from 0."""
-        taken = Ledger(self._distinct)
+        taken = Ledger()
         with self._lock:
-            taken._rows, self._rows, taken._alone, self._alone = self._rows, {}, self._alone, {}
+            taken._rows, self._rows, taken._served, self._served = self._rows, {}, self._served, {}
         return taken
 
     def shown(self, title: str = "") -> Table:
@@ -246,28 +213,6 @@ class Ledger(Remade):
         return self.shown()._repr_html_()
 
 
-@dataclass
-class _Row:
-    """The sums of one stage and model."""
-
-    spend: Spend = Spend()
-    amounts: dict[str, float | None] = field(default_factory=lambda: dict.fromkeys(OTHERS, 0))
-    served: set[str] = field(default_factory=set)
-
-    def add(self, increments: Mapping[str, float | None]) -> None:
-        paid = dict[str, Any]()
-        for name, value in increments.items():
-            if name in OTHERS:
-                self.amounts[name] = plus(self.amounts[name], value)
-            else:
-                paid[name] = value
-        if paid:
-            self.spend += Spend(**paid)
-
-    def value(self, name: str) -> float | None:
-        return self.amounts[name] if name in OTHERS else getattr(self.spend, name)
-
-
 def account_columns(frame: pd.DataFrame, untold: Collection[str] = ()) -> tuple[list[Column], list[str]]:
     """An account in the form that is shown everywhere: the columns with counts, and notes on the others and on unknown values.
 
@@ -285,16 +230,13 @@ def account_columns(frame: pd.DataFrame, untold: Collection[str] = ()) -> tuple[
         '–: unknown. The cost is known with price_in= and price_out= of the model, where the server tells the tokens.'
     """
     omitted = {*untold, *(name for name in MAY_BE_OMITTED if (frame[name] == 0).fillna(name == "cached_tokens").all())}
-    if frame["alone"].equals(frame["cost"]):
-        omitted.add("alone")
     titles = [name for name in ("system", "stage", "model") if name in frame.columns]
     if ((frame["served"].fillna("") != "") & (frame["served"] != frame["model"])).any():
         titles.append("served")
     columns = [Column(name, [Cell("" if pd.isna(one) else str(one)) for one in frame[name]]) for name in titles]
     for name in (*COUNTS, *AMOUNTS):
         if name not in omitted:
-            least = frame["unanswered"].fillna(0) > 0 if name == "cost" else [False] * len(frame)
-            cells = [Cell(_shown(value, name, at_least)) for value, at_least in zip(frame[name], least, strict=True)]
+            cells = [Cell(UNKNOWN if pd.isna(value) else f"{value:,.{DECIMALS.get(name, 0)}f}") for value in frame[name]]
             columns.append(Column(TITLES.get(name, name), cells, numeric=True))
     never = [name for name in NAMED if name in omitted and name not in untold]
     notes = [f"None: {', '.join(never)}."] if never else []
@@ -305,10 +247,6 @@ def account_columns(frame: pd.DataFrame, untold: Collection[str] = ()) -> tuple[
 
 
 PRICED = "The cost is known with price_in= and price_out= of the model, where the server tells the tokens."
-
-
-def _shown(value: Any, name: str, at_least: bool) -> str:
-    return UNKNOWN if pd.isna(value) else ("at least " if at_least else "") + f"{value:,.{DECIMALS.get(name, 0)}f}"
 
 
 class Spending(Protocol):
@@ -370,14 +308,15 @@ class Budget(Remade):
 
     def cost(self, reply: Reply | Completion) -> float | None:
         """US dollars for the call that gave ``reply``, or None when a price or a token count is not known."""
-        return self.price(reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens or 0)
-
-    def price(self, read: int | None, written: int | None, cached: int = 0) -> float | None:
-        """US dollars for these tokens, ``cached`` of them read from the provider's own cache. None when a count is unknown."""
+        read, written, cached = reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens or 0
         if self.price_in is None or self.price_out is None or read is None or written is None:
             return None
-        full = self.price_in * read + self.price_out * written
-        return (full if self.price_cached is None or not cached else full - cached * (self.price_in - self.price_cached)) / 1e6
+        saved = 0.0 if self.price_cached is None else cached * (self.price_in - self.price_cached)
+        return (self.price_in * read + self.price_out * written - saved) / 1e6
+
+    def price(self, read: int | None, written: int | None) -> float | None:
+        """US dollars for these tokens. None when a count is unknown."""
+        return self.cost(Completion("", self.model, None, read, written, 0.0, cached=True))
 
     def spend(self, cost: float | None) -> None:
         """Add the cost of a call.

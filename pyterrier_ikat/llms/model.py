@@ -1,24 +1,45 @@
 """A language model on any backend: requests are cached, retried, counted and limited by a budget."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import count
-from typing import Any
+from typing import Any, cast
 
-from ..events import Exchange, tell
-from .batch import BatchSending, jobs_of
-from .cache import CompletionCache
-from .failures import LLMFailure
+from ..completions.usable import usable_text
+from ..errors import UsageError
+from .backend import Backend
+from .batch import BatchSending, Jobs
+from .cache import IN_MEMORY, CompletionCache
+from .failures import LLMFailure, StageError
 from .ledger import Budget, Ledger, Spend
 from .limits import Retry
-from .request import Backend, Completion, Request, of_chain, read
-from .sending import BatchSettings, Means, Outcome, Sending, longest_beginnings_first
+from .request import Completion, Reply, Request, of_chain, read
+from .sending import Sending, Then
 
-Then = Callable[[int, Outcome], Request | None]
-"""Gives the follow-up for the outcome of the request at a place, or of its last follow-up."""
+_SNAPSHOT = re.compile(
+    r"[-_@:](?:20\d\d-?(?:0[1-9]|1[0-2])(?:-?(?:0[1-9]|[12]\d|3[01]))?"  # 2024-08-06, 20241022, 202501
+    r"|(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12]\d|3[01])|(?:0[1-9]|1[0-2])-20\d\d"  # 0613, 04-17, 08-2024
+    r"|2\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])?)"  # 2411, 250115
+)
 
 
-class LLM(Means):
+class OtherModelWarning(UserWarning):
+    """The server's model is not the requested one."""
+
+
+def same_model(asked: str, served: str) -> bool:
+    """Whether ``served`` is the requested name, or a dated snapshot of it.
+
+    Example:
+        >>> [same_model("gpt-4o", name) for name in ("gpt-4o", "gpt-4o-2024-08-06", "gpt-4o-mini", "gpt-4o-mini-2024-07-18")]
+        [True, True, False, False]
+    """
+    asked, served = asked.casefold(), served.casefold()
+    return served == asked or (served.startswith(asked) and _SNAPSHOT.fullmatch(served, len(asked)) is not None)
+
+
+class LLM:
     """A language model, made by `llm`.
 
     Two models are equal when they have the same provider, model, base URL, decoding parameters and ``on_error``. Those made from objects
@@ -31,13 +52,14 @@ class LLM(Means):
         budget: prices, and the maximum cost in US dollars.
         retry: how transient failures are retried.
         on_error: the default of operators for failed calls: ``"raise"`` or ``"fallback"``.
-        batches: the settings for batches, which are answered within a day; None if each request is its own call.
+        batches: whether requests are sent as batches, which are answered within a day.
         text: the argument of `llm` shown by ``repr``.
 
     Attributes:
         ledger: the account.
         model: the model's name.
         spec: its specification, without secrets.
+        reached: whether a call has got an answer.
     """
 
     def __init__(
@@ -49,18 +71,21 @@ class LLM(Means):
         budget: Budget | None = None,
         retry: Retry | None = None,
         on_error: str = "raise",
-        batches: BatchSettings | None = None,
+        batches: bool = False,
         text: str | None = None,
     ) -> None:
-        super().__init__(backend, ledger, cache, budget, retry, batches)
-        self.on_error = on_error
-        self.spec = backend.model if text is None else text
+        self.backend, self.model, self.spec = backend, backend.model, backend.model if text is None else text
+        self.ledger = Ledger() if ledger is None else ledger
+        self.cache, self.budget, self.retry = cache, budget or Budget(), retry or Retry()
+        self.on_error, self.batches = on_error, batches
+        self.reached = False
+        self._warned_of: dict[str, object] = {}
 
     def ask(self, requests: Sequence[Request], then: Then | None = None, calls: int = 0) -> list[Completion | LLMFailure]:
         """Ask all requests concurrently, each distinct request once.
 
-        Several threads and processes may ask at the same time: if one of them is already asking a request, the others wait for it and read
-        the answer from the cache.
+        Several threads and processes may ask at the same time. With the same requests they begin at different ends, and look into the cache
+        right before each call, so that few are paid for twice.
 
         Args:
             requests: the requests.
@@ -86,7 +111,66 @@ class LLM(Means):
             >>> [completion.text for completion in ikat.llm(Echo()).ask([request])]
             ['HI']
         """
-        return Asking(self, requests, then, calls).run()
+        return (BatchSending if self.batches else Sending)(self, then, calls).run(requests)
+
+    supports_message_input, supports_logprobs, supports_num_responses = True, False, True
+
+    @property
+    def model_id(self) -> str:
+        """The model's name, as pyterrier_rag asks for it."""
+        return self.model
+
+    def generate(
+        self,
+        inps: Sequence[str | Sequence[Mapping[str, str]]],
+        *,
+        max_new_tokens: int | None = None,
+        stop_sequences: Sequence[str] | None = None,
+        num_responses: int = 1,
+        return_logprobs: bool = False,
+    ) -> list[Completion]:
+        """Answer prompts as a backend of pyterrier_rag does; cache, budget and ledger (stage ``generate``) hold as in `ask`.
+
+        Args:
+            inps: texts, or lists of messages ``{"role", "content"}``.
+            max_new_tokens: the maximum number of tokens of a completion; None: the model's own ``max_tokens``.
+            stop_sequences: texts before which a completion ends; only for a model of a server.
+            num_responses: the number of completions of each prompt, which stand together.
+            return_logprobs: not supported.
+
+        Raises:
+            UsageError: for an argument that the model does not support.
+            StageError: when a prompt has no usable completion. The others are kept.
+
+        Example:
+            >>> import pyterrier_ikat as ikat
+            >>> [completion.text for completion in ikat.llm("recorded:sample").generate([])]
+            []
+        """
+        if return_logprobs or (stop_sequences and self.backend.identity["provider"] != "openai"):
+            raise UsageError(f"{self!r} has no {'logprobs' if return_logprobs else 'stop_sequences'}: omit the argument")
+        params = {"max_tokens": max_new_tokens, "stop": list(stop_sequences or ())}
+        chats = [[{"role": "user", "content": one}] if isinstance(one, str) else one for one in inps]
+        outcomes = self.ask(
+            [
+                Request(chat, "generate", str(place), sample=sample, params={name: one for name, one in params.items() if one})
+                for place, chat in enumerate(chats, 1)
+                for sample in range(num_responses)
+            ]
+        )
+        if failures := [one for one in outcomes if isinstance(one, LLMFailure)]:
+            raise StageError("generate", failures, self.kept_in)
+        return cast(list[Completion], outcomes)
+
+    def text_generator(self, **options: Any) -> Any:
+        """This model as a transformer of pyterrier_rag, whose ``Reader`` asks for it.
+
+        Args:
+            options: of ``pyterrier_rag.backend.TextGenerator``.
+        """
+        from pyterrier_rag.backend import TextGenerator
+
+        return TextGenerator(self, **options)
 
     def peek(self, request: Request) -> Completion | None:
         """The completion that is known without a call, from the cache or the recorded file, or None. Nothing is counted."""
@@ -95,15 +179,62 @@ class LLM(Means):
             text, fault = read(reply)
             return None if fault else replace(reply.completion(self.model, 0.0), text=text)
         key = request.key(self.backend.identity)
-        return self.hits([key]).get(key)
+        return None if self.cache is None else self.cache.get([key]).get(key)
 
     def in_batches(self, requests: Sequence[Request]) -> list[bool]:
         """Whether each request waits in a batch, or failed in one and is not asked again."""
-        if self.batches is None or self.cache is None:
+        if not self.batches or self.cache is None:
             return [False] * len(requests)
         keys = [of_chain(request).key(self.backend.identity) for request in requests]
-        there = jobs_of(self.cache).keys_among(keys) | self.cache.failures(keys).keys()
+        there = {key for job in Jobs(self.cache).all() for key in job.requests} | self.cache.failures(keys).keys()
         return [key in there for key in keys]
+
+    @property
+    def kept_in(self) -> str:
+        """Where finished calls are kept: in a ``"file"``, in this ``"process"`` only, or nowhere (``""``)."""
+        if self.cache is None:
+            return "file" if self.backend.replays else ""
+        return "process" if self.cache.path == IN_MEMORY else "file"
+
+    def settle(self, key: str, request: Request, reply: Reply | LLMFailure, seconds: float, **counted: int) -> Completion | LLMFailure:
+        """Keep, count and pay for an answer. It is kept first, so it is never paid for again, whatever fails then.
+
+        Raises:
+            FatalLLMError: when its cost isn't known, and there is a budget.
+            DataError: when it can't be kept or counted. The other one of the two is still done.
+        """
+        if isinstance(reply, LLMFailure):
+            self.ledger.count(request.stage, self.model, key=key, failures=1, seconds=seconds, **counted)
+            return reply
+        (text, fault), written, cost = read(reply), reply.completion(self.model, seconds), self.budget.cost(reply)
+        failure = None if fault is None else fault[0](request.stage, request.qid, fault[1])
+        kept = replace(written, text=text)
+        try:
+            if self.cache is not None and failure is None and usable_text(text):
+                first = self.cache.put(key, written)  # as the model wrote it
+                kept = kept if first is written else replace(first, cached=False)
+        finally:
+            spent: dict[str, Any] = {"seconds": seconds, "failures": int(failure is not None)}
+            if self.backend.replays:  # read from the recording, as from a cache
+                spent |= {"known": int(failure is None), "worth": cost}
+            else:
+                names = ("prompt_tokens", "cached_tokens", "completion_tokens")
+                spent |= {"key": key, "cost": cost, **counted, **{name: getattr(reply, name) for name in names}}
+            try:
+                self.ledger.count(request.stage, self.model, served=reply.model, **spent)
+            finally:
+                self.budget.spend(cost)
+        self.check_served(reply.model)
+        return failure or kept
+
+    def check_served(self, served: str | None) -> None:
+        """Warn once of each model that answers instead of the requested one. A dated snapshot is the same model."""
+        if served in (None, self.model, *self._warned_of) or self.backend.replays or same_model(self.model, served):
+            return
+        first = object()  # of several threads one tells
+        if self._warned_of.setdefault(served, first) is first:
+            known = f"{served!r} answers instead of {self.model!r}, says the server: the ledger and run.json name it"
+            warnings.warn(f"{known}; ask for that model if you want it, or correct base_url", OtherModelWarning, stacklevel=2)
 
     @property
     def structured(self) -> bool:
@@ -135,10 +266,6 @@ class LLM(Means):
             return Spend(known=1, worth=cost)
         return Spend(1, 0, completion.prompt_tokens, completion.cached_tokens, completion.completion_tokens, cost)
 
-    def hits(self, keys: Iterable[str]) -> dict[str, Completion]:
-        """The cached values of those keys."""
-        return {} if self.cache is None else self.cache.get(keys)
-
     def __copy__(self) -> "LLM":
         return self  # the calls of a copy use the same account and the same budget
 
@@ -153,84 +280,3 @@ class LLM(Means):
 
     def __hash__(self) -> int:
         return hash(self.backend)
-
-
-class Asking:
-    """One `LLM.ask`: which requests are open, who waits for each of them, and what follows an answer.
-
-    Args:
-        llm: who is asked.
-        requests: the first ones.
-        then: gives what follows them.
-        calls: how many that makes in all.
-    """
-
-    def __init__(self, llm: LLM, requests: Sequence[Request], then: Then | None, calls: int) -> None:
-        self.llm, self.then, self.calls = llm, then, calls
-        self._results: dict[int, Outcome] = {}
-        self._exchanges: dict[int, list[Exchange]] = {}
-        self._answers: dict[str, Outcome] = {}
-        self._open: dict[str, list[tuple[int, Request]]] = {}
-        self._repeats: list[tuple[str, Request, Outcome]] = []
-        self._numbers = count()
-        for place, request in enumerate(requests):
-            self._add(place, of_chain(request))
-
-    def run(self) -> list[Outcome]:
-        """Ask; see `LLM.ask`."""
-        sending = (Sending if self.llm.batches is None else BatchSending)(self.llm, follow=self._follow, calls=self.calls)
-        free = list(self._open)
-        while free:
-            while hits := self.llm.hits(free):
-                sending.hits += len(hits)
-                followers = self._follow(dict(hits))
-                free = [*(key for key in free if key not in hits), *followers]
-            if free:
-                fresh = {key: self._open[key][0][1] for key in free}
-                sending.run(longest_beginnings_first(fresh) if self.llm.backend.keeps_beginnings else fresh)
-            free = self.llm.cache.wait(list(self._open)) if self._open and self.llm.cache is not None else []
-        for key, request, outcome in self._repeats:  # an ended stage counts nothing that it did not return
-            self._count_repeat(key, request, outcome)
-        tell(self.llm, [exchange for place in sorted(self._exchanges) for exchange in self._exchanges[place]])
-        return [self._results[place] for place in range(len(self._results))]
-
-    def _add(self, place: int, request: Request) -> tuple[str, bool]:
-        """Let a place wait for the answer to a request. Returns the request's key, and whether it is new."""
-        key = str(next(self._numbers)) if self.llm.backend.replays else request.key(self.llm.backend.identity)
-        fresh = key not in self._open and key not in self._answers
-        self._open.setdefault(key, []).append((place, request))
-        return key, fresh
-
-    def _follow(self, answers: Mapping[str, Outcome]) -> dict[str, Request]:
-        """Give answers to the places that wait for them. Returns the follow-up requests that are still to be asked."""
-        followers = dict[str, Request]()
-        known = [(key, outcome, isinstance(outcome, Completion) and outcome.cached) for key, outcome in answers.items()]
-        for key, outcome, repeated in known:  # the list grows, because a follow-up may already be answered
-            self._answers[key] = outcome
-            for place, request in self._open.pop(key, []):
-                self._results[place] = self._again(key, request, outcome) if repeated else outcome
-                repeated = True
-                self._exchanges.setdefault(place, []).append((request, self._results[place]))
-                follower = self.then and self.then(place, self._results[place])
-                if follower:
-                    following, fresh = self._add(place, of_chain(follower))
-                    if fresh:
-                        followers[following] = self._open[following][0][1]
-                    elif following in self._answers:
-                        known.append((following, self._answers[following], True))
-        return followers
-
-    def _count_repeat(self, key: str, request: Request, outcome: Outcome) -> None:
-        """Count a request with an outcome that is known without its own call."""
-        llm = self.llm
-        if isinstance(outcome, LLMFailure):
-            llm.ledger.count(request.stage, llm.model, failures=1)
-            return
-        llm.ledger.count(request.stage, llm.model, served=outcome.model, key=key, known=1, worth=llm.budget.cost(outcome))
-        llm.check_served(outcome.model)
-
-    def _again(self, key: str, request: Request, outcome: Outcome) -> Outcome:
-        self._repeats.append((key, request, outcome))
-        if isinstance(outcome, LLMFailure):
-            return type(outcome)(request.stage, request.qid, outcome.reason, kept=outcome.kept)
-        return replace(outcome, cached=True)

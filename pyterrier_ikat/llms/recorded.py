@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..conversations.public_outputs import OUTPUTS, Output, whose
-from ..errors import DataError, list_first
+from ..errors import DataError, counted, list_first
+from .backend import Backend
 from .failures import LLMFailure
-from .request import Backend, Reply, Request
+from .request import Reply, Request
 
 _FOLDER = Path(__file__).parent.parent / "conversations" / "sample"
 SAMPLE = {
@@ -17,7 +18,6 @@ SAMPLE = {
     "sample-claude": _FOLDER / "recorded_claude.jsonl",
     "sample-users": _FOLDER / "recorded_users.jsonl",
 }
-SHOWN = 5
 
 Key = tuple[str, str, str | None, str | None]
 
@@ -96,9 +96,9 @@ class RecordedBackend(Backend):
         if not few:
             return ""
         name = self.path.name if self.output is None else f"recorded:{self.output.name}"
-        text = f"{few} of {len(each)} records of {name} with fewer than {samples * max(each.values())} completions"
+        text = f"{few} of {counted(len(each), 'record')} of {name} with fewer than {counted(samples * max(each.values()), 'completion')}"
         runs = min(_runs(self._records[key], number) for key, number in each.items())
-        return f"{text}, enough for {runs} independent run{'s' * (runs > 1)} of {max(each.values())} sample{'s' * (max(each.values()) > 1)}"
+        return f"{text}, enough for {counted(runs, 'independent run')} of {counted(max(each.values()), 'sample')}"
 
 
 def _runs(record: _Record, samples: int) -> int:
@@ -121,7 +121,7 @@ def _read(path: Path) -> tuple[dict[Key, _Record], str]:
     """The records of a file, and its checksum."""
     try:
         content = path.read_bytes()
-        lines = content.decode("utf-8").replace("\r\n", "\n").split("\n")
+        lines = content.decode("utf-8").split("\n")
     except FileNotFoundError:
         raise DataError(f"there is no file {path} of recorded completions: check the path after 'recorded:'") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -129,13 +129,7 @@ def _read(path: Path) -> tuple[dict[Key, _Record], str]:
     records: dict[Key, _Record] = {}
     for number, line in enumerate(lines, 1):
         if line.strip():
-            try:
-                key, record = _parse_record(line, number)
-            except (ValueError, TypeError) as error:
-                raise DataError(
-                    f'{path} line {number} is not a recorded completion: {error}; a line reads {{"qid": "9-1_3", "stage": "answer", '
-                    '"completion": text or list of texts, "model": "recorded"}, with "prompt" and "item" if needed'
-                ) from None
+            key, record = _parse_record(line, number, path)
             known = records.setdefault(key, record)
             if known.completions != record.completions:
                 raise DataError(
@@ -144,44 +138,35 @@ def _read(path: Path) -> tuple[dict[Key, _Record], str]:
     return records, hashlib.sha256(content).hexdigest()
 
 
-def _parse_record(line: str, number: int) -> tuple[Key, _Record]:
-    data = json.loads(line)
-    if not isinstance(data, dict):
-        raise TypeError("it is not a JSON object")
-    for name in ("qid", "stage", "completion", "model"):
-        if name not in data:
-            raise ValueError(f"it has no {name}")
-    for name in ("qid", "stage", "model", "prompt", "item"):
-        if not isinstance(data.get(name, ""), str):
-            raise TypeError(f"{name} is not a text")
-    texts = data["completion"] if isinstance(data["completion"], list) else [data["completion"]]
-    if not texts or not all(isinstance(text, str) for text in texts):
-        raise TypeError("completion is neither a text nor a list of texts")
-    key = (data["qid"], data["stage"], data.get("prompt") or None, data.get("item") or None)
-    return key, _Record(number, tuple(texts), data["model"])
+def _parse_record(line: str, number: int, path: Path) -> tuple[Key, _Record]:
+    try:
+        data = json.loads(line)
+        texts = data["completion"] if isinstance(data["completion"], list) else [data["completion"]]
+        key = data["qid"], data["stage"], data.get("prompt") or None, data.get("item") or None
+        if not texts or not all(isinstance(text, str) for text in (*texts, *filter(None, key), data["model"])):
+            raise TypeError("a value is no text")
+        return key, _Record(number, tuple(texts), data["model"])
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DataError(
+            f'{path} line {number} is not a recorded completion ({error}): a line reads {{"qid": "9-1_3", "stage": "answer", '
+            '"completion": text or list of texts, "model": "recorded"}, with "prompt" and "item" if needed'
+        ) from None
 
 
 def _describe_missing(path: Path, missing: list[Request]) -> str:
-    shown = "; ".join(_describe(one.qid, one.stage, one.prompt, one.item, one.sample) for one in missing[:SHOWN])
-    more = (
-        f"; and {len(missing) - SHOWN} more, of {list_first(list(dict.fromkeys(one.qid for one in missing[SHOWN:])))}"
-        if len(missing) > SHOWN
-        else ""
-    )
+    shown = list_first([_describe(one.qid, one.stage, one.prompt, one.item, one.sample) for one in missing])
     first = max(missing, key=lambda one: one.sample)
     wanted: dict[str, object] = {"qid": first.qid, "stage": first.stage, "prompt": first.prompt, "item": first.item}
     wanted |= {"completion": ["..."] * (first.sample + 1) if first.sample else "...", "model": "recorded"}
     line = json.dumps({name: value for name, value in wanted.items() if value}, ensure_ascii=False)
-    count = "1 completion" if len(missing) == 1 else f"{len(missing)} completions"
-    advice = "add lines such as" if not first.sample else f"give each turn a line with a list of {first.sample + 1} samples, such as"
+    advice = f"give each turn a line with a list of {first.sample + 1} samples, such as" if first.sample else "add lines such as"
     if path in SAMPLE.values():
         scope = "they are for the sample's turns and the package's prompts"
         advice = f"{scope}; take another llm, or a file of your own, recorded:FILE, and {advice}"
     source = next((f"recorded:{name}" for name, file in SAMPLE.items() if file == path), path)
-    return f"{source} lacks {count}: {shown}{more}: {advice} {line}"
+    return f"{source} lacks {counted(len(missing), 'completion')}: {shown}: {advice} {line}"
 
 
 def _describe(qid: str, stage: str, prompt: str | None, item: str | None, sample: int = 0) -> str:
-    parts = [f"qid {qid}", f"stage {stage}"]
-    parts += [f"{name} {value}" for name, value in (("prompt", prompt), ("item", item), ("sample", sample)) if value]
-    return ", ".join(parts)
+    named = {"qid": qid, "stage": stage, "prompt": prompt, "item": item, "sample": sample}
+    return ", ".join(f"{name} {value}" for name, value in named.items() if value)

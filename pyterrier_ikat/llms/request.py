@@ -1,13 +1,13 @@
-"""Requests, completions and the protocol of backends."""
+"""Requests, replies and completions: what is asked, what came, and whether it can be used."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from ..completions.json_answers import Structure
 from ..completions.usable import one_line, printable, split_reasoning
-from ..events import Write, current_chain
+from ..events import current_chain
 from ..portable import digest
 from .failures import CutOff, Empty, Filtered, LLMFailure, OnlyReasoning, Refused, Unfinished
 
@@ -147,30 +147,37 @@ class Reply:
         vars(self).update(cleaned(vars(self)))
 
     @classmethod
-    def of(cls, answer: Any, clean: Callable[[str], str]) -> "Reply":
-        """The reply in an OpenAI chat completion; ``clean`` takes what is secret out of its texts before anybody shows or keeps them.
+    def of(cls, answer: Any) -> "Reply":
+        """The reply in an OpenAI chat completion.
 
         Raises:
-            TypeError, KeyError, IndexError, AttributeError: when it is not a chat completion.
+            TypeError, KeyError, IndexError, AttributeError: when it is not a chat completion, or has an error beside its choices.
         """
+        if answer.get("error"):
+            raise TypeError
         choice, usage = answer["choices"][0], answer.get("usage")
         message = choice["message"]
-        text, thought = text_and_thought(message.get("content"))
+        text, thought = message.get("content"), False
+        if isinstance(text, list):
+            text, thought = text_and_thought(text)
         if not isinstance(text, str | None):
             raise TypeError
+        usage = usage if isinstance(usage, Mapping) else {}
+        details = usage.get("prompt_tokens_details")
         reason = "error" if choice.get("error") else choice.get("finish_reason")
         # A call of a tool. None was offered, so the text announces the call and does not answer.
         if (message.get("tool_calls") or message.get("function_call")) and str(reason or "").casefold() in WHOLE:
             reason = "tool_calls"
+        model, refusal = answer.get("model"), message.get("refusal")
         return cls(
-            None if text is None else _hidden(text, clean),
-            _hidden(answer["model"], clean) or None if isinstance(answer.get("model"), str) else None,
-            _hidden(_as_text(reason or ""), clean) or None,
-            _told(usage, "prompt_tokens"),
-            _told(usage, "completion_tokens"),
-            _hidden(_as_text(message.get("refusal") or ""), clean) or None,
+            text,
+            model if isinstance(model, str) and model else None,
+            str(reason) if reason else None,
+            usage.get("prompt_tokens"),
+            usage.get("completion_tokens"),
+            str(refusal) if refusal else None,
             bool(thought or message.get("reasoning_content") or message.get("reasoning") or message.get("thinking")),
-            _told(_told(usage, "prompt_tokens_details"), "cached_tokens"),
+            details.get("cached_tokens") if isinstance(details, Mapping) else None,
         )
 
     def completion(self, model: str, seconds: float) -> Completion:
@@ -199,129 +206,12 @@ def cleaned(told: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _told(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, Mapping) else None
-
-
-def _hidden(text: str, clean: Callable[[str], str]) -> str:
-    """The text without secrets, including secrets that are divided by invisible codes."""
-    cleaned = clean(text)
-    seen = printable(cleaned)
-    return cleaned if clean(seen) == seen else clean(seen)
-
-
-def _as_text(value: Any) -> str:
-    """A word of a server, which may be of any type."""
-    return value if isinstance(value, str) else json.dumps(value, default=str)
-
-
 def text_and_thought(content: Any) -> tuple[Any, bool]:
     """The text of a message, and whether it also has reasoning. Some servers send both as a list of parts."""
     if not isinstance(content, list) or not content:
         return content, False
     texts = [part["text"] for part in content if part["type"] in ("text", "output_text")]
     return "".join(texts), len(texts) < len(content)
-
-
-class Backend:
-    """The connection to one kind of language model; `LLM` adds caching, retries, threads and accounts.
-
-    A subclass gives ``model``, ``identity`` and :meth:`complete`, and whatever else differs from the defaults. Two backends are equal
-    when their identities are.
-
-    Attributes:
-        model: the name in the ledger.
-        identity: everything that determines the answers (provider, model, base URL, default decoding parameters under ``"params"``); JSON
-            values only, no secret; part of the cache key and of a run's identity.
-        identified: whether ``identity`` distinguishes its answers from those of every other model, so that they may be kept in a file.
-        batch_size: the most requests that one `complete` takes.
-        concurrency: the most `complete` calls at a time.
-        timeout: the maximum number of seconds of a call; None if there is no limit.
-        patience: seconds in which a wrong key, model or quota is refused as a rule: as long the first call is on its way alone.
-        keeps_beginnings: whether the server may keep the beginnings of prompts, so that the order of sending matters.
-        replays: True when it only reads what was written before, by turn: nothing is cached, and it costs nothing.
-        source: for outputs that others published, their origin and what to cite.
-
-    Example:
-        >>> import pyterrier_ikat as ikat
-        >>> class Echo(Backend):
-        ...     model, identity = "echo", {"provider": "mine", "model": "echo"}
-        ...     def complete(self, requests):
-        ...         return [Reply(request.messages[-1]["content"].upper()) for request in requests]
-        >>> [one.text for one in ikat.llm(Echo()).ask([Request([{"role": "user", "content": "hi"}], stage="answer", qid="1_1")])]
-        ['HI']
-    """
-
-    model: str
-    identity: dict[str, Any]
-    identified: bool = True
-    batch_size: int = 1
-    concurrency: int = 1
-    timeout: float | None = None
-    patience: float = 0.25
-    keeps_beginnings: bool = False
-    replays: bool = False
-    source: str = ""
-
-    def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
-        """Answer ``requests`` in their order.
-
-        Raises:
-            Transient: when trying the same again may help.
-            FatalLLMError: when no later call can succeed either (key, model, quota).
-        """
-        raise NotImplementedError
-
-    def stream(self, request: Request, write: Write) -> Reply | LLMFailure:
-        """Answer one request like `complete`, and pass the text to ``write`` while it is written, if possible."""
-        return self.complete([request])[0]
-
-    def open(self) -> None:
-        """Make ready what the first call would have to wait for.
-
-        Raises:
-            FatalLLMError: when no call can succeed, for example without a key.
-        """
-
-    def close(self) -> None:
-        """Release connections and the like. The next call makes new ones."""
-
-    def cut(self) -> None:
-        """End the calls that are under way, without their answers."""
-
-    def find(self, request: Request) -> Reply | None:
-        """The reply that is known without asking anybody, or None."""
-        return None
-
-    def check_turns(self, turns: set[str]) -> None:
-        """Refuse turns about which it can't be asked.
-
-        Raises:
-            UsageError: naming others.
-        """
-
-    def repeats(self, samples: int, asked: Mapping[str, int] | None = None) -> str:
-        """Why that many samples of a request may all be the same, in words; empty if there is no reason.
-
-        Args:
-            samples: the number of runs, or of samples in one run.
-            asked: stage -> how many samples of a request one run asks for; None: of each stage one.
-        """
-        return "temperature=0" if {str(found) for found in _temperatures(self.identity)} & {"0", "0.0"} else ""
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Backend) and self.identity == other.identity
-
-    def __hash__(self) -> int:
-        return hash(json.dumps(self.identity, sort_keys=True))
-
-
-def _temperatures(identity: Any) -> Iterator[Any]:
-    """The values of ``temperature`` in an identity, at any depth."""
-    if isinstance(identity, Mapping):
-        yield from (identity[name] for name in identity if name == "temperature")
-        for part in identity.values():
-            yield from _temperatures(part)
 
 
 class Read(NamedTuple):
@@ -334,10 +224,6 @@ class Read(NamedTuple):
 
     text: str
     fault: tuple[type[LLMFailure], str] | None
-
-    def failure(self, request: Request) -> LLMFailure | None:
-        """Why this completion of ``request`` is not usable, or None when it is."""
-        return None if self.fault is None else self.fault[0](request.stage, request.qid, self.fault[1])
 
 
 def read(told: Reply | Completion) -> Read:

@@ -1,27 +1,24 @@
 """The specification of a language model, such as ``openai:gpt-4o temperature=0``, and the model that it names."""
 
-import inspect
 import math
 import os
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from importlib import metadata
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import UsageError, did_you_mean
+from .backend import Backend
+from .batch import DISCOUNT
 from .cache import IN_MEMORY, CompletionCache, default_path
-from .generator import GeneratorBackend, told_by
+from .generator import GeneratorBackend
 from .hf import HFBackend
 from .ledger import Budget, Ledger
 from .limits import Retry
 from .model import LLM
-from .network import HIDDEN, SECRET_NAME, Address, addresses
+from .network import Address
 from .openai import OpenAIBackend
 from .recorded import RecordedBackend
-from .request import Backend
-from .sending import BatchSettings
 
 
 class Kind(NamedTuple):
@@ -37,21 +34,24 @@ class Kind(NamedTuple):
     convert: Callable[[str], Any]
     holds: Callable[[Any], bool]
 
-    def read(self, text: str) -> Any:
+    def read(self, name: str, text: str) -> Any:
         """The value in a text.
 
         Raises:
-            ValueError: when it holds none.
+            UsageError: when it holds none.
         """
-        value = self.convert(text)
-        if not self.holds(value):
-            raise ValueError
-        return value
+        try:
+            value = self.convert(text)
+            if self.holds(value):
+                return value
+        except ValueError:
+            pass
+        given = name if self is VARIABLE or "://" in text else f"{name}={text}"  # a key may stand there
+        raise UsageError(f"the LLM option {given} is wrong: give {self.words}")
 
 
 NUMBER = Kind("a number from 0", float, lambda value: 0 <= value < math.inf)
-SHARE = Kind("a number from 0 to 1", float, lambda value: 0 <= value <= 1)
-SECONDS = Kind("a number of seconds, more than 0", float, lambda value: 0 < value < math.inf)
+SECONDS = Kind("a number of seconds, more than 0", float, lambda value: 0 < value < 1e6)
 PENALTY = Kind("a number from -2 to 2", float, lambda value: -2 <= value <= 2)
 WHOLE = Kind("a whole number from 0", int, lambda value: value >= 0)
 POSITIVE = Kind("a whole number from 1", int, lambda value: value >= 1)
@@ -60,35 +60,28 @@ SWITCH = Kind("on or off", str, lambda value: value in ("on", "off"))
 VARIABLE = Kind("the name of the environment variable that holds the key, not the key itself", str, str.isidentifier)
 TEXT = Kind("a text", str, lambda value: True)
 DECODING = {"temperature": NUMBER, "top_p": NUMBER, "top_k": POSITIVE, "max_tokens": POSITIVE, "seed": WHOLE}
-PENALTIES = {"frequency_penalty": PENALTY}
+SERVED = {"frequency_penalty": PENALTY}
+"""Decoding parameters of servers only."""
 PRICES = dict.fromkeys(("price_in", "price_out", "price_cached"), NUMBER)
 ACCOUNT = {"on_error": POLICY, "retries": WHOLE, "cache": TEXT, "budget": NUMBER, **PRICES}
-BATCH = {"batch": SWITCH, "batch_discount": SHARE, "batch_requests": POSITIVE, "batch_mb": POSITIVE}
+SERVER = {"base_url": TEXT, "api_key_env": VARIABLE, "structured": SWITCH, "timeout": SECONDS, "concurrency": POSITIVE}
+LOCAL = {"device": TEXT, "batch_size": POSITIVE}
 OPTIONS: dict[str, dict[str, Kind]] = {
-    "openai": {
-        "base_url": TEXT,
-        "api_key_env": VARIABLE,
-        **DECODING,
-        **PENALTIES,
-        "structured": SWITCH,
-        "timeout": SECONDS,
-        "concurrency": POSITIVE,
-        **ACCOUNT,
-        **BATCH,
-    },
-    "hf": {**DECODING, "device": TEXT, "batch_size": POSITIVE, **ACCOUNT},
+    "openai": {**SERVER, **DECODING, **SERVED, **ACCOUNT, "batch": SWITCH},
+    "hf": {**DECODING, **LOCAL, **ACCOUNT},
     "recorded": {"on_error": POLICY},
 }
 """The options of each provider."""
-UNDECIDING = (*ACCOUNT, *BATCH, "timeout", "concurrency", "api_key_env", "device", "batch_size")
+UNDECIDING = (*ACCOUNT, *LOCAL, "batch", "timeout", "concurrency", "api_key_env")
 """Options that no answer depends on."""
+FORMS = "openai:MODEL, hf:MODEL_OR_FOLDER, recorded:FILE or recorded:sample, then key=value ..."
 
 
 class Spec(NamedTuple):
     """A parsed specification.
 
     Attributes:
-        provider: ``openai``, ``hf``, ``recorded``, or the name of an installed one.
+        provider: ``openai``, ``hf`` or ``recorded``.
         name: the model's name or path.
         options: by key, converted.
         shown: the specification without secrets.
@@ -98,10 +91,6 @@ class Spec(NamedTuple):
     name: str
     options: dict[str, Any]
     shown: str
-
-
-GROUP = "pyterrier_ikat.llm"
-"""Where installed packages register providers of their own."""
 
 
 def parse(text: str) -> Spec:
@@ -118,23 +107,25 @@ def parse(text: str) -> Spec:
     try:
         head, *words = shlex.split(text)
     except ValueError:
-        raise UsageError(f"an LLM is named {_forms()}; this one is empty or has an open quote") from None
-    if "://" in head:
-        raise UsageError(f"an LLM is named {_forms()}: the address of its server is given as base_url=ADDRESS")
+        raise UsageError(f"an LLM is named {FORMS}; this one is empty or has an open quote") from None
     provider, _, name = head.partition(":")
-    if not name or (provider not in OPTIONS and not _entry_points(provider)):
-        raise UsageError(f"unknown LLM {head.partition('=')[0]!r}: {_meant(provider, name)}it is named {_forms()}")
-    if name.startswith("~/"):
-        name = os.path.expanduser(name)
+    if "://" in head:
+        raise UsageError(f"an LLM is named {FORMS}: the address of its server is given as base_url=ADDRESS")
+    if not name or provider not in OPTIONS:
+        near = did_you_mean(provider, OPTIONS).replace("?", f":{name}?")
+        if ":" not in head and "=" not in head and head not in OPTIONS:
+            near = f"did you mean {'hf' if '/' in head else 'openai'}:{head}?"
+        raise UsageError(f"unknown LLM {head.partition('=')[0]!r}: {near}{' ' * bool(near)}it is named {FORMS}")
     options: dict[str, Any] = {}
     shown = [head]
-    for position, word in enumerate(words, 1):
-        key, value = _option(provider, position, word)
+    for word in words:
+        key, value = _option(provider, word)
         if key in options:
             raise UsageError(f"the LLM option {key} is given twice")
         options[key] = value
-        shown.append(_without_secrets(provider, key, word))
-    return Spec(provider, name, options, " ".join(map(_quoted, shown)))
+        shown.append(f"{key}={Address(value).shown}" if key == "base_url" else word)
+    quoted = [shlex.quote(word) if re.search(r"[\s'\"\\]", word) else word for word in shown]
+    return Spec(provider, os.path.expanduser(name), options, " ".join(quoted))
 
 
 def deciding_options(spec: str) -> str:
@@ -148,112 +139,47 @@ def deciding_options(spec: str) -> str:
     return shlex.join([head, *(word for word in words if word.partition("=")[0] not in UNDECIDING)])
 
 
-def _without_secrets(provider: str, key: str, word: str) -> str:
-    value = word.partition("=")[2]
-    if key == "base_url" or re.match("https?://", value, re.IGNORECASE):
-        return f"{key}={','.join(Address(url).shown for url in addresses(value))}"
-    return f"{key}={HIDDEN}" if _is_secret(provider, key) else word
-
-
-def _is_secret(provider: str, key: str) -> bool:
-    return provider not in OPTIONS and SECRET_NAME.search(key) is not None
-
-
-def _entry_points(provider: str) -> list[metadata.EntryPoint]:
-    return list(metadata.entry_points(group=GROUP, name=provider))
-
-
-def _option(provider: str, position: int, word: str) -> tuple[str, Any]:
+def _option(provider: str, word: str) -> tuple[str, Any]:
     key, equals, value = word.partition("=")
-    known = OPTIONS.get(provider, ACCOUNT)
+    known = OPTIONS[provider]
     if key == "api_key":
         raise UsageError(
             "a key does not belong in code or on a command line: put it in an environment variable and give api_key_env=VARIABLE"
         )
-    if not equals or "://" in key:
-        lacks, names = "key" if equals else "'='", ", ".join(known)
-        raise UsageError(f"option {position} of the LLM has no {lacks}: options are key=value with the keys {names}")
-    if key not in known and provider not in OPTIONS:
-        return key, value  # the package that registered the provider checks it
-    if key not in known:
-        near = did_you_mean(key, known)
-        raise UsageError(f"unknown LLM option {key!r}: {near}{' ' * bool(near)}{provider} knows {', '.join(known)}")
-    try:
-        return key, known[key].read(value)
-    except ValueError:
-        given = key if known[key] is VARIABLE or "://" in value else word
-        raise UsageError(f"the LLM option {given} is wrong: give {known[key].words}") from None
+    if not equals or not key.isidentifier():
+        raise UsageError(f"the options of an LLM are key=value with the keys {', '.join(known)}")
+    if key in known:
+        return key, known[key].read(key, value)
+    near = did_you_mean(key, known)
+    raise UsageError(f"unknown LLM option {key!r}: {near}{' ' * bool(near)}{provider} knows {', '.join(known)}")
 
 
-def _quoted(word: str) -> str:
-    return shlex.quote(word) if re.search(r"[\s'\"\\]", word) else word
-
-
-def _meant(provider: str, name: str) -> str:
-    """The specification that a mistyped provider, or a model alone, means, as a question."""
-    known = [*OPTIONS, *(one.name for one in metadata.entry_points(group=GROUP))]
-    if not name:
-        of = "recorded" if provider.startswith("sample") else "hf" if "/" in provider else "openai"
-        return f"did you mean {of}:{provider}? " if provider not in known and "=" not in provider else ""
-    near = did_you_mean(provider, known)
-    return f"{near[:-1]}:{name}? " if near and "=" not in name else ""
-
-
-def _forms() -> str:
-    installed = sorted({f"{one.name}:..." for one in metadata.entry_points(group=GROUP)})
-    return ", ".join(["openai:MODEL", "hf:MODEL_OR_FOLDER", *installed, "recorded:FILE or recorded:sample, then key=value ..."])
-
-
-def llm(
-    spec_or_object: Any,
-    *,
-    ledger: Ledger | None = None,
-    identity: Any = None,
-    cache: str | Path | None = None,
-    price_in: float | None = None,
-    price_out: float | None = None,
-    price_cached: float | None = None,
-    budget: float | None = None,
-    retries: int | None = None,
-    on_error: str | None = None,
-    batch: bool | None = None,
-) -> LLM:
+def llm(spec_or_object: Any, *, ledger: Ledger | None = None, identity: Any = None, **options: Any) -> LLM:
     """Make a language model for operators.
 
     Args:
         spec_or_object: one of
 
             - ``"openai:MODEL key=value ..."``: any server with OpenAI's chat completions; the key is read from ``OPENAI_API_KEY``. Keys:
-              ``base_url`` (several servers of the same model, separated by commas, share the calls; the first names all in the cache),
-              ``api_key_env`` (the name of another variable), ``timeout`` (seconds), ``concurrency`` (the most calls at a time, over all
-              servers, 32; adapts below it when a server refuses); ``structured=on`` sends the JSON schema of the answer where the operator
-              has one; ``batch=on`` sends a stage's requests as batches, which the provider answers within a day, with ``batch_discount``
-              (the share of the prices that this saves, 0.5), ``batch_requests`` and ``batch_mb`` (the most of one batch: 50,000 requests
-              and 200 MB, as OpenAI takes them).
+              ``base_url``, ``api_key_env`` (the name of another variable), ``timeout`` (seconds without a sign of the server, 120),
+              ``concurrency`` (the most calls at a time, 32); ``structured=on`` sends the JSON schema of the answer where the operator
+              has one; ``batch=on`` sends a stage's requests as batches, which the provider answers within a day for half the price: a
+              stage then raises `BatchUnderWay` until it is answered.
             - ``"hf:MODEL_OR_FOLDER key=value ..."``: a local Hugging Face model, or a GGUF file. Keys: ``device``, ``batch_size``.
             - ``"recorded:FILE"``: replays completions from JSON lines; ``recorded:sample`` replays those of the bundled sample,
               ``recorded:NAME`` those of others that are public (`ikat datasets` lists them).
-            - ``"NAME:REST key=value ..."``: a provider that an installed package registers as NAME in the entry point group
-              ``pyterrier_ikat.llm``: a function ``make(rest, **options)`` that returns an object with ``.generate`` or a `Backend`.
-            - an object with ``.generate(list)``, such as a pyterrier_rag backend: see the arguments below; or a `Backend`.
+            - an object with ``.generate(list)``, such as a pyterrier_rag backend; or a `Backend`.
 
             Keys of the first two: ``temperature``, ``top_p``, ``top_k``, ``max_tokens``, ``seed``; of OpenAI's also
-            ``frequency_penalty``. Keys of all but recorded ones, in the specification, and arguments for an object: ``retries`` (5);
-            ``cache`` (a file, or ``none``); ``price_in``, ``price_out``,
-            ``price_cached`` (US dollars per million tokens; the last for prompt tokens that the provider had in its own cache) and
-            ``budget`` (US dollars). Keys of all: ``on_error``.
+            ``frequency_penalty``. Keys of all but recorded ones: those of ``options``.
         ledger: the account to count in; a new one when None.
         identity: for an object, what determines its answers besides its class and ``model_id``, such as ``{"temperature": 0, "version":
             3}``; the object's own ``identity`` when None. With one, its completions are kept in the cache file like those of other models.
-        cache: of an object: the file in which completions are kept, or ``"none"``. Without an ``identity`` they are kept in this process,
-            unless a file is named and ``model_id`` alone tells the answers from those of every other model.
-        price_in: of an object: US dollars per million prompt tokens.
-        price_out: of an object: US dollars per million completion tokens.
-        price_cached: of an object: US dollars per million prompt tokens that the provider had in its own cache.
-        budget: of an object: the maximum cost in US dollars; its outputs need ``prompt_tokens`` and ``completion_tokens``.
-        retries: of an object: the number of retries of a failed call.
-        on_error: of an object: ``raise``, or ``fallback``: operators use their fallback for a failed call, and count it.
-        batch: of an ``openai`` specification: ``True`` means ``batch=on``. A stage then raises `BatchUnderWay` until it is answered.
+        options: of an object; a specification has them as words. ``retries`` (5); ``cache`` (a file, or ``none``; without an ``identity``
+            completions are kept in this process, unless a file is named and ``model_id`` alone tells them from those of every other model);
+            ``price_in``, ``price_out``, ``price_cached`` (US dollars per million tokens; the last for prompt tokens that the provider had
+            in its own cache) and ``budget`` (US dollars); ``on_error``: ``raise``, or ``fallback``: operators use their fallback for a
+            failed call, and count it.
 
     Raises:
         UsageError: for an invalid specification (the message lists what is valid), or for an `LLM` that counts in another ledger. For a
@@ -265,114 +191,52 @@ def llm(
         >>> ikat.llm("openai:gpt-4o temperature=0")
         ikat.llm('openai:gpt-4o temperature=0')
     """
-    prices = {"price_in": price_in, "price_out": price_out, "price_cached": price_cached}
-    options = {"cache": cache, **prices, "budget": budget, "retries": retries, "on_error": on_error}
-    options = {name: _account_option(name, value) for name, value in options.items() if value is not None}
     if isinstance(spec_or_object, LLM | str) and (given := [*options, *(["identity"] if identity is not None else [])]):
         raise UsageError(f"{', '.join(given)}: these are arguments for an object with .generate; a specification has them as key=value")
-    if batch is not None and not isinstance(spec_or_object, str):
-        raise UsageError(f"batch={batch}: it is for a specification, such as 'openai:gpt-4o batch=on'")
     if isinstance(spec_or_object, LLM):
         if ledger is not None and ledger is not spec_or_object.ledger:
             raise UsageError(f"{spec_or_object!r} counts in a ledger already: give ledger= where it is made, or read its own, .ledger")
         return spec_or_object
     if isinstance(spec_or_object, str):
-        spec = parse(spec_or_object if batch is None else f"{spec_or_object} batch={'on' if batch else 'off'}")
-        own = {
-            name: value for name, value in spec.options.items() if name not in ACCOUNT and not (spec.provider == "openai" and name in BATCH)
-        }
-        return _model(_backend(spec.provider, spec.name, own), spec.options, ledger, shown=spec.shown)
+        spec = parse(spec_or_object)
+        own = {name: value for name, value in spec.options.items() if name not in ACCOUNT and name != "batch"}
+        params = {key: own.pop(key) for key in (*DECODING, *SERVED) if key in own}
+        if spec.provider == "recorded":
+            backend: Backend = RecordedBackend(spec.name)
+        else:
+            backend = (HFBackend if spec.provider == "hf" else OpenAIBackend)(spec.name, params=params, **own)
+        return _model(backend, spec.options, ledger, text=spec.shown)
+    if unknown := options.keys() - ACCOUNT.keys():
+        raise TypeError(f"llm() got an unexpected keyword argument {min(unknown)!r}")
+    read = {name: ACCOUNT[name].read(name, str(value)) for name, value in options.items() if value is not None}
     backend = _object_backend(spec_or_object, identity)
-    return _model(backend, options, ledger, in_memory=getattr(backend, "told", None) is None)
+    return _model(backend, {"cache": IN_MEMORY, **read} if getattr(backend, "told", None) is None else read, ledger)
 
 
-def _object_backend(given: Any, identity: Any, name: str | None = None) -> Backend:
-    if isinstance(given, type):
-        raise UsageError(f"{given.__name__} is a class: give an object of it, {given.__name__}(...)")
-    if isinstance(given, Backend):
-        return given
-    if hasattr(given, "generate"):
-        return GeneratorBackend(given, identity, name)
-    raise UsageError(
-        f"{type(given).__name__} is not a language model: give 'openai:MODEL', 'hf:MODEL', 'recorded:FILE' "
-        "an object with .generate, or a pyterrier_ikat.llms.Backend"
-    )
-
-
-def _account_option(name: str, value: Any) -> Any:
-    """The value of an account's option that is given as an argument."""
-    try:
-        return ACCOUNT[name].read(str(value))
-    except ValueError:
-        raise UsageError(f"{name}={value!r}: give {ACCOUNT[name].words}") from None
-
-
-def _model(
-    backend: Backend, options: Mapping[str, Any], ledger: Ledger | None, *, shown: str | None = None, in_memory: bool = False
-) -> LLM:
-    """The model over a backend, with the options of `ACCOUNT`. Without a cache in them, it is the shared file or this process's memory."""
-    batches = _batches(backend, options) if isinstance(backend, OpenAIBackend) else None
-    share = 1.0 if batches is None else 1 - options.get("batch_discount", 0.5)
-    prices = {name: options[name] * share for name in PRICES if name in options}
+def _model(backend: Backend, options: Mapping[str, Any], ledger: Ledger | None, **shown: str) -> LLM:
+    """The model over a backend, with the options of `ACCOUNT`."""
+    batches = options.get("batch") == "on"
+    prices = {name: options[name] * (DISCOUNT if batches else 1) for name in PRICES if name in options}
     budget = Budget(**prices, limit=options.get("budget"), model=backend.model)
-    place = options["cache"] if "cache" in options else IN_MEMORY if in_memory else default_path()
+    place = options.get("cache") or default_path()
     if place not in ("none", IN_MEMORY) and not backend.identified:
         raise UsageError(
             f"nothing tells the completions of {backend.model} from those of another model in {place}: give identity=..., what decides "
             "its answers, or the object a model_id; or omit cache="
         )
+    if batches and place in ("none", IN_MEMORY):
+        raise UsageError(f"batch=on needs a cache file, which keeps what is under way: omit cache={place}, or give cache=FILE")
     cache = None if place == "none" or backend.replays else CompletionCache(place)
-    retry = Retry(tries=1 + options.get("retries", 5))
-    on_error = options.get("on_error", "raise")
-    return LLM(backend, ledger=ledger, cache=cache, budget=budget, retry=retry, on_error=on_error, batches=batches, text=shown)
+    retry, on_error = Retry(tries=1 + options.get("retries", 5)), options.get("on_error", "raise")
+    return LLM(backend, ledger=ledger, cache=cache, budget=budget, retry=retry, on_error=on_error, batches=batches, **shown)
 
 
-def _batches(backend: OpenAIBackend, options: Mapping[str, Any]) -> BatchSettings | None:
-    """The settings for batches; None without ``batch=on``.
-
-    Raises:
-        UsageError: when they can't be.
-    """
-    if options.get("batch") != "on":
-        if given := [name for name in BATCH if name in options and name != "batch"]:
-            raise UsageError(f"the LLM option {given[0]} is for batches: give batch=on, too, or omit it")
-        return None
-    if options.get("cache") in ("none", IN_MEMORY):
-        raise UsageError(f"batch=on needs a cache file, which keeps what is under way: omit cache={options['cache']}, or give cache=FILE")
-    if len(backend.servers.all) > 1:
-        raise UsageError("batch=on asks one server: give one address as base_url=ADDRESS")
-    return BatchSettings(options.get("batch_requests", 50_000), options.get("batch_mb", 200) * 10**6)
-
-
-def _backend(provider: str, name: str, options: dict[str, Any]) -> Backend:
-    if provider == "recorded":
-        return RecordedBackend(name)
-    if provider not in OPTIONS:
-        return _registered(provider, name, options)
-    params = {key: options.pop(key) for key in (*DECODING, *PENALTIES) if key in options}
-    return (HFBackend if provider == "hf" else OpenAIBackend)(name, params=params, **options)
-
-
-def _registered(provider: str, name: str, options: dict[str, str]) -> Backend:
-    """The model that an installed package makes of a specification.
-
-    Raises:
-        UsageError: when several packages register the name, it cannot be loaded, takes other options, or makes no model.
-    """
-    found = _entry_points(provider)
-    if len({one.value for one in found}) > 1:
-        raise UsageError(f"several packages register the LLM {provider}: {', '.join(one.value for one in found)}; uninstall all but one")
-    try:
-        make = found[0].load()
-        inspect.signature(make).bind(name, **options)
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f"the LLM {provider} cannot be loaded from {found[0].value}: {error}") from None
-    except TypeError as error:
-        raise UsageError(f"the LLM {provider} does not take these options ({error}): it is {provider}{inspect.signature(make)}") from None
-    try:
-        made = make(name, **options)
-    except TypeError as error:
-        raise UsageError(f"the LLM {provider} can't be made of {name} with the options {', '.join(options) or 'none'}: {error}") from None
-    shown = {key: value for key, value in options.items() if not _is_secret(provider, key)}
-    told = {"provider": provider, "name": name, "options": shown, "identity": told_by(made, "identity")}
-    return _object_backend(made, told, name)
+def _object_backend(given: Any, identity: Any) -> Backend:
+    if isinstance(given, Backend):
+        return given
+    if isinstance(given, type) or not hasattr(given, "generate"):
+        raise UsageError(
+            f"{given!r} is not a language model: give 'openai:MODEL', 'hf:MODEL', 'recorded:FILE', an object with .generate, or a "
+            "pyterrier_ikat.llms.Backend"
+        )
+    return GeneratorBackend(given, identity)

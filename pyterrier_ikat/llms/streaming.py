@@ -1,9 +1,8 @@
 """A completion while it is written: what of it may be seen already, and the answer that the events of a stream make up."""
 
-import json
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..completions.usable import printable, split_reasoning
@@ -21,11 +20,10 @@ _OPEN = re.compile(r"[<\[&◁\uff1c\u3008][^>\];▷\uff1e\u3009\n]{0,40}\Z")
 
 
 class Writing:
-    """Passes on what a model writes: printable, without reasoning, and without secrets.
+    """Passes on what a model writes: printable, and without reasoning.
 
     Args:
         write: gets all of it that may be seen so far.
-        clean: takes secrets out of a text that isn't finished.
 
     Example:
         >>> told = []
@@ -37,8 +35,8 @@ class Writing:
         ['Roo', 'Rooibos']
     """
 
-    def __init__(self, write: Write, clean: Callable[[str], str] = str) -> None:
-        self._write, self._clean = write, clean
+    def __init__(self, write: Write) -> None:
+        self._write = write
         self._pieces, self._told, self._next = list[str](), "", 0.0
 
     def add(self, piece: str) -> None:
@@ -47,39 +45,33 @@ class Writing:
         if time.monotonic() < self._next:
             return
         self._pieces = ["".join(self._pieces)]
-        said = split_reasoning(self._clean(_OPEN.sub("", printable(self._pieces[0]))))
+        said = split_reasoning(_OPEN.sub("", printable(self._pieces[0])))
         if not said.open and said.text != self._told:
             self._told = said.text
             self._write(said.text)
         self._next = time.monotonic() + PAUSE
 
 
-def read_stream(lines: Iterable[str], writing: Writing) -> Any:
-    """The chat completion that consists of the events of a stream, or the server's answer if it is not a stream.
+def read_stream(events: Iterable[Any], writing: Writing) -> Any:
+    """The chat completion that consists of the events of a stream; or an event that belongs to none.
 
     Args:
-        lines: of the server's answer.
+        events: as the client's stream gives them.
         writing: is told the text.
 
     Raises:
         Transient: when the stream ends before its answer does.
-        ValueError: when an event is not JSON.
 
     Example:
-        >>> event = 'data: {"model": "m", "choices": [{"delta": {"content": "%s"}, "finish_reason": %s}]}'
-        >>> read_stream([event % ("Roo", "null"), "", event % ("ibos", '"stop"')], Writing(print))["choices"]
+        >>> pieces = ("Roo", None), ("ibos", "stop")
+        >>> events = [{"model": "m", "choices": [{"delta": {"content": text}, "finish_reason": end}]} for text, end in pieces]
+        >>> read_stream(events, Writing(print))["choices"]
         Roo
         [{'message': {'content': 'Rooibos'}, 'finish_reason': 'stop'}]
     """
     told, choice, message = dict[str, Any](), dict[str, Any](), dict[str, list[Any]]()
-    for data in _events(lines, choice):
-        if data == "[DONE]":
-            choice.setdefault("finish_reason", None)
-            break
-        chunk = json.loads(data)
+    for chunk in _until_lost(events, choice):
         try:
-            if chunk.get("error"):
-                return chunk
             told |= {name: chunk[name] for name in ("model", "usage") if chunk.get(name)}
             part: dict[str, Any] = next(iter(chunk.get("choices") or []), {})
             text = _add(part.get("delta") or {}, message)
@@ -94,15 +86,15 @@ def read_stream(lines: Iterable[str], writing: Writing) -> Any:
     return {**told, "choices": [{"message": whole, **choice}]}
 
 
-def _events(lines: Iterable[str], choice: dict[str, Any]) -> Iterator[str]:
-    """The data of the events. A connection that is lost once the answer is there loses no more than the number of tokens."""
+def _until_lost(events: Iterable[Any], choice: dict[str, Any]) -> Iterator[Any]:
+    """The events. A connection that is lost once the answer is there loses no more than the number of tokens."""
+    import openai
+
     try:
-        for line in lines:
-            if line.startswith("data:"):
-                yield line[5:].strip()
-    except Exception as error:  # the HTTP client's
+        yield from events
+    except openai.APIConnectionError:
         if "finish_reason" not in choice:
-            raise Transient(None, f"{BROKEN}: {error}") from None
+            raise
 
 
 def _add(delta: dict[str, Any], message: dict[str, list[Any]]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..arguments import at_least, checked, utc
+from ..arguments import at_least, utc
 from ..completions.learned import highest_number, merge
 from ..completions.matching import normalised
 from ..conversations.frame import conversation, object_frame, statements_of, well_formed
@@ -84,7 +84,6 @@ class UserMemory:
         {}
     """
 
-    @checked
     def __init__(self, path: str | Path, llm: Any = None, *, run: str = "", prompts: str | None = None, dated: bool = False) -> None:
         self.path, self.prompts, self.dated = Path(path), prompts, dated
         self.llm = None if llm is None else as_llm(llm)

@@ -7,11 +7,11 @@ Every file of this folder is read, so a new one doesn't need an entry anywhere. 
 from typing import Any
 
 from .catalogue import METHODS, TABLES, catalogue, find, find_all, published
-from .definition import RESOURCES, Method, Table, method, methods_of
+from .definition import RESOURCES, Method, Table, method, methods_of, noting
 
 __all__ = ["METHODS", "RESOURCES", "TABLES", "Method", "Table", "catalogue", "find", "find_all", "method", "methods_of", "published"]
 
-_SYSTEMS = {entry.system.__name__: entry.system for entry in METHODS.values()}
+_SYSTEMS = {entry.system.__name__: noting(entry.system) for entry in METHODS.values()}
 
 
 def __getattr__(name: str) -> Any:

@@ -21,7 +21,7 @@ from ..planning import Asks, Plan
 from ..store.models import load_python
 from .definition import Method, StandIn, Table, methods_of
 
-_OWN = ("catalogue", "definition")
+_OWN = ("catalogue", "definition", "differences")
 
 
 def _age(name: str) -> tuple[bool, str, str]:

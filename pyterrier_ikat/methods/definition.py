@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -18,10 +19,11 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import one_of
-from ..errors import UsageError, option
+from ..errors import UsageError, counted, option
 from ..generate import SelectStatements, ShowStatements
 from ..operator import Operator
 from ..prompts import prompts_from
+from .differences import in_words, model_differences, returned
 
 if TYPE_CHECKING:
     from ..planning import Plan
@@ -36,42 +38,6 @@ System = Callable[..., pt.Transformer]
 Decorated = TypeVar("Decorated", bound=System)
 
 
-_SNAPSHOT = re.compile(r"[-@](?:20\d\d-?\d\d-?\d\d|(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))$")
-
-
-def model_key(text: str) -> str:
-    """The name of a model or an index without provider, owner, snapshot, options and article, in lower case.
-
-    Example:
-        >>> [model_key(text) for text in ("openai:gpt-4-0613 temperature=0", "meta-llama/Llama-2-13b-chat-hf", "a T5 rewriter")]
-        ['gpt-4', 'llama-2-13b-chat', 't5-rewriter']
-    """
-    words = [word for word in text.partition(",")[0].split() if "=" not in word]
-    name = "-".join(words[1:] if words[:1] in (["a"], ["an"]) else words)
-    name = re.sub(r"^(?:\w+:)+", "", name).rpartition("/")[2].casefold()
-    return _SNAPSHOT.sub("", name.removeprefix("meta-").removesuffix("-hf"))
-
-
-def model_differences(resource: str, paper: str, given: str | None) -> list[str]:
-    """The differences between a run's model and the paper's, one line each: the name, or values of options that the paper names.
-
-    Example:
-        >>> model_differences("llm", "openai:gpt-4", "openai:gpt-4-0613 temperature=0")
-        []
-        >>> model_differences("llm", "Llama-2-7b temperature=0.75", "hf:meta-llama/Llama-2-7b-hf")
-        ['llm: the paper has temperature=0.75, this run the default']
-    """
-    keys = [[model_key(one) for one in re.split(r",(?! )", text or "none")] for text in (paper, given)]
-    if keys[0] != keys[1]:
-        return [f"{resource}: the paper has {paper}, this run {given or 'none'}"]
-    ours, theirs = (dict(re.findall(r"(\w+)=(\S+)", text or "")) for text in (given, paper))
-    return [
-        f"{resource}: the paper has {name}={value}, this run {f'{name}={ours[name]}' if name in ours else 'the default'}"
-        for name, value in theirs.items()
-        if ours.get(name) != value
-    ]
-
-
 @dataclass(frozen=True)
 class Table:
     """A table of a paper.
@@ -81,7 +47,8 @@ class Table:
         turns: how many turns the scores average over; ``None`` when the paper does not say.
         qrels: the judgements.
         measures: the columns.
-        scores: one line per system: our name for it, then its scores.
+        scores: one line per system: our name for it, then its scores, each followed by the letters of the systems from which the paper
+            says that it differs significantly. A row without a method here has a name of its own.
     """
 
     paper: str
@@ -96,9 +63,21 @@ class Table:
 
     def frame(self) -> pd.DataFrame:
         """One row per system (index: its name here), one column per measure. A score that the paper omits is missing."""
-        rows = [line.split() for line in self.scores.split("\n") if line.strip()]
-        values = [[float("nan") if score == "-" else float(score) for score in row[1:]] for row in rows]
-        return pd.DataFrame(values, index=[row[0] for row in rows], columns=list(self.measures))
+        rows = self._rows()
+        values = [[float("nan") if score == "-" else float(score) for score, _ in row] for row in rows.values()]
+        return pd.DataFrame(values, index=list(rows), columns=list(self.measures))
+
+    def letters(self) -> pd.DataFrame:
+        """The published marks of significance, with the shape of :meth:`frame`; empty where there is none."""
+        rows = self._rows()
+        return pd.DataFrame([[marks for _, marks in row] for row in rows.values()], index=list(rows), columns=list(self.measures))
+
+    def _rows(self) -> dict[str, list[tuple[str, str]]]:
+        cells = [line.split() for line in self.scores.split("\n") if line.strip()]
+        return {name: [_CELL.findall(one)[0] for one in scores] for name, *scores in cells}
+
+
+_CELL = re.compile(r"^(-|[\d.]+)([a-z;]*)$")
 
 
 class StandIn(Operator):
@@ -189,13 +168,39 @@ class Method:
         """The optional resources."""
         return [resource for argument, resource in self.resources.items() if not self._requires(argument)]
 
-    def deviations(self, given: Mapping[str, str | None]) -> list[str]:
-        """How the models and the retriever of a run differ from the paper's, one line each.
+    def deviations(self, given: Mapping[str, Any]) -> list[str]:
+        """How the models, the retriever and its depth in a run differ from the paper's, one line each; none without a paper's models.
 
         Args:
-            given: resource -> what the run uses, as text; ``None`` for nothing.
+            given: resource -> what the run uses, as text or as an object; ``None`` for nothing.
         """
-        return [line for resource, paper in self.models.items() for line in model_differences(resource, paper, given.get(resource))]
+        paper = {name: one for name, one in self.models.items() if name in self.resources.values()}
+        used = {name: in_words(given.get(name)) for name in paper}
+        if paper.get("retriever") == "BM25" and (used["retriever"] or "").startswith("BM25 k1="):
+            k1, b = (self.bm25.get(name, default) for name, default in (("k1", 0.9), ("b", 0.4)))
+            paper["retriever"] = f"BM25 k1={k1} b={b}"
+        found = [line for name, of_paper in paper.items() for line in model_differences(name, of_paper, used[name])]
+        depth = returned(given.get("retriever")) if self.models else None
+        if depth is not None and depth < self.depth:
+            found.append(f"retriever: the paper takes {self.depth} passages per query, this run {depth}")
+        return found
+
+    def is_called_by(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether a call of its function with these arguments makes this method and not another one of the function."""
+        named = inspect.signature(self.system).parameters
+        fixed = {name for other in methods_of(self.system) for name in other.settings}
+        of_variants = {name for name in OF_VARIANTS if arguments.get(name) is not None}
+        same = all(arguments[name] == self.settings.get(name, named[name].default) for name in fixed)
+        return bool(self.models) and same and not self.roles and of_variants == {name for name in OF_VARIANTS if name in self.resources}
+
+    def called_with(self, arguments: Mapping[str, Any]) -> list[str]:
+        """Like :meth:`deviations`, for the arguments of a call of its function, with the depths among them."""
+        if not self.models:
+            return []
+        named = inspect.signature(self.system).parameters
+        ours = {name: self.settings.get(name, one.default) for name, one in named.items() if name.endswith("depth")}
+        depths = [f"{name}: the paper has {ours[name]}, this run {arguments[name]}" for name in ours if arguments[name] != ours[name]]
+        return self.deviations({resource: arguments[name] for name, resource in self.resources.items()}) + depths
 
     @property
     def manual(self) -> bool:
@@ -226,7 +231,9 @@ class Method:
             if found < self.depth:
                 called = "dense retriever" if self.resources[name] == "dense" else "retriever"
                 wanted = f"give it num_results={self.depth}"
-                raise UsageError(f"method {self.name} takes {self.depth} passages per query, the {called} returns {found}: {wanted}")
+                raise UsageError(
+                    f"method {self.name} takes {counted(self.depth, 'passage')} per query, the {called} returns {found}: {wanted}"
+                )
         with prompts_from(prompts):
             built = self._checked(self.system(**{name: value for name, value in taken.items() if value is not None}, **self.settings))
             return built if statements is None or "llm" not in taken else _shown(statements, taken["llm"]) >> built
@@ -305,6 +312,26 @@ def method(name: str | Decorated | None = None, *, paper: str = "", **said: Any)
 def methods_of(system: System) -> list[Method]:
     """The methods of a function, in the order of its decorators; without a decorator, one with the function's name."""
     return vars(system).get("methods") or [Method(system.__name__, system)]
+
+
+def noting(system: System) -> System:
+    """The function of methods, whose pipelines note how they differ from the paper: ``pipeline.deviations``.
+
+    Of several methods, those with the same settings as the call are compared, and the one with the fewest differences counts.
+    """
+
+    @wraps(system)
+    def noted(*args: Any, **kwargs: Any) -> pt.Transformer:
+        built = system(*args, **kwargs)
+        if isinstance(built, pt.Compose):
+            bound = inspect.signature(system).bind(*args, **kwargs)
+            bound.apply_defaults()
+            given = bound.arguments
+            found = [one.called_with(given) for one in methods_of(system) if one.is_called_by(given)]
+            vars(built)["deviations"] = min(found, key=len, default=[])
+        return built
+
+    return noted
 
 
 def _shown(statements: str, llm: Any) -> pt.Transformer:

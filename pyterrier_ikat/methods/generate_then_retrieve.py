@@ -221,24 +221,24 @@ TABLES = {
         "GPT-3.5 judgements of the pooled top 10",
         _PASSAGES,
         """
-        qd               .5982 .3839 .6143 .1259 .3275 .1942
-        aqd              .6300 .4020 .6414 .1313 .3384 .2018
-        aqd_human        .6594 .4023 .6282 .1298 .3255 .1964
-        aqd_a            .6826 .4799 .6124 .1239 .4771 .2079
-        qd_llama         .3925 .2161 .4184 .0822 .1947 .0959
-        aqd_llama        .5033 .3004 .5421 .1092 .2657 .1458
-        aqd_given_llama  .5279 .3184 .5331 .1082 .2743 .1503
-        aqd_human_llama  .4851 .2974 .5124 .1048 .2562 .1380
-        aqd_a_llama      .5571 .3906 .5474 .1108 .4092 .1771
-        human_qr         .6193 .3422 .5658 .1173 .2877 .1593
-        qr               .5983 .2373 .5274 .1071 .1464 .1164
-        qr_llama         .4521 .2431 .4538 .0903 .2211 .1145
-        llama10          .3667 .1081 .3203 .0621 .0621 .0512
-        ad               .6433 .4038 .5793 .1177 .3739 .1721
-        ad_llama         .5599 .2504 .5342 .1076 .1705 .1253
-        infosense_2023   .5274 .2135 .4602 .0919 .1407 .1004
-        convgqr          .3978 .2115 .3853 .0686 .2112 .0835
-        monot5           .4557 .2676 .4316 .0770 .2790 .0986
+qd               .5982cbd    .3839cbd    .6143b      .1259b      .3275d      .1942d
+        aqd              .6300ad     .4020ad     .6414ad     .1313ad     .3384d      .2018
+        aqd_human        .6594a      .4023ad     .6282       .1298       .3255d      .1964d
+        aqd_a            .6826ab;n   .4799acb;n  .6124b;n    .1239b;n    .4771acb;n  .2079ac;n
+        qd_llama         .3925fghi   .2161fghi   .4184fghi   .0822fghi   .1947fghi   .0959fghi
+        aqd_llama        .5033ei     .3004egi    .5421ei     .1092ei     .2657ei     .1458ei
+        aqd_given_llama  .5279e      .3184efi    .5331e      .1082e      .2743ei     .1503ei
+        aqd_human_llama  .4851ei     .2974ei     .5124e      .1048e      .2562ei     .1380ei
+        aqd_a_llama      .5571efh    .3906efgh   .5474ef     .1108ef     .4092efgh   .1771efgh
+        human_qr         .6193lm     .3422klm    .5658klm    .1173klm    .2877klm    .1593klm
+        qr               .5983lm     .2373jm     .5274jlm    .1071jlm    .1464jlm    .1164jm
+        qr_llama         .4521jkm    .2431jm     .4538jkm    .0903jkm    .2211jkm    .1145jm
+        llama10          .3667jkl    .1081jkl    .3203jkl    .0621jkl    .0621jkl    .0512jkl
+        ad               .6433opqr;d .4038opqr;d .5793opqr;d .1177opqr;d .3739opqr;d .1721opqr;d
+        ad_llama         .5599nqr    .2504npq    .5342npqr   .1076npqr   .1705npqr   .1253npqr
+        infosense_2023   .5274nqr    .2135nor    .4602noq    .0919noqr   .1407noqr   .1004noq
+        convgqr          .3978nopr   .2115nor    .3853nopr   .0686nopr   .2112nopr   .0835nopr
+        monot5           .4557nopq   .2676npq    .4316noq    .0770nopq   .2790nopq   .0986noq
         """,
     ),
     "generate_then_retrieve_3": Table(

@@ -3,7 +3,14 @@
 Every run summarises long responses in the history (except the last one), chooses PTKB statements with scores, and retrieves 5000 passages
 per passage query with BM25. It scores the union of the candidates with the weighted mean of cosines over passage queries and bi-encoders,
 keeps 1000, and responds from the top three passages only. The response and each of these passages have at most 300 words. A passage query
-that finds nothing, because it has no indexed word, doesn't count in the mean. The paper decodes greedily: give the LLM ``temperature=0``.
+that finds nothing, because it has no indexed word, doesn't count in the mean. The authors' code decodes greedily, and the paper says
+nothing of it: give the LLM ``temperature=0``.
+
+The authors' notebooks differ further from the paper, which we follow. They clarify the utterance first, without the statements; they show
+the passage query of weight 1 the best three statements; weighted responses see no history; the raw JSON of a passage is embedded; a
+completion has at most 512 tokens; a summary has at most 150 characters. Ours shows the chosen statements to all these stages, embeds the
+text of a passage, and leaves the length of completions to the LLM's ``max_tokens``.
+
 These arguments mean the same in all systems:
 
 - ``llm``: the model to ask (Llama 3.1 8B or 70B in the paper).
@@ -11,7 +18,7 @@ These arguments mean the same in all systems:
 - ``reranker``: a bi-encoder, or a list of them: all-MiniLM-L12-v2, and from the second run on also
   msmarco-distilbert-base-v4.
 - ``depth``: passages per passage query.
-- ``respond``: whether the response is written. Without it, each turn needs one LLM call less.
+- ``respond``: whether the response is written. Without it, each turn needs one LLM call fewer.
 """
 
 from collections.abc import Sequence
@@ -91,7 +98,8 @@ def short_and_long(
     """Short and long passages (section 4.2.2): a 5-sentence answer-like and a 10-sentence article-like passage query, equal weights.
 
     With ``think`` (run 3), the model first says which information would help, uses this to choose the statements, and writes the long query
-    in a style of its choice: encyclopedia, blog or government website. Two queries per turn; 4 LLM calls per turn besides the summaries, 5
+    in a style of its choice: encyclopedia, blog or government website. The paper gives both to run 3 alone, and so do we; the released
+    notebook of ``short_long_2`` has them as well. Two queries per turn; 4 LLM calls per turn besides the summaries, 5
     with ``think``.
 
     Example:

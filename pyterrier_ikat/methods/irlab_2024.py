@@ -9,7 +9,7 @@ Every run ends with the PTKB statements that the LLM copies (section 3.3) and a 
 - ``reranker``: DeBERTaV3 (``naver/trecdl22-crossencoder-debertav3``), ``ikat.Ensemble()``, or MiniLM-L-6 for
   ``gpt4qr_bm25_qd1``.
 - ``depth``: passages per query, and re-ranked (section 4.2: 1000).
-- ``respond``: whether the last two stages run. Without them the ranking is the same, and each turn needs two LLM calls less.
+- ``respond``: whether the last two stages run. Without them the ranking is the same, and each turn needs two LLM calls fewer.
 """
 
 from collections.abc import Callable
@@ -57,6 +57,7 @@ def mq4cs_qr(
 
     Two LLM calls and at most ``n`` queries per turn for the ranking. The paper does not specify the pooling; ``pool`` is ``"interleave"``
     (round robin, cut to ``depth``), ``"union"`` (nothing cut before re-ranking) or ``"rrf"`` (reciprocal rank fusion, cut to ``depth``).
+    Section 3.1 re-ranks all retrieved passages, up to 5 x 1000, and section 4.2 re-ranks 1000. The default follows section 4.2.
 
     Raises:
         UsageError: for another ``pool``.

@@ -13,7 +13,7 @@ _PAPER = "ours: best of n without a re-ranker"
 
 
 @method("agreed_of_n", paper=_PAPER)
-@method("spread_of_n", paper=_PAPER, settings={"rule": "spread"})
+@method("spread_of_n", paper=_PAPER, settings={"rule": "spread", "rerank_depth": 100})
 def chosen_of_n(
     llm: LLM,
     retriever: pt.Transformer,
@@ -23,23 +23,25 @@ def chosen_of_n(
     answer: bool = True,
     n: int = 10,
     depth: int = 1000,
+    rerank_depth: int | None = None,
 ) -> pt.Transformer:
     """One of ``n`` sampled LLM4CS rewrites with its answer: the one that agrees most with all of them, or whose scores vary most.
 
     ``n`` LLM calls and up to ``n`` + 1 searches per turn; see :class:`~pyterrier_ikat.generate.BestQuery` for the rules. Sample with a
-    temperature above 0. A re-ranker reads the chosen query. The rules read as many passages as in ``BestQuery``: 10, as in nDCG@10, or 100,
-    as in NQC.
+    temperature above 0. The rules read as many passages as in ``BestQuery``: 10, as in nDCG@10, or 100, as in NQC.
 
     - ``rule``: ``"agreement"`` or ``"spread"``.
     - ``answer``: whether to search for the rewrite and the answer together, or for the rewrite alone.
+    - ``rerank_depth``: how many passages of the chosen query a re-ranker reads; they are then the whole ranking. None: ``depth``.
+      ``spread_of_n`` re-ranks 100, as :func:`~pyterrier_ikat.methods.best_of_n` does.
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.chosen_of_n(ikat.llm("openai:gpt-4o-mini temperature=0.7"), ikat.PassageIndex("i").bm25())  # doctest: +SKIP
     """
     drawn = Samples(RewriteAndAnswer(llm), n, ("qrewrite", "qanswer") if answer else ("qrewrite",))
-    ranking = drawn >> BestQuery(retriever % depth, rule=rule) >> retriever % depth
-    return ranking if reranker is None else ranking >> reranker
+    chosen = drawn >> BestQuery(retriever % depth, rule=rule)
+    return chosen >> retriever % depth if reranker is None else chosen >> retriever % (rerank_depth or depth) >> reranker
 
 
 DENSE_SHARE = 0.75

@@ -34,7 +34,8 @@ def rali(
 
     The queries are a rewrite made without the persona; the same rewrite followed by the LLM's answer from the same completion; and a
     rewrite that follows the persona, after a sentence with a reason. Three LLM calls with the response, three queries per turn. The
-    authors' prompts have examples, and ours have none.
+    authors' prompts have examples, and ours have none. By their configuration the response answers the personalised rewrite; ours answers
+    the utterance.
 
     - ``weights`` and ``normalise``: see :class:`~pyterrier_ikat.fuse.WeightedSum`; ``"min-max"`` for lists of several kinds of scores.
     - ``rerank_depth``: how many passages the re-ranker gets and the run has; without a re-ranker, the run has ``depth``.

@@ -9,10 +9,10 @@ from typing import Any
 import pandas as pd
 
 from ..conversations.qrels import read_qrels, write_qrels
-from ..errors import DataError, UsageError
+from ..errors import DataError, UsageError, counted
 from ..evaluation import Agreement, Judge, agreement, pool_runs, with_gold
 from ..llms import LLM, llm
-from ..methods.definition import model_key
+from ..methods.differences import model_key
 from ..planning import PlanTable
 from ..store.files import atomic_write
 from ..study import plan
@@ -98,13 +98,14 @@ class Relabelled:
         official = len(self.dataset.get_qrels())
         notes = [EVIDENCE] if self.dataset.name == "ikat:sample" else []
         notes.append(
-            f"Ours: {found.pairs} of {official} pairs, binary agreement {found.binary:.2%}, kappa {format_score(found.binary_kappa)}."
+            f"Ours: {found.pairs} of {counted(official, 'pair')}, binary agreement {found.binary:.2%}, kappa "
+            f"{format_score(found.binary_kappa)}."
         )
         if not self.beside:
             return [*notes, f"No published count stands beside ours: the paper's are about the pairs of ikat:{self.matrix.year}."]
         published = sum(map(sum, self.matrix.counts))
         if published not in (0, found.pairs):
-            notes.append(f"The published counts are about {published} pairs, a part of the official ones that isn't published.")
+            notes.append(f"The published counts are about {counted(published, 'pair')}, a part of the official ones that isn't published.")
         notes.append(self.matrix.said)
         if model_key(self.spec) != model_key(self.matrix.judge):
             notes.append(f"The paper's judge is {self.matrix.judge}.")
@@ -155,9 +156,9 @@ class JudgedPool:
         judge = Judge(self.model, prompts=None if self.prompts is None else str(self.prompts))
         judged = judge.transform(with_gold(pool, self.dataset, texts))
         if judged.empty:
-            raise DataError(f"{self.model.model} gave none of {len(pool)} passages a usable label: the table has no judgement")
-        said = f"Judged by {self.model.model}: the top {POOL_DEPTH} of these {len(runs)} runs, {len(pool)} passages of"
-        said += f" {pool['qid'].nunique()} turns; {len(pool) - len(judged)} got no usable label."
+            raise DataError(f"{self.model.model} gave none of {counted(len(pool), 'passage')} a usable label: the table has no judgement")
+        said = f"Judged by {self.model.model}: the top {POOL_DEPTH} of {counted(len(runs), 'run')}, {counted(len(pool), 'passage')} of"
+        said += f" {counted(pool['qid'].nunique(), 'turn')}; {len(pool) - len(judged)} got no usable label."
         with atomic_write(self.labels.with_suffix(".note")) as file:
             file.write(said)
         write_qrels(judged, str(self.labels))  # behind the note: where labels are, it is read

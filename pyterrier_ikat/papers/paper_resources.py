@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError, UsageError
+from ..errors import OF_RESOURCES, DataError, UsageError
 from ..methods import METHODS, Method
-from ..methods.definition import model_differences, model_key
-from ..renamed import OF_RESOURCES
+from ..methods.differences import model_differences, model_key
 from ..retrieve import Index
 from ..study.systems import ALL
 from .published import PAPERS

@@ -10,12 +10,12 @@ import pandas as pd
 from ..conversations.choice import QrelsSource, Turns, find_qrels, is_variant, read_turns
 from ..conversations.download import is_published
 from ..conversations.qrels import judge_of
-from ..errors import UsageError, list_first, option
+from ..errors import UsageError, counted, list_first, option
 from ..evaluation.reference_judges import AnswerEquivalence, RougeL
 from ..evaluation.response_judges import Correctness, Groundedness, NuggetRecall
 from ..evaluation.responses import evaluate_responses, response_turns
 from ..llms import llm
-from ..methods.definition import model_key
+from ..methods.differences import model_key
 from ..runs import RunFolder
 from .paper_resources import JUDGES, SAMPLE
 from .published import ANSWERS, MISSING, NIST, PTKB, STATEMENTS_NIST, STATEMENTS_ORGANISERS, Part
@@ -143,9 +143,9 @@ def _of_collection(qrels: pd.DataFrame, data: Any) -> tuple[pd.DataFrame, str]:
     if len(there) in (0, len(qrels)):
         return qrels, ""
     every, ours = (int((some["label"] >= 1).sum()) for some in (of_any_turn, there))
-    shares = f"{len(there)} of the {len(qrels)} judged pairs, over {there['qid'].nunique()} turns"
-    relevant = f"{every} pairs there are relevant (from 1), {ours} of them of its turns"
-    return there, f"the {len(passages)} passages of {MINI}: {shares}; {relevant}"
+    shares = f"{len(there)} of the {counted(len(qrels), 'judged pair')}, over {counted(there['qid'].nunique(), 'turn')}"
+    relevant = f"relevant there (from 1): {counted(every, 'pair')}, {ours} of its turns"
+    return there, f"the {counted(len(passages), 'passage')} of {MINI}: {shares}; {relevant}"
 
 
 def _of_topics(qrels: pd.DataFrame, data: Any) -> pd.DataFrame:

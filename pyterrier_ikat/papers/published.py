@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from ..errors import UsageError
-from ..methods import TABLES, Table
+from ..methods import METHODS, TABLES, Table
 
 NIST, GPT_35 = "NIST", "gpt-3.5-turbo"
 STATEMENTS_NIST, STATEMENTS_ORGANISERS = "NIST's PTKB judgements", "the organisers' PTKB judgements"
@@ -62,8 +62,13 @@ class Part:
 
     @property
     def systems(self) -> list[str]:
-        """The names of its rows."""
-        return list(self.table.frame().index)
+        """The names of its rows that have a method here."""
+        return [name for name in self.table.frame().index if name in METHODS]
+
+    @property
+    def only_published(self) -> list[str]:
+        """The names of its other rows."""
+        return [name for name in self.table.frame().index if name not in METHODS]
 
 
 @dataclass(frozen=True)
@@ -268,8 +273,28 @@ PAPERS: dict[str, Paper] = {
             ),
             ("AQD_A re-ranks the union of the candidates, then cuts to 1000.", "Only so can recall rise as it does in Table 1."),
             ("A query list without a usable query falls back to the rewrite or utterance.", "The paper is silent; the ledger counts it."),
-            ("The examples of the few-shot prompts are ours.", "The paper's own stand in a picture or belong to its authors."),
+            (
+                "The examples of the few-shot prompts are ours.",
+                "The paper prints its own as text in Tables 9 and 10; its sentences belong to its authors.",
+            ),
             ("ConvGQR and monoT5 retrieve by BM25 here.", "The paper doesn't name their retrievers."),
+            ("Figures 3 and 4 have nDCG by NIST's judgements.", "The paper names neither; both are a guess."),
+            (
+                "The judge also writes a reason.",
+                "The paper's prompt asks for a score alone; our reason follows the label, so it can't change it.",
+            ),
+            (
+                "The released topics have 13.28 turns a conversation.",
+                "Section 4 says 13.04, which would be 326 of the 332 turns of the 25 conversations.",
+            ),
+            (
+                "NIST judged 34,183 pairs of the 176 turns, and Table 4 counts 22,684.",
+                "GPT-3.5's own pool has 19,413 pairs of the 133 turns (section 4).",
+            ),
+            (
+                "By Table 3, 72.85 % of the top 10 is unjudged, over the 13 rows outside the track's pool.",
+                "Section 1 says 72.78 % and doesn't name its rows.",
+            ),
         ),
     ),
     "irlab_2024": Paper(
@@ -296,6 +321,14 @@ PAPERS: dict[str, Paper] = {
             (
                 "A copied statement matches exactly, then normalised, then at a similarity of .9.",
                 "The paper doesn't say how copies become ids.",
+            ),
+            (
+                "1000 passages of the pool are re-ranked.",
+                'Section 3.1 re-ranks all retrieved passages, section 4.2 the top 1000: we follow 4.2. `pool="union"` follows 3.1.',
+            ),
+            (
+                "The 13 conversations of the 103 turns have 16.85 statements on average.",
+                "Section 2 says 16.8 of 13 topics; the 17 released conversations have 16.94.",
             ),
         ),
     ),
@@ -337,6 +370,30 @@ PAPERS: dict[str, Paper] = {
                 "The track's prompt isn't released. Its values are shares of 62 or 61 turns, and BERGEN's measure of this name asks that.",
             ),
             ("NIST's PTKB judgements of 2024 are missing.", "They aren't released; the organisers' come with the topics."),
+            ("LLMs decode greedily (`temperature=0`).", "The authors' code does (`do_sample=False`); the paper is silent."),
+            (
+                "`short_long_2` neither thinks first nor chooses a style.",
+                "The paper gives both to `short_long_3`; the released notebook of `short_long_2` has both, too.",
+            ),
+            (
+                "The question is clarified after the statements are chosen, and by them.",
+                "The paper's order; the authors' notebooks clarify first, without statements.",
+            ),
+            (
+                "The first passage query shows all chosen statements.",
+                "As in the paper; the notebooks show the best three.",
+            ),
+            ("Weighted responses see the history.", "As in the paper; in the notebooks they don't."),
+            ("The text of a passage is embedded.", "The notebooks embed its raw JSON."),
+            (
+                "Completions and summaries have no limit of their own.",
+                "The notebooks have 512 new tokens and 150 characters; the model's `max_tokens` limits ours.",
+            ),
+            (
+                "Table 2 has 116 turns, Table 3 114.",
+                "The paper counts no turns. 116 are in NIST's judgements of 2024, and Table 2's P@20 are multiples of 1/(20 x 116); "
+                "114 can't be checked, because NIST's PTKB judgements aren't released.",
+            ),
         ),
     ),
     "nii_2024": Paper(
@@ -359,7 +416,24 @@ PAPERS: dict[str, Paper] = {
                 'The row "2023 Baseline" is our run of 1000 passages.',
                 "The organisers submitted 3 responses of 3 passages: its score is theirs.",
             ),
-            ('The row "2023 Best" is omitted.', "It is another team's best run per measure, not a system."),
+            (
+                'The row "2023 Best" has no method.',
+                "The paper calls it a system and doesn't name it. De Lima and Yang name run-4-GPT-4, with nDCG@3 .4382, as the best run of "
+                "2023: that is `aqd`.",
+            ),
+            (
+                "The response of GtR shows no first answer.",
+                "As in appendix A8; Algorithm 1, line 26, merges both first answers into it.",
+            ),
+            (
+                "RtG asks for queries of each chosen statement.",
+                'Section III.A has them "for each PTKB", and appendix A3 numbers the statements to n.',
+            ),
+            ("`gtr_claude` responds with Claude.", "Section III.B has GPT-4o respond; a run with one LLM asks no other."),
+            (
+                "Tables I and II have 176 and 98 turns.",
+                "The paper counts none. These are the turns in NIST's judgements of 2023 of passages and of statements.",
+            ),
         ),
     ),
     "cfda_2025": Paper(
@@ -374,6 +448,18 @@ PAPERS: dict[str, Paper] = {
                 "The text of the paper could not be read; 2025 has no public judgements.",
             ),
             ("The fused system has no row.", "Its run is of 2025 alone: the repository has no scores of it."),
+            (
+                "Statements, summaries and responses are written for the raw utterance.",
+                "The code of the authors' automatic run shows the manual rewrite (`resolved_utterance`).",
+            ),
+            (
+                "The list of CHIQ's rewrite is the first one of the fusion.",
+                "Theirs is the list of the LLM4CS rewrite (`run_rrf_rerank.sh`); this decides ties alone.",
+            ),
+            (
+                "Rows with `choice` or `gpt4o` in their names have no method.",
+                "They search for AdaRewriter's choice or for GPT-4o's single rewrite; those that end in `splade` have no re-ranker.",
+            ),
         ),
     ),
     "ptkb_2024": Paper(
@@ -394,6 +480,11 @@ PAPERS: dict[str, Paper] = {
             ),
             ("Rows with examples have no method of their own.", "`shots=1`, `3` or `5` of `ptkb_str` and `ptkb_sar` makes them in Python."),
             ("Automatic selection is an oracle.", "The judgements choose the statement: `ptkb_statement`, then an oracle by nDCG@3."),
+            (
+                "The rows are those of BM25.",
+                "The repository has results of ANCE for the same prompts and years, too: "
+                "`data/batch/gpt-4o-mini/*/aggregated/aggregated_ance_*.json`.",
+            ),
         ),
     ),
     "disco_2025": Paper(

@@ -14,7 +14,7 @@ from ..evaluation.ptkb import statement_ranking
 from ..generate import Answer, Rewrite
 from ..llms import llm
 from ..methods import METHODS, Method
-from ..methods.definition import model_key
+from ..methods.differences import model_key
 from ..planning import PlanTable
 from ..retrieve import Index, PassageIndex
 from ..runs import RunFolder
@@ -218,13 +218,13 @@ def figure_scores(reproduction: Reproduction, figure: Figure) -> pd.DataFrame:
 def draw_figure(reproduction: Reproduction, figure: Figure, path: str | Path) -> Path:
     """Draw a figure into a file. Published points are shown next to ours if the paper prints numbers, over equally many turns."""
     table = figure_scores(reproduction, figure)
-    from matplotlib import pyplot
-
     axes: Any = _bars(table, figure.measure) if figure.kind == "judged" else plot_breakdown(table)
     shown = reproduction.table(figure.part)
     said = "\n".join(wrapped(note) for note in (shown.title, *shown.notes_of_a_figure))
     axes.figure.text(0.02, -0.02, said, va="top", fontsize=7)
     saved = save_plot(axes, path)
+    from matplotlib import pyplot
+
     pyplot.close(axes.figure)  # a notebook would show an open figure a second time
     return saved
 

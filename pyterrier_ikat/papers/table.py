@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from ..conversations.public_outputs import turn_lists
-from ..errors import UsageError
+from ..errors import UsageError, counted
 from ..evaluation.experiment_table import differing_pairs
 from ..prompts import FOLDER
 from ..tables import Table, format_score, of_frame
@@ -19,6 +19,9 @@ from .published import ANSWERS, Figure, Listing, Matrix, Part, Prompts, find_pap
 JUDGED = "Judged@10"
 NOTHING_OF_OURS = "Published scores only. With --resources FILE, ours are computed and shown beside those that they compare with."
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
+PUBLISHED_LETTERS = (
+    "Published letters: the systems of its block that a score differs from, as printed; those after a semicolon are of another block."
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,10 +71,19 @@ class PaperTable:
                 rows.append(self._line(row, "published", theirs, self.part.published_turns))
             if ours is not None and self.same_turns:
                 rows.append(self._line(row, "difference", ours - theirs, None))
+        if self.beside and self.whole:
+            rows += [
+                self._line(None, "published", published.loc[name], self.part.published_turns, name) for name in self.part.only_published
+            ]
         return pd.DataFrame(rows, columns=["system", "scores", *self.part.table.measures, "turns"])
 
-    def _line(self, row: Row, which: str, scores: Mapping[str, float], turns: int | None) -> dict[str, Any]:
-        name = row.name + ("*" if row.notes and which == "ours" else "")
+    @property
+    def whole(self) -> bool:
+        """Whether all systems of the table are shown."""
+        return [row.name for row in self.rows] == self.part.systems
+
+    def _line(self, row: Row | None, which: str, scores: Mapping[str, float], turns: int | None, name: str = "") -> dict[str, Any]:
+        name = name if row is None else row.name + ("*" if row.notes and which == "ours" else "")
         return {"system": name, "scores": which, **{measure: scores[measure] for measure in self.part.table.measures}, "turns": turns}
 
     def significant(self) -> dict[tuple[str, str], str]:
@@ -107,7 +119,10 @@ class PaperTable:
     @property
     def notes_of_a_figure(self) -> list[str]:
         """Like :attr:`notes`, but for a figure of these scores: without the marks of significance, and with the number of turns."""
-        return [f"Ours: {self.turns} turns.", *(note for note in self.notes if not note.startswith("Letters:"))]
+        return [
+            f"Ours: {counted(self.turns, 'turn')}.",
+            *(note for note in self.notes if not note.startswith(("Letters of ours:", "Published letters:"))),
+        ]
 
     def _of_all(self) -> list[str]:
         """The notes about all rows."""
@@ -116,7 +131,7 @@ class PaperTable:
         if self.beside and not self.same_turns:
             theirs = self.part.published_turns or "an unknown number of"
             notes.append(
-                f"Ours are means over {self.turns} turns, the published scores over {theirs}, which are not published: "
+                f"Ours are means over {counted(self.turns, 'turn')}, the published scores over {theirs}, which are not published: "
                 "so no differences and no significance are shown. --turns FILE names the turns."
             )
         notes += [self.judgements.pooled] * bool(self.judgements.pooled) + self._unjudged()
@@ -129,11 +144,11 @@ class PaperTable:
                 "BEM: that of the user's classifier."
             )
         if self.judgements.unjudged:
-            notes.append(
-                f"{self.judgements.unjudged} of the turns of {self.judgements.listed or '--turns'} are not judged and are left out."
-            )
+            notes.append(f"{self.judgements.unjudged} of the turns of {self.judgements.listed or '--turns'} are not judged, and left out.")
+        if self.beside and self.part.table.letters().to_numpy().any():
+            notes.append(PUBLISHED_LETTERS)
         if self.significant():
-            notes.append("Letters: the systems of its block that a score differs from (paired t-test, Bonferroni, p < .05).")
+            notes.append("Letters of ours: the systems of its block that a score differs from (paired t-test, Bonferroni, p < .05).")
         return notes + [f"All rows: {engine}." for engine in dict.fromkeys(row.engine for row in self.rows if row.engine)]
 
     def _unjudged(self) -> list[str]:
@@ -160,7 +175,7 @@ class PaperTable:
         """The means over fewer turns than the table says, because a judge gave no value for some."""
         counts = self.scores[row.name].notna().sum().items() if row.name in self.scores else []
         return [
-            f"{row.name}, {measure}: a mean over {count} turns, the judge gave no value on the others."
+            f"{row.name}, {measure}: a mean over {counted(count, 'turn')}, the judge gave no value on the others."
             for measure, count in counts
             if 0 < count < self.turns
         ]
@@ -177,7 +192,9 @@ class PaperTable:
 
     def _notes_of(self, system: str, of_all: list[str]) -> str:
         """The notes about one row, after those about all rows."""
-        row = next(row for row in self.rows if row.name == system.rstrip("*"))
+        row = next((row for row in self.rows if row.name == system.rstrip("*")), None)
+        if row is None:
+            return " ".join(of_all)
         reason = self._unscored(row)
         return " ".join(
             of_all + [f"{reason.capitalize()}."] * bool(reason) + [f"{note}." for note in row.notes] + self._on_fewer_turns(row)
@@ -195,14 +212,17 @@ class PaperTable:
         return f"{self.part.table.paper} (the paper: iKAT {self.part.year}, {self.part.about}, judged by {self.part.judgements})"
 
     def _cells(self) -> pd.DataFrame:
-        marks = self.significant()
+        marks, theirs = self.significant(), self.part.table.letters()
         rows = []
         for line in self.frame.to_dict("records"):
             name = line["system"].rstrip("*")
             cells = {measure: self._cell(line[measure], measure, line["scores"]) for measure in self.part.table.measures}
             if line["scores"] == "ours":
                 cells = {measure: f"{text} {marks.get((name, measure), '')}".rstrip() for measure, text in cells.items()}
-            label = f"({self.letter(name)}) {line['system']}" if self.same_turns and self.part.blocks else line["system"]
+            if line["scores"] == "published":
+                cells = {measure: f"{text} {theirs.loc[name, measure]}".rstrip() for measure, text in cells.items()}
+            lettered = self.part.blocks and (self.same_turns or theirs.to_numpy().any())
+            label = f"({self.letter(name)}) {line['system']}" if lettered else line["system"]
             turns = "" if line["turns"] is None or line["turns"] != line["turns"] else str(int(line["turns"]))
             rows.append({"system": label, "scores": line["scores"], **cells, "turns": turns})
         return pd.DataFrame(rows, columns=self.frame.columns)
@@ -249,16 +269,21 @@ def published_tables(name: str, number: str) -> list[Table]:
 
 def _scores(part: Part, engine: str) -> Table:
     frame = part.table.frame().rename_axis("system").reset_index()
-    shown = frame.astype(object)
+    shown, letters = frame.astype(object), part.table.letters()
+    if letters.to_numpy().any():
+        shown["system"] = [f"({LETTERS[place]}) {name}" for place, name in enumerate(frame["system"])]
     for measure in part.table.measures:
-        shown[measure] = [
-            "-" if value != value else f"{value:.2f}" if measure in TIMES else format_score(value) for value in frame[measure]
-        ]
+        scores = ["-" if value != value else f"{value:.2f}" if measure in TIMES else format_score(value) for value in frame[measure]]
+        shown[measure] = [f"{score} {marks}".rstrip() for score, marks in zip(scores, letters[measure], strict=True)]
     turns = part.published_turns or "an unknown number of"
     notes = [
         NOTHING_OF_OURS,
         f"Means over {turns} turns of iKAT {part.year}, judged by {part.judgements}; the first stage ran on {engine}.",
     ]
+    if letters.to_numpy().any():
+        notes.append(PUBLISHED_LETTERS)
+    if part.only_published:
+        notes.append(f"Without a method here: {', '.join(part.only_published)}.")
     return Table(frame.assign(notes=" ".join(notes)), of_frame(shown, texts=1).columns, notes, part.table.paper)
 
 

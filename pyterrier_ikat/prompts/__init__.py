@@ -9,7 +9,6 @@ Templates in your own folder replace those of the package: for one operator with
 with ``method.build(prompts=FOLDER)`` and ``--resources prompts=FOLDER``, which build the method inside :func:`prompts_from`.
 """
 
-import difflib
 import os
 import re
 import traceback
@@ -22,10 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import FileSystemLoader, StrictUndefined, TemplateNotFound, TemplatesNotFound, TemplateSyntaxError
+from jinja2.meta import find_referenced_templates
+from jinja2.runtime import Context, Macro
+from jinja2.sandbox import SandboxedEnvironment
 
-from ..errors import UsageError, advice, list_first
-from .bounded import BoundedEnvironment, Own, render_bounded
-from .probes import checksum
+from ..errors import UsageError, list_first
+from ..portable import digest
 
 FOLDER = Path(__file__).parent
 STYLES = ("gpt", "llama")
@@ -37,25 +38,34 @@ _BREAKS = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
 _DELIMITER = re.compile(r"<(?=\s*/?\s*(?:passage|response|text)\b)", re.IGNORECASE)
 
 
-def _environment(folder: str | None) -> BoundedEnvironment:
-    states = list[tuple[str, tuple[str, ...]]]()
-    for place in (folder, str(FOLDER)):
-        if place is not None and os.path.isdir(place):
-            states.append((place, tuple(sorted(os.listdir(place)))))
-    return _environment_of(*states)
+class _Own(str):
+    """A text that a macro makes. Its headings are those of the template, and the values in it are already escaped."""
+
+    __slots__ = ()
+
+
+class _Environment(SandboxedEnvironment):
+    def call(self, context: Context, called: Any, *arguments: Any, **named: Any) -> Any:
+        said = super().call(context, called, *arguments, **named)
+        return _Own(said) if isinstance(called, Macro) else said
+
+
+def _environment(folder: str | None) -> _Environment:
+    places = [place for place in (folder, str(FOLDER)) if place is not None and os.path.isdir(place)]
+    return _environment_of(*((place, tuple(sorted(os.listdir(place)))) for place in places))
 
 
 @lru_cache
-def _environment_of(*states: tuple[str, tuple[str, ...]]) -> BoundedEnvironment:
+def _environment_of(*states: tuple[str, tuple[str, ...]]) -> _Environment:
     """The environment of folders. It is made anew if a template was added, renamed or removed; the loader notices edited ones."""
     folders = [folder for folder, _ in states]
     ours = _headings(folders)
-    built = BoundedEnvironment(
+    built = _Environment(
         loader=FileSystemLoader(folders),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: ours.sub(r"\\", value) if isinstance(value, str) and not isinstance(value, Own) else value,
+        finalize=lambda value: ours.sub(r"\\", value) if isinstance(value, str) and not isinstance(value, _Own) else value,
     )
     built.filters["quoted"] = quoted
     return built
@@ -95,7 +105,7 @@ def render(name: str, style: str = "gpt", folder: str | None = None, **values: A
         The prompt text.
 
     Raises:
-        UsageError: when the template does not exist, names a value that is not given, doesn't end, or makes an empty prompt.
+        UsageError: when the template does not exist, names a value that is not given, or makes an empty prompt.
 
     Example:
         >>> from pyterrier_ikat.prompts import render
@@ -104,7 +114,7 @@ def render(name: str, style: str = "gpt", folder: str | None = None, **values: A
     """
     names = _names(name, style)
     with _explained(names, folder, f"; it may use {', '.join(sorted(values))}"):
-        prompt = render_bounded(_environment(folder).select_template(names), values).strip()
+        prompt = _environment(folder).select_template(names).render(**values).strip()
     if not prompt:
         raise UsageError(f"prompt template {names[-1]} of {folder or FOLDER} makes an empty prompt: write into it what the model is asked")
     return prompt
@@ -123,7 +133,7 @@ def instructions_for(name: str, style: str = "gpt", folder: str | None = None) -
 
 
 def checksum_of(name: str, style: str = "gpt", folder: str | None = None) -> str:
-    """A checksum of a prompt's content, not its source; empty if there is no template. See :mod:`pyterrier_ikat.prompts.probes`.
+    """A digest of a template's source, and of those that it includes, without comments; empty if there is no template.
 
     Raises:
         UsageError: when the template, or one that it includes, can't be read.
@@ -134,7 +144,18 @@ def checksum_of(name: str, style: str = "gpt", folder: str | None = None) -> str
             found = environment.select_template(names).name
         except TemplateNotFound:
             return ""  # an operator that makes its requests in another way; for others, the first request raises the error
-        return checksum(environment, str(found))
+        return digest(*_sources(environment, str(found), {}).values()).hex()
+
+
+def _sources(environment: _Environment, name: str, found: dict[str, str]) -> dict[str, str]:
+    """Name -> source without comments, for a template and those that it includes or imports."""
+    if name not in found:
+        assert environment.loader is not None
+        source = environment.loader.get_source(environment, name)[0]
+        found[name] = "".join(text for _, kind, text in environment.lex(source) if not kind.startswith("comment"))
+        for included in find_referenced_templates(environment.parse(source)):
+            _sources(environment, str(included), found)
+    return found
 
 
 def _names(name: str, style: str) -> list[str]:
@@ -147,38 +168,18 @@ def _explained(names: list[str], folder: str | None, more: str = "") -> Iterator
     try:
         yield
     except TemplateNotFound as error:
-        raise _missing(error, names, folder) from None
-    except Exception as error:
-        raise UsageError(f"prompt template {_where(error, names[-1], folder or FOLDER)}: {_reason(error)}{more}") from None
-
-
-def _missing(error: TemplateNotFound, names: list[str], folder: str | None) -> UsageError:
-    """The error for a missing template, or for a missing one that it includes."""
-    place = f"in {folder} or in the package" if folder else "in the package"
-    if isinstance(error, TemplatesNotFound) or error.name in names:
-        own = (
-            "write it there"
-            if folder
-            else "write it into a folder of yours and give the operator prompts=FOLDER" + advice("", ", or give --resources prompts=FOLDER")
+        missing = " or ".join(names) if isinstance(error, TemplatesNotFound) else f"{error.name}, which {names[-1]} includes,"
+        place = (
+            f"in {folder} or in the package: write it there" if folder else "in the package: write it into a folder and give prompts=FOLDER"
         )
-        return UsageError(f"there is no prompt template {' or '.join(names)} {place}: {own}")
-    return UsageError(f"prompt template {names[-1]} of {folder or FOLDER} includes {error.name}, which isn't {place}: write it there")
-
-
-def _where(error: Exception, name: str, place: str | Path) -> str:
-    """The file of an error, and its line if it is known."""
-    if isinstance(error, TemplateSyntaxError):
-        return f"{error.filename or Path(place, error.name or name)}, line {error.lineno}"
-    lines = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith(".jinja")]
-    return f"{lines[-1][0]}, line {lines[-1][1]}" if lines else f"{name} of {place}"
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, RecursionError):
-        return "it calls itself without end"
-    if isinstance(error, UnicodeDecodeError):
-        return "it isn't UTF-8: save it as UTF-8"
-    return str(error) or type(error).__name__
+        raise UsageError(f"there is no prompt template {missing} {place}") from None
+    except Exception as error:
+        lines = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith(".jinja")]
+        if isinstance(error, TemplateSyntaxError):
+            lines = [(error.filename or str(Path(folder or FOLDER, error.name or names[-1])), error.lineno)]
+        where = f"{lines[-1][0]}, line {lines[-1][1]}" if lines else f"{names[-1]} of {folder or FOLDER}"
+        reason = "it isn't UTF-8: save it as UTF-8" if isinstance(error, UnicodeDecodeError) else str(error) or type(error).__name__
+        raise UsageError(f"prompt template {where}: {reason}{more}") from None
 
 
 _default: ContextVar[str | None] = ContextVar("prompts", default=None)
@@ -209,7 +210,12 @@ def prompts_from(folder: str | Path | None) -> Iterator[None]:
         >>> answer.prompts == folder
         True
     """
-    token = _default.set(_default.get() if folder is None else _check_folder(folder))
+    if folder is not None:
+        folder, ours = os.path.expanduser(folder), {path.name for path in FOLDER.glob("*.jinja")}
+        if unknown := sorted(name for name in _names_in(folder) - ours if re.sub(r"(_system)?(_llama)?\.", ".", name) not in ours):
+            said = f"{folder}: no operator of the package reads {list_first(unknown)}, only operators of your own"
+            warnings.warn(said, UnknownPromptWarning, stacklevel=3)
+    token = _default.set(folder or _default.get())
     try:
         yield
     finally:
@@ -233,20 +239,6 @@ def _names_in(folder: str | Path) -> set[str]:
     if not names:
         raise UsageError(f"prompts: {folder} is not a folder with templates: put those that differ there, such as answer.jinja")
     return names
-
-
-def _check_folder(folder: str | Path) -> str:
-    place = Path(folder).expanduser()
-    names, ours = _names_in(folder), {path.name for path in FOLDER.glob("*.jinja")}
-    if unknown := sorted(name for name in names if name not in ours and re.sub(r"(_system)?(_llama)?\.", ".", name) not in ours):
-        near = list(dict.fromkeys(one for name in unknown for one in difflib.get_close_matches(name, sorted(ours), n=1, cutoff=0.8)))
-        meant = f"; did you mean {' or '.join(near)}?" if near else ""
-        warnings.warn(
-            f"{folder}: no operator of the package reads {list_first(unknown)}, only operators of your own{meant}",
-            UnknownPromptWarning,
-            stacklevel=3,
-        )
-    return str(place)
 
 
 def history_text(history: Sequence[Mapping[str, str]], style: str = "gpt", numbers: Mapping[int, int] | None = None) -> str:

@@ -5,7 +5,6 @@ from typing import Any
 
 import pyterrier as pt
 
-from ..arguments import checked
 from .bi_encoders import BiEncoder, ColBERT
 from .cross_encoders import CrossEncoder, MonoT5
 from .ensemble import Ensemble
@@ -31,7 +30,6 @@ OF_KIND: Mapping[str, Any] = {"bi": BiEncoder, "colbert": ColBERT, "monot5": Mon
 """Prefix of a re-ranker's name, before the colon -> its class."""
 
 
-@checked
 def load_reranker(name: str) -> pt.Transformer:
     """The re-ranker with this name, written as for ``--reranker``. Its model is loaded at first use.
 

@@ -26,7 +26,27 @@ PAIRS_AT_ONCE = 65_536
 
 
 @with_fields
-class BiEncoder(Reranker):
+class Encoding(Reranker):
+    """A re-ranker by vectors.
+
+    Args:
+        model: a name on the Hugging Face hub, or the folder of a downloaded model.
+        batch_size: the number of texts per batch.
+        cache: a file that keeps what was computed; by default it is kept in memory only.
+    """
+
+    scores_alone = True
+    model: str
+    batch_size: int = 32
+    cache: str | Path | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        at_least(1, batch_size=self.batch_size)
+        self.model, self.cache = str(self.model), None if self.cache is None else str(self.cache)
+
+
+@with_fields
+class BiEncoder(Encoding):
     """Re-rank passages by the cosine of query and passage embeddings of a ``sentence-transformers`` model.
 
     Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` (-1 to 1) and ``rank`` (from 0) and keeps every row and all other
@@ -53,15 +73,7 @@ class BiEncoder(Reranker):
         ['y', 'x']
     """
 
-    scores_alone = True
     schematic = {"label": "Bi-encoder"}
-    model: str
-    batch_size: int = 32
-    cache: str | Path | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        at_least(1, batch_size=self.batch_size)
-        self.model, self.cache = str(self.model), None if self.cache is None else str(self.cache)
 
     def score(self, frame: pd.DataFrame) -> Floats:
         """The cosine of each row's query and text."""
@@ -121,7 +133,7 @@ def embedded_once(texts: Sequence[str], model: bytes, cache: Cache, encode: Call
 
 
 @with_fields
-class ColBERT(Reranker):
+class ColBERT(Encoding):
     """Re-rank passages by a multi-vector model of ``sentence-transformers``, such as ColBERT.
 
     Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` and ``rank`` (from 0) and keeps every row and all other columns. Turns
@@ -146,15 +158,7 @@ class ColBERT(Reranker):
         ikat.ColBERT('lightonai/GTE-ModernColBERT-v1')
     """
 
-    scores_alone = True
     schematic = {"label": "ColBERT"}
-    model: str
-    batch_size: int = 32
-    cache: str | Path | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        at_least(1, batch_size=self.batch_size)
-        self.model, self.cache = str(self.model), None if self.cache is None else str(self.cache)
 
     def score(self, frame: pd.DataFrame) -> Floats:
         """The MaxSim of each row's query and text."""

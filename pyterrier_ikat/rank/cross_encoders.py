@@ -1,94 +1,155 @@
 """Re-ranking by models that read query and passage together: cross-encoders and monoT5."""
 
 from dataclasses import field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ..arguments import at_least, one_of
 from ..conversations.frame import column
+from ..errors import UsageError, advice, list_first
 from ..operator import with_fields
 from ..portable import digest
 from ..store.cache import open_cache
 from ..store.models import load, loaded_once, model_state
-from .cross_encoder_backends import BACKENDS, openvino_or_fp32, openvino_runs, score_pairs
-from .reranker import Floats, Reranker, as_texts, longest_first, scored_once, scoring
+from .reranker import Floats, Reranker, as_texts, longest_first, scored_once
+
+ON_CPU, ON_GPU = 4, 128
+"""The number of pairs per batch of a cross-encoder."""
+OPENVINO_NAMES = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
+"""The precisions of a cross-encoder -> their names in OpenVINO."""
 
 
 @with_fields
 class CrossEncoder(Reranker):
-    """Re-rank passages by a cross-encoder of ``sentence-transformers``.
+    """Re-rank passages by a cross-encoder of ``sentence-transformers``, through its ``CrossEncoder.predict``.
 
     Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` and ``rank`` (from 0) and keeps every row and all other columns. Turns
     keep their order, and the rows of a turn are in the new order. Equal scores are ordered by docno, the greatest first.
 
     Any kind of cross-encoder works: networks with a head (BERT, DeBERTa, ModernBERT, ...), several modules (Ettin), and language models
-    that score by the logits of their words (Qwen3-Reranker). The prompt and chat template saved with the model are used. The score is that
-    of ``sentence-transformers``' ``predict`` before a final sigmoid, which would make high scores equal.
+    that score by the logits of their words (Qwen3-Reranker). The prompt and chat template saved with the model are used. The score is the
+    model's before a final sigmoid, which would make high scores equal.
 
     Each distinct (query, text) is scored once per process for all turns, stages and systems. Scores are kept by hash, with 24 bytes per
     pair, in memory that all re-rankers share, at most 1 GiB.
 
     Source: Nogueira and Cho, Passage Re-ranking with BERT, 2019. The limit of 512 tokens per pair is that of Abbasiantaeb and Aliannejadi,
-    Generate then Retrieve, section 4. Networks like BERT compute the score from the first token, so the last layer is computed only for
-    that token.
-
-    The default is single precision, because a run must give the same result on any machine. Bfloat16 is faster on processors that support
-    it, and changes the rank of a few passages. ``"auto"`` follows a rule: it is OpenVINO in bfloat16 if OpenVINO is installed, the
-    processor has bfloat16 and torch finds no GPU, but single precision for a model that OpenVINO can't run. Elsewhere, ``"auto"`` is
-    ``"fp32"``, also in the operator's repr. So runs with and without OpenVINO are told apart, and the choice never depends on timing.
+    Generate then Retrieve, section 4.
 
     Args:
         model: a name on the Hugging Face hub, or the folder of a downloaded model.
-        max_length: the maximum number of tokens per pair, with template and prompt; the rest is cut off. It is lowered to the number of
-            positions of the network.
-        batch_tokens: the number of tokens per batch, with padding; by default 2,048 on a CPU (fewer for a few pairs with OpenVINO, so that
-            each core gets some) and 65,536 on a GPU.
-        backend: ``"fp32"``, ``"bf16"``, ``"openvino"`` (bfloat16 on a CPU, not for language models; needs ``openvino``) or ``"auto"``.
+        max_length: the maximum number of tokens per pair, with template and prompt; the rest is cut off. At most the number of positions of
+            the network.
+        batch_size: the number of pairs per batch; by default 4 on a CPU, where more of them are slower, and 128 on a GPU.
+        dtype: ``"float32"``, ``"bfloat16"`` or ``"float16"``. The default gives the same ranking on any machine. Half precision is faster
+            where the CPU or GPU computes in it, and changes the rank of a few passages. In torch the last layer, which gives the score,
+            always computes in float32.
+        backend: ``"torch"``, ``"openvino"`` or ``"onnx"``, as in ``sentence-transformers``. OpenVINO is faster on many CPUs and needs
+            ``pip install 'pyterrier_ikat[openvino]'``, ONNX needs ``pip install 'sentence-transformers[onnx]'`` and computes in float32.
         cache: a file that keeps the scores for later runs; by default they are kept in memory only.
 
     Raises:
-        UsageError: when the backend is unknown. At first use, when the model can't be loaded or run, wasn't trained to score pairs, gives
-            more than one score per pair, or a score that isn't finite.
+        UsageError: when dtype or backend are unknown. At first use, when the model can't be loaded, wasn't trained to score pairs,
+            gives more than one score per pair, or a score that isn't finite.
         DataError: at use, when a row has no qid, query or text, or the cache can't be read or written.
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.CrossEncoder("cross-encoder/ms-marco-MiniLM-L-6-v2", backend="bf16")
-        ikat.CrossEncoder('cross-encoder/ms-marco-MiniLM-L-6-v2', backend='bf16')
+        >>> ikat.CrossEncoder("cross-encoder/ms-marco-MiniLM-L-6-v2", dtype="bfloat16")
+        ikat.CrossEncoder('cross-encoder/ms-marco-MiniLM-L-6-v2', dtype='bfloat16')
     """
 
     scores_alone = True
     schematic = {"label": "Cross-encoder"}
     model: str
     max_length: int = 512
-    batch_tokens: int | None = None
-    backend: str = field(default="fp32", kw_only=True)
+    batch_size: int | None = None
+    dtype: str = field(default="float32", kw_only=True)
+    backend: str = field(default="torch", kw_only=True)
     cache: str | Path | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        one_of((*BACKENDS, "auto"), backend=self.backend)
-        at_least(1, max_length=self.max_length, batch_tokens=self.batch_tokens)
-        if self.backend == "auto" and not openvino_runs():
-            self.backend = "fp32"
+        one_of(OPENVINO_NAMES, dtype=self.dtype)
+        one_of(("torch", "openvino", "onnx"), backend=self.backend)
+        at_least(1, max_length=self.max_length, batch_size=self.batch_size)
+        if self.backend == "onnx" and self.dtype != "float32":
+            raise UsageError(f"dtype={self.dtype!r}: backend='onnx' computes in float32, use another backend")
         self.model, self.cache = str(self.model), None if self.cache is None else str(self.cache)
-
-    @property
-    def chosen(self) -> str:
-        """The backend in use. With ``"auto"``, the model is loaded to find out."""
-        if self.backend != "auto":
-            return self.backend
-        with scoring:
-            return openvino_or_fp32(self.model, self.max_length)
 
     def score(self, frame: pd.DataFrame) -> Floats:
         """The model's score of each row's query and text."""
-        queries, texts, backend = as_texts(frame, "query"), as_texts(frame, "text"), self.chosen
-        model = digest("cross-encoder", str(self.max_length), backend, *model_state(self.model))
-        score = partial(score_pairs, self.model, self.max_length, backend, self.batch_tokens)
-        return scored_once(queries, texts, model, open_cache(self.cache), score)
+        model = digest("cross-encoder", str(self.max_length), self.dtype, self.backend, *model_state(self.model))
+        return scored_once(as_texts(frame, "query"), as_texts(frame, "text"), model, open_cache(self.cache), self._score)
+
+    def _score(self, pairs: list[tuple[str, str]]) -> Floats:
+        loaded = load_cross_encoder(self.model, self.max_length, self.dtype, self.backend)
+        batch_size = self.batch_size or (ON_CPU if loaded.device.type == "cpu" else ON_GPU)
+        return np.asarray(loaded.predict(pairs, batch_size=batch_size, show_progress_bar=False), dtype=np.float64)
+
+
+@loaded_once(size=5)
+def load_cross_encoder(model: str, max_length: int, dtype: str, backend: str) -> Any:
+    """The loaded ``sentence_transformers.CrossEncoder``; it gives its scores before a sigmoid. Equal arguments share one model.
+
+    Raises:
+        UsageError: when it can't be loaded, wasn't trained to score pairs, or gives more than one score per pair.
+    """
+
+    def make() -> Any:
+        from sentence_transformers import CrossEncoder as Model
+
+        settings: dict[str, dict[str, Any]] = {
+            "torch": {"dtype": dtype},
+            "openvino": {"ov_config": {"INFERENCE_PRECISION_HINT": OPENVINO_NAMES[dtype]}},
+            "onnx": {},
+        }
+        return Model(model, max_length=max_length, backend=backend, model_kwargs=settings[backend])
+
+    loaded = load("cross-encoder", model, make)
+    import torch  # imported late, so that a wrong name is reported at once
+
+    _refuse_untrained(loaded, model)
+    if loaded.num_labels != 1:
+        raise UsageError(f"the model {model!r} gives {loaded.num_labels} scores per pair: a re-ranker gives one")
+    if isinstance(loaded.activation_fn, torch.nn.Sigmoid):
+        loaded.activation_fn = torch.nn.Identity()
+    if backend == "torch":
+        loaded.to(getattr(torch, dtype))
+        loaded.set_keep_in_fp32_modules(_head(loaded))
+    return loaded
+
+
+def _head(loaded: Any) -> list[str]:
+    """The name of the layer that computes the score. A score in bfloat16 has three digits, so many passages would tie."""
+    from torch.nn import Linear
+
+    of_words = loaded.model.get_output_embeddings()
+    layers = [(name, layer) for name, layer in loaded.named_modules() if isinstance(layer, Linear)]
+    return [name for name, layer in layers if layer.out_features == 1 or layer is of_words][-1:]
+
+
+def _refuse_untrained(loaded: Any, model: str) -> None:
+    """Refuse a model that ``sentence-transformers`` itself turned into a cross-encoder, unless its weights have a layer for the score."""
+    if loaded.module_kwargs:  # its files name its modules: it was saved as a cross-encoder
+        return
+    from transformers import AutoModelForSequenceClassification
+
+    made_as = next(iter(loaded.config.architectures or []), type(loaded.model).__name__)
+    instead = advice("ikat.BiEncoder, ikat.MonoT5 or, as an LLM, ikat.LLMRerank", f"--reranker bi:{model} or monot5:{model}")
+    if len(loaded) > 1:
+        raise UsageError(
+            f"the model {model!r} is a {made_as} that isn't saved as a cross-encoder: nothing says which of its words stand for the score. "
+            f"Give a cross-encoder, or use this one by {instead}"
+        )
+    _, found = AutoModelForSequenceClassification.from_pretrained(model, config=loaded.config, output_loading_info=True)
+    if missing := sorted(found["missing_keys"]):
+        raise UsageError(
+            f"the model {model!r} is a {made_as}, whose layer for the score would be drawn by chance ({list_first(missing)}: not in its "
+            f"files): give a cross-encoder, or use this one by {instead}"
+        )
 
 
 @with_fields

@@ -1,15 +1,13 @@
 """An ensemble of several re-rankers."""
 
-from collections.abc import Iterator, Sequence
-from itertools import chain, pairwise, repeat
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import starts_of_runs, turns_of
+from ..conversations.frame import turns_of
 from ..errors import UsageError
 from ..operator import frame_for
 from ..order import min_max, sum_in_any_order, tied
@@ -34,8 +32,7 @@ class Ensemble(Reranker):
             as ``ikat.CrossEncoder(name)``. The default is the paper's five checkpoints.
 
     Raises:
-        UsageError: when there is no scorer, or one isn't a re-ranker; at use, when a model can't be loaded, a score isn't finite, or
-            a scorer returns a passage that it wasn't given.
+        UsageError: when there is no scorer; at use, when a model can't be loaded or a score isn't finite.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -47,11 +44,8 @@ class Ensemble(Reranker):
 
     def __init__(self, scorers: Sequence[str | Path | pt.Transformer] = CHECKPOINTS) -> None:
         super().__init__()
-        if not isinstance(scorers, list | tuple) or not scorers:
+        if isinstance(scorers, str) or not scorers:
             raise UsageError(f"scorers={scorers!r}: give a list of re-rankers or of cross-encoders' names")
-        for scorer in scorers:
-            if not isinstance(scorer, str | Path | pt.Transformer):
-                raise UsageError(f"{scorer!r} is not a scorer: give a re-ranker or the name of a cross-encoder")
         self.scorers = tuple(str(scorer) if isinstance(scorer, Path) else scorer for scorer in scorers)
 
     def subtransformers(self) -> dict[str, list[pt.Transformer]]:
@@ -61,38 +55,19 @@ class Ensemble(Reranker):
 
     def score(self, frame: pd.DataFrame) -> Floats:
         """The mean of the normalised scores."""
-        parts, turns = list[Floats](), turns_of(frame)
-        row_of: Rows = {}
-        firsts = list(chain.from_iterable(map(row_of.setdefault(qid, {}).setdefault, docnos, rows) for qid, docnos, rows in _runs(frame)))
-        for scorer in self.scorers:
-            reranker = CrossEncoder(scorer) if isinstance(scorer, str) else scorer
-            parts.append(min_max(_aligned(frame, row_of, reranker)[firsts], turns))
+        turns, rows = turns_of(frame), pd.MultiIndex.from_frame(frame[["qid", "docno"]])
+        parts = [min_max(_scores_of(scorer, frame, rows), turns) for scorer in self.scorers]
         return tied(sum_in_any_order(parts) / len(parts), 1.0, turns)
 
 
-Rows = dict[Any, dict[Any, int]]
-"""Turn -> passage -> its first row. A dict per turn fits the processor's cache; one dict of all pairs doesn't."""
-
-
-def _runs(frame: pd.DataFrame) -> Iterator[tuple[Any, list[Any], range]]:
-    """Each run of adjacent rows with the same qid: the qid, their docnos and their numbers."""
-    qids, docnos = frame["qid"].to_numpy(dtype=object), frame["docno"].tolist()
-    starts = starts_of_runs(qids).tolist()
-    for start, stop in pairwise([*starts, len(qids)]):
-        yield qids[start], docnos[start:stop], range(start, stop)
-
-
-def _aligned(frame: pd.DataFrame, row_of: Rows, scorer: pt.Transformer) -> Floats:
-    """The scorer's score of each passage, at the passage's first row: the first of two scores, NaN without one."""
-    scored = scorer.transform(frame_for(scorer, frame))
-    pt.validate.result_frame(scored, extra_columns=["score"], context=scorer)
-    scores = scored["score"].to_numpy(dtype=np.float64)
-    places = chain.from_iterable(map(row_of.get(qid, {}).get, docnos, repeat(-1)) for qid, docnos, _ in _runs(scored))
-    rows = np.fromiter(places, dtype=np.int64, count=len(scored))
-    for wrong, what in ((rows < 0, "returned, without having been given it,"), (~np.isfinite(scores), "gave no finite score to")):
-        if wrong.any():
-            row = scored.iloc[int(np.flatnonzero(wrong)[0])]
-            raise UsageError(f"{scorer!r} {what} passage {row['docno']} of {row['qid']}: take it out of the ensemble")
-    found = np.full(len(frame), np.nan)
-    found[rows[::-1]] = scores[::-1]
-    return found
+def _scores_of(scorer: str | pt.Transformer, frame: pd.DataFrame, rows: pd.MultiIndex) -> Floats:
+    """The scorer's score of each row, NaN where it leaves one out."""
+    reranker = CrossEncoder(scorer) if isinstance(scorer, str) else scorer
+    scored = reranker.transform(frame_for(reranker, frame))
+    pt.validate.result_frame(scored, extra_columns=["score"], context=reranker)
+    if len(wrong := scored[~np.isfinite(scored["score"].to_numpy(dtype=np.float64))]):
+        raise UsageError(
+            f"{reranker!r} gave no finite score to passage {wrong['docno'].iloc[0]} of {wrong['qid'].iloc[0]}: take it out of the ensemble"
+        )
+    alone = scored[["qid", "docno", "score"]].drop_duplicates(["qid", "docno"])
+    return alone.set_index(["qid", "docno"])["score"].reindex(rows).to_numpy(dtype=np.float64)

@@ -9,8 +9,8 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import at_least
-from ..completions.json_answers import RANKING, Structure
-from ..completions.rankings import permutation, read_ranking
+from ..completions.kinds import RANKING
+from ..completions.rankings import permutation
 from ..conversations.frame import texts_in, turns_of
 from ..errors import UsageError
 from ..llm_operator import LLMOperator
@@ -96,6 +96,7 @@ class ListwiseRerank(LLMOperator):
 
     one_row_per_turn = False
     stage = "listwise"
+    kind = RANKING
     activity = "re-ranking {passages}"
     schematic = {"label": "Listwise rerank"}
 
@@ -116,19 +117,6 @@ class ListwiseRerank(LLMOperator):
         """Count the request of every window, assuming that each keeps its order."""
         texts = self._texts(frame)
         return [self._request(turn, turn.rows, one, texts) for turn in self._turns(frame) for one in turn.windows]
-
-    def parse(self, text: str) -> list[int] | None:
-        """The numbers, best first, as the model wrote them."""
-        return read_ranking(text)
-
-    @property
-    def structure(self) -> Structure:
-        """A list of numbers."""
-        return RANKING
-
-    def from_json(self, said: dict[str, Any]) -> list[int] | None:
-        """The numbers. An empty list is not an order."""
-        return said["ranking"] or None
 
     def fallback(self, frame: pd.DataFrame) -> list[list[int]]:
         """No numbers, so the window keeps its order."""

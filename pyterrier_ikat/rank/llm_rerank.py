@@ -10,10 +10,8 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import at_least
-from ..completions.json_answers import Structure, answer_in, one_of
-from ..completions.verdicts import parse_label
+from ..completions.kinds import LABEL
 from ..conversations.frame import texts_in, turns_of, values
-from ..errors import DataError
 from ..llm_operator import LLMOperator
 from ..llms import Request
 from ..operator import with_fields
@@ -50,6 +48,7 @@ class LLMRerank(LLMOperator):
 
     one_row_per_turn = False
     stage = "rerank"
+    kind = LABEL
     activity = "re-ranking {passages}"
     schematic = {"label": "LLM rerank"}
 
@@ -64,15 +63,6 @@ class LLMRerank(LLMOperator):
         """One request per row, identified by its passage."""
         rows = zip(frame["qid"], self.questions(frame), values(frame, "docno"), texts_in(frame, "text"), strict=True)
         return [self.request(qid, {"question": query, "passage": text}, "rerank", docno) for qid, query, docno, text in rows]
-
-    def parse(self, text: str) -> int | None:
-        """The label."""
-        return parse_label(text)
-
-    @property
-    def structure(self) -> Structure:
-        """A label of the scale."""
-        return answer_in("label", one_of(range(5)))
 
     def fallback(self, frame: pd.DataFrame) -> list[int]:
         """A value below every label."""
@@ -105,16 +95,10 @@ class LLMRerank(LLMOperator):
 def places_by_rank(frame: pd.DataFrame) -> npt.NDArray[np.int64]:
     """The position of each row in its turn by rank, from 0. Rows of equal rank keep the frame's order.
 
-    Raises:
-        DataError: when a row has no rank.
-
     Example:
         >>> places_by_rank(pd.DataFrame({"qid": ["t", "t", "u"], "rank": [7, 3, 5]})).tolist()
         [1, 0, 0]
     """
     turns_of(frame)
-    if frame["rank"].isna().any():
-        where = frame["qid"][frame["rank"].isna()].iloc[0]
-        raise DataError(f"a passage of {where} has no rank: rank the frame first, for example with pt.model.add_ranks(frame)")
     places = frame["rank"].astype(float).groupby(frame["qid"], sort=False).rank(method="first")
     return np.asarray(places, dtype=np.int64) - 1

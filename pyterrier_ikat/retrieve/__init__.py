@@ -3,13 +3,10 @@
 from ..conversations.frame import NoResultWarning
 from .artifact import PassageText
 from .bm25 import BM25, RM3, BM25Rerank
-from .dense import DenseRetriever, QueryEncoder
-from .dense_index import DenseIndex
+from .dense import DenseIndex, DenseRetriever, QueryEncoder
 from .given_ranking import GivenRanking
 from .index import Index, PassageIndex
-from .merge_shards import MergeShards
-from .splade import SpladeIndex, SpladeRetriever
-from .splade_writer import Splade
+from .splade import Splade, SpladeIndex, SpladeRetriever
 
 __all__ = [
     "BM25",
@@ -19,7 +16,6 @@ __all__ = [
     "DenseRetriever",
     "GivenRanking",
     "Index",
-    "MergeShards",
     "NoResultWarning",
     "PassageIndex",
     "PassageText",

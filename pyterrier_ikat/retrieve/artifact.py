@@ -1,83 +1,190 @@
-"""An index on disk: a PyTerrier artifact with a description that is checked, and the texts of its passages by docno."""
+"""An index folder: the passages' texts, and engines that are built from them. Each kind of index is a PyTerrier artifact.
+
+The folder has ``texts.db`` (see :mod:`.texts`) and a folder for each engine, named after its kind and its number of passages, such as
+``bm25-700``. An engine is built in a hidden folder, which is renamed at the end, and the one with the most passages is searched. So after a
+kill at any moment the old engine or the new one is there.
+"""
 
 import json
+import os
+import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+import threading
+import warnings
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import pandas as pd
 import pyterrier as pt
 
-from ..errors import DataError, advice
-from ..operator import Operator
-from ..store.files import atomic_write, point_to, write_description
-from .eager import read_docnos as read_eager_docnos
-from .pisa import read_docnos
-from .state import WatchedFolder
-from .texts import TextStore
+from ..conversations.passages import Fields, fields_named
+from ..errors import DataError, IkatError, UsageError, advice
+from ..operator import Operator, with_fields
+from ..portable import digest
+from ..store.files import atomic_write, flush
+from ..store.locks import lock_folders
+from ..store.models import checksum_model, is_copy
+from .eager import read_names
+from .texts import NAME as TEXTS
+from .texts import Corpus, CorpusReader, Encode, TextStore, count_of, encode_steps
 
-FORMAT = 2
-"""Of the descriptions."""
-PISA, EAGER, TEXTS, PT_META = "pisa", "eager", "texts.lz4", "pt_meta.json"
-SPLADE_META, PYTERRIER_META = "ikat_splade.json", (PT_META, "pt_pisa_config.json")
-BM25_META, DENSE_META = "ikat_index.json", "ikat_dense.json"
-OURS = (BM25_META, SPLADE_META, DENSE_META)
-"""The descriptions of indexes; a folder may have several."""
+FORMAT = 3
+DESCRIPTION, PT_META = "ikat.json", "pt_meta.json"
+DOCNOS = ("docnos.txt", "fwd.documents")
+"""The docnos of an engine, ours and PISA's."""
+NOT_COMPARED = ("files", "model")
+"""Fields that the same passages and settings may have other values of."""
+_opening = threading.RLock()
+Made = TypeVar("Made", bound="IndexArtifact")
 
 
-class IndexArtifact(WatchedFolder, pt.Artifact):
-    """Base of every index: a folder, its description, and the texts of its passages.
+class Opened(NamedTuple):
+    """An index that is open. Its engine, its texts and its fingerprint belong together, whatever happens to the folder.
 
-    A subclass names its description file (``META``), reads it in :meth:`_read_description`, and gives a retriever.
+    Attributes:
+        folder: the engine's folder.
+        described: the engine's description: ``parts`` (the number and the checksum of the passages that were added at once), and settings.
+        fingerprint: a checksum of the passages and the settings.
+        engine: finds rankings.
+        texts: the passages' texts; None for an index without them.
+    """
+
+    folder: Path
+    described: dict[str, Any]
+    fingerprint: str
+    engine: Any
+    texts: TextStore | None
+
+
+class IndexArtifact(pt.Artifact):
+    """Base of every index: a folder with one of its engines.
+
+    A subclass names the kind of its engine (:attr:`KIND`), builds it (:meth:`_build`), opens it (:meth:`_engine`), and gives a retriever.
 
     Args:
         path: the folder.
-        text: an operator that adds ``text`` by ``docno``, instead of the texts in the index.
+        text: an operator that adds ``text`` by ``docno``, instead of the texts in the folder.
     """
 
     ARTIFACT_TYPE = "sparse_index"
     ARTIFACT_FORMAT: ClassVar[str]
     ARTIFACT_PACKAGE_HINT = "pyterrier_ikat"
+    KIND: ClassVar[str]
+    OPTION: ClassVar[str] = ""
+    """What the command that makes such an index has after the folder."""
+    kinds: ClassVar[dict[str, Any]] = {}
+    """Kind -> the class that opens it."""
     path: str  # type: ignore[assignment]  # as it was given
-    META: ClassVar[str]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        IndexArtifact.kinds[cls.KIND] = cls
 
     def __init__(self, path: str | Path, text: pt.Transformer | None) -> None:
         super().__init__(str(path))
         self.path = str(path)
         self.text = text
+        self._opened: Opened | None = None
 
-    @property
-    def pisa(self) -> Path:
-        """The folder of PISA's files."""
-        return Path(self.path) / PISA
+    # Opening
 
-    @property
-    def eager(self) -> Path:
-        """The folder of the eager engine's files."""
-        return Path(self.path) / EAGER
+    def opened(self) -> Opened:
+        """The index, opened at the first call.
 
-    @property
-    def engines(self) -> list[str]:
-        """The engines that the index has files of: ``"eager"``, ``"pisa"`` or both."""
-        return self.look().engines
+        Raises:
+            DataError: when it is missing, incomplete or in another format.
+        """
+        with _opening:
+            if self._opened is None:
+                self._opened = self._open()
+            return self._opened
 
-    def _engines_in(self, files: Collection[str]) -> list[str]:
-        there = {"eager": self.eager / "impacts.npy", "pisa": self.pisa / "inv.docs"}
-        return [engine for engine, file in there.items() if file.relative_to(self.path).as_posix() in files]
+    def _open(self) -> Opened:
+        folder = self._folder()
+        try:
+            with held_folder(folder) as held:
+                described = self._read(held)
+                engine = self._engine(held, described)
+            texts = TextStore(Path(self.path)) if (Path(self.path) / TEXTS).exists() else None
+            found = Opened(folder, described, self._fingerprint(described), engine, texts)
+        except IkatError:
+            raise
+        except (FileNotFoundError, ValueError, KeyError) as error:
+            if self._folder() != folder:  # passages were added meanwhile
+                return self._open()
+            raise DataError(f"the index {folder} isn't whole ({error}): copy it again, or remove it and build it again") from None
+        if texts is not None and texts.parts[: len(described["parts"])] != described["parts"]:
+            raise DataError(f"the index {self.path} has texts of other passages: copy it again, or remove it and build it again")
+        if texts is not None and (lacking := texts.count - count_of(described["parts"])):
+            warnings.warn(f"{self.KIND} of {self.path} lacks the last {lacking} passages: call add(passages) again", stacklevel=4)
+        return found
+
+    def _folder(self) -> Path:
+        found = engine_folder(self.path, self.KIND)
+        if found is None:
+            there = "the folder holds no such index" if Path(self.path).exists() else "there is no such folder"
+            command = advice(f"ikat.{type(self).__name__}({self.path!r}).index(corpus)", f"`ikat index SOURCE {self.path}{self.OPTION}`")
+            raise DataError(f"no index at {self.path}: {there}; make it with {command}")
+        return found
+
+    def _read(self, folder: Path) -> dict[str, Any]:
+        """The description in an engine's folder, after checking that each file has the size it had when it was written."""
+        described: dict[str, Any] = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
+        if described["format"] != FORMAT:
+            raise DataError(f"the index {self.path} has format {described['format']}, this version reads format {FORMAT}: build it again")
+        for name, size in described["files"].items():
+            if (folder / name).stat().st_size != size:
+                raise ValueError(f"{name} has {(folder / name).stat().st_size} bytes instead of {size}")
+        if "model" in described and not is_copy(self._model(described), described["model"], described["encoded_by"]):
+            raise UsageError(other_model(self.path, self._model(described)))
+        return described
+
+    def _model(self, described: Mapping[str, Any] | None = None) -> str:
+        """The model that encodes passages and queries."""
+        return getattr(self, "model", None) or str((described or self.describe())["model"])
+
+    def _fingerprint(self, described: Mapping[str, Any]) -> str:
+        compared = {name: value for name, value in described.items() if name not in NOT_COMPARED}
+        query_model = getattr(self, "query_model", None)
+        return digest(json.dumps(compared, sort_keys=True), "" if query_model is None else checksum_model(query_model)).hex()
+
+    @abstractmethod
+    def _engine(self, folder: Path, described: dict[str, Any]) -> Any:
+        """The engine in a folder."""
+
+    def fingerprint(self) -> str:
+        """A checksum that changes with the passages and the settings of the index, as it is open.
+
+        Raises:
+            DataError: when it isn't the index that is in the folder now.
+        """
+        found = self.opened().fingerprint
+        if self._fingerprint(self._read(self._folder())) != found:
+            raise DataError(f"the index {self.path} was replaced since it was opened: open it again, and start again what used it")
+        return found
+
+    def describe(self) -> dict[str, Any]:
+        """The description of the engine."""
+        return self.opened().described
 
     def warm_up(self) -> None:
-        """Load in advance what the first search needs; by default nothing."""
+        """Load in advance what the first search needs: the files, and the model that encodes queries."""
+        self.opened()
+        if hasattr(self, "encode_queries"):
+            self.encode_queries(["tea"])
+
+    def __len__(self) -> int:
+        return count_of(self.describe()["parts"])
+
+    # Texts
 
     @property
     def has_text(self) -> bool:
         """Whether its retrievers return the passages' text."""
-        return self.text is not None or self._text_store() is not None
-
-    def _text_store(self) -> TextStore | None:
-        """The texts in the index, if it has any."""
-        state = self.look().states.get(TEXTS)
-        return None if state is None else TextStore(Path(self.path) / TEXTS, state)
+        return self.text is not None or self.opened().texts is not None
 
     def texts(self, docnos: Sequence[str]) -> list[str]:
         """The passages' text as it was indexed, in the order of ``docnos``.
@@ -85,47 +192,149 @@ class IndexArtifact(WatchedFolder, pt.Artifact):
         Raises:
             DataError: when docnos aren't in the index (it names them), or the index has no texts.
         """
-        if (store := self._text_store()) is None:
-            opened = f"ikat.{type(self).__name__}(..., text=ikat.TextLoader(path))"
-            raise DataError(f"the index {self.path} has no texts: give {advice(opened, '--resources texts=PASSAGE_INDEX')}")
+        if (store := self.opened().texts) is None:
+            given = f"ikat.{type(self).__name__}(..., text=ikat.TextLoader(path))"
+            raise DataError(f"the index {self.path} has no texts: give {advice(given, '--resources texts=PASSAGE_INDEX')}")
         return store.read(docnos)
 
-    def text_loader(self) -> "PassageText":
-        """An operator that adds ``text`` by ``docno``; see :class:`PassageText`."""
+    def text_loader(self, fields: Fields = "text", *, verbose: bool = False) -> "PassageText":
+        """An operator that adds ``text`` by ``docno``; see :class:`PassageText`. ``pt.text.get_text(index)`` makes it as well.
+
+        Args:
+            fields: ``"text"``, ``["text"]`` or ``"*"``: an index keeps only the text.
+            verbose: has no effect; PyTerrier gives it to every loader.
+
+        Raises:
+            UsageError: for another field.
+        """
+        fields_named(fields, ["text"])
         return PassageText(self)
 
     def with_text(self, found: pd.DataFrame) -> pd.DataFrame:
         """``found`` with the column ``text``; unchanged if the index has neither texts nor a loader."""
         if self.text is not None:
             return self.text.transform(found)
-        store = self._text_store()
-        return found if store is None else add_texts(found, store.read)
+        return found if self.opened().texts is None else PassageText(self).transform(found)
 
     def docnos(self, among: Sequence[str]) -> Iterator[str]:
         """Those of the docnos ``among`` that are in the index. They are looked up lazily."""
-        if (store := self._text_store()) is not None:
-            return store.docnos(among)
-        there = read_eager_docnos(self.eager) if "eager" in self.engines else read_docnos(self.pisa)
-        return filter(frozenset(among).__contains__, there)
+        if (store := self.opened().texts) is not None:
+            return store.docnos(among, len(self))
+        folder = self.opened().folder
+        return filter(frozenset(among).__contains__, read_names(next(folder / name for name in DOCNOS if (folder / name).exists())))
 
-    def build_package(
-        self,
-        package_path: str | None = None,
-        *,
-        texts: bool = False,
-        max_file_size: float | None = None,
-        metadata_out: dict[str, Any] | None = None,
-        verbose: bool = True,
-    ) -> str:
+    # Building
+
+    def _make(self: Made, corpus: Corpus, made_with: Mapping[str, Any], **given: Any) -> Made:
+        """Build the engine, or compare an existing one with the passages and settings."""
+        target = Path(self.path).absolute()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with lock_folders(target):
+            if engine_folder(target, self.KIND) is not None:
+                self._check_settings(made_with)
+            with closing(store_passages(target, self.path, corpus)) as store:
+                self._bring_up(store, made_with, **given)
+        return self
+
+    def add(self: Made, corpus: Corpus) -> Made:
+        """Add passages to the folder, for all indexes that it holds.
+
+        Texts are stored first. BM25's index is then built again from all texts; SPLADE and dense vectors encode the new passages only.
+        Searches that are open keep the passages that they began with. After a kill, the same call continues.
+
+        Args:
+            corpus: dicts with ``docno`` and ``text``. Passages that are there with the same text are skipped.
+
+        Returns:
+            This index with the new passages.
+
+        Raises:
+            DataError: when the corpus is malformed, has a docno with another text than the one that is there, or the index has no texts.
+            UsageError: when another process is building there, or a model isn't the one that encoded the passages.
+        """
+        target = Path(self.path).absolute()
+        with lock_folders(target):
+            held = [self if kind == self.KIND else cls(self.path) for kind, cls in self.kinds.items() if engine_folder(target, kind)]
+            made_with = [index.opened().described for index in held]  # a wrong model shows before anything is stored
+            if not held or not (target / TEXTS).exists():
+                raise DataError(f"the index {self.path} has no texts, so nothing can be added to it")
+            with closing(TextStore(target)) as store:
+                store.add(CorpusReader(corpus))
+                for index, described in zip(held, made_with, strict=True):
+                    index._bring_up(store, {name: value for name, value in described.items() if name not in ("files", "parts")})
+        return self
+
+    def _bring_up(self, store: TextStore, made_with: Mapping[str, Any], **given: Any) -> None:
+        """Build the engine from the store, unless one of all its passages is there."""
+        parts, target = store.parts, store.path.parent
+        old = engine_folder(target, self.KIND)
+        if old is not None and self._read(old)["parts"] == parts:
+            self._tidy(old)
+            return
+        made = target / f".{self.KIND}.partial"
+        shutil.rmtree(made, ignore_errors=True)
+        made.mkdir()
+        fields = self._build(made, store, old, dict(made_with), **given)
+        sizes = {path.name: path.stat().st_size for path in sorted(made.iterdir()) if path.name not in self._spare()}
+        write_json(made / DESCRIPTION, {"format": FORMAT, "parts": parts, **made_with, **fields, "files": sizes})
+        for path in (*made.iterdir(), made):
+            flush(path)
+        os.replace(made, target / f"{self.KIND}-{count_of(parts)}")
+        self._tidy(target / f"{self.KIND}-{count_of(parts)}")
+        self._opened = None
+
+    def _tidy(self, engine: Path) -> None:
+        """Remove what a finished engine replaces, and what killed builds left, and write what PyTerrier reads of an artifact."""
+        folder = engine.parent
+        for path in (*folder.glob(f"{self.KIND}-*"), *folder.glob(f".{self.KIND}.*")):
+            if path != engine:
+                shutil.rmtree(path, ignore_errors=True)
+        for path in folder.glob(".*.tmp"):
+            path.unlink()
+        if not (folder / PT_META).exists():
+            write_json(folder / PT_META, self._about())
+
+    @abstractmethod
+    def _build(self, made: Path, store: TextStore, old: Path | None, made_with: dict[str, Any]) -> dict[str, Any]:
+        """Write the engine's files into ``made``, and return further fields of the description.
+
+        Args:
+            made: an empty folder.
+            store: the passages.
+            old: the folder of the same engine for the first passages, if there is one.
+            made_with: the settings.
+        """
+
+    def _encode_new(
+        self, store: TextStore, old: Path | None, made_with: Mapping[str, Any], step: int, encode: Encode
+    ) -> tuple[int, list[Path]]:
+        """Encode the passages that the old engine lacks, in steps: the number of the first one, and the files."""
+        start = 0 if old is None else count_of(self._read(old)["parts"])
+        settings = [made_with.get(name) for name in ("encoded_by", "passage_prefix", "similarity")]
+        steps = store.path.parent / f".{self.KIND}.steps" / digest(json.dumps([*settings, store.parts, start])).hex()
+        return start, encode_steps(steps, store, start, step, encode)
+
+    def _spare(self) -> Sequence[str]:
+        """Files that may be removed."""
+        return ()
+
+    def _check_settings(self, made_with: Mapping[str, Any]) -> None:
+        described = self._read(self._folder())
+        for name, value in made_with.items():
+            if name not in NOT_COMPARED and described[name] != value:
+                there = f"{self.path} holds an index with {name} {described[name]!r}, not {value!r}"
+                raise UsageError(f"{there}: remove it, or give a new path")
+
+    # As an artifact
+
+    def build_package(self, package_path: str | None = None, *, texts: bool = False, **options: Any) -> str:
         """Build a package of the index: one file that ``pt.Artifact.from_url`` opens anywhere.
 
         Args:
             package_path: the file to make; by default the folder's name with ``.tar.lz4``.
             texts: also pack the passages' texts. The license of a collection such as ClueWeb22 forbids sharing them. An index without texts
                 gets them from ``text=...``, or from ``--resources texts=...`` on the command line.
-            max_file_size: the number of bytes above which the package is cut into several files.
-            metadata_out: a dict to which the package's metadata are added.
-            verbose: print the packed files.
+            options: those of PyTerrier's ``build_package``.
 
         Returns:
             The file.
@@ -133,66 +342,94 @@ class IndexArtifact(WatchedFolder, pt.Artifact):
         Raises:
             DataError: when the index is incomplete, or ``texts`` is true and it has none.
         """
-        if texts and self._text_store() is None:
+        opened = self.opened()
+        if texts and opened.texts is None:
             raise DataError(f"the index {self.path} has no texts to pack: omit texts=True")
-        with tempfile.TemporaryDirectory() as folder:
-            self._stage(Path(folder), [name for name in self.describe()["files"] if texts or name != TEXTS])
-            return pt.Artifact(folder).build_package(
-                package_path or f"{self.path}.tar.lz4", max_file_size=max_file_size, metadata_out=metadata_out, verbose=verbose
-            )
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            write_json(folder / PT_META, self._about())  # the folder's own one may be of another index
+            (folder / opened.folder.name).mkdir()
+            packed = [opened.folder / file for file in (DESCRIPTION, *opened.described["files"])] + [Path(self.path) / TEXTS] * texts
+            for path in packed:
+                (folder / path.relative_to(self.path)).symlink_to(path.absolute())
+            return pt.Artifact(name).build_package(package_path or f"{self.path}.tar.lz4", **options)
 
-    def _stage(self, folder: Path, names: Sequence[str]) -> None:
-        """Lay out the content of a package: links to files of the index, and a description of these files only."""
-        there = Path(self.path).absolute()
-        _write_json(folder / PT_META, self._kind())  # the folder's own one may be of another index
-        for name in names:
-            if name == PT_META:
-                continue
-            (folder / name).parent.mkdir(exist_ok=True)
-            if (there / name).exists():
-                point_to(there / name, folder / name)
-        if (there / self.META).exists():
-            described = json.loads((there / self.META).read_text(encoding="utf-8"))
-            parts = {part: {name: described[part][name] for name in names if name in described[part]} for part in ("files", "checks")}
-            _write_json(folder / self.META, described | parts)
-
-    def write_meta(self, folder: Path, fields: dict[str, Any], texts: Path | None = None) -> None:
-        """Write the description of an index that is complete in ``folder``, and the metadata that PyTerrier reads of an artifact.
-
-        Args:
-            folder: the folder in which it is built.
-            fields: the description.
-            texts: the texts of the folder, when the index is added to one that is already an artifact.
-        """
-        if texts is None:
-            _write_json(folder / PT_META, self._kind())
-        write_description(folder / self.META, fields, [] if texts is None else [texts])
-
-    def _kind(self) -> dict[str, str]:
+    def _about(self) -> dict[str, str]:
         return {"type": self.ARTIFACT_TYPE, "format": self.ARTIFACT_FORMAT, "package_hint": self.ARTIFACT_PACKAGE_HINT}
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_seen": None, "promised": None}  # another machine reads the state itself
+        return self.__dict__ | {"_opened": None}  # an open index can't be sent to another process
 
-    def __len__(self) -> int:
-        return int(self.describe()["count"])
-
-    def _identity(self) -> tuple[Any, ...]:
-        """The arguments in their order; ``text`` is the last one."""
-        return (self.path, self.text)
+    def _arguments(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("path", "model", "text", "query_model") if getattr(self, name, None) is not None}
 
     def __repr__(self) -> str:
-        *given, text = self._identity()
-        shown = [repr(value) for value in given if value is not None] + ([] if text is None else [f"text={text!r}"])
-        return f"ikat.{type(self).__name__}({', '.join(shown)})"
+        given = self._arguments()
+        shown = [repr(given.pop(name)) for name in ("path", "model") if name in given]
+        return f"ikat.{type(self).__name__}({', '.join(shown + [f'{name}={value!r}' for name, value in given.items()])})"
 
     def __eq__(self, other: object) -> bool:
-        return self._identity() == other._identity() if isinstance(other, type(self)) else NotImplemented
+        return self._arguments() == other._arguments() if isinstance(other, type(self)) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash((type(self), *self._identity()))
+        return hash((type(self), *self._arguments().items()))
 
 
+def engine_folder(path: str | Path, kind: str) -> Path | None:
+    """The folder of the engine of a kind that has the most passages; None if there is none."""
+    sizes = ((found, found.name.removeprefix(f"{kind}-")) for found in Path(path).glob(f"{kind}-*"))
+    return max(((int(size), found) for found, size in sizes if size.isdecimal()), default=(0, None))[1]
+
+
+@contextmanager
+def held_folder(path: Path) -> Iterator[Path]:
+    """A name of a folder under which all that is opened is of this folder, even if another one takes its place meanwhile."""
+    if not hasattr(os, "O_DIRECTORY"):  # Windows can't open folders
+        yield path
+        return
+    number = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        by_number = Path(f"/proc/self/fd/{number}")
+        yield by_number if by_number.is_dir() else path
+    finally:
+        os.close(number)
+
+
+def store_passages(target: Path, path: str, corpus: Corpus) -> TextStore:
+    """The folder's store with the passages of ``corpus``: those that are there are compared with it, else they are stored.
+
+    Raises:
+        UsageError: when something else is at the path, or an index without texts or of other passages.
+        DataError: when the corpus is malformed.
+    """
+    new = not (target / TEXTS).exists()
+    if new and any(engine_folder(target, kind) for kind in IndexArtifact.kinds):
+        raise UsageError(f"the index {path} has no texts, so nothing can be added to it: give a new path")
+    if new and target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise UsageError(f"{path} exists already: remove it, or give a new path")
+    reading = CorpusReader(corpus)
+    target.mkdir(exist_ok=True)
+    store = TextStore(target, create=True)
+    if store.parts:
+        store.check_same(reading)
+    else:
+        try:
+            store.write(reading)
+        except BaseException:
+            store.close()
+            store.path.unlink()
+            with suppress(OSError):  # the folder has something else
+                target.rmdir()
+            raise
+    return store
+
+
+def other_model(path: str, model: str) -> str:
+    """The message about a model that isn't the one of an index."""
+    return f"the index {path} was encoded with another model than {model!r} as it is now: give that one, or index the passages again"
+
+
+@with_fields
 class PassageText(Operator):
     """Adds the column ``text`` by ``docno``, from the texts kept in an index; ``PassageIndex.text_loader()`` makes it.
 
@@ -207,30 +444,18 @@ class PassageText(Operator):
 
     schematic = {"label": "Passage text"}
 
-    def __init__(self, index: IndexArtifact) -> None:
-        super().__init__()
-        self.index = index
+    index: IndexArtifact
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Add ``text`` to a frame with ``docno``."""
         pt.validate.columns(inp, includes=["docno"], context=self)
-        return self.index.of_one_state(lambda _: add_texts(inp, self.index.texts))
+        return inp.assign(text=pd.Series(self.index.texts(inp["docno"].tolist()) if len(inp) else [], index=inp.index, dtype=object))
 
     def __repr__(self) -> str:
         return f"{self.index!r}.text_loader()"
 
 
-def add_texts(frame: pd.DataFrame, texts: Callable[[list[str]], list[str]]) -> pd.DataFrame:
-    """``frame`` with the column ``text`` by ``docno``, taken from ``texts``."""
-    found = texts(frame["docno"].tolist()) if len(frame) else []
-    return frame.assign(text=pd.Series(found, index=frame.index, dtype=object))
-
-
-def _write_json(path: Path, content: Any) -> None:
+def write_json(path: Path, content: Any) -> None:
+    """Write JSON into a file."""
     with atomic_write(path) as file:
         json.dump(content, file, indent=1)
-
-
-def made_by_pyterrier(folder: Path) -> bool:
-    """Whether the index in a folder was made by PyTerrier, not by this package."""
-    return any((folder / name).exists() for name in PYTERRIER_META) and not any((folder / name).exists() for name in OURS)

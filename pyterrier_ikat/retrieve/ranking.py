@@ -1,7 +1,7 @@
 """Rankings of queries: the order of ties, the stored form, and a retriever's result frame."""
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -41,6 +41,26 @@ def sort_ties(ranking: Ranking) -> Ranking:
     for start, last in zip(bounds[::2], bounds[1::2], strict=True):
         ranking.docnos[start : last + 1] = sorted(ranking.docnos[start : last + 1], reverse=True)
     return ranking
+
+
+def rank_past_ties(find: Callable[[Sequence[int], int], list[Ranking]], count: int, depth: int) -> list[Ranking]:
+    """The rankings of queries by an engine that keeps any of the passages that tie at the cutoff.
+
+    An eighth more passages are retrieved, repeatedly until the tie ends. Equal scores are ordered by docno, the greatest first.
+
+    Args:
+        find: returns the rankings of the queries with these numbers to a depth.
+        count: the number of queries.
+        depth: the maximum number of passages per query.
+    """
+    best: dict[int, Ranking] = {}
+    left, deeper = list(range(count)), depth + 1 + depth // 8
+    while left:
+        for number, ranking in zip(left, find(left, deeper), strict=True):
+            if len(ranking.scores) < deeper or ranking.scores[-1] != ranking.scores[depth - 1]:
+                best[number] = sort_ties(ranking).best(depth)
+        left, deeper = [number for number in left if number not in best], 2 * deeper
+    return [best[number] for number in range(count)]
 
 
 def cached_rankings(

@@ -1,32 +1,129 @@
 """SPLADE: a masked language model weights the terms of a text and adds related terms. This module has its index and its retriever."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyterrier as pt
 
-from ..arguments import checked
+from ..arguments import at_least
+from ..conversations.frame import well_formed
 from ..errors import DataError, UsageError, advice
 from ..portable import digest
-from ..store.files import read_description
-from ..store.models import checksum_files, checksum_model, is_copy, model_state
-from . import eager
-from .artifact import FORMAT, PYTERRIER_META, IndexArtifact, made_by_pyterrier
-from .artifact import SPLADE_META as META
-from .corpus import Corpus, CorpusReader
-from .pisa import count_passages, count_terms, open_impacts, search
+from ..store.models import checksum_files, checksum_model, load, loaded_once
+from .artifact import DESCRIPTION, PT_META, IndexArtifact, Opened
+from .eager import Batch, column_order, in_folder, join, mapped, open_postings, read_names, write_names
+from .pisa import count_passages, count_terms, open_impacts
 from .ranking import TIES, Ranking
-from .retriever import THREADS, Query, SparseRetriever, made_by
-from .sparse_encoder import SCALE, checksum_vocabulary, encode_texts, list_numbers, list_tokens, load_sparse_encoder
-from .state import Seen, changed_at, open_folder
+from .retriever import IndexRetriever, Query
+from .texts import NAME as TEXTS
+from .texts import TextStore, read_step
 
-FOLDER = "splade"
+PYTERRIER_META = (PT_META, "pt_pisa_config.json")
 PYTERRIER_FILES = ("inv.docs", "inv.freqs", "inv.sizes", "fwd.termlex", "fwd.doclex")
+STEP = 512
+"""Passages that are encoded before they are written."""
 
 
-class SpladeRetriever(SparseRetriever):
+SCALE = 100
+"""Impacts per unit of weight, for passages and for queries. So PISA's score is SCALE * SCALE times the dot product."""
+
+Numbers = npt.NDArray[np.uint32]
+
+
+class Impacts(NamedTuple):
+    """The impacts of some texts, one text after the other."""
+
+    ends: npt.NDArray[np.int64]
+    """The end of each text's entries in ``terms`` and ``weights``."""
+    terms: Numbers
+    """Numbers of the vocabulary."""
+    weights: Numbers
+    """Impacts, at least 1."""
+
+    def as_dicts(self, names: Sequence[str]) -> list[dict[str, int]]:
+        """For each text, a dict from the name of a term to its impact."""
+        starts = [0, *self.ends.tolist()[:-1]]
+        return [
+            {names[term]: weight for term, weight in zip(self.terms[a:b].tolist(), self.weights[a:b].tolist(), strict=True)}
+            for a, b in zip(starts, self.ends.tolist(), strict=True)
+        ]
+
+
+@loaded_once(size=2)
+def load_sparse_encoder(model: str) -> Any:
+    """The loaded model. Equal names share one model.
+
+    Raises:
+        UsageError: when the model can't be loaded or isn't a SPLADE model, or its library isn't installed.
+    """
+
+    def make() -> Any:
+        from sentence_transformers import SparseEncoder
+
+        return SparseEncoder(model)
+
+    loaded = load("sparse encoder", model, make)
+    if not any(type(module).__name__ == "SpladePooling" for module in loaded.modules()):
+        raise UsageError(f"the model {model!r} isn't a SPLADE model: it has no weights of a masked language model for the vocabulary")
+    return loaded
+
+
+def list_numbers(model: Any) -> list[str]:
+    """The names under which :class:`Splade` indexes the dimensions of the model's vectors: their numbers.
+
+    PISA lowercases the terms of queries, but not those of passages. If tokens were used as names, ``"[SEP]"`` and the capitalised tokens
+    of a cased vocabulary would never be found.
+    """
+    # Until a model has encoded something, it reports its hidden size as the dimension.
+    size = model.encode_document(["."], show_progress_bar=False).shape[1]
+    return [str(number) for number in range(size)]
+
+
+def list_tokens(model: Any) -> list[str]:
+    """The names under which PyTerrier's SPLADE indexes the dimensions: the tokenizer's tokens (``"tea"``, ``"##ing"``)."""
+    named = model.tokenizer.convert_ids_to_tokens(list(range(len(model.tokenizer))))
+    return [*named, *list_numbers(model)[len(named) :]]  # a model may have more dimensions than its tokenizer has tokens
+
+
+def checksum_vocabulary(model: Any) -> str:
+    """A checksum that is equal for models whose vectors have the same terms."""
+    return digest(*list_tokens(model)).hex()
+
+
+def encode_texts(model: Any, texts: Sequence[str], *, of: str, batch_size: int = 32) -> Impacts:
+    """Encode texts.
+
+    Args:
+        model: a ``sentence_transformers.SparseEncoder``.
+        texts: the texts to encode, each truncated at the model's limit of tokens. A blank text has no impacts.
+        of: ``"query"`` or ``"document"``. Most models encode both in the same way.
+        batch_size: the number of texts per batch.
+
+    Raises:
+        UsageError: when the model gives a weight that isn't finite.
+    """
+    places = [place for place, text in enumerate(texts) if text.strip()]
+    if not places:
+        return Impacts(np.zeros(len(texts), np.int64), np.empty(0, np.uint32), np.empty(0, np.uint32))
+    encode = model.encode_query if of == "query" else model.encode_document
+    asked = [well_formed(texts[place]) for place in places]
+    vectors = encode(asked, batch_size=batch_size, show_progress_bar=False, convert_to_sparse_tensor=True, save_to_cpu=True).coalesce()
+    values = vectors.values().float().numpy().astype(np.float64)
+    if not np.isfinite(values).all():
+        raise UsageError("the sparse encoder gave a weight that is not a finite number: its weights are damaged, use another model")
+    rows, terms = vectors.indices().numpy()
+    weights = np.rint(values * SCALE)
+    kept = weights > 0
+    sizes = np.bincount(np.asarray(places)[rows[kept]], minlength=len(texts))
+    return Impacts(np.cumsum(sizes), terms[kept].astype(np.uint32), weights[kept].astype(np.uint32))
+
+
+class SpladeRetriever(IndexRetriever):
     """Learned sparse retrieval; ``SpladeIndex.retriever()`` makes it.
 
     Reads ``qid`` and ``query``; returns the passages of every row, in the order of the rows, with all columns of the row (the same
@@ -45,11 +142,9 @@ class SpladeRetriever(SparseRetriever):
         index: the index to search.
         num_results: the maximum number of passages per query.
         cache: a file that keeps rankings for other processes and later runs; created if missing.
-        engine: ``"eager"`` or ``"pisa"``, if the index has both; see :class:`BM25`. Their rankings and scores are equal.
 
     Raises:
-        UsageError: when ``num_results`` is out of range, or the index has no files for ``engine``. At first use, when the model
-            can't be loaded.
+        UsageError: when ``num_results`` is out of range. At first use, when the model can't be loaded.
         DataError: when the index is missing, incomplete, or was made with another model.
 
     Example:
@@ -62,21 +157,14 @@ class SpladeRetriever(SparseRetriever):
     reads_texts = False
     label, method, scale = "SPLADE", "retriever", SCALE**2
 
-    def __init__(self, index: "SpladeIndex", num_results: int = 1000, cache: str | Path | None = None, engine: str | None = None) -> None:
-        super().__init__(index, num_results, cache, engine)
-
     def key(self, fingerprint: str, query: Query) -> bytes:
-        """The cache key: the index, its model and the query."""
-        return digest("splade", made_by(query.engine), TIES, fingerprint, query.query)
+        """The cache key: the index, its models and the query."""
+        return digest("splade", TIES, fingerprint, query.query)
 
-    def search_eager(self, seen: Seen, queries: list[Any]) -> list[Ranking]:
-        """Add up the products of impacts with the queries' vectors."""
-        return eager.search(self.opened_eager(seen), self.index.encode_queries(queries), self.num_results, THREADS)
-
-    def search_pisa(self, seen: Seen, queries: list[Any]) -> list[Ranking]:
-        """Search PISA for the queries' vectors."""
-        retriever = self.opened_pisa(seen, (), open_impacts)
-        return search(retriever, "query_toks", self.index.encode_queries(queries), self.num_results)
+    def find_rankings(self, opened: Opened, queries: list[Any]) -> list[Ranking]:
+        """Search for the queries' vectors."""
+        found: list[Ranking] = opened.engine.rankings(self.index.encode_queries(queries), self.num_results)
+        return found
 
 
 class SpladeIndex(IndexArtifact):
@@ -84,8 +172,8 @@ class SpladeIndex(IndexArtifact):
 
     It is a PyTerrier artifact: ``pt.Artifact.load(path)`` opens it, and ``build_package`` packs it into one file to share. The class also
     opens an index that PyTerrier made with ``PisaIndex(...).toks_indexer()`` and its scale of 100, such as the one that the iKAT organisers
-    distribute. For such an index, name the model that encoded the passages, and give ``text`` if you need the passages' text. The files
-    that PISA needs for retrieval are added at the first search. As in PyTerrier's own pipeline, terms with a capital letter (``[SEP]``) are
+    distribute. For such an index, name the model that encoded the passages, and give ``text`` if you need the passages' text. PISA searches
+    it, and adds the files that it needs at the first search. As in PyTerrier's own pipeline, terms with a capital letter (``[SEP]``) are
     then ignored, because PISA looks terms up in lower case.
 
     Args:
@@ -109,9 +197,8 @@ class SpladeIndex(IndexArtifact):
     """
 
     ARTIFACT_FORMAT = "ikat_splade"
-    META, descriptions = META, (META, *PYTERRIER_META)
+    KIND, OPTION = "splade", " --splade MODEL"
 
-    @checked
     def __init__(
         self,
         path: str | Path,
@@ -123,64 +210,41 @@ class SpladeIndex(IndexArtifact):
         super().__init__(path, text)
         self.model = None if model is None else str(model)
         self.query_model = None if query_model is None else str(query_model)
-        self._terms: dict[str, list[str]] = {}
-        self._checksum: tuple[Seen, str] | None = None
+        self._terms: list[str] = []
 
     def retriever(
-        self,
-        num_results: int = 1000,
-        cache: str | Path | None = None,
-        *,
-        query_model: str | Path | None = None,
-        k1: float | None = None,
-        b: float | None = None,
-        engine: str | None = None,
+        self, num_results: int = 1000, cache: str | Path | None = None, *, query_model: str | Path | None = None, **bm25: float
     ) -> SpladeRetriever:
-        """Retrieval from this index; see :class:`SpladeRetriever`. ``k1`` and ``b`` are BM25's parameters and are ignored.
+        """Retrieval from this index; see :class:`SpladeRetriever`. BM25's parameters are ignored.
 
         With ``query_model`` it searches ``SpladeIndex(path, query_model=...)``: this index with another model for queries.
         """
-        return SpladeRetriever(self if query_model is None else self.with_query_model(query_model), num_results, cache, engine)
+        return SpladeRetriever(self if query_model is None else self.with_query_model(query_model), num_results, cache)
 
     def with_query_model(self, model: str | Path) -> "SpladeIndex":
         """This index with another model for queries."""
         return SpladeIndex(self.path, self.model, text=self.text, query_model=model)
 
-    def warm_up(self) -> None:
-        """Load the model that encodes queries in advance."""
-        self.encode_queries(["tea"])
+    def _folder(self) -> Path:
+        return Path(self.path) if made_by_pyterrier(Path(self.path)) else super()._folder()
 
-    def _read_description(self, folder: Path) -> dict[str, Any]:
-        return (_describe_pyterriers if made_by_pyterrier(folder) else _describe_ours)(folder, self.model)
+    def _read(self, folder: Path) -> dict[str, Any]:
+        return _describe_pyterriers(folder, self.model) if made_by_pyterrier(folder) else super()._read(folder)
 
-    @property
-    def pisa(self) -> Path:
-        """The folder of PISA's files."""
-        return Path(self.path) if made_by_pyterrier(Path(self.path)) else Path(self.path) / FOLDER
+    def _engine(self, folder: Path, described: dict[str, Any]) -> Any:
+        return open_impacts(folder) if made_by_pyterrier(folder) else open_postings(folder)
 
-    @property
-    def eager(self) -> Path:
-        """The folder of the eager engine's files."""
-        return Path(self.path) / FOLDER
+    def _build(self, made: Path, store: TextStore, old: Path | None, made_with: dict[str, Any], batch_size: int = 32) -> dict[str, Any]:
+        name = self._model(made_with)
 
-    def build_package(self, package_path: str | None = None, *, texts: bool = False, **options: Any) -> str:
-        """Build a package of the index; see :meth:`IndexArtifact.build_package`. An index of PyTerrier is packed by PyTerrier's code."""
-        if made_by_pyterrier(Path(self.path)) and not texts:
-            return pt.Artifact(self.path).build_package(package_path, **options)
-        return super().build_package(package_path, texts=texts, **options)
+        def encode(passages: list[tuple[str, str]]) -> dict[str, Any]:
+            found = encode_texts(load_sparse_encoder(name), [text for _, text in passages], of="document", batch_size=batch_size)
+            return {"docnos": np.array([docno for docno, _ in passages]), **found._asdict()}
 
-    def check_same(self, model: str, corpus: Corpus) -> None:
-        """Check that this is the index that ``Splade(model).index`` would make from ``corpus``.
-
-        Raises:
-            UsageError: when it has other passages, was encoded with another model, or doesn't say of which passages it was made.
-        """
-        described = self.describe()
-        if described.get("encoded_by") != checksum_model(model):
-            raise UsageError(
-                f"the index {self.path} was encoded with another model than {model!r} as it is now: remove it, or give a new path"
-            )
-        CorpusReader(corpus).check_same(self.path, described["count"], described.get("sha256"))
+        vocabulary = checksum_vocabulary(load_sparse_encoder(name))
+        start, files = self._encode_new(store, old, made_with, STEP, encode)
+        write_impacts(made, files, old, start)
+        return {"vocabulary": vocabulary, "scale": SCALE}
 
     def encode_queries(self, queries: Sequence[str]) -> list[dict[str, int]]:
         """For each of ``queries``, a dict from terms to impacts.
@@ -189,100 +253,137 @@ class SpladeIndex(IndexArtifact):
             UsageError: when the model can't be loaded.
             DataError: when the index has more terms than the model.
         """
-        passages, index = self.describe()["model"], self.fingerprint()
+        passages = self._model()
         model = load_sparse_encoder(self.query_model or passages)
-        if index not in self._terms:
-            terms = list_tokens(model) if made_by_pyterrier(Path(self.path)) else list_numbers(model)
+        if not self._terms:
             if self.query_model is not None and checksum_vocabulary(model) != self._vocabulary():
                 raise UsageError(
                     f"the model for queries, {self.query_model!r}, has another vocabulary than {passages!r}, which encoded the passages of "
                     f"{self.path}: give one that was fine-tuned from it"
                 )
-            count = eager.count_distinct(self.eager) if "eager" in self.engines else count_terms(self.pisa)
-            if count > len(terms):
-                raise DataError(
-                    f"the index {self.path} has {count} terms, the model {passages!r} only {len(terms)}: "
-                    "give the model that encoded its passages"
-                )
-            self._terms[index] = terms
-        return encode_texts(model, queries, of="query").as_dicts(self._terms[index])
+            self._terms = self._names(model)
+        return encode_texts(model, queries, of="query").as_dicts(self._terms)
+
+    def _names(self, model: Any) -> list[str]:
+        """The names of the model's dimensions in the index."""
+        folder = self.opened().folder
+        if not made_by_pyterrier(folder):
+            return list_numbers(model)
+        terms, count = list_tokens(model), count_terms(folder)
+        if count > len(terms):
+            raise DataError(
+                f"the index {self.path} has {count} terms, the model {self.model!r} only {len(terms)}: "
+                "give the model that encoded its passages"
+            )
+        return terms
 
     def _vocabulary(self) -> str:
         """The checksum of the terms of the model that encoded the passages. PyTerrier's indexes don't store it."""
-        described = self.describe()
-        return str(described.get("vocabulary") or checksum_vocabulary(load_sparse_encoder(described["model"])))
+        return str(self.describe().get("vocabulary") or checksum_vocabulary(load_sparse_encoder(self._model())))
 
-    def fingerprint_of(self, seen: Seen) -> str:
-        """A checksum that changes with the passages and with the model of the vectors.
+
+@dataclass(frozen=True)
+class Splade:
+    """A SPLADE model that indexes passages, using the ``SparseEncoder`` of ``sentence-transformers``.
+
+    Source: Formal et al., From Distillation to Hard Negative Sampling: Making Sparse Neural IR Models More Effective, SIGIR 2022. The
+    default is the checkpoint of IRLab@iKAT24, section 4.2.
+
+    Args:
+        model: a name on the Hugging Face hub, or the folder of a downloaded model. It is a sparse encoder, or a plain masked language
+            model, to which SPLADE's max pooling is added.
+        batch_size: the number of passages per batch.
+
+    Raises:
+        UsageError: when ``batch_size`` is below 1. At ``index``, when the model can't be loaded.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> splade = ikat.Splade("naver/splade-cocondenser-selfdistil")
+        >>> retriever = splade.index("splade.index", corpus).retriever()  # doctest: +SKIP
+    """
+
+    model: str = "naver/splade-cocondenser-selfdistil"
+    batch_size: int = 32
+
+    def __post_init__(self) -> None:
+        at_least(1, batch_size=self.batch_size)
+        object.__setattr__(self, "model", str(self.model))
+
+    def index(self, path: str | Path, corpus: Iterable[Mapping[str, Any]]) -> SpladeIndex:
+        """Encode a corpus and build an index of it that also keeps the passages' text.
+
+        Weights are rounded to hundredths. A blank text, or one without any weight from the model, is kept but never found. Texts are stored
+        first. After an interruption, the same call resumes with the next 512 passages. :meth:`SpladeIndex.add` adds passages later.
+
+        Args:
+            path: the folder of the index. If it holds an index of the same passages for BM25 or dense vectors, the SPLADE vectors are
+                added to it, and the texts are shared; see :class:`Index`. If the path already has the index that this call would build, it
+                is returned without building it again.
+            corpus: dicts with ``docno`` (a string without white space) and ``text``; read once.
 
         Returns:
-            Two words. The first one is equal for every copy of the index and its model. The second one depends on the times at which the
-            files of these copies were changed, and so distinguishes files with the same sizes, beginnings and ends.
+            The index, opened.
+
+        Raises:
+            UsageError: when the path already has an index of other passages, an index of another model, or anything else, or the model
+                can't be loaded.
+            DataError: when the corpus is empty, has a passage without docno or text or a duplicate docno, or the model gives no
+                passage a term.
         """
-        described = seen.described
-        model = described["model"]
-        if "named" in described and not is_copy(model, described["named"], described.get("encoded_by")):
-            raise UsageError(
-                f"the index {self.path} was encoded with another model than {model!r} as it is now: give that one, or index again"
-            )
-        copied = digest(checksum_model(model), self._checksum_of(seen))
-        changed = (str(changed_at(seen.states[name])) for name in described["files"])
-        state = digest("splade", *model_state(model))
-        if self.query_model is not None:
-            copied = digest(copied, "queries", checksum_model(self.query_model))
-            state = digest(state, *model_state(self.query_model))
-        return f"{copied.hex()} {digest(state, *changed).hex()}"
-
-    def _checksum_of(self, seen: Seen) -> str:
-        """The checksum of the index's files, read once."""
-        known = self._checksum
-        if known is None or known[0] is not seen:
-            with open_folder(Path(self.path)) as folder:
-                self._check_held(folder, seen)
-                known = seen, checksum_files(folder, seen.described["files"])
-                self._check_held(folder, seen)
-            self._checksum = known
-        return known[1]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"_checksum": None}
-
-    def _identity(self) -> tuple[Any, ...]:
-        return (self.path, self.model, self.text, self.query_model)
-
-    def __repr__(self) -> str:
-        shown = [repr(value) for value in (self.path, self.model) if value is not None]
-        shown += [f"{name}={getattr(self, name)!r}" for name in ("text", "query_model") if getattr(self, name) is not None]
-        return f"ikat.SpladeIndex({', '.join(shown)})"
+        load_sparse_encoder(self.model)  # an error shows before a large corpus is read for hours
+        made_with = {"model": self.model, "encoded_by": checksum_model(self.model)}
+        return SpladeIndex(path)._make(corpus, made_with, batch_size=self.batch_size)
 
 
-def _describe_ours(folder: Path, model: str | None) -> dict[str, Any]:
-    repair = advice(f"ikat.Splade(model).index({str(folder)!r}, corpus)", f"`ikat index SOURCE {folder} --splade MODEL`")
-    described = read_description(folder / META, form=FORMAT, repair=f"make it with {repair}")
-    made_by = described["model"]
-    if model is not None and not is_copy(model, made_by, described.get("encoded_by")):
-        raise UsageError(
-            f"the passages of {folder} were encoded by {made_by!r}, not {model!r} as it is now: omit "
-            + advice("the model", "--resources splade_model=NAME")
-        )
-    return described | {"model": model or made_by, "named": made_by}
+def write_impacts(folder: Path, files: Sequence[Path], old: Path | None, start: int) -> None:
+    """Write the matrix of the passages of an older one, and of encoded steps that begin with the passage ``start``.
+
+    Raises:
+        DataError: when no passage has a term.
+    """
+    size = max((int(terms.max()) + 1 for file in files if len(terms := read_step(file)["terms"])), default=0)
+    if old is not None:
+        size = max(size, len(mapped(old, "starts")) - 1)
+    if not size:
+        raise DataError("the model gives no passage a term: its weights are damaged, use another model")
+    names = [str(number) for number in range(size)]
+
+    def batches() -> Iterator[Batch]:
+        if old is not None:
+            starts = np.array(mapped(old, "starts"))
+            numbers = np.array(column_order(names[: len(starts) - 1]))
+            order = np.argsort(np.repeat(numbers, np.diff(starts)), kind="stable")
+            yield Batch(np.sort(np.repeat(numbers, np.diff(starts))), mapped(old, "docs")[order], mapped(old, "impacts")[order])
+        first = start
+        for step in map(read_step, files):
+            docs = np.repeat(np.arange(first, first + len(step["ends"])), np.diff(step["ends"], prepend=0))
+            order = np.argsort(step["terms"], kind="stable")
+            yield Batch(step["terms"][order], docs[order], step["weights"][order])
+            first += len(step["ends"])
+
+    join(batches, names, in_folder(folder), "impacts")
+    docnos = [] if old is None else np.array(read_names(old / "docnos.txt"))[mapped(old, "ranks")].tolist()
+    write_names(folder, names, docnos + [docno for file in files for docno in read_step(file)["docnos"].tolist()])
+
+
+def made_by_pyterrier(folder: Path) -> bool:
+    """Whether the index in a folder was made by PyTerrier, not by this package."""
+    of_ours = any((folder / name).exists() for name in (DESCRIPTION, TEXTS)) or any(folder.glob(f"*-*/{DESCRIPTION}"))
+    return any((folder / name).exists() for name in PYTERRIER_META) and not of_ours
 
 
 def _describe_pyterriers(folder: Path, model: str | None) -> dict[str, Any]:
     path = next(folder / name for name in PYTERRIER_META if (folder / name).exists())
-    try:
-        described = json.loads(path.read_text(encoding="utf-8"))
-        kind, stemmer = described.get("format", "pisa"), described["stemmer"]
-    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-        raise DataError(f"{path} can't be read ({error}): copy the index again") from None
+    described = json.loads(path.read_text(encoding="utf-8"))
+    kind, stemmer = described.get("format", "pisa"), described.get("stemmer")
     if (kind, stemmer) != ("pisa", "none"):
         raise DataError(
-            f"{folder} is an index of format {kind!r} with stemmer {stemmer!r}: SPLADE vectors are in a PISA index with stemmer 'none'"
+            f"{folder.resolve()} is an index of format {kind!r} with stemmer {stemmer!r}: "
+            "SPLADE vectors are in a PISA index with stemmer 'none'"
         )
-    missing = [name for name in PYTERRIER_FILES if not (folder / name).exists()]
-    if missing:  # otherwise PISA would end our process
-        raise DataError(f"the index {folder} isn't whole: {missing[0]} is missing; copy it again")
     if model is None:
         given = advice("ikat.SpladeIndex(path, model)", "--resources splade_model=NAME")
-        raise UsageError(f"the index {folder} doesn't say which model encoded its passages: give it, {given}")
-    return {"model": model, "count": count_passages(folder), "files": [path.name, *PYTERRIER_FILES]}
+        raise UsageError(f"the index {folder.resolve()} doesn't say which model encoded its passages: give it, {given}")
+    checksum = checksum_files(folder, [path.name, *PYTERRIER_FILES])  # PISA would end our process if one were missing
+    return {"model": model, "encoded_by": checksum_model(model), "parts": [[count_passages(folder), checksum]]}

@@ -1,74 +1,85 @@
-"""The texts of an index's passages by docno: one file, read through a memory map.
+"""The passages of an index folder: one sqlite file with docnos and compressed texts. Passages are added, but never changed.
 
-The file has, in this order:
-
-- ``HEADER``, and the dictionary with which all texts are compressed: pieces of the first texts;
-- the passages in their original order: the docno, a line feed, the text compressed with LZ4, and a checksum of these;
-- where each passage ends, in 64 bits;
-- for each passage the checksum of its docno and its number, 32 bits each, sorted: in this table a docno is looked up;
-- ``FOOTER``: the number of passages, where the tables begin, a checksum of the tables, and one of the header, dictionary and footer.
-
-LZ4 unpacks a text several times as fast as zlib, and with the dictionary a text takes no more space than with zlib. ``text_writer.py``
-writes such a file.
+Each engine in the folder is built from this file. A passage's number is its place in the order of the corpus, from 0.
 """
 
-import mmap
-import struct
-import zlib
-from collections.abc import Iterator, Sequence
+import hashlib
+import json
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
-from itertools import compress
+from itertools import chain, islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import lz4.block
 import numpy as np
-import numpy.typing as npt
 
-from ..errors import DataError, list_first
-from .state import FileState, Replaced, file_state
+from ..errors import DataError, UsageError, list_first
+from ..progress import bar as bar_of
+from ..store.files import atomic_write
 
-MAGIC = b"ikattxt1"
-HEADER = struct.Struct("<8sI")
-"""``MAGIC`` and the size of the dictionary."""
-FOOTER = struct.Struct("<QQI")
-CHECK = struct.Struct("<I")
-WHOLE = 0x2144DF1C
-"""The CRC of any bytes that end with their own CRC."""
+Corpus = Iterable[Mapping[str, Any]]
+NAME = "texts.db"
 AT_ONCE = 100_000
-Table = npt.NDArray[np.uint64]
-HALF, NUMBER = np.uint64(32), np.uint64(0xFFFFFFFF)
-"""The upper half of an entry is the checksum of a docno, the lower one the passage's number."""
+WAIT = 600.0
+"""Seconds that a reader waits for a process that adds passages."""
+TABLES = """
+CREATE TABLE passages (number INTEGER PRIMARY KEY, docno TEXT NOT NULL, text BLOB NOT NULL);
+CREATE TABLE parts (count INTEGER NOT NULL, sha256 TEXT NOT NULL)
+"""
+CHOSEN = "docno IN (SELECT value FROM json_each(?))"
+
+Parts = list[list[Any]]
+"""The number of passages and the checksum of each sequence of passages that was added at once."""
 
 
 class TextStore:
-    """A file of texts.
+    """The file of a folder's passages.
 
-    It is opened at the first use, once per process, and again when the file was replaced. Any number of threads and processes
-    may read it, also from read-only storage.
+    Any number of threads and processes may read it, also from read-only storage.
 
     Args:
-        path: the file, in the index's folder.
-        state: the state of the file; None takes the current file.
+        folder: the index's folder.
+        create: make the file if it is missing.
 
     Raises:
-        DataError: at every use, when the file can't be read or is damaged.
-        Replaced: when the file isn't in this state.
+        DataError: at every use, when the file can't be read.
 
     Example:
         >>> import tempfile
-        >>> from pyterrier_ikat.retrieve.corpus import write_texts
-        >>> path = Path(tempfile.mkdtemp(), "texts.lz4")
-        >>> reading = write_texts(path, [{"docno": "d2", "text": "Trams run."}, {"docno": "d1", "text": "Rooibos has no caffeine."}])
-        >>> store = TextStore(path)
-        >>> store.read(["d1"]), list(store.docnos(["d2", "d3"])), len(store)
+        >>> store = TextStore(Path(tempfile.mkdtemp()), create=True)
+        >>> store.write(CorpusReader([{"docno": "d2", "text": "Trams run."}, {"docno": "d1", "text": "Rooibos has no caffeine."}]))
+        >>> store.read(["d1"]), list(store.docnos(["d2", "d3"])), store.count
         (['Rooibos has no caffeine.'], ['d2'], 2)
     """
 
-    def __init__(self, path: Path, state: FileState | None = None) -> None:
-        self.path = path
-        self.state = state
+    def __init__(self, folder: Path, *, create: bool = False) -> None:
+        self.path = (folder / NAME).absolute()
+        self._lock = threading.Lock()
+        with self._errors():
+            address = f"{self.path.as_uri()}?mode={'rwc' if create else 'rw'}"
+            self._connection = sqlite3.connect(address, uri=True, timeout=WAIT, check_same_thread=False, isolation_level=None)
+            self._connection.executescript(f"PRAGMA cache_size = -65536; PRAGMA mmap_size = {1 << 40}")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    @property
+    def parts(self) -> Parts:
+        """What was added at once, in order; empty for a new file."""
+        if not self._rows("SELECT 1 FROM sqlite_master"):
+            return []
+        return [list(part) for part in self._rows("SELECT count, sha256 FROM parts ORDER BY rowid")]
+
+    @property
+    def count(self) -> int:
+        """The number of passages."""
+        return count_of(self.parts)
+
+    # Reading
 
     def read(self, docnos: Sequence[str]) -> list[str]:
         """The texts of ``docnos``, in their order. Rows of the same passage share one string.
@@ -76,172 +87,251 @@ class TextStore:
         Raises:
             DataError: when docnos aren't in the file; it names them.
         """
-        wanted = list(dict.fromkeys(docnos))
-        with self._opened() as opened:
-            found = dict(zip(wanted, opened.texts(wanted), strict=True))
-            missing = sorted((docno for docno, text in found.items() if text is None), key=str)
-            if missing:
-                opened.check_tables()
-        if missing:
-            shown = list_first([repr(docno) for docno in missing])
-            folder = self.path.parent
-            raise DataError(f"the index {folder} lacks {len(missing)} of these passages ({shown}); use the index of their collection")
-        return [found[docno] for docno in docnos]  # type: ignore[misc]  # none is None
-
-    def docnos(self, among: Sequence[str]) -> Iterator[str]:
-        """Those of the docnos ``among`` that are in the file. They are looked up lazily."""
-        with self._opened() as opened:
-            for start in range(0, len(among), AT_ONCE):
-                part = among[start : start + AT_ONCE]
-                yield from compress(part, opened.has(part))
-
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        """Every (docno, text), in the order of docno, so the order doesn't depend on that of the corpus."""
-        with self._opened() as opened:
-            for number in opened.sorted_by_docno().tolist():
-                yield opened.passage(number)
-
-    def __len__(self) -> int:
-        with self._opened() as opened:
-            return len(opened.ends)
-
-    @contextmanager
-    def _opened(self) -> Iterator["OpenTexts"]:
+        wanted = json.dumps(list(dict.fromkeys(docnos)))
+        unpack = lz4.block.decompress
+        rows = self._rows(f"SELECT docno, text FROM passages WHERE {CHOSEN}", wanted)
+        found = {docno: unpack(text).decode("utf-8", "surrogatepass") for docno, text in rows}
         try:
-            yield _open(str(self.path.absolute()), self.state or file_state(self.path))
-        except (OSError, ValueError, IndexError, struct.error, lz4.block.LZ4BlockError) as error:
-            raise DataError(
-                f"{self.path} can't be read ({error}): it is damaged, copy the index {self.path.parent} again or rebuild it"
-            ) from None
+            return [found[docno] for docno in docnos]
+        except KeyError:
+            missing = sorted({docno for docno in docnos if docno not in found}, key=str)
+        shown = list_first([repr(docno) for docno in missing])
+        raise DataError(f"the index {self.path.parent} lacks {len(missing)} of these passages ({shown}); use the index of their collection")
 
+    def docnos(self, among: Sequence[str], before: int | None = None) -> Iterator[str]:
+        """Those of the docnos ``among`` that passages with numbers below ``before`` have. They are looked up lazily."""
+        for start in range(0, len(among), AT_ONCE):
+            part = json.dumps(list(among[start : start + AT_ONCE]))
+            limit = 1 << 62 if before is None else before
+            yield from (docno for (docno,) in self._rows(f"SELECT docno FROM passages WHERE {CHOSEN} AND number < ?", part, limit))
 
-class OpenTexts(NamedTuple):
-    """An open file of texts. A damaged passage, header or dictionary raises ValueError."""
+    def passages(self, start: int = 0) -> Iterator[tuple[str, str]]:
+        """Every (docno, text) from a number on, in the order of the corpus."""
+        while rows := self._rows("SELECT docno, text FROM passages WHERE number >= ? ORDER BY number LIMIT 1000", start):
+            yield from ((docno, lz4.block.decompress(text).decode("utf-8", "surrogatepass")) for docno, text in rows)
+            start += len(rows)
 
-    map: mmap.mmap
-    dictionary: bytes
-    first: int
-    """Where the first passage begins."""
-    ends: Table
-    entries: Table
-    check: int
-    """The checksum of the two tables."""
+    # Writing
 
-    def record(self, number: int) -> bytes:
-        """The bytes of a passage."""
-        return self.map[int(self.ends[number - 1]) if number else self.first : int(self.ends[number])]
-
-    def passage(self, number: int) -> tuple[str, str]:
-        """The docno and the text of a passage."""
-        record = self.record(number)
-        key = key_in(record)
-        return key[:-1].decode(), unpacked(record, len(key), self.dictionary)
-
-    def texts(self, docnos: Sequence[str]) -> list[str | None]:
-        """The text of each docno; None for a docno that isn't in the file."""
-        keys, found = [as_key(docno) for docno in docnos], []
-        for key, (place, start, end) in zip(keys, self._places(keys), strict=True):
-            first = self.map[start:end]
-            record = first if first.startswith(key) else self._record_behind(key, place)
-            found.append(None if record is None else unpacked(record, len(key), self.dictionary))
-        return found
-
-    def has(self, docnos: Sequence[str]) -> list[bool]:
-        """For each docno, whether it is in the file."""
-        keys = [as_key(docno) for docno in docnos]
-        return [
-            self.map[start : start + len(key)] == key or self._record_behind(key, place) is not None
-            for key, (place, start, _) in zip(keys, self._places(keys), strict=True)
-        ]
-
-    def _places(self, keys: Sequence[bytes]) -> Iterator[tuple[int, int, int]]:
-        """For each key, the first entry with its checksum, and where the passage of that entry begins and ends."""
-        sums = np.fromiter(map(zlib.crc32, keys), dtype=np.uint64, count=len(keys)) << HALF
-        places = np.searchsorted(self.entries, sums)
-        numbers = (self.entries[np.minimum(places, len(self.entries) - 1)] & NUMBER).astype(np.int64)
-        starts = np.where(numbers > 0, self.ends[numbers - 1], np.uint64(self.first))
-        return zip(places.tolist(), starts.tolist(), self.ends[numbers].tolist(), strict=True)
-
-    def _record_behind(self, key: bytes, place: int) -> bytes | None:
-        """The record of a docno that isn't the first one with its checksum."""
-        for entry in self.entries[place:]:
-            if int(entry) >> 32 != zlib.crc32(key):
-                break
-            record = check_record(self.record(int(entry) & 0xFFFFFFFF))
-            if record.startswith(key):
-                return record
-        return None
-
-    def sorted_by_docno(self) -> npt.NDArray[np.int64]:
-        """The numbers of the passages in the order of docno."""
-        count = len(self.ends)
-        parts = [
-            np.array([key_in(self.record(number))[:-1] for number in range(start, min(start + AT_ONCE, count))])
-            for start in range(0, count, AT_ONCE)
-        ]
-        return np.argsort(np.concatenate(parts), kind="stable")
-
-    def check_tables(self) -> None:
-        """Check that the tables for finding docnos are unchanged since they were written.
+    def write(self, reading: "CorpusReader") -> None:
+        """Store a corpus in a new file, in one transaction.
 
         Raises:
-            ValueError: when they aren't.
+            DataError: when the corpus is malformed, or has a docno twice.
         """
-        if zlib.crc32(self.entries.data, zlib.crc32(self.ends.data)) != self.check:
-            raise ValueError("its tables have other content than was written")
+        with self._transaction() as execute:
+            for statement in TABLES.split(";"):
+                execute(statement)
+            self._insert(0, reading)
+            try:
+                execute("CREATE UNIQUE INDEX docnos ON passages (docno)")  # after the rows: docnos in any order are sorted once
+            except sqlite3.IntegrityError:
+                self._name_repeated(reading)
+
+    def add(self, reading: "CorpusReader") -> None:
+        """Add passages in one transaction. Those that are there with the same text are skipped.
+
+        Raises:
+            DataError: when the corpus is malformed, or has other texts for docnos that are there.
+        """
+        with self._transaction():
+            self._insert(self.count, (passage for passage in reading if self._is_new(reading, *passage)))
+
+    def check_same(self, reading: "CorpusReader") -> None:
+        """Read a corpus to its end, and compare it with the passages of the file.
+
+        Raises:
+            UsageError: when they differ.
+        """
+        for count, sha256 in self.parts:
+            checksum, start = Checksum(), reading.count
+            for docno, text in islice(reading, count):
+                checksum.add(docno, as_bytes(text))
+            if (reading.count - start, checksum.hex()) != (count, sha256):
+                break
+        else:
+            if next(reading, None) is None:
+                return
+        raise UsageError(f"{self.path.parent} holds an index of other passages, or in another order: remove it, or give a new path")
+
+    def _insert(self, first: int, passages: Iterator[tuple[str, str]]) -> None:
+        checksum, count = Checksum(), 0
+
+        def rows() -> Iterator[tuple[int, str, bytes]]:
+            nonlocal count
+            for docno, text in passages:
+                content = as_bytes(text)
+                checksum.add(docno, content)
+                yield first + count, docno, lz4.block.compress(content)
+                count += 1
+
+        self._connection.executemany("INSERT INTO passages VALUES (?, ?, ?)", rows())
+        if count:
+            self._connection.execute("INSERT INTO parts VALUES (?, ?)", (count, checksum.hex()))
+
+    def _is_new(self, reading: "CorpusReader", docno: str, text: str) -> bool:
+        there = self._connection.execute("SELECT text FROM passages WHERE docno = ?", (docno,)).fetchone()
+        if there is not None and lz4.block.decompress(there[0]) != as_bytes(text):
+            raise DataError(f"{reading.name(reading.count)}: the index has {docno!r} with another text: passages are added, not changed")
+        return there is None
+
+    def _name_repeated(self, reading: "CorpusReader") -> None:
+        twice = "SELECT docno, min(number), max(number) FROM passages GROUP BY docno HAVING count(*) > 1 ORDER BY 3 LIMIT 1"
+        docno, first, again = self._connection.execute(twice).fetchone()
+        there = reading.name(first + 1)
+        raise DataError(f"{reading.name(again + 1)}: its docno {docno!r} was there before, as {there}: give each passage its own")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Any]:
+        with self._lock, self._errors():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection.execute
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:  # sqlite itself takes it back where the disk is full
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def _rows(self, query: str, *values: Any) -> list[Any]:
+        with self._errors():
+            return self._connection.execute(query, values).fetchall()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, lz4.block.LZ4BlockError) as error:
+            raise DataError(f"{self.path} can't be used ({error}): free some space on its disk, or copy the index again") from None
 
 
-def as_key(docno: str) -> bytes:
-    """A docno with a line feed after it. A record begins with it, and the docno's checksum is computed from it."""
-    return f"{docno}\n".encode("utf-8", "replace")
+def count_of(parts: Parts) -> int:
+    """The number of passages."""
+    return sum(count for count, _ in parts)
 
 
-def key_in(record: bytes) -> bytes:
-    """The docno at the beginning of a record, with the line feed."""
-    return record[: record.index(b"\n") + 1]
+# Reading a corpus
 
 
-def packed(docno: str, text: str, dictionary: bytes) -> bytes:
-    """A passage as it is stored: docno, line feed, compressed text, and a checksum of these."""
-    content = text.encode("utf-8", "surrogatepass")
-    record: bytes = as_key(docno) + lz4.block.compress(content, mode="high_compression", compression=6, dict=dictionary)
-    return record + CHECK.pack(zlib.crc32(record))
+class CorpusReader:
+    """Iterates over the (docno, text) of a corpus.
 
-
-def unpacked(record: bytes, start: int, dictionary: bytes) -> str:
-    """The text of a record that begins at ``start``."""
-    content: bytes = lz4.block.decompress(check_record(record)[start : -CHECK.size], dict=dictionary)
-    return content.decode("utf-8", "surrogatepass")
-
-
-def check_record(record: bytes) -> bytes:
-    """``record``, if it is unchanged since it was written.
+    Args:
+        corpus: dicts with ``docno`` (a string without white space) and ``text``. Its method ``where(number)``, if present, gives the origin
+            of a passage.
 
     Raises:
-        ValueError: when it isn't.
+        UsageError: when it isn't an iterable of dicts.
+        DataError: when it is empty. While iterating, at a passage without a usable docno or text.
+
+    Example:
+        >>> reading = CorpusReader([{"docno": "d1", "text": "Rooibos"}])
+        >>> next(reading), reading.count
+        (('d1', 'Rooibos'), 1)
     """
-    if zlib.crc32(record) != WHOLE:
-        raise ValueError("a passage has other content than was written")
-    return record
+
+    def __init__(self, corpus: Corpus) -> None:
+        if isinstance(corpus, str | Mapping) or hasattr(corpus, "columns") or not isinstance(corpus, Iterable):
+            raise UsageError(
+                f"the corpus is a {type(corpus).__name__}: give dicts with docno and text, such as frame.to_dict('records') "
+                "of a frame, or ikat.PassageFiles(folder)"
+            )
+        self.corpus = corpus
+        self.count = 0
+        items = iter(bar_of(corpus, desc="reading passages", unit="passage"))
+        if (first := next(items, None)) is None:
+            raise DataError("the corpus has no passage: give an iterable of {'docno': ..., 'text': ...} that isn't used up")
+        self._items: Iterator[Mapping[str, Any]] = chain([first], items)
+
+    def __iter__(self) -> "CorpusReader":
+        return self
+
+    def __next__(self) -> tuple[str, str]:
+        passage = self._checked(next(self._items))
+        self.count += 1
+        return passage
+
+    def name(self, number: int) -> str:
+        """What to call the passage with this number (from 1) in an error."""
+        where = getattr(self.corpus, "where", None)
+        return f"passage {number} of the corpus" + (f" ({where(number)})" if where else "")
+
+    def _checked(self, item: Mapping[str, Any]) -> tuple[str, str]:
+        docno, text = (item.get("docno"), item.get("text", 0)) if isinstance(item, Mapping) else (None, None)
+        if (
+            not isinstance(docno, str)
+            or docno.split() != [docno]
+            or "\0" in docno
+            or not _is_unicode(docno)
+            or not isinstance(text, str | None)
+        ):
+            wanted = "give a dict with 'docno', a string without white space, and 'text', a string"
+            raise DataError(f"{self.name(self.count + 1)} is {repr(item)[:200]}: {wanted}")
+        return docno, text or ""
 
 
-def footer(head: bytes, count: int, tables: int, check: int) -> bytes:
-    """The end of a file, with a checksum of the header, the dictionary and itself."""
-    found = FOOTER.pack(count, tables, check)
-    return found + CHECK.pack(zlib.crc32(found, zlib.crc32(head)))
+class Checksum:
+    """The checksum of passages: for each one docno, line feed, number of bytes of the text, line feed, text, in UTF-8."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+
+    def add(self, docno: str, text: bytes) -> None:
+        """Add a passage. The number of bytes says where the next one begins."""
+        self._digest.update(f"{docno}\n{len(text)}\n".encode() + text)
+
+    def hex(self) -> str:
+        """The checksum of the passages so far."""
+        return self._digest.hexdigest()
 
 
-@lru_cache(maxsize=16)
-def _open(path: str, state: FileState) -> OpenTexts:
-    """An open file of texts, which must be in this state."""
-    with open(path, "rb") as file:
-        if file_state(file.fileno()) != state:
-            raise Replaced(f"{path} was replaced while it was opened: search again")
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    magic, size = HEADER.unpack_from(mapped)
-    first, behind = HEADER.size + size, len(mapped) - FOOTER.size - CHECK.size
-    count, tables, check = FOOTER.unpack_from(mapped, behind)
-    if magic != MAGIC or mapped[behind:] != footer(mapped[:first], count, tables, check) or tables + 2 * 8 * count != behind:
-        raise ValueError("its beginning or its end has other content than was written")
-    ends, entries = (np.frombuffer(mapped, "<u8", count, start) for start in (tables, tables + 8 * count))
-    return OpenTexts(mapped, mapped[HEADER.size : first], first, ends, entries, check)
+def as_bytes(text: str) -> bytes:
+    """A text as it is stored; half a surrogate pair is kept."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _is_unicode(docno: str) -> bool:
+    return docno.isascii() or docno.encode("utf-8", "replace").decode() == docno
+
+
+# Encoding passages in steps, so that an interrupted build resumes after the last one
+
+Encode = Callable[[list[tuple[str, str]]], Mapping[str, Any]]
+"""Returns arrays by name for (docno, text) pairs."""
+
+
+def encode_steps(folder: Path, store: TextStore, start: int, step: int, encode: Encode) -> list[Path]:
+    """Encode the passages of a store from the number ``start`` on, except for steps whose files are there.
+
+    Args:
+        folder: the folder of the steps, which belongs to the passages, the model and its settings; created if missing.
+        store: the passages.
+        start: the number of the first passage.
+        step: the number of passages in a step. A killed build repeats no more than these.
+        encode: encodes the passages of a step.
+
+    Returns:
+        The files of the steps, in the order of the passages.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    with bar_of(total=store.count - start, desc="encoding passages", unit="passage") as bar:
+        for number, batch in enumerate(_batches(store.passages(start), step)):
+            files.append(folder / f"{number:08d}.npz")
+            if not files[-1].exists():
+                found = encode(batch)
+                with atomic_write(files[-1], "wb") as file:
+                    np.savez(file, **found)
+            bar.update(len(batch))
+    return files
+
+
+def read_step(file: Path) -> dict[str, Any]:
+    """The arrays of a step."""
+    with np.load(file, allow_pickle=False) as found:
+        return dict(found)
+
+
+def _batches(passages: Iterator[tuple[str, str]], size: int) -> Iterator[list[tuple[str, str]]]:
+    while batch := list(islice(passages, size)):
+        yield batch

@@ -28,7 +28,7 @@ from typing import IO, Any
 import pandas as pd
 
 from ..conversations.frame import column
-from ..errors import DataError, UsageError, advice, list_first, option
+from ..errors import DataError, UsageError, advice, counted, list_first, option
 from ..store.files import atomic_write, temporary_name
 from . import stages as stages_file
 from .log import Log
@@ -129,7 +129,8 @@ class RunFolder:
             if there != written:
                 path = self.path / "run.trec"
                 raise DataError(
-                    f"{path} has {there} passages of turn {turn['qid']}, the run has {written}: the file was cut or changed, make the run "
+                    f"{path} has {counted(there, 'passage')} of turn {turn['qid']}, the run has {written}: the "
+                    f"file was cut or changed, make the run "
                     f"again; to evaluate what is left, give a copy of the file outside of the folder"
                 )
 

@@ -16,7 +16,7 @@ import pandas as pd
 
 from ..arguments import is_missing
 from ..conversations.frame import column, each_turn_once, values
-from ..errors import DataError, list_first
+from ..errors import DataError, counted, list_first
 from ..order import in_trec_eval_order
 from ..order import strictly_decreasing as strictly_decreasing  # also exported from here
 from ..store.files import atomic_write
@@ -232,7 +232,8 @@ def check_turns(topics: pd.DataFrame, results: pd.DataFrame) -> None:
     lost = [str(qid) for qid in results["qid"].unique() if qid not in known]
     if lost:
         raise DataError(
-            f"the results have {len(lost)} turns that the topics lack ({list_first(lost)}), whose responses would be lost: give all topics "
+            f"the results have {counted(len(lost), 'turn')} that the topics lack ({list_first(lost)}), whose "
+            f"responses would be lost: give all topics "
             "that the system was run on, and join the sub-queries first (Interleave, Union, RRF, RerankAgainst)"
         )
 

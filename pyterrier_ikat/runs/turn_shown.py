@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..completions.citations import pieces_with_numbers
 from ..conversations.frame import well_formed
+from ..errors import counted
 from ..tables import format_score
 
 if TYPE_CHECKING:
@@ -46,18 +47,14 @@ def effort(turn: "Turn") -> str:
     """Calls, tokens, cost and time of a turn, and the omitted history, in one line."""
     parts, spend = [], turn.spend
     if spend.calls:
-        parts += [_counted(spend.calls, "call"), *[f"{spend.tokens} tokens"] * (spend.tokens is not None)]
+        parts += [counted(spend.calls, "call"), *[counted(spend.tokens or 0, "token")] * (spend.tokens is not None)]
         parts.append("cost unknown" if spend.cost is None else f"{spend.cost:.4f} USD")
     if spend.known:
-        parts.append(f"{_counted(spend.known, 'known completion')}")
+        parts.append(counted(spend.known, "known completion"))
     parts.append(f"{turn.seconds:.1f} s")
     if turn.omitted:
-        parts.append(f"without the {_counted(turn.omitted, 'oldest message')} of the history")
+        parts.append(f"without the {counted(turn.omitted, 'oldest message')} of the history")
     return ", ".join(parts)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def doubts(turn: "Turn") -> list[str]:

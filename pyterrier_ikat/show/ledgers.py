@@ -12,7 +12,7 @@ from ir_measures import nDCG
 
 from ..completions.refusals import is_refusal
 from ..completions.usable import without_reasoning
-from ..errors import DataError, UsageError, advice
+from ..errors import DataError, UsageError, advice, counted
 from ..evaluation import as_measures, label
 from ..evaluation.scores import natural_key
 from ..llms import Ledger
@@ -31,11 +31,8 @@ if TYPE_CHECKING:
 Ledgers: TypeAlias = Sequence[str | Path | RunFolder] | Mapping[str, str | Path | RunFolder | Ledger]
 """Run folders, or a dict name -> run folder or ``Ledger``."""
 
-_MEANING = (
-    "Cost: what was paid, over all starts of a run. Worth: what the calls would have cost that the cache answered. "
-    "Alone: what a system's own requests would cost, each once, had nobody asked them before."
-)
-_TOGETHER = {"cost": "paid", "worth": "known", "alone": "alone"}
+_MEANING = "Cost: what was paid, over all starts of a run. Worth: what the calls would have cost that the cache answered."
+_TOGETHER = {"cost": "paid", "worth": "known"}
 
 NOTHING = "none"
 """Stage and model of a system without LLM calls."""
@@ -110,30 +107,17 @@ def ledger(ledgers: Ledgers) -> Table:
     frame = ledger_frame(ledgers)
     lacking = [name for name in (*COUNTS, *AMOUNTS) if frame[name].isna().all()] if (frame["stage"] == ALL).all() else []
     columns, told = account_columns(frame, lacking)
-    cached = not frame["alone"].equals(frame["cost"])
     notes = ["All turns together." if "seconds" in lacking else "All turns together; seconds: the time of the calls added up."]
     if (frame["stage"] == ALL).any():
         notes.append("Conversations with users: calls and cost of the systems only, not of simulated users and judges.")
     if lacking:
         notes.append(f"Not in the logs: {', '.join(TITLES.get(name, name) for name in lacking)}.")
     notes += told
-    notes += _lost(frame) + _refused(ledgers, frame)
-    if cached:
-        alone = ", ".join(f"{name} {_format_sum(rows['alone'])}" for name, rows in frame.groupby("system", sort=False))
+    notes += _refused(ledgers, frame)
+    if not (frame["worth"] == 0).fillna(False).all():
         together = ", ".join(f"{title} {_format_sum(frame[name])}" for name, title in _TOGETHER.items())
-        notes.append(f"{_MEANING} Each alone: {alone}. Together: {together}.")
+        notes.append(f"{_MEANING} Together: {together}.")
     return Table(frame, columns, notes)
-
-
-def _lost(frame: pd.DataFrame) -> list[str]:
-    """The systems with calls of unknown cost."""
-    sums = frame.groupby("system", sort=False)[["calls", "retries", "unanswered"]].sum()
-    told = [
-        f"{name}: tried {row['calls'] + row['retries']}, answered {row['calls'] + row['retries'] - row['unanswered']}"
-        for name, row in sums.iterrows()
-        if row["unanswered"] > 0
-    ]
-    return [f"Calls that were under way at a kill, or whose connection was lost, may have cost more. {'; '.join(told)}."] if told else []
 
 
 def refusals(folder: str | Path | RunFolder) -> pd.DataFrame:
@@ -215,8 +199,6 @@ def read_ledger(folder: RunFolder) -> pd.DataFrame:
     try:
         unknown = {name: [""] for name in (*COUNTS, *AMOUNTS)}
         found = pd.read_csv(path, dtype=kinds, keep_default_na=False, na_values=unknown)
-        earlier = {"cached_tokens": pd.NA, "unanswered": 0}  # columns that folders of earlier versions lack
-        found = found.assign(**{name: value for name, value in earlier.items() if name not in found.columns})
         account = found[list(kinds)].astype(kinds)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise DataError(f"{path} can't be read ({error}): repeat the run") from None
@@ -228,8 +210,7 @@ def _of_conversations(log: Log) -> pd.DataFrame:
     """The account of a log of conversations, which has the costs of each turn, but neither stages nor models."""
     account = Ledger()
     for turn in (turn for one in log.dialogues() for turn in one.turns):
-        alone = None if turn.spend.known else turn.spend.cost
-        account.count(ALL, ALL, served=None, key=None, **asdict(turn.spend), **dict.fromkeys(UNTOLD), alone=alone)
+        account.count(ALL, ALL, served=None, key=None, **asdict(turn.spend), **dict.fromkeys(UNTOLD))
     return account.frame()
 
 
@@ -290,7 +271,7 @@ def plot_cost(
             if pd.notna(deviation):
                 axes.errorbar(amount, score, yerr=deviation, color=colour, capsize=4)
             names.append(f"{name} (and {cached} cached)" if cached else name)
-        axes.set(xlabel=AGAINST[against], ylabel=f"mean {column} of {table['turns'].iloc[0]} turns", ylim=(0, None))
+        axes.set(xlabel=AGAINST[against], ylabel=f"mean {column} of {counted(table['turns'].iloc[0], 'turn')}", ylim=(0, None))
         axes.margins(x=0.08)
         axes.grid(alpha=0.3)
         add_legend(axes, "system", drawn, names)

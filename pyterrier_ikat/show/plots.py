@@ -12,7 +12,7 @@ import pandas as pd
 from ir_measures import nDCG
 
 from ..conversations import check_qrels
-from ..errors import UsageError
+from ..errors import UsageError, counted
 from ..evaluation import Agreement, as_measures, label
 from ..evaluation.scores import SAME, scores_by_run
 from ..store.files import atomic_write
@@ -313,7 +313,7 @@ def plot_differences(
         named = len(change) <= _MOST_NAMED["column" if is_narrow(axes) else "page"]
         axes.set_xticks(range(len(change)) if named else [], list(change.index) if named else [], rotation=90, fontsize="small")
         ylabel = f"{label(as_measures(measure)[0])}: {escape_math(other)} − {escape_math(baseline)}"
-        axes.set(xlabel=f"{len(change)} turns, sorted by the difference", ylabel=ylabel)
+        axes.set(xlabel=f"{counted(len(change), 'turn')}, sorted by the difference", ylabel=ylabel)
     return axes
 
 
@@ -362,7 +362,7 @@ def plot_agreement(
         axes.set(xlabel=f"label by {escape_math(second)}", ylabel=f"label by {escape_math(first)} (a row is 100 %)")
         graded, binary = (format_score(kappa, 3) if kappa == kappa else "undefined" for kappa in (found.kappa, found.binary_kappa))
         relevant = f"relevant from label {found.threshold} on: agreement {found.binary:.1%}, kappa {binary}"
-        axes.set_title(f"{found.pairs:,} pairs judged by both, kappa of the labels {graded}\n{relevant}", fontsize="medium")
+        axes.set_title(f"{counted(found.pairs, 'pair')} judged by both, kappa of the labels {graded}\n{relevant}", fontsize="medium")
     return axes
 
 
@@ -409,4 +409,4 @@ def plot_labels(qrels: Mapping[str, pd.DataFrame], ax: "Axes | None" = None, *, 
 
 def _counted(qrels: pd.DataFrame) -> str:
     turns = qrels["qid"].nunique()
-    return f"{len(qrels):,} pair{'s' * (len(qrels) != 1)}, {turns} turn{'s' * (turns != 1)}"
+    return f"{counted(len(qrels), 'pair')}, {counted(turns, 'turn')}"

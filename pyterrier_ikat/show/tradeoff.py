@@ -8,9 +8,8 @@ import ir_measures
 import pandas as pd
 from ir_measures import nDCG
 
-from ..arguments import checked
 from ..conversations.qrels import check_qrels
-from ..errors import DataError, UsageError, advice, option
+from ..errors import DataError, UsageError, advice, counted, option
 from ..evaluation import as_measures, label, per_turn
 from ..evaluation.evaluator import check_common_turns, experiment_rows
 from ..evaluation.experiment_table import TEST
@@ -34,7 +33,6 @@ AMOUNTS = {
 NOT_THE_SAME = "The first n queries of a turn are not the same as asking for n."
 
 
-@checked
 def tradeoff(
     runs: Sequence[str | Path | RunFolder],
     qrels: pd.DataFrame,
@@ -126,7 +124,7 @@ def _about(folder: RunFolder, point: Point, pairs: int) -> dict[str, Any]:
         "pairs": pairs,
         "calls": int(ledger["calls"].sum() + ledger["known"].sum()),
         "tokens": pd.NA if ledger["known"].sum() else tokens,
-        "cost": ledger["alone"].sum(skipna=False),
+        "cost": (ledger["cost"] + ledger["worth"]).sum(skipna=False),
     }
 
 
@@ -160,7 +158,7 @@ def tradeoff_table(table: pd.DataFrame, turns: int) -> Table:
     columns = of_frame(table.drop(columns="worse").assign(p=p), decimals={"cost": 4}).columns
     marked = [Cell(format_score(score), mark=LOWER if worse else "") for score, worse in zip(table[measure], table["worse"], strict=True)]
     notes = [
-        f"Mean over {turns} judged turns; pairs, calls, tokens and cost are of all turns of the run.",
+        f"Mean over {counted(turns, 'judged turn')}; pairs, calls, tokens and cost are of all turns of the run.",
         f"{LOWER} significantly lower than the best: {TEST}.",
         f"cheapest: the least of that amount, among the rows without {LOWER}.",
         *([UNKNOWN_NOTE] if table[[*AMOUNTS]].isna().any(axis=None) else []),

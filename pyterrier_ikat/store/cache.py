@@ -1,7 +1,4 @@
-"""One cache for everything that is computed once: bytes by key, in memory or in a sqlite file that threads and processes share.
-
-Each value is stored with its checksum. A damaged value is a miss, and a damaged or foreign file is an error. Neither gives a wrong result.
-"""
+"""A dictionary in sqlite for everything that is computed once: bytes by key, in memory or in a file that threads and processes share."""
 
 import logging
 import math
@@ -15,16 +12,13 @@ from typing import NamedTuple, TypeVar
 from weakref import WeakSet, finalize
 
 from ..errors import DataError, advice
-from ..portable import digest
 from ..progress import bar as bar_of
 
-FORMAT = 2
-TABLE = "CREATE TABLE cache (key BLOB PRIMARY KEY, value BLOB NOT NULL, checksum BLOB NOT NULL)"
+FORMAT = 3
 WAIT_FOR_OTHERS = 60.0
 KEYS_AT_ONCE, ROWS_AT_ONCE = 500, 100
 BYTES_IN_MEMORY, BYTES_IN_A_FILE = 1 << 30, 10 << 30
-OF_AN_ITEM = 250
-"""Bytes of memory per item in addition to its key and value: two Python objects and a place in a dictionary."""
+IN_MEMORY = ":memory:"
 
 log = logging.getLogger("pyterrier_ikat")
 Asked = TypeVar("Asked")
@@ -35,7 +29,7 @@ class Kind(NamedTuple):
     """The kind of the values of a cache, and the name of its file in errors."""
 
     name: str
-    mark: bytes  # four letters in sqlite's header
+    mark: bytes  # four letters: sqlite's application_id
     option: str  # how the command line names another file
     hint: str = ""
     bounded: bool = False  # whether the oldest values are removed when there are too many
@@ -45,12 +39,10 @@ RESULTS = Kind("cache of results", b"ikrc", "--cache FILE", bounded=True)
 
 
 class Cache:
-    """Bytes by key for any number of threads, and with a file also for any number of processes.
-
-    The file is opened at its first use, and again after a fork or when it was removed or replaced.
+    """Bytes by key for any number of threads, and with a file also for any number of processes. A kill loses no value that was put.
 
     Args:
-        path: the sqlite file, created if missing. None keeps everything in memory.
+        path: the sqlite file, created at its first use. None keeps everything in memory.
         kind: the kind of the values. A file of another kind is an error.
         max_bytes: the maximum size of a bounded cache. None means 1 GiB in memory and 10 GiB in a file. The oldest values are removed
             first.
@@ -60,61 +52,45 @@ class Cache:
 
     Example:
         >>> from pyterrier_ikat.store.cache import Cache
-        >>> from pyterrier_ikat.portable import digest
         >>> cache = Cache()
-        >>> cache.put({digest("tea"): b"green"})
-        >>> cache.get([digest("tea"), digest("coffee")]) == {digest("tea"): b"green"}
-        True
+        >>> cache.put({b"tea": b"green"})
+        >>> cache.get([b"tea", b"coffee"])
+        {b'tea': b'green'}
     """
 
     def __init__(self, path: str | Path | None = None, kind: Kind = RESULTS, max_bytes: float | None = None) -> None:
-        self.path = None if path is None else str(path)
+        self.path = IN_MEMORY if path is None else str(path)
         self.kind = kind
         default = BYTES_IN_MEMORY if path is None else BYTES_IN_A_FILE
         self.max_bytes = max_bytes or (default if kind.bounded else math.inf)
-        self.bytes = 0
-        self._memory: dict[bytes, bytes] = {}
         self._full = False
-        self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._end: finalize[..., Cache] | None = None
-        self._place: tuple[int, int] | None = None
-        with _making:
-            _caches.add(self)
+        self._lock = threading.Lock()
+        _caches.add(self)
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """The values of those keys that have one."""
-        if self.path is None:
-            with self._lock:
-                return {key: self._memory[key] for key in keys if key in self._memory}
         with self.connection() as connection:
-            return dict(_read(connection, keys))
+            return _read(connection, keys)
 
     def put(self, items: Mapping[bytes, bytes]) -> None:
-        """Store ``items``, replacing the old values of their keys. A file stores all or none of them."""
+        """Store ``items``, all or none of them, replacing the old values of their keys."""
         self.revise([], lambda _: items)
 
-    def revise(
-        self, keys: Sequence[bytes], change: Callable[[Mapping[bytes, bytes]], Mapping[bytes, bytes | None]], *, durable: bool = False
-    ) -> None:
+    def revise(self, keys: Sequence[bytes], change: Callable[[Mapping[bytes, bytes]], Mapping[bytes, bytes | None]]) -> None:
         """Look up ``keys`` and store what ``change`` makes of their values. No thread or process changes anything in between.
 
         Args:
             keys: the keys to look up.
             change: gets the known values and returns the values to store, by key. None removes a key.
-            durable: whether the change must survive a power failure, which takes longer. It survives a kill in any case.
         """
-        if self.path is None:
-            with self._lock:
-                self._remember(change({key: self._memory[key] for key in keys if key in self._memory}))
-            return
         with self.connection() as connection:
-            connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             connection.execute("BEGIN IMMEDIATE")
-            items = change(dict(_read(connection, keys)))
+            items = change(_read(connection, keys))
             connection.executemany("DELETE FROM cache WHERE key = ?", [(key,) for key, value in items.items() if value is None])
-            rows = ((key, value, digest(key, value)) for key, value in items.items() if value is not None)
-            connection.executemany("INSERT OR REPLACE INTO cache VALUES (?, ?, ?)", rows)
+            rows = [(key, value) for key, value in items.items() if value is not None]
+            connection.executemany("INSERT OR REPLACE INTO cache VALUES (?, ?)", rows)
             self._remove_oldest(connection)
             connection.execute("COMMIT")
 
@@ -123,9 +99,6 @@ class Cache:
 
         While another process reads the file, that one keeps them; the last process to close the file removes it.
         """
-        if self.path is None:
-            self.revise([], lambda _: dict.fromkeys(keys))
-            return
         with self.connection() as connection:
             connection.execute("PRAGMA secure_delete = ON")
             connection.execute("BEGIN IMMEDIATE")
@@ -135,23 +108,18 @@ class Cache:
 
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
-        """The connection to the file, for one thread at a time. Changes that weren't committed are rolled back."""
+        """The connection, for one thread at a time. Changes that weren't committed are rolled back."""
         with self._lock:
             try:
-                if self._place != self._inode():  # writes to a removed file would be lost
-                    self.close()
                 if self._connection is None:
                     self._connection = self._connect()
-                    # No __del__: when the interpreter ends, some modules are already unloaded.
-                    self._end = finalize(self, self._connection.close)
-                    self._place = self._inode()
+                    self._end = finalize(self, self._connection.close)  # no __del__: some modules are unloaded before
                 yield self._connection
             except (sqlite3.Error, OSError) as error:
-                self.close()
                 raise self.unusable(error) from None
-            except BaseException:
-                self.close()
-                raise
+            finally:
+                if self._connection is not None and self._connection.in_transaction:
+                    self._connection.rollback()
 
     def close(self) -> None:
         """Close the file. The next use opens it again."""
@@ -161,34 +129,22 @@ class Cache:
 
     def unusable(self, error: Exception) -> DataError:
         """The error that says why the file cannot be used, and what to do."""
-        if "malformed" in str(error):
-            again = f"copy it again with sqlite3 {self.path} '.backup COPY'"
-            left = f"read what is left with python -m pyterrier_ikat.store.recover {self.path} NEW"
-            return DataError(
-                f"the {self.kind.name} {self.path} cannot be used ({error}): it is damaged, perhaps because it was copied while it was "
-                f"written: {again}, {left}, or {self._elsewhere()}{self.kind.hint}"
-            )
         return DataError(
-            f"the {self.kind.name} {self.path} cannot be used ({error}): free space or correct its permissions, "
-            f"or move the file away, or {self._elsewhere()}{self.kind.hint}"
+            f"the {self.kind.name} {self.path} cannot be used ({error}): free space, correct its permissions, copy it again (with "
+            f"sqlite3 {self.path} '.backup COPY') if it is damaged, or {self._elsewhere()}{self.kind.hint}"
         )
 
     def _elsewhere(self) -> str:
         return f"name another one with {advice('cache=PATH', self.kind.option)}"
 
-    def _inode(self) -> tuple[int, int] | None:
-        """The identity of the file that is at the path now."""
-        with suppress(OSError):
-            there = os.stat(str(self.path))
-            return there.st_dev, there.st_ino
-        return None
-
     def _connect(self) -> sqlite3.Connection:
-        Path(str(self.path)).parent.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(str(self.path), timeout=WAIT_FOR_OTHERS, isolation_level=None, check_same_thread=False)
+        if self.path != IN_MEMORY:
+            Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(self.path, timeout=WAIT_FOR_OTHERS, isolation_level=None, check_same_thread=False)
         try:
             if not self._is_ours(connection):
                 self._create(connection)
+            connection.execute("PRAGMA synchronous = NORMAL")
         except BaseException:
             connection.close()
             raise
@@ -206,7 +162,7 @@ class Cache:
         if not self._is_ours(connection):
             if _pragma(connection, "application_id") or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
                 raise DataError(f"{self.path} is a database of something else, not a {self.kind.name}: {self._elsewhere()}")
-            connection.execute(TABLE)
+            connection.execute("CREATE TABLE cache (key BLOB PRIMARY KEY, value BLOB NOT NULL)")
             connection.execute(f"PRAGMA application_id = {int.from_bytes(self.kind.mark, 'big')}")
             connection.execute(f"PRAGMA user_version = {FORMAT}")
         connection.execute("COMMIT")
@@ -217,29 +173,11 @@ class Cache:
     def _remove_oldest(self, connection: sqlite3.Connection) -> None:
         oldest = f"DELETE FROM cache WHERE rowid IN (SELECT rowid FROM cache ORDER BY rowid LIMIT {ROWS_AT_ONCE})"
         while self.kind.bounded and _bytes_used(connection) > self.max_bytes and connection.execute(oldest).rowcount:
-            self._warn_full()
-
-    def _remember(self, items: Mapping[bytes, bytes | None]) -> None:
-        for key, value in items.items():
-            self._forget(key)
-            if value is not None:
-                self._memory[key] = value
-                self.bytes += len(key) + len(value) + OF_AN_ITEM
-        while self.bytes > self.max_bytes:
-            self._warn_full()
-            self._forget(next(iter(self._memory)))
-
-    def _forget(self, key: bytes) -> None:
-        if key in self._memory:
-            self.bytes -= len(key) + len(self._memory.pop(key)) + OF_AN_ITEM
-
-    def _warn_full(self) -> None:
-        if not self._full:
+            if not self._full:
+                where = "in memory" if self.path == IN_MEMORY else self.path
+                full = f"the {self.kind.name} ({where}, {int(self.max_bytes) >> 20} MiB) is full"
+                log.warning("%s: the oldest entries are removed, and computed again when needed", full)
             self._full = True
-            place = "memory for searches and scores" if self.path is None else f"{self.kind.name} {self.path}"
-            more = "" if self.path else "; a file keeps more (ikat run --cache FILE, cache=FILE)"
-            full = f"the {place} ({int(self.max_bytes) >> 20} MiB) is full"
-            log.warning("%s: the oldest entries are removed, and computed again when needed%s", full, more)
 
 
 def compute_missing(
@@ -276,10 +214,7 @@ def compute_missing(
 
 def parts_of(count: int, at_once: int, label: str, unit: str) -> Iterator[slice]:
     """The slices of ``count`` items, ``at_once`` in each, with a progress bar if there are several slices."""
-    if count <= at_once:  # a bar would appear only when all is done
-        yield from [slice(0, count)] * (count > 0)
-        return
-    with bar_of(total=count, desc=label, unit=unit) as bar:
+    with bar_of(total=count, desc=label, unit=unit, disable=count <= at_once) as bar:  # with one slice, a bar appears when all is done
         for start in range(0, count, at_once):
             end = min(start + at_once, count)
             yield slice(start, end)
@@ -315,32 +250,29 @@ def _bytes_used(connection: sqlite3.Connection) -> int:
     return (_pragma(connection, "page_count") - _pragma(connection, "freelist_count")) * _pragma(connection, "page_size")
 
 
-def _read(connection: sqlite3.Connection, keys: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
+def _read(connection: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+    found: dict[bytes, bytes] = {}
     for start in range(0, len(keys), KEYS_AT_ONCE):
         part = keys[start : start + KEYS_AT_ONCE]
-        wanted = ", ".join("?" * len(part))
-        for key, value, checksum in connection.execute(f"SELECT key, value, checksum FROM cache WHERE key IN ({wanted})", part):
-            if isinstance(value, bytes) and digest(key, value) == checksum:
-                yield key, value
+        found |= connection.execute(f"SELECT key, value FROM cache WHERE key IN ({', '.join('?' * len(part))})", part).fetchall()
+    return found
 
 
 _caches: "WeakSet[Cache]" = WeakSet()
-_making = threading.Lock()
 
 
-def _before_fork() -> None:
-    """Close the files when they are not in use, because a process must not use a connection that another process opened."""
-    _making.acquire()
+def _close_all() -> None:
+    """Close the files before a fork, because a process must not use a connection that another process opened."""
     for cache in list(_caches):
-        cache._lock.acquire()
-        cache.close()
+        if cache.path != IN_MEMORY:
+            with cache._lock:
+                cache.close()
 
 
-def _after_fork() -> None:
+def _unlock_all() -> None:
     for cache in list(_caches):
-        cache._lock.release()
-    _making.release()
+        cache._lock = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+    os.register_at_fork(before=_close_all, after_in_child=_unlock_all)

@@ -1,4 +1,4 @@
-"""The lock: only one process or thread makes a folder or file, and a killed one leaves nothing locked. It is the same on every system."""
+"""The lock: only one process or thread makes a folder or file, and a killed one leaves nothing locked."""
 
 import errno
 import os
@@ -11,8 +11,8 @@ from typing import IO
 
 from ..errors import UsageError
 
-REMOVES_OPEN_FILES = os.name != "nt"
-"""Whether the system can remove open files. Windows can't."""
+TRIES = 1000
+"""How often a lock is tried for while others remove its file; after that, none can be made there."""
 
 
 @contextmanager
@@ -67,24 +67,7 @@ def hold_lock(path: Path) -> Iterator[bool]:
             yield True
         finally:
             if os.getpid() == process:  # a forked process leaves the lock to its parent
-                _remove(path, file)
-
-
-def _remove(path: Path, file: IO[bytes]) -> None:
-    """Remove the file of a lock that is held, and release the lock.
-
-    While the file is locked, no other process can take it. If the system can't remove open files, the lock is released first. Then the file
-    stays if another process has taken the lock meanwhile.
-    """
-    if REMOVES_OPEN_FILES:
-        path.unlink(missing_ok=True)
-    file.close()
-    if not REMOVES_OPEN_FILES:
-        with suppress(OSError):
-            path.unlink()
-
-
-ATTEMPTS = 100
+                _remove(path)
 
 
 def lock_holder(path: Path) -> str | None:
@@ -92,44 +75,32 @@ def lock_holder(path: Path) -> str | None:
     with suppress(FileNotFoundError), path.open("rb", buffering=0) as file:
         if not _locked(file, path):
             return _written(path)
-        if os.path.samestat(os.fstat(file.fileno()), path.stat()):  # otherwise another process has created a new one
-            _remove(path, file)
+        if _is_at(file, path):
+            _remove(path)
     return None
 
 
-def _written(path: Path) -> str:
-    """The text that the holder of a lock wrote into it."""
-    with suppress(OSError), path.open("rb", buffering=0) as file:  # it may be released at this moment
-        file.seek(1)
-        if about := file.read().decode("utf-8", "replace").strip():
-            return about
-    return "another process"
+def remove_empty(folder: Path) -> None:
+    """Remove a folder, unless something is in it."""
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _lock(path: Path) -> IO[bytes] | None:
-    for attempt in range(ATTEMPTS):
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with ExitStack() as opened:
-                file = opened.enter_context(path.open("a+b", buffering=0))
-                if not _locked(file, path):
-                    return None
-                if os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                    opened.pop_all()
-                    return file
-        except (FileNotFoundError, FileExistsError, PermissionError) as error:
-            # The last holder has removed the lock and the folder that it had made. Windows forbids the name until it is gone.
-            if attempt == ATTEMPTS - 1 or (isinstance(error, PermissionError) and REMOVES_OPEN_FILES):
-                raise
-    return None
+    for _ in range(TRIES):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError), ExitStack() as opened:  # the last holder removes the lock, and the folder that it had made
+            file = opened.enter_context(path.open("a+b", buffering=0))
+            if not _locked(file, path):
+                return None
+            if _is_at(file, path):
+                opened.pop_all()
+                return file
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))  # as in /proc
 
 
 def _locked(file: IO[bytes], path: Path) -> bool:
-    """Lock an open file. False if another process holds the lock.
-
-    Raises:
-        UsageError: when the disk has no locks.
-    """
+    """Lock an open file. False if another process holds the lock."""
     from filelock import lock_descriptor  # its import takes a while
 
     try:
@@ -140,7 +111,20 @@ def _locked(file: IO[bytes], path: Path) -> bool:
         raise UsageError(f"{path} can't be locked ({error.strerror}): choose a folder on a disk that has locks") from error
 
 
-def remove_empty(folder: Path) -> None:
-    """Remove a folder, unless something is in it."""
-    with suppress(OSError):
-        folder.rmdir()
+def _is_at(file: IO[bytes], path: Path) -> bool:
+    """Whether an open file is still the one at ``path``: its holder may have removed it meanwhile, and another may have made a new one."""
+    return os.path.samestat(os.fstat(file.fileno()), path.stat())
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):  # Windows keeps open files; the next holder takes the file over
+        path.unlink()
+
+
+def _written(path: Path) -> str:
+    """The text that the holder of a lock wrote into it."""
+    with suppress(OSError), path.open("rb", buffering=0) as file:  # it may be released at this moment
+        file.seek(1)
+        if about := file.read().decode("utf-8", "replace").strip():
+            return about
+    return "another process"

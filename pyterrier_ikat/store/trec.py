@@ -5,9 +5,8 @@ import gzip
 import math
 import re
 import zlib
-from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
-from typing import IO
 
 from ..errors import DataError
 
@@ -45,75 +44,42 @@ def read_rankings(path: str | Path) -> dict[str, dict[str, float]]:
 
 
 def _rankings(path: Path) -> dict[str, dict[str, float]]:
-    found: dict[bytes, dict[bytes, bytes]] = {}
-    rows, last = 0, None
+    found: dict[str, dict[str, float]] = {}
+    last = None
+    with path.open("rb") as opened:
+        packed = opened.read(2) == _GZIP
+    with gzip.open(path) if packed else path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            fields = line.removeprefix(codecs.BOM_UTF8).split()  # at ASCII white space, as in trec_eval
+            if not fields:
+                continue
+            try:
+                qid, _, docno, _, text, _ = fields
+                score, name = float(text), docno.decode()
+                if qid != last:
+                    turn, last = found.setdefault(qid.decode(), {}), qid
+            except ValueError:
+                raise DataError(f"{path}, line {number}: {_fault(fields)}") from None
+            if name in turn or b"_" in text or not math.isfinite(score):  # Python reads 1_0 as ten
+                raise DataError(f"{path}, line {number}: {_fault(fields)}")
+            turn[name] = score
+    return found
+
+
+def _fault(fields: list[bytes]) -> str:
+    """What is wrong with a line."""
     try:
-        with _opened(path) as file:
-            for line in _behind_mark(file):
-                if not line.isspace():
-                    qid, _, docno, _, score, _ = line.split()  # at ASCII white space, as in trec_eval
-                    if qid != last:
-                        turn, last = found.setdefault(qid, {}), qid
-                    turn[docno] = score
-                    rows += 1
-        if rows > sum(map(len, found.values())):
-            raise ValueError
-        return {qid.decode(): _scores(turn) for qid, turn in found.items()}
-    except ValueError:  # not six fields, a passage twice, no finite number, or not UTF-8
-        _name_the_fault(path)
-        raise
-
-
-def _scores(turn: dict[bytes, bytes]) -> dict[str, float]:
-    scores = list(map(float, turn.values()))
-    if not math.isfinite(sum(map(abs, scores))) or b"_" in b"".join(turn.values()):
-        for text in turn.values():
-            _number(text.decode())
-    return dict(zip(b" ".join(turn).decode().split(" "), scores, strict=True))
-
-
-def _number(text: str) -> float:
-    if "_" in text or not text.isascii() or not math.isfinite(float(text)):  # Python reads 1_0 as ten, and accepts the digits of any script
-        raise ValueError
-    return float(text)
-
-
-def _opened(path: Path) -> IO[bytes]:
-    with path.open("rb") as file:
-        packed = file.read(2) == _GZIP
-    return gzip.open(path) if packed else path.open("rb")  # type: ignore[return-value]  # a GzipFile is read like a file
-
-
-def _behind_mark(file: IO[bytes]) -> IO[bytes]:
-    if file.read(3) != codecs.BOM_UTF8:
-        file.seek(0)
-    return file
-
-
-def _name_the_fault(path: Path) -> None:
-    seen: set[tuple[str, str]] = set()
-    with _opened(path) as file:
-        for number, line in enumerate(_behind_mark(file), 1):
-            if not line.isspace():
-                qid, docno = _pair(f"{path}, line {number}", line)
-                if (qid, docno) in seen:
-                    raise DataError(f"{path}, line {number}: passage {docno} occurs twice for turn {qid}") from None
-                seen.add((qid, docno))
-
-
-def _pair(where: str, line: bytes) -> tuple[str, str]:
-    """The turn and the passage of a line, after checking the whole line."""
-    try:
-        texts = [field.decode("utf-8") for field in line.split()]
+        texts = [field.decode() for field in fields]
     except UnicodeDecodeError as error:
-        raise DataError(f"{where}: not UTF-8 (byte {error.object[error.start]:#04x}): give a TREC run as plain text") from None
+        return f"not UTF-8 (byte {error.object[error.start]:#04x}): give a TREC run as plain text"
     if len(texts) != 6:
-        raise DataError(f"{where}: {len(texts)} fields instead of the six of `qid Q0 docno rank score name`") from None
+        return f"{len(texts)} fields instead of the six of `qid Q0 docno rank score name`"
     try:
-        _number(texts[4])
+        if "_" not in texts[4] and math.isfinite(float(fields[4])):
+            return f"passage {texts[2]} occurs twice for turn {texts[0]}"
     except ValueError:
-        raise DataError(f"{where}: the score {texts[4]!r} is not a finite number") from None
-    return texts[0], texts[2]
+        pass
+    return f"the score {texts[4]!r} is not a finite number"
 
 
 def read_judgements(path: str | Path) -> list[tuple[str, str, int]]:
@@ -122,40 +88,31 @@ def read_judgements(path: str | Path) -> list[tuple[str, str, int]]:
     Raises:
         DataError: when a line is faulty; it names file and line.
     """
-    path = Path(path)
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
     except FileNotFoundError:
         raise DataError(f"{path}: no such file; give the path of a qrels file ({_JUDGEMENT})") from None
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: not a readable text file ({error}); give a qrels file ({_JUDGEMENT})") from None
-    found = list(_judgements(path, lines))
-    if not found:
-        raise DataError(f"{path}: no judgement in it; fetch the file again ({_JUDGEMENT})")
-    return found
-
-
-def _judgements(path: Path, lines: list[str]) -> Iterator[tuple[str, str, int]]:
-    first: dict[tuple[str, str], int] = {}
-    known: dict[str, int] = {}
+    found: dict[tuple[str, str], int] = {}
     for number, line in enumerate(lines, 1):
-        fields = line.split()
-        if not fields:
+        if not (fields := line.split()):
             continue
         try:
             qid, _, docno, label = fields
-            value = known[label] if label in known else known.setdefault(label, read_label(label))
+            value = read_label(label)
         except ValueError:
-            raise DataError(
-                f"{path}, line {number}: {line.strip()[:80]!r} is not a judgement: {_JUDGEMENT}, "
-                "with a whole number of at most 4 digits as label"
-            ) from None
-        if first.setdefault((qid, docno), number) != number:
-            there = first[qid, docno]
-            raise DataError(f"{path}, line {number}: {qid} and {docno} were judged in line {there} already: keep one of the two")
-        yield qid, docno, value
+            told = f"{line.strip()[:80]!r} is not a judgement: {_JUDGEMENT}, with a whole number of at most 4 digits as label"
+            raise DataError(f"{path}, line {number}: {told}") from None
+        if (qid, docno) in found:
+            raise DataError(f"{path}, line {number}: {qid} and {docno} were judged before: keep one of the two lines")
+        found[qid, docno] = value
+    if not found:
+        raise DataError(f"{path}: no judgement in it; fetch the file again ({_JUDGEMENT})")
+    return [(qid, docno, label) for (qid, docno), label in found.items()]
 
 
+@lru_cache(maxsize=1024)
 def read_label(label: object) -> int:
     """The value of a label that is given as text or as a number.
 

@@ -17,7 +17,7 @@ from ..portable import digest
 from ..store.files import read_at
 
 COSTS = "costs.jsonl"
-SPENT = ("calls", "known", "retries", "unanswered", "prompt_tokens", "cached_tokens", "completion_tokens", "seconds", "cost", "worth")
+SPENT = ("calls", "known", "retries", "prompt_tokens", "cached_tokens", "completion_tokens", "seconds", "cost", "worth")
 """The columns for events that happen once. A restart counts the ledger's other columns again, because they describe the run itself."""
 
 

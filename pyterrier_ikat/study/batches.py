@@ -22,7 +22,7 @@ from ..events import observed_by
 from ..llms import Ledger
 from ..llms.failures import UnderWay
 from ..operator import stages, without_unread_texts
-from ..progress import TURNS, bar
+from ..progress import bar
 from ..runs import RunFolder
 from ..runs import stages as stages_file
 from ..runs.origin import OURS, describe_difference, versions, with_package
@@ -103,7 +103,7 @@ class Batches:
         left = topics[~topics["qid"].isin(self.finished())]
         recorder = Recorder(left["qid"].tolist(), Parts([pipeline]).written)
         under_way, done = UnderWay(), len(topics) - len(left)
-        with bar(total=len(topics), initial=done, unit="turn", kind=TURNS) as count, observed_by(recorder, Shown()):
+        with bar(total=len(topics), initial=done, unit="turn") as count, observed_by(recorder, Shown()):
             written = _through(before, left.reset_index(drop=True))
             for places in _cut(left.index.tolist(), size):
                 turns = written.iloc[places].reset_index(drop=True)

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
-from ..errors import DataError, UsageError, advice
+from ..errors import DataError, UsageError, advice, counted
 from ..llms import LLM
 from ..llms.spec import deciding_options
 from ..operator import every_stage, parts_of, stages
@@ -113,7 +113,7 @@ def checksums_of(asks: Any) -> dict[str, str]:
 
 @contextmanager
 def kept_as_they_are(systems: Iterable[pt.Transformer], states: Mapping[str, Any] | None = None) -> Iterator[Callable[[], None]]:
-    """Within this block, searches of these systems use only the indexes that a run began with.
+    """Check that the models, indexes and folders of these systems stay what they were at the beginning of a run.
 
     Args:
         systems: the systems that the run uses.
@@ -123,11 +123,10 @@ def kept_as_they_are(systems: Iterable[pt.Transformer], states: Mapping[str, Any
         A function that checks all models, indexes and folders. Call it before anything that they made is stored.
 
     Raises:
-        DataError: from that function or from a search, when something was replaced or changed; it names it.
+        DataError: from that function, when something was replaced or changed; it names it.
     """
     named = {name: part for name, part in Parts(systems).named.items() if not isinstance(part, LLM)}
     begun = {name: _state(part) for name, part in named.items()} if states is None else states
-    indexes = [(part, begun.get(name), part.promised) for name, part in named.items() if hasattr(part, "promised")]
 
     def check() -> None:
         for name, part in named.items():
@@ -135,13 +134,7 @@ def kept_as_they_are(systems: Iterable[pt.Transformer], states: Mapping[str, Any
                 where = getattr(part, "path", part)
                 raise DataError(f"{where} was replaced or changed while a run used it: put back what the run began with, or {ANEW}")
 
-    for index, state, _ in indexes:
-        index.promised = state
-    try:
-        yield check
-    finally:
-        for index, _, before in indexes:
-            index.promised = before
+    yield check
 
 
 class OtherCollectionWarning(UserWarning):
@@ -161,7 +154,8 @@ def check_collection(index: Any, dataset: Any, name: str | None, qrels: pd.DataF
     if judged and next(there, None) is None:
         make = advice(f"ikat.PassageIndex(path).index(pt.get_dataset({name!r}).get_corpus_iter())", f"`ikat index {name} PATH`")
         raise UsageError(
-            f"the index {index.path} has none of the {len(judged):,} passages judged in {name} (such as {judged[0]}), so that every score "
+            f"the index {index.path} has none of the {counted(len(judged), 'passage')} judged in {name} (such "
+            f"as {judged[0]}), so that every score "
             f"would be 0: give an index of its collection, as {make} makes, or the dataset that {index.path} was made for"
         )
     size, docnos = dataset.collection() if hasattr(dataset, "collection") else (None, None)
@@ -170,8 +164,8 @@ def check_collection(index: Any, dataset: Any, name: str | None, qrels: pd.DataF
     if len(index) == size and (docnos is None or sum(1 for _ in index.docnos(sorted(docnos))) == size):
         return
     what = f"another collection than that of {name}" if size else f"a collection that may be another one than that of {name}"
-    sizes = f"{len(index):,} passages" + (f", not the same {size:,}" if size else "")
-    known = f"{1 + sum(1 for _ in there) if judged else 0:,} of the {len(judged):,} judged passages are in it"
+    sizes = counted(len(index), "passage") + (f", not the same {size:,}" if size else "")
+    known = f"{1 + sum(1 for _ in there) if judged else 0:,} of {counted(len(judged), 'judged passage')} found in it"
     warnings.warn(f"the index {index.path} is of {what} ({sizes}): {known}, and what it lacks can't be found", OtherCollectionWarning, 3)
 
 

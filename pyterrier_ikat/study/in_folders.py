@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import ir_measures
 
-from ..errors import UsageError, advice
+from ..errors import UsageError, advice, counted
 from ..events import in_chain
 from ..llms import Ledger
 from ..llms.failures import UnderWay
 from ..operator import alike
-from ..progress import PLACE, doing
+from ..progress import doing
 from ..runs import RunFolder
 from ..runs.run_files import checksum_of
 from ..store.locks import lock_folders
@@ -66,12 +66,12 @@ def run_in_folders(
     if not set(study.qrels["qid"]) & study.asked:
         text = f"none of the turns is judged in the qrels of {study.dataset}: there will be no scores"
         warnings.warn(text, NotJudgedWarning, stacklevel=3)
-    with lock_folders(*(folder.path for folder in folders.values())), ExitStack() as counted:
+    with lock_folders(*(folder.path for folder in folders.values())), ExitStack() as spending:
         for model in distinct_models(study.systems):
-            counted.enter_context(model.budget.counting(Spending(Path(out))))
+            spending.enter_context(model.budget.counting(Spending(Path(out))))
         for ledger in _ledgers(study.systems):
             if ledger is not study.ledger:
-                counted.enter_context(ledger.followed_by(study.ledger))
+                spending.enter_context(ledger.followed_by(study.ledger))
         found = [(one, folders[one.name], *_begun(study, one, folders[one.name])) for one in study.systems]
         under_way = UnderWay()
         for number, (one, folder, batches, finished) in enumerate(found, 1):
@@ -80,9 +80,9 @@ def run_in_folders(
                 score_again(folder, study.qrels, measures)
                 continue
             where = f"{one.name} ({number} of {len(folders)})" if len(folders) > 1 else one.name
-            with in_chain(one.repeat - 1), under_way.noted(), doing(where, PLACE) as shown:
+            with in_chain(one.repeat - 1), under_way.noted(), doing(where) as shown:
                 _run_one(study, one, folder, batches, size, measures)
-                shown.report(f"{len(study.turns_of(one))} turns")
+                shown.report(counted(len(study.turns_of(one)), "turn"))
         under_way.tell()
     return folders
 

@@ -9,10 +9,9 @@ import pandas as pd
 import pyterrier as pt
 from ir_measures import NumQ
 
-from ..arguments import checked
 from ..conversations.choice import QrelsSource, Turns
 from ..conversations.datasets import IkatDataset
-from ..errors import DataError, UsageError, list_first
+from ..errors import DataError, UsageError, counted, list_first
 from ..evaluation import TRACK_2023, as_measures
 from ..evaluation.evaluator import check_baseline, check_common_turns, check_turn_names, experiment_rows
 from ..evaluation.finished_runs import ranking_of
@@ -20,17 +19,17 @@ from ..evaluation.scores import make_evaluator
 from ..events import in_chain, observed_by
 from ..llms.failures import UnderWay
 from ..operator import Operator, frame_for, stages, without_texts_unread_by_all
-from ..progress import PLACE, doing
+from ..progress import doing
 from ..runs import write_run
 from .identity import kept_as_they_are
 from .recorder import Shown
+from .results import ScoreTable
 from .study import Study
 from .systems import Given, methods_in
 
 Keep = Callable[[str, pd.DataFrame], None]
 
 
-@checked
 def experiment(
     systems: Given | Mapping[str, Given | pd.DataFrame] | Sequence[Given | pd.DataFrame],
     dataset: IkatDataset | str | Path | None = None,
@@ -63,7 +62,8 @@ def experiment(
         **resources: as for :func:`pyterrier_ikat.run`. With ``repeats``, each run of a system is a row.
 
     Returns:
-        PyTerrier's experiment table: see :func:`~pyterrier_ikat.evaluation.evaluate`.
+        PyTerrier's experiment table: see :func:`~pyterrier_ikat.evaluation.evaluate`. Notes below it say how methods differ from their
+        papers: another model, no re-ranker, fewer passages.
 
     Raises:
         UsageError: before anything is run, for invalid names, baseline, measures, files or options, or systems that don't make a ranking.
@@ -102,14 +102,14 @@ def experiment(
         for path in files.values():  # the same call continues later, and must not find existing files
             path.unlink(missing_ok=True)
     under_way.tell()
-    return pd.DataFrame(experiment_rows({name: scores[name] for name in pipelines}, wanted, baseline))
+    return ScoreTable.of(pd.DataFrame(experiment_rows({name: scores[name] for name in pipelines}, wanted, baseline)), study.systems)
 
 
 def _check_turns(study: Study) -> None:
     """Check that each judged turn is among the topics, and that finished runs have only judged turns."""
     if study.unasked:
         raise DataError(
-            f"{len(study.unasked)} turns of the qrels are not in the topics ({list_first(study.unasked)}): they would all count "
+            f"{counted(len(study.unasked), 'turn')} of the qrels not in the topics ({list_first(study.unasked)}), which would count "
             '0; give the topics they belong to, or omit them with qrels[qrels["qid"].isin(topics["qid"])]'
         )
     for one in study.systems:
@@ -127,7 +127,7 @@ def _run_trees(study: Study, keep: Keep) -> UnderWay:
         together = without_texts_unread_by_all({one.name: one.pipeline for one in of_kind})
         turns = study.turns_of(of_kind[0])
         asked = turns[turns["qid"].isin(study.qrels["qid"])].reset_index(drop=True)
-        with in_chain(repeat - 1), under_way.noted(), doing(", ".join(together), PLACE), observed_by(Shown()):
+        with in_chain(repeat - 1), under_way.noted(), doing(", ".join(together)), observed_by(Shown()):
             _run_tree(together, asked, study.qrels, keep)
         # The tree ends at the first stage that waits for an LLM's batch. The others should also send their batches today.
         for system in together.values() if under_way.waiting else ():
@@ -149,7 +149,7 @@ def _with_names(systems: Any, names: Sequence[str]) -> dict[str, Any]:
         raise UsageError("the systems have names already: omit names=..., or give the systems as a list")
     given = list(systems) if isinstance(systems, list | tuple) else [systems]
     if isinstance(names, str) or len(names) != len(given):
-        raise UsageError(f"{len(given)} systems need a list of {len(given)} names: give {{'name': system, ...}}, or names=[...]")
+        raise UsageError(f"names={names!r}: give a list of {counted(len(given), 'name')}, one for each system, or {{'name': system, ...}}")
     if twice := next((name for name in names if list(names).count(name) > 1), None):
         raise UsageError(f"two systems are named {twice!r}: give each its own name")
     return dict(zip(names, given, strict=True))

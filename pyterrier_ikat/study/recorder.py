@@ -4,6 +4,7 @@ Stages of other packages are not recorded, nor is the work of a stage on other t
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +17,7 @@ from ..events import Exchange, Observer, Step
 from ..llms import LLMFailure
 from ..operator import label_of
 from ..order import Floats
-from ..progress import Entry, doing
+from ..progress import doing
 from ..runs.run_files import as_json
 from ..runs.stages import TurnStages
 
@@ -110,11 +111,12 @@ class Shown(Observer):
     """Shows the current stage on the progress line."""
 
     def __init__(self) -> None:
-        self._open: list[Entry] = []
+        self._open: list[ExitStack] = []
 
     def begin(self, step: Step) -> None:
         """Show what the stage does, in its own words if it has any."""
-        self._open.append(doing(step.stage.doing(step.inp) or label_of(step.stage)))
+        self._open.append(ExitStack())
+        self._open[-1].enter_context(doing(step.stage.doing(step.inp) or label_of(step.stage)))
 
     def end(self, step: Step) -> None:
         """The stage is done."""

@@ -15,7 +15,6 @@ from ..generate import Seq2SeqRewrite
 from ..llms import Ledger, llm
 from ..methods import Method
 from ..rank import OF_KIND, load_reranker
-from ..renamed import ARGUMENTS
 from ..retrieve import DenseIndex, DenseRetriever, Index, PassageIndex, SpladeIndex
 
 
@@ -81,8 +80,6 @@ class Resources:
         if first_stages and all(isinstance(given.get(name), pt.Transformer) for name in first_stages):
             taken -= OF_THE_INDEX
         for name, value in given.items():
-            if name in ARGUMENTS:
-                raise UsageError(f"{name}= is {ARGUMENTS[name]}= now")
             if name not in known:
                 near = difflib.get_close_matches(name, known, 1)
                 raise UsageError(
@@ -178,7 +175,7 @@ def _refuse_twice(entry: Method, retriever: Any, dense: Any) -> None:
 
 def _dense(index: Any, depth: int) -> pt.Transformer | None:
     """The dense retriever of an index, or of the folder that it shares with dense vectors; None if there is none."""
-    if not hasattr(index, "dense") and (Path(getattr(index, "path", "")) / DenseIndex.META).is_file():
+    if not hasattr(index, "dense") and "dense" in Index(getattr(index, "path", "")).kinds:
         index = DenseIndex(index.path)
     retriever: pt.Transformer | None = index.dense(depth) if hasattr(index, "dense") else None
     return retriever
@@ -206,7 +203,7 @@ def unused(name: str) -> UsageError:
 
 def deviations(entry: Method, given: Resources, opened: Resources) -> list[str]:
     """How the models and the retriever of a run differ from those of the method's paper, one line each."""
-    used = {name: _in_words(getattr(given, name, None), getattr(opened, name, None)) for name in entry.models}
+    used = {one.name: _as_given(getattr(given, one.name), getattr(opened, one.name)) for one in fields(given)}
     if opened.retriever is None and opened.index is not None:
         label = opened.index.retriever().schematic["label"]
         settings = entry.bm25 if label == "BM25" else {"query_model": getattr(opened.index, "query_model", None)}
@@ -216,9 +213,9 @@ def deviations(entry: Method, given: Resources, opened: Resources) -> list[str]:
     return entry.deviations(used) + [f"statements about the user: {shown}{replayed}"] * bool(shown)
 
 
-def _in_words(given: Any, opened: Any) -> str | None:
-    """The name of a resource in a run folder: as it was given, without the secret parts of an LLM's address."""
-    return getattr(opened, "spec", None) or (given if given is None or isinstance(given, str) else repr(given))
+def _as_given(given: Any, opened: Any) -> Any:
+    """A resource as it was given, but an LLM without the secret parts of its address."""
+    return opened if hasattr(opened, "spec") else given
 
 
 def _opened_llm(given: Any, ledger: Ledger) -> Any:

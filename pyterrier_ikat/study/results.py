@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -9,10 +10,10 @@ import ir_measures
 import pandas as pd
 
 from ..conversations.frame import column
-from ..errors import DataError, UsageError, list_first
+from ..errors import DataError, UsageError, counted, list_first
 from ..evaluation import TRACK_2023, as_measures, label, per_turn
 from ..evaluation.evaluator import Evaluator, experiment_rows, judgements_by_turn
-from ..evaluation.experiment_table import experiment_table, repeated_rows
+from ..evaluation.experiment_table import DEVIATIONS, experiment_table, notes_of, repeated_rows
 from ..evaluation.finished_runs import ranking_of
 from ..evaluation.measures import computable, is_own
 from ..llms import Ledger
@@ -20,9 +21,9 @@ from ..runs import RunFolder
 from ..runs.origin import write_metadata
 from ..runs.run_files import Part, checksum_of
 from ..store.files import atomic_write
-from ..tables import Table, of_frame
+from ..tables import Table, of_frame, wrapped
 from .account import Spending
-from .systems import distinct_models
+from .systems import System, distinct_models
 
 if TYPE_CHECKING:
     from .study import Study
@@ -57,7 +58,8 @@ class Results:
         baseline: str | None = None,
     ) -> "Results":
         """The results of finished runs. Scores are read now, because another study may score the same folders with other judgements."""
-        return cls(study, out, folders, scores_of_folders(folders, study.qrels, measures, baseline, study.groups()), baseline)
+        table = scores_of_folders(folders, study.qrels, measures, baseline, study.groups())
+        return cls(study, out, folders, ScoreTable.of(table, study.systems), baseline)
 
     @property
     def ledger(self) -> Ledger:
@@ -72,8 +74,9 @@ class Results:
         return report([self.folders[name] for name in first], **options)
 
     def shown(self) -> Table:
-        """The table of scores, to print."""
-        return of_frame(self.table) if self.study.qrels.empty else experiment_table(self.table.to_dict("records"))
+        """The table of scores, to print. Its last notes say how the systems differ from those of the papers."""
+        shown = of_frame(self.table) if self.study.qrels.empty else experiment_table(self.table.to_dict("records"))
+        return Table(self.table, shown.columns, [*shown.notes, *notes_of(self.table)], shown.title)
 
     def gaps(self) -> list[str]:
         """Sentences on the turns that have no results."""
@@ -82,9 +85,9 @@ class Results:
         for name, folder in self.folders.items():
             found = folder.turns_with_passages()
             if lost := sorted(judged - found):
-                lacking.append(f"{name} lacks {len(lost)} judged turns: {list_first(lost)}")
+                lacking.append(f"{name} lacks {counted(len(lost), 'judged turn')}: {list_first(lost)}")
             if name in systems and (lost := sorted({*self.study.turns_of(systems[name])["qid"]} - found)):
-                empty.append(f"{name}: {len(lost)} turns without any passage, counted 0: {list_first(lost)}")
+                empty.append(f"{name}: {counted(len(lost), 'turn')} without any passage, counted 0: {list_first(lost)}")
         return lacking + empty
 
     def budgets(self) -> list[str]:
@@ -99,11 +102,8 @@ class Results:
         return said
 
     def deviations(self) -> list[str]:
-        """How models and retrievers differ from those of the papers. Differences common to several systems come first, and only once."""
-        lines = {one.name: one.deviations for one in self.study.systems if one.repeat == 1}
-        of_all = [line for line in next(iter(lines.values()), []) if len(lines) > 1 and all(line in held for held in lines.values())]
-        others = [f"{name}: {line}" for name, held in lines.items() for line in held if line not in of_all]
-        return [*(f"all systems: {line}" for line in of_all), *others]
+        """How models and retrievers differ from those of the papers, a sentence each."""
+        return deviations_of(self.study.systems)
 
     def require_judged(self) -> None:
         """Check that a passage of each run is judged.
@@ -126,6 +126,38 @@ class Results:
 
     def _repr_html_(self) -> str:
         return self.shown()._repr_html_()
+
+
+class ScoreTable(pd.DataFrame):
+    """A frame of scores. Below it stand the sentences of ``attrs["deviations"]``: how its systems differ from those of the papers."""
+
+    @classmethod
+    def of(cls, scores: pd.DataFrame, systems: Iterable[System]) -> pd.DataFrame:
+        """The scores with the deviations of these systems, or as they are if there are none."""
+        if not (found := deviations_of(systems)):
+            return scores
+        made = cls(scores)
+        made.attrs[DEVIATIONS] = found
+        return made
+
+    @property
+    def _constructor(self) -> Any:
+        return ScoreTable  # a part of its columns, or its rounded values, have the same notes
+
+    def __repr__(self) -> str:
+        return "\n".join([super().__repr__(), *map(wrapped, notes_of(self))])
+
+    def _repr_html_(self) -> str | None:
+        shown: str | None = super()._repr_html_()
+        return shown and shown + "".join(f"<p>{escape(line)}</p>" for line in notes_of(self))
+
+
+def deviations_of(systems: Iterable[System]) -> list[str]:
+    """How models and retrievers differ from those of the papers. Differences common to several systems come first, and only once."""
+    lines = {one.name: one.deviations for one in systems if one.repeat == 1}
+    of_all = [line for line in next(iter(lines.values()), []) if len(lines) > 1 and all(line in held for held in lines.values())]
+    others = [f"{name}: {line}" for name, held in lines.items() for line in held if line not in of_all]
+    return [*(f"all systems: {line}" for line in of_all), *others]
 
 
 def scores_of_folders(

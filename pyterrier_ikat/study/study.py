@@ -10,7 +10,6 @@ import ir_measures
 import pandas as pd
 import pyterrier as pt
 
-from ..arguments import checked
 from ..conversations import dataset as dataset_named
 from ..conversations.choice import QrelsSource, Turns, find_qrels, is_variant, read_turns
 from ..conversations.datasets import IkatDataset
@@ -207,7 +206,6 @@ def _is_rewritten(frame: pd.DataFrame) -> bool:
     return any(later) or not later
 
 
-@checked
 def plan(
     systems: Systems,
     dataset: IkatDataset | str | pd.DataFrame | None = None,
@@ -256,7 +254,6 @@ def plan(
     return Study(systems, dataset, topics=topics, turns=turns, repeats=repeats, only_plan=True, **resources).plan()
 
 
-@checked
 def run(
     systems: Systems,
     dataset: IkatDataset | str | None = None,

@@ -71,7 +71,7 @@ class System:
     @property
     def waits(self) -> bool:
         """Whether one of its models asks in batches, which take up to a day."""
-        return any(model.batches is not None for model in self.models)
+        return any(model.batches for model in self.models)
 
     @cached_property
     def writes_response(self) -> bool | None:
@@ -178,7 +178,8 @@ def open_systems(
     left = sorted(name for name in spare if is_given(resources.get(name)) and getattr(given, name) is None)
     built = [opened.build(entry) for entry in methods]
     pipelines = [citing(one) for one in built] if cite else built
-    found = [System(entry, one, opened, deviations(entry, given, opened), left) for entry, one in zip(methods, pipelines, strict=True)]
+    differing = [[*deviations(entry, given, opened), *vars(one).get("deviations", ())] for entry, one in zip(methods, built, strict=True)]
+    found = [System(entry, one, opened, lines, left) for entry, one, lines in zip(methods, pipelines, differing, strict=True)]
     if "prompts" not in spare:
         _check_prompts_are_read(given, found)
     if live:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..completions.citations import count_words
 from ..conversations.datasets import IkatDataset
-from ..errors import advice
+from ..errors import advice, counted
 from .formats import RUN_TYPES, Passage, Response, Run, Statement, SubmittedTurn, Topics, load_run
 from .problem import ERROR, WARNING, Place, Problem, printable, short_json
 
@@ -167,7 +167,7 @@ def _check_used(place: Place, passages: Sequence[Passage]) -> None:
         return
     unmarked = sum(passage.used is None for passage in passages)
     if unmarked:
-        place.warning(f"{unmarked} passages lack the field used, read as false: add it")
+        place.warning(f"{counted(unmarked, 'passage lacks', 'passages lack')} the field used, read as false: add it")
     if not any(passage.used for passage in passages):
         message = 'no passage is marked as used: set "used": true for those that the response rests on'
         place.error(f"{message} (the organisers' checkers only warn of it)")
@@ -218,7 +218,7 @@ def check_passages(place: Place, passages: Sequence[Passage], as_read: Callable[
         (foreign, WARNING, "an id of the collection", "ids look like clueweb22-en0035-25-01897:1"),
     ):
         if wrong:
-            others = f" (nor are {len(wrong) - 1} others)" if len(wrong) > 1 else ""
+            others = f" (nor {counted(len(wrong) - 1, 'other')})" if len(wrong) > 1 else ""
             place.note(severity, f"{short_json(wrong[0])} is not {what}{others}: {rule}")
     _check_falling(place, [(passage.id, passage.score) for passage in passages], ordered)
     _warn_of_ties(place, [passage.score for passage in passages], as_read)
@@ -254,7 +254,10 @@ def _warn_of_ties(place: Place, scores: Sequence[float], as_read: Callable[[floa
     if equal:
         place.warning(f"tied scores ({equal}): trec_eval orders such entries by id: write scores that strictly decrease")
     if close:
-        place.warning(f"{close} scores are so close to the one above that the organisers' tools read a tie: write scores further apart")
+        place.warning(
+            f"{counted(close, 'score is', 'scores are')} so close to the one above that the organisers' tools "
+            f"read a tie: write scores further apart"
+        )
 
 
 def check_statements(place: Place, statements: Sequence[Statement], known: Mapping[str, str] | None) -> None:
@@ -292,7 +295,7 @@ def check_length(place: Place, texts: Sequence[str], consequence: str = "") -> N
     """Check that all ``texts`` together have at most 250 words, counted like the checker of 2025."""
     length = sum(map(count_words, texts))
     if length > WORDS:
-        place.error(f"{length} words, {WORDS} are allowed{consequence}: shorten at the end of a sentence")
+        place.error(f"{counted(length, 'word')}, {WORDS} are allowed{consequence}: shorten at the end of a sentence")
 
 
 def check_tokens(place: Place, text: str) -> None:

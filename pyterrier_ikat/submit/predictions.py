@@ -16,11 +16,11 @@ import pandas as pd
 from ..conversations.frame import column, object_frame
 from ..conversations.ikat_dataset import IkatDataset
 from ..conversations.mtrag import collections_of
-from ..errors import DataError, UsageError, advice
+from ..errors import DataError, UsageError, advice, counted
 from ..order import in_trec_eval_order, strictly_decreasing
 from ..runs import RunFolder
 from ..store.files import atomic_write
-from .problem import Place, Problem, Values, read_fields, read_json_values, select_errors
+from .problem import ERROR, Place, Problem, Values, format_problems, read_fields, read_json_values, select_errors
 
 CONTEXTS = 10
 """The maximum number of passages per turn that the checker accepts."""
@@ -83,7 +83,7 @@ def _written(lines: Sequence[Mapping[str, Any]], path: Path, dataset: IkatDatase
             file.flush()
             problems = check_predictions(file.name, dataset, run_type)
             if wrong := select_errors(problems):
-                raise DataError("\n".join([f"{path} was not written, {len(wrong)} errors:", *map(str, wrong[:20])]))
+                raise DataError("\n".join([f"{path} was not written, {counted(len(wrong), 'error')}:", *format_problems(wrong, most=20)]))
     except OSError as error:
         raise UsageError(f"{path} can't be written ({error.strerror}): give another path") from None
     return problems
@@ -215,11 +215,13 @@ def read_predictions(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
             rows.append((qid, context.get("document_id"), context.get("score"), rank))
         said = got.get("predictions") or [{}]
         turns.append((qid, said[0].get("text", "") if isinstance(said[0], dict) else ""))
-    wrong = [str(problem) for problem in select_errors(place.found)]
+    wrong = select_errors(place.found)
     if len({qid for qid, _ in turns}) < len(turns):
-        wrong.append("a turn is there more than once: keep one of them")
+        wrong.append(Problem(ERROR, "", "", "a turn is there more than once: keep one of them"))
     if wrong:
-        raise DataError("\n".join([f"{path} can't be read as predictions, {len(wrong)} errors:", *wrong[:20]]))
+        raise DataError(
+            "\n".join([f"{path} can't be read as predictions, {counted(len(wrong), 'error')}:", *format_problems(wrong, most=20)])
+        )
     qids, docnos, scores, ranks = zip(*rows, strict=True) if rows else ((), (), (), ())
     numbers = {"score": pd.Series(scores, dtype=float), "rank": pd.Series(ranks, dtype=int)}
     results = in_trec_eval_order(pd.DataFrame({"qid": column(qids), "docno": column(docnos), **numbers}))

@@ -77,26 +77,35 @@ def select_errors(problems: Iterable[Problem]) -> list[Problem]:
     return [problem for problem in problems if problem.severity == ERROR]
 
 
-def format_problems(problems: Iterable[Problem], turns: int = 10) -> list[str]:
-    """The problems as text, with one line per error. Equal warnings of several turns share one line, which names the first ``turns``.
+def format_problems(problems: Iterable[Problem], most: int | None = None) -> list[str]:
+    """The problems as text. Equal ones of several turns or fields share one line, which names the first places.
+
+    Args:
+        problems: the problems.
+        most: the maximum number of lines; another line says how many follow.
 
     Example:
-        >>> format_problems([Problem("warning", f"1_{number}", "text", "look at this") for number in (1, 2, 3, 4)], turns=2)
-        ['warning: 4 turns (1_1, 1_2 and 2 more), text: look at this']
+        >>> format_problems([Problem("error", f"1_{number}", "responses[0].text", "it is empty") for number in range(1, 8)])
+        ['error: 7 turns (1_1, 1_2, 1_3, 1_4, 1_5 and 2 more), responses[0].text: it is empty']
     """
-    alike: dict[tuple[str, str, str], list[Problem]] = {}
+    alike: dict[tuple[bool, str, str], list[Problem]] = {}
     for problem in problems:
-        anywhere = problem.severity == WARNING and problem.turn
-        field = re.sub(r"\[\d+\]", "[]", problem.field) if anywhere else problem.field
-        alike.setdefault(("" if anywhere else problem.turn, field, problem.severity + problem.message), []).append(problem)
-    return [str(same[0]) if len(same) == 1 else _line(field, same, turns) for (_, field, _), same in alike.items()]
+        alike.setdefault((not problem.turn, _anywhere(problem.field), problem.severity + problem.message), []).append(problem)
+    lines = [_line(same) for same in alike.values()]
+    return lines if most is None or len(lines) <= most else [*lines[:most], f"and {len(lines) - most} more"]
 
 
-def _line(field: str, same: Sequence[Problem], turns: int) -> str:
-    names = list(dict.fromkeys(problem.turn for problem in same))
-    where = f"turn {names[0]}" if len(names) == 1 else f"{len(names)} turns ({list_first(names, turns)})"
-    times = f" ({len(same)} times)" * (len(same) > len(names))
-    return f"{same[0].severity}: {', '.join(filter(None, [where, field]))}: {same[0].message}{times}"
+def _line(same: Sequence[Problem]) -> str:
+    turns, fields = (list(dict.fromkeys(getattr(problem, name) for problem in same)) for name in ("turn", "field"))
+    where = "" if not turns[0] else f"turn {turns[0]}" if len(turns) == 1 else f"{len(turns)} turns ({list_first(turns)})"
+    place = _anywhere(fields[0]) if turns[0] and len(fields) > 1 else list_first(fields)
+    times = f" ({len(same)} times)" * (len(same) > len(turns))
+    return f"{same[0].severity}: {', '.join(filter(None, [where, place]))}: {same[0].message}{times}".replace(": : ", ": ")
+
+
+def _anywhere(field: str) -> str:
+    """A field without the numbers of its places."""
+    return re.sub(r"\[\d+\]|line \d+", "[]", field)
 
 
 def printable(text: str) -> str:

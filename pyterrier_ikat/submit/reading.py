@@ -9,12 +9,12 @@ import pandas as pd
 
 from ..conversations.datasets import IkatDataset
 from ..conversations.frame import column, object_frame
-from ..errors import DataError
+from ..errors import DataError, counted
 from ..order import in_trec_eval_order
 from .checks import check_turn_ids, find_statement_id
 from .formats import Response, Run, SubmittedTurn, Topics, load_run
 from .predictions import is_predictions, read_predictions
-from .problem import Place, Problem, read_json_values, select_errors
+from .problem import Place, Problem, format_problems, read_json_values, select_errors
 
 _BESIDES = re.compile(
     r"(line \d+\.)?(run_name|run_type|eval_response|metadata.*)|responses\[\d+\]\.(text|ptkb_provenance.*)"
@@ -86,7 +86,11 @@ def _load(path: str | Path, topics: Topics | None, matters: Callable[[Problem, R
         check_turn_ids(run, topics, place)
     wrong = [problem for problem in select_errors(place.found) if matters(problem, run, year)]
     if run is None or wrong:
-        raise DataError("\n".join([f"{path} can't be read as a submission of {year}, {len(wrong)} errors:", *map(str, wrong[:20])]))
+        raise DataError(
+            "\n".join(
+                [f"{path} can't be read as a submission of {year}, {counted(len(wrong), 'error')}:", *format_problems(wrong, most=20)]
+            )
+        )
     return run, year
 
 

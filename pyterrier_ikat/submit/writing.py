@@ -11,13 +11,13 @@ import pandas as pd
 from ..completions.citations import count_words, cut_at_sentence
 from ..conversations.datasets import IkatDataset
 from ..conversations.frame import statements_of, values
-from ..errors import DataError, UsageError, advice, list_first
+from ..errors import DataError, UsageError, advice, counted, list_first
 from ..runs import RunFolder, strictly_decreasing
 from ..runs.run_files import as_stored, chosen_statements, response_column, used_marks
 from ..store.files import atomic_write
 from .checks import WORDS, repair_turn_id, six_decimals, validate
 from .formats import RUN_TYPES, Passage, Response, Run, Statement, SubmittedTurn, Topics, file_lines
-from .problem import Problem, select_errors
+from .problem import Problem, format_problems, select_errors
 
 SHOWN = 20
 
@@ -45,8 +45,8 @@ class RefusedError(DataError):
     def __init__(self, path: str | Path, problems: Sequence[Problem], repair: str = "") -> None:
         self.problems = list(problems)
         found = select_errors(problems)
-        rest = [f"and {len(found) - SHOWN} more"] * (len(found) > SHOWN) + [repair] * bool(repair)
-        super().__init__("\n".join([f"{path} was not written, {len(found)} errors:", *map(str, found[:SHOWN]), *rest]))
+        lines = format_problems(found, most=SHOWN) + [repair] * bool(repair)
+        super().__init__("\n".join([f"{path} was not written, {counted(len(found), 'error')}:", *lines]))
 
 
 def write_submission(
@@ -218,7 +218,7 @@ def _check_known(qids: Iterable[str], topics: Topics) -> None:
         conversion = r"""frame.assign(qid=frame["qid"].str.replace(r"-(\d+)$", r"_\1", regex=True))"""
         how = advice(f"convert results and turns with {conversion}", "run the system on this dataset again")
         repair = f"the underscore before the turn number is missing ({meant}), {how}"
-    raise DataError(f"the run has {len(unknown)} turns that {topics.name} lacks ({list_first(unknown)}): {repair}")
+    raise DataError(f"the run has {counted(len(unknown), 'turn')} that {topics.name} lacks ({list_first(unknown)}): {repair}")
 
 
 def _format_statements(qid: str, chosen: Sequence[tuple[str, float]], topics: Topics, ptkb: Mapping[str, str]) -> list[Statement]:
@@ -247,7 +247,10 @@ def lower_score(score: float, before: float, as_read: Callable[[float], float], 
 
 def _warn_of_uncited(citations: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     if uncited := [qid for qid, entries in citations.items() if not any(one["docnos"] for one in entries)]:
-        message = f"{len(uncited)} of {len(citations)} responses cite no passage ({list_first(uncited)}): those shown to the model are used"
+        message = (
+            f"{len(uncited)} of {counted(len(citations), 'response')} without a citation "
+            f"({list_first(uncited)}): the passages shown to the model are used"
+        )
         warnings.warn(f"{message} in the submission", UncitedWarning, stacklevel=3)
 
 
@@ -261,8 +264,8 @@ def _cut_long(turns: Sequence[SubmittedTurn]) -> None:
                 cut.append(turn.id)
     if cut:
         message = (
-            f"{len(cut)} responses had more than {WORDS} words and were cut at the end of a sentence, "
-            f"or after {WORDS} words where no sentence ends before: turns {', '.join(cut)}"
+            f"{counted(len(cut), 'response')} of more than {WORDS} words cut at the end of a sentence, "
+            f"or after {WORDS} words where no sentence ends before: {list_first(cut)}"
         )
         warnings.warn(message, ResponseCutWarning, stacklevel=3)
 
@@ -272,5 +275,5 @@ def _repair(unanswered: Sequence[str], run: RunFolder | Frames) -> str:
     if not unanswered:
         return ""
     where = f'"response" to their lines in {run.path / "turns.jsonl"}' if isinstance(run, RunFolder) else "their qanswer to the turns"
-    turns = f"{len(unanswered)} turns have no response, Respond writes none where no passage was found"
-    return f"{turns}: add {where} ({list_first(unanswered, SHOWN)})"
+    turns = f"{counted(len(unanswered), 'turn has', 'turns have')} no response, Respond writes none where no passage was found"
+    return f"{turns}: add {where} ({list_first(unanswered)})"

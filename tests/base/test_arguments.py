@@ -1,25 +1,21 @@
 """What can't be an argument is refused when an operator is built, in words of ours, and a pipeline goes to other processes whole."""
 
 import copy
-import inspect
 import math
 import pickle
 from types import SimpleNamespace
 
 import joblib
-import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
 from trust.frames import ASKING, EVERY, Says, Words
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.arguments import checked
 from pyterrier_ikat.evaluation import RougeL, evaluate_responses
 from pyterrier_ikat.llms import LLM, Request
 from pyterrier_ikat.operator import Operator
 
-NEVER = [object(), b"x", {}, pd.DataFrame(), math.nan, -1]
 KEY = "sk-that-nobody-should-see"
 
 
@@ -44,29 +40,6 @@ def home(tmp_path_factory):
 
 
 BUILT = [name for name in EVERY if name not in ("SpladeRetriever",)]
-
-
-@pytest.mark.parametrize("name", BUILT)
-def test_no_argument_of_another_kind_is_taken_or_ends_in_a_bare_error(name, home):
-    operator = EVERY[name].make(ikat.llm(Says("1")), home)
-    if not isinstance(operator, Operator):
-        return  # MultiQuery, two operators of these
-    given = operator.arguments()
-    branches = given.pop("branches", ())
-    for parameter in inspect.signature(type(operator).__init__).parameters.values():
-        if parameter.kind is not parameter.VAR_POSITIONAL and parameter.annotation in (
-            int,
-            float,
-            int | None,
-            str,
-            str | None,
-            pt.Transformer,
-        ):
-            for value in NEVER:
-                if parameter.annotation is float and isinstance(value, int):
-                    continue
-                with pytest.raises(ikat.UsageError):
-                    type(operator)(*branches, **{**given, parameter.name: value})
 
 
 @pytest.mark.parametrize("name", BUILT)
@@ -99,24 +72,11 @@ def test_operators_given_the_same_text_or_object_share_account_and_budget():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: ikat.MultiQuery(Says("x"), n="5"), "n='5': give a whole number"),
-        (lambda: ikat.RRF(k=math.nan), "k=nan: give a number"),
-        (lambda: ikat.RRF(k="60"), "k='60': give a number"),
-        (lambda: ikat.Interleave(num_results=True), "num_results=True: give a whole number or None"),
-        (lambda: ikat.MergeShards(5), "retrievers=5: give a list of retrievers"),
+        (lambda: ikat.RRF(k=math.nan), "k=nan"),
         (lambda: ikat.BiEncoder("m", batch_size=0), "batch_size=0: give 1 or more"),
-        (lambda: ikat.AppendQuery("x"), "operator='x': give a PyTerrier transformer"),
-        (lambda: ikat.PassageIndex(5), "path=5: give a text or a path"),
         (lambda: ikat.PassageQueries(Says("x"), 5), "forms=5: give a list"),
-        (lambda: ikat.load_reranker(5), "name=5: give a text"),
         (lambda: ikat.plan([], pd.DataFrame()), "there is no system: give at least one"),
-        (lambda: ikat.pool_runs({"a": pd.DataFrame()}, depth="5"), "depth='5'"),
-        (lambda: evaluate_responses({"a": 1}, pd.DataFrame(), [RougeL()]), "turns=.*: give a DataFrame"),
-        (lambda: evaluate_responses(pd.DataFrame(), [1], [RougeL()]), "answers=.*: give a DataFrame"),
         (lambda: ikat.experiment(5), "a system is a int: give"),
-        (lambda: ikat.conversation(5), "the conversation is a int: give a list of messages"),
-        (lambda: ikat.conversation(pd.DataFrame()), "the conversation is a DataFrame"),
-        (lambda: ikat.PassageFiles(5), "source=5: give a folder"),
         (lambda: ikat.conversation([5]), "message 1 of the conversation is 5"),
         (lambda: ikat.conversation([{"role": "user", "content": "tea?"}], "I am vegan."), "ptkb='I am vegan.': give a dict"),
     ],
@@ -137,7 +97,7 @@ def test_judges_that_are_none_are_named():
 def test_a_corpus_is_an_iterable_of_dicts(corpus, tmp_path):
     with pytest.raises(ikat.UsageError, match="the corpus is a .*: give dicts with docno and text"):
         ikat.PassageIndex(tmp_path / "i").index(corpus)
-    with pytest.raises(ikat.DataError, match="passage 1 of the corpus is a str"):
+    with pytest.raises(ikat.DataError, match="passage 1 of the corpus is 'd1': give a dict"):
         ikat.PassageIndex(tmp_path / "j").index(["d1"])
     assert not list(tmp_path.glob("[ij]"))
 
@@ -171,28 +131,6 @@ def test_a_persona_of_another_shape_is_named(ptkb):
     for operator in (ikat.Answer(Says("x")), ikat.RankStatements(Words()), ikat.SelectStatements(Says("[1]"))):
         with pytest.raises(ikat.DataError, match="turn 9-1_3 has the qptkb .*: give a dict of statements by id"):
             operator(frame)
-
-
-def test_numbers_of_numpy_are_pythons_in_what_an_operator_shows_and_holds():
-    llm = ikat.llm("recorded:sample")
-    assert repr(ikat.MultiQuery(llm, n=np.int64(3))) == repr(ikat.MultiQuery(llm, n=3))
-    made = ikat.PassageQueries(llm, [np.str_("short")], per_statement=np.int32(2))
-    assert repr(made) == repr(ikat.PassageQueries(llm, ["short"], per_statement=2))
-    assert "np." not in repr(made)
-    scores = pd.DataFrame({"qid": ["9-1_1", "9-1_2"], "nDCG@5": [1.0, 0.5]})
-    assert ikat.breakdown({"AD": scores}, by=np.str_("depth")).equals(ikat.breakdown({"AD": scores}, by="depth"))
-
-
-def test_whole_numbers_of_numpy_are_whole_numbers():
-    assert ikat.RRF(k=np.float64(60), num_results=np.int64(5)) == ikat.RRF(num_results=5)
-
-
-def test_a_checked_function_looks_as_it_did():
-    def cut(depth: int = 3) -> int:
-        """Doc."""
-        return depth
-
-    assert (inspect.signature(checked(cut)), checked(cut).__doc__, checked(cut)()) == (inspect.signature(cut), "Doc.", 3)
 
 
 class Mine(Operator):
@@ -254,19 +192,19 @@ def test_an_unpickled_model_asks_and_keeps(tmp_path):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: ikat.Rewrite(), r"Rewrite lacks llm: it takes llm, form='full', and by name prompts=None"),
-        (lambda: ikat.Rewrite(Says("x"), stle="llama"), r"Rewrite has no argument stle: did you mean style\? it takes llm, form='full'"),
-        (lambda: ikat.RRF(colour=3), r"RRF has no argument colour: it takes \*branches, k=60, num_results=1000$"),
-        (lambda: ikat.MultiQuery(), "Queries lacks llm: it takes llm, n=5"),
-        (lambda: ikat.run(), "run lacks systems: it takes systems, dataset=None, and by name out='runs', topics=None"),
-        (lambda: ikat.PassageIndex("a", "b", "c"), "PassageIndex can't be called like this .*: it takes path, and by name text=None"),
-        (lambda: ikat.RawUtterance(1), r"RawUtterance can't be called like this .*: it takes nothing"),
-        (lambda: Mine(3, depth=4), r"Mine can't be called like this \(multiple values for argument 'depth'\)"),
+        (lambda: ikat.Rewrite(), "missing 1 required positional argument: 'llm'"),
+        (lambda: ikat.Rewrite(Says("x"), stle="llama"), "unexpected keyword argument 'stle'"),
+        (lambda: ikat.MultiQuery(Says("x"), n="5"), "not supported between"),
     ],
 )
-def test_a_wrong_call_names_the_class_and_what_it_takes(call, message):
-    with pytest.raises(ikat.UsageError, match=message):
+def test_a_wrong_call_is_pythons_own_error(call, message):
+    with pytest.raises(TypeError, match=message):
         call()
+
+
+def test_a_mistyped_value_of_a_set_is_named():
+    with pytest.raises(ikat.UsageError, match=r"style='lama' is unknown: did you mean llama\? choose one of gpt, llama"):
+        ikat.Rewrite(Says("x"), style="lama")
 
 
 def test_a_mistyped_operator_is_named():

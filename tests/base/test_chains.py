@@ -3,11 +3,8 @@
 import json
 from dataclasses import replace
 
-import pandas as pd
-import pyterrier as pt
 import pytest
 
-import pyterrier_ikat as ikat
 from pyterrier_ikat.events import in_chain
 from pyterrier_ikat.llms import Backend, Reply, Request, llm
 
@@ -61,20 +58,6 @@ def test_recorded_lists_give_each_chain_its_completion_and_then_the_last(tmp_pat
 def test_samples_in_a_chain_have_seeds_of_their_own():
     assert len({Request([], "s", "q", sample=sample, chain=chain).draw for sample in range(3) for chain in range(3)}) == 9
     assert Request([], "s", "q", sample=2).draw == 2
-
-
-def test_a_retriever_in_a_thread_asks_in_the_chain_of_its_caller():
-    backend = Numbered()
-    model = llm(backend)
-
-    def search(turns):
-        model.ask([REQUEST])
-        return turns.assign(docno="a", score=1.0, rank=0)
-
-    merged = ikat.MergeShards([pt.apply.generic(search)])
-    with in_chain(3):
-        merged.transform(pd.DataFrame({"qid": ["1_1"], "query": ["tea"]}))
-    assert [request.chain for request in backend.asked] == [3]
 
 
 @pytest.mark.parametrize(

@@ -111,24 +111,15 @@ def test_scores_that_only_64_bits_tell_apart_keep_their_order(first, second, cut
     both = {docno: first.get(docno, 0.3) for docno in {**first, **second}}
     rows = [{"qid": "t", "query": "tea", "docno": docno, "rank": rank, "text": docno, "qanswer": "a"} for rank, docno in enumerate(both)]
     frame = pd.DataFrame(rows, dtype=object).assign(rank=range(len(rows)), score=0.0)
-    part = {docno: other for docno, other in second.items() if docno not in first}
-    retrievers = [pt.apply.generic(lambda turns, part=part: found_by(part, frame)) for part in (first, part) if part]
     operators = [
         ikat.RerankAgainst(Scored(both), "qanswer"),
         ikat.MeanScore([Scored(both), Scored(both)]),
         ikat.Ensemble([Scored(both), Scored({docno: second.get(docno, 0.3) for docno in both})]),
-        ikat.MergeShards(retrievers),
     ]
     for operator in operators:
-        asked = frame[["qid", "query"]].head(1) if isinstance(operator, ikat.MergeShards) else frame
-        for out in (operator(asked), (operator % cut)(asked)):
+        for out in (operator(frame), (operator % cut)(frame)):
             assert by_trec_eval(out) == orders(out), operator
             assert out["rank"].tolist() == list(range(len(out)))
-
-
-def found_by(scores, frame):
-    found = frame[frame["docno"].isin(scores)]
-    return found.assign(score=[scores[docno] for docno in found["docno"]])
 
 
 def test_pt_experiment_gives_the_figures_of_ikat_experiment_on_real_turns(ikat_data, tmp_path):

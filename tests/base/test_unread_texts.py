@@ -90,7 +90,6 @@ SYSTEMS = {
     "alone": (lambda bm25: bm25, 0),
     "cut": (lambda bm25: bm25 % 7, 0),
     "of sub-queries": (lambda bm25: TwoQueries() >> bm25 >> ikat.RRF() % 9, 0),
-    "of parts": (lambda bm25: ikat.MergeShards([bm25]), 0),
     "fused": (lambda bm25: ikat.WeightedSum(bm25, ikat.Interleave(bm25, other(bm25)), weights=(1, 2)), 0),
     "fused, one re-ranked": (lambda bm25: ikat.RRF(bm25, other(bm25) >> ByLength()), 2 * 20),
     "re-ranked": (lambda bm25: bm25 >> ByLength() % 4, 2 * 20),

@@ -222,29 +222,3 @@ def test_the_table_of_judges_names_the_model_of_each_that_has_one(made):
     assert header.startswith("run,judge,model,mean,")
     assert by_words.startswith("rtg,token F1,,")
     assert by_model.startswith("rtg,groundedness,recorded,")
-
-
-@pytest.mark.parametrize(
-    ("old", "now"),
-    [
-        (("breakdown", "runs/raw"), "`ikat breakdown` is `ikat evaluate --by depth` now"),
-        (("chat", "--method", "rtg"), "--method is `ikat chat METHOD` now"),
-        (("serve", "--method=ad", "--method", "rtg"), "--method is `ikat serve METHOD...` now"),
-        (("interact", "https://HOST", "--method", "rtg"), "--method is `ikat interact ADDRESS METHOD` now"),
-        (("agree", "a", "b", "--run", "runs/raw"), "--run is `ikat agree FIRST SECOND RUN...` now"),
-        (("evaluate", "runs/raw", "--bem", "folder"), "--bem is --judge bem=FOLDER now"),
-        (("paper", "nii_2024", "I", "--prompts", "mine"), '--prompts is a line prompts = "FOLDER" in the file of --resources now'),
-        (("run", "raw", "--prompts", "mine"), "--prompts is --resources prompts=... now"),
-        (("simulate", "raw", "--passages", "3"), "--passages is passages= of ikat.simulate(...) now"),
-        (("run", "aqd", "--samples", "5"), "--samples is --repeats now"),
-    ],
-)
-def test_what_was_there_before_is_answered_with_the_new_one(old, now):
-    done = call(*old)
-    assert (done.exit_code, done.output) == (2, f"ikat: {now}\n")
-
-
-@pytest.mark.parametrize("function", [ikat.plan, ikat.run, ikat.experiment])
-def test_an_argument_of_before_is_answered_with_the_new_one(function):
-    with pytest.raises(ikat.UsageError, match="^samples= is repeats= now$"):
-        function("raw", "ikat:sample", samples=2)

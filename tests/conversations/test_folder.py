@@ -113,7 +113,7 @@ def test_every_command_works_on_a_folder(folder, monkeypatch):
     assert "3 passages" in run("index", "./mine", "index").output
     done = run("run", "raw", *on, "--index", "index", "--out", "runs")
     assert "Mean over 2 judged turns" in done.output
-    assert f"{folder}/topics.jsonl, line 3: 1 of 3 turns without a judgement in qrels.txt (q7)" in done.stderr
+    assert f"{folder}/topics.jsonl, line 3: 1 turn of 3 without a judgement in qrels.txt (q7)" in done.stderr
     assert "Mean over 2 judged turns" in run("evaluate", "runs/raw", *on).output
     done = run("report", "runs/raw", "--out", "page.html")
     assert done.exit_code == 0, done.stderr  # the run folder names the dataset
@@ -139,76 +139,54 @@ def test_a_persona_and_a_judge_on_a_folder(folder):
 
 BAD = {
     "not JSON": ("{", "not JSON"),
-    "trailing comma": ('{"qid": "x_1", "messages": [],}', "not JSON"),
-    "no object": ("[1]", "expected an object"),
-    "key twice": ('{"qid": "x_1", "qid": "x_2"}', "'qid' occurs twice"),
-    "no qid": ({"messages": ASKED}, "the qid is null"),
-    "number as qid": ({"qid": 7, "messages": ASKED}, "the qid is 7"),
-    "white space": ({"qid": "x 1", "messages": ASKED}, 'the qid is "x 1"'),
-    "qid twice": ({"qid": "tea_1", "messages": ASKED}, "'tea_1' was there before, in line 1"),
-    "no messages": ({"qid": "x_1"}, "messages is null"),
-    "empty messages": ({"qid": "x_1", "messages": []}, r"messages is \[\]"),
-    "ends with an answer": ({"qid": "x_1", "messages": ASKED[:2]}, "the last message is .*assistant"),
-    "empty turn": ({"qid": "x_1", "messages": [user(" ")]}, "the last message is"),
-    "role": ({"qid": "x_1", "messages": [{"role": "system", "content": "x"}, *ASKED]}, "message 1 is .*system"),
-    "role no text": ({"qid": "x_1", "messages": [{"role": ["user"], "content": "x"}]}, "message 1 is"),
-    "NaN": ('{"qid": "x_1", "messages": [{"role": "user", "content": NaN}]}', "message 1 is"),
-    "answer": ({"qid": "x_1", "messages": ASKED, "answer": ["a"]}, r'answer is \["a"\]'),
-    "answerability": ({"qid": "x_1", "messages": ASKED, "answerability": "no"}, 'answerability is "no"; give one of answerable, partial'),
+    "no object": ("[1]", "an object is expected, found"),
+    "no qid": ({"messages": ASKED}, "the field qid is missing"),
+    "number as qid": ({"qid": 7, "messages": ASKED}, "qid is 7, not a text"),
+    "white space": ({"qid": "x 1", "messages": ASKED}, 'the name "x 1" can\'t be part of a qid'),
+    "qid twice": ({"qid": "tea_1", "messages": ASKED}, "tea_1 was there before"),
+    "no messages": ({"qid": "x_1"}, "the field messages is missing"),
+    "empty messages": ({"qid": "x_1", "messages": []}, "the last of the messages is not a question of the user"),
+    "ends with an answer": ({"qid": "x_1", "messages": ASKED[:2]}, "the last of the messages is not a question of the user"),
+    "empty turn": ({"qid": "x_1", "messages": [user(" ")]}, "the last of the messages is not a question of the user"),
+    "role": ({"qid": "x_1", "messages": [{"role": "system", "content": "x"}, *ASKED]}, 'message 1: the role is "system"'),
+    "role no text": ({"qid": "x_1", "messages": [{"role": ["user"], "content": "x"}]}, "message 1: role is .*not a text"),
+    "NaN": ('{"qid": "x_1", "messages": [{"role": "user", "content": NaN}]}', "message 1: content is NaN, not a text"),
+    "answer": ({"qid": "x_1", "messages": ASKED, "answer": ["a"]}, r'answer is \["a"\], not a text'),
+    "answerability": ({"qid": "x_1", "messages": ASKED, "answerability": "no"}, 'answerability is "no": give one of answerable, partial'),
     "ptkb": ({"qid": "x_1", "messages": ASKED, "ptkb": "vegan"}, 'ptkb is "vegan"'),
-    "statement": ({"qid": "x_1", "messages": ASKED, "ptkb": [3]}, "statement 1 of ptkb is 3"),
+    "statement": ({"qid": "x_1", "messages": ASKED, "ptkb": [3]}, "1 is 3, not a text"),
+    "not UTF-8": ('{"qid": "\udce9"}', "not JSON in UTF-8"),
 }
 
 
 @pytest.mark.parametrize(("line", "part"), BAD.values(), ids=BAD)
 def test_a_bad_turn_is_named_with_file_and_line(folder, line, part):
-    (folder / "topics.jsonl").write_text(lines([*TURNS[:2], "", line]))
+    (folder / "topics.jsonl").write_bytes(lines([*TURNS[:2], "", line]).encode("utf-8", "surrogateescape"))
     with pytest.raises(DataError, match=part) as caught:
         ikat.dataset(folder).get_topics()
     assert str(caught.value).startswith(f"{folder}/topics.jsonl, line 4: ")
     assert ";" in str(caught.value)
 
 
-def test_other_encodings_are_named_and_a_byte_order_mark_is_read(folder):
+def test_a_byte_order_mark_is_read_and_an_empty_file_named(folder):
     path = folder / "topics.jsonl"
-    path.write_bytes(lines(TURNS[:1]).encode() + '{"qid": "é"}'.encode("latin-1"))
-    with pytest.raises(DataError, match=r"topics.jsonl, line 2: not UTF-8"):
-        ikat.dataset(folder).get_topics()
     path.write_bytes(b"\xef\xbb\xbf" + lines(TURNS).replace("\n", "\r\n").encode())
     assert len(ikat.dataset(folder).get_topics()) == 3
     path.write_text("\n")
-    with pytest.raises(DataError, match="no turn in it; a line is"):
+    with pytest.raises(DataError, match="nothing in it; a line is"):
         ikat.dataset(folder).get_topics()
-
-
-@pytest.mark.parametrize(
-    ("change", "part"),
-    [
-        ({"messages": [user("a"), *ASKED]}, "line 1: two messages of the same role in a row"),
-        ({"messages": [user("a"), system(""), user("b")]}, "line 1: an empty message in the history"),
-        ({"awnser": "x"}, "line 1: nothing reads the field 'awnser'; there are qid, messages, ptkb, resolved, answer"),
-    ],
-)
-def test_what_is_doubtful_in_a_turn_is_named_once(folder, change, part):
-    (folder / "topics.jsonl").write_text(lines([TURNS[0] | change, *TURNS[1:]]))
-    data = ikat.dataset(folder)
-    with pytest.warns(CollectionWarning, match=part):
-        data.get_topics()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        data.get_topics()
 
 
 @pytest.mark.parametrize(
     ("name", "content", "part"),
     [
-        ("qrels.txt", "\nx_1 0 d1 1\n" + QRELS, "qrels.txt, line 2: 1 turns that topics.jsonl lacks .x_1"),
-        ("qrels.txt", QRELS + "q7 0 d9 1\n", "qrels.txt, line 4: 1 judged passages that passages.jsonl lacks .d9"),
-        ("qrels.txt", "tea_1 0 d1 2\n", "topics.jsonl, line 2: 2 of 3 turns without a judgement in qrels.txt .tea_2, q7"),
+        ("qrels.txt", "\nx_1 0 d1 1\n" + QRELS, "qrels.txt, line 2: 1 turn that topics.jsonl lacks .x_1"),
+        ("qrels.txt", QRELS + "q7 0 d9 1\n", "qrels.txt, line 4: 1 judged passage that passages.jsonl lacks .d9"),
+        ("qrels.txt", "tea_1 0 d1 2\n", "topics.jsonl, line 2: 2 turns of 3 without a judgement in qrels.txt .tea_2, q7"),
         (
             "qrels.ptkb.txt",
             "tea_1 0 1 1\ntea_2 0 9 0\nq7 0 a 1\n",
-            "line 2: 1 judged statements that the turn's ptkb in topics.jsonl lacks .9",
+            "line 2: 1 judged statement that the turn's ptkb in topics.jsonl lacks .9",
         ),
     ],
 )
@@ -228,29 +206,28 @@ def test_files_that_are_missing_or_there_twice_are_named(folder):
     with pytest.raises(DataError, match=r"has passages.jsonl and passages.jsonl.gz: keep one"):
         ikat.dataset(folder).get_corpus_iter()
     (folder / "topics.json").touch()
-    with pytest.raises(DataError, match=r"has topics.jsonl and topics.json: keep one"):
+    with pytest.raises(DataError, match=r"has both of topics.jsonl and topics.json: give it one"):
         ikat.dataset(folder).get_topics()
     for name in ("topics.json", "topics.jsonl", "passages.jsonl", "passages.jsonl.gz"):
         (folder / name).unlink()
     data = ikat.dataset(folder)
-    with pytest.raises(DataError, match=r"has no topics.jsonl"):
+    with pytest.raises(DataError, match=r"has none of topics.jsonl and topics.json"):
         data.get_topics()
     with pytest.raises(DataError, match=r"has no passages.jsonl"):
         data.get_corpus_iter()
-    with pytest.raises(UsageError, match=r"has no passages.jsonl: index them"):
+    with pytest.raises(UsageError, match=r"has no text loader: index its passages"):
         data.text_loader()
     (folder / "qrels.txt").unlink()
-    with pytest.raises(UsageError, match=r"has no topics.jsonl and no passages.jsonl"):
-        ikat.dataset(folder)
-    with pytest.raises(UsageError, match=r"no dataset and no folder '~/nowhere'"):
-        ikat.dataset("~/nowhere")
+    for path in (folder, "~/nowhere"):
+        with pytest.raises(UsageError, match="no dataset and no folder .* with topics.jsonl or topics.json or passages.jsonl"):
+            ikat.dataset(path)
 
 
 def test_passages_that_fit_in_no_memory_are_not_held(folder, monkeypatch):
     monkeypatch.setattr("pyterrier_ikat.conversations.own_data.HELD_BYTES", 10)
     data = ikat.dataset(folder)
     assert data.collection() == (None, None)
-    with pytest.raises(UsageError, match="too many passages to hold: index them"):
+    with pytest.raises(UsageError, match="has no text loader: index its passages"):
         data.text_loader()
     assert len(data.get_qrels()) == 3
 
@@ -285,8 +262,6 @@ def test_an_object_with_pyterriers_methods_is_a_dataset(own, folder):
     assert ikat.experiment({"one": found}, own, ["nDCG@5"])["nDCG@5"].tolist() == [1.0]
     with pytest.raises(UsageError, match="is not a dataset: give a name, a folder, or an object"):
         ikat.dataset(3)
-    with pytest.raises(UsageError, match=r"one has no get_qrels\(\)"):
-        ikat.dataset(type("Less", (), {"name": "one", "get_topics": Own.get_topics})).get_qrels()
 
 
 def test_two_answers_of_a_turn_are_refused_before_they_double_its_passages():
@@ -343,5 +318,5 @@ def test_a_topics_file_alone_is_a_dataset_of_turns(tmp_path):
     assert (topics["qid"].tolist(), topics["qptkb"].tolist()) == (["chat-1_1"], [{"1": "I avoid caffeine."}])
     assert found.get_qrels().empty
     assert found.collection() == (None, None)
-    with pytest.raises(DataError, match="no such file"):
+    with pytest.raises(DataError, match="other.json: can't be read .No such file"):
         ikat.dataset("other.json").get_topics()

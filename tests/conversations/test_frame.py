@@ -42,7 +42,7 @@ def test_every_turn_of_a_chat_is_a_row():
     assert frame["qptkb"].tolist() == [{"1": "I avoid caffeine."}] * 2
     assert frame["qturn"].tolist() == [1, 2]
     assert frame.tail(1).to_dict("list") == conversation(CHAT, ["I avoid caffeine."]).to_dict("list")
-    with pytest.raises(UsageError, match="no message of the user"):
+    with pytest.raises(UsageError, match="ends with a message of the user"):
         conversation(CHAT[1:2], every_turn=True)
 
 

@@ -100,12 +100,11 @@ def test_questions_have_the_turns_as_statements_and_the_facts_of_their_source_tu
 
 
 @small_file
-def test_evidence_is_the_qrels_with_its_slips_repaired_and_counted(locomo):
+def test_evidence_is_the_qrels_with_its_slips_repaired(locomo):
     judged = [["conv-1_1", "D1:2"], ["conv-1_2", "D1:1"], ["conv-1_2", "D2:5"], ["conv-1_3", "D2:1"], ["conv-1_5", "D1:2"]]
     qrels = locomo.get_qrels()
     assert qrels[["qid", "docno"]].values.tolist() == judged
     assert set(qrels["label"]) == {1}
-    assert locomo.slips == {"several ids": 1, "misspelt id": 1, "no such turn": 3}
     assert locomo.get_answers()["gold_answer"].tolist() == ["tea", "2023", "Ann", ""]
 
 
@@ -123,12 +122,15 @@ def test_the_turns_are_statements_and_no_collection(locomo):
 
 
 def test_the_download_has_a_checksum_and_the_licence_is_said_before_it(tmp_path, monkeypatch, capsys):
-    assert SOURCES["memory/locomo10.json"].digest.startswith("sha256:79fa87e9")
-    monkeypatch.setattr("pyterrier_ikat.conversations.memory_benchmarks.data_file", lambda name: pytest.fail("asked for"))
+    assert SOURCES["memory/locomo10.json"][1:] == (
+        "sha256:79fa87e90f04081343b8c8debecb80a9a6842b76a7aa537dc9fdf651ea698ff4",
+        "CC BY-NC 4.0",
+    )
+    monkeypatch.setattr("pyterrier_ikat.conversations.download.requests.get", lambda *args, **options: pytest.fail("asked for"))
     monkeypatch.setenv("IKAT_DATA", str(tmp_path / "empty"))
     with pytest.raises(pytest.fail.Exception):
         ikat.dataset("locomo:").get_topics()
-    assert "CC BY-NC 4.0: no commercial use" in capsys.readouterr().err
+    assert "locomo10.json (licence: CC BY-NC 4.0)" in capsys.readouterr().err
 
 
 @small_file
@@ -227,61 +229,17 @@ def test_bm25_finds_the_evidence_in_a_file_of_longmemeval(longmemeval):
     ("broken", "says"),
     [
         ({"question_id": "q"}, "KeyError: 'haystack_session_ids'"),
-        ({**question("q", SESSIONS), "haystack_session_ids": ["one"]}, "ValueError"),
+        ({**question("q", SESSIONS), "haystack_session_ids": ["one"]}, "zip"),
         ({**question("q", SESSIONS), "haystack_session_ids": ["one", "one", "one"]}, "two sessions have the id one"),
         (["q"], "TypeError"),
     ],
 )
 def test_a_file_of_another_form_is_named_with_its_question(longmemeval, broken, says):
     data = longmemeval(question("good", SESSIONS), broken)
-    with pytest.raises(ikat.DataError, match=rf"longmemeval_s.json, conversation 2: not a conversation of LongMemEval \(.*{says}"):
+    with pytest.raises(ikat.DataError, match=rf"longmemeval_s.json, conversation 2: not of the form LongMemEval \(.*{says}"):
         data.get_topics()
 
 
 def test_a_missing_file_of_longmemeval_is_said_at_once(tmp_path):
     with pytest.raises(ikat.UsageError, match="no file .*m.json: give a file of LongMemEval by its path"):
         ikat.dataset(f"longmemeval:{tmp_path}/m.json")
-
-
-def candidate(name, value):
-    return {"memory_id": name, "label": "Preferences/Food", "value": value}
-
-
-@pytest.fixture
-def alpsbench(tmp_path):
-    """Writes a folder of AlpsBench's task 3 in its published form, and gives the dataset."""
-
-    def made(candidates, gold, **more):
-        asked = {
-            "benchmark_id": "s_9",
-            "task": "task3",
-            "stratum": "food",
-            "input": {"query": "Which tea?", "candidate_memories": candidates},
-        }
-        (tmp_path / "model_input.jsonl").write_text(json.dumps({**asked, **more}) + "\n")
-        (tmp_path / "reference_output.jsonl").write_text(json.dumps({"benchmark_id": "s_9", "task": "task3", "gold": gold}) + "\n")
-        return ikat.dataset(f"alpsbench:{tmp_path}")
-
-    return made
-
-
-def test_a_folder_of_alpsbench_is_its_candidates_and_the_selected_one(alpsbench):
-    candidates = [candidate("m1", "Likes trams"), candidate("m2", "Drinks tea"), candidate("m2", "Owns a dog")]
-    data = alpsbench(candidates, {"selected_memory_id": "m2", "selected_memory": candidates[2]})
-    topics = data.get_topics("manual")
-    assert topics[["qid", "query", "qcategory"]].values.tolist() == [["s_9_1", "Which tea?", "food"]]
-    assert topics["qptkb"].tolist() == [{"m1": "Likes trams", "m2": "Drinks tea", "m2#2": "Owns a dog"}]
-    assert data.get_qrels()[["docno", "label"]].values.tolist() == [["m2#2", 1]]
-    assert ikat.methods.memory_bm25()(topics)["docno"][0] == "m2"
-
-
-def test_a_folder_of_alpsbench_without_references_or_of_another_task_is_refused(alpsbench, tmp_path):
-    with pytest.raises(ikat.DataError, match=r"model_input.jsonl, line 1: not a question .* no candidate is the selected memory m9"):
-        alpsbench([candidate("m1", "Likes trams")], {"selected_memory_id": "m9"}).get_topics()
-    with pytest.raises(ikat.DataError, match=r"model_input.jsonl, line 1: not a question .* \(KeyError: 'selected_memory_id'\)"):
-        alpsbench([], {"memory_items": []}).get_topics()
-    with pytest.raises(ikat.DataError, match=r"line 1: not a question"):
-        alpsbench([candidate("m1", "Likes trams")], {"selected_memory_id": "m1"}, benchmark_id="other").get_topics()
-    (tmp_path / "reference_output.jsonl").unlink()
-    with pytest.raises(ikat.UsageError, match="no file reference_output.jsonl in .*: give a folder of task 3 that has references"):
-        ikat.dataset(f"alpsbench:{tmp_path}")

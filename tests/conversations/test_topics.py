@@ -105,15 +105,6 @@ def test_the_released_files_have_the_published_sizes(ikat_data, year, conversati
     assert topics_frame(chats)["qid"].is_unique
 
 
-@pytest.mark.parametrize(("year", "last"), [(2023, "21-1_10"), (2024, "16_11"), (2025, "9-2_10")])
-def test_qids_of_the_released_files(ikat_data, year, last):
-    chats = read_topics(ikat_data / f"{year}_test_topics.json")
-    raw = json.loads((ikat_data / f"{year}_test_topics.json").read_text(encoding="utf-8"))
-    expected = [f"{chat['number']}_{turn['turn_id']}" for chat in raw for turn in chat["turns" if year < 2025 else "responses"]]
-    assert topics_frame(chats)["qid"].tolist() == expected
-    assert expected[-1] == last
-
-
 def test_the_one_empty_rewrite_of_2023_falls_back_to_the_utterance(ikat_data):
     frame = topics_frame(read_topics(ikat_data / "2023_test_topics.json"), manual=True).set_index("qid")
     assert frame["qresolved"]["12-1_12"] == frame["qutterance"]["12-1_12"]
@@ -139,15 +130,3 @@ def test_gold_statements_of_2025_are_mapped_to_their_position(ikat_data):
     for chat, item in zip(chats, raw, strict=True):
         for turn, entry in zip(chat.turns, item["responses"], strict=True):
             assert [item["ptkb"][int(name) - 1] for name in turn.statements] == entry["relevant_ptkbs"]
-
-
-@pytest.mark.parametrize("year", [2023, 2024, 2025])
-def test_no_gold_of_this_turn_or_later_reaches_an_automatic_row(ikat_data, year):
-    chats = {chat.number: chat for chat in read_topics(ikat_data / f"{year}_test_topics.json")}
-    for row in topics_frame(chats.values()).to_dict("records"):
-        turns = chats[row["qconversation"]].turns
-        said = [m["content"] for turn in turns if turn.turn_id < row["qturn"] for m in (user(turn.utterance), system(turn.response))]
-        assert [message["content"] for message in row["qhistory"]] == said
-        hidden = {turn.response for turn in turns if turn.turn_id >= row["qturn"]} - set(said)
-        assert hidden.isdisjoint(message["content"] for message in row["qhistory"])
-        assert set(row) == set(AUTOMATIC)

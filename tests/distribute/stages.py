@@ -3,7 +3,6 @@
 import os
 import time
 from pathlib import Path
-from threading import Lock
 
 import pandas as pd
 import pyterrier as pt
@@ -61,31 +60,25 @@ class ByLength(pt.Transformer):
         return pt.model.add_ranks(inp.assign(score=shared))
 
 
-class Unsendable(pt.Transformer):
-    """Holds a lock, as a careless model does."""
+class _Changing:
+    """An index whose fingerprint is another one in every process, as if each node had its own."""
 
-    def __init__(self):
-        self.lock = Lock()
+    path = "/shared/mini.index"
+
+    def fingerprint(self):
+        return str(os.getpid())
+
+
+class Differs(pt.Transformer):
+    """A stage with an index that differs between processes, which waits until two of them are at work."""
+
+    def __init__(self, folder):
+        self.index, self.together = _Changing(), Where(folder, together=2)
 
     def transform(self, inp):
-        return inp
+        return self.together.transform(inp)
 
 
 def turns(count):
     qids = [f"t{number:02d}" for number in range(count)]
     return pd.DataFrame({"qid": qids, "query": [f"question {qid}" for qid in qids]}, dtype=object)
-
-
-class StaysOn(pt.Transformer):
-    """A stage that never ends on one node, which a file tells, and does nothing on others."""
-
-    def __init__(self, node, begun):
-        self.node, self.begun = node, begun
-
-    def transform(self, inp):
-        import ray
-
-        if ray.get_runtime_context().get_node_id() == self.node:
-            self.begun.touch()
-            time.sleep(600)
-        return inp

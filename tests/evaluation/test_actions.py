@@ -84,7 +84,7 @@ def test_scores_equal_those_of_a_plain_count(pairs):
 
 
 def test_turns_without_a_decision_count_as_answered_and_are_named():
-    with pytest.warns(UserWarning, match=r"ours made no decision for 2 of 4 turns \(1, 3\): they count as answered"):
+    with pytest.warns(UserWarning, match=r"ours made no decision for 2 of 4 turns \(1, 3\): counted as answered"):
         [row] = evaluate_actions({"ours": system("N-N")}, answers("uuau")).to_dict("records")
     assert (row["labelled"], row["chosen"], row["right"], row["recall"]) == (3, 2, 1, 1 / 3)
     assert count_actions(system("N-N"), answers("uuau")).values.tolist() == [["answerable", 0, 0, 1, 0], ["unanswerable", 0, 0, 1, 2]]

@@ -146,7 +146,7 @@ def test_mistakes_are_found_before_anything_runs(setting):
     one = systems["one"]
     usage = [
         (lambda: experiment([one], topics=topics, qrels=qrels), "has no name: give {'name': pipeline}"),
-        (lambda: experiment([one], topics=topics, qrels=qrels, names=["a", "b"]), "1 systems need a list of 1 names"),
+        (lambda: experiment([one], topics=topics, qrels=qrels, names=["a", "b"]), "give a list of 1 name, one for each system"),
         (lambda: experiment([one, one], topics=topics, qrels=qrels, names=["a", "a"]), "two systems are named 'a'"),
         (lambda: experiment(systems, topics=topics, qrels=qrels, names=["a", "b", "c"]), "have names already"),
         (lambda: experiment({" ": one}, topics=topics, qrels=qrels), "named ' '"),
@@ -169,7 +169,7 @@ def test_mistakes_are_found_before_anything_runs(setting):
         with pytest.raises(UsageError, match=message):
             call()
     data = [
-        (lambda: experiment(systems, topics=topics[2:], qrels=qrels), "2 turns of the qrels are not in the topics .9-1_0, 9-1_1."),
+        (lambda: experiment(systems, topics=topics[2:], qrels=qrels), "2 turns of the qrels not in the topics .9-1_0, 9-1_1."),
         (lambda: experiment(systems, topics=pd.concat([topics, topics]), qrels=qrels), "turn 9-1_0 has several rows"),
         (lambda: experiment(systems, topics=topics.assign(qid=range(len(topics))), qrels=qrels), "topics frame: the qid 0 is not a text"),
         (lambda: experiment(systems, topics=topics, qrels=pd.concat([qrels, qrels])), "judge turn 9-1_0, passage d.* twice"),

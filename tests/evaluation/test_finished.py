@@ -46,8 +46,8 @@ def test_folders_are_evaluated_as_they_were_run(made, given):
         list(map(RunFolder, made.folders)),
         {path.name: path for path in made.folders},
     ):
-        pd.testing.assert_frame_equal(ikat.evaluate(runs), table)
-    pd.testing.assert_frame_equal(ikat.evaluate(made.folders[0]), table.head(1))
+        pd.testing.assert_frame_equal(ikat.evaluate(runs), pd.DataFrame(table))
+    pd.testing.assert_frame_equal(ikat.evaluate(made.folders[0]), pd.DataFrame(table.head(1)))
     done = evaluate(*made.folders)
     assert done.exit_code == 0, done.output
     assert f"Mean over {3 if given else 24} judged turns" in done.output
@@ -79,15 +79,14 @@ def test_turns_that_match_nothing_are_named(tmp_path):
     """By hand: of two judged turns one is misspelt in the run, and one of the judgements is of no turn."""
     frame = finding("a")(pd.DataFrame({"qid": [TURNS[0], "1-1_02"]}))
     qrels = pd.DataFrame({"qid": [TURNS[0], TURNS[1]], "docno": "a", "label": 1})
-    with pytest.warns(OtherTurnsWarning, match=r"run x lacks 1 judged turns.*\(1-1_2\), and has 1 turns that are not judged \(1-1_02\)"):
+    with pytest.warns(OtherTurnsWarning, match=r"run x lacks 1 judged turn.*\(1-1_2\), and has 1 turn that is not judged \(1-1_02\)"):
         assert ikat.evaluate({"x": frame}, qrels, ["nDCG@3"])["nDCG@3"].tolist() == [0.5]
     write_run(frame, tmp_path / "x.trec")
     write_run(frame, tmp_path / "y.trec")
     write_qrels(pd.concat([qrels, qrels.assign(qid="7_7").head(1)]), tmp_path / "mine.txt")
     of_one = " ".join(evaluate(tmp_path / "x.trec", "--qrels", tmp_path / "mine.txt", "--dataset", "ikat:sample").output.split())
     assert of_one.endswith(
-        "mine.txt judges 1 turns that ikat:sample lacks: 7_7 x lacks 2 judged turns: 1-1_2, 7_7 x has 1 turns that "
-        "ikat:sample lacks: 1-1_02"
+        "mine.txt judges 1 turn that ikat:sample lacks: 7_7 x lacks 2 judged turns: 1-1_2, 7_7 x has 1 turn that ikat:sample lacks: 1-1_02"
     )
     of_two = evaluate(tmp_path / "x.trec", tmp_path / "y.trec", "--qrels", tmp_path / "mine.txt").output.splitlines()
-    assert of_two[-2:] == ["each run lacks 2 judged turns: 1-1_2, 7_7", "each run has 1 turns that are not judged: 1-1_02"]
+    assert of_two[-2:] == ["each run lacks 2 judged turns: 1-1_2, 7_7", "each run has 1 turn that is not judged: 1-1_02"]

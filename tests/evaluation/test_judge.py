@@ -139,7 +139,7 @@ def test_judging_again_after_a_stop_asks_only_for_what_is_not_in_the_cache(tmp_p
     data, pooled = sample_pool()
     backend = Quota()
     llm = LLM(backend, cache=CompletionCache(tmp_path / "llm.sqlite"))
-    with pytest.raises(FatalLLMError, match="2 calls are done and kept, 1 are left"):
+    with pytest.raises(FatalLLMError, match="done and kept: 2 calls, left: 1"):
         Judge(llm)(with_gold(pooled, data))
     backend.limit = 3
     assert Judge(llm)(with_gold(pooled, data))["label"].tolist() == [2, 2, 2]
@@ -149,7 +149,7 @@ def test_judging_again_after_a_stop_asks_only_for_what_is_not_in_the_cache(tmp_p
 
 def test_pools_that_cannot_be_judged():
     data, pooled = sample_pool()
-    with pytest.raises(DataError, match="ikat:sample lacks 1 turns of the pool .7_1."):
+    with pytest.raises(DataError, match="ikat:sample lacks 1 turn of the pool .7_1."):
         with_gold(pooled.assign(qid=["1-1_1", "1-1_1", "7_1"]), data)
     with pytest.raises(DataError, match="the pool: its turns are like 1-1-2, the wanted ones like 1-1_2; convert them"):
         with_gold(pooled.assign(qid=["1-1_1", "1-1_1", "1-1-2"]), data)

@@ -1,5 +1,7 @@
-"""ROUGE-L by hand, and the longest common subsequence against its plain definition."""
+"""ROUGE-L by hand, the longest common subsequence against its plain definition, and the F1 of words against SQuAD's rules."""
 
+import random
+import string
 from itertools import combinations
 
 import pandas as pd
@@ -41,11 +43,86 @@ def test_by_hand(response, reference, expected):
         ("May 7", "7 May", 1.0),
         ("the", "an", 0.0),
         ("yes", "no", 0.0),
+        ("The U.S.", "US", 1.0),
+        ("Чай без кофеина", "чай БЕЗ кофеина!", 1.0),
+        ("緑茶", "緑茶", 1.0),
+        ("well-known tea", "wellknown tea", 1.0),
+        ("café", "caf", 0.0),
     ],
 )
 def test_the_f1_of_words_by_hand(response, reference, expected):
     [assessment] = TokenF1().judge(pd.DataFrame({"qanswer": [response], "gold_answer": [reference]}))
     assert assessment.value == pytest.approx(expected)
+
+
+def words_by_squads_rules(text):
+    """Lower case, no punctuation, no articles that stand alone, split at blanks: letter by letter, from section 6.1 and its definition."""
+    parts, part = [], ""
+    for letter in "".join(letter for letter in text.lower() if letter not in string.punctuation):
+        if letter.isalnum() != part[-1:].isalnum():
+            parts.append(part)
+            part = ""
+        part += letter
+    return "".join(" " if part in ("a", "an", "the") else part for part in [*parts, part]).split()
+
+
+def f1_by_squads_rules(response, reference):
+    ours, gold = words_by_squads_rules(response), words_by_squads_rules(reference)
+    left, same = list(gold), 0
+    for word in ours:
+        if word in left:
+            left.remove(word)
+            same += 1
+    return 0.0 if same == 0 else 2 * (same / len(ours)) * (same / len(gold)) / (same / len(ours) + same / len(gold))
+
+
+def test_the_f1_of_words_is_squads_on_random_pairs_of_all_scripts():
+    drawn = random.Random(36)
+    words_ = [
+        "a",
+        "An",
+        "the",
+        "U.S.",
+        "us",
+        "tea",
+        "Tea's",
+        "чай",
+        "ЧАЙ",
+        "Straße",
+        "緑茶",
+        "été",
+        "3.5%",
+        "35",
+        "theory",
+        "a°",
+        "«x»",
+        "don’t",
+        "-",
+    ]
+    between = [" ", "\n", ", ", " -", "\u00a0", "-", ""]
+
+    def text():
+        return "".join(drawn.choice(words_) + drawn.choice(between) for _ in range(drawn.randrange(9)))
+
+    pairs = pd.DataFrame([(text(), text()) for _ in range(4000)], columns=["qanswer", "gold_answer"])
+    found = [assessment.value for assessment in TokenF1().judge(pairs)]
+    expected = [f1_by_squads_rules(*pair) for pair in pairs.itertuples(index=False)]
+    assert found == pytest.approx(expected)
+    assert len({round(value, 6) for value in expected}) > 20  # neither all 0 nor all 1
+
+
+@pytest.mark.parametrize(
+    ("response", "gold", "value"),
+    [("чай", "чай", 0), ("tea", "緑茶", 0), ("緑茶", "tea", 0), ("Чай при 80 °C", "Кофе при 80 °C", 1), ("緑茶はB12を含む", "B12", 1)],
+)
+def test_rouge_l_warns_of_a_text_that_it_cannot_read(response, gold, value):
+    with pytest.warns(UserWarning, match="1 of 1 responses or gold answers are mostly letters that it can't read"):
+        assert rouge_l(response, gold) == value
+
+
+def test_rouge_l_does_not_warn_of_latin_texts_with_accents(recwarn):
+    assert rouge_l("A café serves crème brûlée, 80 °C...", "") == 0
+    assert not recwarn.list
 
 
 def test_tokenisation():

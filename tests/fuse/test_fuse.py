@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from plain import round_robin
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.errors import counted
 
 
 def expanded(turns, **columns):
@@ -190,21 +191,6 @@ def test_frames_that_are_not_expanded_are_one_list_per_turn():
         assert list(fused.columns) == list(found.columns)
 
 
-def test_a_missing_rank_names_the_list():
-    found = expanded({"t": [["a"], ["b"]]}).assign(rank=[0, None])
-    with pytest.raises(ikat.DataError, match=r"t::1 has no rank.*add_ranks"):
-        ikat.Interleave()(found)
-
-
-@pytest.mark.parametrize("missing", [None, float("nan")])
-@pytest.mark.parametrize("operator", [*OPERATORS, ikat.MeanScore([ByAnswer()])], ids=lambda operator: type(operator).__name__)
-def test_a_missing_docno_is_named(operator, missing):
-    found = expanded({"t": [["a"], ["b", "c"]]})
-    found["docno"] = pd.Series(["a", missing, "c"], dtype=object)
-    with pytest.raises(ikat.DataError, match="row 1 of the result frame has no docno"):
-        operator(found)
-
-
 def test_docnos_may_be_numbers():
     found = expanded({"t": [["a", "b"], ["b", "c"]]})
     found["docno"] = pd.Series([7, 5, 5, "c"], dtype=object)
@@ -317,7 +303,9 @@ def test_rerank_by_names_the_turns_without_the_text():
     found = expanded({turn: [["a"]] for turn in "tuvwxyz"})
     for lacking, shown in (("u", "u"), ("uvwxy", "u, v, w, x, y"), ("uvwxyz", "u, v, w, x, y and 1 more")):
         answers = [None if turn in lacking else "yes" for turn in found["qid_0"]]
-        with pytest.raises(ikat.DataError, match=re.escape(f"{len(lacking)} turns have no qanswer to re-rank by ({shown}): fill")):
+        with pytest.raises(
+            ikat.DataError, match=re.escape(f"{counted(len(lacking), 'turn has', 'turns have')} no qanswer to re-rank by ({shown}): fill")
+        ):
             ikat.RerankAgainst(ByAnswer(), "qanswer")(found.assign(qanswer=answers))
 
 
@@ -351,7 +339,7 @@ def test_the_column_to_rerank_by_has_to_be_there_after_the_sub_queries_are_back(
     [ikat.Interleave, ikat.Union, ikat.RRF, ikat.WeightedSum, lambda num_results: ikat.RerankAgainst(ByAnswer(), "query", num_results)],
 )
 def test_num_results_below_one_is_refused(make):
-    with pytest.raises(ikat.UsageError, match="num_results=0: keep at least one"):
+    with pytest.raises(ikat.UsageError, match="num_results=0: give 1 or more"):
         make(num_results=0)
     make(num_results=1)
 

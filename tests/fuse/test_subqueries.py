@@ -69,13 +69,6 @@ def test_a_frame_that_is_not_expanded_has_one_list_per_turn(rows):
         assert found == {turn: lists[0] for turn, lists in plain_lists(rows).items()}
 
 
-@pytest.mark.parametrize("operator", [ikat.Interleave(), ikat.RRF(), ikat.Union(), ikat.WeightedSum()])
-def test_the_lists_of_two_systems_are_not_taken_for_one(operator):
-    first, second = ([("9-1_1", 0, docno, rank) for rank, docno in enumerate(docnos)] for docnos in ("xy", "yz"))
-    with pytest.raises(ikat.DataError, match=r"turn 9-1_1 has passage y twice: unite .* with ikat.Union, or tell them apart by qid_0"):
-        operator(frame_of([*first, *second], expanded=False))
-
-
 PUSHING = pt.apply.query(lambda row: f"{row['query']} caffeine")
 KEEPING = pt.apply.generic(lambda rows: rows)
 

@@ -272,8 +272,8 @@ def test_turns_that_a_branch_finds_nothing_for_are_named():
     with pytest.warns(NoResultWarning) as caught:
         assert set(both(turns)["qid"]) == {"t", "u"}
     assert [str(warning.message) for warning in caught] == [
-        "1 of 3 turns have no passage: v; they count 0 in evaluation",
-        "branch 2 of Union found no passage for 1 turns (t): what it wrote for them is lost, including statements and answers",
+        "1 of 3 turns found no passage: v; counted 0 in evaluation",
+        "branch 2 of Union found no passage for 1 turn (t): what it wrote for them is lost, including statements and answers",
     ]
 
 
@@ -283,12 +283,12 @@ def test_between_sub_queries_the_turns_are_named_once():
     with pytest.warns(NoResultWarning) as caught:
         assert set(both(turns)["qid"]) == {"t::0", "u::0", "u::1"}
     [warning] = caught
-    assert str(warning.message).startswith("branch 2 of Union found no passage for 1 turns (t): ")
+    assert str(warning.message).startswith("branch 2 of Union found no passage for 1 turn (t): ")
 
 
 def test_a_turn_that_another_branch_has_does_not_count_0():
     def warns(turns):
-        warnings.warn("1 of 1 turns have no passage: t; they count 0 in evaluation", NoResultWarning, stacklevel=1)
+        warnings.warn("1 of 1 turn found no passage: t; counted 0 in evaluation", NoResultWarning, stacklevel=1)
         return Finds({})(turns)
 
     with pytest.warns(NoResultWarning) as caught:
@@ -305,4 +305,4 @@ def test_what_a_union_within_a_union_lost_is_still_named():
     inner = ikat.Union(Finds({"t": "x", "u": "y"}), Finds({"u": "z"}))
     with pytest.warns(NoResultWarning) as caught:
         ikat.Union(inner, Finds({"t": "x", "u": "y"}))(TURNS)
-    assert [str(warning.message)[:55] for warning in caught] == ["branch 2 of Union found no passage for 1 turns (t): what"[:55]]
+    assert [str(warning.message)[:55] for warning in caught] == ["branch 2 of Union found no passage for 1 turn (t): what"[:55]]

@@ -42,6 +42,30 @@ def numbers(text, passages=5):
         ),
         ("[1] says so. Passage [2] denies it.", "Passage 1 says so. Passage 2 denies it.", [(1,), (2,)]),
         ("Oats keep [9].", "Oats keep.", [(-9,)]),
+        # words that are also those of code and of intervals
+        ("The glycemic index [2] of oats.", "The glycemic index of oats.", [(2,)]),
+        ("A wide range [1] and a list [1, 2] of teas.", "A wide range and a list of teas.", [(1, 2)]),
+        ("A set [3], on a large scale [2][9], in one vector [1].", "A set, on a large scale, in one vector.", [(3, 2, 1, -9)]),
+        ("The array [1] after an interval [2] of a day.", "The array after an interval of a day.", [(1, 2)]),
+        ("A range [1, 2, 3] of teas.", "A range of teas.", [(1, 2, 3)]),
+        # ranges over brackets
+        ("Oats keep [1]–[3]. Rye [1]-[2].", "Oats keep. Rye.", [(1, 2, 3), (1, 2)]),
+        ("Oats keep [1] – [3]. Rye [Doc 1] to [Doc 3].", "Oats keep. Rye.", [(1, 2, 3), (1, 2, 3)]),
+        ("Oats keep (Doc 2)—(Doc 4). Rye [1−3], [4]‑[5].", "Oats keep. Rye.", [(2, 3, 4), (1, 2, 3, 4, 5)]),
+        ("Oats keep [4] & [2]/[1].", "Oats keep.", [(4, 2, 1)]),
+        ("A range [1]–[3] of teas.", "A range of teas.", [(1, 2, 3)]),
+        # words before a name
+        ("Oats keep (see Doc 2). Rye (Source: Passage 1, Passage 3).", "Oats keep. Rye.", [(2,), (1, 3)]),
+        ("Oats keep [see Document 2], and rye (cf. Doc 9).", "Oats keep, and rye.", [(2, -9)]),
+        # tags around marks
+        ("Oats keep <b>[1]</b>. Rye <em>[2]</em>, wheat <font size='1'>[3]</font>.", "Oats keep. Rye, wheat.", [(1,), (2, 3)]),
+        ("Oats keep.<sup>[1]</sup> Rye <sup>[2][3]</sup>.", "Oats keep. Rye.", [(1,), (2, 3)]),
+        ("Oats <sup>[1]</sup><sup>[2]</sup> keep <cite>[3]</cite>.", "Oats keep.", [(1, 2, 3)]),
+        ('Oats keep<sup><a href="#7">[1]</a></sup>. Rye^[2]^.', "Oats keep. Rye.", [(1,), (2,)]),
+        # places in passages
+        ("Oats keep [Doc 1, p. 3]. Rye (Doc 2, pp. 4-5).", "Oats keep. Rye.", [(1,), (2,)]),
+        ("Oats keep [1, p. 3; 2, page 4]. Rye [Passage 3, section 2, paragraph 4].", "Oats keep. Rye.", [(1, 2), (3,)]),
+        ("Oats keep [Doc 1 (p. 3)]. Rye [Doc 2: § 4.1].", "Oats keep. Rye.", [(1,), (2,)]),
     ],
 )
 def test_marks_are_read_and_taken_out(said, plain, cited):
@@ -56,6 +80,10 @@ def test_marks_are_read_and_taken_out(said, plain, cited):
         "See [oats](https://oats.org), [1](https://oats.org/1) and [rye][1].",
         "Take `a[1]`, x[2] or values = [1, 2].\n```\nb[1]\n```",
         "In the interval [1, 5], on a scale of [1-5], or in [0, 1].",
+        "Values in the range [1, 4], ranges from [1] to [5], intervals [2–3].",
+        "Odds fell (95% CI [2, 4]; IQR: [1-3]), between [1, 5] and ranging from [2, 3].",
+        "Take list[1], index[2], my_values[3] and set[1, 2].",
+        "10<sup>3</sup> m<sup>2</sup>, p. 3.",
         "[1] Oats\n[2] Rye",
         "The second one (2) and three (3 kg), step (1).",
         "Call 1-800-273-TALK (8255), or \\[1\\].",
@@ -86,7 +114,14 @@ def test_sentences_are_counted_without_what_says_nothing():
 
 
 @pytest.mark.parametrize(
-    "said", [SAID, "A (Doc1, Doc2), *so* ([Doc 1](#d)) [oats](http://x) [2023].", "燕麦[1]。[2]黑麦", "x [1", "[", "a  \n\n[1][2]"]
+    "said",
+    [SAID, "A (Doc1, Doc2), *so* ([Doc 1](#d)) [oats](http://x) [2023].", "燕麦[1]。[2]黑麦", "x [1", "[", "a  \n\n[1][2]"]
+    + [
+        "Oats [1]–[3]. Rye [1] to [2] is [3] there.",
+        "Oats.<sup>[2]</sup> Rye <sup><a href='#'>[1]</a></sup>!",
+        "A [Doc 1, p. 3]. B^[2]^ <b>.",
+        "A (see Doc 1, Doc 2). B <em>[2]</em>.",
+    ],
 )
 def test_what_is_shown_of_a_response_that_is_still_written_is_the_beginning_of_the_whole(said):
     cited = read_citations(said, 9)

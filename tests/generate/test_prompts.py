@@ -18,7 +18,7 @@ SHOWN = {
     "ptkb": "1: I am vegan",
     "context": "user: Hi",
     "question": "And now?",
-    "n": 5,
+    "n": 7,
     "answer": "Oats.",
     "passage": "Rye.",
     "passages": ["Rye.", "Spelt."],
@@ -54,17 +54,52 @@ def test_ptkb_is_numbered_by_its_ids():
     assert ptkb_text({"1": "a", "7": "b"}) == "1: a, 7: b"
 
 
-def with_included(path):
-    source = path.read_text()
-    return source + "".join(with_included(FOLDER / name) for name in re.findall(r'include "(.+?)"', source))
+NO_METHOD = """
+answer_one_shot: words ptkb context question
+decide_abstain: passages ptkb context question
+judge: ptkb question answer passage
+judge_umbrela: question passage
+listwise: passages# ptkb context question passages
+nuggets_assign: question response nuggets nuggets#
+nuggets_create: n question nuggets passages
+nuggets_importance: question nuggets nuggets#
+passage_queries_article: ptkb context question
+queries_statement: n statement question
+reformulate: words examples ptkb context question
+respond_suggested: suggestion passages ptkb context question words
+response_completeness: ptkb context question response
+response_correctness: question gold response
+response_groundedness: passages response
+response_naturalness: response
+response_nuggets: question response nuggets
+response_pairwise: ptkb context question first second
+response_preference: ptkb context question response
+response_relevance: ptkb context question response
+simulate_judge: question response rubrics rubrics#
+simulate_track_judge: rubric response
+simulate_track_user: persona need rubric context
+simulate_user: persona need rubrics context
+statements_copies_suggested: ptkb context question suggestion
+statements_ids_shots: examples ptkb context question
+statements_ids_suggested: context question ptkb suggestion
+update_ptkb: ptkb context
+"""
+"""The values in prompts that methods don't send, or not with all values. ``#``: how many. See also ``methods/test_prompt_values.py``."""
+
+
+@pytest.mark.parametrize("row", NO_METHOD.strip().splitlines(), ids=lambda row: row.partition(":")[0])
+def test_every_value_stands_in_the_prompts_of_other_operators(row):
+    name, values = row.split(": ")
+    text = render(name, **SHOWN)
+    for value in values.split():
+        shown = SHOWN[value.rstrip("#")]
+        wanted = [f" {len(shown)} "] if value.endswith("#") else shown if isinstance(shown, list) else [str(shown)]
+        assert not [one for one in wanted if one not in text], value
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
-def test_every_template_renders_and_shows_its_inputs(path):
+def test_every_template_renders(path):
     text = render(path.stem, **SHOWN)
-    source = with_included(path)
-    for name, value in SHOWN.items():
-        assert (str(value) in text) or not re.search(r"\{\{ " + name + r"( \| quoted)? \}\}", source)
     assert not re.search(r"\{[{%#]", text)
     assert not text.startswith("{#")
 
@@ -154,7 +189,7 @@ def test_errors_name_the_template_and_what_it_may_use(tmp_path):
         render("answer", folder=str(tmp_path), **SHOWN)
     with pytest.raises(
         UsageError,
-        match="no prompt template nonsense.jinja in the package: write it into a folder of yours and give the operator prompts=FOLDER",
+        match="no prompt template nonsense.jinja in the package: write it into a folder and give prompts=FOLDER",
     ):
         render("nonsense")
     (tmp_path / "answer.jinja").write_text("{{ ''.__class__.__mro__ }}")
@@ -184,7 +219,7 @@ def test_a_folder_without_templates_is_refused_and_names_that_nobody_reads_are_t
     (tmp_path / "answre.jinja").write_text("x")
     (tmp_path / "answer_llama.jinja").write_text("x")
     with (
-        pytest.warns(UnknownPromptWarning, match=r"no operator .* reads answre\.jinja, .*; did you mean answer\.jinja\?"),
+        pytest.warns(UnknownPromptWarning, match=r"no operator .* reads answre\.jinja, "),
         prompts_from(tmp_path),
     ):
         pass
@@ -203,3 +238,15 @@ def test_a_template_counts_as_soon_as_it_is_there(tmp_path):
     assert render("answer", folder=str(tmp_path), **SHOWN) == "mine"
     (tmp_path / "answer.jinja").rename(tmp_path / "other.jinja")
     assert render("answer", folder=str(tmp_path), **SHOWN) == render("answer", **SHOWN)
+
+
+@pytest.mark.parametrize(("name", "last"), [("queries_llama", 2), ("queries_given_answer_llama", 3)])
+def test_each_example_that_the_paper_puts_into_a_prompt_stands_in_it_whole(name, last):
+    source = (FOLDER / f"{name}.jinja").read_text(encoding="utf-8")
+    examples = re.split(r"^# Example \d\n", source, flags=re.MULTILINE)[1:]
+    assert len(examples) == last  # the last one is the turn itself
+    for one in examples[:-1]:
+        assert all(
+            part in one for part in ("# About the user\n1: ", "user: ", "system: ", "# Last message of the user\n", "# Queries\n1. ")
+        )
+    assert (FOLDER / "answer_one_shot.jinja").read_text(encoding="utf-8").count("# Example\n") == 1

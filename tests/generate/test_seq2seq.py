@@ -139,9 +139,9 @@ def test_where_the_model_says_nothing_the_question_stands_and_it_is_logged(monke
     Silent(monkeypatch, {"tea ?": "which tea ?"})
     rewritten = ikat.Seq2SeqRewrite("m")(turns("tea ?", "why ?"))
     assert rewritten["query"].tolist() == ["which tea ?", "why ?"]
-    assert "wrote nothing for 1 turns, which keep their question: 1_1" in caplog.text
+    assert "wrote nothing for 1 turn, so the question stays: 1_1" in caplog.text
     ikat.Seq2SeqRewrite("m")(turns("why ?").assign(qid=[7]))
-    assert "which keep their question: 7" in caplog.text
+    assert "so the question stays: 7" in caplog.text
 
 
 def test_each_distinct_input_is_decoded_once_long_ones_first(monkeypatch):

@@ -18,7 +18,7 @@ from pyterrier_ikat.llms import StageError
         ("ids", "Statement 3\nStatement 1\n\nStatement 2: about dogs.\n[2]", [("3", 1.0), ("1", 0.5)], 1),
         ("ids", "[3, 1, 3, 1, 3", [("3", 1.0), ("1", 0.5)], 1),
         ("copies", '["I live in Oslo."]\n\nNot relevant: ["I own a dog."]', [("3", 1.0)], 0),
-        ("scores", '{"3": 0.4}\n{"1": 0.9}', [("3", 0.4)], 1),
+        ("scores", '{"3": 0.4}\n{"1": 0.9}', [("3", 0.4)], 0),
         ("ids", "[]", [], 0),
         ("copies", "None", [], 0),
         ("scores", "{}", [], 0),

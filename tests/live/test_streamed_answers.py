@@ -56,7 +56,7 @@ def test_whoever_does_not_follow_gets_it_checked():
 @pytest.mark.parametrize(
     ("texts", "options", "response", "why"),
     [
-        (("One two. Three four.", "One two. Three four."), {"words": 3}, "One two.", "1 words too many"),
+        (("One two. Three four.", "One two. Three four."), {"words": 3}, "One two.", "1 word too many"),
         (("I can", "I'm sorry, but I can't help with that."), {"on_error": "fallback"}, PASSAGE, "the model refused: .*"),
         (("Half an", Reply("Half an", finish_reason="length")), {"on_error": "fallback"}, PASSAGE, "the completion was cut off .*"),
         (("Half", Unavailable("respond", "chat_1", "it is down")), {"on_error": "fallback"}, PASSAGE, "it is down"),

@@ -7,10 +7,8 @@ from llms.chat_server import Answer, ask, refused, said
 from trust.test_parsers import LOOP, LOOPS
 
 from pyterrier_ikat.completions.usable import collapsed, one_line, printable
-from pyterrier_ikat.llms import BadRequest, Completion, Empty, FatalLLMError, Reply, Unfinished
+from pyterrier_ikat.llms import BadRequest, Completion, Empty, FatalLLMError, Reply, Unfinished, llm
 from pyterrier_ikat.llms.cache import CompletionCache
-from pyterrier_ikat.llms.network import Address, Server
-from pyterrier_ikat.llms.openai import quoted
 
 WRONG = [-1, -1000, True, False, 2**63, 10**400, 10**9 + 1, 1.5, 7.0, float("inf"), "7", [], {}, None]
 
@@ -69,8 +67,8 @@ def test_the_words_of_a_server_hold_no_codes_and_no_half_characters(server, mode
 
 
 def test_a_key_that_codes_part_is_hidden(server):
-    made = Server(Address("http://localhost:1/v1?api-key=planted-0123456789"), "NO", 5)
-    assert quoted(made, "wrong planted-\x1b[0m0123456789") == "wrong ***"
+    made = llm("openai:m base_url=http://localhost:1/v1?api-key=planted-0123456789").backend
+    assert made.quoted("wrong planted-\x1b[0m0123456789") == "wrong ***"
 
 
 def test_a_text_of_nul_is_empty_and_a_call_of_a_tool_is_no_answer(server, model):
@@ -102,19 +100,19 @@ PAGES = ["{}", "<html>{}", "<style>{}", "x {}", "<{}"]
 
 @pytest.mark.parametrize("piece", LOOPS, ids=ascii)
 def test_no_error_of_a_server_holds_anybody_up(piece):
-    made = Server(Address("http://localhost:1/v1"), "NO", 5)
+    made = llm("openai:m base_url=http://localhost:1/v1").backend
     for page in PAGES:
         text = page.format((piece * LOOP)[:LOOP]) if "{" not in piece else (piece * LOOP)[:LOOP]
         for answer in (text, {"error": {"message": text}}, [text], {"detail": [{"msg": text}]}):
             started = time.process_time()
-            assert len(quoted(made, answer)) <= 300
-            BadRequest("answer", "1_1", quoted(made, answer))
+            assert len(made.quoted(answer)) <= 300
+            BadRequest("answer", "1_1", made.quoted(answer))
             assert time.process_time() - started < 1
 
 
 def test_a_page_is_quoted_by_its_words():
-    made = Server(Address("http://localhost:1/v1"), "NO", 5)
+    made = llm("openai:m base_url=http://localhost:1/v1").backend
     page = "<html><head><STYLE a='b'>p {}</style ><script>if (a<b) c</SCRIPT></head><body><h1>502</h1> Bad<br>Gateway</body></html>"
-    assert quoted(made, page) == "502 Bad Gateway"
-    assert quoted(made, "Incorrect key: sk-ab*****yz.") == "Incorrect key: ***"
-    assert quoted(made, Answer().headers) == "{}"
+    assert made.quoted(page) == "502 Bad Gateway"
+    assert made.quoted("Incorrect key: sk-ab*****yz.") == "Incorrect key: ***"
+    assert made.quoted(Answer().headers) == "{}"

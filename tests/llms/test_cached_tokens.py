@@ -10,12 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.llms import LLM, Backend, Ledger, Reply, Request
+from pyterrier_ikat.llms import LLM, Backend, Reply, Request
 from pyterrier_ikat.llms.ledger import Budget
 from pyterrier_ikat.llms.sending import longest_beginnings_first
-from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.show import ledger
-from pyterrier_ikat.show.ledgers import read_ledger
 
 
 def with_details(details):
@@ -69,17 +67,6 @@ def test_the_table_shows_them_where_a_provider_had_any(model, server):
     lines = ledger({"one": made.ledger}).markdown().splitlines()
     assert lines[0] == "| system | stage | model | calls | tokens in | of these cached | tokens out | seconds | cost (USD) |"
     assert "| 1,000 | 900 | 10 |" in lines[2]
-
-
-def test_the_ledger_of_an_earlier_version_is_read(tmp_path, monkeypatch):
-    spent = Ledger()
-    spent.count("answer", "m", calls=1, prompt_tokens=5, cost=0.5)
-    spent.frame().drop(columns="cached_tokens").to_csv(tmp_path / "ledger.csv", index=False)
-    monkeypatch.setattr(RunFolder, "complete", True)
-    monkeypatch.setattr(RunFolder, "check_file", lambda self, name: None)
-    frame = read_ledger(RunFolder(tmp_path))
-    assert frame["cached_tokens"].isna().all()
-    assert frame["prompt_tokens"].tolist() == [5]
 
 
 def last_turns(topics):

@@ -1,13 +1,10 @@
 """Requests that follow from answers: in one stage with the others, from the cache, in batches, and as far as a stage comes."""
 
-import threading
-
 import pytest
 
-from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, Completion, Reply, Request
+from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, Reply, Request
 from pyterrier_ikat.llms.cache import CompletionCache
 from pyterrier_ikat.llms.ledger import Budget
-from pyterrier_ikat.llms.limits import Workers
 
 
 class Adds(Backend):
@@ -92,42 +89,3 @@ def test_the_budget_ends_a_chain_and_says_how_many_calls_are_left():
     with pytest.raises(BudgetExceeded) as raised:
         llm.ask([request(0)], up_to(9), calls=9)
     assert (raised.value.done, raised.value.left, raised.value.about) == (2, 7, 7.0)
-
-
-def test_answers_that_another_thread_is_asking_are_followed(tmp_path):
-    begun, go = threading.Event(), threading.Event()
-
-    class Waits(Adds):
-        def complete(self, requests):
-            begun.set()
-            assert go.wait(120)
-            return super().complete(requests)
-
-    backend, found = Waits(), []
-    first = threading.Thread(target=lambda: found.extend(cached(backend, tmp_path / "c").ask([request(0)], up_to(3))))
-    first.start()
-    assert begun.wait(120)
-    second = threading.Thread(target=lambda: found.extend(cached(backend, tmp_path / "c").ask([request(0)], up_to(4))))
-    second.start()
-    go.set()
-    first.join(120)
-    second.join(120)
-    assert sorted(one.text for one in found if isinstance(one, Completion)) == ["3", "4"]
-    assert sorted(number for batch in backend.batches for number in batch) == ["0", "1", "2", "3"]
-
-
-def test_tasks_follow_behind_those_that_wait():
-    begun, found = [], []
-
-    def work(task):
-        begun.append(task)
-        return task
-
-    def done(task):
-        found.append(task)
-        return [task + 1] if task % 10 < 2 else None
-
-    workers = Workers(work, done, threads=1, stop=threading.Event())
-    workers.run([0, 10, 20])
-    assert sorted(found) == sorted(begun) == [0, 1, 2, 10, 11, 12, 20, 21, 22]
-    assert workers.error is None

@@ -1,8 +1,6 @@
 """Anything with ``.generate(list)``, a user's own backend, and the messages of failures."""
 
 import asyncio
-import time
-from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -27,7 +25,6 @@ from pyterrier_ikat.llms import (
 from pyterrier_ikat.llms.cache import CompletionCache
 from pyterrier_ikat.llms.failures import CutOff
 from pyterrier_ikat.llms.generator import GeneratorBackend
-from pyterrier_ikat.llms.limits import Throttle
 
 
 class Upper:
@@ -52,7 +49,7 @@ def test_an_exception_of_another_kind_ends_the_stage_and_never_hangs(cache, erro
         raise error
 
     model = LLM(GeneratorBackend(SimpleNamespace(generate=broken, model_id="mine")), cache=cache and CompletionCache(cache))
-    with pytest.raises(FatalLLMError, match=f"mine raised {type(error).__name__}: {error} .*0 calls are done and kept, 2 are left"):
+    with pytest.raises(type(error)):
         model.ask(ask("a", "b"))
 
 
@@ -99,11 +96,8 @@ def test_two_objects_are_two_models_for_nobody_knows_what_decides_their_answers(
 
 @pytest.mark.parametrize("output", [5, 0.5, b"bytes", {"text": "a"}, SimpleNamespace(text=["a"]), SimpleNamespace(other="a")])
 def test_what_is_no_text_is_named_as_such(output):
-    (failure,) = llm(Upper(lambda text: output)).ask(ask("a"))
-    said = getattr(output, "text", output)
-    assert str(failure).endswith(
-        f"upper-1.generate returned {said!r} for a chat: it must return a text, or an object with the text in .text"
-    )
+    with pytest.raises(UsageError, match="upper-1.generate returned a .* for a chat: it must return texts, or objects with .text"):
+        llm(Upper(lambda text: output)).ask(ask("a"))
 
 
 @pytest.mark.parametrize("output", [None, "", SimpleNamespace(text=None)])
@@ -137,7 +131,7 @@ def test_one_string_or_what_is_no_list_is_no_completion_of_several_prompts(retur
 
 
 def test_too_few_completions_are_refused():
-    with pytest.raises(UsageError, match="returned 1 completions for 2 chats"):
+    with pytest.raises(UsageError, match="returned 1 completion for 2 chats"):
         llm(SimpleNamespace(generate=lambda chats: ["one"])).ask(ask("a", "b"))
 
 
@@ -169,34 +163,16 @@ def test_a_bug_in_a_backend_is_raised_as_it_is():
 
 
 def test_a_fatal_error_says_how_far_the_stage_came():
-    with pytest.raises(FatalLLMError, match=r"bad key \(1 calls are done and kept, 1 are left; run again"):
+    with pytest.raises(FatalLLMError, match=r"bad key \(done and kept: 1 call, left: 1; run again"):
         llm(Flaky(Reply("yes"), FatalLLMError("bad key"))).ask(ask("a", "b"))
 
 
-def test_nobody_slips_through_between_a_fatal_error_and_the_end_of_the_stage():
-    class Lingering(Throttle):
-        @contextmanager
-        def slot(self):
-            try:
-                with super().slot() as mark:
-                    yield mark
-            finally:
-                time.sleep(0.05)
-
-    backend = Flaky(FatalLLMError("bad key"), Reply("yes"))
-    backend.concurrency = 2
-    model = llm(backend)
-    model.throttle = Lingering(2)
-    with pytest.raises(FatalLLMError):
-        model.ask(ask("a", "b"))
-    assert len(backend.outcomes) == 1
-
-
-def test_a_stage_error_names_five_turns_then_counts():
+def test_a_stage_error_names_five_turns_of_each_reason_then_counts():
     failures = [CutOff("answer", f"1_{number}", "cut off") for number in range(6)] + [Empty("answer", "2_1", "empty")]
     error = StageError("answer", failures)
-    assert str(error).startswith("stage answer: 7 requests failed (6 CutOff, 1 Empty): 1_0 (cut off), 1_1 (cut off), ")
-    assert "1_4 (cut off) and 2 more; " in str(error)
+    assert str(error).startswith(
+        "stage answer: 7 requests failed (6 CutOff, 1 Empty): 1_0, 1_1, 1_2, 1_3, 1_4 and 1 more (cut off), 2_1 (empty); "
+    )
     assert "on_error=fallback" in str(error)
     assert error.failures == failures
     assert isinstance(error, IkatError)

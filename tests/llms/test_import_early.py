@@ -31,7 +31,7 @@ def test_a_process_that_is_forked_while_the_client_is_imported_can_use_it():
 
 @pytest.mark.parametrize(
     ("address", "patience"),
-    [("http://localhost:8000/v1", 0.05), ("https://example.org/v1", 0.25), ("http://localhost:1,http://a.org", 0.25)],
+    [("http://localhost:8000/v1", 0.05), ("https://example.org/v1", 0.25)],
 )
 def test_a_server_on_this_machine_gets_less_time_for_its_refusal(address, patience):
-    assert llm(f"openai:m base_url={address} cache=none").throttle.patience == patience
+    assert llm(f"openai:m base_url={address} cache=none").backend.patience == patience

@@ -18,7 +18,6 @@ COLUMNS = [
     "calls",
     "known",
     "retries",
-    "unanswered",
     "failures",
     "fallbacks",
     "dropped",
@@ -28,7 +27,6 @@ COLUMNS = [
     "seconds",
     "cost",
     "worth",
-    "alone",
 ]
 
 
@@ -98,32 +96,6 @@ def test_a_sum_with_an_unknown_amount_is_unknown_and_never_0(spends):
     for one in fields(Spend):
         amounts = [getattr(spend, one.name) for spend in spends]
         assert getattr(whole, one.name) == (None if None in amounts else sum(amounts))
-
-
-def test_a_distinct_request_saves_its_cost_once_and_costs_alone_once():
-    ledger = Ledger()
-    for stage, key, increments in [
-        ("answer", "a", {"known": 1, "worth": 0.25}),
-        ("answer", "a", {"known": 1, "worth": 0.25}),
-        ("rewrite", "a", {"known": 1, "worth": 0.25}),  # it was counted where it was asked first
-        ("answer", "b", {"calls": 1, "cost": 0.5}),
-        ("answer", "b", {"known": 1, "worth": 0.5}),  # paid a moment ago: nothing is saved
-    ]:
-        ledger.count(stage, "m", key=key, **increments)
-    found = ledger.frame()[["stage", "calls", "known", "cost", "worth", "alone"]].values.tolist()
-    assert found == [["answer", 1, 3, 0.5, 0.25, 0.75], ["rewrite", 0, 1, 0, 0, 0]]
-
-
-def test_a_ledger_of_few_distinct_requests_forgets_the_oldest_and_keeps_every_sum():
-    few, every = Ledger(3), Ledger()
-    for number in range(40):
-        for ledger in (few, every):
-            ledger.count("answer" if number % 2 else "rewrite", "m", key=str(number), calls=1, cost=0.5)
-            ledger.count("answer", "m", key=str(number), known=1, worth=0.5)  # asked again at once
-    assert few.frame().equals(every.frame())
-    assert (len(few._alone), few.frame()["alone"].tolist()) == (3, [10.0, 10.0])
-    few.count("answer", "m", key="1", known=1, worth=0.5)  # forgotten: it counts as another one
-    assert few.frame()[["worth", "alone"]].sum().tolist() == [0.5, 20.5]
 
 
 def test_counting_from_many_threads_loses_nothing():

@@ -19,7 +19,7 @@ from transformers import AutoTokenizer
 from pyterrier_ikat.completions.usable import without_reasoning
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.llms import BadRequest, CutOff, Request, llm, streaming
-from pyterrier_ikat.llms.sending import OtherModelWarning
+from pyterrier_ikat.llms.model import OtherModelWarning
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,11 @@
 
 import json
 
-from chat_server import ask
+import pytest
+from chat_server import ask, said
 
-from pyterrier_ikat.llms import llm
+from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.llms import StageError, llm
 
 
 def test_the_order_of_options_makes_no_other_model():
@@ -30,3 +32,28 @@ def test_closing_closes_the_cache_file_and_the_next_call_opens_it_again(model, h
     made.close()
     assert not log.exists()
     assert made.ask(ask("a"))[0].cached
+
+
+def test_a_prompt_of_another_package_is_cached_and_counted_like_ours(server, model):
+    made = model()
+    chat = [{"role": "system", "content": "s"}, {"role": "user", "content": "b"}]
+    for _ in range(2):
+        found = made.generate(["a", chat], max_new_tokens=9, stop_sequences=["."], num_responses=2, return_logprobs=False)
+        assert [one.text for one in found] == ["answer to a", "answer to a", "answer to b", "answer to b"]
+    assert server.calls == 4
+    assert {(body["max_tokens"], *body["stop"]) for body in server.bodies} == {(9, ".")}
+    assert sorted(map(len, (body["messages"] for body in server.bodies))) == [1, 1, 2, 2]
+    row = made.ledger.frame().iloc[0]
+    assert (row["stage"], row["calls"], row["known"], made.model_id) == ("generate", 4, 4, "m")
+
+
+def test_a_prompt_of_another_package_without_an_answer_is_an_error_and_no_text(server, model):
+    server.respond = lambda body: said("half", finish="length")
+    with pytest.raises(StageError, match="1 CutOff"):
+        model().generate(["a"])
+
+
+@pytest.mark.parametrize("options", [{"return_logprobs": True}, {"stop_sequences": ["."]}])
+def test_what_a_model_cannot_do_for_another_package_is_refused(options):
+    with pytest.raises(UsageError, match=next(iter(options)).removeprefix("return_")):
+        llm("recorded:sample").generate(["a"], **options)

@@ -1,6 +1,5 @@
 """A model of the user's own: disk cache, prices and budget like any other, and a name for ``--llm``."""
 
-import sys
 from types import SimpleNamespace
 
 import pandas as pd
@@ -12,7 +11,6 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError, llm
 from pyterrier_ikat.llms.generator import ShortCompletionsWarning
-from pyterrier_ikat.llms.spec import deciding_options, parse
 
 
 class Echo:
@@ -78,13 +76,6 @@ def test_only_a_value_is_an_identity(tmp_path, monkeypatch):
         ikat.Rewrite(OfPyTerrier("!"))(turns)
 
 
-def test_a_registered_object_that_is_a_transformer_has_no_identity_of_its_own(house, monkeypatch):
-    import our_house
-
-    monkeypatch.setattr(our_house, "make", lambda name: OfPyTerrier("!"))
-    assert texts(llm(house), "a") == ["a!"]
-
-
 def test_a_limit_of_few_tokens_is_told_since_nothing_tells_which_texts_are_cut_off():
     short = OfPyTerrier()
     short.max_new_tokens = 32
@@ -117,8 +108,8 @@ def test_prices_and_a_budget_count_the_tokens_that_it_tells():
     ("given", "arguments", "message"),
     [
         ("openai:gpt-4o", {"budget": 1}, "budget: these are arguments for an object"),
-        (Echo(), {"price_in": "cheap"}, "price_in='cheap': give a number from 0"),
-        (Echo(), {"on_error": "skip"}, "on_error='skip': give raise or fallback"),
+        (Echo(), {"price_in": "cheap"}, "price_in=cheap is wrong: give a number from 0"),
+        (Echo(), {"on_error": "skip"}, "on_error=skip is wrong: give raise or fallback"),
         (Echo(), {"identity": object()}, "the identity of a model is text, numbers, lists and dicts, not object"),
         (Echo(), {"budget": 1}, "a budget needs prices"),
         (SimpleNamespace(complete=len), {}, "is not a language model"),
@@ -127,53 +118,3 @@ def test_prices_and_a_budget_count_the_tokens_that_it_tells():
 def test_arguments_that_make_no_sense(given, arguments, message):
     with pytest.raises(UsageError, match=message):
         llm(given, **arguments)
-
-
-@pytest.fixture
-def house(tmp_path, monkeypatch):
-    """A package that registers a model."""
-    (tmp_path / "our_house.py").write_text(
-        "class House:\n"
-        "    def __init__(self, name, shout): self.name, self.shout = name, shout\n"
-        "    def generate(self, chats):\n"
-        "        return [f'{self.name}: {chat[-1][\"content\"]}{self.shout}' for chat in chats]\n"
-        "def make(name, *, shout='', api_token=''):\n"
-        "    return House(name, shout)\n"
-    )
-    info = tmp_path / "our_house-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: our-house\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[pyterrier_ikat.llm]\nhouse = our_house:make\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv("IKAT_HOME", str(tmp_path / "home"))
-    yield "house:small"
-    sys.modules.pop("our_house", None)
-
-
-def test_an_option_that_only_the_package_knows_to_be_wrong_is_an_error_of_one_line(house, monkeypatch):
-    import our_house
-
-    monkeypatch.setattr(our_house, "make", lambda name, **options: our_house.House(name, **options))
-    with pytest.raises(UsageError, match="the LLM house can't be made of small with the options shoot: .*'shoot'"):
-        llm(f"{house} shoot=1")
-
-
-def test_an_installed_package_gives_a_model_its_name(house):
-    assert texts(llm(f"{house} shout=! retries=1"), "a") == ["small: a!"]
-    assert texts(llm(house), "a") == ["small: a"]
-    again = llm(f"{house} shout=!")
-    assert again.ask(ask("a"))[0].cached
-    again.close()
-    assert (again.model, repr(again)) == ("small", "ikat.llm('house:small shout=!')")
-    assert llm(house) == llm(house) != llm(f"{house} shout=!")
-
-
-def test_its_secrets_are_not_shown_and_its_options_are_checked(house):
-    assert parse(f"{house} api_token=t0p shout=!").shown == "house:small 'api_token=***' shout=!".replace("'", "")
-    assert "pw-1" not in parse("openai:m base_url=HTTP://me:pw-1@host/v1").shown + parse(f"{house} url=HTTPS://me:pw-1@host").shown
-    assert "t0p" not in repr(llm(f"{house} api_token=t0p").backend.identity)
-    assert deciding_options(f"{house} shout=! budget=1 price_in=1 price_out=1") == "house:small 'shout=!'"
-    with pytest.raises(UsageError, match=r"the LLM house does not take these options \(.*'whisper'\): it is house\(name, \*, shout=''"):
-        llm(f"{house} whisper=1")
-    with pytest.raises(UsageError, match=r"unknown LLM 'hous:small'.* house:\.\.\."):
-        llm("hous:small")

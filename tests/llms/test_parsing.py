@@ -57,35 +57,33 @@ def test_query_lists_as_models_send_them(text, expected):
 
 
 @pytest.mark.parametrize(
-    ("text", "queries", "dropped"),
+    ("text", "queries"),
     [
-        ('["oat milk", "rye"]\n\nUser: And tea?\n["mint tea"]', ["oat milk", "rye"], []),
-        ('["oat milk", "rye"]\n\nExplanation: [1] names the milk.', ["oat milk", "rye"], []),
-        ('["oat milk", "rye"]\n1. oat milk is for the diet\n2. rye is for the bread', ["oat milk", "rye"], []),
-        ('{"queries": ["oat milk", "rye"]}\n{"queries": ["mint tea"]}', ["oat milk", "rye"], ["mint tea"]),
-        ('{"query": "oat milk"}\n{"query": "rye", "why": "bread"}', ["oat milk", "rye"], []),
-        ('{"queries": ["oat milk"]}\n{"queries": ["mint tea"]}', ["oat milk"], ["mint tea"]),
-        ('{"reasons": ["the diet"], "queries": ["oat milk"]}', ["oat milk"], []),
-        ('{"queries": [{"text": "oat milk"}, {"text": "rye"}]}', ["oat milk", "rye"], []),
-        ('{"queries": []}\n\nNo queries are needed.', [], []),
-        ('Based on [1] and [2]: ["oat milk", "rye"]', ["oat milk", "rye"], []),
-        ("oat [milk] drink\nrye", ["oat [milk] drink", "rye"], []),
-        ("[oat milk, rye]", [], []),
-        ('{"query": "oat milk", "why": "because of the diet"}', ["oat milk"], []),
-        ("1. oat milk\n2. rye\n\nQuestion: And tea?\n1. mint tea", ["oat milk", "rye"], []),
-        ("[]\n\nNo queries are needed.", [], []),
-        ('["oat milk", ["rye"]]', ["oat milk", "rye"], []),
-        ("Queries:\nQuestion: is rye safe?", ["Question: is rye safe?"], ["Queries:"]),
+        ('["oat milk", "rye"]\n\nUser: And tea?\n["mint tea"]', ["oat milk", "rye"]),
+        ('["oat milk", "rye"]\n\nExplanation: [1] names the milk.', ["oat milk", "rye"]),
+        ('["oat milk", "rye"]\n1. oat milk is for the diet\n2. rye is for the bread', ["oat milk", "rye"]),
+        ('{"queries": ["oat milk", "rye"]}\n{"queries": ["mint tea"]}', ["oat milk", "rye"]),
+        ('{"query": "oat milk"}\n{"query": "rye", "why": "bread"}', ["oat milk", "rye"]),
+        ('{"queries": ["oat milk"]}\n{"queries": ["mint tea"]}', ["oat milk"]),
+        ('{"reasons": ["the diet"], "queries": ["oat milk"]}', ["oat milk"]),
+        ('{"queries": [{"text": "oat milk"}, {"text": "rye"}]}', ["oat milk", "rye"]),
+        ('{"queries": []}\n\nNo queries are needed.', []),
+        ('Based on [1] and [2]: ["oat milk", "rye"]', ["oat milk", "rye"]),
+        ("oat [milk] drink\nrye", ["oat [milk] drink", "rye"]),
+        ("[oat milk, rye]", []),
+        ('{"query": "oat milk", "why": "because of the diet"}', ["oat milk"]),
+        ("1. oat milk\n2. rye\n\nQuestion: And tea?\n1. mint tea", ["oat milk", "rye"]),
+        ("[]\n\nNo queries are needed.", []),
+        ('["oat milk", ["rye"]]', ["oat milk", "rye"]),
+        ("Queries:\nQuestion: is rye safe?", ["Question: is rye safe?"]),
     ],
 )
-def test_the_first_list_of_queries_counts(text, queries, dropped):
-    assert parse_queries(text) == (queries, dropped)
+def test_the_first_list_of_queries_counts(text, queries):
+    assert parse_queries(text).items == queries
 
 
-def test_what_is_left_out_is_told():
-    parsed = parse_queries("Sure!\n1. oats\n2. oats\n3. rye", n=2)
-    assert parsed.items == ["oats", "rye"]
-    assert parsed.dropped == ["Sure!", "2. oats"]
+def test_lead_ins_and_repeats_are_left_out():
+    assert parse_queries("Sure!\n1. oats\n2. rye\n3. Oats\n4. spelt", n=3).items == ["oats", "rye", "spelt"]
 
 
 @given(st.text())

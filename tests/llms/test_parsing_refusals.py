@@ -31,25 +31,6 @@ REFUSALS = [
     '"I cannot help with that."',
     "I'm really sorry, but I can't help with that.",
 ]
-ELSEWHERE = [
-    "Es tut mir leid, aber dabei kann ich nicht helfen.",
-    "Leider kann ich diese Anfrage nicht beantworten.",
-    "Als KI-Sprachmodell kann ich diese Frage nicht beantworten.",
-    "Je suis désolé, mais je ne peux pas vous aider avec cela.",
-    "Désolé, je ne peux pas répondre à cette question.",
-    "Lo siento, pero no puedo ayudarte con eso. ¿Hay algo más en lo que pueda ayudarte?",
-    "Como modelo de lenguaje, no puedo proporcionar esa información.",
-    "Het spijt me, maar ik kan je daar niet mee helpen.",
-    "Sorry, maar ik kan deze vraag niet beantwoorden.",
-    "Mi dispiace, ma non posso aiutarti con questo.",
-    "Mi dispiace, non sono in grado di rispondere a questa domanda.",
-    "Desculpe, mas não posso ajudar com isso.",
-    "Sinto muito, não consigo responder a essa pergunta.",
-    "抱歉，我无法回答这个问题。",
-    "很抱歉，我无法满足您的要求。",
-    "申し訳ありませんが、そのご質問にはお答えできません。",
-    "すみませんが、お手伝いできません。",
-]
 ANSWERS = [
     "I'm sorry, but rooibos has no caffeine, so it does not help you stay awake.",
     "I cannot help my dog with its allergy. What food is safe?",
@@ -88,7 +69,7 @@ ANSWERS = [
 ]
 
 
-@pytest.mark.parametrize("text", REFUSALS + ELSEWHERE)
+@pytest.mark.parametrize("text", REFUSALS)
 def test_what_only_declines_is_nothing_said(text):
     assert is_refusal(text)
     assert usable_text(f"<think>no</think>\n{text}") == ""

@@ -109,7 +109,7 @@ FIRST = [
 @pytest.mark.parametrize(("text", "ids"), FIRST)
 def test_the_first_list_is_the_choice(text, ids):
     found = read_ids(text)
-    assert (found, found.rest) == (ids, [])
+    assert (found, found.told) == (ids, [])
 
 
 @pytest.mark.parametrize(
@@ -132,12 +132,90 @@ def test_numbers_in_parentheses_count_and_no_is_no(text, ids):
 )
 def test_marks_around_bare_ids_hide_none(text):
     found = read_ids(text)
-    assert (found, found.rest) == (["2", "6"], [])
+    assert (found, found.told) == (["2", "6"], [])
 
 
 @pytest.mark.parametrize("text", ["It costs $2, or $6.", "€2 pro Stück", "$2.50", "2% 6x"])
 def test_marks_among_words_make_no_id(text):
     assert read_ids(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("8 (I have a bike.)\nProvenance: 3 (We like soup.)\nProvenance: 5 (I eat 2 meals.)", "8"),
+        ("8 (Has a degree, which matters (a bit))\n- Provenance: 9 (Watches films)", "8"),
+        ("8 (Histamine intolerance)\n2. Provenance: 9 (Diabetes)\n3. Provenance: 4 (Wine)", "8"),
+        ("5 (weight: 100 kg)\nProvenance: 4 (height)\n\nTo answer, I selected:\n\nProvenance: 5 (weight)", "5"),
+        ("**8** (I have a bike.) \n\nProvenance: **3** (We like soup.)", "8"),
+        ("Provenance: 8 (I have a bike.)\nProvenance: 3 (We like soup.)", "8"),
+        ("Statement 8 [I have a bike.]\nStatement: 3 [We like soup.]", "8"),
+        ("6 (This is because the user has experience.)\n\nThis will help me.", "6"),
+        ('6. "I\'m lactose intolerant."\n2. Provenance: 7. "I\'m allergic."\n3. Provenance: 5. "I\'m vegetarian."', "6"),
+        ("6: I can't drink milk.\nProvenance: 7: I can't eat soy.", "6"),
+    ],
+)
+def test_the_first_line_is_the_choice_and_further_ones_are_told(text, ids):
+    found = read_ids(text)
+    assert found == [ids]
+    assert bool(found.told) == ("rovenance" in text or "Statement:" in text)
+
+
+def test_quotes_around_numbers_on_lines_lose_none():
+    assert read_ids("'1'\nProvenance: '2'\nProvenance: '8'") == ["1", "2", "8"]
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("[" + ", ".join(map(str, range(1, 1500))), [str(number) for number in range(1, 1500)]),
+        (", ".join(map(str, range(1, 1500))), [str(number) for number in range(1, 1500)]),
+        ("{'3': \"I can't eat nuts\", '2': 'My balc", ["3"]),
+        ('{"3": 0.9, "2": 0.', ["3"]),
+        ('["3", "2: My balcony", "7: 10 ye', ["3", "2: My balcony"]),
+        ('[{"id": 3, "why": "diet"}, {"id": 2, "why": "a, b', ["3"]),
+        ("Statements [3, 2, 7, and", ["3", "2", "7"]),
+        ("[3, 2, ...", ["3", "2"]),
+        ("[3.0, 2.0, 7.", ["3", "2"]),
+        ("1: I rent a flat., 2: My balcony faces north., 7: 10 years ago I moved to Oslo.", ["1", "2", "7"]),
+    ],
+)
+def test_a_list_without_end_loses_nothing_that_it_named(text, ids):
+    assert read_ids(text) == ids
+
+
+def test_a_list_without_end_is_told():
+    for form, read, text in (
+        ("ids", read_ids, "{'3': 'nuts', '2': 'My balc"),
+        ("scores", read_scores, '[{"id": 3, "score": 0.9}, {"id": 2, "sco'),
+    ):
+        chosen = choose(form, read(text), PTKB)
+        assert len(chosen.statements) == 1
+        assert chosen.dropped == ["a list that never ends"]
+    assert read_ids('{"why": "diet", "also": "home", "ids": [') is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        str(PTKB),
+        json.dumps(PTKB),
+        f"```json\n{json.dumps(PTKB, indent=1)}\n```",
+        json.dumps([{"id": number, "statement": text} for number, text in PTKB.items()]),
+        "\n".join(f"{number}: {text}" for number, text in PTKB.items()),
+        "\n".join(f"- {number}. {text}" for number, text in PTKB.items()),
+        ", ".join(f"{number}: {text}" for number, text in PTKB.items()),
+    ],
+)
+def test_a_copy_of_the_whole_persona_chooses_all_and_is_told(text):
+    chosen = choose("ids", read_ids(text), PTKB)
+    assert sorted(number for number, _ in chosen.statements) == sorted(PTKB)
+    assert chosen.dropped == ["nothing, but the answer copies the whole persona: all 4 statements are chosen"]
+    assert choose("ids", read_ids("[1, 2, 3, 7]"), PTKB).dropped == []
+    assert choose("ids", read_ids("{'1': 'the flat', '3': 'nuts'}"), PTKB).dropped == []
+    for copies in (str(PTKB), json.dumps(list(PTKB.values())), "\n".join(PTKB.values())):
+        chosen = choose("copies", read_copies(copies), PTKB)
+        assert (len(chosen.statements), len(chosen.dropped)) == (4, 1)
 
 
 PROSE = [
@@ -163,38 +241,28 @@ def test_sentences_remarks_and_ranges_are_no_list_and_no_shorter_one(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "ids", "rest"),
+    ("text", "ids"),
     [
-        ("[3, 5, 7", ["3", "5", "7"], ["a list that never ends"]),
-        ("[3]\n[5]", ["3"], ["other lists, such as '[5]'"]),
-        ("5\n[6]\n7", ["5"], ["[6]"]),
-        ("5. The home.\n[5, 7]", ["5"], ["[7]"]),
-        ("4\n2. Provenance: 9\n3. Provenance: []", ["4"], ["other lists, such as 'Provenance: []'"]),
-        ("None.\n[3] is about cars.", [], ["other lists, such as '[3]'"]),
-        ("[None]\n\n2. Response: Sure.\n   Provenance: [3]", [], ["other lists, such as 'Provenance: [3]'"]),
-        ("Not relevant: [1]\nRelevant: [3]", ["3"], ["other lists, such as 'relevant: [1]'"]),
-        ("5\nProvenance: 6\n\nProvenance: 7", ["5", "6"], ["later lines, such as 'Provenance: 7'"]),
-        ("5\nProvenance: 6\nand so on\nProvenance: 7", ["5", "6"], ["later lines, such as 'Provenance: 7'"]),
-        ("[5]\n6\n7", ["5"], ["later lines, such as '6'"]),
-        ("Provenance: None\nProvenance: 3", [], ["later lines, such as 'Provenance: 3'"]),
-        ("[3]: nuts\n[1]: the flat", ["3"], ["other lists, such as '[1]'"]),
-        ("Statements 3, 5 and 7 matter. [1] does not.", ["1"], ["lines before it, such as 'Statements 3, 5 and 7 matter.'"]),
-        ("The relevant statements are 3 and 5:\n1. The diet.", ["1"], ["lines before it, such as 'The relevant statements are 3 and 5:'"]),
-        ("Out of statements 1 to 12, only [3] is relevant.", ["3"], ["lines before it, such as 'Out of statements 1 to 12, only'"]),
-        ("Provenance: 3, 5 (diet)\nProvenance: 7", ["7"], ["lines before it, such as 'Provenance: 3, 5 (diet)'"]),
-        ("3. The nuts.\n1. The flat: not relevant", ["3"], ["1. The flat: not relevant"]),
-        ("1. The flat - irrelevant\n3. I can't eat nuts. - relevant", ["3"], ["1. The flat - irrelevant"]),
-        ('{"relevant": [3], "perhaps": [5]}', ["3"], ["['5'] in the same object"]),
-        ("[8]\n2. Provenance: [4]\n3. Provenance: []", ["8"], ["other lists, such as 'Provenance: [4]'"]),
-        ("[8] \nProvenance: [8]\nProvenance: []", ["8"], ["other lists, such as 'Provenance: []'"]),
-        ("[8]\n\n[8] is about chips.\n\n- [9]", ["8"], ["other lists, such as '- [9]'"]),
-        ("[] (no statement is needed)\n\n2. Response: Sure.\nProvenance: [1]", [], ["other lists, such as 'Provenance: [1]'"]),
+        ("[3, 5, 7", ["3", "5", "7"]),
+        ("[3]\n[5]", ["3"]),
+        ("5\n[6]\n7", ["5"]),
+        ("5. The home.\n[5, 7]", ["5"]),
+        ("4\n2. Provenance: 9\n3. Provenance: []", ["4"]),
+        ("None.\n[3] is about cars.", []),
+        ("[None]\n\n2. Response: Sure.\n   Provenance: [3]", []),
+        ("Not relevant: [1]\nRelevant: [3]", ["3"]),
+        ("[3]: nuts\n[1]: the flat", ["3"]),
+        ("[8]\n2. Provenance: [4]\n3. Provenance: []", ["8"]),
+        ("[8] \nProvenance: [8]\nProvenance: []", ["8"]),
+        ("[8]\n\n[8] is about chips.\n\n- [9]", ["8"]),
+        ("[] (no statement is needed)\n\n2. Response: Sure.\nProvenance: [1]", []),
     ],
 )
-def test_what_may_be_meant_beside_the_first_list_is_counted(text, ids, rest):
+def test_other_lists_behind_the_choice_are_told(text, ids):
     found = read_ids(text)
-    assert (found, found.rest) == (ids, rest)
-    assert set(choose("ids", found, PTKB).dropped) >= {f"beside the choice: {piece}" for piece in rest}
+    assert found == ids
+    assert len(found.told) == 1
+    assert set(choose("ids", found, PTKB).dropped) >= set(found.told)
 
 
 NUMBERS = st.lists(st.integers(1, 12).map(str), min_size=1, max_size=6, unique=True)
@@ -435,3 +503,8 @@ def test_labels_hold_no_more_than_turn_shots_and_ids(path):
     labels = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert len({(label["qid"], label["shots"]) for label in labels}) == len(labels) >= 60
     assert all(list(label) == ["qid", "shots", "ids"] for label in labels)
+
+
+def test_statements_that_are_copied_on_one_line_all_count_with_or_without_full_stops():
+    assert read_ids("1: I am vegan., 2: I own a dog.") == read_ids("1: I am vegan, 2: I own a dog") == ["1", "2"]
+    assert read_ids("1: Peas, beans and rye, 3: I run at 7, 12: I read") == ["1", "3", "12"]

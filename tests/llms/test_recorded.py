@@ -88,8 +88,8 @@ def test_everything_that_is_missing_is_named_at_once_with_a_line_to_add(recorded
     with pytest.raises(DataError) as raised:
         llm(spec).ask(requests)
     message = str(raised.value)
-    assert message.startswith(f"{spec.removeprefix('recorded:')} lacks 8 completions: qid 1_2, stage answer; qid 1_3, ")
-    assert all(qid in message for qid in ("1_4", "1_5", "1_6", "1_7", "1_8", "3_1"))
+    assert message.startswith(f"{spec.removeprefix('recorded:')} lacks 8 completions: qid 1_2, stage answer, qid 1_3, ")
+    assert "qid 1_6, stage answer and 3 more: add lines" in message
     assert '{"qid": "1_2", "stage": "answer", "completion": "...", "model": "recorded"}' in message
     with pytest.raises(DataError) as raised:
         llm(spec).ask(requests[-1:])
@@ -113,19 +113,19 @@ def test_a_recorded_completion_is_read_without_its_reasoning(recorded):
 
 
 @pytest.mark.parametrize(
-    ("line", "reason"),
+    "line",
     [
-        ('{"qid": "1_1"', "delimiter"),
-        ("[1]", "not a JSON object"),
-        ('{"qid": "1_1", "stage": "answer", "completion": "x"}', "has no model"),
-        ('{"qid": 1, "stage": "answer", "completion": "x", "model": "m"}', "qid is not a text"),
-        ('{"qid": "1_1", "stage": "answer", "completion": 5, "model": "m"}', "completion is neither"),
-        ('{"qid": "1_1", "stage": "answer", "completion": [], "model": "m"}', "completion is neither"),
-        ('{"qid": "1_1", "stage": "answer", "completion": "x", "model": "m", "item": 3}', "item is not a text"),
+        '{"qid": "1_1"',
+        "[1]",
+        '{"qid": "1_1", "stage": "answer", "completion": "x"}',
+        '{"qid": 1, "stage": "answer", "completion": "x", "model": "m"}',
+        '{"qid": "1_1", "stage": "answer", "completion": 5, "model": "m"}',
+        '{"qid": "1_1", "stage": "answer", "completion": [], "model": "m"}',
+        '{"qid": "1_1", "stage": "answer", "completion": "x", "model": "m", "item": 3}',
     ],
 )
-def test_a_malformed_line_is_named(recorded, line, reason):
-    with pytest.raises(DataError, match=rf"line 3 is not a recorded completion: .*{reason}"):
+def test_a_malformed_line_is_named(recorded, line):
+    with pytest.raises(DataError, match="line 3 is not a recorded completion .*: a line reads"):
         llm(recorded(record(), "", line))
 
 

@@ -67,16 +67,15 @@ def test_a_secret_is_known_in_every_form_that_a_url_gives_it(secret):
 
 def test_an_exception_in_a_log_record_is_redacted_with_its_message(caplog):
     logger = logging.getLogger("httpx")
-    hiders = [RedactingFilter({PASSWORD}), RedactingFilter({PARAMETER})]
-    for hider in hiders:
-        logger.addFilter(hider)
+    hider = RedactingFilter()
+    hider.secrets = {PASSWORD, PARAMETER}
+    logger.addFilter(hider)
     try:
         raise ValueError(f"Client error for http://host/v1?api-key={PARAMETER}")
     except ValueError:
         logger.warning("failed at %s", PARAMETER, exc_info=True)
     finally:
-        for hider in hiders:
-            logger.removeFilter(hider)
+        logger.removeFilter(hider)
     assert PARAMETER not in caplog.text
     assert "failed at ***" in caplog.text
     assert "ValueError: Client error for http://host/v1?api-key=***" in caplog.text

@@ -23,7 +23,7 @@ def test_names_with_dots_slashes_colons_and_urls_with_equals():
         "price_out": 10.0,
     }
     backend = llm("openai:m base_url=http://localhost:8000/v1?a=b&c=d").backend
-    assert (backend.servers.all[0].address.url, backend.servers.all[0].address.query) == ("http://localhost:8000/v1", {"a": "b", "c": "d"})
+    assert (backend.address.url, backend.address.query) == ("http://localhost:8000/v1", {"a": "b", "c": "d"})
 
 
 def test_the_least_that_every_kind_of_number_may_be():
@@ -51,7 +51,6 @@ def test_quotes_hold_spaces_together():
     [
         ("opnai:gpt-4o", "unknown LLM 'opnai:gpt-4o': did you mean openai:gpt-4o? it is named openai:MODEL"),
         ("org/model", "did you mean hf:org/model?"),
-        ("sample", "did you mean recorded:sample?"),
         ("openai:m temprature=0", "unknown LLM option 'temprature': did you mean temperature? openai knows base_url"),
         ("gpt-4o", "unknown LLM 'gpt-4o': did you mean openai:gpt-4o? it is named openai:MODEL, hf:MODEL_OR_FOLDER, recorded:FILE"),
         ("azure:x", "unknown LLM 'azure:x'"),
@@ -66,12 +65,12 @@ def test_quotes_hold_spaces_together():
         ),
         (
             "openai:m warmth=1",
-            "unknown LLM option 'warmth': openai knows base_url, api_key_env, temperature, top_p, top_k, max_tokens, seed, frequency",
+            "unknown LLM option 'warmth': openai knows base_url, api_key_env, structured, timeout, concurrency, temperature, top_p",
         ),
         ("hf:m base_url=http://x", "unknown LLM option 'base_url': hf knows temperature"),
         ("recorded:f temperature=1", "recorded knows on_error"),
-        ("recorded:f on_error=raise fallback", "option 2 of the LLM has no '=': options are key=value with the keys on_error"),
-        ("recorded:f http://host/v1?a=b", "option 1 of the LLM has no key: options are key=value with the keys on_error"),
+        ("recorded:f on_error=raise fallback", "the options of an LLM are key=value with the keys on_error"),
+        ("recorded:f http://host/v1?a=b", "the options of an LLM are key=value with the keys on_error"),
         ("openai:m on_error=hope", "on_error=hope is wrong: give raise or fallback"),
         ("openai:m temperature=warm", "temperature=warm is wrong: give a number from 0"),
         ("openai:m temperature=nan", "a number from 0"),
@@ -120,12 +119,11 @@ def test_a_slash_at_the_end_names_the_same_server():
     assert Address("https://me:pw@host.org/v1/?a=b").url == "https://host.org/v1"
 
 
-def test_what_is_hidden_and_may_decide_the_answer_tells_servers_apart():
-    one, two = (llm(f"openai:m base_url=https://host.org/v1?design={name}&api-key=k-{name}234") for name in "ab")
-    assert repr(one) == repr(two)  # what is hidden stays hidden
-    assert one != two
+def test_another_key_to_the_same_server_is_no_other_model_and_a_parameter_that_is_no_secret_is_one():
     keys = [llm(f"openai:m base_url=https://host.org/v1?{name}={value}") for name in ("api-key", "sig", "access_token") for value in "ab"]
-    assert [keys[place] == keys[place + 1] for place in (0, 2, 4)] == [True] * 3  # another key to the same server
+    assert [keys[place] == keys[place + 1] for place in (0, 2, 4)] == [True] * 3
+    one, two = (llm(f"openai:m base_url=https://host.org/v1?design={name}") for name in "ab")
+    assert one != two
 
 
 def test_a_local_model_is_known_by_its_whole_path(tmp_path, monkeypatch):
@@ -156,7 +154,7 @@ def test_a_model_passes_through_and_other_things_are_refused():
     with pytest.raises(UsageError, match=r"ikat.llm\('openai:m'\) counts in a ledger already: give ledger= where it is made"):
         llm(made, ledger=Ledger())
     assert isinstance(made, LLM)
-    with pytest.raises(UsageError, match=r"int is not a language model: give .* an object with \.generate"):
+    with pytest.raises(UsageError, match=r"5 is not a language model: give .* an object with \.generate"):
         llm(5)
 
 

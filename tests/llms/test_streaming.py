@@ -1,10 +1,11 @@
 """A completion is read while it is written: its words, what is never shown of it, broken streams, and a reader who leaves."""
 
+import json
 import threading
 from pathlib import Path
 
 import pytest
-from chat_server import KEY, Answer, piece, refused, said, streamed
+from chat_server import Answer, ask, piece, refused, said, streamed
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +13,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.events import Observer, observed_by
 from pyterrier_ikat.llms import CutOff, StageError, streaming
 from pyterrier_ikat.llms.request import Reply, read
-from pyterrier_ikat.llms.streaming import Writing, read_stream
+from pyterrier_ikat.llms.streaming import Writing
 
 RECORDED = Path(__file__).with_name("recorded_streams")
 TURN = ikat.conversation([{"role": "user", "content": "Which tea?"}])
@@ -57,7 +58,7 @@ def test_words_are_seen_before_the_answer_is_finished_and_the_whole_is_kept(serv
         "stream_options": {"include_usage": True},
     }
     row = llm.ledger.frame().iloc[0]
-    assert (row.calls, row.prompt_tokens, row.completion_tokens, row.unanswered, row.failures) == (1, 7, 3, 0, 0)
+    assert (row.calls, row.prompt_tokens, row.completion_tokens, row.failures) == (1, 7, 3, 0)
     assert followed(llm) == (answer, [])  # known: nothing is asked
     assert ikat.Answer(llm)(TURN)["qanswer"].item() == answer  # by whoever doesn't follow it, too
     assert server.calls == 1
@@ -105,9 +106,9 @@ def test_whoever_leaves_ends_the_call(server, model, tmp_path):
     llm = model(f"cache={tmp_path / 'c.sqlite'}")
     with pytest.raises(LeftError):
         followed(llm, leave)
-    assert server.left.wait(60)  # its connection is closed
+    assert server.left.wait(1)  # its connection is closed
     row = llm.ledger.frame().iloc[0]
-    assert (row.calls, row.unanswered, row.retries) == (1, 1, 0)  # it may cost something, and nobody knows how much
+    assert (row.calls, row.retries) == (1, 0)
     assert followed(llm)[0].startswith("answer to")  # the next one is not kept waiting
 
 
@@ -123,8 +124,26 @@ def test_a_server_that_ignores_the_wish_answers_as_a_whole(server, model):
     assert followed(model("cache=none")) == ("Rooibos.", [])
 
 
+@pytest.mark.parametrize("sign", ["\u2028", "\u2029", "\x85"])
+def test_an_event_ends_at_no_other_line_separator_than_the_protocol_says(server, model, sign):
+    event = json.dumps(piece(f"Mint.{sign}Tea."), ensure_ascii=False)
+    server.script = [Answer(body=[event, piece(finish="stop"), "[DONE]"])]
+    llm = model("cache=none")
+    assert followed(llm)[0] == f"Mint.{sign}Tea."
+    assert server.calls == 1
+
+
 @pytest.mark.parametrize(
-    "event", ["{", "[1]", '"x"', '{"choices": 3}', '{"choices": [{"delta": {"content": 3}}]}', '{"error": {"message": "late"}}']
+    "event",
+    [
+        json.dumps({**piece("Roo"), "error": {"message": "late"}}),
+        "{",
+        "[1]",
+        '"x"',
+        '{"choices": 3}',
+        '{"choices": [{"delta": {"content": 3}}]}',
+        '{"error": {"message": "late"}}',
+    ],
 )
 def test_what_is_no_event_of_a_completion_is_asked_again(server, model, event):
     server.script = [Answer(body=[piece("Roo"), event]), streamed("Mint.")]
@@ -137,13 +156,11 @@ def test_parts_of_other_servers(server, model):
     assert followed(model("cache=none")) == ("Mint.", ["Mint."])
 
 
-def test_neither_reasoning_nor_a_key_is_ever_seen(server, model):
-    text = f"<think>The user wants tea.</think>Mint [1]. {KEY} [THINK]hm[/THINK]"
-    server.script = [streamed(*text)]  # sign by sign
+def test_reasoning_is_never_seen(server, model):
+    server.script = [streamed(*"<think>The user wants tea.</think>Mint [1]. [THINK]hm[/THINK]")]  # sign by sign
     answer, texts = followed(model("cache=none"))
-    assert answer == texts[-1] == "Mint [1]. ***"
-    assert texts[:6] == ["M", "Mi", "Min", "Mint", "Mint [1]", "Mint [1]."]
-    assert KEY[:4] not in "".join(texts)
+    assert answer == texts[-1] == "Mint [1]."
+    assert texts == ["M", "Mi", "Min", "Mint", "Mint [1]", "Mint [1]."]
 
 
 @given(st.text(st.sampled_from("ab <>/[]&;1think\n"), max_size=60), st.integers(1, 9))
@@ -158,10 +175,10 @@ def test_what_is_seen_last_is_the_beginning_of_what_is_read(text, size):
 
 
 @pytest.mark.parametrize(("name", "text", "finish"), [("whole", "drink rooibos", "stop"), ("cut", "on on on on on on on on", "length")])
-def test_a_recorded_stream_of_a_real_server(name, text, finish):
+def test_a_recorded_stream_of_a_real_server(server, model, name, text, finish):
+    server.script = [Answer(body=(RECORDED / f"{name}.sse").read_bytes(), headers={"Content-Type": "text/event-stream"})]
     told = []
-    lines = (RECORDED / f"{name}.sse").read_text(encoding="utf-8").splitlines()
-    reply = Reply.of(read_stream(lines, Writing(told.append)), str)
+    reply = model("cache=none").backend.stream(ask("a")[0], told.append)
     assert (reply.text.strip(), reply.finish_reason) == (text, finish)
     assert reply.prompt_tokens is None or reply.prompt_tokens > 0
     assert told[-1].strip() == text

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.completions.json_answers import LEARNED, NUMBER, TEXT, WHOLE, YES_NO, answer_in, list_of, object_of, one_of
+from pyterrier_ikat.completions.json_answers import NUMBER, TEXT, WHOLE, YES_NO, answer_in, list_of, object_of, one_of
+from pyterrier_ikat.completions.kinds import LEARNED
 from pyterrier_ikat.evaluation import Groundedness, Judge, PairwisePreference, UmbrelaJudge, create_nuggets
 from pyterrier_ikat.llms import NotStructured, Request, StageError, StructureRefused
 from pyterrier_ikat.llms.spec import deciding_options
@@ -222,4 +223,4 @@ def test_choices_are_of_their_type():
     label = answer_in("label", one_of([0, 1]))
     assert [label.read(f'{{"label": {value}}}') is not None for value in ("1", "true", "1.0", '"1"')] == [True, False, False, False]
     assert [answer_in("score", NUMBER).read(f'{{"score": {value}}}') for value in ("NaN", "Infinity", "1e999")] == [None] * 3
-    assert LEARNED.read('{"statements": [{"message": 1}]}') is None
+    assert LEARNED.structure.read('{"statements": [{"message": 1}]}') is None

@@ -294,7 +294,6 @@ def test_a_session_belongs_to_one_user_and_a_file_to_one_run(tmp_path, notes):
             r"no language model to learn with: give UserMemory\(path, llm",
         ),
         (lambda memory: ikat.UserMemory(memory.path.parent), "is a folder: give a file"),
-        (lambda memory: ikat.UserMemory(5), "path=5: give a text or a path"),
         (lambda memory: memory.known("u1", as_of="May"), "'May' is not a time: give a datetime, or a text such as 2024-05-02"),
         (lambda memory: memory.forget("u1", session="a", id="1"), "omit one"),
         (lambda memory: memory.search("u1", "dog", 0), "n=0"),

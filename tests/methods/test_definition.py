@@ -1,5 +1,7 @@
 """A user's function as a method: named, found in a file, planned and run as those of the papers."""
 
+import inspect
+
 import pyterrier as pt
 import pytest
 from click.testing import CliRunner
@@ -146,4 +148,4 @@ def test_methods_of_a_file_run_from_the_command_line(file, tmp_path):
 def test_every_system_can_be_called_by_its_name_in_the_room_of_methods():
     """A file of the same name would hide the function."""
     for entry in METHODS.values():
-        assert getattr(ikat.methods, entry.system.__name__) is entry.system
+        assert inspect.unwrap(getattr(ikat.methods, entry.system.__name__)) is entry.system

@@ -56,7 +56,7 @@ def test_a_dense_retriever_that_returns_too_little_is_refused_by_its_name():
     short = finds()
     short.num_results = 10
     for name in ("raw_dense", "raw_hybrid"):
-        with pytest.raises(ikat.UsageError, match=f"method {name} takes 1000 passages per query, the dense retriever returns 10"):
+        with pytest.raises(ikat.UsageError, match=f"method {name} takes 1,000 passages per query, the dense retriever returns 10"):
             METHODS[name].build(retriever=finds(), dense=short)
 
 

@@ -268,7 +268,7 @@ def test_depths_and_bm25_parameters(name, depth, bm25):
 def test_a_retriever_that_returns_too_few_is_refused(model, tmp_path):
     index = ikat.PassageIndex(tmp_path / "i").index([{"docno": "a", "text": "oats"}])
     with pytest.raises(
-        ikat.UsageError, match="wghtdrerank_1 takes 5000 passages per query, the retriever returns 1000: give it num_results=5000"
+        ikat.UsageError, match="wghtdrerank_1 takes 5,000 passages per query, the retriever returns 1000: give it num_results=5000"
     ):
         METHODS["wghtdrerank_1"].build(llm=model.llm, retriever=index.bm25(), reranker=Score())
     with pytest.raises(ikat.UsageError, match="aqd takes one re-ranker, not 2"):
@@ -303,7 +303,9 @@ def test_the_catalogue_is_whole():
     table = ikat.methods.catalogue()
     assert table["name"].is_unique
     for name, published in ikat.methods.TABLES.items():
-        assert set(published.frame().index) <= set(table["name"]), name
+        unknown = set(published.frame().index) - set(table["name"])
+        assert name.startswith(("nii_I", "cfda_on_")) or not unknown, name  # rows that are only published
+        assert published.letters().shape == published.frame().shape
         assert published.frame().drop(columns="Judged@10", errors="ignore").stack().between(0, 1).all()
     assert json.dumps(table["published"].tolist())
     assert isinstance(table, pd.DataFrame)

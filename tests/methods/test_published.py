@@ -1,5 +1,9 @@
 """The published figures, against the papers' tables."""
 
+import pytest
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.evaluation.experiment_table import table as experiment_table
 from pyterrier_ikat.methods import METHODS, TABLES, published
 
 PUBLISHED = {
@@ -34,3 +38,45 @@ def test_the_papers_given_answers_are_gpt_4s_and_first_stages_that_it_does_not_n
         [told] = [line for line in METHODS[name].deviations(run) if line.startswith("retriever")]
         assert told.startswith("retriever: the paper has an unnamed one")
         assert told.endswith("this run BM25")
+
+
+@pytest.fixture(scope="module")
+def bm25(tmp_path_factory):
+    index = ikat.PassageIndex(tmp_path_factory.mktemp("differences") / "index")
+    return index.index(ikat.dataset("ikat:sample").get_corpus_iter(verbose=False)).bm25()
+
+
+LIKE_THE_PAPERS = "cross-encoder/ms-marco-MiniLM-L-6-v2"
+NO_RERANKER = f"reranker: the paper has {LIKE_THE_PAPERS}, this run none"
+
+
+def test_a_call_of_a_methods_function_is_compared_with_the_paper(bm25):
+    gpt, minilm = ikat.llm("openai:gpt-4"), ikat.CrossEncoder(LIKE_THE_PAPERS)
+    functions = ikat.methods
+    assert functions.aqd(gpt, bm25, minilm).deviations == []
+    assert functions.aqd(gpt, bm25).deviations == [NO_RERANKER]
+    assert functions.aqd(gpt, bm25, minilm, depth=50).deviations == ["depth: the paper has 1000, this run 50"]
+    assert functions.aqd(gpt, bm25 % 100, minilm).deviations == ["retriever: the paper takes 1000 passages per query, this run 100"]
+    assert functions.aqd(gpt, bm25, minilm, second_llm=gpt).deviations == []
+    assert functions.aqd(ikat.llm("openai:gpt-4o"), bm25, minilm).deviations == ["llm: the paper has openai:gpt-4, this run openai:gpt-4o"]
+    assert functions.ptkb(ikat.llm("openai:gpt-4o-mini"), bm25).deviations == [
+        "retriever: the paper has k1=0.82, this run k1=0.9",
+        "retriever: the paper has b=0.68, this run b=0.4",
+    ]
+    assert functions.gtr(ikat.llm("openai:gpt-4o"), bm25, minilm).deviations == []  # the paper's run with one LLM
+
+
+def test_the_deviations_stand_under_the_tables_of_python(bm25, tmp_path):
+    given = {"llm": "recorded:sample", "retriever": bm25}
+    lines = ["llm: the paper has openai:gpt-4, this run recorded:sample", NO_RERANKER]
+    turns = ["1-1_1", "1-1_2"]
+    ran = ikat.run("ad", "ikat:sample", out=tmp_path, turns=turns, **given)
+    compared = ikat.experiment({"ad": "ad"}, "ikat:sample", turns=turns, **given)
+    called = ikat.experiment({"AD": ikat.methods.ad(ikat.llm("recorded:sample"), bm25)}, "ikat:sample", turns=turns)
+    for shown, name in ((ran, "ad"), (ran.table, "ad"), (compared, "ad"), (compared[["name", "nDCG@5"]].round(2), "ad"), (called, "AD")):
+        text, page = " ".join(repr(shown).split()), shown._repr_html_()
+        assert all(f"{name}: {line}" in text and f"{name}: {line}" in page for line in lines)
+    assert all(f"note: ad: {line}" in experiment_table(compared).notes for line in lines)
+    assert not set(lines) & {str(cell) for column in compared.columns for cell in [column, *compared[column]]}
+    alone = ikat.experiment({"mine": bm25}, "ikat:sample", turns=turns)
+    assert "note:" not in repr(alone)

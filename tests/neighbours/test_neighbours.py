@@ -49,7 +49,11 @@ class Answers(BaseHTTPRequestHandler):
         words = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["messages"][-1]["content"]
         errors = {"long": "This model's maximum context length is 9 tokens", "rude": "The response was filtered", "odd": "no idea"}
         choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "No."}}
-        answer = {"error": {"message": errors[words]}} if words in errors else {"choices": [choice]}
+        answer = (
+            {"error": {"message": errors[words]}}
+            if words in errors
+            else {"choices": [choice], "usage": {"prompt_tokens": 7, "completion_tokens": 3}}
+        )
         body = json.dumps({"id": "1", "object": "chat.completion", "created": 1, "model": "m", **answer}).encode()
         self.send_response(400 if words in errors else 200)
         self.send_header("Content-Type", "application/json")
@@ -94,6 +98,22 @@ def test_a_reader_of_pyterrier_rag_answers_from_our_passages(rag, address, turns
     reader = readers.Reader(rag.OpenAIBackend("m", api_key="none", base_url=address))
     answers = (bm25 >> index.text_loader() >> prompt.Concatenator() >> reader)(turns)
     assert answers[["qid", "qanswer"]].to_numpy().tolist() == [[qid, "No."] for qid in turns["qid"]]
+
+
+def test_our_model_is_a_backend_of_pyterrier_rag_with_its_cache_budget_and_ledger(rag, address, turns, index, bm25, tmp_path, monkeypatch):
+    readers, prompt = pytest.importorskip("pyterrier_rag.readers"), pytest.importorskip("pyterrier_rag.prompt")
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    passages = bm25 >> index.text_loader() >> prompt.Concatenator()
+    line = f"openai:m base_url={address} cache={tmp_path / 'c.sqlite'} price_in=1 price_out=1 budget="
+    model = ikat.llm(f"{line}9")
+    for _ in range(2):
+        answers = (passages >> readers.Reader(model))(turns)
+        assert answers[["qid", "qanswer"]].to_numpy().tolist() == [[qid, "No."] for qid in turns["qid"]]
+    row = model.ledger.frame().iloc[0]
+    assert (row["stage"], row["calls"], row["known"]) == ("generate", 3, 3)
+    with pytest.raises(ikat.llms.BudgetExceeded):
+        (passages >> readers.Reader(ikat.llm(f"{line}0"), prompt="{{ query }}: {{ qcontext }}"))(turns)
+    assert model.text_generator(num_responses=2)(pd.DataFrame({"qid": ["1"], "prompt": ["hi"]}))["qanswer"].tolist() == ["No.", "No."]
 
 
 class Counting(pt.Transformer):

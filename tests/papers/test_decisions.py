@@ -1,5 +1,7 @@
 """Each sentence on a difference from a paper or a decision, as the pages docs/papers/*.md have it, with what shows that it is true."""
 
+import json
+
 import pandas as pd
 import pyterrier as pt
 import pytest
@@ -7,6 +9,7 @@ from fakes import ByPrompt
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.completions.matching import choose
+from pyterrier_ikat.conversations.public_outputs import turn_lists
 from pyterrier_ikat.methods import METHODS, TABLES
 from pyterrier_ikat.papers.paper_resources import keys_of
 from pyterrier_ikat.papers.paper_scores import Given, response_judges
@@ -236,9 +239,167 @@ def the_baseline_of_2023_is_deep():
     assert "organizers_2023_auto" in find_table("nii_2024", "I")[0].systems
 
 
-def no_row_is_another_teams():
-    assert set(TABLES["nii_I"].frame().index) <= set(METHODS)
-    assert not any("best" in name for name in TABLES["nii_I"].frame().index)
+def the_best_of_2023_has_no_method():
+    assert TABLES["nii_I"].frame().loc["2023_best"].tolist() == [0.3479, 0.4396, 0.3456]
+    assert TABLES["nii_II"].frame().loc["2023_best"].tolist() == [0.7254, 0.4626, 0.6964]
+    for number in ("I", "II"):
+        [part] = find_table("nii_2024", number)
+        assert part.only_published == ["2023_best"]
+        assert "2023_best" not in part.systems
+
+
+def gtrs_response_shows_no_first_answer():
+    _, _, model = run("gtr_gpt")
+    shown = {request.prompt: str(request.messages) for request in model.asked}
+    assert "Nuts and oats." in shown["queries_given_answer"]
+    assert "Nuts and oats." not in shown["respond"]
+
+
+def rtg_asks_for_each_chosen_statement():
+    _, _, model = run("rtg", statements_ids="[2]", suggest="Oats.", respond_suggested="Oats.")
+    asked = [request.messages[-1]["content"] for request in model.asked if request.prompt == "queries_statement"]
+    assert len(asked) == 1
+    assert PTKB["2"] in asked[0]
+    assert PTKB["1"] not in asked[0]
+
+
+def the_only_llm_responds():
+    assert METHODS["gtr_claude"].resources["llm"] == "second_llm"
+    assert "Respond(second_llm" in METHODS["gtr_claude"].expression
+
+
+def the_turns_are_those_of_nist():
+    assert (find_table("nii_2024", "I")[0].published_turns, find_table("nii_2024", "II")[0].published_turns) == (176, 98)
+
+
+def llms_decode_greedily():
+    assert all("temperature=0" in METHODS[name].models["llm"] for name in find_table("infosense_2024", "1").systems)
+
+
+def only_short_long_3_thinks():
+    plain = run("short_long_2")[1]
+    thinking = run("short_long_3", suggest_context="Food.", statements_scores_suggested='{"1": 0.9}', passage_queries_styled="Oats.")[1]
+    assert {"suggest_context", "passage_queries_styled"} & plain.keys() == set()
+    assert {"suggest_context", "passage_queries_styled"} <= thinking.keys()
+
+
+def the_question_is_clarified_by_the_chosen_statements():
+    _, prompts, model = run("wghtdrerank_1")
+    order = [request.prompt for request in model.asked]
+    assert order.index("statements_scores") < order.index("clarify")
+    assert PTKB["1"] in prompts["clarify"]
+    assert PTKB["2"] not in prompts["clarify"]
+
+
+def the_first_passage_query_shows_all_chosen():
+    ptkb = {str(number): f"Fact {number}." for number in range(1, 6)}
+    scores = str({one: 0.5 for one in ptkb}).replace("'", '"')
+    model = ByPrompt(**{**ANSWERS, "statements_scores": scores})
+    turn = ikat.conversation([{"role": role, "content": content} for role, content in CHAT], ptkb)
+    METHODS["wghtdrerank_1"].build(llm=model.llm, retriever=Search(), reranker=Score())(turn)
+    first, *others = [request.messages[-1]["content"] for request in model.asked if request.prompt == "passage_queries_article"]
+    assert all(statement in first for statement in ptkb.values())
+    assert len(others) == 3
+
+
+def weighted_responses_see_the_history():
+    prompt = run("wghtdrerank_1")[1]["respond_passages_only"]
+    assert "Where can I walk?" in prompt
+    assert "How far?" in prompt
+
+
+def texts_are_embedded():
+    seen = []
+    reader = pt.apply.doc_score(lambda row: seen.append(row["text"]) or 0.0)
+    run("short_long_2", score=reader)
+    assert set(seen) == {"word, word, end."}
+
+
+def nothing_limits_completions():
+    _, prompts, model = run("short_long_2")
+    assert {request.params.get("max_tokens") for request in model.asked} == {None}
+    assert "150" not in prompts["summarise"]
+
+
+def infosenses_turns_fit_its_scores():
+    [ranking], [nist, _] = find_table("infosense_2024", "2"), find_table("infosense_2024", "3")
+    assert (ranking.published_turns, nist.published_turns) == (116, 114)
+    sums = ranking.table.frame()["P@20"] * 20 * 116
+    assert ((sums - sums.round()).abs() < 0.00005 * 20 * 116 + 1e-9).all()
+
+
+def figures_3_and_4_are_guessed():
+    for number in ("3", "4"):
+        figure = find_table("generate_then_retrieve", f"figure-{number}")
+        assert (figure.measure, figure.part.judgements) == ("nDCG", "NIST")
+
+
+def the_judges_reason_follows_its_label():
+    turns = pd.DataFrame(
+        {
+            "qid": ["1"],
+            "query": ["oats?"],
+            "qresolved": ["oats?"],
+            "gold_answer": ["Yes."],
+            "qptkb": [PTKB],
+            "qgoldptkb": [["1"]],
+            "docno": ["d"],
+            "text": ["Oats."],
+        }
+    )
+    model = ByPrompt(judge="3\nIt names oats.")
+    assert ikat.Judge(model.llm)(turns.assign(score=1.0, rank=0))["label"].tolist() == [3]
+    prompt = model.asked[0].messages[-1]["content"]
+    assert prompt.index("number alone on the first line") < prompt.index("reason in one sentence on the second")
+
+
+def table_4_counts_fewer_pairs():
+    assert sum(map(sum, find_table("generate_then_retrieve", "4").counts)) == 22_684
+
+
+def the_unjudged_share_is_that_of_table_3():
+    judged = TABLES["generate_then_retrieve_3"].frame()["Judged@10"]
+    outside = judged[judged < 10]
+    assert (len(outside), round(100 * (1 - outside.mean() / 10), 2)) == (13, 72.85)
+
+
+def the_pool_is_cut_to_1000():
+    turn = ikat.conversation([{"role": role, "content": content} for role, content in CHAT], PTKB)
+    scored = {}
+    for pool in ("interleave", "union"):
+        score = Score()
+        METHODS["mq4cs_qr_deberta"].system(ByPrompt(**ANSWERS).llm, Search(600), score, pool=pool, respond=False)(turn)
+        scored[pool] = len(set(score.docnos))
+    assert scored == {"interleave": 1000, "union": 1200}  # two queries with 600 passages each
+
+
+def cfda_shows_the_raw_utterance():
+    model = ByPrompt(statements_copies="I am vegan.", condense_passages="Oats keep.", respond_passages="Oats.", respond="Oats.")
+    turn = ikat.conversation([{"role": role, "content": content} for role, content in CHAT], PTKB).assign(qresolved="RESOLVED")
+    METHODS["cfda_generation_only"].build(llm=model.llm, retriever=Search(9) >> pt.apply.doc_score(lambda row: 9.0 - row["rank"]))(turn)
+    assert {"statements_copies", "condense_passages", "respond"} <= {request.prompt for request in model.asked}
+    for request in model.asked:
+        said = " ".join(message["content"] for message in request.messages)
+        assert "What do I eat?" in said, request.prompt
+        assert "RESOLVED" not in said
+
+
+def chiqs_list_is_first():
+    expression = METHODS["cfda_best_of_n"].expression
+    fused = expression[expression.index("RRF(") :]
+    assert fused.index("'personal'") < fused.index("RewriteAndAnswer")
+
+
+def the_other_rows_have_no_method():
+    for year, lowest in ((2023, 0.1884), (2024, 0.3058)):
+        [part] = find_table("cfda_2025", str(year))
+        assert part.systems == ["best_of_n"]
+        assert all("choice" in name or "gpt4o" in name for name in part.only_published)
+        assert part.table.frame()["nDCG@5"].min() == lowest
+
+
+def the_rows_are_bm25s():
+    assert all(METHODS[name].models["retriever"] == "BM25" for name in find_table("ptkb_2024", "2023")[0].systems)
 
 
 def adarewriters_choice_is_named():
@@ -252,7 +413,7 @@ def the_file_is_named():
 
 
 def the_fused_system_has_no_row():
-    assert all(list(TABLES[name].frame().index) == ["best_of_n"] for name in ("cfda_on_2023", "cfda_on_2024"))
+    assert not any("cfda" in row for name in ("cfda_on_2023", "cfda_on_2024") for row in TABLES[name].frame().index)
 
 
 def the_study_has_means_of_five_runs():
@@ -317,7 +478,28 @@ SHOWN_BY = {
     "RtG takes every query that the LLM writes for a statement.": rtg_takes_every_query,
     "Without a chosen statement RtG asks for queries of the rewrite alone.": rtg_without_a_statement_asks_for_the_rewrite,
     'The row "2023 Baseline" is our run of 1000 passages.': the_baseline_of_2023_is_deep,
-    'The row "2023 Best" is omitted.': no_row_is_another_teams,
+    'The row "2023 Best" has no method.': the_best_of_2023_has_no_method,
+    "The response of GtR shows no first answer.": gtrs_response_shows_no_first_answer,
+    "RtG asks for queries of each chosen statement.": rtg_asks_for_each_chosen_statement,
+    "`gtr_claude` responds with Claude.": the_only_llm_responds,
+    "Tables I and II have 176 and 98 turns.": the_turns_are_those_of_nist,
+    "LLMs decode greedily (`temperature=0`).": llms_decode_greedily,
+    "`short_long_2` neither thinks first nor chooses a style.": only_short_long_3_thinks,
+    "The question is clarified after the statements are chosen, and by them.": the_question_is_clarified_by_the_chosen_statements,
+    "The first passage query shows all chosen statements.": the_first_passage_query_shows_all_chosen,
+    "Weighted responses see the history.": weighted_responses_see_the_history,
+    "The text of a passage is embedded.": texts_are_embedded,
+    "Completions and summaries have no limit of their own.": nothing_limits_completions,
+    "Table 2 has 116 turns, Table 3 114.": infosenses_turns_fit_its_scores,
+    "Figures 3 and 4 have nDCG by NIST's judgements.": figures_3_and_4_are_guessed,
+    "The judge also writes a reason.": the_judges_reason_follows_its_label,
+    "NIST judged 34,183 pairs of the 176 turns, and Table 4 counts 22,684.": table_4_counts_fewer_pairs,
+    "By Table 3, 72.85 % of the top 10 is unjudged, over the 13 rows outside the track's pool.": the_unjudged_share_is_that_of_table_3,
+    "1000 passages of the pool are re-ranked.": the_pool_is_cut_to_1000,
+    "Statements, summaries and responses are written for the raw utterance.": cfda_shows_the_raw_utterance,
+    "The list of CHIQ's rewrite is the first one of the fusion.": chiqs_list_is_first,
+    "Rows with `choice` or `gpt4o` in their names have no method.": the_other_rows_have_no_method,
+    "The rows are those of BM25.": the_rows_are_bm25s,
     "The scores come from AdaRewriter's choice of ten LLM4CS rewrites.": adarewriters_choice_is_named,
     "The scores come from files in the authors' repository.": the_file_is_named,
     "The fused system has no row.": the_fused_system_has_no_row,
@@ -331,6 +513,40 @@ SHOWN_BY = {
 }
 
 
+def released(shared, year):
+    return json.loads((shared / "ikat" / f"{year}_test_topics.json").read_text())
+
+
+def test_the_released_data_has_the_statistics_that_stand_beside_the_papers(shared):
+    said = " ".join(" ".join(row) for paper in PAPERS.values() for row in paper.deviations)
+    turns = [len(one["turns"]) for one in released(shared, 2023)]
+    assert f"{sum(turns) / len(turns):.2f} turns a conversation" in said
+    assert f"{sum(turns)} turns of the {len(turns)} conversations" in said
+    ptkbs = {str(one["number"]): len(one["ptkb"]) for one in released(shared, 2024)}
+    listed = {qid.rpartition("_")[0] for qid in turn_lists()["irlab-2024"].turns}
+    assert f"{len(listed)} conversations of the 103 turns have {sum(ptkbs[one] for one in listed) / len(listed):.2f} statements" in said
+    assert f"{len(ptkbs)} released conversations have {sum(ptkbs.values()) / len(ptkbs):.2f}" in said
+    judged = [line.split()[0] for line in (shared / "ikat" / "2023-qrels.all-turns.txt").read_text().splitlines()]
+    assert f"{len(judged):,} pairs of the {len(set(judged))} turns" in said
+    assert len({line.split()[0] for line in (shared / "ikat" / "ptkb_rel_nist").read_text().splitlines()}) == 98
+    assert len({line.split()[0] for line in (shared / "ikat" / "2024-qrels.txt").read_text().splitlines()}) == 116
+
+
+OF_RELEASED_DATA = {
+    "The released topics have 13.28 turns a conversation.",
+    "The 13 conversations of the 103 turns have 16.85 statements on average.",
+}
+
+
+def test_ralis_response_answers_the_utterance():
+    answer = "Rewrite: hill food for a vegan\nResponse: Oats."
+    _, prompts, _ = run("rali_fusion3", rewrite_and_answer=answer, rewrite_and_answer_without_persona=answer)
+    assert "# Last message of the user\nWhat do I eat?" in prompts["respond"]
+    assert "hill food for a vegan" not in prompts["respond"]
+    assert "ours answers\n" in METHODS["rali_fusion3"].description
+
+
 @pytest.mark.parametrize("sentence", [sentence for paper in PAPERS.values() for sentence, _ in paper.deviations])
 def test_each_sentence_on_a_decision_is_true(sentence):
-    SHOWN_BY[sentence]()
+    if sentence not in OF_RELEASED_DATA:
+        SHOWN_BY[sentence]()

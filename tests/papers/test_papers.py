@@ -33,8 +33,6 @@ TEXTS = {
     ),
     "nii_2024": ("004_737960f3524f2b36.txt", {"I": r"^TABLE I:", "II": r"^TABLE II:", "III": r"^TABLE III:", "IV": r"^TABLE IV:"}),
 }
-OWN_ROWS = {"nii_2024": {"2023 Best"}}
-"""Rows of systems that are not here."""
 
 
 def judgements(turns, kind=NIST, year=2023):
@@ -60,8 +58,6 @@ def as_in_the_paper(papers, paper, number):
     rows = []
     for line in lines[start + 1 :]:
         cells = [re.sub(r"\^.*|<[^>]*>.*|[$*\s]", "", re.sub(r"<b>|</b>", "", cell)) for cell in line.split("\t")[1:]]
-        if any(line.startswith(name) for name in OWN_ROWS.get(paper, ())):
-            continue
         found = [float(cell) for cell in cells if re.fullmatch(r"\d*\.\d+", cell)]
         if len(found) > 2:
             rows.append(found)
@@ -129,6 +125,15 @@ def test_other_turns_show_both_counts_and_no_difference():
     [difference] = same.frame[same.frame["scores"] == "difference"].to_dict("records")
     expected = scores(part, 0, 103)["nDCG"].mean() - 0.5420
     assert difference["nDCG"] == pytest.approx(expected)
+
+
+def test_published_rows_without_a_method_stand_below_the_others():
+    part = find_table("cfda_2025", "2024")[0]
+    table = table_of(part, judgements(116, year=2024), {"best_of_n": 0})
+    assert table.frame["system"].tolist()[:3] == ["best_of_n"] * 3
+    assert table.frame["system"].tolist()[3:] == part.only_published
+    assert set(table.frame["scores"][3:]) == {"published"}
+    assert table.shown().frame["notes"].notna().all()
 
 
 def test_systems_of_a_block_are_tested_pairwise():

@@ -1,5 +1,7 @@
 """`ikat paper PAPER TABLE` without resources: the tables as published; and what stands beside nothing published."""
 
+import sys
+
 import pytest
 from click.testing import CliRunner
 
@@ -88,6 +90,21 @@ def test_a_figure_has_the_notes_of_a_table_beside_it_and_in_it(tmp_path):
     assert len(figure_scores(made, find_table("generate_then_retrieve", "figure-4")))
 
 
+def test_a_figure_without_matplotlib_is_its_numbers_and_a_warning_before_the_run(tmp_path, monkeypatch):
+    ours = ["matplotlib", *(name for name in sys.modules if name.startswith("matplotlib."))]
+    for name in ours:
+        monkeypatch.setitem(sys.modules, name, None)
+    arguments = ["paper", "generate_then_retrieve", "figure-4", "--resources", "sample", "--systems", "ad", "--out", str(tmp_path)]
+    found = CliRunner().invoke(main, [*arguments, "--format", "csv"])
+    assert found.exit_code == 0, found.output
+    assert len(found.stdout.strip().splitlines()) > 1
+    assert "pip install pyterrier_ikat[plots]" in found.stderr.splitlines()[0]
+    assert not list(tmp_path.rglob("*.png"))
+    made = Reproduction("generate_then_retrieve", "sample", out=tmp_path, systems=["ad"])
+    with pytest.raises(UsageError, match=r"pip install pyterrier_ikat\[plots\]"):
+        draw_figure(made, find_table("generate_then_retrieve", "figure-4"), tmp_path / "f.svg")
+
+
 def test_a_row_without_its_reranker_is_marked_where_it_can_do_without():
     given = {"gpt-4": "openai:gpt-4", "bm25": "i", "ms-marco-minilm-l-6-v2": "none"}
     assert given_to(METHODS["ad"], given) == ({"llm": "openai:gpt-4", "index": "i"}, [])
@@ -107,5 +124,33 @@ def test_nists_judgements_of_the_full_collection_work_on_the_mini_one(ikat_data)
     assert set(judged.qrels["docno"]) <= passages
     reason = judged.differ_from(part)
     assert "about the 700 passages of ikat:2023-mini" in reason
-    assert "123 pairs there are relevant" in reason
+    assert "relevant there (from 1): 123 pairs" in reason
     assert not made.table(part).beside
+
+
+def test_the_letters_of_table_1_are_as_printed():
+    [shown] = published_tables("generate_then_retrieve", "1")
+    rows = {row[0]: row[1:] for row in shown.plain()[1]}
+    assert rows["(a) qd"] == [".5982 cbd", ".3839 cbd", ".6143 b", ".1259 b", ".3275 d", ".1942 d"]
+    assert rows["(d) aqd_a"] == [".6826 ab;n", ".4799 acb;n", ".6124 b;n", ".1239 b;n", ".4771 acb;n", ".2079 ac;n"]
+    assert rows["(r) monot5"] == [".4557 nopq", ".2676 npq", ".4316 noq", ".0770 nopq", ".2790 nopq", ".0986 noq"]
+    assert any(note.startswith("Published letters") for note in shown.notes)
+    assert shown.frame.set_index("system").loc["qd", "nDCG@5"] == 0.5982
+
+
+@pytest.mark.parametrize(
+    ("paper", "number", "row", "scores"),
+    [
+        ("nii_2024", "I", "2023_best", [".3479", ".4396", ".3456"]),
+        ("nii_2024", "II", "2023_best", [".7254", ".4626", ".6964"]),
+        # perf.json of adarewriter10_chiqnpr_cand10_splade_rerank_deberta and gpt4o_splade_rerank_deberta, iKAT 2024
+        ("cfda_2025", "2024", "chiq_choice_deberta", [".4231", ".4089", ".1753", ".3113", ".6645"]),
+        ("cfda_2025", "2024", "gpt4o_rewrite_deberta", [".4324", ".4155", ".1796", ".3219", ".6206"]),
+        ("cfda_2025", "2023", "llm4cs_choice_splade", [".2131", ".1988", ".1115", ".2166", ".3117"]),
+    ],
+)
+def test_rows_without_a_method_are_shown_as_published(paper, number, row, scores):
+    [shown] = published_tables(paper, number)
+    [found] = [cells for name, *cells in shown.plain()[1] if name == row]
+    assert found == scores
+    assert any(note.startswith("Without a method here:") and row in note for note in shown.notes)

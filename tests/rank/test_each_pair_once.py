@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tiny_cross_encoders import save_cross_encoder
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.rank import cross_encoder_backends
 from pyterrier_ikat.rank import reranker as each_pair_once
 from pyterrier_ikat.rank.reranker import look_up, merged, scored_once
 from pyterrier_ikat.store.cache import Cache, open_cache
@@ -116,13 +115,14 @@ def test_threads_that_ask_for_the_same_pairs_score_them_once():
 
 def test_a_file_keeps_the_scores_for_another_process(tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr("pyterrier_ikat.rank.cross_encoders.score_pairs", lambda *given: [seen.extend(given[-1]), Spy()(given[-1])][1])
+    monkeypatch.setattr(ikat.CrossEncoder, "_score", lambda self, pairs: [seen.extend(pairs), Spy()(pairs)][1])
     frame = pd.DataFrame({"qid": "t", "query": "tea", "docno": ["a", "b"], "text": ["mint", "rooibos"]})
     ranked = ikat.CrossEncoder("m", cache=tmp_path / "scores.sqlite")(frame)
     monkeypatch.setattr("pyterrier_ikat.store.cache._opened", {})
     pd.testing.assert_frame_equal(ikat.CrossEncoder("m", cache=tmp_path / "scores.sqlite")(frame), ranked)
     assert len(seen) == 2
-    assert open_cache().bytes == 0
+    with open_cache().connection() as connection:
+        assert connection.execute("SELECT * FROM cache").fetchall() == []
 
 
 # Twelve systems
@@ -147,18 +147,18 @@ class Finds(pt.Transformer):
 def test_twelve_systems_score_each_distinct_pair_exactly_once(tmp_path, monkeypatch):
     one, other = (ikat.CrossEncoder(save_cross_encoder(tmp_path / name, name)) for name in ("electra", "roberta"))
     asked, scored = [], []
-    transform, score = ikat.CrossEncoder.transform, cross_encoder_backends.score_pairs
+    transform, score = ikat.CrossEncoder.transform, ikat.CrossEncoder._score
 
     def asking(self, inp):
         asked.extend((self.model, row.query, row.text) for row in inp.itertuples())
         return transform(self, inp)
 
-    def scoring(*given):
-        scored.extend((given[0], *pair) for pair in given[-1])
-        return score(*given)
+    def scoring(self, pairs):
+        scored.extend((self.model, *pair) for pair in pairs)
+        return score(self, pairs)
 
     monkeypatch.setattr(ikat.CrossEncoder, "transform", asking)
-    monkeypatch.setattr("pyterrier_ikat.rank.cross_encoders.score_pairs", scoring)
+    monkeypatch.setattr(ikat.CrossEncoder, "_score", scoring)
     low, high = Finds(0, 1, 2, 3, 4), Finds(3, 4, 5, 6, 7, 8)
     both = ikat.Ensemble([one.model, other])
     systems = [

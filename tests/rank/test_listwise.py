@@ -255,7 +255,7 @@ class TwoAtATime(Knows):
 def test_windows_of_different_turns_are_in_flight_together():
     backend = TwoAtATime()
     llm = LLM(backend)
-    llm.throttle.patience = 0.01
+    llm.backend.patience = 0.01
     ranked = ikat.ListwiseRerank(llm, window=2, stride=1)(found([4, 3, 2, 1], [4, 3, 2, 1]))
     assert len(backend.asked) == 6
     assert goods(ranked)[0] == goods(ranked, "1_1")[0] == 1
@@ -283,7 +283,7 @@ class Slow(Knows):
 def test_no_turn_waits_for_a_slow_one_before_its_next_window():
     backend = Slow(others=3)
     llm = LLM(backend)
-    llm.throttle.patience = 0.01
+    llm.backend.patience = 0.01
     ikat.ListwiseRerank(llm, window=2, stride=1)(found([4, 3, 2, 1], [4, 3, 2, 1]))
     assert [request.item for request in backend.asked if request.qid == "1_1"] == ["3-4", "2-3", "1-2"]
     assert len(backend.asked) == 6
@@ -329,9 +329,3 @@ def test_the_plan_knows_the_calls():
 def test_wrong_numbers_are_one_line(arguments, error):
     with pytest.raises(ikat.UsageError, match=error):
         ikat.ListwiseRerank(_llm, **arguments)
-
-
-def test_a_passage_without_a_rank_is_named():
-    frame = found([1, 2, 3])
-    with pytest.raises(ikat.DataError, match="a passage of 1_0 has no rank: rank the frame first"):
-        ikat.ListwiseRerank(_llm)(frame.assign(rank=[0, None, 2]))

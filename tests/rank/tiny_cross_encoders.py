@@ -88,8 +88,8 @@ def save_network(folder, network, chat_template=None):
     return str(folder)
 
 
-def save_cross_encoder(folder, architecture):
-    torch.manual_seed(list(CONFIGS).index(architecture))
+def save_cross_encoder(folder, architecture, seed=0):
+    torch.manual_seed(list(CONFIGS).index(architecture) + 100 * seed)
     return save_network(folder, AutoModelForSequenceClassification.from_config(CONFIGS[architecture]()))
 
 

@@ -45,7 +45,7 @@ def test_each_turn_gets_its_passages_whatever_its_query_is(path, texts):
 
 
 def test_a_turn_that_the_run_lacks_is_named(path):
-    with pytest.warns(NoResultWarning, match="1 of 2 turns have no passage: 9_9"):
+    with pytest.warns(NoResultWarning, match="1 of 2 turns found no passage: 9_9"):
         found = ikat.GivenRanking(path)(TURNS.assign(qid=["1_2", "9_9"]))
     assert found["docno"].tolist() == ["c"]
 

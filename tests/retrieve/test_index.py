@@ -7,12 +7,9 @@ import pandas as pd
 import pytest
 from lz4.frame import LZ4FrameFile
 from tiny_splade import save_splade
-from trust.killing import killed_before
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import commands_advised
-from pyterrier_ikat.retrieve import shards
-from pyterrier_ikat.store import files
 from pyterrier_ikat.store.models import BUNDLED
 from pyterrier_ikat.study.resources import Resources, open_index
 
@@ -62,7 +59,7 @@ def test_each_is_added_to_the_others_and_finds_what_it_finds_alone(build, alone,
         pd.testing.assert_frame_equal(retriever(ASKED), alone[kind])
         assert index.open(kind).retriever() == retriever
     assert [one.name for one in tmp_path.iterdir()] == ["i"]
-    assert [one.name for one in (tmp_path / "i").iterdir() if one.name.startswith("texts")] == ["texts.lz4"]
+    assert sorted(one.name for one in (tmp_path / "i").iterdir()) == ["bm25-3", "dense-3", "pt_meta.json", "splade-3", "texts.db"]
     for kind in order:
         build[kind](tmp_path / "i")  # they are all there
 
@@ -97,50 +94,6 @@ def test_a_package_has_one_kind_and_opens_as_that(together, tmp_path, alone):
         opened = ikat.Index(unpacked(package, tmp_path / kind))
         assert opened.kinds == [kind]
         pd.testing.assert_frame_equal(opened.open().retriever()(ASKED), alone[kind])
-
-
-@pytest.mark.parametrize("kind", ["bm25", "splade"])
-def test_killed_while_it_is_added_the_same_call_finishes_it(build, alone, kind, tmp_path):
-    build["dense"](tmp_path / "i")
-    for number in (2, 6, 12, 20, 30, 40, 50, 55, 60, 65, 70):
-        killed_before(number, tmp_path / "i", lambda: build[kind](tmp_path / "i"))
-        assert "dense" in ikat.Index(tmp_path / "i").kinds
-    build[kind](tmp_path / "i")
-    pd.testing.assert_frame_equal(ikat.Index(tmp_path / "i").open(kind).retriever()(ASKED), alone[kind])
-    pd.testing.assert_frame_equal(ikat.Index(tmp_path / "i").dense()(ASKED), alone["dense"])
-
-
-@pytest.mark.parametrize("ended", [14, 22, "whole"])
-@pytest.mark.parametrize("kind", ["bm25", "splade", "dense"])
-def test_ended_before_another_kind_came_there_the_same_call_adds_it(build, alone, kind, ended, monkeypatch, tmp_path):
-    first, path = "dense" if kind == "bm25" else "bm25", tmp_path / "in" / "i"
-    if ended == "whole":  # all is made, and isn't moved to its place yet
-        monkeypatch.setattr(files, "put_in_place", lambda *_: monkeypatch.undo() or 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            build[kind](path)
-    else:
-        assert killed_before(ended, path, lambda: build[kind](path))
-    assert not path.exists()
-    build[first](path)
-    build[kind](path)
-    assert ikat.Index(path).kinds == [one for one in ("bm25", "splade", "dense") if one in (first, kind)]
-    for one in (first, kind):
-        pd.testing.assert_frame_equal(ikat.Index(path).open(one).retriever()(ASKED), alone[one])
-    assert sorted(entry.name for entry in path.parent.iterdir()) == ["i"]
-
-
-def test_shards_of_the_corpus_give_way_to_those_of_the_texts_and_what_another_version_left_is_not_carried_on(monkeypatch, tmp_path):
-    monkeypatch.setattr(shards, "SHARD", 1)
-    path = tmp_path / "i"
-    with pytest.raises(ikat.DataError, match="has no text"):
-        ikat.PassageIndex(path).index([*CORPUS, {"docno": "d4"}])
-    left = tmp_path / "i.partial" / "index" / "texts.sqlite"
-    left.write_text("licensed texts of an older version")
-    ikat.DenseIndex(path).index(CORPUS, BUNDLED)
-    index = ikat.PassageIndex(path).index(iter(CORPUS))
-    assert index.bm25()(ASKED)["docno"].tolist() == ["d2", "d3", "d1"]
-    assert not [name for name in index.describe()["files"] if "sqlite" in name]
-    assert [entry.name for entry in tmp_path.iterdir()] == ["i"]
 
 
 def test_which_one_is_meant_has_to_be_said_where_there_are_several(together, build, tmp_path):

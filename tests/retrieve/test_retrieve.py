@@ -1,9 +1,6 @@
 """The passage index and BM25: whole or not at all, the formula, odd queries, order, read-only and concurrent use."""
 
-import json
 import math
-import multiprocessing
-import os
 import pickle
 import re
 import tempfile
@@ -16,13 +13,10 @@ import pyterrier as pt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trust.killing import started
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.retrieve import BM25, NoResultWarning, shards
-from pyterrier_ikat.retrieve import pisa as pisa_build
-from pyterrier_ikat.retrieve.corpus import CorpusReader, write_texts
-from pyterrier_ikat.retrieve.texts import TextStore
+from pyterrier_ikat.retrieve import BM25, NoResultWarning
+from pyterrier_ikat.retrieve.texts import CorpusReader, TextStore
 from pyterrier_ikat.retrieve.words import ascii_text
 from pyterrier_ikat.store import cache as result_cache
 
@@ -55,21 +49,6 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def index(folder):
     return ikat.PassageIndex(folder)
-
-
-@pytest.fixture
-def fake_pisa(monkeypatch, by_pisa):
-    """Index without PISA, for what happens around it; ``build_text`` says it has as many passages as it got."""
-
-    def build(folder, passages, **_):
-        folder.mkdir()
-        (folder / "inv.docs").write_bytes(b"1234")
-        for path in pisa_build.bm25_files(folder, 0.9, 0.4):
-            path.touch()
-        return sum(1 for _ in passages)
-
-    monkeypatch.setattr(pisa_build, "build_text", build)
-    monkeypatch.setattr(shards, "check_written", lambda *_: None)
 
 
 def queries(*texts, **columns):
@@ -139,7 +118,7 @@ def test_a_rank_cutoff_is_retrieved_as_such(index):
     cut = index.bm25(k1=1.2, b=0.75) % 2
     fused = cut.compile()
     assert isinstance(fused, BM25)
-    assert repr(fused) == f"{index!r}.bm25(k1=1.2, b=0.75, num_results=2)"
+    assert repr(fused) == f"{index!r}.bm25(num_results=2, k1=1.2, b=0.75)"
     assert cut(queries("same"))["docno"].tolist() == fused(queries("same"))["docno"].tolist()
     assert index.bm25(num_results=2).fuse_rank_cutoff(5).num_results == 2
 
@@ -149,7 +128,7 @@ ODD = ["", "   ", "the of and", None, float("nan"), 7, "zzzz", "\x00", "\ud800",
 
 def test_odd_queries_lose_no_other_query_and_are_named(index):
     asked = queries("tea", *ODD, "a\x00tea\ud800", "tram " * 20_000, "x" * 100_000)
-    with pytest.warns(NoResultWarning, match="14 of 17 turns have no passage: q1, q2, q3, q4, q5 and 9 more; they count 0 in evaluation"):
+    with pytest.warns(NoResultWarning, match="14 of 17 turns found no passage: q1, q2, q3, q4, q5 and 9 more; counted 0 in evaluation"):
         found = index.bm25()(asked)
     assert set(found["qid"]) == {"q0", "q14", "q15"}
     tea = index.bm25()(queries("tea"))["docno"].tolist()
@@ -158,7 +137,7 @@ def test_odd_queries_lose_no_other_query_and_are_named(index):
 
 def test_an_expanded_turn_is_without_passages_only_when_all_its_sub_queries_are(index):
     asked = queries("tea", "zzzz", "zzzz", "", qid_0=["t", "t", "u", "u"], qsub=[0, 1, 0, 1], query_0="it?")
-    with pytest.warns(NoResultWarning, match="1 of 2 turns have no passage: u; they"):
+    with pytest.warns(NoResultWarning, match="1 of 2 turns found no passage: u; counted"):
         found = index.bm25()(asked)
     assert set(found["qid_0"]) == {"t"}
 
@@ -180,7 +159,7 @@ def test_accents_and_curly_apostrophes_do_not_split_words(index):
 
 
 def test_an_empty_frame_gives_the_columns_of_a_full_one_without_opening_anything(index, monkeypatch):
-    monkeypatch.setattr("pyterrier_ikat.retrieve.bm25.BM25.opened", None)
+    monkeypatch.setattr("pyterrier_ikat.retrieve.bm25.BM25.find_rankings", None)
     asked = queries("tea", qhistory=None, query_vec=0)
     empty = index.bm25()(asked.iloc[:0])
     assert list(empty.columns) == ["qid", "query", "qhistory", "docno", "score", "rank", "text"]
@@ -200,7 +179,7 @@ def test_the_text_loader_adds_text_by_docno(index):
     assert loaded["text"].iloc[0] is loaded["text"].iloc[2]
     assert loaded.index.tolist() == [5, 6, 7]
     with pytest.raises(ikat.DataError, match=r"lacks 2 of these passages \('d99:0', 'x\\ud800'\); use the index of their collection"):
-        index.text_loader()(pd.DataFrame({"docno": ["d99:0", "d1:0", "x\ud800"]}))
+        index.text_loader()(pd.DataFrame({"docno": ["d99:0", "d1:0", "x\ud800"]}, dtype=object))
 
 
 def test_indexing_and_searching_print_nothing_on_stdout(tmp_path, capfd):
@@ -233,45 +212,6 @@ def test_parameters_that_are_set_later_are_those_that_are_searched_with(index):
         tuned(asked)
 
 
-@pytest.mark.linux
-def test_other_parameters_where_nothing_can_be_written_name_the_repair(tmp_path, monkeypatch):
-    index = ikat.PassageIndex(tmp_path / "i").index(CORPUS, stemmer="none", engine="pisa")
-    make = tempfile.mkdtemp
-
-    def beside_the_index_refused(suffix=None, prefix=None, dir=None):
-        if dir is not None:
-            raise PermissionError(13, "Permission denied")
-        return make(suffix, prefix, dir)
-
-    monkeypatch.setattr("tempfile.mkdtemp", beside_the_index_refused)
-    assert len(index.bm25()(queries("rooibos"))) == 1
-    with pytest.raises(
-        ikat.DataError, match=r"isn't ready for BM25 with k1=0.5, b=0.1 .*Permission denied.*search it once where it can be"
-    ):
-        index.bm25(k1=0.5, b=0.1)(queries("tea"))
-
-
-@pytest.mark.linux
-def test_two_processes_may_add_the_same_parameters_at_the_same_time(tmp_path):
-    folder = tmp_path / "i"
-    ikat.PassageIndex(folder).index(CORPUS, stemmer="none", engine="pisa")
-    together = multiprocessing.get_context("fork").Barrier(2)
-
-    def search(file):
-        together.wait(120)
-        found = ikat.PassageIndex(folder).bm25(k1=1.7, b=0.3)(queries("tea caffeine tram"))
-        file.write_text(json.dumps(found[["docno", "score"]].values.tolist()))
-
-    files = [tmp_path / name for name in "ab"]
-    children = [started(lambda file=file: search(file)) for file in files]
-    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
-    found = [json.loads(file.read_text()) for file in files]
-    expected = plain_bm25("tea caffeine tram", 1.7, 0.3)
-    for rows in found:
-        assert [docno for docno, _ in rows] == [docno for docno, _ in expected]
-    assert not [path for path in folder.iterdir() if path.name.endswith(".tmp")]
-
-
 def failing():
     yield CORPUS[0]
     raise RuntimeError("the disk is on fire")
@@ -283,52 +223,40 @@ def failing():
         (failing(), RuntimeError, "the disk is on fire"),
         ([], ikat.DataError, "the corpus has no passage"),
         ([*CORPUS, CORPUS[3]], ikat.DataError, "passage 11 of the corpus: its docno 'd2:1' was there before"),
-        ([{"docno": "a b", "text": ""}], ikat.DataError, "passage 1 of the corpus has the docno 'a b': give a string without white space"),
-        ([{"docno": "", "text": ""}], ikat.DataError, "passage 1 of the corpus has the docno ''"),
-        ([{"docno": 7, "text": ""}], ikat.DataError, "has the docno 7"),
-        ([{"text": "x"}], ikat.DataError, "has the docno None"),
-        ([{"docno": "a"}], ikat.DataError, r"passage 1 of the corpus \(a\) has no text, only \['docno'\]"),
-        ([{"docno": "a", "text": 7}], ikat.DataError, r"passage 1 of the corpus \(a\) has no text"),
+        (
+            [{"docno": "a b", "text": ""}],
+            ikat.DataError,
+            "passage 1 of the corpus is .*'a b'.*: give a dict with 'docno', a string without",
+        ),
+        ([{"docno": "", "text": ""}], ikat.DataError, "passage 1 of the corpus is"),
+        ([{"docno": 7, "text": ""}], ikat.DataError, "passage 1 of the corpus is"),
+        ([{"text": "x"}], ikat.DataError, "passage 1 of the corpus is"),
+        ([CORPUS[0], {"docno": "a"}], ikat.DataError, "passage 2 of the corpus is"),
+        ([{"docno": "a", "text": 7}], ikat.DataError, "passage 1 of the corpus is"),
+        (["text"], ikat.DataError, "passage 1 of the corpus is 'text'"),
         (
             [{"docno": "a", "text": None}, {"docno": "b", "text": "\u8336 \u2026!"}],
             ikat.DataError,
-            "^passages 1 to 2 of the corpus have no word: BM25",
+            "no passage has a word of ASCII letters and digits",
         ),
     ],
 )
-def test_a_bad_corpus_is_named_and_leaves_nothing(tmp_path, corpus, error, message):
+@pytest.mark.parametrize("engine", ["eager", pytest.param("pisa", marks=pytest.mark.linux)])
+def test_a_bad_corpus_is_named_and_leaves_no_index(tmp_path, corpus, error, message, engine):
+    if engine == "pisa" and error is RuntimeError:
+        corpus = failing()
     with pytest.raises(error, match=message):
-        ikat.PassageIndex(tmp_path / "i").index(corpus)
-    assert list(tmp_path.iterdir()) == []
+        ikat.PassageIndex(tmp_path / "i").index(corpus, engine=engine)
+    assert ikat.Index(tmp_path / "i").kinds == []
+    assert list(tmp_path.iterdir()) == [] or "no passage has a word" in message  # its texts are stored by then
 
 
-@pytest.mark.linux
-def test_a_failing_pisa_is_reported_with_its_last_words_and_leaves_nothing(tmp_path, monkeypatch, by_pisa):
-    writer = tmp_path / "writer.py"
-    writer.write_text("import sys; sys.stdin.read(10); print('no space left'); sys.exit(3)")
-    monkeypatch.setattr(pisa_build, "WRITER", writer)
-    with pytest.raises(ikat.DataError, match=r"PISA failed to write its index \(exit code 3\): no space left"):
-        ikat.PassageIndex(tmp_path / "i").index({"docno": str(number), "text": "word " * 100} for number in range(2000))
-    assert list(tmp_path.iterdir()) == [writer]
-
-
-@pytest.mark.linux
-def test_passages_that_pisa_lost_are_an_error(tmp_path, monkeypatch, fake_pisa):
-    build = pisa_build.build_text
-    monkeypatch.setattr(pisa_build, "build_text", lambda *args, **options: build(*args, **options) - 1)
-    with pytest.raises(ikat.DataError, match="PISA has 9 of 10 passages"):
-        ikat.PassageIndex(tmp_path / "i").index(CORPUS)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.linux
-def test_none_as_text_is_an_empty_passage(tmp_path, fake_pisa):
+def test_none_as_text_is_an_empty_passage(tmp_path):
     index = ikat.PassageIndex(tmp_path / "deep" / "i").index([{"docno": "a", "text": None}, {"docno": "b", "text": "tea"}])
     assert index.texts(["a"]) == [""]
 
 
-@pytest.mark.linux
-def test_what_is_there_is_never_overwritten(tmp_path, fake_pisa):
+def test_what_is_there_is_never_overwritten(tmp_path):
     (tmp_path / "i").mkdir()
     index = ikat.PassageIndex(tmp_path / "i").index(CORPUS[:1])  # an empty folder may be filled
     with pytest.raises(ikat.UsageError, match=r"i holds an index of other passages, or in another order: remove it, or give a new path"):
@@ -336,11 +264,10 @@ def test_what_is_there_is_never_overwritten(tmp_path, fake_pisa):
     assert len(ikat.PassageIndex(tmp_path / "i")) == 1
 
 
-@pytest.mark.linux
-def test_an_index_of_the_same_passages_is_returned_and_none_of_others(tmp_path, fake_pisa):
+def test_an_index_of_the_same_passages_is_returned_and_none_of_others(tmp_path):
     index = ikat.PassageIndex(tmp_path / "i").index(iter(CORPUS), stops="none")
     made = {path: path.stat().st_mtime_ns for path in (tmp_path / "i").rglob("*")}
-    again = ikat.PassageIndex(tmp_path / "i").index(iter(CORPUS), stops="none", threads=1, expected=len(CORPUS))
+    again = ikat.PassageIndex(tmp_path / "i").index(iter(CORPUS), stops="none")
     assert (again, again.fingerprint()) == (index, index.fingerprint())
     first, second, *rest = CORPUS
     others = {
@@ -352,70 +279,36 @@ def test_an_index_of_the_same_passages_is_returned_and_none_of_others(tmp_path, 
     for corpus in others.values():
         with pytest.raises(ikat.UsageError, match="holds an index of other passages"):
             ikat.PassageIndex(tmp_path / "i").index(corpus, stops="none")
-    with pytest.raises(ikat.UsageError, match="holds an index with stops none, not lucene: remove it"):
+    with pytest.raises(ikat.UsageError, match="holds an index with stops 'none', not 'lucene': remove it"):
         index.index(1 / 0 for _ in "x")  # before the corpus is read
-    with pytest.raises(ikat.DataError, match=f"has {len(CORPUS)} passages instead of 7"):
-        index.index(CORPUS, stops="none", expected=7)
     with pytest.raises(ikat.DataError, match="that isn't used up"):
         index.index(iter([]), stops="none")
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "i").rglob("*")} == made
     assert [path.name for path in tmp_path.iterdir()] == ["i"]
 
 
-@given(st.lists(st.text("ab\n", max_size=4), min_size=1, max_size=3), st.lists(st.text("ab\n", max_size=4), min_size=1, max_size=3))
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.text("abc\n", max_size=4), min_size=1, max_size=3), st.lists(st.text("abc\n", max_size=4), min_size=1, max_size=3))
 def test_collections_share_no_checksum(texts, others):
-    """Also where a text goes on as if the next passage began in it: docnos are a and b, texts of their letters and line feeds."""
+    """Also where a text goes on as if the next passage began in it: docnos are a, b and c, texts of their letters and line feeds."""
 
-    def read(found):
-        reading = CorpusReader([{"docno": "ab"[number % 2], "text": text} for number, text in enumerate(found)])
-        return list(reading), reading.sha256()
+    def checksum(found):
+        with tempfile.TemporaryDirectory() as folder:
+            store = TextStore(Path(folder), create=True)
+            store.write(CorpusReader([{"docno": "abc"[number], "text": text} for number, text in enumerate(found)]))
+            parts = store.parts
+            store.close()
+        return parts
 
-    assert (read(texts)[1] == read(others)[1]) == (texts == others)
-
-
-def test_the_bounds_between_passages_count():
-    one, other = [("a", "x\nb\ny"), ("c", "z")], [("a", "x"), ("b", "y\nc\nz")]
-    sums = []
-    for corpus in (one, other):
-        reading = CorpusReader([{"docno": docno, "text": text} for docno, text in corpus])
-        assert list(reading) == corpus
-        sums.append(reading.sha256())
-    assert sums[0] != sums[1]
+    assert (checksum(texts) == checksum(others)) == (texts == others)
 
 
-@pytest.mark.parametrize(("option", "known"), [("stemmer", "porter2, none"), ("stops", "lucene, terrier, none")])
-def test_an_unknown_stemmer_or_stop_list_names_the_known_ones(tmp_path, option, known):
-    with pytest.raises(ikat.UsageError, match=f"{option}='snowball' is unknown: give one of {known}"):
-        ikat.PassageIndex(tmp_path / "i").index(CORPUS, **{option: "snowball"})
-
-
-def broken(index, damage):
-    damage(Path(index.path))
-    fresh = ikat.PassageIndex(index.path)
-    for use in (fresh.bm25, lambda: len(fresh), lambda: fresh.texts([])):
-        with pytest.raises(ikat.DataError) as caught:
-            use()
-    return str(caught.value)
-
-
-@pytest.mark.linux
 @pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (
-            lambda path: (path / "texts.lz4").unlink(),
-            r"isn't whole: texts.lz4 is missing; copy it again, or remove it and make it",
-        ),
-        (lambda path: (path / "pisa" / "inv.docs").write_bytes(b"123"), r"pisa/inv.docs has 3 bytes instead of 4"),
-        (lambda path: (path / "ikat_index.json").unlink(), r"no index at .*: the folder holds no such index; make it with"),
-        (lambda path: (path / "ikat_index.json").write_text('{"format": 1'), r"ikat_index.json can't be read .*remove"),
-        (lambda path: (path / "ikat_index.json").write_text("[]"), r"ikat_index.json can't be read"),
-        (lambda path: (path / "ikat_index.json").write_text('{"format": 99, "files": {}}'), "has format 99, this version reads format 2"),
-    ],
+    ("option", "known"), [("stemmer", "porter2.* none"), ("stops", "lucene.*terrier.*none"), ("engine", "eager.*pisa")]
 )
-def test_an_index_that_was_cut_short_says_so_and_how_to_repair_it(tmp_path, fake_pisa, damage, message):
-    index = ikat.PassageIndex(tmp_path / "i").index(CORPUS)
-    assert re.search(message, broken(index, damage))
+def test_an_unknown_stemmer_or_stop_list_names_the_known_ones(tmp_path, option, known):
+    with pytest.raises(ikat.UsageError, match=f"{option}='snowball'.*{known}"):
+        ikat.PassageIndex(tmp_path / "i").index(CORPUS, **{option: "snowball"})
 
 
 def test_an_index_that_is_not_there_says_how_to_make_it(tmp_path):
@@ -428,9 +321,9 @@ def test_an_index_that_is_not_there_says_how_to_make_it(tmp_path):
     [
         ({"k1": -1}, "BM25 needs k1 >= 0"),
         ({"b": 1.5}, "0 <= b <= 1"),
-        ({"k1": float("nan")}, "k1=nan: give a number"),
+        ({"k1": float("nan")}, "BM25 needs k1 >= 0"),
         ({"k1": 1.2345678}, "k1=1.2345678 has more than the 6 digits that PISA keeps: round it to 1.23457"),
-        ({"num_results": 0}, "num_results=0: retrieve at least one"),
+        ({"num_results": 0}, "num_results=0"),
     ],
 )
 def test_parameters_out_of_range_are_refused(index, arguments, message):
@@ -450,14 +343,6 @@ def test_operators_are_values_that_can_be_pasted_and_sent_to_another_process(ind
     assert sent(queries("rooibos"))["docno"].tolist() == ["d3:0"]
     assert repr(index.text_loader()) == f"ikat.PassageIndex({index.path!r}).text_loader()"
     assert index.text_loader() == ikat.PassageIndex(index.path).text_loader()
-
-
-def test_the_text_store_reads_back_in_the_order_of_docno_more_than_one_batch(tmp_path):
-    path = tmp_path / "texts.lz4"
-    docnos = [f"d{number * 7919 % 1201}" for number in range(1201)]
-    assert write_texts(path, ({"docno": docno, "text": docno * 3} for docno in docnos)).count == 1201
-    assert [docno for docno, _ in TextStore(path)] == sorted(docnos)
-    assert TextStore(path).read(docnos) == [docno * 3 for docno in docnos]
 
 
 def test_query_formulations_on_the_real_passages_rank_as_measured(ikat_data, tmp_path):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.retrieve import NoResultWarning
-from pyterrier_ikat.retrieve.pisa import open_bm25
+from pyterrier_ikat.retrieve.pisa import PisaBM25
 from pyterrier_ikat.retrieve.words import stop_terms, tokenize
 
 TEXTS = {
@@ -177,14 +177,14 @@ def test_a_score_is_the_weighted_sum_of_its_terms(index, toks):
 def test_terms_are_neither_stemmed_nor_stopped(index):
     found = index.bm25()(asked({"tea": 1.0}, {"the": 1.0, "this": 0.5}))
     assert set(scores(found, "q1")) == {"d1", "d4", "d6"}
-    with pytest.warns(NoResultWarning, match="1 of 2 turns have no passage: q1"):
+    with pytest.warns(NoResultWarning, match="1 of 2 turns found no passage: q1"):
         found = index.bm25()(asked({"tea": 1.0}, {"teas": 1.0}))
     assert set(found["qid"]) == {"q0"}
     assert scores(found) == pytest.approx(scores(index.bm25()(pd.DataFrame({"qid": ["q0"], "query": ["teas"]}))))
 
 
 def test_rows_without_terms_have_no_result_and_hide_no_other_row(index):
-    with pytest.warns(NoResultWarning, match="3 of 5 turns have no passage: q0, q2, q3"):
+    with pytest.warns(NoResultWarning, match="3 of 5 turns found no passage: q0, q2, q3"):
         found = index.bm25()(asked({}, {"tea": 0.3}, {"tea": 0.0}, {"tea": -1.0}, {"mint": np.float32(0.5)}))
     assert list(dict.fromkeys(found["qid"])) == ["q1", "q4"]
     assert scores(found, "q1")["d2"] == pytest.approx(0.3 * scores(index.bm25()(asked({"tea": 1})))["d2"])
@@ -221,8 +221,9 @@ def test_stop_words_are_compared_as_terms():
 def test_our_stop_words_are_those_that_pisa_drops(tmp_path):
     lists = json.loads(files("pyterrier_ikat.retrieve").joinpath("stopwords.json").read_text())
     words = sorted({word for texts in lists.values() for word in texts.split() if "-" not in word})
-    index = ikat.PassageIndex(tmp_path / "i").index([{"docno": "d", "text": " ".join([*words, "tram"])}], engine="pisa")
+    index = ikat.PassageIndex(tmp_path / "i").index([{"docno": "d", "text": " ".join([*words, "tram"])}], engine="pisa", stops="none")
     asked = pd.DataFrame({"qid": [*words, "tram"], "query": [*words, "tram"]})
     for stops in ("lucene", "terrier", "none"):
-        found = set(open_bm25(index.pisa, stops=stops, k1=0.9, b=0.4, threads=2)(asked)["qid"])
+        rankings = PisaBM25(index.opened().folder, {"stops": stops}).at(0.9, 0.4).rankings(asked["query"].tolist(), 10)
+        found = {word for word, ranking in zip(asked["qid"], rankings, strict=True) if ranking.docnos}
         assert found == {word for word in asked["qid"] if not stop_terms(stops, "porter2").issuperset(tokenize(word, "porter2"))}

@@ -1,12 +1,10 @@
 """SPLADE over either engine: real models (tiny, made here), real indexes, and the plain dot product as the measure."""
 
 import json
-import os
 import pickle
 import shutil
-import signal
-import subprocess
-import sys
+import tempfile
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -19,14 +17,9 @@ from tiny_splade import VOCABULARY, save_masked_language_model, save_splade
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import NoResultWarning
-from pyterrier_ikat.retrieve import pisa as pisa_build
-from pyterrier_ikat.retrieve import sparse_encoder as encoded
 from pyterrier_ikat.retrieve import splade as splade_module
-from pyterrier_ikat.retrieve.artifact import SPLADE_META
-from pyterrier_ikat.retrieve.eager import EagerFiles, search
-from pyterrier_ikat.retrieve.eager_writer import write_impacts
-from pyterrier_ikat.retrieve.pisa import open_impacts
-from pyterrier_ikat.retrieve.sparse_encoder import Impacts, encode_texts, list_numbers, list_tokens, load_sparse_encoder
+from pyterrier_ikat.retrieve.eager import open_postings
+from pyterrier_ikat.retrieve.splade import Impacts, encode_texts, list_numbers, list_tokens, load_sparse_encoder, write_impacts
 
 CORPUS = [
     {"docno": "d3", "text": "Rooibos has no caffeine"},
@@ -68,7 +61,6 @@ def seen(monkeypatch):
         texts[of] += asked
         return encode_texts(model, asked, of=of, batch_size=batch_size)
 
-    monkeypatch.setattr("pyterrier_ikat.retrieve.sparse_encoder.encode_texts", counted)
     monkeypatch.setattr("pyterrier_ikat.retrieve.splade.encode_texts", counted)
     return texts
 
@@ -92,22 +84,6 @@ def test_the_score_is_the_dot_product_of_the_vectors_in_hundredths(model, index)
             assert wanted[f"1_{number}", passage["docno"]] == pytest.approx(np.dot(query, vector), abs=0.2)
     assert {(row.qid, row.docno): row.score for row in found.itertuples()} == pytest.approx(wanted)
     assert len(set(np.round(list(wanted.values()), 4))) >= 12  # scores that could be mixed up would prove nothing
-
-
-def test_two_parts_of_a_collection_are_ranked_as_one_index(model, index, tmp_path):
-    halves = [ikat.Splade(model).index(tmp_path / str(number), CORPUS[number::2]) for number in (0, 1)]
-    merged = ikat.MergeShards([half.retriever(engine="eager") for half in halves])(topics(*QUERIES))
-    pd.testing.assert_frame_equal(merged, index.retriever()(topics(*QUERIES)), check_exact=True)
-
-
-@pytest.mark.linux
-def test_an_index_of_pisas_files_gives_what_one_of_eager_files_gives(model, index, tmp_path, monkeypatch):
-    monkeypatch.setattr("pyterrier_ikat.retrieve.splade_writer.EAGER_UP_TO", 0)
-    by_pisa = ikat.Splade(model).index(tmp_path / "pisa", CORPUS)
-    assert (index.engines, by_pisa.engines) == (["eager"], ["pisa"])
-    pd.testing.assert_frame_equal(by_pisa.retriever()(topics(*QUERIES)), index.retriever()(topics(*QUERIES)), check_exact=True)
-    with pytest.raises(ikat.UsageError, match="has no files for engine='eager', only for pisa"):
-        by_pisa.retriever(engine="eager")
 
 
 def test_passages_come_by_score_then_docno_with_their_text(index):
@@ -143,58 +119,21 @@ def random_index(tmp_path_factory):
         ids = [f"d{number:03}" for number in range(part.start, part.stop)]
         found = Impacts(np.cumsum(sizes[part]), terms[start:end].astype(np.uint32), weights.astype(np.uint32))
         np.savez(files[-1], docnos=np.array(ids), **found._asdict())
-    write_impacts(folder / "eager", files)
-    return folder, files, matrix
-
-
-@pytest.fixture(scope="module")
-def random_pisa(random_index):
-    folder, files, matrix = random_index
-    pisa_build.build_impacts(folder / "pisa", files)
-    return folder / "pisa", matrix
-
-
-def products_by_pisa(folder, asked, depth):
-    retriever = open_impacts(folder, threads=2)
-    retriever.num_results = depth
-    return retriever(asked)
+    (folder / "eager").mkdir()
+    write_impacts(folder / "eager", files, None, 0)
+    return folder / "eager", matrix
 
 
 @settings(max_examples=60, deadline=None)
 @given(queries=st.lists(VECTORS.filter(bool), min_size=1, max_size=4), depth=st.integers(1, 320))
 def test_the_eager_engine_finds_what_the_plain_dot_product_finds(random_index, queries, depth):
-    folder, _, matrix = random_index
+    folder, matrix = random_index
     asked = [{str(term): weight for term, weight in {**query, 7000: 1}.items()} for query in queries]
-    for query, found in zip(queries, search(EagerFiles(folder / "eager"), asked, depth), strict=True):
+    for query, found in zip(queries, open_postings(folder).rankings(asked, depth), strict=True):
         products = matrix @ np.array([query.get(term, 0) for term in range(20)])
         wanted = sorted(((product, f"d{number:03}") for number, product in enumerate(products) if product), reverse=True)[:depth]
         assert found.docnos == [docno for _, docno in wanted]
         assert found.scores.tolist() == [score for score, _ in wanted]
-
-
-@pytest.mark.linux
-@settings(max_examples=60, deadline=None)
-@given(queries=st.lists(VECTORS.filter(bool), min_size=1, max_size=4), depth=st.integers(1, 320))
-def test_pisa_finds_what_the_plain_dot_product_finds(random_pisa, queries, depth):
-    folder, matrix = random_pisa
-    asked = pd.DataFrame({"qid": range(len(queries)), "query_toks": [{str(t): w for t, w in q.items()} for q in queries]})
-    found = products_by_pisa(folder, asked, depth)
-    for number, query in enumerate(queries):
-        products = matrix @ np.array([query.get(term, 0) for term in range(20)])
-        rows = found[found["qid"] == number].sort_values("rank")
-        best = np.sort(products[products > 0])[::-1][:depth]
-        assert rows["score"].tolist() == best.tolist()
-        assert rows["score"].tolist() == [products[int(docno[1:])] for docno in rows["docno"]]
-        assert rows["docno"].is_unique
-
-
-@pytest.mark.linux
-def test_the_greatest_weights_do_not_overflow(random_pisa):
-    folder, _ = random_pisa
-    asked = pd.DataFrame({"qid": ["1"], "query_toks": [{str(number): 9000 for number in range(20)}]})
-    found = products_by_pisa(folder, asked, 3)
-    assert found["docno"].tolist() == ["d007", "d008", "d009"]
-    assert found["score"].tolist() == pytest.approx([20 * 9000 * 9000] * 3, rel=1e-6)
 
 
 def test_weights_are_rounded_and_not_cut():
@@ -230,7 +169,7 @@ def test_each_distinct_query_is_encoded_once(index, seen):
 
 
 def test_turns_with_a_blank_or_no_query_are_named(index):
-    with pytest.warns(NoResultWarning, match="3 of 4 turns have no passage: 1_1, 1_3, 1_4;"):
+    with pytest.warns(NoResultWarning, match="3 of 4 turns found no passage: 1_1, 1_3, 1_4;"):
         found = index.retriever()(topics(" ", "green tea", None, float("nan")))
     assert set(found["qid"]) == {"1_2"}
 
@@ -241,13 +180,6 @@ def test_queries_that_the_model_gives_no_term_are_harmless(index, silent):
         found = index.retriever(query_model=silent)(topics("green tea", "coffee"))
     assert len(found) == 0
     assert list(found.columns) == ["qid", "query", "docno", "score", "rank", "text"]
-
-
-@pytest.mark.linux
-def test_query_terms_that_no_passage_has_are_harmless(random_pisa):
-    asked = pd.DataFrame({"qid": ["1", "2"], "query_toks": [{"nowhere": 3}, {"1": 5, "nowhere": 900}]})
-    found = products_by_pisa(random_pisa[0], asked, 3)
-    assert set(found["qid"]) == {"2"}
 
 
 def test_an_expanded_turn_is_reported_only_when_no_sub_query_found_anything(index, recwarn):
@@ -278,7 +210,6 @@ def test_operators_are_values_with_a_pasteable_repr(index, tmp_path):
     assert hash(eval(repr(retriever), {"ikat": ikat})) == hash(retriever)
     assert retriever != index.retriever()
     assert repr(index.retriever()) == f"ikat.SpladeIndex({index.path!r}).retriever()"
-    assert [repr(ikat.Splade()), repr(ikat.Splade("m", 8))] == ["ikat.Splade()", "ikat.Splade('m', batch_size=8)"]
     assert ikat.Splade("m") == ikat.Splade("m") != ikat.Splade("m", 8)
     assert hash(ikat.Splade("m")) == hash(ikat.Splade("m"))
 
@@ -320,8 +251,8 @@ def test_the_index_holds_every_passage_and_only_what_was_described(index, model)
     assert len(index) == 6
     assert index.describe()["model"] == model
     assert index.texts(["d0", "d5"]) == [" ", "coffee drinks, a red plant"]
-    files = json.loads((folder / "ikat_splade.json").read_text())["files"]
-    assert set(files) == {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()} - {"ikat_splade.json"}
+    files = json.loads((folder / "splade-6" / "ikat.json").read_text())["files"]
+    assert set(files) == {path.name for path in (folder / "splade-6").iterdir()} - {"ikat.json"}
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
@@ -349,7 +280,7 @@ def test_a_bare_masked_language_model_serves_with_dimensions_beyond_its_tokenize
 def test_a_model_that_gives_no_passage_a_term_leaves_no_index(silent, tmp_path):
     with pytest.raises(ikat.DataError, match="gives no passage a term"):
         ikat.Splade(silent).index(tmp_path / "i", CORPUS)
-    assert not (tmp_path / "i").exists()
+    assert ikat.Index(tmp_path / "i").kinds == []
 
 
 def test_a_model_with_damaged_weights_is_refused(tmp_path):
@@ -373,13 +304,13 @@ def test_a_model_that_is_not_there_is_named_before_the_corpus_is_read(tmp_path):
 def test_an_index_of_the_same_passages_and_model_is_returned_and_none_of_others(model, tmp_path, monkeypatch):
     index = ikat.Splade(model).index(tmp_path / "i", iter(CORPUS))
     with monkeypatch.context() as patch:
-        patch.setattr(splade_module, "load_sparse_encoder", lambda *_: pytest.fail("encoded again"))
+        patch.setattr(splade_module, "encode_texts", lambda *_: pytest.fail("encoded again"))
         again = ikat.Splade(model, batch_size=2).index(tmp_path / "i", iter(CORPUS))
         assert (again, again.fingerprint()) == (index, index.fingerprint())
         with pytest.raises(ikat.UsageError, match="holds an index of other passages"):
             ikat.Splade(model).index(tmp_path / "i", [{**CORPUS[0], "text": "other"}, *CORPUS[1:]])
-        with pytest.raises(ikat.UsageError, match="was encoded with another model than 'other/model' as it is now: remove it"):
-            ikat.Splade("other/model").index(tmp_path / "i", CORPUS)
+        with pytest.raises(ikat.UsageError, match="holds an index with encoded_by .*: remove it"):
+            ikat.Splade(save_splade(tmp_path / "other", seed=5)).index(tmp_path / "i", CORPUS)
 
 
 def test_bad_arguments_and_corpora_are_refused_and_leave_nothing(model, tmp_path):
@@ -389,76 +320,47 @@ def test_bad_arguments_and_corpora_are_refused_and_leave_nothing(model, tmp_path
     (tmp_path / "full" / "file").write_text("x")
     with pytest.raises(ikat.UsageError, match="exists already"):
         ikat.Splade(model).index(tmp_path / "full", CORPUS)
-    for corpus, why in (([], "no passage"), (CORPUS * 2, "was there before"), ([{"docno": "d"}], "has no text")):
+    for corpus, why in (([], "no passage"), (CORPUS * 2, "was there before"), ([{"docno": "d"}], "passage 1 of the corpus is")):
         with pytest.raises(ikat.DataError, match=why):
             ikat.Splade(model).index(tmp_path / "i", corpus)
-    assert [path.name for path in tmp_path.iterdir()] == ["full"]
+    assert ikat.Index(tmp_path / "i").kinds == []
 
 
 # Going on after an interruption
 
 MANY = [{"docno": f"p{number:03}", "text": f"green tea {'runs ' * (number % 30)}"} for number in range(100)]
 
-KILLED = """
-import os, signal, sys
-from pyterrier_ikat import Splade
-from pyterrier_ikat.retrieve import sparse_encoder as encoded
 
-whole, calls = encoded.encode_texts, []
+@pytest.mark.parametrize("added", [False, True], ids=["built", "added"])
+def test_an_interrupted_build_goes_on_behind_the_last_step_and_an_addition_encodes_the_new_passages_alone(
+    model, tmp_path, seen, monkeypatch, added
+):
+    monkeypatch.setattr(splade_module, "STEP", 32)
+    whole, calls = splade_module.encode_texts, []
+    if added:
+        ikat.Splade(model).index(tmp_path / "i", MANY[:20])
+        seen["document"].clear()
 
-def killed_in_the_third_batch(*args, **options):
-    calls.append(1)
-    if len(calls) == 3:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return whole(*args, **options)
+    def stopped_in_the_third(*args, **options):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return whole(*args, **options)
 
-encoded.encode_texts = killed_in_the_third_batch
-corpus = [{"docno": f"p{n:03}", "text": f"green tea {'runs ' * (n % 30)}"} for n in range(100)]
-Splade(sys.argv[1], batch_size=1).index(sys.argv[2], corpus)
-"""
+    def build():
+        return ikat.SpladeIndex(tmp_path / "i").add(MANY[20:]) if added else ikat.Splade(model).index(tmp_path / "i", MANY)
 
-
-def test_a_killed_build_loses_only_the_batch_it_was_encoding(model, tmp_path, seen):
-    killed = subprocess.run([sys.executable, "-c", KILLED, model, str(tmp_path / "i")], capture_output=True, env=os.environ)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()[-500:]
-    assert not (tmp_path / "i").exists()
-    assert len(list((tmp_path / "i.splade.partial" / "encoded").glob("*.npz"))) == 2
-    index = ikat.Splade(model, batch_size=1).index(tmp_path / "i", MANY)
-    assert seen["document"] == [passage["text"] for passage in MANY[32:]]
-    assert not (tmp_path / "i.splade.partial").exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(splade_module, "encode_texts", stopped_in_the_third)
+        with pytest.raises(KeyboardInterrupt):
+            build()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # it lacks the last passages
+        index = build()
+    assert seen["document"] == [passage["text"] for passage in MANY[20 if added else 0 :]]
+    assert sorted(path.name for path in (tmp_path / "i").iterdir()) == ["pt_meta.json", "splade-100", "texts.db"]
     straight = ikat.Splade(model).index(tmp_path / "straight", MANY)
     pd.testing.assert_frame_equal(index.retriever()(topics(*QUERIES)), straight.retriever()(topics(*QUERIES)))
-
-
-def encode(folder, passages, model, batch_size=1):
-    return encoded.encode_passages(folder, passages, model, batch_size, len(passages))
-
-
-def test_only_what_is_made_of_the_same_model_and_passages_is_reused(tmp_path, seen):
-    model = save_masked_language_model(tmp_path / "m")
-    passages = [(passage["docno"], passage["text"]) for passage in MANY[:40]]
-    files = encode(tmp_path / "e", passages, model)
-    assert (len(files), len(seen["document"])) == (3, 40)
-    assert encode(tmp_path / "e", passages, model) == files
-    assert len(seen["document"]) == 40
-    changed = [*passages[:20], ("p020", "another text"), *passages[21:]]
-    assert [file in files for file in encode(tmp_path / "e", changed, model)] == [True, False, True]
-    assert not set(encode(tmp_path / "e", passages[::-1], model)) & set(files)
-    (tmp_path / "m" / "config.json").touch()  # as training it on would
-    assert not set(encode(tmp_path / "e", passages, model)) & set(files)
-
-
-@pytest.mark.linux
-def test_a_failing_pisa_says_so_and_the_encoded_passages_stay(model, tmp_path, monkeypatch, seen):
-    monkeypatch.setattr("pyterrier_ikat.retrieve.splade_writer.EAGER_UP_TO", 5)
-    (tmp_path / "full.py").write_text("raise SystemExit('first line\\nno space left')")
-    monkeypatch.setattr(pisa_build, "WRITER", tmp_path / "full.py")
-    with pytest.raises(ikat.DataError, match=r"PISA failed .*\(exit code 1\): no space left;"):
-        ikat.Splade(model).index(tmp_path / "i", CORPUS)
-    assert {path.name for path in tmp_path.iterdir()} == {"i.splade.partial", "full.py"}
-    monkeypatch.setattr(pisa_build, "WRITER", Path(pisa_build.__file__).with_name("pisa_writer.py"))
-    ikat.Splade(model).index(tmp_path / "i", CORPUS)
-    assert len(seen["document"]) == 6
 
 
 # Opening
@@ -466,20 +368,19 @@ def test_a_failing_pisa_says_so_and_the_encoded_passages_stay(model, tmp_path, m
 
 @pytest.mark.parametrize("damage", ["cut", "missing", "format", "garbled"])
 def test_an_index_that_is_not_whole_is_refused(index, tmp_path, damage):
-    copy = shutil.copytree(index.path, tmp_path / "copy")
-    described = json.loads((copy / "ikat_splade.json").read_text())
+    folder = shutil.copytree(index.path, tmp_path / "copy") / "splade-6"
+    described = json.loads((folder / "ikat.json").read_text())
     if damage == "cut":
-        (copy / "splade" / "docs.npy").write_bytes(b"\0")
+        (folder / "docs.npy").write_bytes(b"\0")
     elif damage == "missing":
-        (copy / "texts.lz4").unlink()
+        (folder / "starts.npy").unlink()
     elif damage == "format":
-        (copy / "ikat_splade.json").write_text(json.dumps(described | {"format": 0}))
+        (folder / "ikat.json").write_text(json.dumps(described | {"format": 0}))
     else:
-        (copy / "ikat_splade.json").write_text("{")
-    says = {"cut": "has 1 bytes", "missing": "texts.lz4 is missing", "format": "has format 0", "garbled": "can't be read"}
-    with pytest.raises(ikat.DataError, match=says[damage]) as error:
-        ikat.SpladeIndex(copy).retriever()
-    assert "ikat.Splade(model).index(" in str(error.value)
+        (folder / "ikat.json").write_text("{")
+    says = {"cut": "has 1 bytes", "missing": "starts.npy", "format": "has format 0", "garbled": "isn't whole"}
+    with pytest.raises(ikat.DataError, match=says[damage]):
+        ikat.SpladeIndex(tmp_path / "copy").retriever()
 
 
 def test_no_index_and_a_passage_index_are_told_apart(tmp_path):
@@ -491,7 +392,7 @@ def test_no_index_and_a_passage_index_are_told_apart(tmp_path):
 
 
 def test_another_model_than_the_passages_is_refused_but_its_folder_may_have_moved(index, model, tmp_path):
-    with pytest.raises(ikat.UsageError, match="were encoded by .*tiny-splade', not 'naver/splade-v3'"):
+    with pytest.raises(ikat.UsageError, match="encoded with another model than 'naver/splade-v3'"):
         ikat.SpladeIndex(index.path, "naver/splade-v3").retriever()
     moved = shutil.copytree(model, tmp_path / "tiny-splade")
     found = ikat.SpladeIndex(index.path, moved).retriever()(topics("green tea"))
@@ -502,12 +403,14 @@ def test_other_weights_than_those_that_encoded_the_passages_are_refused(model, t
     here = shutil.copytree(model, tmp_path / "here" / "tiny")
     index = ikat.Splade(str(here)).index(tmp_path / "i", CORPUS)
     elsewhere = save_splade(tmp_path / "elsewhere" / "tiny", seed=5)
-    with pytest.raises(ikat.UsageError, match=f"were encoded by '{here}', not '{elsewhere}' as it is now"):
+    with pytest.raises(ikat.UsageError, match=f"encoded with another model than '{elsewhere}' as it is now"):
         ikat.SpladeIndex(index.path, elsewhere).retriever()
     shutil.rmtree(here)
     shutil.copytree(elsewhere, here)
     with pytest.raises(ikat.UsageError, match=f"{index.path} was encoded with another model than '{here}' as it is now: give that one"):
-        index.retriever()(topics("green tea"))
+        ikat.SpladeIndex(index.path).retriever()(topics("green tea"))
+    with pytest.raises(ikat.UsageError, match="encoded with another model"):
+        index.fingerprint()
 
 
 def test_another_loader_gives_the_text(index, tmp_path):
@@ -566,7 +469,7 @@ def test_an_index_of_pyterrier_is_made_ready_once_and_gets_text_from_a_loader(of
     assert found["docno"].tolist().index("d1") == found["docno"].tolist().index("d2") + 1
     assert found["text"].tolist() == [{p["docno"]: p["text"] for p in CORPUS}[docno] for docno in found["docno"]]
     assert len(index) == 5
-    assert len(list(of_pyterrier.glob("quantized.*"))) == 3  # two, and the record of their sizes
+    assert len(list(of_pyterrier.glob("quantized.*"))) == 2
     assert not list(of_pyterrier.glob(".*"))
     assert eval(repr(index), {"ikat": ikat}) == index
 
@@ -593,28 +496,33 @@ def test_an_index_of_pyterrier_needs_its_model(of_pyterrier, tmp_path):
 
 
 @pytest.mark.linux
+def test_an_index_of_pyterrier_where_nothing_can_be_written_is_searched(of_pyterrier, model, monkeypatch):
+    make = tempfile.mkdtemp
+
+    def elsewhere(suffix=None, prefix=None, dir=None):
+        if dir is not None:
+            raise PermissionError(13, "Permission denied")
+        return make(suffix, prefix)
+
+    index = ikat.SpladeIndex(of_pyterrier, model)
+    with monkeypatch.context() as patch:
+        patch.setattr("pyterrier_ikat.retrieve.pisa.tempfile.mkdtemp", elsewhere)
+        patch.setattr("pyterrier_ikat.retrieve.pisa.os.replace", lambda *_: elsewhere(dir="there"))
+        found = index.retriever()(topics(*QUERIES))
+    assert not list(of_pyterrier.glob("quantized*"))
+    monkeypatch.setattr("pyterrier_ikat.store.cache._opened", {})
+    pd.testing.assert_frame_equal(ikat.SpladeIndex(of_pyterrier, model).retriever()(topics(*QUERIES)), found)
+
+
+@pytest.mark.linux
 def test_an_index_of_pyterrier_of_another_kind_or_not_whole_is_refused(of_pyterrier, model):
     meta = json.loads((of_pyterrier / "pt_meta.json").read_text())
     (of_pyterrier / "inv.freqs").rename(of_pyterrier / "elsewhere")
-    with pytest.raises(ikat.DataError, match=r"isn't whole: inv\.freqs is missing"):
+    with pytest.raises(ikat.DataError, match=r"isn't whole .*inv\.freqs"):
         ikat.SpladeIndex(of_pyterrier, model).retriever()
     (of_pyterrier / "pt_meta.json").write_text(json.dumps(meta | {"stemmer": "porter2"}))
     with pytest.raises(ikat.DataError, match="stemmer 'porter2'"):
         ikat.SpladeIndex(of_pyterrier, model).retriever()
-    (of_pyterrier / "pt_meta.json").write_text("[]")
-    with pytest.raises(ikat.DataError, match="can't be read"):
-        ikat.SpladeIndex(of_pyterrier, model).retriever()
-
-
-@pytest.mark.linux
-def test_an_index_of_pyterrier_that_cannot_be_made_ready_says_where(of_pyterrier, model, monkeypatch):
-    def refused(*args, **options):
-        raise PermissionError(13, "Permission denied")
-
-    index = ikat.SpladeIndex(of_pyterrier, model)
-    monkeypatch.setattr("pyterrier_ikat.retrieve.pisa.tempfile.mkdtemp", refused)
-    with pytest.raises(ikat.DataError, match="can't be written to .Permission denied.: search it once"):
-        index.retriever()(topics("tea"))
 
 
 # Another model for queries
@@ -624,6 +532,12 @@ def test_an_index_of_pyterrier_that_cannot_be_made_ready_says_where(of_pyterrier
 def tuned(tmp_path_factory):
     """A model of the same vocabulary that weighs terms otherwise."""
     return save_splade(tmp_path_factory.mktemp("tuned") / "tuned-splade", seed=5)
+
+
+def test_the_model_of_queries_is_a_part_of_the_indexs_fingerprint(tuned, index, tmp_path):
+    same = ikat.SpladeIndex(index.path, query_model=tuned)
+    copied = ikat.SpladeIndex(index.path, query_model=shutil.copytree(tuned, tmp_path / "copy"))
+    assert same.fingerprint() == copied.fingerprint() != index.fingerprint()
 
 
 def test_queries_by_another_model_are_scored_against_the_passages_by_the_first(model, tuned, index):
@@ -645,19 +559,8 @@ def test_queries_by_another_model_are_scored_against_the_passages_by_the_first(m
     assert repr(retriever) == f"ikat.SpladeIndex({index.path!r}, query_model={tuned!r}).retriever()"
 
 
-def test_the_model_of_queries_is_a_part_of_the_indexs_fingerprint(tuned, index, tmp_path):
-    same = ikat.SpladeIndex(index.path, query_model=tuned)
-    copied = ikat.SpladeIndex(index.path, query_model=shutil.copytree(tuned, tmp_path / "copy"))
-    assert same.fingerprint().split()[0] == copied.fingerprint().split()[0] != index.fingerprint().split()[0]
-    assert len({one.fingerprint() for one in (same, copied, index)}) == 3
-
-
-@pytest.mark.parametrize("said", [True, False], ids=["the index says its vocabulary", "only its model does"])
-def test_a_model_of_another_vocabulary_for_queries_is_refused(index, tmp_path, said, model):
-    other = save_splade(tmp_path / "other", extra_dimensions=3)
-    folder = Path(shutil.copytree(index.path, tmp_path / "i"))
-    described = json.loads((folder / SPLADE_META).read_text())
-    (folder / SPLADE_META).write_text(json.dumps({name: value for name, value in described.items() if said or name != "vocabulary"}))
+def test_a_model_of_another_vocabulary_for_queries_is_refused(index, tmp_path, model):
+    other, folder = save_splade(tmp_path / "other", extra_dimensions=3), index.path
     with pytest.raises(ikat.UsageError) as caught:
         ikat.SpladeIndex(folder).retriever(query_model=other)(topics("tea"))
     assert str(caught.value) == (

@@ -166,7 +166,7 @@ def test_no_secret_is_drawn(monkeypatch):
     monkeypatch.setenv("MY_KEY", key)
     llm = ikat.llm(f"openai:gpt-4o api_key_env=MY_KEY cache=none base_url=http://me:{password}@127.0.0.1:9/v1?api-key={parameter}")
     llm.open()
-    assert [line.client.api_key for server in llm.backend.servers.all for line in server.idle] == [key]
+    assert [client.api_key for client in llm.backend._clients.values()] == [key]
     drawing = draw(ikat.Answer(llm) >> ikat.MultiQuery(llm) >> ikat.ExplodeQueries())
     for drawn in (drawing.html, drawing.svg, drawing._repr_html_(), repr(drawing)):
         assert "gpt-4o" in drawn

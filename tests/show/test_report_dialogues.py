@@ -198,7 +198,7 @@ def test_passages_in_place_of_a_response_are_called_so(tmp_path):
     path = write_log(tmp_path / "one", "one", {"u2": (["r1"], "satisfied")}, header={"passages": 3}, citations={}, **shown)
     said = Page(report(path).html).said()
     assert "no response meets r1 the user read the best 3 passages 1 best passage" in said
-    assert "2 completions of the systems were known, from a recording or the cache. They took no time here." in said
+    assert "2 completions of the systems came from a recording or the cache. They took no time here." in said
 
 
 def test_fewer_passages_on_request(tmp_path):
@@ -304,7 +304,7 @@ def test_cached_completions_are_no_calls_in_the_ledger(tmp_path):
     path = write_log(tmp_path / "one", "one", {"u2": (["r1"], "satisfied")}, spend=Spend(3, 2, None, None, None, 0.25, None))
     row = ikat.show.ledger_frame([path]).iloc[0]
     assert (row["calls"], row["known"], row["cost"]) == (3, 2, 0.25)
-    assert row[["worth", "alone", "prompt_tokens", "seconds", "failures"]].isna().all()
+    assert row[["worth", "prompt_tokens", "seconds", "failures"]].isna().all()
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_qrels_at_hand_are_taken_as_they_are(sample):
 
 def test_a_dataset_out_of_reach_is_told_in_the_report(monkeypatch, tmp_path):
     monkeypatch.setenv("IKAT_DATA", str(tmp_path))
-    monkeypatch.setattr("pyterrier_ikat.conversations.datasets.data_file", _unreachable)
+    monkeypatch.setattr("pyterrier_ikat.conversations.released.data_file", _unreachable)
     found = find_material([made_on("ikat:2024")], None, None, None)
     assert (found.name, found.turns, found.qrels, found.texts) == ("", {}, None, None)
     assert found.notes[0] == "ikat:2024 can't be read, so only what the run folders keep is shown: no topics here"

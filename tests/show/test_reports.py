@@ -35,7 +35,7 @@ def test_a_conversation_reads_from_persona_to_passages(page):
         "Statements 2 My left knee is worn",
         "2 sub-queries, 3 passages together easy first walk soft paths",
         "Response Take the heath, it is level. based on [2] [1]",
-        "The organisers' rewrite and answer",
+        "Rewrite and answer of the data",
         "All measures",
         "4 passages, 4 relevant, 0 not judged",
         "sample-walk-001:0 Newcomers to overnight trekking do best",
@@ -183,7 +183,7 @@ def test_a_plain_run_without_a_dataset_shows_what_is_known(tmp_path):
 
 def test_fewer_passages_on_request_but_those_used_stay(folders, sample):
     said = Page(report(folders[1], sample, passages=1).html).said()
-    assert "the best 1 passages" in said
+    assert "the best 1 passage" in said
     assert DOCNOS[1] in said
     assert DOCNOS[0] in said
     assert said.count(DOCNOS[4]) == 1

@@ -57,6 +57,15 @@ def test_the_content_is_on_the_disk_before_the_file_has_its_name(tmp_path, monke
     assert done == [("flushed", path.stat().st_ino, len("0.25")), ("renamed", path.stat().st_ino, False)]
 
 
+def test_a_device_is_written_to_and_stays_a_device(tmp_path):
+    device = tmp_path / "null"
+    device.symlink_to(os.devnull)
+    with atomic_write(device) as file:
+        file.write("0.25")
+    assert os.listdir(tmp_path) == ["null"]
+    assert device.is_char_device()
+
+
 def test_ctrl_c_leaves_no_file(tmp_path):
     def interrupted():
         with atomic_write(tmp_path / "file") as file:

@@ -90,7 +90,7 @@ def test_a_submission_uses_what_is_cited_and_warns_once_of_what_is_not(folder, t
     turns = folder.turns()
     uncited = [turn["qid"] for turn in turns if "cited" in turn["response"]]
     assert len(told) == 1
-    assert str(told[0].message).startswith(f"{len(uncited)} of {len(turns)} responses cite no passage ({uncited[0]}")
+    assert str(told[0].message).startswith(f"{len(uncited)} of {len(turns)} responses without a citation ({uncited[0]}")
     read = read_submission(tmp_path / "run.json", ikat.dataset("ikat:sample"))
     used = read.results[read.results["used"]].groupby("qid")["docno"].agg(list)
     assert [used[turn["qid"]] for turn in turns[:3]] == [DOCNOS[:2], DOCNOS[:3], DOCNOS[2:3]]

@@ -12,7 +12,6 @@ import pytest
 from trust.killing import started
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.store import locks
 from pyterrier_ikat.store.locks import hold_lock, lock_folders, lock_holder
 from pyterrier_ikat.study import Study
 from pyterrier_ikat.study.in_folders import run_in_folders
@@ -123,27 +122,6 @@ def test_who_asks_for_a_holder_removes_no_lock_that_was_taken_meanwhile(tmp_path
         with hold_lock(path) as mine:
             assert not mine
     assert os.listdir(tmp_path) == []
-
-
-@pytest.mark.parametrize("another", [False, True])
-def test_where_open_files_cannot_be_removed(tmp_path, monkeypatch, another):
-    """As on Windows, which also lets nobody but the holder read the first byte: the file goes once it is closed."""
-    path, unlink = tmp_path / ".aqd.lock", type(tmp_path).unlink
-
-    def refuse_open_files(self, **how):
-        with self.open("rb") as file:
-            if not filelock.lock_descriptor(file.fileno(), blocking=False) or another:
-                raise PermissionError(errno.EACCES, "used by another process")
-        unlink(self, **how)
-
-    monkeypatch.setattr(locks, "REMOVES_OPEN_FILES", False)
-    monkeypatch.setattr(type(tmp_path), "unlink", refuse_open_files)
-    with hold_lock(path) as held:
-        assert held
-        assert lock_holder(path).startswith(f"process {os.getpid()} on ")
-    assert path.exists() == another
-    with hold_lock(path) as held:
-        assert held
 
 
 def test_a_disk_without_locks_is_said(tmp_path, monkeypatch):

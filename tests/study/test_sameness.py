@@ -8,7 +8,7 @@ import pytest
 import pyterrier_ikat as ikat
 from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.retrieve import PassageText
-from pyterrier_ikat.study.identity import kept_as_they_are, parameters_of
+from pyterrier_ikat.study.identity import parameters_of
 
 
 class Index:
@@ -120,12 +120,3 @@ def test_an_address_in_memory_makes_no_other_run():
             return inp
 
     assert parameters_of(Plain() >> Plain())["stages"] == parameters_of(Plain() >> Plain())["stages"]
-
-
-def test_an_index_belongs_to_a_run_only_as_long_as_it_lasts():
-    index = Index("tea")
-    index.promised = None
-    with kept_as_they_are([Searches(index)]) as check:
-        assert index.promised == "tea"
-        check()
-    assert index.promised is None

@@ -107,7 +107,6 @@ def test_the_plan_knows_the_price_and_what_is_under_way(server, index, tmp_path)
 
     half, whole = plan("batch=on"), plan("")
     assert half["cost"] == pytest.approx(whole["cost"] / 2)
-    assert plan("batch=on batch_discount=0")["cost"] == whole["cost"]
     ended(lambda: ikat.run("aqd", "ikat:sample", out=tmp_path, index=index, llm=spec(server), reranker="none"))
     begun = plan("batch=on")
     assert (half["new"], begun["known"], begun["new"]) == (48, 24, 24)

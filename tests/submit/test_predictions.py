@@ -171,7 +171,7 @@ def test_what_cannot_be_written_or_read_is_refused(run, data, tmp_path):
     with pytest.raises(UsageError, match="ikat:sample is not a dataset of MTRAG"):
         check_predictions(tmp_path / "p.jsonl", ikat.dataset("ikat:sample"))
     (tmp_path / "twice.jsonl").write_text(f"{json.dumps(broken())}\n" * 2)
-    with pytest.raises(DataError, match="can't be read as predictions, 1 errors:\na turn is there more than once"):
+    with pytest.raises(DataError, match="can't be read as predictions, 1 error:\nerror: a turn is there more than once"):
         read_predictions(tmp_path / "twice.jsonl")
     assert not list(tmp_path.glob("p.json*"))
 

@@ -57,7 +57,7 @@ def test_a_file_of_string_ids_is_of_2024_without_its_field(tmp_path):
     for turn in document["turns"]:
         turn["responses"][0]["ptkb_provenance"] = ["1", "2"]
     (tmp_path / "run").write_text(text_of(document))
-    with pytest.raises(DataError, match="as a submission of 2024, 1 errors:\nerror: eval_response: the field is missing"):
+    with pytest.raises(DataError, match="as a submission of 2024, 1 error:\nerror: eval_response: the field is missing"):
         read_submission(tmp_path / "run")
 
 
@@ -65,7 +65,7 @@ def test_what_cannot_be_read_is_listed(tmp_path):
     document = valid(2023)
     document["turns"][0]["responses"][0]["passage_provenance"][0]["score"] = math.nan
     (tmp_path / "run").write_text(text_of(document))
-    with pytest.raises(DataError, match=r"1 errors:\nerror: turn 9-1_1, responses\[0\].passage_provenance\[0\].score: it is NaN"):
+    with pytest.raises(DataError, match=r"1 error:\nerror: turn 9-1_1, responses\[0\].passage_provenance\[0\].score: it is NaN"):
         read_submission(tmp_path / "run")
 
 
@@ -81,7 +81,7 @@ def test_what_cannot_be_read_is_listed(tmp_path):
 )
 def test_a_file_that_is_no_submission_says_why(tmp_path, content, message):
     (tmp_path / "run").write_bytes(content)
-    with pytest.raises(DataError, match=rf"can't be read as a submission of 2023, 1 errors:\nerror: .*{message}"):
+    with pytest.raises(DataError, match=rf"can't be read as a submission of 2023, 1 error:\nerror: .*{message}"):
         read_submission(tmp_path / "run")
 
 

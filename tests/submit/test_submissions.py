@@ -220,7 +220,7 @@ def test_a_turn_without_passages_has_no_response_and_the_repair_works(tmp_path, 
     assert {problem.turn for problem in found if "there is no passage" in problem.message} == {"0_2", "0_4"}
     assert rows(tmp_path / "out")[1]["responses"][0]["text"] == "I found nothing about that."
     silent = results.drop(columns="qanswer")
-    with pytest.raises(RefusedError, match=r"1 turns have no response, .*: add their qanswer to the turns \(0_1\)"):
+    with pytest.raises(RefusedError, match=r"1 turn has no response, .*: add their qanswer to the turns \(0_1\)"):
         write_submission((silent, turns.iloc[1:]), data, tmp_path / "out", run_id="x", run_type="automatic")
 
 
@@ -327,7 +327,7 @@ def test_long_responses_are_cut_at_a_sentence_with_a_warning(tmp_path, passages)
     data = ikat.dataset("ikat:2025")
     results, turns = made_up(data, passages, ranked=3)
     turns.loc[4, "qanswer"] = "Oats are cheap here. " * 63  # 252 words
-    with pytest.warns(ResponseCutWarning, match=f"1 responses had more than 250 words .* turns {turns['qid'][4]}$"):
+    with pytest.warns(ResponseCutWarning, match=f"1 response of more than 250 words cut .*: {turns['qid'][4]}$"):
         write_submission((results, turns), data, tmp_path / "run", run_id="x", run_type="automatic", team="t")
     assert rows(tmp_path / "run")[4]["responses"][0]["text"] == ("Oats are cheap here. " * 62).strip()
 
@@ -431,7 +431,9 @@ def test_the_refusal_lists_all_errors(tmp_path, passages):
     with pytest.raises(RefusedError) as caught:
         write_submission((results, turns.assign(qanswer="")), data, tmp_path / "run", run_id="two words", run_type="automatic")
     assert len([problem for problem in caught.value.problems if problem.severity == "error"]) == 218 + 1
-    assert str(caught.value).endswith("and 199 more")
+    assert str(caught.value).endswith(
+        "\nerror: 218 turns (0_1, 0_2, 0_3, 0_4, 0_5 and 213 more), responses[0].text: the response is empty: write one"
+    )
 
 
 def test_an_id_that_the_user_lacks_is_not_handed_in_as_a_new_statement(tmp_path, passages):

@@ -152,8 +152,15 @@ CASES = [
     (BOTH, edit((*P, 1, "id"), "a b"), "error", "1", "responses[0].passage_provenance", "white space"),
     (BOTH, edit((*P, 1, "id"), "msmarco-1"), "warning", "1", "responses[0].passage_provenance", "not an id of the collection"),
     (BOTH, edit((*P, 0, "used"), False), "error", "1", "responses[0].passage_provenance", "no passage is marked as used"),
-    (BOTH, edit((*P, 1, "used"), ...), "warning", "1", "responses[0].passage_provenance", "lack the field used"),
-    (BOTH, edit((*P, 1), {"id": IDS[1], "score": 2.0}), "warning", "1", "responses[0].passage_provenance", "lack the field used"),
+    (BOTH, edit((*P, 1, "used"), ...), "warning", "1", "responses[0].passage_provenance", "1 passage lacks the field used"),
+    (
+        BOTH,
+        edit((*P, 1), {"id": IDS[1], "score": 2.0}),
+        "warning",
+        "1",
+        "responses[0].passage_provenance",
+        "1 passage lacks the field used",
+    ),
     (BOTH, edit((*P, 1, "used"), 0), "error", "1", "responses[0].passage_provenance[1].used", "true or false"),
     (BOTH, edit(P, []), "warning", "1", "responses[0].passage_provenance", "there is no passage"),
     (BOTH, edit(P, ...), "error", "1", "responses[0].passage_provenance", "missing"),
@@ -263,7 +270,7 @@ def test_the_largest_32_bit_number_is_a_number_and_the_next_one_is_none(tmp_path
         assert [one.severity for one in check(tmp_path, 2023, text_of(document))] == [severity]
 
 
-@pytest.mark.parametrize(("count", "others"), [(1, ""), (2, " (nor are 1 others)"), (3, " (nor are 2 others)")])
+@pytest.mark.parametrize(("count", "others"), [(1, ""), (2, " (nor 1 other)"), (3, " (nor 2 others)")])
 def test_wrong_ids_are_counted_and_one_is_shown(tmp_path, count, others):
     for wrong, message in (("a b{}", " is not a passage id{}:"), ("msmarco-{}", " is not an id of the collection{}:")):
         document = valid(2023)
@@ -467,15 +474,27 @@ def warned(turn, field="responses[0].text", message="look"):
     return Problem("warning", turn, field, message)
 
 
-def test_equal_problems_are_one_line_with_the_first_ten_turns():
-    same = [warned(f"9-1_{number}") for number in range(1, 165)]
-    names = ", ".join(f"9-1_{number}" for number in range(1, 11))
+@pytest.mark.parametrize("severity", ["error", "warning"])
+def test_equal_problems_are_one_line_with_the_first_five_turns(severity):
+    same = [Problem(severity, f"9-1_{number}", "responses[0].text", "look") for number in range(1, 53)]
+    names = ", ".join(f"9-1_{number}" for number in range(1, 6))
     assert format_problems([*same, Problem("error", "", "run_name", "no"), warned("9-1_3", message="other")]) == [
-        f"warning: 164 turns ({names} and 154 more), responses[].text: look",
+        f"{severity}: 52 turns ({names} and 47 more), responses[0].text: look",
         "error: run_name: no",
         "warning: turn 9-1_3, responses[0].text: other",
     ]
-    assert format_problems(same[:10]) == [f"warning: 10 turns ({names}), responses[].text: look"]
+    assert format_problems(same[:5]) == [f"{severity}: 5 turns ({names}), responses[0].text: look"]
+
+
+def test_as_many_lines_as_asked_for_and_how_many_follow():
+    found = [Problem("error", "1", "", f"fault {number}") for number in range(4)]
+    assert format_problems(found, most=3) == [*map(str, found[:3]), "and 1 more"]
+    assert format_problems(found, most=4) == list(map(str, found))
+
+
+def test_an_error_and_a_warning_of_the_same_words_stay_apart():
+    both = [Problem(severity, "1", "text", "look") for severity in ("error", "warning")]
+    assert format_problems(both) == list(map(str, both))
 
 
 def test_places_within_a_turn_are_counted():
@@ -486,15 +505,10 @@ def test_places_within_a_turn_are_counted():
     ]
 
 
-def test_each_error_has_its_line():
-    found = [Problem("error", turn, "", "the turn is missing") for turn in ("1", "2")]
-    assert format_problems(found) == list(map(str, found))
-
-
 def test_what_concerns_the_file_or_one_place_stays_as_it_is():
     for problem in (warned("1"), warned("", ""), warned("", "turns[3]"), warned("1", "")):
         assert format_problems([problem]) == [str(problem)]
-    assert format_problems([warned("", "turns[3]"), warned("", "turns[4]")]) == ["warning: turns[3]: look", "warning: turns[4]: look"]
+    assert format_problems([warned("", "turns[3]"), warned("", "turns[4]")]) == ["warning: turns[3], turns[4]: look (2 times)"]
     assert format_problems([]) == []
 
 
@@ -503,7 +517,7 @@ PROBLEMS = st.builds(warned, st.sampled_from(["1", "2", "3"]), st.sampled_from([
 
 @given(st.lists(PROBLEMS, unique=True))
 def test_every_problem_is_in_one_line(problems):
-    lines = format_problems(problems, turns=3)
+    lines = format_problems(problems)
     assert len(lines) == len({(problem.field[0], problem.message) for problem in problems})
     for problem in problems:
         mine = [line for line in lines if line.split(", ")[-1][0] == problem.field[0] and f": {problem.message}" in line]

@@ -218,7 +218,6 @@ EXPANDERS = {
 FINDERS = {
     "BM25": Operator(lambda llm, home: home.bm25()),
     "GivenRanking": Operator(lambda llm, home: ikat.GivenRanking(str(home.run))),
-    "MergeShards": Operator(lambda llm, home: ikat.MergeShards(home.parts)),
     "SpladeRetriever": Operator(lambda llm, home: home.splade.retriever()),
     "Union of systems": Operator(lambda llm, home: ikat.Union(home.bm25(), home.parts[0])),
     "RRF of systems": Operator(lambda llm, home: ikat.RRF(home.bm25(), home.parts[0])),

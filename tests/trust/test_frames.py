@@ -343,7 +343,7 @@ def test_a_blank_question_and_a_repeated_turn_are_named_before_a_model_is_asked(
     one = one_turn_found if of_passages else one_turn
     blank = run(operator, many([one(needs), one(needs, query=" \n")]))
     assert isinstance(blank, ikat.DataError), blank
-    assert re.search(r"blank text in q\w+ \(turns 9-1_1", str(blank))
+    assert re.search(r"no text in q\w+ that is not blank \(turns 9-1_1", str(blank))
     if not of_passages:
         again = run(operator, pd.concat([one(needs)] * 2, ignore_index=True))
         assert isinstance(again, ikat.DataError), again
@@ -471,7 +471,7 @@ def test_sub_queries_that_are_no_list_of_texts_are_named(queries, home):
 def test_append_takes_operators_that_give_one_row_per_turn_only(home):
     out = run(ikat.AppendQuery(pt.apply.generic(lambda frame: frame.iloc[:0])), one_turn())
     assert isinstance(out, ikat.DataError)
-    assert "gave 0 rows for 1 turns" in str(out)
+    assert "gave 0 rows for 1 turn" in str(out)
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -18,7 +18,6 @@ from pyterrier_ikat.live.chat import Chat
 from pyterrier_ikat.llms import FatalLLMError, Ledger, llm
 from pyterrier_ikat.llms.limits import Retry
 from pyterrier_ikat.llms.network import RedactingFilter
-from pyterrier_ikat.llms.openai import ServerLeftOutWarning
 from pyterrier_ikat.study import Study
 
 PASSWORD, PARAMETER = "pw-planted-98765", "p-planted-43210"
@@ -147,16 +146,6 @@ def test_of_the_same_secrets_a_logger_keeps_one_filter(server, model):
     model.close()
     model.ask(ask("b"))
     assert filters() == before
-
-
-def test_the_warning_of_a_server_that_is_left_out(server, address):
-    server.respond = lambda body: refused(500, ECHO) if PARAMETER in server.paths[-1] else said()
-    made = llm(f"openai:m base_url={address},{server.url} concurrency=1")
-    made.retry = Retry(tries=9, sleep=lambda seconds: None)
-    with pytest.warns(ServerLeftOutWarning) as warnings:
-        made.ask(ask(*map(str, range(9))))
-    made.close()
-    assert leaked("".join(str(one.message) for one in warnings)) == []
 
 
 def test_a_key_that_no_header_can_hold_is_said_before_anything_is_sent(server, monkeypatch):

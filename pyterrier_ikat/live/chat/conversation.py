@@ -8,8 +8,7 @@ from typing import Any
 
 import pyterrier as pt
 
-from ...arguments import checked
-from ...errors import UsageError, advice, list_first, option
+from ...errors import UsageError, advice, counted, list_first, option
 from ...events import Write, hearing
 from ...llms import LLM, Ledger, llm
 from ...memory import UserMemory
@@ -102,7 +101,6 @@ class Chat:
         ('Which tea may I drink?', 0)
     """
 
-    @checked
     def __init__(
         self,
         system: str | pt.Transformer,
@@ -319,7 +317,7 @@ class Chat:
             return utterance
         turn, wanted = f"{self.number}_{len(self.turns) + 1}", self.expected()
         if wanted is None:
-            raise UsageError(f"the recorded conversation {self.number} has only {len(self.script)} turns: go on with a live LLM")
+            raise UsageError(f"the recorded conversation {self.number} has only {counted(len(self.script), 'turn')}: go on with a live LLM")
         if utterance.split() != wanted.split():
             raise UsageError(
                 f"the LLM's completions are recorded, and those of turn {turn} answer only {wanted!r}: say that, or choose a live LLM"

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 import pandas as pd
 
-from ...errors import IkatError, Terminated, UsageError, was_interrupted
+from ...errors import IkatError, Terminated, UsageError, counted, was_interrupted
 from ...llms import LLM
 from ...llms.failures import KEPT
 from ...methods import METHODS
@@ -134,13 +134,13 @@ def talk(chat: Chat, read: Callable[[str], str] | None = None, screen: Screen | 
             line = read(PROMPT).strip() or wanted
             if line:
                 _take(chat, line, screen)
-    said = f"\n{len(chat.turns)} turn{'s' * (len(chat.turns) != 1)}"
+    said = f"\n{counted(len(chat.turns), 'turn')}"
     only = "" if chat.saved == len(chat.turns) else f"only the first {chat.saved} "
     screen.show(f"{said}, {only}saved in {chat.save_to}" if chat.saved else f"{said}, not saved")
 
 
 def _greet(chat: Chat, screen: Screen) -> None:
-    who = f"{len(chat.ptkb)} statement{'s' * (len(chat.ptkb) != 1)} about you" if chat.ptkb else "no statements about you"
+    who = f"{counted(len(chat.ptkb), 'statement')} about you" if chat.ptkb else "no statements about you"
     who += f", {chat.remembered} remembered" * bool(chat.remembered)
     named = f"method {chat.method}, " if chat.method else ""
     screen.show(_dim(f"{named}{who}. /help lists the commands; Ctrl-C stops an answer, Ctrl-D ends the chat."))
@@ -148,7 +148,7 @@ def _greet(chat: Chat, screen: Screen) -> None:
         screen.show(_dim(note))
     if chat.turns:
         last = chat.turns[-1]
-        screen.show(_dim(f"continued after {len(chat.turns)} turn{'s' * (len(chat.turns) != 1)}; the last one:"))
+        screen.show(_dim(f"continued after {counted(len(chat.turns), 'turn')}; the last one:"))
         screen.show(f"{PROMPT}{strip_controls(last.utterance)}")
         screen.show(turn_drawn(last))
 
@@ -205,7 +205,7 @@ def _made(chat: Chat, answered: bool = False) -> str:
     kept = {model.kept_in for model in models}
     where = KEPT["file"] if kept == {"file"} else KEPT["process"] if kept == {"process"} else "they are not all kept"
     price = "" if pd.isna(cost) else f" ({cost:.4f} USD)"
-    return f"; {calls} call{'s' * (calls != 1)}{price} {'were' if calls != 1 else 'was'} made: {where}"
+    return f"; {counted(calls, 'call')}{price} {'were' if calls != 1 else 'was'} made: {where}"
 
 
 def _why(chat: Chat, argument: str, screen: Screen) -> None:
@@ -219,7 +219,7 @@ def _sources(chat: Chat, argument: str, screen: Screen) -> None:
 
 def _undo(chat: Chat, argument: str, screen: Screen) -> None:
     turn = chat.undo()
-    left = f"{len(chat.turns)} turn{'s' * (len(chat.turns) != 1)} left"
+    left = f"{counted(len(chat.turns), 'turn')} left"
     saved = "" if chat.save_to is None else f", also in {chat.save_to}"
     screen.show(_dim(f"undone: {turn.utterance} ({left}{saved})"))
 

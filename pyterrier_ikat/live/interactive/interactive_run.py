@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
-from ...errors import DataError, UsageError, advice, list_first
+from ...errors import DataError, UsageError, advice, counted, list_first
 from ...llms import Ledger
 from ...llms.limits import Retry
 from ...runs.log import Dialogue, Log
@@ -81,19 +81,21 @@ class InteractiveRun:
         if any(one.grades for one in dialogues):
             names |= {"grade": pd.Series([grade for grade, _ in grades], dtype=float), "rubric": [rubric for _, rubric in grades]}
         frame = pd.DataFrame(names)
-        notes = [f"{frame['session'].nunique()} conversations with {len(frame)} turns."]
+        notes = [f"{counted(frame['session'].nunique(), 'conversation')} with {counted(len(frame), 'turn')}."]
         if len(frame):
             slowest = turns[int(frame["system s"].argmax())]
             middle = f"The system took {frame['system s'].median():.2f} s for the median turn"
             notes += [f"{middle}, and {slowest.seconds:.2f} s for the slowest, {slowest.session}_{slowest.number}."]
         if "grade" in frame:
-            told = f"The simulated users' mean grade is {frame['grade'].mean():.2f} of 5, over {frame['grade'].count()} responses"
+            told = (
+                f"The simulated users' mean grade is {frame['grade'].mean():.2f} of 5, over {counted(frame['grade'].count(), 'response')}"
+            )
             notes.append(f"{told}; the released server does not say the rubric of a topic's first one.")
         return of_frame(frame, notes, decimals={"system s": 2, "server s": 2, "cost (USD)": 4, "grade": 0})
 
     def __repr__(self) -> str:
         state = "finished" if self.finished else "not finished"
-        return f"<interactive run in {self.folder}, {state}: {len(self.log.dialogues())} conversations>"
+        return f"<interactive run in {self.folder}, {state}: {counted(len(self.log.dialogues()), 'conversation')}>"
 
 
 def interact(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from ...errors import DataError, UsageError
+from ...errors import DataError, UsageError, counted
 from ...llms.ledger import Spend
 from ...runs.log import Log
 from ...tables import Table, of_frame
@@ -68,7 +68,7 @@ def _noted(journal: Journal) -> Iterator[tuple[str, Any]]:
 def _grades(journal: Journal) -> Iterator[tuple[str, Any]]:
     grades = [grade for one in journal.dialogues.values() for grade, _ in one.grades.values()]
     if grades:
-        yield "the users' grades", f"{sum(grades) / len(grades):.2f} of 5 in the mean, of {len(grades)} responses"
+        yield "the users' grades", f"{sum(grades) / len(grades):.2f} of 5 in the mean, of {counted(len(grades), 'response')}"
 
 
 def _next_step(journal: Journal) -> str:
@@ -90,10 +90,10 @@ def _asked(server: TrackServer, journal: Journal) -> Iterator[tuple[str, Any]]:
     if (team := server.team()) != header["team"]:
         raise UsageError(f"the run is of team {header['team']}, and the token of team {team}: set the token of that team")
     left = server.budget()
-    yield "left of the budget", "not told" if left is None else f"{left} {'debug conversations' if server.debug else 'runs'}"
+    yield "left of the budget", "not told" if left is None else "counted(left, 'debug conversation' if server.debug else 'run')"
     if server.debug:
         return  # the server keeps neither status nor dump of a debug run
     status = server.status(header["run_id"])
-    yield "at the server", f"{status.state}: {len(status.done)} topics begun or done, {len(status.open)} open"
+    yield "at the server", f"{status.state}: {counted(len(status.done), 'topic')} begun or done, {len(status.open)} open"
     for session, number, grade, rubric in journal.grades_in(read_dump(server.dump(header["run_id"]))):
         journal.dialogues[session].grades[number] = (grade, rubric)

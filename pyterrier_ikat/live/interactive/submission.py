@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
-from ...errors import DataError, UsageError
+from ...errors import DataError, UsageError, counted
 from ...runs.answered_turn import Turn
 from ...runs.log import Dialogue, Log
 from ...store.files import atomic_write
@@ -34,8 +34,7 @@ class DumpDiffersError(DataError):
     def __init__(self, where: str, differences: Sequence[str]) -> None:
         self.differences = list(differences)
         rest = [f"and {len(differences) - SHOWN} more"] * (len(differences) > SHOWN)
-        places = "place" if len(differences) == 1 else "places"
-        super().__init__("\n".join([f"{where} differs from the log in {len(differences)} {places}:", *differences[:SHOWN], *rest]))
+        super().__init__("\n".join([f"{where} differs from the log in {counted(len(differences), 'place')}:", *differences[:SHOWN], *rest]))
 
 
 def as_dump(dialogues: Sequence[Dialogue], header: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...errors import UsageError, advice
+from ...errors import UsageError, advice, counted
 from .tokens import Person, find_person
 from .waiting_line import FullError, Limits
 from .wire import Failure, RequestError, as_json, failure_of
@@ -183,7 +183,7 @@ class Guard:
             return Failure(401, message, code="invalid_api_key")
         scope["person"] = person.name
         if scope["method"] == "POST" and (seconds := person.wait()):
-            message = f"your token allows {person.rate} requests in a minute: ask again in {seconds} seconds"
+            message = f"your token allows {counted(person.rate, 'request')} in a minute: ask again in {counted(seconds, 'second')}"
             return Failure(429, message, "rate_limit_error", "rate_limited", retry_after=seconds)
         return None
 

@@ -1,5 +1,6 @@
 """Requests of OpenAI's chat protocol and of the search endpoint: read, checked, and bounded."""
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -145,7 +146,7 @@ def read_chat(data: Mapping[str, Any], models: Sequence[str], limits: Limits, na
         wrong = "this is a chat page's own request, for a title, tags or suggestions, and the systems here answer questions"
         raise RequestError(f"{wrong}: switch these off in the page's settings", param="messages", code="not_a_question")
     ptkb, given, more = _metadata(data.get("metadata"), limits, saves=named is not None)
-    conversation = next((name for name in [*given, *(named or ())] if ID.fullmatch(name)), "")
+    conversation = next((_id(name) for name in [*given, *(named or ())] if name.strip()), "")
     unused = [name for name, value in data.items() if name not in TAKEN and value is not None]
     shown = [well_formed(name)[:SHOWN] for name in [*ignored, *more, *unused]]
     unchecked, sample = _flag(data, "stream_unchecked"), data.get("sample") or 0
@@ -154,6 +155,14 @@ def read_chat(data: Mapping[str, Any], models: Sequence[str], limits: Limits, na
             f"sample is the number of an answer to the same words: give a whole number from 0 to {MOST_SAMPLES}", param="sample"
         )
     return ChatRequest(model, messages, ptkb, stream, _flag(options, "include_usage"), shown, conversation, unchecked, sample)
+
+
+def _id(name: str) -> str:
+    """The id under which a conversation is saved: what the client calls it, or its letters and digits and a checksum."""
+    if ID.fullmatch(name):
+        return name
+    plain = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:60]
+    return f"{plain or 'chat'}-{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:16]}"
 
 
 def _check_calls(data: Mapping[str, Any]) -> None:

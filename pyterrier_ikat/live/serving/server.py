@@ -14,9 +14,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ...conversations.frame import NoResultWarning
-from ...errors import UsageError, advice
+from ...errors import UsageError, advice, counted
 from ...llms import Ledger
-from ...store.cache import open_cache
+from ...store.cache import IN_MEMORY, open_cache
 from ...study.systems import Systems, distinct_models
 from .conversation_logs import ConversationLogs
 from .guard import Guard, is_loopback, log, origins_of
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 MEMORY = 256 << 20
 """Bytes for searches and scores in memory: a server runs for days, and most of its queries never come back."""
-DISTINCT = 1000
-"""Requests to models that a server's account tells apart, for the same reason."""
 
 
 def app(
@@ -80,7 +78,7 @@ def app(
         if mcp:
             from .tools import tools_of
     bounds = limits or Limits()
-    opened = open_served(systems, ledger or Ledger(DISTINCT), dataset=dataset, **resources)
+    opened = open_served(systems, ledger or Ledger(), dataset=dataset, **resources)
     logs = None if save_to is None else ConversationLogs(save_to, opened)
     service = Service(opened, bounds, Line(bounds.workers, bounds.waiting), logs)
     made = application(service, *tools_of(service)) if mcp else application(service)
@@ -178,7 +176,7 @@ def serve(
     """
     stopped = threading.Event()
     memory = open_cache()
-    if memory.path is None:
+    if memory.path == IN_MEMORY:
         memory.max_bytes = min(memory.max_bytes, MEMORY)
     options: dict[str, Any] = {"host": host, "port": port, "token": token, "tokens": tokens, "origins": origins, "limits": limits}
     options |= {"mcp": mcp, "save_to": save_to, "dataset": dataset, "ledger": ledger}
@@ -193,7 +191,7 @@ def serve(
         echo("stopping: finishing the requests under way")
         server.stop()
     if server.unfinished:
-        echo(f"{server.unfinished} requests were not finished in time")
+        echo(f"not finished in time: {counted(server.unfinished, 'request')}")
 
 
 def _bound(host: str, port: int, guarded: bool) -> socket.socket:

@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from ...completions.json_answers import json_values
 from ...completions.usable import answer_text, without_reasoning
-from ...errors import DataError, UsageError, advice
+from ...errors import DataError, UsageError, advice, counted
 from ...llm_operator import AsksLLM, as_llm
 from ...llms import LLM, CutOff, Empty, Ledger, LLMFailure, OnlyReasoning, Request, Unfinished, llm
 from ...llms.spec import deciding_options
@@ -195,7 +195,7 @@ class LLMRubricJudge(_Plays):
         wanted = len(situation.open)
         verdicts = self.completed(
             self.request_for(situation, utterance, text),
-            lambda found: "" if len(found) == wanted else f"{len(found)} verdicts for {wanted} rubrics",
+            lambda found: "" if len(found) == wanted else f"{counted(len(found), 'verdict')} for {counted(wanted, 'rubric')}",
         )
         return [rubric for rubric, verdict in zip(situation.open, verdicts, strict=True) if verdict]
 
@@ -238,7 +238,8 @@ class ScriptedPlayer:
         script = situation.user.script
         if script and situation.turn > len(script):
             raise DataError(
-                f"user {situation.user.id} has a script of {len(script)} utterances, and turn {situation.turn} needs another: lower the "
+                f"user {situation.user.id} has a script of {counted(len(script), 'utterance')}, and turn "
+                f"{situation.turn} needs another: lower the "
                 "patience to the script's length"
             )
         return script[situation.turn - 1] if script else next(iter(situation.open.values()))
@@ -301,7 +302,7 @@ def player_and_judge(
 
 
 def _at_once(given: Any, argument: str, ledger: Ledger) -> LLM:
-    if (model := llm(given, ledger=ledger) if isinstance(given, str) else as_llm(given)).batches is not None:
+    if (model := llm(given, ledger=ledger) if isinstance(given, str) else as_llm(given)).batches:
         option = advice(f"{argument}=...", "--" + argument.replace("_", "-"))
         raise UsageError(f"{option}: a conversation can't wait a day for each turn: omit batch=on in the specification of the LLM")
     return model

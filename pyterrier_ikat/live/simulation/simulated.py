@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 
-from ...errors import DataError, UsageError, list_first
+from ...errors import DataError, UsageError, counted, list_first
 from ...evaluation.evaluator import compared
 from ...evaluation.experiment_table import TEST
 from ...evaluation.sessions import (
@@ -94,7 +94,7 @@ class Simulated:
             return []
         users = len(next(iter(self.folders.values())).known)
         who = ", ".join(f"{user} (failed: {', '.join(runs)})" for user, runs in self.left_out.items())
-        told = f"Left out of all systems: {len(self.left_out)} of {users} users, {who}"
+        told = f"Left out of all systems: {len(self.left_out)} of {counted(users, 'user')}, {who}"
         return [f"{told}. Means and tests are over the other {users - len(self.left_out)}, the same for each system."]
 
     def __getitem__(self, name: str) -> NoReturn:
@@ -233,12 +233,12 @@ def reading_notes(logs: Mapping[str, Log], user: str, judge: str) -> list[str]:
     if of_passages := [name for name, found in kinds.items() if PASSAGES in found]:
         most = logs[of_passages[0]].header["passages"]
         where = ", ".join(name + " in some turns" * (RESPONSE in kinds[name]) for name in of_passages)
-        notes.append(f"Without a response, the text is that of the best {most} passages: {where}.")
+        notes.append(f"Without a response, the text is that of the best {counted(most, 'passage')}: {where}.")
     every = [turn for said in turns.values() for turn in said]
     notes += cached_note(every, sum(turn.spend.completions for turn in every))
     played = sum((Spend(**turn.more["played"]) for turn in every), Spend())
     if played.completions:
         cost = "an unknown cost" if played.cost is None else f"{played.cost:.4f} USD"
-        told = f"Users and judge needed {played.completions} completions, for which {cost} was paid"
+        told = f"Users and judge needed {counted(played.completions, 'completion')}, for which {cost} was paid"
         notes.append(f"{told}; the table counts only those of the systems.")
     return notes + recorded_note({name: log.header for name, log in logs.items()})

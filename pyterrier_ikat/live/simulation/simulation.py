@@ -10,14 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ...arguments import checked, one_of
-from ...errors import IkatError, UsageError, advice, list_first
+from ...arguments import one_of
+from ...errors import IkatError, UsageError, advice, counted, list_first
 from ...evaluation.evaluator import check_baseline
 from ...events import in_chain
 from ...llms import LLM, Ledger
 from ...llms.failures import StageEnded
 from ...planning import PlanTable
-from ...progress import LINE, bar, in_time
+from ...progress import bar, doing
 from ...runs.log import Log
 from ...runs.origin import REPEAT
 from ...store.locks import lock_folders
@@ -64,7 +64,7 @@ class SessionsFailed(IkatError):
         """Which sessions failed, and why the first did."""
         (name, user, error), *others = self.failures
         also = f"; also {list_first([f'{name} with user {user}' for name, user, _ in others])}" if others else ""
-        return f"{len(self.failures)} of {self.whole} sessions failed: {name} with user {user} ({error}){also}"
+        return f"{len(self.failures)} of {counted(self.whole, 'session')} failed: {name} with user {user} ({error}){also}"
 
     def __str__(self) -> str:
         kept = any(getattr(error, "kept", False) for *_, error in self.failures)
@@ -75,7 +75,6 @@ class SessionsFailed(IkatError):
         )
 
 
-@checked
 def simulate(
     systems: Systems,
     users: Users,
@@ -309,13 +308,14 @@ class Simulation:
             opened.callback(workers.shutdown, wait=False, cancel_futures=True)
             opened.callback(stop.set)
             sessions = {workers.submit(session, system, user): (system.name, user.id) for system, user in left}
-            left_of, began = Counter(name for name, _ in sessions.values()), LINE.clock()
+            left_of = Counter(name for name, _ in sessions.values())
+            reports = {name: doing(name) for name in left_of}
             for future in bar(as_completed(sessions), total=len(sessions), unit="session"):
                 _settle(future, sessions[future], failures)
                 name, _ = sessions[future]
                 left_of[name] -= 1
                 if not left_of[name]:
-                    LINE.report(f"{name}: {len(self.users)} sessions in {in_time(LINE.clock() - began)}")
+                    reports[name].report(counted(len(self.users), "session"))
         order = list(sessions.values())  # not that of time
         return sorted(failures, key=lambda one: order.index(one[:2]))
 

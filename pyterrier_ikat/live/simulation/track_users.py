@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ...conversations import read_topics
-from ...errors import DataError, UsageError
+from ...errors import DataError, UsageError, counted
 from .users import SimulatedUser
 
 DATA, RUBRICS, ASSESSED = "simulation-data.csv", "rubrics.csv", "assessed-rubrics.csv"
@@ -215,8 +215,10 @@ def _notes(
     statements = sum(len(said) for said, _ in people.values())
     persons = len({user.person for user in users})
     return [
-        f"{len(people)} topics with {statements} statements and {len(questions)} questions read, {len(chosen)} of the questions assessed.",
-        f"{len(users)} users of {persons} persons with {sum(len(user.rubrics) for user in users)} rubrics written"
+        f"{counted(len(people), 'topic')} with {counted(statements, 'statement')} and "
+        f"{counted(len(questions), 'question')} read, {len(chosen)} of the questions assessed.",
+        f"{counted(len(users), 'user')} of {counted(persons, 'person')} with "
+        f"{counted(sum(len(user.rubrics) for user in users), 'rubric')} written"
         + (" (only the assessed questions)." if assessed else " (all questions)."),
         *([f"Omitted, without an assessed question: {', '.join(omitted)}."] if omitted else []),
         "The need of each user is the topic's title." if has_titles else "The need of each user is the topic's first question.",

@@ -13,7 +13,7 @@ import pyterrier as pt
 from ...conversations import datasets
 from ...conversations.choice import QrelsSource, Turns, read_turns
 from ...conversations.datasets import IkatDataset
-from ...errors import UsageError
+from ...errors import UsageError, counted
 from ...evaluation.evaluator import check_baseline, name_runs
 from ...evaluation.experiment_table import TEST
 from .dialogues import find_logs, refuse_arguments, report_sessions
@@ -146,7 +146,7 @@ def describe_calls(ledger: pd.DataFrame | None) -> str:
     if ledger is None or ledger.empty:
         return "No LLM calls."
     tokens, cost = ledger[["prompt_tokens", "completion_tokens"]].sum(axis=1, skipna=False), ledger["cost"]
-    used = "unknown tokens" if tokens.isna().any() else f"{int(tokens.sum()):,} tokens"
+    used = "unknown tokens" if tokens.isna().any() else counted(int(tokens.sum()), "token")
     paid = "unknown cost" if cost.isna().any() else f"{cost.sum():.2f} USD"
-    counts = ", ".join(f"{int(ledger[name].sum())} {name.replace('_', ' ')}" for name in ("failures", "fallbacks"))
-    return f"{int(ledger['calls'].sum())} LLM calls, {int(ledger['known'].sum())} known, {used}, {paid}, {counts}."
+    counts = ", ".join(counted(int(ledger[f"{name}s"].sum()), name) for name in ("failure", "fallback"))
+    return f"{counted(int(ledger['calls'].sum()), 'LLM call')}, {int(ledger['known'].sum())} known, {used}, {paid}, {counts}."

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...errors import counted
 from ...retrieve.words import ascii_text, plain_tokens, stem, stop_terms
 from .material import RunData
 
@@ -113,7 +114,7 @@ def kind_of(turn: Lost, ours: Evidence, theirs: Evidence, words: Mapping[str, Se
     first = [docno for docno, rank in turn.ranks.items() if rank < turn.end]
     unknown = sum(docno not in turn.labels for docno in first)
     if turn.graded and 2 * unknown > len(first):
-        return NOT_JUDGED, f"Not judged: {unknown} of the first {len(first)} passages of {turn.loser}."
+        return NOT_JUDGED, f"Not judged: {unknown} of the first {counted(len(first), 'passage')} of {turn.loser}."
     found = [docno for docno in turn.gained if docno in turn.ranks or docno in theirs.beyond]
     if turn.gained and not found:
         what = called.get(turn.gained[0], turn.gained[0]) if len(turn.gained) == 1 else f"any of these {len(turn.gained)} passages"
@@ -136,7 +137,7 @@ def _lost_words(turn: Lost, ours: Evidence, theirs: Evidence, words: Mapping[str
         if one not in theirs.words and 2 * having > len(relevant) and 2 * elsewhere <= len(others):
             shared.append((having, -elsewhere, word))
     best = sorted(shared, key=lambda one: one[:2], reverse=True)[:WORDS]
-    return [f"“{word}” (in {having} of {len(relevant)} relevant passages)" for having, _, word in best]
+    return [f"“{word}” (in {having} of {counted(len(relevant), 'relevant passage')})" for having, _, word in best]
 
 
 def _ranked(turn: Lost, theirs: Evidence, found: Sequence[str], called: Mapping[str, str]) -> tuple[int, str]:

@@ -19,6 +19,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from ...errors import counted
 from ...runs import RunFolder
 from ...runs.stages import NAME
 from ...store.files import atomic_write
@@ -112,7 +113,7 @@ def _hash(text: str) -> str:
 @lru_cache
 def _environment() -> Environment:
     made = Environment(loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    made.filters["format_score"] = format_score
+    made.filters |= {"format_score": format_score, "counted": counted}
     made.filters["look"] = look
     return made
 

@@ -8,6 +8,7 @@ from math import inf, log2
 import ir_measures
 import pandas as pd
 
+from ...errors import counted
 from ...evaluation import label
 from ...evaluation.measures import cutoff_of, is_sum, level_of, passage_shares
 from ...evaluation.scores import SAME
@@ -170,7 +171,7 @@ class Explainer:
     def _rest(self, moved: Sequence[tuple[float, str]]) -> str:
         if not moved:
             return ""
-        what = f"{len(moved)} more relevant {'passage' if len(moved) == 1 else 'passages'}"
+        what = counted(len(moved), "more relevant passage")
         return f"{what}: {_signed(sum(change for change, _ in moved))}." if is_sum(self.measure) else f"{what} came in or out."
 
     def _intruders(self, winner: int, loser: int, docno: str) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from ...errors import DataError
+from ...errors import DataError, counted
 from ...llms.ledger import Spend
 from ...runs.answered_turn import Turn
 from ...runs.log import Dialogue
@@ -168,8 +168,8 @@ def _rubrics(sides: Sequence[Dialogue | None]) -> list[Rubric]:
 
 def _side(one: Dialogue, shown: Shown, header: Mapping[str, Any]) -> SessionSide:
     turns = [_view(turn, one.met, shown, _remarks(turn, one, header)) for turn in one.turns]
-    facts = [f"{len(one.met)} of {len(one.rubrics)} rubrics met"] if one.rubrics else []
-    facts.append(_count(len(one.turns), "turn"))
+    facts = [f"{len(one.met)} of {counted(len(one.rubrics), 'rubric')} met"] if one.rubrics else []
+    facts.append(counted(len(one.turns), "turn"))
     if one.grades:
         facts.append(f"mean grade {sum(grade for grade, _ in one.grades.values()) / len(one.grades):.2f} of 5")
     if one.turns:
@@ -178,20 +178,16 @@ def _side(one: Dialogue, shown: Shown, header: Mapping[str, Any]) -> SessionSide
     return SessionSide(one.end or NOT_ENDED, ", ".join(facts), turns)
 
 
-def _count(number: int, name: str) -> str:
-    return f"{number:,} {name if number == 1 else 'queries' if name == 'query' else f'{name}s'}"
-
-
 def _spent(spend: Spend, costs: bool) -> str:
     price = "" if not costs else ", cost unknown" if spend.price is None else f", {spend.price:.4f} USD"
-    return f"{_count(spend.completions, 'LLM call')}{price}"
+    return f"{counted(spend.completions, 'LLM call')}{price}"
 
 
 def _remarks(turn: Turn, one: Dialogue, header: Mapping[str, Any]) -> list[str]:
     """Remarks on the part of a response that the user received."""
     remarks = []
     if turn.cut:
-        remarks.append(f"{_count(turn.cut, 'token')} cut off before it was sent")
+        remarks.append(f"{counted(turn.cut, 'token')} cut off before it was sent")
     if turn.more.get("read") == "passages":
         remarks.append(f"the user read the best {header.get('passages', '')} passages".replace("  ", " "))
     if turn.number in one.grades:
@@ -234,7 +230,7 @@ def _called(turn: Turn, shown: int) -> str:
     found, cited = len(passages_of(turn)), len(turn.citations)
     name = "best passage" if not turn.response.strip() else "source" if turn.sources else "cited passage"
     part = f"{min(shown, found)} of " if found > shown else ""
-    return f"{part}{_count(found, name)}" + f", {cited:,} passages cited" * (bool(turn.sources) and cited > found)
+    return f"{part}{counted(found, name)}" + f", {counted(cited, 'passage')} cited" * (bool(turn.sources) and cited > found)
 
 
 def _draft(turn: Turn) -> str:
@@ -246,7 +242,7 @@ def _how(turn: Turn) -> str:
     counts = [(len(turn.queries), "query"), (len(turn.statements), "statement")]
     parts = (
         ["rewrite"] * bool(turn.rewrite)
-        + [_count(number, name) for number, name in counts if number]
+        + [counted(number, name) for number, name in counts if number]
         + ["draft answer"] * bool(_draft(turn))
     )
     return ", ".join(parts)

@@ -3,6 +3,7 @@
 import io
 import json
 import signal
+import sys
 import threading
 
 import pytest
@@ -14,7 +15,6 @@ from pyterrier_ikat.conversations import read_topics
 from pyterrier_ikat.live.chat import Chat, Screen, talk
 from pyterrier_ikat.llms import LLM, Backend, Reply, TooLong
 from pyterrier_ikat.llms.ledger import Budget
-from pyterrier_ikat.llms.sending import Sending
 from pyterrier_ikat.memory.user_memory import NothingLearnedWarning
 from pyterrier_ikat.runs import Log
 from pyterrier_ikat.runs.turn_shown import effort
@@ -129,7 +129,7 @@ def test_a_paid_call_that_ctrl_c_interrupted_is_counted(path, monkeypatch):
         return reply(request)
 
     backend.reply = interrupted
-    monkeypatch.setattr(Sending, "_say_waiting", lambda sending: waiting.set())
+    monkeypatch.setattr(sys.stderr, "write", lambda text: waiting.set())  # says that it waits
     with pytest.warns(NothingLearnedWarning, match="it was stopped"):
         turn = chat.say("I own a dog.")
     assert effort(turn).startswith("2 calls, 200 tokens, 2.0000 USD, ")

@@ -386,3 +386,34 @@ def test_validate_knows_each_dump_of_an_interactive_run(tmp_path, form):
     path.write_text(content if isinstance(content, str) else json.dumps(content))
     shown = CliRunner().invoke(main, ["validate", str(path), "--dataset", "ikat:sample"]).output
     assert shown.startswith("error: this is an interactive run")
+
+
+class Stuck(Track):
+    """Its simulated user fails for ever after the first response, which it has kept, as the released server does."""
+
+    def proceed(self, run, body):
+        live = run.live
+        message = super().proceed(run, body)
+        if live:
+            run.live, run.stuck = True, True
+            raise Refused(500, "Internal Server Error")
+        return message
+
+    def session(self, run):
+        if getattr(run, "stuck", False):
+            raise Refused(500, "Internal Server Error")
+        return super().session(run)
+
+
+@pytest.mark.xfail(strict=True, reason="the cure comes with the rebuild of interactive runs: each start waits 220 s")
+def test_a_server_that_failed_for_good_is_named_with_its_500_and_not_waited_for_at_each_start(tmp_path):
+    track, told, waits = Stuck(SHORT, form=NEW), [], []
+    for _ in range(3):
+        slept = []
+        with pytest.raises(ServerDown) as error:
+            live(track, tmp_path / "run", Answers(), sleep=slept.append)
+        told.append(str(error.value))
+        waits.append(sum(slept))
+    assert all("500" in text and "organisers" in text and "run id" in text for text in told)
+    assert waits[1:] == [0, 0]
+    assert len(track.taken) == 1

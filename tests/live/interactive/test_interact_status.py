@@ -106,7 +106,7 @@ def test_a_look_at_a_run_starts_nothing(tmp_path, asked):
     asked(track)
     found, run = facts(folder, ADDRESS)
     assert track.calls[calls:] == ["/auth/verify", "/budget/check", "/run/status", "/run/dump"]
-    assert (found["left of the budget"], found["at the server"]) == ("1 runs", "active: 1 topics begun or done, 1 open")
+    assert (found["left of the budget"], found["at the server"]) == ("1 run", "active: 1 topic begun or done, 1 open")
     assert found["the users' grades"] == "1.00 of 5 in the mean, of 3 responses"
     assert run.latency().frame["grade"].tolist() == [0, 1, 2]
     assert sorted((path.name, path.read_bytes()) for path in folder.iterdir()) == before

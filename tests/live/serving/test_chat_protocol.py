@@ -225,7 +225,7 @@ def test_a_system_is_described_in_plain_words_without_its_paper_s_sections():
 
 def test_unchecked_words_are_taken_back_with_the_reason():
     client, _ = types("One [1]. Two", "One [1]. Two three.", words=2)
-    assert told(client, stream_unchecked=True) == ["One. [1] Two", {"replaced": "1 words too many"}, "One. [1]", "stop"]
+    assert told(client, stream_unchecked=True) == ["One. [1] Two", {"replaced": "1 word too many"}, "One. [1]", "stop"]
     client, _ = types("Roo", READ, "", "Mint", "Mint [1].")
     assert told(client, stream_unchecked=True) == ["Roo", {"replaced": "the model writes it anew"}, "Mint", ". [1]", "stop"]
     client, _ = types("I", "I'm sorry, but I can't help with that.")

@@ -56,7 +56,7 @@ def test_a_conversation_that_its_client_names_is_a_log(client, tmp_path):
 
 
 def test_without_a_name_or_without_the_option_nothing_is_stored(client, tmp_path):
-    for body in (says("Which tea?"), says("Which tea?", metadata={"chat_id": 7}), says("Which tea?", metadata={"chat_id": "../up"})):
+    for body in (says("Which tea?"), says("Which tea?", metadata={"chat_id": 7}), says("Which tea?", metadata={"chat_id": " "})):
         status, answer = client.chat(body)
         assert (status, answer["ikat"]["saved"]) == (200, False)
     assert logged(tmp_path) == {}
@@ -64,6 +64,24 @@ def test_without_a_name_or_without_the_option_nothing_is_stored(client, tmp_path
     _, answer = Client(served()).chat(says("Which tea?", **NAMED), headers={"X-OpenWebUI-Chat-Id": "7d1-a"})
     assert (answer["ikat"]["saved"], answer["ikat"]["ignored"]) == (False, ["metadata.chat_id"])
     assert sorted(tmp_path.rglob("*")) == before
+
+
+ODD = ["room:7", "a/b", "../up", "café", "chat 7", "x" * 101, "x" * 5000, "-", "日本", "{7d1}", "user@host", "a\nb", "\ud800"]
+
+
+def test_whatever_its_client_calls_it_a_conversation_is_saved_apart_from_the_others(client, tmp_path):
+    for number, name in enumerate(ODD):
+        for words in ([f"Which tea? {number}"], [f"Which tea? {number}", "Rooibos.", "And cold?"]):
+            status, answer = client.chat(says(*words, metadata={"chat_id": name}))
+            assert (status, answer["ikat"]["saved"]) == (200, True), name
+    client.chat(says("Which tea?", metadata={"chat_id": "room 7"}))  # almost the first one
+    assert [[turn[1] for turn in turns] for turns in logged(tmp_path).values()] == [
+        *([f"Which tea? {number}", "And cold?"] for number in range(len(ODD))),
+        ["Which tea?"],
+    ]
+    client.application.service.logs.close()
+    assert len({one["number"] for one in json.loads((tmp_path / "served" / "talks" / "topics.json").read_text())}) == len(ODD) + 1
+    assert {path.parent for path in tmp_path.rglob("*.json*")} == {tmp_path / "served" / "talks", tmp_path / "served" / "other"}
 
 
 @pytest.mark.parametrize("header", ["X-OpenWebUI-Chat-Id", "X-Conversation-Id"])

@@ -51,7 +51,7 @@ def test_systems_that_need_the_same_calls_cost_the_same_whoever_asks_first(tmp_p
     notes = str(simulation_table(session_frames({name: Log(tmp_path / "out" / name).dialogues() for name in systems}), "first"))
     assert "Seconds depend on the order of sessions" in notes
     told = " ".join(" ".join(reading_notes({name: Log(tmp_path / "out" / name) for name in systems}, "chatty", "chatty")).split())
-    assert "7 of the 10 completions of the systems were known, from a recording or the cache. They took no time here, and count" in told
+    assert "7 of the 10 completions of the systems came from a recording or the cache. They took no time here, and count" in told
 
 
 def test_a_turn_that_is_repeated_after_a_stop_costs_what_it_cost(tmp_path):

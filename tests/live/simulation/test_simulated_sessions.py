@@ -179,7 +179,7 @@ def test_what_says_nothing_is_no_utterance(said):
 )
 def test_a_judge_that_gives_no_list_of_verdicts_fails_the_session_by_name(tmp_path, said):
     judges, _ = scripted(said, said)
-    with pytest.raises(SessionsFailed, match=r"1 of 1 sessions failed: s with user u1 \(simulate_judge of turn u1_1: .*call it again"):
+    with pytest.raises(SessionsFailed, match=r"1 of 1 session failed: s with user u1 \(simulate_judge of turn u1_1: .*call it again"):
         simulated(tmp_path, {"s": Says("Rooibos.")}, [user()], judged=judges)
     assert dialogues(tmp_path / "s")["u1"].turns == []  # nothing counts as 0
 

@@ -196,8 +196,6 @@ def test_a_wrong_argument_of_a_folder_is_named(tmp_path, word, message):
     with pytest.raises(UsageError, match=message):
         users_of_folder(f"{files(tmp_path)} {word}")
     assert users_of_folder("sample") is None
-    done = CliRunner().invoke(main, ["simulate-users", str(tmp_path)])
-    assert "`ikat simulate-users` is `ikat simulate --users FOLDER` now" in done.output
 
 
 def test_the_files_of_2025(ikat_2025):

@@ -1,0 +1,203 @@
+"""Building an index and searching it, on one thread, in CPU seconds: ours beside bm25s, PISA, scipy, torch and faiss on the same input.
+
+    python experiments/performance/bench.py search
+
+There are only 700 real passages at hand, so ``real words`` are synthetic passages of real lengths, with the words of real ones; the others
+have 180 words each by Zipf's law, whose most frequent ones are in every passage. Rankings are 1000 deep, docnos and scores, without texts.
+A query's time is from its text to its ranking. bm25s and faiss are measured if they are installed; bm25s' words differ slightly from ours,
+and faiss gives rows. Times are the smallest of several calls: other programs on the machine only increase them.
+"""
+
+import os
+import sqlite3
+import tempfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyterrier as pt
+from bench import Row, cpu_seconds
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.retrieve.dense import Vectors
+from pyterrier_ikat.retrieve.eager import open_postings
+from pyterrier_ikat.retrieve.pisa import has_pisa
+from pyterrier_ikat.retrieve.splade import write_impacts
+from pyterrier_ikat.retrieve.words import ascii_text
+
+PASSAGES = int(os.environ.get("IKAT_BENCH_PASSAGES", "100000"))
+VECTORS = int(os.environ.get("IKAT_BENCH_VECTORS", "200000"))
+QUERIES, DEPTH, SIZE = 16, 1000, 384
+TAIL, TAIL_WORDS = 1 / 250, 1e9
+VOCABULARY = 30_522
+Passages = list[dict[str, str]]
+
+
+def rows() -> Iterator[Row]:
+    """BM25 on both kinds of words, texts, SPLADE and dense vectors."""
+    with tempfile.TemporaryDirectory() as name:
+        real = texts_of(synthetic(pt.get_dataset("ikat:2023-mini").get_corpus_iter(verbose=False), PASSAGES + 20 * QUERIES))
+        yield from _words(Path(name), "real words", real)
+        yield from _words(Path(name), "words by Zipf's law", texts_of(zipf(PASSAGES + 20 * QUERIES)))
+        yield _texts(Path(name), real[:PASSAGES])
+        yield _splade(Path(name))
+        yield from _dense(Path(name))
+
+
+def synthetic(real: Iterable[Mapping[str, str]], count: int, seed: int = 1) -> Iterator[str]:
+    """Texts of real lengths, with words drawn from ``real``, and one in 250 from a long tail of invented words."""
+    random = np.random.default_rng(seed)
+    texts = [passage["text"].split() for passage in real]
+    frequencies = Counter(word for text in texts for word in text)
+    words, shares = np.array(list(frequencies)), np.cumsum(list(frequencies.values()))
+    lengths = np.array([len(text) for text in texts])
+    for length in random.choice(lengths, count):
+        drawn = words[np.searchsorted(shares, random.integers(shares[-1], size=length), side="right")].tolist()
+        for place in np.flatnonzero(random.random(length) < TAIL):
+            drawn[place] = f"w{int(TAIL_WORDS ** random.random())}x"
+        yield " ".join(drawn)
+
+
+def zipf(count: int) -> Iterator[str]:
+    """Texts of 200 words by Zipf's law."""
+    random, shares = np.random.default_rng(0), np.cumsum(1 / np.arange(1, 200_001))
+    for _ in range(count):
+        yield " ".join(f"w{word}" for word in np.searchsorted(shares, random.random(200) * shares[-1]))
+
+
+def texts_of(texts: Iterable[str]) -> Passages:
+    """Texts as passages, with docnos in the form of the collection's."""
+    return [{"docno": f"clueweb22-en{n % 47:04}-{n // 47:05}:{n % 9}", "text": text} for n, text in enumerate(texts)]
+
+
+def _words(folder: Path, kind: str, passages: Passages) -> Iterator[Row]:
+    """The build, and short and long queries drawn like the passages."""
+    corpus, others = passages[:PASSAGES], [one["text"].split() for one in passages[PASSAGES:]]
+    indexes, built = {}, {}
+    for engine in ("eager", "pisa") if has_pisa() else ("eager",):
+        index = ikat.PassageIndex(folder / f"{kind} {engine}")
+        built[engine] = cpu_seconds(partial(index.index, corpus, engine=engine), repeats=1, warm=0)
+        indexes[engine] = index.opened().engine.at(0.9, 0.4)
+    by_bm25s: Callable[[list[str]], Any] | None = None
+    if find_spec("bm25s"):
+        made: list[Any] = []
+        built["bm25s"] = cpu_seconds(lambda: made.append(bm25s_search([one["text"] for one in corpus])), repeats=1, warm=0)
+        by_bm25s = made[-1]
+    for other in [name for name in built if name != "eager"] or [""]:
+        yield Row(f"an index of {PASSAGES:,} passages, {kind}, with texts", built["eager"], built.get(other), other, None, "")
+    for count in (5, 200):
+        asked = [ascii_text(" ".join(words[:count])) for words in others if len(words) >= min(count, 150)][:QUERIES]
+        task = f"{count} words, {PASSAGES:,} passages, {kind}"
+        ours, found = partial(indexes["eager"].rankings, asked, DEPTH), indexes["eager"].rankings(asked, DEPTH)
+        ways = {} if by_bm25s is None else {"bm25s with numba": partial(by_bm25s, asked)}
+        if "pisa" in indexes:
+            ways["PISA (maxscore)"] = partial(indexes["pisa"].rankings, asked, DEPTH)
+            theirs = indexes["pisa"].rankings(asked, DEPTH)
+            shared = [len(set(a.docnos) & set(b.docnos)) / len(a.docnos) for a, b in zip(found, theirs, strict=True)]
+        seconds = cpu_seconds(ours) / len(asked)
+        if not ways:
+            yield Row(task, seconds, None, "", None, "")
+        for instead, way in ways.items():
+            more = {f"shared of the first {DEPTH}": float(np.mean(shared))} if instead.startswith("PISA") else {}
+            yield Row(task, seconds, cpu_seconds(way) / len(asked), instead, None, "", more)
+
+
+def bm25s_search(texts: list[str]) -> Callable[[list[str]], Any]:
+    """An index of bm25s, and its search for several queries."""
+    import bm25s
+    import Stemmer
+
+    options = {"stemmer": Stemmer.Stemmer("english"), "stopwords": "en", "show_progress": False}
+    engine = bm25s.BM25(k1=0.9, b=0.4, backend="numba")
+    engine.index(bm25s.tokenize(texts, **options), show_progress=False)
+    return lambda asked: engine.retrieve(bm25s.tokenize(asked, **options), k=DEPTH, n_threads=1, show_progress=False)
+
+
+def _texts(folder: Path, passages: Passages) -> Row:
+    """The texts of a ranking's passages."""
+    index, connection = ikat.PassageIndex(folder / "real words eager"), sqlite3.connect(folder / "zlib.db")
+    connection.execute("CREATE TABLE texts (docno TEXT PRIMARY KEY, text BLOB)")
+    connection.executemany("INSERT INTO texts VALUES (?, ?)", ((one["docno"], zlib.compress(one["text"].encode())) for one in passages))
+    draw = np.random.default_rng(3)
+    asked = [[passages[number]["docno"] for number in draw.choice(len(passages), min(DEPTH, PASSAGES), replace=False)] for _ in range(5)]
+
+    def by_zlib(docnos: Sequence[str]) -> list[str]:
+        marks = ",".join("?" * len(docnos))
+        found = dict(connection.execute(f"SELECT docno, text FROM texts WHERE docno IN ({marks})", docnos))
+        return [zlib.decompress(found[docno]).decode() for docno in docnos]
+
+    assert index.texts(asked[0]) == by_zlib(asked[0])
+
+    def seconds(read: Callable[[Sequence[str]], list[str]]) -> float:
+        return cpu_seconds(lambda: [read(docnos) for docnos in asked]) / len(asked)
+
+    ours, today = seconds(index.texts), seconds(by_zlib)
+    return Row(f"{len(asked[0])} texts, {PASSAGES:,} passages", ours, today, "sqlite with a zlib per text", None, "")
+
+
+def _splade(folder: Path) -> Row:
+    """Random terms and weights, a few terms frequent and most of them rare: the time of encoding is the model's."""
+    from scipy.sparse import csc_matrix
+
+    draw, often = np.random.default_rng(0), 1 / np.arange(50, VOCABULARY + 50)
+    files = []
+    for start in range(0, PASSAGES, 10_000):
+        count = min(10_000, PASSAGES - start)
+        some = [np.unique(one) for one in draw.choice(VOCABULARY, (count, 160), p=often / often.sum())]
+        ends, docnos = np.cumsum([len(one) for one in some]), np.array([f"d{number:08}" for number in range(start, start + count)])
+        terms, weights = np.concatenate(some).astype(np.uint32), draw.integers(1, 300, ends[-1]).astype(np.uint32)
+        files.append(folder / f"{start:08}.npz")
+        np.savez(files[-1], docnos=docnos, ends=ends, terms=terms, weights=weights)
+    (folder / "splade").mkdir()
+    write_impacts(folder / "splade", files, None, 0)
+    ours = open_postings(folder / "splade")
+    columns = ours.find([str(term) for term in range(VOCABULARY)])
+    matrix = csc_matrix((ours.impacts, ours.docs, ours.starts), shape=(PASSAGES, len(ours.starts) - 1))
+    drawn = [draw.choice(VOCABULARY, 30, replace=False, p=often / often.sum()) for _ in range(QUERIES)]
+    asked = [{str(term): int(weight) for term, weight in zip(one, draw.integers(1, 300, 30), strict=True)} for one in drawn]
+
+    def plain() -> None:
+        for one in asked:
+            numbers = [columns[int(term)] for term in one]
+            scores = matrix[:, numbers] @ np.array(list(one.values()), dtype=np.float32)
+            best = np.argpartition(-scores, min(DEPTH, PASSAGES - 1))[:DEPTH]
+            best[np.argsort(-scores[best])]
+
+    seconds, today = cpu_seconds(lambda: ours.rankings(asked, DEPTH)) / QUERIES, cpu_seconds(plain) / QUERIES
+    return Row(f"30 terms of SPLADE, {PASSAGES:,} passages", seconds, today, "a product of scipy, rows", None, "")
+
+
+def _dense(folder: Path) -> Iterator[Row]:
+    """A few queries, and those of a whole run."""
+    import torch
+
+    torch.set_num_threads(1)
+    draw = np.random.default_rng(0)
+    vectors = draw.standard_normal((VECTORS, SIZE), dtype=np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors.tofile(folder / "vecs.f4")
+    (folder / "docnos.txt").write_text("".join(f"d{number:08}\n" for number in range(VECTORS)))
+    ours, tensor = Vectors(folder, SIZE), torch.from_numpy(vectors)
+    for count, repeats in ((64, 5), (1660, 1)):
+        queries = vectors[draw.choice(VECTORS, min(count, VECTORS), replace=False)] + 0.3 * draw.standard_normal(SIZE, dtype=np.float32)
+        asked, depth = torch.from_numpy(queries), min(DEPTH, VECTORS)
+        ways: dict[str, Callable[[], Any]] = {"torch's matmul and topk, rows": partial(_best, asked, tensor, depth)}
+        if find_spec("faiss"):
+            import faiss
+
+            faiss.omp_set_num_threads(1)
+            flat = faiss.IndexFlatIP(SIZE)
+            flat.add(vectors)
+            ways["faiss-cpu, IndexFlatIP, rows"] = partial(flat.search, queries, depth)
+        seconds = cpu_seconds(partial(ours.rankings, queries, DEPTH, "cpu"), repeats=repeats)
+        for instead, way in ways.items():
+            yield Row(f"{count} queries, {VECTORS:,} vectors of {SIZE}", seconds, cpu_seconds(way, repeats=repeats), instead, None, "")
+
+
+def _best(queries: Any, vectors: Any, depth: int) -> Any:
+    return (queries @ vectors.T).topk(depth)

@@ -1,0 +1,100 @@
+"""The kinds of answers that operators and judges ask for: each has a parser of free text, and perhaps a JSON schema."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from .json_answers import NUMBER, TEXT, WHOLE, Schema, Structure, answer_in, list_of, object_of, one_of
+from .learned import read_learned
+from .rankings import read_ranking
+from .statements import read_copies, read_ids, read_scores
+from .texts import parse_passage, parse_queries, parse_rewrite
+from .usable import answer_text, usable_words
+from .verdicts import NO_REASON, Verdict, parse_label, read_action
+
+
+def _unread(text: str) -> Any:
+    raise NotImplementedError
+
+
+class Kind(NamedTuple):
+    """A kind of answer.
+
+    Attributes:
+        parse: what reads it in free text; gives ``None`` when nothing is usable.
+        structure: its form as JSON, for a model with ``structured=on``; ``None`` when free text is requested anyway.
+        of_json: what makes of a JSON object of that form what ``parse`` gives; ``None`` when nothing is usable.
+        whole: whether the text is kept as it is, with its repetitions, like an answer.
+
+    Example:
+        >>> QUERIES.parse("1. oat milk"), QUERIES.of_json(QUERIES.structure.read('{"queries": ["oat  milk", " "]}'))
+        (['oat milk'], ['oat milk'])
+    """
+
+    parse: Callable[[str], Any] = _unread
+    structure: Structure | None = None
+    of_json: Callable[[dict[str, Any]], Any] = lambda said: next(iter(said.values()))
+    whole: bool = False
+
+
+def _line(text: str) -> str | None:
+    return parse_passage(text) or None
+
+
+def _queries(text: str) -> list[str] | None:
+    """All queries, perhaps an empty list. None for a refusal, for reasoning without an answer, or for a value that means "nothing"."""
+    queries = parse_queries(text, None).items
+    return queries if queries or usable_words(text) else None
+
+
+def _each_once(said: dict[str, Any]) -> list[str]:
+    queries = [" ".join(query.split()) for query in said["queries"]]
+    return list(dict.fromkeys(query for query in queries if any(map(str.isalnum, query))))
+
+
+def _action(said: dict[str, Any]) -> tuple[str, str] | None:
+    """The action, and the question to the user. Asking needs a question."""
+    asked = " ".join(said["question"].split()) if said["action"] == "ask" else ""
+    return None if said["action"] == "ask" and not asked else (said["action"], asked)
+
+
+def _not_asking(read: Callable[[Any], tuple[str, str] | None]) -> Callable[[Any], tuple[str, str] | None]:
+    return lambda said: None if (found := read(said)) is None or found[0] == "ask" else found
+
+
+ANSWER = Kind(answer_text, whole=True)
+LINE = Kind(_line, whole=True)
+PASSAGE = Kind(_line)
+REWRITE = Kind(lambda text: parse_rewrite(text) or None)
+QUERIES = Kind(_queries, answer_in("queries", list_of(TEXT)), _each_once)
+IDS = Kind(read_ids, answer_in("statements", list_of(TEXT)))
+COPIES = IDS._replace(parse=read_copies)
+SCORES = Kind(
+    read_scores,
+    answer_in("statements", list_of(object_of(id=TEXT, score=NUMBER))),
+    lambda said: [(one["id"], one["score"]) for one in said["statements"]],
+)
+RANKING = Kind(read_ranking, answer_in("ranking", list_of(WHOLE)), lambda said: said["ranking"] or None)
+LABEL = Kind(parse_label, answer_in("label", one_of(range(5))))
+ACTION = Kind(read_action, Structure("action", object_of(reason=TEXT, action=one_of(["answer", "ask", "abstain"]), question=TEXT)), _action)
+FINAL_ACTION = ACTION._replace(parse=_not_asking(read_action), of_json=_not_asking(_action))
+"""An action, where asking back is not allowed."""
+LEARNED = Kind(
+    read_learned,
+    answer_in("statements", list_of(object_of(message=WHOLE, words=TEXT, statement=TEXT, replaces=list_of(TEXT)))),
+)
+
+
+def verdict(name: str, value: Schema, parse: Callable[[str], Verdict | None]) -> Kind:
+    """A judge's verdict under ``name``, with its reason before it.
+
+    Example:
+        >>> from pyterrier_ikat.completions.verdicts import read_choice
+        >>> list(verdict("better", one_of(["A", "B", "tie"]), read_choice).structure.schema["properties"])
+        ['reason', 'better']
+    """
+
+    def read(said: dict[str, Any]) -> Verdict:
+        found = list(dict.fromkeys(said[name])) if isinstance(said[name], list) else said[name]
+        return Verdict(found, " ".join(said["reason"].split()) or NO_REASON)
+
+    return Kind(parse, answer_in(name, value, reason=True), read)

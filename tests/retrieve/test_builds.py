@@ -1,0 +1,227 @@
+"""Building an index and adding to it: whole after a kill at any moment, and what is open stays what it was."""
+
+import os
+import shutil
+import threading
+import warnings
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from tiny_splade import save_splade
+from trust.killing import killed_before
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.retrieve import index as index_module
+from pyterrier_ikat.retrieve import pisa
+from pyterrier_ikat.store import cache as result_cache
+from pyterrier_ikat.store.models import BUNDLED
+from pyterrier_ikat.study.identity import kept_as_they_are
+
+CORPUS = [{"docno": f"d{number * 7 % 10}", "text": f"green tea {'mint ' * (number % 3)}"} for number in range(10)]
+MORE = [{"docno": "n1", "text": "a green tram"}, {"docno": "n0", "text": " "}, {"docno": "n2", "text": "mint mint"}]
+ASKED = pd.DataFrame({"qid": ["1", "2"], "query": ["green mint", "a tram"]}, dtype=object)
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # turns without a passage, and engines that lack the last passages
+        yield
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return save_splade(tmp_path_factory.mktemp("splade") / "tiny")
+
+
+def build(kind, path, model, corpus):
+    if kind == "splade":
+        return ikat.Splade(model).index(path, iter(corpus))
+    if kind == "dense":
+        return ikat.DenseIndex(path).index(iter(corpus), BUNDLED)
+    return ikat.PassageIndex(path).index(iter(corpus), engine=kind)
+
+
+KINDS = ["eager", pytest.param("pisa", marks=pytest.mark.linux), "splade", "dense"]
+
+
+def found(path, kind):
+    result_cache._opened.clear()
+    return ikat.Index(path).open("bm25" if kind in ("eager", "pisa") else kind).retriever()(ASKED)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_added_passages_give_the_index_of_all_of_them(kind, model, tmp_path):
+    index = build(kind, tmp_path / "i", model, CORPUS)
+    before = index.retriever()
+    first = before(ASKED)
+    again = type(index)(index.path).add(iter([*MORE, CORPUS[3]]))
+    assert len(again) == 13
+    assert again.texts(["n2", "d0"]) == ["mint mint", next(one["text"] for one in CORPUS if one["docno"] == "d0")]
+    build(kind, tmp_path / "whole", model, [*CORPUS, *MORE])
+    pd.testing.assert_frame_equal(found(tmp_path / "i", kind), found(tmp_path / "whole", kind), rtol=1e-5)
+    result_cache._opened.clear()
+    pd.testing.assert_frame_equal(before(ASKED), first)  # what is open stays as it is
+    assert build(kind, tmp_path / "i", model, [*CORPUS, *MORE]).fingerprint() == again.fingerprint()
+    with pytest.raises(ikat.UsageError, match="holds an index of other passages"):
+        build(kind, tmp_path / "i", model, CORPUS)
+    again.add(MORE)  # they are all there
+    assert len(again) == 13
+
+
+def test_passages_are_added_to_every_index_of_the_folder(model, tmp_path):
+    for kind in ("eager", "splade", "dense"):
+        build(kind, tmp_path / "i", model, CORPUS)
+    ikat.Index(tmp_path / "i").add(MORE)
+    assert sorted(path.name for path in (tmp_path / "i").iterdir()) == ["bm25-13", "dense-13", "pt_meta.json", "splade-13", "texts.db"]
+    with pytest.raises(ikat.DataError, match="the index has 'n1' with another text: passages are added, not changed"):
+        ikat.Index(tmp_path / "i").add([{"docno": "n3", "text": "x"}, {"docno": "n1", "text": "other"}])
+    assert len(ikat.PassageIndex(tmp_path / "i")) == 13
+    with pytest.raises(ikat.DataError, match="there is no such folder"):
+        ikat.Index(tmp_path / "none").add(MORE)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("added", [False, True], ids=["built", "added"])
+def test_killed_before_any_change_the_old_index_or_the_new_one_is_there_and_the_same_call_finishes_it(kind, added, model, tmp_path):
+    if kind == "pisa":
+        build(kind, tmp_path / "warm", model, CORPUS)  # loads PISA before the forks
+    build(kind, tmp_path / "whole", model, [*CORPUS, *MORE])
+    new = found(tmp_path / "whole", kind)
+    if added:
+        build(kind, tmp_path / "old", model, CORPUS)
+        old = found(tmp_path / "old", kind)
+    for number in range(0, 60, 3):
+        path = tmp_path / str(number)
+        if added:
+            shutil.copytree(tmp_path / "old", path)
+
+        def work(path=path):
+            return ikat.Index(path).add(MORE) if added else build(kind, path, model, [*CORPUS, *MORE])
+
+        killed = killed_before(number, path, work)
+        if ikat.Index(path).kinds:
+            there = found(path, kind)
+            assert len(there) == len(new) or (added and len(there) == len(old))
+            pd.testing.assert_frame_equal(there, new if len(there) == len(new) else old, rtol=1e-5)
+        else:
+            assert not added
+        work()
+        pd.testing.assert_frame_equal(found(path, kind), new, rtol=1e-5)
+        assert len(list(path.iterdir())) == 3
+        if not killed:
+            return
+    raise AssertionError("it changes more than sixty files")
+
+
+def test_a_build_that_fails_behind_the_texts_goes_on_from_them(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("pyterrier_ikat.retrieve.eager.join", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            ikat.PassageIndex(tmp_path / "i").index(iter(CORPUS))
+    assert ikat.Index(tmp_path / "i").kinds == []
+    with pytest.raises(ikat.UsageError, match="holds an index of other passages"):
+        ikat.PassageIndex(tmp_path / "i").index(MORE)
+    assert len(ikat.PassageIndex(tmp_path / "i").index(iter(CORPUS))) == 10
+
+
+def test_two_builds_of_one_index_are_not_mixed(tmp_path):
+    def corpus():
+        yield CORPUS[0]
+        with pytest.raises(ikat.UsageError, match="is being made by process"):
+            ikat.PassageIndex(tmp_path / "i").index(CORPUS)
+        yield CORPUS[1]
+
+    assert len(ikat.PassageIndex(tmp_path / "i").index(corpus())) == 2
+
+
+def test_a_large_corpus_is_pisas_where_it_is_installed(tmp_path, monkeypatch):
+    monkeypatch.setattr(index_module, "EAGER_UP_TO", 9)
+    monkeypatch.setattr(pisa, "has_pisa", lambda: False)
+    assert ikat.PassageIndex(tmp_path / "none").index(CORPUS).describe()["engine"] == "eager"
+    monkeypatch.undo()
+    pytest.importorskip("pyterrier_pisa")
+    monkeypatch.setattr(index_module, "EAGER_UP_TO", 9)
+    assert ikat.PassageIndex(tmp_path / "there").index(CORPUS).describe()["engine"] == "pisa"
+
+
+@pytest.mark.linux
+def test_passages_that_pisa_lost_are_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(pisa, "count_passages", lambda _: 9)
+    with pytest.raises(ikat.DataError, match="PISA has 9 of 10 passages"):
+        ikat.PassageIndex(tmp_path / "i").index(CORPUS, engine="pisa")
+    assert ikat.Index(tmp_path / "i").kinds == []
+
+
+@pytest.mark.linux
+def test_pisa_takes_other_parameters_once_also_after_a_kill_and_where_its_postings_were_removed_says_so(tmp_path):
+    index = ikat.PassageIndex(tmp_path / "i").index(CORPUS, engine="pisa")
+    expected = ikat.PassageIndex(tmp_path / "eager").index(CORPUS).bm25(k1=1.2, b=0.75)(ASKED)
+    folder = index.opened().folder
+    for number in range(3):
+        killed_before(number, folder, lambda: ikat.PassageIndex(index.path).bm25(k1=1.2, b=0.75)(ASKED))
+    result_cache._opened.clear()
+    pd.testing.assert_frame_equal(ikat.PassageIndex(index.path).bm25(k1=1.2, b=0.75)(ASKED), expected, rtol=1e-4)
+    for name in pisa.SPARE:
+        (folder / name).unlink()
+    index = ikat.PassageIndex(index.path)
+    assert len(index.bm25(k1=1.2, b=0.75)(ASKED)) == len(expected)
+    with pytest.raises(ikat.DataError, match=r"isn't ready for these parameters of BM25, and inv.docs was removed: put"):
+        index.bm25(k1=1.3, b=0.75)(ASKED)
+
+
+def test_an_open_index_is_searched_named_and_kept_as_it_is_and_a_run_that_ends_on_another_one_is_refused(tmp_path):
+    index = ikat.PassageIndex(tmp_path / "i").index(CORPUS)
+    bm25, others = index.bm25(cache=tmp_path / "c"), [{"docno": one["docno"], "text": "a tram"} for one in CORPUS]
+    with kept_as_they_are([bm25]) as check:
+        check()
+        first = bm25(ASKED)
+        shutil.rmtree(tmp_path / "i")
+        ikat.PassageIndex(tmp_path / "i").index(others)
+        result_cache._opened.clear()
+        pd.testing.assert_frame_equal(bm25(ASKED), first)
+        pd.testing.assert_frame_equal(index.bm25(k1=1.2)(ASKED)[["qid", "docno"]], first[["qid", "docno"]])
+        with pytest.raises(ikat.DataError, match="was replaced since it was opened: open it again"):
+            check()
+    again = ikat.PassageIndex(tmp_path / "i").bm25(cache=tmp_path / "c")(ASKED)
+    assert again["text"].unique().tolist() == ["a tram"]
+    assert set(again["qid"]) == {"2"}
+
+
+def test_texts_of_other_passages_beside_an_engine_are_refused(tmp_path):
+    ikat.PassageIndex(tmp_path / "i").index(CORPUS)
+    ikat.PassageIndex(tmp_path / "j").index(MORE)
+    shutil.copy(tmp_path / "j" / "texts.db", tmp_path / "i" / "texts.db")
+    with pytest.raises(ikat.DataError, match="has texts of other passages"):
+        ikat.PassageIndex(tmp_path / "i").bm25()
+
+
+def test_it_is_searched_while_passages_are_added(tmp_path):
+    path, failed = ikat.PassageIndex(tmp_path / "i").index(CORPUS).path, []
+
+    def search():
+        try:
+            for _ in range(20):
+                rows = ikat.PassageIndex(path).bm25()(ASKED)
+                assert rows["text"].notna().all()
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=search) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for number in range(5):
+        ikat.PassageIndex(path).add([{"docno": f"more{number}", "text": f"green tram {number}"}])
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert len(ikat.PassageIndex(path)) == 15
+
+
+def test_a_folder_of_something_else_is_not_filled(tmp_path):
+    (tmp_path / "notes").mkdir()
+    Path(tmp_path / "notes" / "a.txt").touch()
+    with pytest.raises(ikat.UsageError, match="notes exists already: remove it"):
+        ikat.PassageIndex(tmp_path / "notes").index(CORPUS)
+    assert os.listdir(tmp_path / "notes") == ["a.txt"]
