@@ -23,7 +23,6 @@ from .evaluation import breakdown as breakdown
 from .evaluation import evaluate as evaluate
 from .evaluation import measures as measures
 from .evaluation import pool_runs as pool_runs
-from .events import profile as profile
 from .fuse import *
 from .generate import *
 from .live import Chat as Chat

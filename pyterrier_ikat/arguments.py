@@ -100,7 +100,7 @@ def checked_frame(stage: Any, frame: Any) -> pd.DataFrame:
 
 
 def _are_statements(cell: Any) -> bool:
-    of_pairs = list | tuple | np.ndarray
+    of_pairs = (list, tuple, np.ndarray)
     return isinstance(cell, of_pairs) and all(isinstance(one, of_pairs) and len(one) == 2 and isinstance(one[0], str) for one in cell)
 
 

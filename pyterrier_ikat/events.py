@@ -1,14 +1,13 @@
-"""What is running, and how to follow it: the current chain, the stream of stage events, seconds per stage.
+"""What is running, and how to follow it: the current chain, and the stream of stage events.
 
 Each run of a system that is run several times is a chain of stages with its own completions; the plain run is chain 0. A stage that asks a
 language model puts the number of the chain into its requests; other stages give the same results in every chain.
 
-The stream of stage events reports the input and output of each stage, and the requests to language models in between. Recorder, chat,
-profile and the line of progress read it, each as an :class:`Observer`. Stages of other packages make no events, nor does the work of a
+The stream of stage events reports the input and output of each stage, and the requests to language models in between. Recorder, chat
+and the line of progress read it, each as an :class:`Observer`. Stages of other packages make no events, nor does the work of a
 stage on other threads or machines.
 """
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,8 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
 import pandas as pd
-
-from .tables import Table, of_frame
 
 Args = ParamSpec("Args")
 Found = TypeVar("Found")
@@ -82,8 +79,6 @@ class Step:
         outer: the step that it is inside of.
         out: what it gave back; None while it works, and when it failed.
         asked: the exchanges with language models, but for those of the steps inside it.
-        seconds: how long it took.
-        inside: the part of these seconds that the steps inside it took.
     """
 
     stage: Any
@@ -91,8 +86,6 @@ class Step:
     outer: "Step | None" = None
     out: Any = None
     asked: list[Exchange] = field(default_factory=list)
-    seconds: float = 0.0
-    inside: float = 0.0
 
 
 class Observer:
@@ -181,15 +174,9 @@ def observed(stage: Any, inp: pd.DataFrame, work: Callable[[], pd.DataFrame]) ->
     step = Step(stage, inp, outer)
     token = _step.set(step)
     try:
-        for one in reversed(observers):  # the first one begins last and ends first: a profile does not measure the others
+        for one in reversed(observers):  # the first one begins last and ends first
             one.begin(step)
-        started = time.perf_counter()
-        try:
-            step.out = work()
-        finally:
-            step.seconds = time.perf_counter() - started
-            if outer is not None:
-                outer.inside += step.seconds
+        step.out = work()
     finally:
         _step.reset(token)
         for one in observers:
@@ -216,57 +203,3 @@ def repaired(reasons: Sequence[str]) -> None:
     if (step := _step.get()) is not None:
         for one in OBSERVERS.get():
             one.repair(step, reasons)
-
-
-@dataclass
-class Profile(Observer):
-    """Seconds per stage; :func:`profile` makes it."""
-
-    started: float = field(default_factory=lambda: time.perf_counter())
-    total: float | None = None
-    stages: dict[str, list[float]] = field(default_factory=dict)
-
-    def frame(self) -> pd.DataFrame:
-        """One row per stage, the slowest first.
-
-        Returns:
-            ``stage``, ``calls``, ``rows`` (given back in all), ``seconds`` (without those of the stages inside it) and
-            ``share`` of the whole time; the last row, ``other``, is the time that none of our stages took.
-        """
-        whole = time.perf_counter() - self.started if self.total is None else self.total
-        rows = sorted(((name, *spent) for name, spent in self.stages.items()), key=lambda row: -row[3])
-        rows.append(("other", 0, 0, whole - sum(row[3] for row in rows)))
-        found = pd.DataFrame(rows, columns=["stage", "calls", "rows", "seconds"]).astype({"calls": int, "rows": int})
-        return found.assign(share=found["seconds"] / whole)
-
-    def shown(self) -> Table:
-        """The same as a table to print."""
-        spent = self.frame()
-        return of_frame(spent.assign(share=[f"{share:.1%}" for share in spent["share"]]), decimals={"seconds": 2})
-
-    def end(self, step: Step) -> None:
-        """Add the step's time to the stage's kind, without the time of the steps inside it."""
-        before = self.stages.get(type(step.stage).__name__, [0, 0, 0.0])
-        spent = (1, 0 if step.out is None else len(step.out), step.seconds - step.inside)
-        self.stages[type(step.stage).__name__] = [old + new for old, new in zip(before, spent, strict=True)]
-
-
-@contextmanager
-def profile() -> Iterator[Profile]:
-    """Measure the stages of all pipelines that run inside the ``with`` block.
-
-    Stages of other packages count as ``other``. Inside one of our stages, they count as that stage, as the scorer of ``RerankAgainst``.
-
-    Example:
-        >>> import pandas as pd, pyterrier_ikat as ikat
-        >>> with ikat.profile() as stages:
-        ...     _ = ikat.RawUtterance()(pd.DataFrame({"qid": ["t"], "query": ["tea"]}))
-        >>> stages.frame()[["stage", "calls", "rows"]].values.tolist()
-        [['RawUtterance', 1, 1], ['other', 0, 0]]
-    """
-    found = Profile()
-    try:
-        with observed_by(found):
-            yield found
-    finally:
-        found.total = time.perf_counter() - found.started

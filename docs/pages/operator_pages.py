@@ -21,7 +21,7 @@ from .text import first_sentence, formatted, table
 ROOMS = ("generate", "retrieve", "rank", "fuse")
 """Rooms whose operators are shown first."""
 REFERENCE = {
-    "Run and compare": "run plan experiment evaluate breakdown report Report profile study runs show",
+    "Run and compare": "run plan experiment evaluate breakdown report Report study runs show",
     "Conversations and passages": "dataset conversation PassageFiles chunk_documents",
     "Indexes": "Index PassageIndex DenseIndex Splade SpladeIndex",
     "Models": "llm load_reranker",

@@ -58,7 +58,7 @@ SECTIONS = {
     "language_models_reference.md": {"Answers as JSON": "structured output, JSON schema"},
     "scale.md": {
         "The full collection": "index large collection, index a large collection, ClueWeb22, full collection, index the collection",
-        "Faster runs": "speed, speed up a run, faster, profile",
+        "Faster runs": "speed, speed up a run, faster",
         "Turns on a Ray cluster": "Ray, cluster, several machines, parallel",
     },
     "rerankers.md": {"Choose a re-ranker": "rerank, re-rank, rerankers, re-rankers, reranking, cross-encoders, monoT5"},

@@ -38,7 +38,7 @@ GROUPS = {
     "Systems": "name names index llm reranker given second_llm user_llm judge_llm memory history",
     "Data": "dataset_name dataset qrels turns users persona number pairs judged_by systems",
     "Measures": "of measures measure baseline pairwise repeats judges by depths queries against",
-    "Output": "out form plot save_to continue_from only_plan with_profile cache description",
+    "Output": "out form plot save_to continue_from only_plan cache description",
 }
 """Title -> the options below it in a long help text, by the names of their values. All others are below "Options"."""
 WIDEST = 200

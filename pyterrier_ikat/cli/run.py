@@ -1,7 +1,6 @@
 """Commands that build indexes and run systems."""
 
 import os
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -98,7 +97,6 @@ ikat run aqd my_systems.py:gate --dataset ikat:2023-mini --index mini.index \\
 @BASELINE
 @click.option("--cache", type=click.Path(dir_okay=False), help="file that keeps searches and scores, so that later runs do not repeat them")
 @click.option("--plan", "only_plan", is_flag=True, help="only estimate LLM calls, tokens and cost")
-@click.option("--profile", "with_profile", is_flag=True, help="show the time of each stage, in seconds and as a share")
 @FORMAT
 def run(
     names: tuple[str, ...],
@@ -109,7 +107,6 @@ def run(
     baseline: str | None,
     cache: str | None,
     only_plan: bool,
-    with_profile: bool,
     form: str,
     **options: Any,
 ) -> None:
@@ -121,7 +118,6 @@ def run(
     """
     from ..evaluation import as_measures
     from ..evaluation.evaluator import check_baseline
-    from ..events import profile
     from ..store.cache import set_default_cache
     from ..study import Study
     from ..study import run as run_systems
@@ -135,13 +131,8 @@ def run(
         check_baseline(list(planned.groups()) or [one.name for one in planned.systems], baseline, "systems")
         show_plan(planned.plan(), form)
         return
-    with profile() if with_profile else nullcontext() as stages:
-        results = run_systems(names, dataset_name, out=out, batch=batch, measures=wanted, baseline=baseline, **given)
+    results = run_systems(names, dataset_name, out=out, batch=batch, measures=wanted, baseline=baseline, **given)
     print_results(results, form)
-    beside = form != "text"
-    if stages is not None:
-        click.echo(err=beside)
-        show(stages.shown(), err=beside)
     results.require_judged()
 
 

@@ -85,7 +85,7 @@ class OnRay(Operator):
         cells = [{"number": number, "cell": pickle.dumps(part)} for number, part in enumerate(parts)]
         rows = ray.data.from_items(cells, override_num_blocks=len(cells))  # a block is what one worker takes
         return rows.map(
-            _Worker,
+            _Worker,  # type: ignore[arg-type]  # Ray takes classes, and its types don't say so
             fn_constructor_args=(self.pipeline,),
             compute=ray.data.ActorPoolStrategy(size=min(self.workers, len(cells))),
             num_cpus=self.num_cpus,

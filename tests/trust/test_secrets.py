@@ -76,7 +76,7 @@ def test_a_key_is_sent(server, monkeypatch):
 def test_run_report_chat_and_submission_of_the_command_line(server, address, sample_index, tmp_path, caplog):
     server.respond = lambda body: Answer(200, said("1. a walk\n2. heath in bloom").body, {"X-Echo": ECHO})
     common = ("--index", sample_index, "--llm", f"openai:m base_url={address}")
-    said_by = command("run", "aqd", "--dataset", "ikat:sample", *common, "--out", tmp_path / "runs", "--profile")
+    said_by = command("run", "aqd", "--dataset", "ikat:sample", *common, "--out", tmp_path / "runs")
     said_by += command("run", "aqd", "--dataset", "ikat:sample", *common, "--out", tmp_path / "runs", "--plan")
     said_by += command("report", tmp_path / "runs" / "aqd", "--out", tmp_path / "report.html")
     said_by += command("ledger", tmp_path / "runs" / "aqd")
