@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
+from pyterrier_ikat.conversations.datasets import IkatProvider
 from pyterrier_ikat.conversations.download import SOURCES, data_file
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.methods import METHODS, find
@@ -35,7 +36,8 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_a_path_is_no_data_file_and_no_method_and_no_dataset_unless_a_collection_is_there(name, home):
+def test_a_path_is_no_data_file_and_no_method_and_no_dataset_unless_a_collection_is_there(name, home, monkeypatch):
+    monkeypatch.setitem(pt.datasets._core._loaded_providers, "ikat", IkatProvider())  # whether or not the package is installed
     for look_up in (ikat.dataset, data_file, find):
         with pytest.raises(UsageError):
             look_up(name)
