@@ -45,7 +45,7 @@ MAKERS = {
     "ikat.PassageQueries(llm)": "qweights",
     "ikat.ExplodeQueries()": "qid_0 qquery qsub query_0",
     "ikat.Samples(operator)": "qsamples",
-    "ikat.SummariseHistory(llm)": "qsummary",
+    'ikat.Enhance(llm, "summary")': "qsummary",
     "ikat.UpdatePtkb(llm)": "qlearned",
     "ikat.Decide(llm)": "qaction qaskback",
     "ikat.Respond(llm, cite=True)": "qcitations",

@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
+from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakValueDictionary
 
@@ -16,7 +17,7 @@ from .completions.json_answers import Structure
 from .completions.kinds import Kind
 from .completions.refusals import is_refusal
 from .completions.usable import readable, without_reasoning
-from .conversations.frame import each_turn_once, histories, personas, question_column, questions_in, values
+from .conversations.frame import each_turn_once, histories, personas, question_column, questions_in, texts_in, values
 from .errors import UsageError, counted, list_first
 from .events import repaired
 from .llms import LLM, Completion, LLMFailure, Request, StageError, llm
@@ -191,6 +192,16 @@ class AsksLLM:
         return LLMFailure(self.stage, qid, self.describe_unusable(outcome.text), kept=bool(said))
 
 
+def as_long_as(words: int, text: str) -> str:
+    """``text``, repeated or cut to this many words: the stand-in for a completion of that length.
+
+    Example:
+        >>> as_long_as(5, "mint or sage?"), as_long_as(2, "")
+        ('mint or sage? mint or', 'words words')
+    """
+    return " ".join(islice(cycle(text.split() or ["words"]), words))
+
+
 @with_fields
 class LLMOperator(AsksLLM, Operator):
     """Ask a model once per turn and write its answer into the frame.
@@ -222,6 +233,12 @@ class LLMOperator(AsksLLM, Operator):
     one_row_per_turn = True
     history_style = ""
     """The style that decides which messages of the history are shown; empty for the operator's own."""
+    template_name = ""
+    """The prompt template; empty for the name of the stage."""
+    shows: ClassVar[Sequence[str]] = ()
+    """The arguments that prompts show, besides the conversation and the persona."""
+    typical_words = 0
+    """How many words a completion typically has, for a plan; 0: as many as the fallback."""
     statements = "all"
     """The statements that prompts show, ``"all"`` or ``"chosen"``. Without the column ``qstatements``, all are shown."""
 
@@ -238,7 +255,7 @@ class LLMOperator(AsksLLM, Operator):
 
     def template(self) -> str:
         """Name of the prompt template."""
-        return self.stage
+        return self.template_name or self.stage
 
     def templates(self) -> list[str]:
         """The names of all templates of its requests. Their texts decide whether a finished run can be reused."""
@@ -248,9 +265,13 @@ class LLMOperator(AsksLLM, Operator):
         """The models, indexes and folders in its arguments, but not its folder of prompts: their texts count, not their path."""
         return parts_of([value for name, value in self.arguments().items() if name != "prompts"])
 
+    def columns_shown(self) -> dict[str, str]:
+        """The columns with a text that prompts show besides the question: the name in the template -> the column."""
+        return {}
+
     def needs(self) -> list[str]:
         """The columns that the operator reads besides ``qid``."""
-        return ["query"] if self.question in ("qutterance", "query") else ["query", self.question]
+        return ["query", *[self.question] * (self.question not in ("qutterance", "query")), *self.columns_shown().values()]
 
     def questions(self, frame: pd.DataFrame) -> list[str]:
         """The user's question of each row. In a frame without a conversation, the query before any operator replaced it.
@@ -268,12 +289,15 @@ class LLMOperator(AsksLLM, Operator):
         return [pick_statements(ptkb, statements or []) for ptkb, statements in zip(ptkbs, values(frame, "qstatements"), strict=True)]
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """The values that every prompt shows, for each row: ``ptkb``, ``context`` and ``question``."""
-        rows = zip(self.questions(frame), histories(frame), self.personas(frame), strict=True)
-        return [
-            {"question": question, "context": history_text(history, self.history_style or self.style), "ptkb": ptkb_text(ptkb)}
-            for question, history, ptkb in rows
+        """The values that every prompt shows: ``ptkb``, ``context``, ``question``, arguments and columns that are shown."""
+        more = {name: getattr(self, name) for name in self.shows}
+        rows = [
+            {"question": question, "context": history_text(history, self.history_style or self.style), "ptkb": ptkb_text(ptkb), **more}
+            for question, history, ptkb in zip(self.questions(frame), histories(frame), self.personas(frame), strict=True)
         ]
+        for name, column in self.columns_shown().items():
+            rows = [{**row, name: text} for row, text in zip(rows, texts_in(frame, column), strict=True)]
+        return rows
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """The requests for ``frame``, in order. Nothing is sent."""
@@ -285,7 +309,7 @@ class LLMOperator(AsksLLM, Operator):
 
     def typical(self, frame: pd.DataFrame) -> list[Any]:
         """Stand-ins that ``ikat.plan`` uses for completions that are not in the cache, about as long as real ones."""
-        return self.fallback(frame)
+        return [as_long_as(self.typical_words, text) for text in self.fallback(frame)] if self.typical_words else self.fallback(frame)
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
         """Count the requests, and write cached completions or stand-ins."""

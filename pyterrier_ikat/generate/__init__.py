@@ -4,7 +4,7 @@ from .answer import Answer, OutlineAnswer
 from .best_query import BestQuery
 from .condense import Condense
 from .decide import Decide
-from .enhance import ExpandResponse, GuessAnswer, Preferences, SummariseHistory, TopicSwitch
+from .enhance import Enhance
 from .passage_queries import PassageQueries
 from .queries import ExplodeQueries, MultiQuery, Queries, StatementQueries
 from .reformulate import Reformulate, RewriteByLevel
@@ -19,15 +19,11 @@ from .utterances import AllUtterances, AppendQuery, HistoricalQueryExpansion, Ma
 __all__ = [
     "Aggregate",
     "BestQuery",
-    "ExpandResponse",
-    "GuessAnswer",
-    "Preferences",
+    "Enhance",
     "Reformulate",
     "RewriteAndAnswer",
     "RewriteByLevel",
     "Samples",
-    "SummariseHistory",
-    "TopicSwitch",
     "AllUtterances",
     "Answer",
     "AppendQuery",

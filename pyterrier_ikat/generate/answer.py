@@ -42,6 +42,8 @@ class Answer(LLMOperator):
     stage = "answer"
     kind = ANSWER
     activity = "drafting an answer"
+    shows = ("words",)
+    typical_words = 120
     schematic = {"label": "Answer"}
 
     _: KW_ONLY
@@ -60,24 +62,17 @@ class Answer(LLMOperator):
         """``qstatements`` too when only those are shown."""
         return super().needs() + (["qstatements"] if self.statements == "chosen" else [])
 
-    def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """The values that every prompt shows, and ``words``."""
-        return [{**row, "words": self.words} for row in super().contexts(frame)]
-
     def while_written(self, frame: pd.DataFrame) -> Callable[[str], str]:
         """The text as it is."""
         return str
-
-    def typical(self, frame: pd.DataFrame) -> list[str]:
-        """The question, repeated up to 120 words."""
-        return [" ".join((question.split() or ["?"]) * 120)[:700] for question in self.questions(frame)]
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """Set ``qanswer`` and ``query``."""
         return with_query(with_columns(frame, qanswer=found), found)
 
 
-OUTLINES = {"elements": "suggest", "context": "suggest_context"}
+OUTLINES = {"elements": ("suggest", 100), "context": ("suggest_context", 30)}
+"""Form -> its prompt, and how many words an outline typically has."""
 
 
 @with_fields
@@ -114,20 +109,16 @@ class OutlineAnswer(LLMOperator):
 
     def __post_init__(self) -> None:
         one_of(OUTLINES, form=self.form)
+        self.typical_words = OUTLINES[self.form][1]
         super().__post_init__()
 
     def template(self) -> str:
         """The prompt of the form."""
-        return OUTLINES[self.form]
+        return OUTLINES[self.form][0]
 
     def fallback(self, frame: pd.DataFrame) -> list[str]:
         """No suggestion."""
         return [""] * len(frame)
-
-    def typical(self, frame: pd.DataFrame) -> list[str]:
-        """The question, repeated up to 100 words, or 30 for the shorter form."""
-        words = 100 if self.form == "elements" else 30
-        return [" ".join(((question.split() or ["?"]) * words)[:words]) for question in self.questions(frame)]
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """Set ``qsuggestion``."""

@@ -56,6 +56,8 @@ class Condense(ReadsPassages):
     stage = "condense"
     kind = ANSWER
     activity = "summing up passages"
+    shows = ("words",)
+    template_name = "condense_passages"
     schematic = {"label": "Condense"}
 
     passages: int = 20
@@ -68,11 +70,8 @@ class Condense(ReadsPassages):
     def __post_init__(self) -> None:
         at_least(1, chunk=self.chunk, words=self.words)
         at_least(0, direct=self.direct)
+        self.typical_words = self.words
         super().__post_init__()
-
-    def template(self) -> str:
-        """The prompt."""
-        return "condense_passages"
 
     def used(self, frame: pd.DataFrame) -> "pd.Series[bool]":
         """Which passages are read."""
@@ -87,8 +86,7 @@ class Condense(ReadsPassages):
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request for each summary, turn by turn."""
         return [
-            self.request(qid, {**row, "passages": texts, "words": self.words}, self.template(), str(number))
-            for qid, row, number, texts in self._chunks(frame)
+            self.request(qid, {**row, "passages": texts}, self.template(), str(number)) for qid, row, number, texts in self._chunks(frame)
         ]
 
     def _chunks(self, frame: pd.DataFrame) -> Iterator[tuple[str, dict[str, Any], int, Sequence[str]]]:
@@ -101,10 +99,6 @@ class Condense(ReadsPassages):
     def fallback(self, frame: pd.DataFrame) -> list[str]:
         """The beginning of the passages."""
         return [cut_at_sentence(" ".join(texts), self.words) for *_, texts in self._chunks(frame)]
-
-    def typical(self, frame: pd.DataFrame) -> list[str]:
-        """As many words as are allowed."""
-        return [" ".join(["words"] * self.words) for _ in self._chunks(frame)]
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
         """The requests for the maximum number of passages, and summaries of maximum length."""

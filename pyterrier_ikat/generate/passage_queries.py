@@ -9,7 +9,7 @@ from ..arguments import at_least
 from ..completions.kinds import PASSAGE
 from ..conversations.frame import texts_in, values, with_columns
 from ..errors import UsageError
-from ..llm_operator import LLMOperator
+from ..llm_operator import LLMOperator, as_long_as
 from ..llms import Request
 from ..operator import with_fields
 from ..prompts import ptkb_text
@@ -102,9 +102,9 @@ class PassageQueries(LLMOperator):
         return [questions[ask.form][ask.row] for ask in self._asks(frame)]
 
     def typical(self, frame: pd.DataFrame) -> list[str]:
-        """The question, repeated up to 15 words per sentence."""
+        """15 words per sentence."""
         asks = zip(self._asks(frame), self.fallback(frame), strict=True)
-        return [" ".join(((text.split() or ["?"]) * 150)[: 75 if ask.form == "short" else 150]) for ask, text in asks]
+        return [as_long_as(75 if ask.form == "short" else 150, text) for ask, text in asks]
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """Set ``qsubqueries`` and ``qweights``."""

@@ -1,9 +1,7 @@
 """Several search queries written by an LLM (for the conversation, an answer or each chosen statement), and one row per query."""
 
 import inspect
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextvars import ContextVar
 from dataclasses import KW_ONLY
 from typing import Any
 
@@ -35,12 +33,8 @@ class QueryLists(LLMOperator):
 
     def __post_init__(self) -> None:
         at_least(1, n=self.n)
+        self.open_ended = self.n is None
         super().__post_init__()
-
-    @property
-    def open_ended(self) -> bool:  # type: ignore[override]
-        """Whether there is no limit ``n``."""
-        return self.n is None
 
     def stand_ins(self, text: str) -> list[str]:
         """``n`` queries like ``text``, for a plan; one query without a limit."""
@@ -64,43 +58,6 @@ class QueryLists(LLMOperator):
 def with_queries(frame: pd.DataFrame, lists: Sequence[list[str]]) -> pd.DataFrame:
     """A new frame with ``lists`` as its ``qsubqueries``. The weights of earlier sub-queries are dropped."""
     return with_columns(frame.drop(columns="qweights", errors="ignore"), qsubqueries=lists)
-
-
-class UnjoinedWarning(UserWarning):
-    """A system of ``pt.Experiment`` ends with sub-queries. Their qids are not those of turns, so every score is 0."""
-
-
-_warning: ContextVar[bool] = ContextVar("warning", default=False)
-
-
-def warn_of_unjoined(columns: list[str]) -> None:
-    """Name the systems that end with sub-queries when ``pt.Experiment`` inspects its systems' columns, before it runs them.
-
-    Such a result has all columns that PyTerrier needs, and only the experiment knows where a system ends. So its list of systems is read.
-    """
-    if _warning.get() or not (systems := _under_experiment()):
-        return
-    token = _warning.set(True)
-    try:
-        outputs = {str(system): pt.inspect.transformer_outputs(system, columns, strict=False) for system in systems}
-    finally:
-        _warning.reset(token)
-    for name in [name for name, found in outputs.items() if found and "qid_0" in found]:
-        warnings.warn(
-            f"{name} ends in sub-queries, whose qids belong to no turn, so every score is 0: end it with ikat.Interleave, ikat.Union, "
-            "ikat.RRF, ikat.MeanScore or ikat.RerankAgainst",
-            UnjoinedWarning,
-            stacklevel=2,
-        )
-
-
-def _under_experiment() -> list[pt.Transformer]:
-    """The systems of the ``pt.Experiment`` that called us, if one did."""
-    frame, code = inspect.currentframe(), getattr(pt.Experiment, "__code__", None)
-    while frame is not None and frame.f_code is not code:
-        frame = frame.f_back
-    given = frame.f_locals.get("retr_systems", []) if frame else []
-    return [system for system in (given.values() if isinstance(given, dict) else given) if isinstance(system, pt.Transformer)]
 
 
 class ExplodeQueries(Operator):
@@ -127,8 +84,6 @@ class ExplodeQueries(Operator):
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """One row per sub-query, in order."""
-        if not len(inp):
-            warn_of_unjoined(list(inp.columns))
         pt.validate.query_frame(inp, extra_columns=["query", "qsubqueries"], context=self)
         if "qid_0" in inp.columns:
             raise UsageError(
@@ -137,17 +92,12 @@ class ExplodeQueries(Operator):
         each_turn_once(inp)
         rows_of = zip(inp["qid"], values(inp, "qsubqueries", []), texts_in(inp, "query"), strict=True)
         lists = [_check_queries(qid, queries) or [query] for qid, queries, query in rows_of]
-        weights = _weights(inp)
-        rows = [row for row, queries in enumerate(lists) for _ in queries]
-        numbers = [number for queries in lists for number in range(len(queries))]
-        texts = [text for queries in lists for text in queries]
-        expanded = inp.iloc[rows].reset_index(drop=True)
+        more = {} if (weights := _weights(inp)) is None else {"qweight": pd.Series(weights, dtype="float64")}
+        expanded = inp.iloc[[row for row, queries in enumerate(lists) for _ in queries]].reset_index(drop=True)
+        numbers = pd.Series([number for queries in lists for number in range(len(queries))], dtype="int64")
         qids = [f"{qid}::{number}" for qid, number in zip(expanded["qid"], numbers, strict=True)]
-        expanded = with_columns(expanded, qid_0=expanded["qid"], qquery=expanded["query"], qid=qids)
-        expanded = expanded.assign(qsub=pd.Series(numbers, dtype="int64"))
-        if weights is not None:
-            expanded = expanded.assign(qweight=pd.Series(weights, dtype="float64"))
-        return with_query(expanded, texts)
+        expanded = with_columns(expanded, qid_0=expanded["qid"], qquery=expanded["query"], qid=qids).assign(qsub=numbers, **more)
+        return with_query(expanded, [text for queries in lists for text in queries])
 
 
 def _check_queries(qid: str, queries: Any) -> list[str]:
@@ -195,6 +145,7 @@ class Queries(QueryLists):
     """
 
     schematic = {"label": "Queries"}
+    shows = ("n", "words")
 
     given: str | None = None
     _: KW_ONLY
@@ -219,16 +170,14 @@ class Queries(QueryLists):
     def _continues(self) -> bool:
         return self.given == "answer" and self.style == "gpt"
 
-    def needs(self) -> list[str]:
-        """Also ``qanswer`` if the queries are made from an answer."""
-        return super().needs() + (["qanswer"] if self.given else [])
+    def columns_shown(self) -> dict[str, str]:
+        """The answer, if the queries are made from one."""
+        return {"answer": "qanswer"} if self.given else {}
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request per row; with ``given="answer"`` in gpt style it continues the chat in which the answer was given."""
-        limits = {"n": self.n, "words": self.words}
-        answers = texts_in(frame, "qanswer") if self.given else [""] * len(frame)
-        rows = zip(frame["qid"], self.contexts(frame), answers, strict=True)
-        return [self.request_of(self._messages({**row, **limits, "answer": answer}), qid, self.template()) for qid, row, answer in rows]
+        rows = zip(frame["qid"], self.contexts(frame), strict=True)
+        return [self.request_of(self._messages(row), qid, self.template()) for qid, row in rows]
 
     def _messages(self, values: dict[str, Any]) -> list[dict[str, str]]:
         last = self.message(self.template(), values)
@@ -288,15 +237,12 @@ class StatementQueries(QueryLists):
     """
 
     schematic = {"label": "Statement queries"}
+    template_name = "queries_statement"
     statements = "chosen"
 
     n: int | None = None
     _: KW_ONLY
     question: str = "query"
-
-    def template(self) -> str:
-        """The prompt for one statement and the question."""
-        return "queries_statement"
 
     def needs(self) -> list[str]:
         """Also ``qstatements``."""

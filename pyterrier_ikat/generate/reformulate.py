@@ -12,7 +12,7 @@ from ..completions.matching import Chosen, choose
 from ..completions.texts import parse_answer_and_queries, parse_chosen_rewrite, parse_level, parse_rewrite_and_answer
 from ..conversations.frame import with_columns, with_query
 from ..errors import UsageError
-from ..llm_operator import LLMOperator
+from ..llm_operator import LLMOperator, as_long_as
 from ..operator import with_fields
 from .examples import TRAINING, examples_of
 
@@ -59,6 +59,8 @@ class Reformulate(LLMOperator):
 
     stage = "rewrite"
     kind = Kind(whole=True)
+    shows = ("form", "words")
+    template_name = "reformulate"
     activity = "rewriting"
     schematic = {"label": "Reformulate"}
 
@@ -76,18 +78,14 @@ class Reformulate(LLMOperator):
             raise UsageError(f"shots={self.shots}: form={self.form!r} shows no examples; form='select' does")
         super().__post_init__()
 
-    def template(self) -> str:
-        """The prompt. One template has all forms."""
-        return "reformulate"
-
     def prompt_of(self, template: str) -> str:
         """Its name in recorded files ends in the form."""
         return super().prompt_of(f"{template}_{self.form}")
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """The values that every prompt shows, and ``form``, ``words`` and ``examples``."""
-        more = {"form": self.form, "words": self.words, "examples": examples_of(self.shots, self.examples, True)}
-        return [{**row, **more} for row in super().contexts(frame)]
+        """The values that every prompt shows, and ``examples``."""
+        examples = examples_of(self.shots, self.examples, True)
+        return [{**row, "examples": examples} for row in super().contexts(frame)]
 
     def parse(self, text: str) -> Reformulation | None:
         """The rewrite or queries, the answer, and the pieces that name statements."""
@@ -103,7 +101,7 @@ class Reformulate(LLMOperator):
 
     def typical(self, frame: pd.DataFrame) -> list[Reformulation]:
         """The question as the rewrite, and repeated up to 60 words as the answer."""
-        return [Reformulation(question, " ".join(((question.split() or ["?"]) * 60)[:60])) for question in self.questions(frame)]
+        return [Reformulation(question, as_long_as(60, question)) for question in self.questions(frame)]
 
     def list_dropped(self, frame: pd.DataFrame, found: Sequence[Reformulation]) -> list[str]:
         """The pieces that name no statement."""
@@ -144,17 +142,11 @@ class RewriteByLevel(LLMOperator):
     stage = "rewrite"
     activity = "rewriting"
     kind = Kind(parse_level)
+    shows = ("think",)
+    template_name = "rewrite_by_level"
     schematic = {"label": "Rewrite by level"}
 
     think: bool = True
-
-    def template(self) -> str:
-        """The prompt."""
-        return "rewrite_by_level"
-
-    def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """The values that every prompt shows, and ``think``."""
-        return [{**row, "think": self.think} for row in super().contexts(frame)]
 
     def fallback(self, frame: pd.DataFrame) -> list[tuple[str, str]]:
         """The question at level ``"a"``."""

@@ -12,8 +12,9 @@ import pyterrier as pt
 from ..arguments import at_least, one_of
 from ..completions.citations import CitedSentence, CitedText, count_words, cut_at_sentence, read_citations, sentences_in, while_written
 from ..completions.kinds import ANSWER
-from ..conversations.frame import column, texts_in, turns_of
+from ..conversations.frame import column, turns_of
 from ..errors import UsageError, counted
+from ..llm_operator import as_long_as
 from ..operator import with_fields
 from ..prompts import render
 from .decide import ReadsPassages, told_instead
@@ -68,6 +69,7 @@ class Respond(ReadsPassages):
     stage = "respond"
     kind = ANSWER
     activity = "answering"
+    shows = ("words",)
     schematic = {"label": "Respond"}
 
     passages: int = 5
@@ -109,21 +111,20 @@ class Respond(ReadsPassages):
 
     def needs(self) -> list[str]:
         """The passages, and ``qstatements`` and ``qsuggestion`` where they are shown."""
-        columns = super().needs()
-        columns += ["qstatements"] if self.statements == "chosen" else []
-        return columns + {"suggested": ["qsuggestion"], "condensed": ["qpassages", "used"]}.get(self.form, [])
+        more = ["qstatements"] if self.statements == "chosen" else []
+        return [*super().needs(), *more, *(["qpassages", "used"] if self.form == "condensed" else [])]
+
+    def columns_shown(self) -> dict[str, str]:
+        """The outline, for the form that follows one."""
+        return {"suggestion": "qsuggestion"} if self.form == "suggested" else {}
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """For each turn the values that every prompt shows, its ``passages``, ``words`` and ``suggestion``."""
-        turns = frame.drop_duplicates("qid")
-        suggestions = texts_in(turns, "qsuggestion") if self.form == "suggested" else [""] * len(turns)
+        """For each turn the values that every prompt shows, and its ``passages``."""
         shown = super().contexts(frame)
         if self.form == "condensed":
-            shown = [{**row, "passages": texts} for row, texts in zip(shown, turns["qpassages"], strict=True)]
-        rows = zip(shown, suggestions, strict=True)
-        return [
-            {**row, "passages": self._shown(row["passages"]), "words": self.words, "suggestion": suggestion} for row, suggestion in rows
-        ]
+            summaries = frame.drop_duplicates("qid")["qpassages"]
+            shown = [{**row, "passages": texts} for row, texts in zip(shown, summaries, strict=True)]
+        return [{**row, "passages": self._shown(row["passages"])} for row in shown]
 
     def used(self, frame: pd.DataFrame) -> "pd.Series[bool]":
         """Which passages are shown, in full or in a summary."""
@@ -151,7 +152,7 @@ class Respond(ReadsPassages):
 
     def typical(self, frame: pd.DataFrame) -> list[str]:
         """As many words as are allowed."""
-        return [" ".join(["words"] * self.words)] * len(frame["qid"].unique())
+        return [as_long_as(self.words, "")] * frame["qid"].nunique()
 
     def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
         """Responses that are longer than the limit, and numbers that no passage has."""

@@ -9,8 +9,8 @@ import pandas as pd
 from ..arguments import at_least, one_of
 from ..completions.kinds import LINE, REWRITE, Kind
 from ..completions.texts import parse_reasoned_rewrite, parse_rewrite_and_answer
-from ..conversations.frame import histories, texts_in, values, with_columns, with_query
-from ..llm_operator import LLMOperator
+from ..conversations.frame import histories, values, with_columns, with_query
+from ..llm_operator import LLMOperator, as_long_as
 from ..llms import Request
 from ..operator import with_fields
 
@@ -76,20 +76,15 @@ class Rewrite(_OneQuery):
     history_style = "gpt"
     """All messages: only the paper's prompts for answers and queries omit earlier responses."""
 
-    def needs(self) -> list[str]:
-        """Also ``qanswer`` for the enhanced and the personal form, and ``qpreferences`` for the personal one."""
-        return super().needs() + {"enhanced": ["qanswer"], "personal": ["qanswer", "qpreferences"]}.get(self.form, [])
+    def columns_shown(self) -> dict[str, str]:
+        """The guess for the enhanced and the personal form, and the preferences for the personal one."""
+        shown = {"enhanced": ("answer",), "personal": ("answer", "preferences")}.get(self.form, ())
+        return {name: f"q{name}" for name in shown}
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """The values that every prompt shows, and ``answer``; the summary for the enhanced form, ``preferences`` for the personal one."""
-        rows = super().contexts(frame)
-        if self.form == "personal":
-            shown = zip(rows, texts_in(frame, "qanswer"), texts_in(frame, "qpreferences"), strict=True)
-            return [{**row, "answer": answer, "preferences": preferences} for row, answer, preferences in shown]
-        if self.form != "enhanced":
-            return rows
-        added = zip(rows, values(frame, "qsummary", ""), texts_in(frame, "qanswer"), strict=True)
-        return [{**row, "context": summary or row["context"], "answer": answer} for row, summary, answer in added]
+        """The values that every prompt shows; for the enhanced form the summary instead of the history."""
+        summaries = values(frame, "qsummary", "") if self.form == "enhanced" else [""] * len(frame)
+        return [{**row, "context": text or row["context"]} for row, text in zip(super().contexts(frame), summaries, strict=True)]
 
 
 @with_fields
@@ -118,6 +113,8 @@ class RewriteAndAnswer(LLMOperator):
 
     stage = "rewrite"
     kind = Kind(whole=True)
+    shows = ("answer", "think")
+    template_name = "rewrite_and_answer"
     activity = "rewriting"
     schematic = {"label": "Rewrite and answer"}
 
@@ -130,17 +127,9 @@ class RewriteAndAnswer(LLMOperator):
         """No statements if the persona is not shown."""
         return super().personas(frame) if self.persona else [{} for _ in range(len(frame))]
 
-    def template(self) -> str:
-        """The prompt, which asks for a reason, a rewrite and an answer."""
-        return "rewrite_and_answer"
-
     def prompt_of(self, template: str) -> str:
         """Its name in recorded files ends in ``_without_persona`` if the persona is not shown."""
         return super().prompt_of(template) + "_without_persona" * (not self.persona)
-
-    def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """The values that every prompt shows, and ``answer`` and ``think``."""
-        return [{**row, "answer": self.answer, "think": self.think} for row in super().contexts(frame)]
 
     def parse(self, text: str) -> tuple[str, str] | None:
         """The rewrite and the answer, which is empty without ``answer``."""
@@ -155,8 +144,7 @@ class RewriteAndAnswer(LLMOperator):
 
     def typical(self, frame: pd.DataFrame) -> list[tuple[str, str]]:
         """The question as the rewrite, and repeated up to 60 words as the answer."""
-        words = 60 if self.answer else 0
-        return [(question, " ".join(((question.split() or ["?"]) * words)[:words])) for question in self.questions(frame)]
+        return [(question, as_long_as(60 * self.answer, question)) for question in self.questions(frame)]
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """Set ``qrewrite``, ``qanswer`` and ``query``."""
@@ -219,6 +207,7 @@ class Summarise(LLMOperator):
     stage = "summarise"
     kind = LINE
     activity = "summarising earlier responses"
+    typical_words = 40
     schematic = {"label": "Summarise"}
 
     min_characters: int = 150
@@ -236,10 +225,6 @@ class Summarise(LLMOperator):
     def fallback(self, frame: pd.DataFrame) -> list[str]:
         """The responses themselves."""
         return [text for _, text in self._distinct(frame)]
-
-    def typical(self, frame: pd.DataFrame) -> list[str]:
-        """The first quarter of each response."""
-        return [text[: len(text) // 4 + 1] for text in self.fallback(frame)]
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """Set ``qhistory``."""

@@ -5,6 +5,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -50,7 +51,7 @@ class Samples(Operator):
         columns: the columns to keep of each sample.
 
     Raises:
-        UsageError: when the operator does not make one call per turn, ``n`` is below 1 or above 1000, or no column is given.
+        UsageError: when the operator does not make one call per turn, ``n`` is below 1, or no column is given.
 
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat
@@ -63,7 +64,7 @@ class Samples(Operator):
     one_row_per_turn = True
     schematic = {"label": "Samples"}
 
-    operator: pt.Transformer
+    operator: LLMOperator
     n: int = 5
     columns: Sequence[str] = ("query",)
 
@@ -71,20 +72,16 @@ class Samples(Operator):
         if not isinstance(self.operator, LLMOperator) or not self.operator.one_row_per_turn:
             raise UsageError(f"operator={self.operator!r}: sample an operator that asks an LLM once per turn, such as ikat.Rewrite(llm)")
         at_least(1, n=self.n)
-        if self.n > 1000:
-            raise UsageError(f"n={self.n}: draw at most 1000 samples")
         if not isinstance(self.columns, list | tuple) or not self.columns:
             raise UsageError(f"columns={self.columns!r}: give a list of columns that the operator writes, such as ['query']")
         self.columns = tuple(self.columns)
 
-    @property
-    def asks(self) -> LLMOperator:
-        """The operator that is sampled."""
-        return cast(LLMOperator, self.operator)
-
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
         """Count the requests of all samples, and write cached completions, or placeholders that differ."""
-        drawn = self._gather(frame, self._repeated(frame), plan.ask(cast(Any, _Sampled(self)), frame))
+        once = self.operator
+        asks = {"llm": once.llm, "stage": once.stage, "read": once.read, "requests": self.requests}
+        found = plan.ask(cast(Any, SimpleNamespace(**asks, typical=lambda turns: once.typical(turns) * self.n)), frame)
+        drawn = self._gather(frame, self._repeated(frame), found)
         lists = [
             queries if len(set(queries)) > 1 else [f"{query} {number}" for number, query in enumerate(queries)]
             for queries in drawn["qsubqueries"]
@@ -97,7 +94,7 @@ class Samples(Operator):
         Raises:
             UsageError: when the operator does not make one call per turn.
         """
-        once = self.asks.requests(frame)
+        once = self.operator.requests(frame)
         if len(once) != len(frame):
             raise UsageError(
                 f"{self.operator!r} asks {counted(len(once), 'time')} for {counted(len(frame), 'turn')}: sample "
@@ -107,14 +104,14 @@ class Samples(Operator):
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Ask for every row of a query frame, all samples at once."""
-        pt.validate.query_frame(inp, extra_columns=self.asks.needs(), context=self)
+        pt.validate.query_frame(inp, extra_columns=self.operator.needs(), context=self)
         each_turn_once(inp)
         self._warn()
         many = self._repeated(inp)
-        return self._gather(inp, many, self.asks.settle(many, self.asks.ask(self.requests(inp))) if len(inp) else [])
+        return self._gather(inp, many, self.operator.settle(many, self.operator.ask(self.requests(inp))) if len(inp) else [])
 
     def _warn(self) -> None:
-        backend = self.asks.llm.backend
+        backend = self.operator.llm.backend
         if self.n > 1 and not backend.replays and (why := backend.repeats(self.n)):
             text = f"the {self.n} samples of {self.operator!r} may be the same: the model has {why}; give it a temperature above 0"
             warnings.warn(text, SamplesWarning, stacklevel=4)
@@ -123,7 +120,7 @@ class Samples(Operator):
         return pd.concat([frame] * self.n, ignore_index=True)
 
     def _gather(self, frame: pd.DataFrame, many: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
-        written, turns = self.asks.write(many, found), len(frame)
+        written, turns = self.operator.write(many, found), len(frame)
         if missing := [name for name in self.columns if name not in written.columns]:
             raise UsageError(f"columns={self.columns!r}: {self.operator!r} writes no {missing[0]}, but {', '.join(written.columns)}")
         texts = list(zip(*(texts_in(written, name) for name in self.columns), strict=True))
@@ -143,23 +140,11 @@ def samples_asked(pipeline: pt.Transformer) -> dict[int, dict[str, int]]:
     """
     found: dict[int, dict[str, int]] = {}
     for stage in every_stage(pipeline):
-        asks, number = (stage.asks, stage.n) if isinstance(stage, Samples) else (stage, 1)
+        asks, number = (stage.operator, stage.n) if isinstance(stage, Samples) else (stage, 1)
         if isinstance(asks, LLMOperator):
             of_model = found.setdefault(id(asks.llm), {})
             of_model[asks.stage] = max(number, of_model.get(asks.stage, 1))
     return found
-
-
-class _Sampled:
-    """The samples of an operator, as the plan's view of a stage with LLM calls."""
-
-    def __init__(self, samples: Samples) -> None:
-        self.llm, self.stage, self.read, self.requests = samples.asks.llm, samples.asks.stage, samples.asks.read, samples.requests
-        self._samples = samples
-
-    def typical(self, frame: pd.DataFrame) -> list[Any]:
-        """The typical outcome of a sample, once for each sample."""
-        return self._samples.asks.typical(frame) * self._samples.n
 
 
 def joined(texts: Sequence[str]) -> str:
@@ -219,7 +204,7 @@ class Aggregate(Operator):
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
         """The texts joined; nothing is encoded."""
-        return replace_encoder(self, None).transform(frame)
+        return replace(self, encoder=None).transform(frame)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Set ``query`` and, with an encoder, ``query_vec``."""
@@ -241,11 +226,6 @@ class Aggregate(Operator):
         firsts = [sample[0] for sample in samples]
         known = np.array([vectors[text] for text in firsts]) if vectors else word_vectors(firsts)
         return [samples[int((known @ known.T).sum(axis=1).round(9).argmax())]]
-
-
-def replace_encoder(aggregate: Aggregate, encoder: pt.Transformer | None) -> Aggregate:
-    """The same with another encoder."""
-    return Aggregate(**{**aggregate.arguments(), "encoder": encoder})
 
 
 def _samples(frame: pd.DataFrame) -> list[list[Sample]]:

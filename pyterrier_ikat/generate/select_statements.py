@@ -8,13 +8,12 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import at_least, one_of
-from ..completions.kinds import COPIES, IDS, SCORES, Kind
+from ..completions.kinds import COPIES, IDS, SCORES
 from ..completions.matching import Chosen, choose
 from ..conversations.frame import personas, texts_in, values, with_columns, with_query
 from ..errors import DataError, UsageError
-from ..llm_operator import LLMOperator
-from ..llms import Request
 from ..operator import Operator, with_fields
+from .enhance import AsksSome
 from .examples import TRAINING, examples_of
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ KINDS = {"ids": IDS, "copies": COPIES, "scores": SCORES}
 
 
 @with_fields
-class SelectStatements(LLMOperator):
+class SelectStatements(AsksSome):
     """Ask the model which statements of the persona are relevant for the question.
 
     Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qstatements``, a list of (id, score), best
@@ -77,6 +76,7 @@ class SelectStatements(LLMOperator):
         at_least(0, shots=self.shots)
         if self.shots and (self.form != "ids" or self.given):
             raise UsageError(f"shots={self.shots}: only form='ids' without given shows examples")
+        self.kind = KINDS[self.form]  # the statements that it reads are matched with the persona later
         super().__post_init__()
 
     def template(self) -> str:
@@ -87,34 +87,22 @@ class SelectStatements(LLMOperator):
         """Its name in recorded files, the same with and without examples."""
         return super().prompt_of(template.removesuffix("_shots"))
 
-    def needs(self) -> list[str]:
-        """Also ``qsuggestion`` if it is shown."""
-        return super().needs() + (["qsuggestion"] if self.given else [])
+    def columns_shown(self) -> dict[str, str]:
+        """The outline."""
+        return {"suggestion": "qsuggestion"} if self.given else {}
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """The values that every prompt shows, and ``suggestion``; without ``history`` an empty ``context``; with ``shots`` the examples."""
-        suggestions = texts_in(frame, "qsuggestion") if self.given else [""] * len(frame)
-        more: dict[str, Any] = {} if self.history else {"context": ""}
-        if self.shots:
-            more["examples"] = examples_of(self.shots, self.examples, False)
-        return [{**row, **more, "suggestion": text} for row, text in zip(super().contexts(frame), suggestions, strict=True)]
-
-    def requests(self, frame: pd.DataFrame) -> list[Request]:
-        """One request per row that has a persona."""
-        return super().requests(self._with_persona(frame))
-
-    @property
-    def kind(self) -> Kind:  # type: ignore[override]
-        """The statements that the completion names, in its form. They are matched with the persona later."""
-        return KINDS[self.form]
+        """The values that every prompt shows; without ``history`` an empty ``context``; with ``shots`` the examples."""
+        more = {"examples": examples_of(self.shots, self.examples, False), **({} if self.history else {"context": ""})}
+        return [{"suggestion": "", **row, **more} for row in super().contexts(frame)]
 
     def fallback(self, frame: pd.DataFrame) -> list[Any]:
         """No statement."""
-        return [[]] * len(self._with_persona(frame))
+        return [[]] * len(self.rows_asked(frame))
 
     def typical(self, frame: pd.DataFrame) -> list[Any]:
         """The first two statements."""
-        firsts = [list(ptkb.items())[:2] for ptkb in self.personas(self._with_persona(frame))]
+        firsts = [list(ptkb.items())[:2] for ptkb in self.personas(self.rows_asked(frame))]
         return [[{"ids": number, "copies": text, "scores": (number, 0.5)}[self.form] for number, text in first] for first in firsts]
 
     def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
@@ -123,14 +111,11 @@ class SelectStatements(LLMOperator):
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """Set ``qstatements``."""
-        chosen = iter(self._chosen(frame, found))
-        return with_columns(frame, qstatements=[next(chosen).statements if ptkb else [] for ptkb in self.personas(frame)])
-
-    def _with_persona(self, frame: pd.DataFrame) -> pd.DataFrame:
-        return frame[[bool(ptkb) for ptkb in self.personas(frame)]]
+        chosen = self.by_row(frame, self._chosen(frame, found))
+        return with_columns(frame, qstatements=[one.statements if one else [] for one in chosen])
 
     def _chosen(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[Chosen]:
-        personas = self.personas(self._with_persona(frame))
+        personas = self.personas(self.rows_asked(frame))
         return [choose(self.form, pieces, ptkb) for pieces, ptkb in zip(found, personas, strict=True)]
 
 

@@ -1,7 +1,7 @@
 """Learn what users say about themselves, and merge it with the known statements."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, field
 from typing import Any
 
 import pandas as pd
@@ -10,7 +10,6 @@ from ..arguments import at_least, utc
 from ..completions.kinds import LEARNED
 from ..completions.learned import Learned, merge
 from ..conversations.frame import histories, values, with_columns
-from ..errors import UsageError
 from ..llm_operator import LLMOperator
 from ..operator import with_fields
 from ..prompts import history_text, ptkb_text
@@ -42,10 +41,9 @@ class UpdatePtkb(LLMOperator):
         llm: the model to ask.
         messages: how many of the user's last messages to learn from, including the question. ``None``: all. The prompt shows these messages
             and the three exchanges before them.
-        question: only ``"qutterance"``, because the words of a manual rewrite are not the user's.
 
     Raises:
-        UsageError: when ``messages`` is below 1, or ``question`` is another column.
+        UsageError: when ``messages`` is below 1.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -66,11 +64,10 @@ class UpdatePtkb(LLMOperator):
 
     _: KW_ONLY
     messages: int | None = None
+    question: str = field(default="qutterance", init=False)  # the words of a manual rewrite are not the user's
 
     def __post_init__(self) -> None:
         at_least(1, messages=self.messages)
-        if self.question != "qutterance":
-            raise UsageError(f"question={self.question!r}: UpdatePtkb learns from the user's own words; omit question=")
         super().__post_init__()
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -13,15 +13,12 @@ from ..fuse import RRF, RerankAgainst
 from ..generate import (
     BestQuery,
     Condense,
-    ExpandResponse,
-    GuessAnswer,
-    Preferences,
+    Enhance,
     Respond,
     Rewrite,
     RewriteAndAnswer,
     Samples,
     SelectStatements,
-    TopicSwitch,
 )
 from ..llms import LLM
 from .definition import Table, method
@@ -47,8 +44,9 @@ def personal_chiq(llm: LLM) -> pt.Transformer:
         >>> len(ikat.methods.cfda_2025.personal_chiq(ikat.llm("recorded:sample")))
         5
     """
-    question = TopicSwitch(llm) >> Rewrite(llm, "clear")
-    return question >> GuessAnswer(llm) >> ExpandResponse(llm, persona=True) >> Preferences(llm, question="qrewrite")
+    question = Enhance(llm, "topic") >> Rewrite(llm, "clear")
+    guess = question >> Enhance(llm, "guess") >> Enhance(llm, "personal_response")
+    return guess >> Enhance(llm, "preferences", question="qrewrite")
 
 
 def _best(drawn: pt.Transformer, retriever: pt.Transformer, reranker: pt.Transformer, passages: int) -> pt.Transformer:

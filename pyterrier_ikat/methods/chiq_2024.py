@@ -7,7 +7,7 @@ iKAT.
 
 import pyterrier as pt
 
-from ..generate import Aggregate, Answer, ExpandResponse, Rewrite, SummariseHistory, TopicSwitch
+from ..generate import Aggregate, Answer, Enhance, Rewrite
 from ..llms import LLM
 from .definition import method
 
@@ -23,11 +23,11 @@ def enhanced(llm: LLM, *, summarise: bool = True, words: int = 30) -> pt.Transfo
     Example:
         >>> import pyterrier_ikat as ikat
         >>> enhanced(ikat.llm("recorded:sample"), summarise=False)
-        (ikat.TopicSwitch(ikat.llm('recorded:sample')) >> ikat.Rewrite(ikat.llm('recorded:sample'), form='short') >> \
-ikat.ExpandResponse(ikat.llm('recorded:sample')) >> ikat.Answer(ikat.llm('recorded:sample'), words=30, question='qrewrite'))
+        (ikat.Enhance(ikat.llm('recorded:sample'), 'topic') >> ikat.Rewrite(ikat.llm('recorded:sample'), form='short') >> \
+ikat.Enhance(ikat.llm('recorded:sample'), 'response') >> ikat.Answer(ikat.llm('recorded:sample'), words=30, question='qrewrite'))
     """
-    made = TopicSwitch(llm) >> Rewrite(llm, "short") >> ExpandResponse(llm) >> Answer(llm, words=words, question="qrewrite")
-    return made >> SummariseHistory(llm) if summarise else made
+    made = Enhance(llm, "topic") >> Rewrite(llm, "short") >> Enhance(llm, "response") >> Answer(llm, words=words, question="qrewrite")
+    return made >> Enhance(llm, "summary") if summarise else made
 
 
 @method(paper=PAPER, models={"llm": "Llama-2-7b-chat temperature=0.7", "retriever": "BM25 and ANCE"})

@@ -54,7 +54,7 @@ MAKERS = {
     "qsubqueries": "Queries",
     "qrewrite": "Rewrite",
     "qid_0": "ExplodeQueries",
-    "qsummary": "SummariseHistory",
+    "qsummary": "Enhance summary",
     "qlearned": "UpdatePtkb",
     "qsamples": "Samples",
 }
@@ -62,7 +62,7 @@ MAKERS = {
 
 @pytest.mark.parametrize("column", MAKERS)
 def test_the_operator_that_a_message_names_makes_the_column(column):
-    assert f"ikat.{MAKERS[column]}(" in REPAIRS[column]
+    assert f"ikat.{MAKERS[column].partition(' ')[0]}(" in REPAIRS[column]
     made = EVERY[MAKERS[column]].make(ikat.llm(Says("[1]")), None)
     made.on_error = "fallback"
     assert column in made(one_turn(needed(made))).columns

@@ -226,7 +226,6 @@ def test_a_model_that_does_not_draw_is_warned_of():
         (lambda llm: ikat.Samples(ikat.RawUtterance()), "sample an operator that asks an LLM once per turn, such as ikat.Rewrite"),
         (lambda llm: ikat.Samples(ikat.Respond(llm)), "sample an operator that asks an LLM once per turn"),
         (lambda llm: ikat.Samples(ikat.Rewrite(llm), 0), "n=0: give 1 or more"),
-        (lambda llm: ikat.Samples(ikat.Rewrite(llm), 1001), "n=1001: draw at most 1000 samples"),
         (lambda llm: ikat.Samples(ikat.Rewrite(llm), 2, ()), "columns=.*give a list of columns"),
         (lambda llm: ikat.Samples(ikat.Rewrite(llm), 1, ["qanswer"])(a_turn()), "writes no qanswer, but qid, query"),
         (lambda llm: ikat.Samples(ikat.PassageQueries(llm, ("short", "long")))(a_turn()), "asks 2 times for 1 turn"),

@@ -134,7 +134,7 @@ def test_without_a_persona_or_a_history_statements_begin_at_one():
 
 
 def test_a_manual_rewrite_is_not_the_users():
-    with pytest.raises(ikat.UsageError, match="omit question="):
+    with pytest.raises(TypeError, match="question"):
         ikat.UpdatePtkb("recorded:sample", question="qresolved")
 
 

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import warnings
 
 import pandas as pd
 import pyterrier as pt
@@ -12,7 +11,6 @@ from fakes import ByPrompt
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import with_query
 from pyterrier_ikat.conversations.own_data import SAMPLE
-from pyterrier_ikat.generate.queries import UnjoinedWarning
 from pyterrier_ikat.llm_operator import LLMOperator
 from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.runs import RunFolder
@@ -312,22 +310,3 @@ def test_turns_are_a_list_a_series_or_a_frame(index):
     ):
         with pytest.raises(ikat.UsageError, match=message):
             ikat.experiment({"bm25": index.bm25()}, "ikat:sample", turns=wrong)
-
-
-def test_a_system_of_pt_experiment_that_ends_in_sub_queries_is_named_before_it_runs(index):
-    sample, model = ikat.dataset("ikat:sample"), ByPrompt(queries="tea\nmint")
-    unjoined, joined = (
-        ikat.MultiQuery(model) >> index.bm25(num_results=5),
-        ikat.MultiQuery(model) >> index.bm25(num_results=5) >> ikat.RRF(),
-    )
-    with pytest.warns(UnjoinedWarning) as caught:
-        table = pt.Experiment(
-            {"unjoined": unjoined, "joined": joined}, sample.get_topics(), sample.get_qrels(), ["ndcg_cut_3"], plan="tree"
-        )
-    named = [str(one.message) for one in caught if issubclass(one.category, UnjoinedWarning)]
-    assert {message.partition(" ends in")[0] for message in named} == {str(unjoined)}
-    assert table["ndcg_cut_3"][0] == 0 < table["ndcg_cut_3"][1]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UnjoinedWarning)
-        pt.Experiment([joined], sample.get_topics(), sample.get_qrels(), ["ndcg_cut_3"])
-        unjoined(sample.get_topics().iloc[:0])

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import object_frame
+from pyterrier_ikat.generate.enhance import FORMS
 
 ODD = [
     "",
@@ -193,6 +194,7 @@ def _llm(cls, *arguments, **options):
 
 REWRITERS = of_room("generate", one_row_per_turn=True) | {
     "QueryColumn": Operator(lambda llm, home: ikat.QueryColumn("qresolved")),
+    **{f"Enhance {form}".removesuffix(" topic"): _llm(ikat.Enhance, form) for form in FORMS},
     "AppendQuery": Operator(lambda llm, home: ikat.AppendQuery(ikat.RawUtterance())),
     "BestQuery": Operator(lambda llm, home: ikat.BestQuery(home.bm25() % 3)),
     "HistoricalQueryExpansion": Operator(lambda llm, home: ikat.HistoricalQueryExpansion(home.bm25())),
