@@ -20,7 +20,7 @@ from .failures import KINDS, LLMFailure
 from .request import Completion, cleaned, read
 
 IN_MEMORY = ":memory:"
-COMPLETIONS = Kind("cache of completions", b"ikat", "cache=PATH", " (cache=none works without a cache)")
+COMPLETIONS = Kind("cache of completions", 0x696B6174, "name another one with cache=PATH (cache=none works without a cache)")
 PROBE = b"probe"
 """The key that is written and removed to find out whether the file can be written."""
 

@@ -76,7 +76,7 @@ class MemoryFile:
             try:
                 while not held.enter_context(hold_lock(lock)):
                     if time.monotonic() - started > PATIENCE:
-                        raise UsageError(f"the memory {self.path} is held by {lock_holder(lock) or 'another process'}: wait, or stop it")
+                        raise UsageError(f"the memory {self.path} is held by {lock_holder(lock)}: wait, or stop it")
                     time.sleep(PAUSE)
                 for left in self.path.parent.glob(f".{glob.escape(self.path.name)}.*.tmp"):  # by a killed process
                     left.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from ..arguments import at_least
 from ..conversations.frame import well_formed
 from ..errors import DataError, UsageError, advice
 from ..portable import digest
-from ..store.models import checksum_files, checksum_model, load, loaded_once
+from ..store.models import checksum_model, load, loaded_once
 from .artifact import DESCRIPTION, PT_META, IndexArtifact, Opened
 from .eager import Batch, column_order, in_folder, join, mapped, open_postings, read_names, write_names
 from .pisa import count_passages, count_terms, open_impacts
@@ -385,5 +385,5 @@ def _describe_pyterriers(folder: Path, model: str | None) -> dict[str, Any]:
     if model is None:
         given = advice("ikat.SpladeIndex(path, model)", "--resources splade_model=NAME")
         raise UsageError(f"the index {folder.resolve()} doesn't say which model encoded its passages: give it, {given}")
-    checksum = checksum_files(folder, [path.name, *PYTERRIER_FILES])  # PISA would end our process if one were missing
-    return {"model": model, "encoded_by": checksum_model(model), "parts": [[count_passages(folder), checksum]]}
+    sizes = [f"{name} {(folder / name).stat().st_size}" for name in (path.name, *PYTERRIER_FILES)]  # PISA ends our process if one is missing
+    return {"model": model, "encoded_by": checksum_model(model), "parts": [[count_passages(folder), digest(*sizes).hex()]]}

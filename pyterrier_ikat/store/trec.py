@@ -2,6 +2,7 @@
 
 import codecs
 import gzip
+import io
 import math
 import re
 import zlib
@@ -13,7 +14,7 @@ from ..errors import DataError
 _GZIP = b"\x1f\x8b"
 _LABEL = re.compile(r"[+-]?[0-9]{1,4}")
 """For larger labels, trec_eval would make tables that don't fit into memory."""
-_JUDGEMENT = "a line is: qid 0 docno label"
+_LINE, _JUDGEMENT = "qid Q0 docno rank score name", "a line is: qid 0 docno label"
 
 
 def is_run_file(path: Path) -> bool:
@@ -39,7 +40,7 @@ def read_rankings(path: str | Path) -> dict[str, dict[str, float]]:
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path} can't be read ({error}): give a TREC run as plain text, or packed by gzip") from None
     if not found:
-        raise DataError(f"{path} is empty: a run has lines `qid Q0 docno rank score name`")
+        raise DataError(f"{path} is empty: a run has lines `{_LINE}`")
     return found
 
 
@@ -48,7 +49,7 @@ def _rankings(path: Path) -> dict[str, dict[str, float]]:
     last = None
     with path.open("rb") as opened:
         packed = opened.read(2) == _GZIP
-    with gzip.open(path) if packed else path.open("rb") as file:
+    with io.BytesIO(gzip.decompress(path.read_bytes())) if packed else path.open("rb") as file:  # at once, so that damage is found
         for number, line in enumerate(file, 1):
             fields = line.removeprefix(codecs.BOM_UTF8).split()  # at ASCII white space, as in trec_eval
             if not fields:
@@ -59,27 +60,14 @@ def _rankings(path: Path) -> dict[str, dict[str, float]]:
                 if qid != last:
                     turn, last = found.setdefault(qid.decode(), {}), qid
             except ValueError:
-                raise DataError(f"{path}, line {number}: {_fault(fields)}") from None
-            if name in turn or b"_" in text or not math.isfinite(score):  # Python reads 1_0 as ten
-                raise DataError(f"{path}, line {number}: {_fault(fields)}")
+                score = math.nan
+            if not math.isfinite(score) or b"_" in text:  # Python reads 1_0 as ten
+                shown = line.decode(errors="replace").strip()[:80]
+                raise DataError(f"{path}, line {number}: {shown!r} is not `{_LINE}` with a finite score, in UTF-8")
+            if name in turn:
+                raise DataError(f"{path}, line {number}: passage {name} occurs twice for turn {qid.decode()}")
             turn[name] = score
     return found
-
-
-def _fault(fields: list[bytes]) -> str:
-    """What is wrong with a line."""
-    try:
-        texts = [field.decode() for field in fields]
-    except UnicodeDecodeError as error:
-        return f"not UTF-8 (byte {error.object[error.start]:#04x}): give a TREC run as plain text"
-    if len(texts) != 6:
-        return f"{len(texts)} fields instead of the six of `qid Q0 docno rank score name`"
-    try:
-        if "_" not in texts[4] and math.isfinite(float(fields[4])):
-            return f"passage {texts[2]} occurs twice for turn {texts[0]}"
-    except ValueError:
-        pass
-    return f"the score {texts[4]!r} is not a finite number"
 
 
 def read_judgements(path: str | Path) -> list[tuple[str, str, int]]:

@@ -14,7 +14,6 @@ from ..errors import DataError, option
 from ..llms import FatalLLMError, Ledger
 from ..llms.ledger import Budget, Spend
 from ..portable import digest
-from ..store.files import read_at
 
 COSTS = "costs.jsonl"
 SPENT = ("calls", "known", "retries", "prompt_tokens", "cached_tokens", "completion_tokens", "seconds", "cost", "worth")
@@ -219,6 +218,8 @@ def _opened(path: Path) -> IO[bytes]:
     """The file to append to. After a line that was cut, a new line begins."""
     path.parent.mkdir(parents=True, exist_ok=True)
     file = path.open("a+b", buffering=0)
-    if file.tell() and read_at(file, 1, file.tell() - 1) != b"\n":
-        file.write(b"\n")
+    if file.tell():
+        file.seek(-1, os.SEEK_END)
+        if file.read(1) != b"\n":
+            file.write(b"\n")
     return file

@@ -49,7 +49,6 @@ def test_the_mark_of_the_file_is_pinned_so_that_caches_stay_valid(cache):
     cache.close()
     with contextlib.closing(sqlite3.connect(cache.path)) as connection:
         assert connection.execute("PRAGMA application_id").fetchone()[0].to_bytes(4, "big") == b"ikat"
-        assert connection.execute("PRAGMA user_version").fetchone() == (3,)
 
 
 def test_it_lies_where_the_home_variable_says(home, tmp_path, monkeypatch):
@@ -202,19 +201,6 @@ def test_a_read_only_file_is_said_before_anything_is_paid(model, server, tmp_pat
     with pytest.raises(DataError, match="readonly"):
         made.ask(ask("b"))
     assert server.calls == 1
-
-
-def test_a_file_of_the_first_format_is_refused_in_one_line_and_left_alone(tmp_path):
-    path = tmp_path / "old.sqlite"
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE completions (key TEXT PRIMARY KEY, value TEXT NOT NULL, sha256 TEXT NOT NULL)")
-        connection.execute(f"PRAGMA application_id = {int.from_bytes(b'ikat', 'big')}")
-    connection.close()
-    before = path.read_bytes()
-    told = r"^the cache of completions .*old\.sqlite has format 0, this version writes 3: name another one with cache=PATH$"
-    with pytest.raises(DataError, match=told):
-        CompletionCache(path).get(["k"])
-    assert path.read_bytes() == before
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path, model):

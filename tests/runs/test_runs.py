@@ -71,11 +71,11 @@ def test_a_bad_ranking_is_refused_and_nothing_written(tmp_path, frame, message):
     ("text", "message"),
     [
         ("", "is empty"),
-        ("1_1 Q0 a 1 2.0 x\n1_1 Q0 b 2 1.0\n", "line 2: 5 fields"),
-        ("1_1 Q0 a 1 high x\n", "line 1: the score 'high'"),
-        ("1_1 Q0 a 1 nan x\n", "line 1: the score 'nan'"),
-        ("1_1 Q0 a 1 \uff11.\uff15 x\n", "line 1: the score '\uff11.\uff15'"),
-        ("1_1 Q0 a 1 \u0661 x\n", "line 1: the score '\u0661'"),
+        ("1_1 Q0 a 1 2.0 x\n1_1 Q0 b 2 1.0\n", "line 2: '1_1 Q0 b 2 1.0' is not `qid Q0 docno rank score name` with a finite score"),
+        ("1_1 Q0 a 1 high x\n", "line 1: '1_1 Q0 a 1 high x' is not"),
+        ("1_1 Q0 a 1 nan x\n", "line 1: .* is not .* with a finite score"),
+        ("1_1 Q0 a 1 \uff11.\uff15 x\n", "line 1: .* is not .* with a finite score"),
+        ("1_1 Q0 a 1 \u0661 x\n", "line 1: .* is not .* with a finite score"),
         ("1_1 Q0 a 1 2 x\n1_1 Q0 a 2 1 x\n", "line 2: passage a occurs twice for turn 1_1"),
     ],
 )
@@ -87,7 +87,7 @@ def test_errors_of_run_files_name_the_line(tmp_path, text, message):
 
 def test_a_run_file_that_is_not_utf_8_names_the_line(tmp_path):
     (tmp_path / "x.trec").write_bytes(b"1_1 Q0 a 1 2.0 x\n1_1 Q0 caf\xe9 2 1.0 x\n")
-    with pytest.raises(DataError, match="x.trec, line 2: not UTF-8 .byte 0xe9."):
+    with pytest.raises(DataError, match="x.trec, line 2: .* in UTF-8"):
         read_run(tmp_path / "x.trec")
 
 
@@ -371,7 +371,7 @@ def test_a_ranking_that_lost_lines_is_refused_naming_the_turn(tmp_path, left):
     lines = (folder.path / "run.trec").read_text().splitlines(keepends=True)
     (folder.path / "run.trec").write_text("".join(lines[:left]))
     there, turn = (left, "1_1") if left < 3 else (left - 3, "1_2")
-    with pytest.raises(DataError, match=f"run.trec has {there} passages of turn {turn}, the run has 3: the file was cut"):
+    with pytest.raises(DataError, match=f"run.trec has {there} passages? of turn {turn}, the run has 3: the file was cut"):
         folder.results()
     (folder.path / "turns.jsonl").unlink()
     with pytest.raises(DataError, match="turns.jsonl can't be read"):

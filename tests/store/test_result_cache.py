@@ -184,16 +184,6 @@ def test_an_error_in_a_revision_changes_nothing_and_blocks_nobody(cache):
     assert cache.get([A, B, C]) == {A: b"1", C: b"3"}
 
 
-def test_another_format_is_refused(tmp_path):
-    path = tmp_path / "results.sqlite"
-    Cache(path).put({A: b"1"})
-    with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 1")
-    connection.close()
-    with pytest.raises(DataError, match="has format 1, this version writes 3"):
-        Cache(path).get([A])
-
-
 def test_a_folder_is_no_file(tmp_path):
     with pytest.raises(DataError, match=r"cannot be used \(unable to open database file\)"):
         Cache(tmp_path).get([A])

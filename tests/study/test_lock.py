@@ -1,18 +1,15 @@
 """Two processes never make the same run: the second is told at once who is at it, and a killed one keeps nothing locked."""
 
-import errno
 import os
 import signal
 import threading
-from contextlib import ExitStack
 from itertools import permutations
 
-import filelock
 import pytest
 from trust.killing import started
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.store.locks import hold_lock, lock_folders, lock_holder
+from pyterrier_ikat.store.locks import lock_folders, lock_holder
 from pyterrier_ikat.study import Study
 from pyterrier_ikat.study.in_folders import run_in_folders
 
@@ -85,53 +82,6 @@ def test_an_error_sets_it_free(tmp_path):
     with pytest.raises(ZeroDivisionError), lock_folders(tmp_path / "runs" / "aqd"):
         raise ZeroDivisionError
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_lock_that_its_holder_removes_meanwhile_is_not_held(tmp_path, monkeypatch):
-    """Between the opening and the lock the holder ends, and removes the file and the folder that it had made."""
-    path, native, calls = tmp_path / "runs" / ".aqd.lock", filelock.lock_descriptor, []
-
-    def ends_meanwhile(file, **how):
-        calls.append(how)
-        if len(calls) == 1:
-            path.unlink()
-            path.parent.rmdir()
-        return native(file, **how)
-
-    monkeypatch.setattr(filelock, "lock_descriptor", ends_meanwhile)
-    with lock_folders(tmp_path / "runs" / "aqd"):
-        assert path.read_text().startswith(" process ")
-    assert len(calls) == 2
-
-
-def test_who_asks_for_a_holder_removes_no_lock_that_was_taken_meanwhile(tmp_path, monkeypatch):
-    """A killed process left the file; between its opening and the look at it somebody removes it and takes the lock anew."""
-    path, native, held = tmp_path / ".aqd.lock", filelock.lock_descriptor, ExitStack()
-    path.touch()
-
-    def taken_meanwhile(file, **how):
-        monkeypatch.setattr(filelock, "lock_descriptor", native)
-        path.unlink()
-        held.enter_context(hold_lock(path))
-        return native(file, **how)
-
-    monkeypatch.setattr(filelock, "lock_descriptor", taken_meanwhile)
-    with held:
-        lock_holder(path)
-        assert lock_holder(path).startswith(f"process {os.getpid()} on ")
-        with hold_lock(path) as mine:
-            assert not mine
-    assert os.listdir(tmp_path) == []
-
-
-def test_a_disk_without_locks_is_said(tmp_path, monkeypatch):
-    def refuse(*_, **__):
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(filelock, "lock_descriptor", refuse)
-    told = "aqd.lock can't be locked .No locks available.: choose a folder on a disk that has locks"
-    with pytest.raises(ikat.UsageError, match=told), lock_folders(tmp_path / "aqd"):
-        pass
 
 
 def test_of_many_that_start_together_one_gets_everything(tmp_path):

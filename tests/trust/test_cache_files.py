@@ -214,7 +214,6 @@ SAME = {
     "policy": key(SPEC + " on_error=fallback"),
     "variable of the key": key(SPEC + " api_key_env=OTHER"),
     "password": key(SPEC.replace("http://", "http://me:one@")) == key(SPEC.replace("http://", "http://you:two@")) and key(),
-    "a further server": key(SPEC.replace("/v1", "/v1,http://localhost:2/v1")),
     "turn, stage, prompt name and item": key(qid="9_9", stage="queries", prompt="p", item="d1"),
     "a parameter said twice": key(params={"temperature": 0.0}),
 }
