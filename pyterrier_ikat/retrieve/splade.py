@@ -385,5 +385,7 @@ def _describe_pyterriers(folder: Path, model: str | None) -> dict[str, Any]:
     if model is None:
         given = advice("ikat.SpladeIndex(path, model)", "--resources splade_model=NAME")
         raise UsageError(f"the index {folder.resolve()} doesn't say which model encoded its passages: give it, {given}")
-    sizes = [f"{name} {(folder / name).stat().st_size}" for name in (path.name, *PYTERRIER_FILES)]  # PISA ends our process if one is missing
+    sizes = [
+        f"{name} {(folder / name).stat().st_size}" for name in (path.name, *PYTERRIER_FILES)
+    ]  # PISA ends our process if one is missing
     return {"model": model, "encoded_by": checksum_model(model), "parts": [[count_passages(folder), digest(*sizes).hex()]]}
