@@ -46,24 +46,22 @@ def hold_lock(path: Path) -> Iterator[bool]:
     Args:
         path: the lock file, removed at the end. A file left by a killed process is taken over.
     """
-    from filelock import FileLock, Timeout  # its import takes a while
+    from filelock import lock_descriptor  # its import takes a while
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock, process = FileLock(path, blocking=False), os.getpid()
-    try:
-        lock.acquire()
-    except Timeout:
-        yield False
-        return
-    with suppress(OSError):  # Windows keeps locked files as they are
-        path.write_text(f"process {process} on {platform.node()} since {datetime.now(timezone.utc):%Y-%m-%d %H:%M:%S} UTC")
-    try:
-        yield True
-    finally:
-        if os.getpid() == process:  # a forked process leaves the lock to its parent
-            with suppress(OSError):
-                path.unlink()
-            lock.release()
+    process = os.getpid()
+    with path.open("a+b", buffering=0) as file:
+        # Between the opening and the lock its last holder may have removed the file. Then it locks nothing.
+        held = lock_descriptor(file.fileno(), blocking=False) and os.fstat(file.fileno()).st_nlink > 0
+        if held:
+            file.truncate(0)
+            file.write(f"process {process} on {platform.node()} since {datetime.now(timezone.utc):%Y-%m-%d %H:%M:%S} UTC".encode())
+        try:
+            yield held
+        finally:
+            if held and os.getpid() == process:  # a forked process leaves the lock to its parent
+                with suppress(OSError):  # Windows keeps open files; the next holder takes the file over
+                    path.unlink()
 
 
 def lock_holder(path: Path) -> str:
