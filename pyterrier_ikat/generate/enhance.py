@@ -40,7 +40,8 @@ class AsksSome(LLMOperator):
         return frame[self.asked(frame)]
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
-        """One request for each of these rows."""
+        """One request for each of these rows. Every row needs a question."""
+        self.questions(frame)
         return super().requests(self.rows_asked(frame))
 
     def by_row(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[Any]:

@@ -152,8 +152,6 @@ def blank_questions(operator, frame):
     if (asks := asking(operator)) is None:
         return []
     column = "query" if asks.question == "query" or "qutterance" not in frame.columns else "qutterance"
-    if getattr(asks, "form", "") == "preferences":  # it asks nothing about a user of whom nothing is known
-        frame = frame[[bool(ptkb) for ptkb in frame["qptkb"]]] if "qptkb" in frame.columns else frame.iloc[:0]
     return [qid for qid, text in zip(frame["qid"], frame[column], strict=True) if not text.strip()]
 
 
