@@ -138,7 +138,7 @@ list(memory.known("me").values())[-1]
 
 # %% [markdown]
 # ## To forget
-# `forget` deletes for good, in the file, in caches of completions and in saved chats.
+# `forget` deletes for good, in the memory's file. A cache of completions and saved chats keep their words: `cache=none` keeps no completion.
 
 # %%
 memory.forget("me", id="2")
@@ -148,4 +148,4 @@ memory.forget("me", id="2")
 # ## Try next
 # - Take a real model: `ikat.UserMemory("memory.jsonl", "openai:gpt-4o-mini")`, and read what it noted.
 # - Put your own export in the place of `chats`.
-# - `ikat chat --memory memory.jsonl` talks with this memory; `python -m pyterrier_ikat.memory memory.jsonl me` prints it, and `... me forget` deletes it.
+# - `ikat chat --memory memory.jsonl` talks with this memory; `memory.export("me")` gives all that it has about a user.

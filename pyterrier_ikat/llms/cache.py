@@ -84,14 +84,6 @@ class CompletionCache:
         known = {key.decode(): json.loads(value) for key, value in self._cache.get([key.encode() for key in keys]).items()}
         return {key: KINDS[one["failure"]]("", "", one["reason"], kept=True) for key, one in known.items() if "failure" in one}
 
-    def remove(self, keys: Iterable[str]) -> None:
-        """Remove the completions of keys, so that no byte of their texts is left in the file.
-
-        Raises:
-            DataError: when it cannot be written.
-        """
-        self._cache.remove([key.encode() for key in keys])
-
     @contextmanager
     def asking(self) -> Iterator[bool]:
         """While requests are asked whose answers will be kept. Yields whether nobody else asks for this file at the same time.

@@ -1,15 +1,14 @@
-"""What is known of one user: events in the order in which they were kept, and what follows from them.
+"""What one user's events come to: the statements that hold, now or at an earlier time, and what BM25 finds among them.
 
-An event is a dict with ``event``, ``when`` (UTC) and ``user``. ``"learned"`` has what was learned on one call: ``session``, ``turn`` (its
-last; empty and 0 for statements that were told), ``said`` (the checksums of the user's messages) and ``learned``, the statements; perhaps
-``asked`` (of each cache file, the keys of completions whose prompts have these messages) and ``saved`` (the folder of a chat). ``"undone"``
-says that what was learned from ``turn`` of ``session`` on doesn't hold any more. ``"failed"`` says that nothing could be learned, and has
-``session``, ``asked`` and perhaps ``saved``. A statement that was forgotten has an empty text.
+An event is a dict with ``event``, ``when`` (UTC), ``user`` and ``session``. ``"learned"`` has what was learned on one call: ``turn`` (the
+last one of the session that was learned from; the session is empty and the turn 0 for statements that were told), ``said`` (the checksums
+of the user's messages) and ``learned``, the statements. ``"undone"`` says that what was learned from ``turn`` of the session on doesn't
+hold any more. A statement that was forgotten has an empty text.
 """
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,13 +24,8 @@ from ..retrieve.words import stop_terms, tokenize
 STEMMER, K1, B = "porter2", 0.9, 0.4
 """The defaults of :class:`~pyterrier_ikat.PassageIndex` and :class:`~pyterrier_ikat.BM25`."""
 Event = dict[str, Any]
+Statement = dict[str, Any]
 Messages = Sequence[Mapping[str, str]]
-STATEMENT = {"id": str, "statement": str, "message": int, "words": str, "replaces": list}
-FIELDS: Mapping[str, Mapping[str, type]] = {
-    "learned": {"when": str, "session": str, "turn": int, "said": list, "learned": list},
-    "undone": {"when": str, "session": str, "turn": int},
-    "failed": {"when": str, "session": str, "asked": dict},
-}
 
 
 class History:
@@ -40,16 +34,19 @@ class History:
     Attributes:
         events: all of them, in their order.
         entries: the events by which something was learned that was not undone since.
-        ids: the ids that stand for a statement, or stood for one, and those of forgotten ones that others replaced.
+        sessions: the sessions that were learned from.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, events: Iterable[Event] = ()) -> None:
         self.events: list[Event] = []
         self.entries: list[Event] = []
-        self.ids: set[str] = set()
-        self._known: dict[bool, dict[str, str]] = {}
+        self.sessions: set[str] = set()
+        self._undone: dict[int, str] = {}
+        self._holds: dict[str, tuple[Event, Statement]] = {}
         self._texts: set[str] | None = None
         self._index: StatementIndex | None = None
+        for event in events:
+            self.take(event)
 
     def take(self, event: Event) -> None:
         """Add an event.
@@ -57,32 +54,54 @@ class History:
         Raises:
             KeyError, TypeError: when it is none.
         """
-        _check(event, FIELDS[event["event"]])
-        for one in event.get("learned", ()):
-            _check(one, STATEMENT)
         self.events.append(event)
+        self.sessions.add(event["session"])
         if event["event"] == "undone":
-            self.entries = [entry for entry in self.entries if not _undoes(event, entry)]
-            self._known, self._texts, self._index = {}, None, None
-        elif event["event"] == "learned":
+            undone = [entry for entry in self.entries if entry["session"] == event["session"] and entry["turn"] >= event["turn"]]
+            self._undone |= {id(entry): event["when"] for entry in undone}
+            self.entries = [entry for entry in self.entries if id(entry) not in self._undone]
+            self._holds, self._texts, self._index = {}, None, None
+            for entry in self.entries:
+                self._learn(entry)
+        else:
+            self.entries.append(event)
             self._learn(event)
 
-    def _learn(self, event: Event) -> None:
-        self.entries.append(event)
-        self.ids.update(number for one in event["learned"] for number in (one["id"], *one["replaces"]))
-        for dated, known in self._known.items():
-            _with([event], known, dated)
+    def _learn(self, entry: Event) -> None:
         if self._texts is not None:
-            self._texts.update(normalised(one["statement"]) for one in event["learned"])
-        if self._index is not None:
-            for number in [number for one in event["learned"] for number in (*one["replaces"], one["id"])]:
-                self._index.put(number, self.known().get(number))
+            self._texts.update(normalised(one["statement"]) for one in entry["learned"])
+        for one in entry["learned"]:
+            for number in one["replaces"]:
+                self._holds.pop(number, None)
+                if self._index is not None:
+                    self._index.put(number, None)
+            if one["statement"]:
+                self._holds[one["id"]] = entry, one
+                if self._index is not None:
+                    self._index.put(one["id"], one["statement"])
 
     def known(self, dated: bool = False) -> dict[str, str]:
         """The statements that hold, by id."""
-        if dated not in self._known:
-            self._known[dated] = known_in(self.entries, dated)
-        return self._known[dated]
+        if not dated:
+            return {number: one["statement"] for number, (_, one) in self._holds.items()}
+        return {
+            number: as_said(one["statement"], entry["when"], entry["session"], one["message"])
+            for number, (entry, one) in self._holds.items()
+        }
+
+    def until(self, when: str) -> "History":
+        """The history as it was at a time."""
+        return History(event for event in self.events if event["when"] <= when)
+
+    def before(self, session: str, turn: int) -> "History":
+        """The history as it was when a turn of a session began; what is undone by now was never there."""
+        later = (place for place, entry in enumerate(self.entries) if entry["session"] == session and entry["turn"] >= turn)
+        return History(self.entries[: next(later, None)])
+
+    @property
+    def ids(self) -> set[str]:
+        """The ids that stand for a statement or stood for one, and those of forgotten ones that others replaced."""
+        return {number for event in self.events for one in event.get("learned", ()) for number in (one["id"], *one["replaces"])}
 
     @property
     def texts(self) -> set[str]:
@@ -97,6 +116,46 @@ class History:
         if self._index is None:
             self._index = StatementIndex(self.known())
         return self._index
+
+    def memories(self) -> list[dict[str, Any]]:
+        """Every statement that isn't forgotten, as an entry of ``qmemories``."""
+        replaced = {number: entry["when"] for entry in self.entries for one in entry["learned"] for number in one["replaces"]}
+        return [
+            {
+                **{name: one[name] for name in ("id", "statement", "words", "replaces")},
+                **{name: event[name] for name in ("when", "session")},
+                "turn": one["message"],
+                "until": self._undone.get(id(event)) or replaced.get(one["id"]),
+            }
+            for event in self.events
+            for one in event.get("learned", ())
+            if one["statement"]
+        ]
+
+    # A session
+
+    def of_session(self, session: str) -> Iterator[Event]:
+        """The entries of a session."""
+        return (entry for entry in self.entries if entry["session"] == session)
+
+    def last_turn(self, session: str) -> int:
+        """The last turn of a session that was learned from."""
+        return max((entry["turn"] for entry in self.of_session(session)), default=0)
+
+    def taken_back(self, session: str, said: Sequence[str]) -> int | None:
+        """The first turn of a session that was learned from, and that the user now has said otherwise."""
+        now = digests(said)
+        for entry in self.of_session(session):
+            first = entry["turn"] - len(entry["said"])
+            for place, (then, text) in enumerate(zip(entry["said"], now[first:], strict=False), first):
+                if then != text:
+                    return place + 1
+        return None
+
+    def learned_before(self, session: str, turn: int) -> list[Statement] | None:
+        """What was learned on the call that first reached a turn; None when the turn wasn't learned from."""
+        entry = next((entry for entry in self.of_session(session) if entry["turn"] >= turn), None)
+        return None if entry is None else [one for one in entry["learned"] if one["statement"] and one["message"] <= turn]
 
 
 class StatementIndex:
@@ -149,68 +208,10 @@ class StatementIndex:
         return list(zip(found.docnos, found.scores.tolist(), strict=True))
 
 
-def standing(events: Iterable[Event], latest: str | None = None) -> tuple[list[Event], dict[int, str]]:
-    """The entries that were not undone until a time, and when the others were, by the id of the object."""
-    entries: list[Event] = []
-    undone: dict[int, str] = {}
-    for event in events:
-        if latest is not None and event["when"] > latest:
-            continue
-        if event["event"] == "learned":
-            entries.append(event)
-        elif event["event"] == "undone":
-            undone |= {id(entry): event["when"] for entry in entries if _undoes(event, entry)}
-            entries = [entry for entry in entries if id(entry) not in undone]
-    return entries, undone
-
-
-def memories_in(events: Sequence[Event], latest: str | None = None) -> list[dict[str, Any]]:
-    """Every statement that isn't forgotten, as an entry of ``qmemories``: as it was at a time, or now."""
-    entries, undone = standing(events, latest)
-    replaced = {number: entry["when"] for entry in entries for one in entry["learned"] for number in one["replaces"]}
-    there = {id(entry) for entry in entries} | undone.keys()
-    learned = [(event, one) for event in events if id(event) in there for one in event["learned"] if one["statement"]]
-    return [
-        {
-            **{name: one[name] for name in ("id", "statement")},
-            **{name: event[name] for name in ("when", "session")},
-            "turn": one["message"],
-            **{name: one[name] for name in ("words", "replaces")},
-            "until": undone.get(id(event)) or replaced.get(one["id"]),
-        }
-        for event, one in learned
-    ]
-
-
-def before(entries: Sequence[Event], session: str, turn: int) -> Sequence[Event]:
-    """The entries before a turn of a session."""
-    later = (place for place, entry in enumerate(entries) if entry["session"] == session and entry["turn"] >= turn)
-    return entries[: next(later, None)]
-
-
-def _check(found: Mapping[str, Any], fields: Mapping[str, type]) -> None:
-    if not all(isinstance(found[name], kind) for name, kind in fields.items()):
-        raise TypeError
-
-
-def _undoes(event: Event, entry: Event) -> bool:
-    return bool(entry["session"] == event["session"] and entry["turn"] >= event["turn"])
-
-
-def known_in(entries: Iterable[Event], dated: bool = False) -> dict[str, str]:
-    """The statements that hold after these entries, by id."""
-    return _with(entries, {}, dated)
-
-
-def _with(entries: Iterable[Event], known: dict[str, str], dated: bool) -> dict[str, str]:
-    for entry in entries:
-        for one in entry["learned"]:
-            if one["replaces"]:
-                for number in one["replaces"]:
-                    known.pop(number, None)
-            if text := one["statement"]:
-                known[one["id"]] = as_said(text, entry["when"], entry["session"], one["message"]) if dated else text
-    return known
+def without(event: Event, id: str) -> Event:
+    """An event without the text of a statement: what it replaced stays replaced, and its message is not learned from again."""
+    learned = [{**one, "statement": "", "words": ""} if one["id"] == id else one for one in event.get("learned", ())]
+    return {**event, "learned": learned} if learned else event
 
 
 def words_of(messages: Messages) -> list[str]:
@@ -223,34 +224,6 @@ def words_of(messages: Messages) -> list[str]:
     return said
 
 
-def until(messages: Messages, turn: int) -> Messages:
-    """The conversation up to the user's message of a turn."""
-    places = [place for place, message in enumerate(messages) if message["role"] == "user"]
-    return messages[: places[turn - 1] + 1]
-
-
 def digests(said: Sequence[str]) -> list[str]:
     """Of each message its checksum, by which a message that was changed is recognised."""
     return [digest(text).hex() for text in said]
-
-
-def last_turn(entries: Sequence[Event], session: str) -> int:
-    """The last turn of a session that was learned from."""
-    return max((entry["turn"] for entry in entries if entry["session"] == session), default=0)
-
-
-def not_taken_back(entries: Sequence[Event], session: str, said: Sequence[str]) -> list[Event]:
-    """The entries without those that were learned after the first turn that the user now has said otherwise."""
-    now, otherwise = digests(said), [len(said) + last_turn(entries, session) + 1]
-    for entry in entries:
-        if entry["session"] == session:
-            start = entry["turn"] - len(entry["said"])
-            pairs = enumerate(zip(entry["said"], now[start:], strict=False), start + 1)
-            otherwise += [turn for turn, (then, text) in pairs if then != text]
-    return [entry for entry in entries if entry["session"] != session or entry["turn"] < min(otherwise)]
-
-
-def learned_before(entries: Sequence[Event], session: str, said: Sequence[str]) -> list[dict[str, Any]] | None:
-    """What was learned from the last of these messages on an earlier call; None when it wasn't learned from."""
-    kept = [entry for entry in not_taken_back(entries, session, said) if entry["session"] == session and entry["turn"] >= len(said)]
-    return [one for one in kept[0]["learned"] if one["statement"] and one["message"] <= len(said)] if kept else None

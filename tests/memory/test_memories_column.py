@@ -1,8 +1,6 @@
-"""The column ``qmemories`` in frames, and the command that exports or deletes what a memory has."""
+"""The column ``qmemories`` in frames."""
 
 import json
-import subprocess
-import sys
 
 import pandas as pd
 import pytest
@@ -10,7 +8,6 @@ from fakes import scripted
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import personas
-from pyterrier_ikat.memory.__main__ import main
 
 CHAT = [{"role": "user", "content": "I moved to Oslo. Any cafés?"}]
 
@@ -79,30 +76,3 @@ def test_something_else_is_refused_and_not_quoted(wrong):
     assert "vegan" not in str(error.value)
     with pytest.raises(ikat.UsageError, match="ptkb and memories both"):
         ikat.conversation(CHAT, ["I am vegan."], memories=MEMORIES)
-
-
-def test_a_command_exports_and_deletes_one_user(tmp_path, capsys):
-    memory = ikat.UserMemory(tmp_path / "users.jsonl")
-    memory.add("ann", ["I own a dog.", "Søt te."])
-    memory.add("bob", ["I own a cat."])
-
-    def command(*words):
-        try:
-            main(list(words))
-        except SystemExit as end:
-            return 1, f"{end}\n"
-        return 0, capsys.readouterr().out
-
-    path = str(memory.path)
-    run = [sys.executable, "-m", "pyterrier_ikat.memory", path]
-    assert subprocess.run(run, capture_output=True, text=True, timeout=300, check=True).stdout == command(path)[1] == "ann\nbob\n"
-    assert [json.loads(line) for line in command(path, "ann")[1].splitlines()] == memory.export("ann")
-    assert command(path, "ann", "forget", "1") == (0, "")
-    assert (memory.known("ann"), "dog" in memory.path.read_text()) == ({"2": "Søt te."}, False)
-    assert command(path, "ann", "forget") == (0, "")
-    assert memory.users() == ["bob"]
-    assert command(path, "ann")[1].endswith("knows no user ann: without a user, the command lists them\n")
-    assert command(str(tmp_path / "other"))[1].startswith("ikat: there is no memory")
-    assert command(path, "ann", "delete")[1].startswith("usage:")
-    memory.add("eve\nbob\x1b[2J", ["I own a bat."])
-    assert command(path) == (0, 'bob\n"eve\\nbob\\u001b[2J"\n')

@@ -9,7 +9,7 @@ from typing import Any
 import pyterrier as pt
 
 from ...errors import UsageError, advice, counted, list_first, option
-from ...events import Write, hearing
+from ...events import Write
 from ...llms import LLM, Ledger, llm
 from ...memory import UserMemory
 from ...methods import find
@@ -218,14 +218,14 @@ class Chat:
         utterance, ptkb = self._check(text), self.ptkb
         if self._memory is not None:
             ptkb = self._memory.known(self.number, len(self.turns) + 1, ptkb, replayed=self.script is not None)
-        with self._counted(), hearing() as asked:
+        with self._counted():
             turn = self._answered(utterance, ptkb, tell, write)
             if self.turns:  # the prompts of all turns would fill the memory
                 self.turns[-1] = replace(self.turns[-1], asked=())
             self.turns.append(turn)
             self._why = Why(turn, self.spent)
             self._save()  # before the memory learns: an answer is never lost
-            learned = turn if self._memory is None else self._memory.learn(turn, self.messages(), tell, list(asked), self.save_to)
+            learned = turn if self._memory is None else self._memory.learn(turn, self.messages(), tell)
         if learned is not turn:
             self.turns[-1], self._why = learned, Why(learned, self.spent)
             self._save()

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...errors import DataError, IkatError, Terminated, UsageError, advice, list_first, option
-from ...events import Heard, hearing
+from ...events import hearing
 from ...llms import LLM, Ledger, StageError
 from ...memory import UserMemory
 from ...memory.user_memory import NothingLearnedWarning
@@ -152,22 +152,13 @@ class Remembering:
         self.memory.add(ME, ptkb)
         return dict(self.memory.known(ME, self.session, turn))
 
-    def learn(
-        self,
-        turn: Turn,
-        messages: Sequence[Mapping[str, str]],
-        tell: Callable[[str], None] | None = None,
-        asked: Sequence[Heard] = (),
-        saved: Path | None = None,
-    ) -> Turn:
+    def learn(self, turn: Turn, messages: Sequence[Mapping[str, str]], tell: Callable[[str], None] | None = None) -> Turn:
         """Learn from the turns so far; a failure is a warning, because the answer is there and must not be lost.
 
         Args:
             turn: the last turn.
             messages: the conversation, the last turn's among it.
             tell: called when it begins.
-            asked: the exchanges of the last turn with language models.
-            saved: the folder that the chat is saved in.
 
         Returns:
             The last turn with the calls of the memory, also of one that could not learn.
@@ -177,7 +168,7 @@ class Remembering:
         llm, account = self.llm, Ledger()
         with llm.ledger.followed_by(account), hearing() as heard:
             try:
-                self.memory.learn(ME, self.session, messages, asked=asked, saved=saved)
+                self.memory.learn(ME, self.session, messages)
             except (IkatError, KeyboardInterrupt) as error:  # Ctrl-C stops the learning, not the chat
                 if isinstance(error, Terminated):
                     raise
