@@ -181,6 +181,8 @@ class GivenDataset(IkatDataset):
     def __init__(self, given: Any, name: str = ""):
         self.given = given() if isinstance(given, type) else given
         if not callable(getattr(self.given, "get_topics", None)):
+            if hasattr(given, "columns"):
+                raise UsageError("the dataset is a frame: give topics=FRAME, qrels=FRAME")
             raise UsageError(
                 f"{repr(given)[:80]} is not a dataset: give a name, a folder, or an object with get_topics(), get_qrels(), ..."
             )

@@ -41,8 +41,8 @@ def nugget_scores(assigned: pd.DataFrame) -> pd.DataFrame:
     known = assigned[assigned["label"].notna()]
     _check_words("the labels", known["label"], LABELS)
     _check_words("the labels", known["importance"], IMPORTANCE)
-    share, strict = known["label"].map(SHARE), (known["label"] == "support").astype(float)
-    vital, weight = known["importance"] == "vital", known["importance"].map(WEIGHT)
+    share, strict = known["label"].map(SHARE).astype(float), (known["label"] == "support").astype(float)
+    vital, weight = known["importance"] == "vital", known["importance"].map(WEIGHT).astype(float)
     by = known["qid"]
     found = pd.DataFrame(
         {

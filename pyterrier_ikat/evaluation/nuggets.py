@@ -54,6 +54,10 @@ class _AsksAboutList(AsksLLM):
     stage: ClassVar[str] = "nuggets"
     template: ClassVar[str]
 
+    def templates(self) -> list[str]:
+        """The template of its prompt."""
+        return [self.template]
+
     def values(self, rows: Sequence[dict[str, Any]]) -> list[Any]:
         """The model's judgement of each row; None if a call failed and ``on_error`` is ``"fallback"``.
 

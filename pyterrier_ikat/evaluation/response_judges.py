@@ -85,7 +85,11 @@ class LLMJudge(AsksLLM):
             "ptkb": ptkb_text(row["qptkb"]),
             "response": row["qanswer"],
         }
-        return self.request(row["qid"], values | more, f"response_{self.topic}", item)
+        return self.request(row["qid"], values | more, self.templates()[0], item)
+
+    def templates(self) -> list[str]:
+        """The template that asks for this judgement."""
+        return [f"response_{self.topic}"]
 
     def prompt_of(self, template: str) -> str:
         """The judge's name in recorded files."""

@@ -153,7 +153,7 @@ def cached_note(turns: Iterable[Turn], of: int | None = None) -> list[str]:
 
     Example:
         >>> cached_note([Turn(1, "", "", spend=Spend(calls=1, known=2, worth=0.5))])[0][:62]
-        '2 completions of the systems were known, from a recording or t'
+        '2 completions of the systems came from a recording or the cach'
     """
     spend = [turn.spend for turn in turns]
     if not (known := sum(one.known for one in spend)):

@@ -215,13 +215,13 @@ BAD = [
     (["run", "raw", "--dataset", "ikat:sample", "--index", "INDEX", "--out", "OUT", "--turns", "9-1_1"], "has no turn 9-1_1"),
     (["run", "raw", "--dataset", "ikat:sample", "--index", "INDEX", "--out", "OUT", "--qrels", "nist"], "nist"),
     (["run", "raw", "--dataset", "ikat:sample", "--index", "INDEX", "--out", "OUT", "--reranker", "bi:none/such"], "none/such"),
-    (["index", "ikat:sample", "INDEX", "--stops", "none"], "holds an index with stops lucene, not none: remove it"),
+    (["index", "ikat:sample", "INDEX", "--stops", "none"], "holds an index with stops 'lucene', not 'none': remove it"),
     (
         ["index", "OTHER", "INDEX"],
         "holds an index of other passages, or in another order: remove it, or give a new path",
     ),
-    (["index", "ikat:sample", "OUT", "--stemmer", "krovetz"], "--stemmer krovetz is unknown: give one of porter2, none"),
-    (["index", "ikat:sample", "OUT", "--stops", "smart"], "--stops smart is unknown: give one of lucene, terrier, none"),
+    (["index", "ikat:sample", "OUT", "--stemmer", "krovetz"], "stemmer='krovetz' is unknown: choose one of porter2, none"),
+    (["index", "ikat:sample", "OUT", "--stops", "smart"], "stops='smart' is unknown: choose one of lucene, terrier, none"),
     (["index", "ikat:sample", "OUT", "--splade", "m", "--stops", "none"], "is an option for an index for BM25: omit it"),
     (["index", "ikat:2024", "OUT"], "ClueWeb22"),
     (["index", "nosuch", "OUT"], "there is no file or folder nosuch, and no dataset 'nosuch'; there are ikat:sample"),
@@ -550,12 +550,12 @@ PYTHON = re.compile(r"ikat\.\w|pt\.\w|\w\(|\w\[|\w=[^P]|\bframe\b")
         ),
         pytest.param(
             ["judge", "first.trec", "--dataset", "ikat:2023", "--llm", "recorded:sample", "--out", "OUT"],
-            "`ikat index ikat:2023 PATH` and",
+            "index its passages and give --index PATH",
             marks=pytest.mark.real_data,
         ),
         (
             ["run", "raw", "--dataset", "sample", "--index", "SPLADE", "--resources", "splade_model=b", "--out", "OUT"],
-            "omit --resources",
+            "was encoded with another model than 'b'",
         ),
         (["index", "sample", "SPLADE"], "the index SPLADE has no texts, so nothing can be added to it"),
         (["run", "raw", "--dataset", "sample", "--index", "INDEX", "--out", "OUT", "--cache", "hyphens.trec"], "with --cache FILE"),
@@ -592,12 +592,8 @@ def test_the_demo_runs_every_method_that_searches_on_an_index_of_its_own(first_w
 
     searching = [name for name in METHODS if not name.startswith("memory_")]
 
-    def last(name):
-        return not name.endswith("_given_llama")
-
     assert done.exit_code == 0, done.output
     assert not stale.exists()
-    assert [line.partition(" (")[0] for line in done.stderr.splitlines() if ": 2 turns in 0:" in line] == sorted(searching, key=last)
     assert {path.name for path in (tmp_path / "demo" / "runs").iterdir()} == set(searching)
     assert {line.split()[0] for line in done.stdout.splitlines() if line.split()} >= set(searching)
 

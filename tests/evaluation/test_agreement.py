@@ -55,7 +55,7 @@ def test_the_binary_table_and_what_is_printed():
     found = agreement(gpt, nist)
     assert found.binary_confusion.to_numpy().tolist() == [[8743 + 227 + 3515 + 400, 112 + 39 + 9 + 209 + 70 + 11], [7146, 2203]]
     assert found.binary_confusion.loc[True, False] == 3189 + 668 + 1625 + 630 + 620 + 414
-    assert "22684 pairs judged by both: binary agreement 66.51%" in str(found)
+    assert "22,684 pairs judged by both: binary agreement 66.51%" in str(found)
     assert "tau" not in str(found)
 
 

@@ -282,11 +282,6 @@ def test_qrels_are_a_frame(given):
             call(runs, given)
 
 
-def test_a_file_is_no_run_to_evaluate():
-    with pytest.raises(UsageError, match="run='one.trec': give a frame, such as read_run"):
-        per_turn("one.trec", random_runs(turns=4)[1])
-
-
 def test_qrels_with_hyphens_are_to_be_converted():
     runs, qrels = random_runs(turns=4)
     with pytest.raises(DataError, match=r"wanted ones like 9-1-0; convert the wanted ones: frame\["):

@@ -143,7 +143,7 @@ class Failing:
 def test_failed_turns_are_named_after_the_others_finished():
     frame = pd.DataFrame({"qid": ["1", "2", "3"], "query": ["tea", "oats", "more tea"]})
     llm = ikat.llm(Failing())
-    with pytest.raises(StageError, match=r"stage answer: 2 requests failed.*1 \(.*3 \(.*fallback"):
+    with pytest.raises(StageError, match=r"stage answer: 2 requests failed.*: 1, 3 \(.*fallback"):
         ikat.Answer(llm)(frame)
     llm = ikat.llm(Failing())
     out = ikat.Answer(llm, on_error="fallback")(frame)

@@ -62,7 +62,7 @@ def test_what_does_not_end_is_cut_off_and_what_does_not_fit_is_refused_by_turn(t
     assert [type(outcome).__name__ for outcome in outcomes] == ["CutOff", "TooLong", "Completion"]
     assert isinstance(outcomes[0], CutOff)
     assert isinstance(outcomes[1], BadRequest)
-    assert f"the prompt has {ROOM + 2} tokens; with max_tokens=5 the model has room for {ROOM - 5}" in str(outcomes[1])
+    assert f"the prompt has {ROOM + 2} tokens, and the model has room for {ROOM - 5}" in str(outcomes[1])
 
 
 def test_a_chat_that_the_template_rejects_fails_its_turn(templated):

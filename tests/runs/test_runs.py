@@ -175,7 +175,7 @@ def test_any_file_is_read_as_line_by_line_or_refused_naming_the_line(tmp_path_fa
 
 
 def test_a_damaged_gzip_file_is_refused(tmp_path):
-    whole = gzip.compress(b"1_1 Q0 a 1 2.0 x\n" * 50)
+    whole = gzip.compress("".join(f"1_1 Q0 d{rank} {rank} {-rank} x\n" for rank in range(50)).encode())
     for cut in (whole[:3], whole[:-9], whole[:20] + b"xx" + whole[22:]):
         (tmp_path / "x.trec.gz").write_bytes(cut)
         with pytest.raises(DataError, match="x.trec.gz can't be read"):

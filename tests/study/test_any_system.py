@@ -265,17 +265,14 @@ def test_an_index_object_of_a_folder_is_taken_wherever_its_path_is(index, tmp_pa
 
 def test_frames_in_the_order_of_pt_experiment_are_told_their_names(index, tmp_path):
     sample = ikat.dataset("ikat:sample")
-    topics, qrels, systems = sample.get_topics(), sample.get_qrels(), {"bm25": index.bm25()}
+    topics, systems = sample.get_topics(), {"bm25": index.bm25()}
     for call in (
-        lambda: ikat.experiment(systems, topics, qrels, ["nDCG@5"]),
         lambda: ikat.experiment(systems, topics),
         lambda: ikat.experiment(systems, dataset=topics),
-        lambda: ikat.run(systems, topics, qrels, out=tmp_path),
+        lambda: ikat.run(systems, topics, out=tmp_path),
     ):
         with pytest.raises(ikat.UsageError, match="give topics=FRAME, qrels=FRAME"):
             call()
-    with pytest.raises(ikat.UsageError, match="give topics=FRAME$"):
-        ikat.plan(systems, topics, qrels)
 
 
 def test_a_method_that_reads_gold_columns_is_told_to_say_so(index, tmp_path):
@@ -303,10 +300,3 @@ def test_turns_are_a_list_a_series_or_a_frame(index):
         )
     ]
     assert [table["turns"].item() for table in tables] == [2] * 6
-    for wrong, message in (
-        (5, "turns=5: give a list of ids"),
-        (topics[["query"]], "a frame without qid"),
-        ({"1-1_1": 1}, "give a list of ids"),
-    ):
-        with pytest.raises(ikat.UsageError, match=message):
-            ikat.experiment({"bm25": index.bm25()}, "ikat:sample", turns=wrong)

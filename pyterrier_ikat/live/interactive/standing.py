@@ -90,7 +90,7 @@ def _asked(server: TrackServer, journal: Journal) -> Iterator[tuple[str, Any]]:
     if (team := server.team()) != header["team"]:
         raise UsageError(f"the run is of team {header['team']}, and the token of team {team}: set the token of that team")
     left = server.budget()
-    yield "left of the budget", "not told" if left is None else "counted(left, 'debug conversation' if server.debug else 'run')"
+    yield "left of the budget", "not told" if left is None else counted(left, "debug conversation" if server.debug else "run")
     if server.debug:
         return  # the server keeps neither status nor dump of a debug run
     status = server.status(header["run_id"])

@@ -149,9 +149,6 @@ def test_a_chat_with_a_pipeline_changes_to_a_method_by_its_resources(index):
 
 def test_a_chat_is_made_of_a_pipeline_and_statements():
     pipeline = ikat.Answer("recorded:sample")
-    for system in (5, None, ikat.Answer):
-        with pytest.raises(ikat.UsageError, match=r"system=.*: give a pipeline, or a method by its name .*ikat.Chat\(\"rtg\", llm="):
-            Chat(system)
     for ptkb in ("I like tea", 5, [5], {"1": 5}):
         with pytest.raises(ikat.UsageError, match=r"ptkb=.*: give a dict of statements by id, or a list of statements"):
             Chat(pipeline, ptkb)
