@@ -12,7 +12,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import Reply
 from pyterrier_ikat.methods import METHODS, best_of_n, cfda_best_of_n, chiq_ad, llm4cs, organizers_2024, published
 from pyterrier_ikat.methods.cfda_2025 import personal_chiq
-from pyterrier_ikat.retrieve import dense_index
+from pyterrier_ikat.retrieve import dense as dense_index
 
 PTKB = {"1": "I am vegan."}
 CHAT = [
