@@ -1,4 +1,4 @@
-"""A whole interactive run with a fake track, killed in the middle: nothing is sent or asked twice, and the log equals the server's dump.
+"""A whole interactive run with a fake track, killed in the middle: nothing is sent or asked twice.
 
     python experiments/live/fake_track.py --out fake-track
     python experiments/live/fake_track.py --out fake-track --users simulation-data.csv

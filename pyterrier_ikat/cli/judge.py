@@ -112,41 +112,33 @@ def agree(first: str, second: str, paths: tuple[str, ...], threshold: int, datas
     example="""\
 ikat submit runs/rtg --dataset ikat:2025 --run-id rtg \\
     --run-type automatic --team OURS --out rtg.jsonl
-ikat submit runs/decide --dataset mtrag:mini --run-type rag --out d.jsonl
-ikat submit live/gtr --run-id gtr --run-type interactive --out gtr.json""",
+ikat submit runs/decide --dataset mtrag:mini --run-type rag --out d.jsonl""",
 )
 @click.argument("folder", metavar="RUN", type=click.Path())
-@click.option("--dataset", "dataset_name", help="such as ikat:2025; an interactive run needs none")
+@click.option("--dataset", "dataset_name", required=True, help="such as ikat:2025")
 @click.option("--run-id", help="the run's name, without spaces; predictions for MTRAG have none")
 @click.option(
     "--run-type",
     required=True,
-    help="automatic or manual; 2024 also only_response; 2025 generation-only; MTRAG: retrieval, generation or rag; interactive for `ikat "
-    "interact`",
+    help="automatic or manual; 2024 also only_response; 2025 generation-only; MTRAG: retrieval, generation or rag",
 )
 @click.option("--team", help="the team's id, for 2025 only")
 @click.option("--out", required=True, type=click.Path(), help="the file to write")
-def submit(folder: str, dataset_name: str | None, run_id: str | None, run_type: str, team: str | None, out: str) -> None:
-    """Write the submission of RUN, a folder made by `ikat run` or `ikat interact`.
+def submit(folder: str, dataset_name: str, run_id: str | None, run_type: str, team: str | None, out: str) -> None:
+    """Write the submission of RUN, a folder made by `ikat run`.
 
-    A submission is not written if `ikat validate` finds errors in it. The submission of an interactive run has the format of the server's
-    dump. The submission of a run on MTRAG has the format that IBM's evaluation scripts read.
+    A submission is not written if `ikat validate` finds errors in it. The submission of a run on MTRAG has the format that IBM's evaluation
+    scripts read. (An interactive run needs none: its responses are on the track's server.)
     """
     from ..conversations.mtrag import PREFIX
-    from ..live.interactive.submission import write_interactive
     from ..runs import RunFolder
-    from ..runs.log import Log
     from ..submit import write_predictions, write_submission
     from ..submit.problem import format_problems
 
-    if dataset_name is not None and dataset_name.startswith(PREFIX):
+    if dataset_name.startswith(PREFIX):
         problems = write_predictions(RunFolder(folder), dataset_named(dataset_name), out, run_type=run_type)
     elif run_id is None:
         raise UsageError("a submission needs a name: give --run-id")
-    elif Log.is_in(folder) or run_type == "interactive":
-        problems = write_interactive(folder, out, run_id=run_id, run_type=run_type, team=team)
-    elif dataset_name is None:
-        raise UsageError("a submission belongs to a dataset: give --dataset, such as ikat:2025")
     else:
         problems = write_submission(RunFolder(folder), dataset_named(dataset_name), out, run_id=run_id, run_type=run_type, team=team)
     for line in format_problems(problems):

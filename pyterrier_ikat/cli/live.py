@@ -1,11 +1,12 @@
 """Commands with which systems answer live: in the terminal, at an address, and to simulated users."""
 
+import sys
 from functools import partial
 from typing import Any
 
 import click
 
-from ..errors import UsageError, counted
+from ..errors import counted
 from ..tables import wrapped
 from .main import main
 from .options import BASELINE, FORMAT, resources
@@ -112,15 +113,13 @@ def serve(names: tuple[str, ...], workers: int, **options: Any) -> None:
 ikat interact https://HOST/simulation gtr --debug --sessions 2 \\
     --run-id try-1 --index mini.index --llm openai:gpt-4o --out live/try-1
 ikat interact https://HOST/simulation gtr --run-id gtr \\
-    --index mini.index --llm openai:gpt-4o --out live/gtr
-ikat interact https://HOST/simulation --status live/gtr""",
+    --index mini.index --llm openai:gpt-4o --out live/gtr""",
 )
-@click.argument("address", required=False)
-@click.argument("name", metavar="METHOD", required=False)
+@click.argument("address")
+@click.argument("name", metavar="METHOD")
 @resources
-@click.option("--run-id", help="the run's name, without spaces; a team may start two runs")
-@click.option("--out", type=click.Path(), help="folder of the run")
-@click.option("--status", metavar="FOLDER", type=click.Path(), help="only show where a run stands, its turns and its grades; start nothing")
+@click.option("--run-id", required=True, help="the run's name, without spaces; a team may start two runs")
+@click.option("--out", required=True, type=click.Path(), help="folder of the run")
 @click.option("--description", help="a description of the run for the organisers")
 @click.option("--debug", is_flag=True, help="a debug run, which is never assessed; a team has 100 debug conversations")
 @click.option(
@@ -133,38 +132,23 @@ ikat interact https://HOST/simulation --status live/gtr""",
 )
 @click.option("--sessions", type=click.IntRange(min=1), help="stop after this many conversations; the same command without it continues")
 @FORMAT
-def interact(address: str | None, name: str | None, status: str | None, form: str, **options: Any) -> None:
+def interact(address: str, name: str, out: str, sessions: int | None, form: str, **options: Any) -> None:
     """Let the simulated users of the track at ADDRESS talk to METHOD.
 
     ADDRESS is the server's address before /run/start. METHOD is a name from `ikat methods`, or FILE.py:NAME, and must write responses. The
     team's token comes from the environment variable IKAT_TOKEN. If the command was stopped, start it again: it continues where the server
-    stopped, sends no response twice, and asks no LLM twice. At the end, the log is compared with the server's dump, and a table shows the
-    seconds of each turn, and the users' grades where the dump has them.
-
-    With --status FOLDER nothing is started or sent: the command shows where the run of that folder stands. If ADDRESS is given, it also
-    shows what the server says of the run, and the budget that is left.
+    stopped, sends no response twice, and asks no LLM twice. At the end, a table shows the seconds of each turn.
     """
+    click.echo(f"{address}: run {options['run_id']}", err=True)  # what follows is imported, which takes a second
     from ..live.interactive import interact as play
-    from ..live.interactive import interactive_status
     from ..llms import Ledger
 
-    if status is not None:
-        stands, looked_at = interactive_status(status, address)
-        show(stands, form)
-        if form == "text":
-            click.echo()
-            show(looked_at.latency(), form)
-        return
-    needed = {"ADDRESS": address, "METHOD": name, "--run-id": options["run_id"], "--out": options["out"]}
-    if lacking := [one for one, value in needed.items() if value is None]:
-        raise UsageError(f"{lacking[0]} is missing: give it, or --status FOLDER to see where a run stands")
-    ledger, given = Ledger(), {key: value for key, value in options.items() if value is not None}
-    run = play(str(address), str(name), ledger=ledger, tell=lambda step: click.echo(step, err=True), **given)
-    out = options["out"]
+    ledger, tell = Ledger(), partial(click.echo, err=True)
+    doing = tell if sys.stderr.isatty() else None
+    run = play(address, name, out=out, sessions=sessions, ledger=ledger, tell=tell, doing=doing, **options)
     show(run.latency(), form)
     print_ledger(ledger, " (of this command)", err=form != "text")
-    some = options.get("sessions")
-    rest = f"stopped after {counted(some, 'conversation')}: the same command without --sessions continues" if some else ""
+    rest = f"stopped after {counted(sessions, 'conversation')}: the same command without --sessions continues" if sessions else ""
     state = "every conversation has ended" if run.finished else rest or "not finished: the same command continues"
     click.echo(f"\n{out}: {state}", err=form != "text")
 

@@ -11,9 +11,6 @@ A folder has one file, ``log.jsonl``, to which a line is appended for each event
 ``turn``      the system has answered: the fields of :class:`~.answered_turn.Turn`; a later one of the same number replaces it
 ``sent``      the user has received the response: ``session``, ``turn``, ``seconds`` until the user's reply
 ``undone``    the user has taken the turn back: ``session``, ``turn``
-``dropped``   the user will never receive the response: ``session``, ``turn``
-``kept``      the user has received a dropped response after all: ``session``, ``turn``
-``graded``    the track's simulated user has graded the response: ``session``, ``turn``, ``grade`` (0 to 5), ``rubric``
 ``learned``   the memory has learned from the conversation: ``session``
 ``end``       the conversation ended: ``session``, ``end``, see :data:`ENDS`
 ============  ======================================================================================================
@@ -47,8 +44,8 @@ EARLIER = "dialogue.json"
 """The description in a folder made by an earlier version."""
 ENDS = ("satisfied", "out of patience", "topic ended", "turn limit")
 """Why a conversation ended: each rubric was met; the user gave up; the track's user had no further question; the run's limit."""
-STEPS = ("log", "continued", "compared", "start", "message", "sending", "next", "unsent")
-"""Events that don't change a conversation. An interactive run needs them to continue: :mod:`pyterrier_ikat.live.interactive.journal`."""
+STEPS = ("log", "continued", "compared", "start", "message", "sending", "next", "unsent", "stuck")
+"""Events that don't change a conversation. An interactive run needs them to continue: :mod:`pyterrier_ikat.live.interactive.player`."""
 
 Event = Mapping[str, Any]
 
@@ -65,9 +62,7 @@ class Dialogue:
         sent: the number of each turn whose response the user has received -> the seconds until the user's reply; None if not measured.
         end: why it ended, see :data:`ENDS`; empty until then.
         more: other facts about it.
-        lost: the turns whose response the user will never receive.
         learned: whether a memory has learned from it.
-        grades: the number of a turn -> the grade of the track's simulated user, 0 to 5, and the rubric that it is for, empty if not known.
     """
 
     session: str
@@ -77,9 +72,7 @@ class Dialogue:
     sent: dict[int, float | None] = field(default_factory=dict)
     end: str = ""
     more: dict[str, Any] = field(default_factory=dict)
-    lost: list[Turn] = field(default_factory=list)
     learned: bool = False
-    grades: dict[int, tuple[float, str]] = field(default_factory=dict)
 
     @property
     def met(self) -> dict[str, int]:
@@ -356,15 +349,6 @@ def take(found: dict[str, Dialogue], event: Event) -> None:
         one.sent[event["turn"]] = event["seconds"]
     elif kind == "undone":
         one.turns.remove(_numbered_turn(one.turns, event["turn"]))
-    elif kind == "dropped":
-        one.lost.append(turn := _numbered_turn(one.turns, event["turn"]))
-        one.turns.remove(turn)
-    elif kind == "graded":
-        one.grades[event["turn"]] = (event["grade"], event["rubric"])
-    elif kind == "kept":
-        one.turns.append(turn := _numbered_turn(one.lost, event["turn"]))
-        one.lost.remove(turn)
-        one.sent[turn.number] = None
     elif kind == "learned":
         one.learned = True
     elif kind == "end":

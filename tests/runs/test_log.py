@@ -60,18 +60,14 @@ def test_a_log_that_a_kill_cut_at_any_byte_has_the_events_of_its_whole_lines(log
         assert again.path.read_bytes().startswith(whole[:size][: whole[:size].rfind(b"\n") + 1])
 
 
-def test_a_turn_is_replaced_taken_back_dropped_and_kept(log):
+def test_a_turn_is_replaced_and_taken_back(log):
     log.append(SECOND)
     log.append(Turn(2, "And now?", "Mint.", session="1-1"))
     assert [turn.response for turn in log.dialogues()[0].turns] == ["Rooibos [1].", "Mint."]
     assert [turn.number for turn in log.dialogues()[0].taken] == [1]
-    log.note({"event": "dropped", "session": "1-1", "turn": 2})
-    (one,) = log.dialogues()
-    assert ([turn.number for turn in one.turns], [turn.number for turn in one.lost]) == ([1], [2])
-    log.note({"event": "kept", "session": "1-1", "turn": 2})
     log.note({"event": "learned", "session": "1-1"}, {"event": "undone", "session": "1-1", "turn": 1})
     (one,) = log.dialogues()
-    assert ([turn.number for turn in one.taken], one.lost, one.learned) == ([2], [], True)
+    assert ([turn.number for turn in one.turns], one.learned) == ([2], True)
 
 
 def test_who_writes_a_log_knows_after_each_event_what_the_disk_has(log):
@@ -79,8 +75,7 @@ def test_who_writes_a_log_knows_after_each_event_what_the_disk_has(log):
     events = [
         [turn_event(Turn(2, "And now?", "Mint.", session="1-1", met=("r1",)))],
         [turn_event(Turn(2, "And now?", "Rooibos.", session="1-1")), {"event": "learned", "session": "1-1"}],
-        [{"event": "dropped", "session": "1-1", "turn": 2}],
-        [{"event": "kept", "session": "1-1", "turn": 2}, {"event": "sending"}],
+        [{"event": "sent", "session": "1-1", "turn": 2, "seconds": None}, {"event": "sending"}],
         [{"event": "undone", "session": "1-1", "turn": 1}],
         [{"event": "session", "session": "1-2", "user": "user-1", "rubrics": {}, "more": {"topic": "1-2"}}],
         [{"event": "end", "session": "1-1", "end": "satisfied"}],

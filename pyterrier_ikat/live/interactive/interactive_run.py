@@ -1,4 +1,4 @@
-"""Interactive runs in folders: started, continued after a kill, and compared with the server's dump."""
+"""Interactive runs in folders: started, and continued after a kill."""
 
 import json
 import time
@@ -11,37 +11,22 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
-from ...errors import DataError, UsageError, advice, counted, list_first
+from ...errors import UsageError, advice, counted
 from ...llms import Ledger
-from ...llms.limits import Retry
-from ...runs.log import Dialogue, Log
+from ...runs.log import Log
 from ...store.files import atomic_write
 from ...store.locks import lock_folders
-from ...study.identity import checksums_of, kept_as_they_are
+from ...study.identity import checksums_of
 from ...study.systems import System, Systems, methods_in, open_systems
 from ...tables import Table, of_frame
 from ..answering import HISTORY, Tell, settings_of
 from ..persona import Personas, open_memory
-from .client import TIMEOUT, TrackServer
-from .delivery import Sender
-from .journal import Journal
-from .playing import Memory, RunPlayer
+from .player import InteractiveWarning, Journal, Memory, Player
 from .response_limits import tokenizer
-from .server_access import ServerDown, ServerRefusal
-from .server_answers import read_dump
-from .submission import DUMP, DumpDiffersError, as_dump, differences, doubled
+from .track_server import AGAIN, TIMEOUT, ServerDown, ServerRefusal, TrackServer
 
-
-class NotComparedWarning(UserWarning):
-    """The server gave no dump, so that the log is not compared with it."""
-
-
-class DoubledWarning(UserWarning):
-    """The server has a response of the log twice; nothing was sent twice by this package."""
-
-
-class OpenTopicsWarning(UserWarning):
-    """The server ended a run that has open topics."""
+DUMP = "dump.json"
+"""The file of the server's dump, in the folder of a run."""
 
 
 @dataclass(frozen=True)
@@ -52,46 +37,33 @@ class InteractiveRun:
         folder: the folder.
         log: its conversations.
         finished: whether the users have no further question.
-        known: the conversations; None for those of the log.
     """
 
     folder: Path
     log: Log
     finished: bool
-    known: tuple[Dialogue, ...] | None = None
 
     def latency(self) -> Table:
-        """The seconds that system and server took for each turn, the LLM calls, their cost, the tokens that were cut off, and the grade.
-
-        The grade, from 0 to 5, is the simulated user's, with the rubric that it is for, as far as the server's dump has them.
-        """
-        dialogues = self.log.dialogues() if self.known is None else self.known
-        sent = [(turn, one.sent[turn.number]) for one in dialogues for turn in one.taken]
-        grades = [one.grades.get(turn.number, (None, "")) for one in dialogues for turn in one.taken]
+        """The seconds that system and server took for each turn, the LLM calls, their cost, and the tokens that were cut off."""
+        sent = [(turn, one.sent[turn.number]) for one in self.log.dialogues() for turn in one.taken]
         turns = [turn for turn, _ in sent]
-        names = {
-            "session": [turn.session for turn in turns],
-            "turn": [turn.number for turn in turns],
-            "system s": pd.Series([turn.seconds for turn in turns], dtype=float),
-            "server s": pd.Series([seconds for _, seconds in sent], dtype=float),
-            "calls": [turn.spend.completions for turn in turns],
-            "cost (USD)": pd.Series([turn.spend.price for turn in turns], dtype=float),
-            "cut tokens": [turn.cut for turn in turns],
-        }
-        if any(one.grades for one in dialogues):
-            names |= {"grade": pd.Series([grade for grade, _ in grades], dtype=float), "rubric": [rubric for _, rubric in grades]}
-        frame = pd.DataFrame(names)
+        frame = pd.DataFrame(
+            {
+                "session": [turn.session for turn in turns],
+                "turn": [turn.number for turn in turns],
+                "system s": pd.Series([turn.seconds for turn in turns], dtype=float),
+                "server s": pd.Series([seconds for _, seconds in sent], dtype=float),
+                "calls": [turn.spend.completions for turn in turns],
+                "cost (USD)": pd.Series([turn.spend.price for turn in turns], dtype=float),
+                "cut tokens": [turn.cut for turn in turns],
+            }
+        )
         notes = [f"{counted(frame['session'].nunique(), 'conversation')} with {counted(len(frame), 'turn')}."]
-        if len(frame):
-            slowest = turns[int(frame["system s"].argmax())]
+        if turns:
+            slowest = max(turns, key=lambda turn: turn.seconds)
             middle = f"The system took {frame['system s'].median():.2f} s for the median turn"
-            notes += [f"{middle}, and {slowest.seconds:.2f} s for the slowest, {slowest.session}_{slowest.number}."]
-        if "grade" in frame:
-            told = (
-                f"The simulated users' mean grade is {frame['grade'].mean():.2f} of 5, over {counted(frame['grade'].count(), 'response')}"
-            )
-            notes.append(f"{told}; the released server does not say the rubric of a topic's first one.")
-        return of_frame(frame, notes, decimals={"system s": 2, "server s": 2, "cost (USD)": 4, "grade": 0})
+            notes.append(f"{middle}, and {slowest.seconds:.2f} s for the slowest, {slowest.session}_{slowest.number}.")
+        return of_frame(frame, notes, decimals={"system s": 2, "server s": 2, "cost (USD)": 4})
 
     def __repr__(self) -> str:
         state = "finished" if self.finished else "not finished"
@@ -111,9 +83,9 @@ def interact(
     history: int | None = HISTORY,
     sessions: int | None = None,
     timeout: float = TIMEOUT,
-    tell: Tell | None = None,
+    tell: Tell = lambda line: None,
+    doing: Tell | None = None,
     ledger: Ledger | None = None,
-    retry: Retry | None = None,
     sleep: Callable[[float], None] = time.sleep,
     **options: Any,
 ) -> InteractiveRun:
@@ -138,10 +110,10 @@ def interact(
         history: the most tokens of history that the system sees; None for all.
         sessions: stop after so many conversations; the same call without it continues.
         timeout: seconds to wait for the server's answer to a call.
-        tell: called with each step of the system, and with each wait for the server.
+        tell: called with a line for each turn, and for each wait.
+        doing: called with each step of the system.
         ledger: the account of LLMs that are given by name.
-        retry: how calls are retried that the server has not taken.
-        sleep: how to wait for a server that is still at work.
+        sleep: how to wait for the server.
         options: the resources of a method, see :class:`~pyterrier_ikat.study.Resources`.
 
     Returns:
@@ -149,54 +121,43 @@ def interact(
 
     Raises:
         UsageError: for a wrong address, token, system or folder, or what the server refuses.
-        ServerDown: when the server doesn't answer; the same call continues.
-        DumpDiffersError: when the server's dump differs from the log.
+        ServerDown: when the server doesn't answer, or failed for good; the same call continues.
+        DataError: when the server's answer has an unknown form, so that nothing can be concluded from it.
+
+    Warns:
+        InteractiveWarning: when the system wrote no response, the server lost a conversation, or gives no dump.
     """
-    tokenizer()
-    server = TrackServer(address, debug=debug, timeout=timeout, retry=retry, tell=tell)
-    _check_run_id(run_id)
+    server = TrackServer(address, debug=debug, timeout=timeout, tell=tell, sleep=sleep)
+    if len(run_id.split()) != 1 or run_id != run_id.strip() or not run_id.isprintable():
+        raise UsageError(f"the run id {run_id!r} is not one word: give one without white space")
     team = server.team()
+    tokenizer()
     live = _opened(system, run_id, options, Ledger() if ledger is None else ledger)
     personas = Personas(persona)
     if isinstance(memory, str | Path):
         memory = open_memory(memory, live.resources.llm, live.resources.prompts, run=run_id)
-    about = {"run_id": run_id, "team": team, "debug": debug, "description": description or f"{live.name} (pyterrier_ikat)"}
-    header = _header(about, live, personas, memory)
-    with lock_folders(Path(out).absolute()), kept_as_they_are([live.pipeline], header["parts"]):
-        journal = Journal(Log.create(out, header))
-        if not journal.finished:
-            live.open_models()
-        if journal.message is None and not journal.asking:
-            _check_budget(server)
-        made = {"system": live.name, "models": [model.model for model in live.models], "package": journal.log.packages[-1]}
-        player = RunPlayer(Sender(server, run_id, journal, tell, sleep), live, personas, memory, history)
-        player.play(header["description"], about=made, most=sessions)
-        if not debug:
-            _check_topics(server, journal)
-            _compare(server, journal)
-    return InteractiveRun(Path(out), journal.log, journal.finished)
-
-
-def _check_run_id(run_id: str) -> None:
-    if len(run_id.split()) != 1 or run_id != run_id.strip() or not run_id.isprintable():
-        raise UsageError(f"the run id {run_id!r} is not one word: give one without white space")
-
-
-def _header(about: Mapping[str, Any], live: System, personas: Personas, memory: Memory | None) -> dict[str, Any]:
-    """Everything that must not change when the run is continued."""
-    return {
+    header = {
         "kind": "interactive",
         "system": live.name,
-        **about,
+        **{"run_id": run_id, "team": team, "debug": debug, "description": description or f"{live.name} (pyterrier_ikat)"},
         "track_persona": memory is not None,
         "persona": personas.checksum(),
         "memory_prompts": checksums_of(memory),
         **settings_of(live),
     }
+    with lock_folders(Path(out).absolute()):
+        journal = Journal(Log.create(out, header))
+        if not journal.finished:
+            live.open_models()
+        about = {"system": live.name, "models": [model.model for model in live.models], "package": journal.log.packages[-1]}
+        Player(server, run_id, journal, live, personas, memory, history, tell, doing).play(header["description"], about, sessions)
+        if not debug:
+            _keep_dump(server, run_id, journal.log.folder)
+    return InteractiveRun(Path(out), journal.log, journal.finished)
 
 
 def _opened(system: Any, run_id: str, options: Mapping[str, Any], ledger: Ledger) -> System:
-    """The system, checked, with its rankers loaded."""
+    """The system, checked."""
     entries = methods_in({run_id: system} if isinstance(system, pt.Transformer) else system)
     if len(entries) != 1:
         raise UsageError(f"a run is of one system, and these are {', '.join(one.name for one in entries)}: give one")
@@ -207,51 +168,11 @@ def _opened(system: Any, run_id: str, options: Mapping[str, Any], ledger: Ledger
     return opened
 
 
-def _check_budget(server: TrackServer) -> None:
-    """Check that another run may be started, where the server says how many."""
+def _keep_dump(server: TrackServer, run_id: str, folder: Path) -> None:
     try:
-        left = server.budget()
-    except ServerRefusal as error:
-        if error.status != 404:
-            raise
-        return
-    if left is not None and left <= 0:
-        what = "no debug conversation" if server.debug else "no run"
-        raise UsageError(f"the team has {what} left, says {server.shown}: continue one in its folder, or ask the organisers")
-
-
-def _check_topics(server: TrackServer, journal: Journal) -> None:
-    """Check that a run that the server ended has no open topic, where the server says it."""
-    try:
-        left = server.status(journal.log.header["run_id"]).open if journal.finished else ()
-    except (ServerDown, ServerRefusal, DataError):
-        return
-    if left:
-        told = f"the server ended the run with open topics, which count 0 ({list_first(left)})"
-        warnings.warn(f"{told}: ask the organisers", OpenTopicsWarning, stacklevel=3)
-
-
-def _compare(server: TrackServer, journal: Journal) -> None:
-    """Keep the server's dump, and compare it with the log.
-
-    Raises:
-        DumpDiffersError: when they differ.
-        DataError: when the dump has an unknown form.
-    """
-    log, header = journal.log, journal.log.header
-    try:
-        dump = server.dump(header["run_id"])
+        dump = server.dump(run_id)
     except (ServerDown, ServerRefusal) as error:
-        told = f"the log is not compared with the server's dump ({error})"
-        warnings.warn(f"{told}: repeat the same command later, which sends nothing", NotComparedWarning, stacklevel=3)
+        warnings.warn(f"there is no {DUMP} ({error}): {AGAIN}, and fetches it", InteractiveWarning, stacklevel=3)
         return
-    with atomic_write(log.folder / DUMP) as file:
-        json.dump(dump, file, ensure_ascii=False, indent=1)
-    entries = read_dump(dump)
-    journal.keep_dumped(entries)
-    journal.keep_grades(entries)
-    ours = as_dump(log.dialogues(), header)
-    if again := doubled(ours, dump):
-        warnings.warn(f"the dump of {server.shown}: {'; '.join(again)}: its submission is possible", DoubledWarning, stacklevel=3)
-    if found := differences(ours, dump):
-        raise DumpDiffersError(f"the dump of {server.shown} in {log.folder / DUMP}", found)
+    with atomic_write(folder / DUMP) as file:
+        json.dump(dump, file, indent=1)

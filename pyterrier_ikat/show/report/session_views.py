@@ -170,8 +170,6 @@ def _side(one: Dialogue, shown: Shown, header: Mapping[str, Any]) -> SessionSide
     turns = [_view(turn, one.met, shown, _remarks(turn, one, header)) for turn in one.turns]
     facts = [f"{len(one.met)} of {counted(len(one.rubrics), 'rubric')} met"] if one.rubrics else []
     facts.append(counted(len(one.turns), "turn"))
-    if one.grades:
-        facts.append(f"mean grade {sum(grade for grade, _ in one.grades.values()) / len(one.grades):.2f} of 5")
     if one.turns:
         facts.append(f"{sum(turn.seconds for turn in one.turns) / len(one.turns):.1f} s per turn")
     facts.append(_spent(sum((turn.spend for turn in one.turns), Spend()), shown.costs))
@@ -190,9 +188,6 @@ def _remarks(turn: Turn, one: Dialogue, header: Mapping[str, Any]) -> list[str]:
         remarks.append(f"{counted(turn.cut, 'token')} cut off before it was sent")
     if turn.more.get("read") == "passages":
         remarks.append(f"the user read the best {header.get('passages', '')} passages".replace("  ", " "))
-    if turn.number in one.grades:
-        grade, rubric = one.grades[turn.number]
-        remarks.append(f"the user's grade: {grade:g} of 5" + f" for: {rubric}" * bool(rubric))
     if header.get("kind") == "interactive" and turn.number not in one.sent:
         remarks.append("not sent")
     return remarks

@@ -1,15 +1,14 @@
 """The server of the simulated users: as it is documented, or like a released one, with each one's dump; it fails on demand."""
 
+import copy
 import json
 import threading
 from dataclasses import dataclass, field
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from io import BytesIO
 from urllib.parse import parse_qsl, urlsplit
 
-import requests
-from requests.adapters import BaseAdapter
+import httpx
 
 TOKEN = "tok-planted-0123456789"
 TOPICS = (
@@ -20,7 +19,11 @@ TOPICS = (
 LAST_WORDS = "Thank you, that is all."
 DOCUMENTED, OLD, NEW = "documented", "2026-02", "2026-04"
 """The documentation of 2025, and two revisions of the server's repository by their month."""
-FAULTS = ("drop before", "drop after", "500 before", "500 after", "slow before", "slow after", "no JSON after", "429", "unreached")
+FAULTS = (
+    *("drop before", "drop after", "500 before", "500 after", "slow before", "slow after", "no JSON after", "429", "unreached"),
+    *("restart", "earlier restart"),
+)
+"""What happens to a call; a restart forgets it after it was taken, an earlier one the call before it as well."""
 
 
 @cache
@@ -58,7 +61,6 @@ class Track:
     form: str = DOCUMENTED
     last_words: str = LAST_WORDS
     team: str = "team-a"
-    with_history: bool = True
     with_dump: bool = True
     recovers: bool = True
     not_debugged: tuple = ("status", "dump")
@@ -70,6 +72,7 @@ class Track:
     calls: list = field(default_factory=list)
     headers: list = field(default_factory=list)
     clock: int = 0
+    before: list = field(default_factory=list)
 
     def __post_init__(self):
         self.lock = threading.Lock()
@@ -174,7 +177,7 @@ class Track:
             "topic_id": run.topic[0],
             "user_id": run.topic[1],
             "utterance": utterance,
-            "history": [dict(one) for one in run.history] if self.with_history else [],
+            "history": [dict(one) for one in run.history],
             "last_response_of_session": ended,
             "last_response_of_run": ended and not run.open,
         }
@@ -182,7 +185,7 @@ class Track:
 
     def session(self, run):
         if self.released:
-            if not run.live:
+            if not run.live or run.lost:
                 raise Refused(500, "Internal Server Error")  # what it really does
             self.clock += 1
             return {**run.message, "timestamp": f"2026-07-01T00:00:{self.clock}"}
@@ -227,56 +230,63 @@ class Track:
         return {"responses": [response], "references": one["citations"]}
 
     def forget(self, run_id):
-        """What a released server does that is started again: the session is lost, its topic is done."""
+        """What a released server does that is started again and can't recover a conversation: its topic is done."""
         run = self.runs[run_id]
         run.live, run.lost = False, True
         run.done.append(run.topic[0])
+
+    def restart(self, calls):
+        """Start again with what was known before the last calls; a released server then shows no message until it is answered."""
+        can_go_on = [one for one in self.before[-calls:] if any(run.dumped or not self.released for run in one.values())]
+        known = can_go_on or self.before[-1:]  # a released one can't go on with a run that has no response
+        self.runs = copy.deepcopy(known[0])
+        for run in self.runs.values():
+            run.lost = self.released
 
 
 def content_of(answer):
     return answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
 
 
-class InProcess(BaseAdapter):
-    """Carries the calls of `requests` to a track without a network; ``step`` is called before and after each."""
+class InProcess(httpx.BaseTransport):
+    """Carries calls to a track without a network; ``step`` is called before and after each."""
 
     def __init__(self, track, step=lambda name: None):
-        super().__init__()
         self.track, self.step = track, step
 
-    def send(self, request, **options):
-        parts = urlsplit(request.url)
-        path = parts.path.removeprefix("/sim")
+    def handle_request(self, request):
+        track, path = self.track, request.url.path.removeprefix("/sim")
         self.step(f"before {path}")
         changes = request.method == "POST"
-        fault = self.track.faults.pop(0) if changes and self.track.faults else ""
-        if fault == "unreached":
-            raise requests.ConnectTimeout("no route")
-        if fault == "drop before":
-            raise requests.ConnectionError("connection reset")
-        if fault == "slow before":
-            raise requests.ReadTimeout("slow")
+        fault = track.faults.pop(0) if changes and track.faults else ""
+        if fault in BEFORE:
+            raise BEFORE[fault]
+        body = json.loads(request.content) if request.content else None
         headers = {name.lower(): value for name, value in request.headers.items()}
-        body = json.loads(request.body) if request.body else None
         if fault in ("500 before", "429"):
             status, content, more = int(fault[:3]), {"detail": "not now"}, {"Retry-After": "0"}
         else:
-            status, content, more = self.track.handle(request.method, path, dict(parse_qsl(parts.query)), body, headers)
+            if changes:
+                track.before.append(copy.deepcopy(track.runs))
+            status, content, more = track.handle(request.method, path, dict(request.url.params), body, headers)
         self.step(f"after {path}")
-        if fault == "drop after":
-            raise requests.ConnectionError("connection reset")
-        if fault == "slow after":
-            raise requests.ReadTimeout("slow")
+        if fault.endswith("restart"):
+            track.restart(2 if fault.startswith("earlier") else 1)
+        if fault in AFTER:
+            raise AFTER[fault]
         if fault == "500 after":
             status, content = 500, {"detail": "Internal Server Error"}
-        answer = requests.Response()
-        answer.status_code, answer.headers["Retry-After"] = status, more.get("Retry-After", "0")
-        answer.raw = BytesIO(b"<html>" if fault == "no JSON after" else content_of(content))
-        answer.request, answer.url = request, request.url
-        return answer
+        return httpx.Response(status, content=b"<html>" if fault == "no JSON after" else content_of(content), headers=more)
 
-    def close(self):
-        pass
+
+BEFORE = {
+    "unreached": httpx.ConnectTimeout("no route"),
+    "drop before": httpx.RemoteProtocolError("connection reset"),
+    "slow before": httpx.ReadTimeout("slow"),
+}
+AFTER = {"slow after": httpx.ReadTimeout("slow")} | dict.fromkeys(
+    ("drop after", "restart", "earlier restart"), httpx.RemoteProtocolError("connection reset")
+)
 
 
 class TrackServer:

@@ -1,0 +1,419 @@
+"""The play of an interactive run: each step is in the journal before it is taken, so no response is sent twice and none is lost.
+
+Between the events of every log (:mod:`pyterrier_ikat.runs.log`), the journal has:
+
+===========  ==================================================================
+``start``    the run is about to be started
+``message``  the server sent a user message
+``sending``  the response is about to be sent
+``next``     the next topic is about to be asked for
+``unsent``   the server has certainly not taken what was about to be sent
+``stuck``    the server failed for good: ``why``
+===========  ==================================================================
+
+The rule: a call whose answer was lost is followed by a look at the server. A message of another turn or topic than before is the reply,
+whether it is a later one, or an earlier one because the server has forgotten responses. The same message: wait, look again, and then send
+again. Where the server shows no message, its dump says which response it lacks.
+"""
+
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any, Protocol
+
+from ...errors import DataError
+from ...generate.respond import ABSTENTION
+from ...llms import StageError, Unavailable
+from ...memory.user_memory import NothingLearnedWarning
+from ...runs.answered_turn import Turn, messages_of
+from ...runs.log import Dialogue, Event, Log, session_event, turn_event
+from ...study.systems import System
+from ..answering import HISTORY, Tell, answer
+from .response_limits import count_spacy_tokens, fit_citations, fit_response
+from .track_server import AGAIN, Dumped, Lost, ResponseTooLong, ServerDown, ServerFailed, ServerRefusal, TrackServer, UserMessage, read_dump
+
+WAITS = (2.0, 8.0, 30.0, 60.0, 120.0)
+"""Seconds between two looks at a server that may still be at work on a call."""
+SETTLED = 2
+"""How many waits show that a call was not taken, after a lost connection; after a time-out or a kill, all of them."""
+ATTEMPTS = 10
+FAILURES = 3
+"""How often a call is sent at which the server fails."""
+CUT_AGAIN = 0.9
+"""The share of a response that is sent again, if a server finds it too long and doesn't say how long it may be."""
+
+
+class InteractiveWarning(UserWarning):
+    """Something of an interactive run is not as it should be, and the run continues."""
+
+
+class Memory(Protocol):
+    """What is known about the users who come back; :class:`~pyterrier_ikat.memory.UserMemory` is one."""
+
+    def known(self, user: str, session: str | None = None, turn: int | None = None) -> Mapping[str, str]:
+        """The statements about a user that were known when a turn of a session began, by id."""
+        ...
+
+    def add(self, user: str, statements: Mapping[str, str]) -> None:
+        """Keep statements of a persona; known ones are not added again."""
+        ...
+
+    def learn(self, user: str, session: str, messages: Sequence[Mapping[str, str]]) -> Any:
+        """Learn from a conversation that has ended. After a kill it is called again with the same arguments."""
+        ...
+
+
+class Journal:
+    """The steps of a run, and where they lead.
+
+    Args:
+        log: the log, in which the steps are kept.
+
+    Attributes:
+        message: the newest user message; None before the first.
+        session: its conversation.
+        under_way: ``"start"``, ``"sending"`` or ``"next"`` while it is unknown whether the server took that.
+        stuck: why the server failed for good; empty while it doesn't.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.message: UserMessage | None = None
+        self.session, self.under_way, self.stuck = "", "", ""
+        self._seen: dict[tuple[str, int], UserMessage] = {}
+        for event in log.events():
+            self._take(event)
+
+    @property
+    def dialogue(self) -> Dialogue:
+        """The conversation."""
+        return self.log.known[self.session]
+
+    @property
+    def finished(self) -> bool:
+        """Whether the users have no further question."""
+        return self.message is not None and self.message.ends_run
+
+    def response(self) -> Turn | None:
+        """The response to the newest message, if the system has made it."""
+        message = self.message
+        same = (turn for turn in self.dialogue.turns if message and (turn.number, turn.utterance) == (message.number, message.utterance))
+        return next(same, None)
+
+    def message_of(self, turn: Turn) -> UserMessage:
+        """The message that a response of this conversation was made for."""
+        return self._seen[self.session, turn.number]
+
+    def note(self, *events: Event) -> None:
+        """Note what happened at one moment; it is on the disk when this returns."""
+        self.log.note(*events)
+        for event in events:
+            self._take(event)
+
+    def received(self, message: UserMessage, seconds: float | None = None) -> None:
+        """Note a user message, and the seconds that the server took for it: after it the server has the responses before it."""
+        self.note(*self._around(message, seconds))
+
+    def _around(self, message: UserMessage, seconds: float | None) -> Iterator[Event]:
+        before, session = self.message, self.session
+        begins = before is None or before.ends_session or before.topic != message.topic
+        if before and not begins and (turn := self.response()) and (message.ends_session or message.number > turn.number):
+            yield {"event": "sent", "session": session, "turn": turn.number, "seconds": seconds}
+        if begins:
+            if session and not self.dialogue.end:
+                yield _end(session)
+            session = re.sub(r"\s+", "-", message.topic.strip()) or "topic"
+            yield session_event(session, message.user)
+        yield {"event": "message", "message": message.model_dump()}
+        if message.ends_session:
+            yield _end(session)
+
+    def _take(self, event: Event) -> None:
+        kind = event["event"]
+        if kind in ("start", "next", "sending"):
+            self.under_way = kind
+        elif kind in ("unsent", "turn"):
+            self.under_way = ""
+        elif kind == "session":
+            self.session = event["session"]
+        elif kind == "stuck":
+            self.stuck = event["why"]
+        elif kind == "message":
+            self.message = UserMessage.model_validate(event["message"])
+            self.under_way = self.stuck = ""
+            self._seen[self.session, self.message.number] = self.message
+
+
+def _end(session: str) -> Event:
+    return {"event": "end", "session": session, "end": "topic ended"}
+
+
+class Seen(Enum):
+    """What a look at the server shows while it is open whether it took a call, if not the reply."""
+
+    UNTAKEN = "it has not taken the call so far"
+    AT_WORK = "it has taken the response, and has no reply"
+
+
+@dataclass
+class Player:
+    """Plays one run.
+
+    Args:
+        server: the server.
+        run_id: the run.
+        journal: the steps so far.
+        system: the system.
+        personas: user -> the statements known about the user from the beginning.
+        memory: learns about users who come back.
+        history: see :func:`~pyterrier_ikat.live.answering.answer`.
+        tell: called with a line for each turn, and for what else happens.
+        doing: called with each step of the system.
+    """
+
+    server: TrackServer
+    run_id: str
+    journal: Journal
+    system: System
+    personas: Callable[[str], Mapping[str, str]] = lambda user: {}
+    memory: Memory | None = None
+    history: int | None = HISTORY
+    tell: Tell = lambda line: None
+    doing: Tell | None = None
+    _again: bool = field(default=False, init=False)
+
+    def play(self, description: str, about: Mapping[str, Any], most: int | None = None) -> None:
+        """Start or continue the run, until it ends or ``most`` conversations have ended; the organisers keep ``about``."""
+        if self.journal.message is None:
+            self._call("start", lambda turn: self._started(description, about))
+        while (message := self.journal.message) is not None:
+            if not message.ends_session:
+                if self.journal.response() is None:
+                    self._answer(message)
+                self._call("sending", self._sent, self.journal.response())
+                continue
+            self._learn(message)
+            if message.ends_run or (most is not None and len(self.journal.log.known) >= most):
+                return
+            self._call("next", lambda turn: self.server.proceed(self.run_id))
+
+    def _started(self, description: str, about: Mapping[str, Any]) -> UserMessage:
+        try:
+            return self.server.start(self.run_id, description, track_persona=self.memory is not None, about=about)
+        except ServerRefusal as error:
+            if error.status != 412 or not self._again:
+                raise
+            return self.server.proceed(self.run_id)  # the run is there, and its first topic has no message
+
+    def _sent(self, turn: Turn | None) -> UserMessage:
+        assert turn is not None
+        return self.server.proceed(self.run_id, turn.response, turn.citations, ptkb_provenance=list(turn.statements), **facts_of(turn))
+
+    def _call(self, step: str, send: Callable[[Turn | None], UserMessage], turn: Turn | None = None) -> None:
+        """Make a call, once as far as the server is concerned, and note the message that follows it."""
+        self._again, failures = self.journal.under_way == step, 0
+        if self._again and self._settle(turn, Lost("the command was stopped", late=True)):
+            return None
+        for _ in range(ATTEMPTS):
+            self.journal.note({"event": step})
+            began = time.perf_counter()
+            try:
+                return self._accept(send(turn), turn, time.perf_counter() - began)
+            except ResponseTooLong as error:
+                turn = self._cut(turn, error.share)
+            except (ServerDown, ServerRefusal):
+                self.journal.note({"event": "unsent"})
+                raise
+            except Lost as error:
+                self._again, failures = True, failures + error.failed
+                if self._settle(turn, error):
+                    return None
+                if failures == (1 if self.journal.stuck else FAILURES):
+                    raise self._stuck(turn, str(error)) from None
+        raise self._stuck(turn, f"{ATTEMPTS} attempts")
+
+    def _settle(self, turn: Turn | None, lost: Lost) -> bool:
+        """Find out whether the server took a call whose answer was lost, and note the message that followed; False if it has not."""
+        self.tell(f"asking the server whether it took {what(turn)} ({lost})")
+        untaken = 0 if self.journal.stuck else len(WAITS) if lost.late else SETTLED
+        for looks, wait in enumerate((*WAITS, None)):
+            found = self._look(turn)
+            if isinstance(found, UserMessage):
+                if lost.failed and turn and not self._is_kept(turn):
+                    raise self._stuck(turn, f"{lost}, and its dump lacks the response, which would not be assessed")
+                self._accept(found, turn)
+                return True
+            if found is Seen.UNTAKEN and looks >= untaken:
+                return False
+            if wait is None or (found is Seen.AT_WORK and (lost.failed or self.journal.stuck)):
+                break
+            self.server.wait(wait, found.value)
+        raise self._stuck(turn, str(lost))
+
+    def _look(self, turn: Turn | None) -> UserMessage | Seen:
+        """Where the server stands: the message that followed the call, or none."""
+        before = self.journal.message
+        try:
+            now = self.server.session(self.run_id)
+        except (ServerFailed, ServerRefusal) as error:
+            if isinstance(error, ServerRefusal) and error.status in (401, 403):
+                raise
+            return self._without_session(turn, error)
+        if before is None:
+            if now.number > 1 or now.ends_session:
+                raise DataError(f"run {self.run_id} has gone on without this folder: continue it in its own, or give another run id")
+            return now
+        if now.at_work:
+            return Seen.AT_WORK
+        same = (now.topic, now.ends_session, now.number) == (before.topic, before.ends_session, before.number)
+        return Seen.UNTAKEN if same else now
+
+    def _without_session(self, turn: Turn | None, error: ServerFailed | ServerRefusal) -> UserMessage | Seen:
+        """What the dump shows, where the server shows no message: the released one fails while no conversation is open."""
+        before = self.journal.message
+        if before is None or (turn is None and self.server.debug):
+            return Seen.UNTAKEN
+        if isinstance(error, ServerRefusal) and error.status == 404:
+            raise self._unknown(turn, error) from None
+        try:
+            entries = self._dumped()
+            lacking = self._lacking(entries)
+            if lacking is not None:  # all before the newest one were taken once: the server was started again, and forgot them
+                return Seen.UNTAKEN if lacking is turn else self.journal.message_of(lacking)
+            if turn is None:
+                return Seen.UNTAKEN
+            state, still = self.server.status(self.run_id)
+        except (DataError, ServerFailed, ServerRefusal) as unread:
+            raise self._unknown(turn, unread) from None
+        farewell = entries[-1].text is None  # the released server ends a topic with the user's last words, which have no response
+        if not farewell and state != "inactive" and isinstance(error, ServerFailed):
+            return Seen.AT_WORK
+        if not farewell and state == "inactive":
+            told = f"the server took {what(turn)}, was started again and lost the conversation: the next topic is asked for"
+            warnings.warn(told, InteractiveWarning, stacklevel=2)
+        words = entries[-1].utterance if farewell else ""
+        said = [*before.messages, {"role": "assistant", "content": turn.response}, {"role": "user", "content": words}]
+        return UserMessage(topic=before.topic, user=before.user, utterance=words, history=said, ends_session=True, ends_run=not still)
+
+    def _is_kept(self, turn: Turn) -> bool:
+        """Whether the server's dump has a response; a debug run has no dump."""
+        try:
+            return self.server.debug or turn.response in [one.text for one in self._dumped()]
+        except ServerFailed:
+            return False
+
+    def _dumped(self) -> list[Dumped]:
+        """What the server's dump has of this topic."""
+        topic = self.journal.message.topic if self.journal.message else ""
+        try:
+            found = self.server.dump(self.run_id)
+        except ServerFailed:  # the released server fails while it has no response at all
+            if any(one.sent for one in self.journal.log.known.values()):
+                raise
+            return []
+        return [one for one in read_dump(found) if one.topic == topic]
+
+    def _lacking(self, entries: Sequence[Dumped]) -> Turn | None:
+        """The first response of this conversation that the dump lacks."""
+        texts = iter([one.text for one in entries])
+        return next((turn for turn in self.journal.dialogue.turns if turn.response not in texts), None)
+
+    def _unknown(self, turn: Turn | None, error: Exception) -> DataError:
+        return DataError(
+            f"run {self.run_id}: {self.server.shown} does not show whether it took {what(turn)} ({error}), and nothing is sent twice: "
+            f"start again later, {AGAIN}; if it has forgotten the run, ask the organisers, or give another run id and another folder"
+        )
+
+    def _stuck(self, turn: Turn | None, why: str) -> ServerDown:
+        """The error of a server that gives no reply, which is noted."""
+        why = self.journal.stuck or why
+        if not self.journal.stuck:
+            self.journal.note({"event": "stuck", "why": why})
+        told = f"{self.server.shown} gives no reply to {what(turn)}: {why}"
+        repair = "Only the organisers can help, so ask them, or begin anew with another run id and another folder"
+        return ServerDown(f"{told}. {repair}; the same command asks the server once more")
+
+    def _accept(self, message: UserMessage, turn: Turn | None, seconds: float | None = None) -> None:
+        """Note the message that followed a call."""
+        before = self.journal.message
+        if turn and before and message.topic != before.topic and not message.ends_session:
+            told = f"the server lost the conversation on topic {before.topic}, and may not have {what(turn)}"
+            warnings.warn(f"{told}: it continues with topic {message.topic}", InteractiveWarning, stacklevel=2)
+        self.journal.received(message, seconds)
+        if turn:
+            server = "" if seconds is None else f", the server {seconds:.1f} s"
+            cut = f", {turn.cut} tokens cut" if turn.cut else ""
+            self.tell(f"{qid_of(turn)} answered: {turn.seconds:.1f} s{server}, {turn.spend.completions} LLM calls{cut}")
+
+    def _answer(self, message: UserMessage) -> None:
+        """Note the system's answer to a message, as it is going to be sent."""
+        session, number = self.journal.session, message.number
+        qid, doing = f"{session}_{number}", self.doing
+        ptkb = self._known(message.user, session, number)
+        tell = (lambda step: doing(f"{qid} {step}")) if doing else None
+        made = answer(self.system, message.messages, ptkb, number=session, turn=number, history=self.history, tell=tell)
+        response, cut = fit_response(made.response)
+        if not response:
+            why = f"turn {qid}: the system wrote no response, because it found no passage; the user is told: {ABSTENTION}"
+            warnings.warn(why, InteractiveWarning, stacklevel=2)
+            response = ABSTENTION
+        citations = fit_citations(qid, made.citations)
+        made = replace(made, session=session, utterance=message.utterance, response=response, citations=citations, cut=cut, asked=())
+        self.journal.note(turn_event(made))
+
+    def _cut(self, turn: Turn | None, share: float | None) -> Turn | None:
+        """A shorter response, after the server counted more tokens than it accepts."""
+        now = count_spacy_tokens(turn.response) if turn else 0
+        response, cut = fit_response(turn.response, min(now - 1, int(now * (share or CUT_AGAIN)))) if turn else ("", 0)
+        if not turn or not response:
+            raise DataError(f"{self.server.shown} finds {what(turn)} too long, with {now} tokens: ask the organisers")
+        self.journal.note(turn_event(replace(turn, response=response, cut=turn.cut + cut)))
+        return self.journal.response()
+
+    def _known(self, user: str, session: str, turn: int) -> Mapping[str, str]:
+        """The statements about a user: of the persona, and of earlier conversations."""
+        persona = self.personas(user)
+        if self.memory is None:
+            return persona
+        if persona:
+            self.memory.add(user, persona)
+        return self.memory.known(user, session, turn)
+
+    def _learn(self, message: UserMessage) -> None:
+        """Let the memory learn from the conversation that ended, once."""
+        one = self.journal.dialogue
+        if self.memory is None or one.learned:
+            return
+        messages = messages_of(one.taken)
+        if message.utterance:
+            messages.append({"role": "user", "content": message.utterance})
+        try:
+            self.memory.learn(one.user, one.session, messages)
+        except StageError as error:
+            if any(isinstance(one, Unavailable) for one in error.failures):
+                raise  # the run stops, as at an answer, and learns when it is started again
+            # asked again it would fail again, and the run could never go on
+            told = f"nothing was learned from conversation {one.session}: {error.failures[0].reason}"
+            warnings.warn(told, NothingLearnedWarning, stacklevel=3)
+        self.journal.note({"event": "learned", "session": one.session})
+
+
+def facts_of(turn: Turn) -> dict[str, Any]:
+    """How a response came about, as the organisers get it in ``meta``; a cost that is not known is null."""
+    spend = turn.spend
+    found = {"rewrite": turn.rewrite, "queries": list(turn.queries), "seconds": round(turn.seconds, 3)}
+    found |= {"llm_calls": spend.completions, "tokens": spend.tokens, "cost_usd": spend.price}
+    return found if turn.cited is None else {**found, "cited": [source.docno for source in turn.sources], "unknown_citations": turn.unknown}
+
+
+def what(turn: Turn | None) -> str:
+    """A call, as messages name it: that of a response, or of none."""
+    return f"the response to turn {qid_of(turn)}" if turn else "the question for a topic"
+
+
+def qid_of(turn: Turn) -> str:
+    """The id of a turn."""
+    return f"{turn.session}_{turn.number}"

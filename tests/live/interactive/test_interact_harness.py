@@ -1,0 +1,136 @@
+"""Interactive runs over lost answers, failing servers, restarts and kills: they end with exactly the responses of the clean run."""
+
+import errno
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from track_server import DOCUMENTED, FAULTS, NEW, OLD, TOKEN, InProcess, Track
+
+from pyterrier_ikat.live.interactive import player
+from pyterrier_ikat.live.interactive.track_server import ServerDown, TrackServer
+from pyterrier_ikat.runs import Log, Turn, log
+from pyterrier_ikat.store import files
+
+FORMS = [DOCUMENTED, OLD, NEW]
+TOPICS = (("1-1", "ann", ("Why?", "Why?", "And how?")), ("2-1", "bob", ("Where?",)))
+CALLS = 6
+"""Calls of a clean run that change something: the start, a response to each utterance, and the question for the second topic."""
+
+
+class Killed(BaseException):
+    pass
+
+
+class Answers:
+    """A system's answers: a new one for each turn, which is kept like the completions in a cache."""
+
+    def __init__(self):
+        self.asked = {}
+
+    def __call__(self, system, said, ptkb, *, number, turn, **options):
+        text = self.asked.setdefault(f"{number}_{turn}", f"Answer {len(self.asked) + 1}.")
+        return Turn(turn, said[-1]["content"], text, citations={"clueweb22-en0000-00-00000:0": 0.1}, statements=("I like tea.",))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick():
+    """The token."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("IKAT_TOKEN", TOKEN)
+        yield
+
+
+def live(track, folder, answers, step=lambda name: None, sleep=lambda seconds: None, **options):
+    """One life of a run: what `interact` does once the system is built."""
+    server = TrackServer("http://localhost:8888/sim", sleep=sleep, transport=InProcess(track, step), **options)
+    header = {"kind": "interactive", "run_id": "mine", "team": server.team(), "description": "Ours."}
+    journal = player.Journal(Log.create(folder, header))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(player, "answer", answers)
+        player.Player(server, "mine", journal, None).play("Ours.", {})
+    return journal
+
+
+def lives(track, folder, answers, steps=()):
+    """The run, started again after each kill, and once after a server that could not be reached."""
+    for step in (*steps, lambda name: None, lambda name: None):
+        try:
+            return live(track, folder, answers, step)
+        except (Killed, ServerDown, OSError):
+            track.faults = [fault for fault in track.faults if fault != "unreached"]
+    raise AssertionError("the run did not end")
+
+
+def killing(deadly):
+    """A step that kills at the n-th call of itself."""
+    left = itertools.count(deadly, -1)
+
+    def step(name):
+        if next(left) == 0:
+            raise Killed(name)
+
+    return step
+
+
+def check(track, answers, journal):
+    expected = [(topic, utterance) for topic, _, utterances in TOPICS for utterance in utterances]
+    assert track.taken == [(*said, f"Answer {number}.") for number, said in enumerate(expected, 1)]
+    assert len(answers.asked) == len(expected)
+    assert [turn.response for one in journal.log.dialogues() for turn in one.taken] == [response for *_, response in track.taken]
+    assert [(one.session, one.end) for one in journal.log.dialogues()] == [(topic, "topic ended") for topic, *_ in TOPICS]
+    assert journal.finished
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("place", range(CALLS))
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_at_each_call(tmp_path, fault, place, form):
+    times = len(player.WAITS) + 10 if fault == "unreached" else 1
+    track, answers = Track(TOPICS, faults=[""] * place + [fault] * times, form=form), Answers()
+    check(track, answers, lives(track, tmp_path / "run", answers))
+    assert track.faults == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("deadly", range(2, 2 * (CALLS + 1)))
+def test_a_kill_before_and_after_each_call(tmp_path, deadly, form):
+    track, answers = Track(TOPICS, form=form), Answers()
+    check(track, answers, lives(track, tmp_path / "run", answers, [killing(deadly)]))
+    assert len(answers.asked) == 4
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("error", [Killed, OSError(errno.ENOSPC, "No space left on device")])
+def test_a_kill_or_a_full_disk_at_each_line_of_the_journal(tmp_path, form, error, monkeypatch):
+    for deadly in range(17):
+        left = itertools.count(deadly, -1)
+
+        def append(path, line, left=left):
+            if next(left) == 0:
+                with path.open("ab") as file:
+                    file.write(b'{"event": "mess')
+                raise error
+            files.append_line(path, line)
+
+        track, answers = Track(TOPICS, form=form), Answers()
+        with monkeypatch.context() as patched:
+            patched.setattr(log, "append_line", append)
+            check(track, answers, lives(track, tmp_path / f"{deadly}", answers))
+        assert next(left) < 0
+
+
+@settings(max_examples=25)
+@given(st.lists(st.sampled_from(["", "", *FAULTS]), max_size=12), st.lists(st.integers(0, 30), max_size=2), st.sampled_from(FORMS))
+def test_any_faults_with_any_kills(tmp_path_factory, faults, deaths, form):
+    track, answers = Track(TOPICS, faults=faults, form=form), Answers()
+    check(track, answers, lives(track, tmp_path_factory.mktemp("any") / "run", answers, map(killing, deaths)))
+
+
+def test_the_whole_run_again_sends_nothing(tmp_path):
+    track, answers = Track(TOPICS), Answers()
+    check(track, answers, live(track, tmp_path / "run", answers))
+    calls = list(track.calls)
+    check(track, answers, live(track, tmp_path / "run", answers))
+    assert track.calls[len(calls) :] == ["/auth/verify"]
