@@ -17,7 +17,7 @@ from .completions.json_answers import Structure
 from .completions.kinds import Kind
 from .completions.refusals import is_refusal
 from .completions.usable import readable, without_reasoning
-from .conversations.frame import each_turn_once, histories, personas, question_column, questions_in, texts_in, values
+from .conversations.frame import each_turn_once, histories, personas, question_column, texts_in, values
 from .errors import UsageError, counted, list_first
 from .events import repaired
 from .llms import LLM, Completion, LLMFailure, Request, StageError, llm
@@ -279,7 +279,7 @@ class LLMOperator(AsksLLM, Operator):
         Raises:
             DataError: naming the turns whose question is missing or blank. A model would be paid for nothing.
         """
-        return questions_in(frame, self.question if self.question in frame.columns else question_column(frame))
+        return texts_in(frame, self.question if self.question in frame.columns else question_column(frame), blank=False)
 
     def personas(self, frame: pd.DataFrame) -> list[dict[str, str]]:
         """The statements about the user that each row's prompt shows."""

@@ -114,18 +114,13 @@ def find_qrels(given: QrelsSource | None, dataset: IkatDataset) -> pd.DataFrame:
     """
     if isinstance(given, pd.DataFrame):
         return check_qrels(given)
-    if given is not None and not is_variant(given, dataset):
-        path = Path(given).expanduser()
-        if os.path.isfile(path):  # never an error, however long the name is
-            return read_qrels(path)
-        if isinstance(given, os.PathLike) or "/" in given:
-            raise DataError(f"there is no judgements file {path}")
-    try:
-        return dataset.get_qrels(None if given is None else str(given))
-    except UsageError as error:
-        if given is None:
-            raise
-        raise UsageError(f"{error}, and there is no file {given}") from None
+    if given is None or is_variant(given, dataset):
+        return dataset.get_qrels(given)  # type: ignore[arg-type]
+    path = Path(given).expanduser()
+    if os.path.isfile(path):  # never an error, however long the name is
+        return read_qrels(path)
+    names = ", ".join(["the default", *(dataset._describe_component("qrels") or [])])  # type: ignore[misc]
+    raise UsageError(f"{dataset.name} has no qrels {str(given)!r}; there are {names}, and there is no file {path}")
 
 
 def is_variant(given: QrelsSource | None, dataset: IkatDataset) -> bool:

@@ -10,14 +10,15 @@ from typing import Any
 import pyterrier as pt
 
 from ..errors import UsageError, did_you_mean
+from .cone_rag import ConeRagDataset
 from .ikat_dataset import PREFIX, GivenDataset, IkatDataset
 from .irds import IrdsDataset
 from .memory_benchmarks import LONGMEMEVAL, LocomoDataset, LongMemEvalDataset
 from .mtrag import MTRAG
 from .own_data import FolderDataset, SampleDataset
-from .released import COLLECTION, COLLECTION_SIZE, RELEASED, ConeRagDataset, ReleasedDataset
+from .released import RELEASED, ReleasedDataset
 
-__all__ = ["COLLECTION", "COLLECTION_SIZE", "DATASETS", "PREFIX", "IkatDataset", "IkatProvider", "dataset", "full_name", "full_names"]
+__all__ = ["DATASETS", "PREFIX", "IkatDataset", "IkatProvider", "dataset", "full_name", "full_names"]
 
 DATASETS: dict[str, Callable[[], IkatDataset]] = {
     "sample": SampleDataset,

@@ -88,14 +88,12 @@ def conversation(
             raise UsageError(
                 f'message {position} of the conversation is {repr(message)[:80]}: give {{"role": "user" or "assistant", "content": text}}'
             )
-    said = [dict(message) for message in messages]
+    said = list(map(dict, messages))
     asked = [place for place, message in enumerate(said) if message["role"] == "user"]
     if not asked or not (every_turn or said[-1]["role"] == "user"):
         raise UsageError("a conversation ends with a message of the user: append the question; with every_turn=True, it needs one anywhere")
     persona, places = statements_of(ptkb), list(enumerate(asked, 1)) if every_turn else [(len(asked), asked[-1])]
-    rows = [
-        (f"{number}_{turn}", said[place]["content"], said[place]["content"], said[:place], persona, number, turn) for turn, place in places
-    ]
+    rows = [(f"{number}_{turn}", *[said[place]["content"]] * 2, said[:place], persona, number, turn) for turn, place in places]
     return object_frame(dict(zip(TOPIC_COLUMNS, zip(*rows, strict=True), strict=True)))
 
 
@@ -175,9 +173,6 @@ def known_statements(memories: Sequence[Mapping[str, Any]], *, dated: bool = Fal
         memories: a value of ``qmemories``.
         dated: whether to add the date of each statement and, if known, its turn.
 
-    Raises:
-        DataError: when they are something else. The message doesn't quote them.
-
     Example:
         >>> said = {"id": "1", "statement": "I am vegan.", "when": "2024-05-02T08:30:00.000Z", "session": "trip", "turn": 3, "until": None}
         >>> known_statements([said, {**said, "id": "2", "until": "2024-06-01T10:00:00.000Z"}])
@@ -185,16 +180,10 @@ def known_statements(memories: Sequence[Mapping[str, Any]], *, dated: bool = Fal
         >>> known_statements([said], dated=True)
         {'1': 'I am vegan. (said 2024-05-02, trip, turn 3)'}
     """
-    try:
-        return {
-            one["id"]: as_said(one["statement"], one["when"], one["session"], one["turn"]) if dated else one["statement"]
-            for one in memories
-            if one["until"] is None
-        }
-    except (TypeError, KeyError):
-        raise DataError(
-            "qmemories is not a list of dicts with id, statement, when, until, session and turn: give UserMemory.memories"
-        ) from None
+    known = [one for one in memories if one["until"] is None]
+    if not dated:
+        return {one["id"]: one["statement"] for one in known}
+    return {one["id"]: as_said(one["statement"], one["when"], one["session"], one["turn"]) for one in known}
 
 
 def as_said(statement: str, when: str, session: str, turn: int) -> str:
@@ -266,15 +255,6 @@ def texts_in(frame: pd.DataFrame, name: str, blank: bool = True) -> list[str]:
     return found
 
 
-def questions_in(frame: pd.DataFrame, name: str) -> list[str]:
-    """The column ``name``, which must hold a question in every row: a text that is not blank.
-
-    Raises:
-        DataError: naming the turns without one.
-    """
-    return texts_in(frame, name, blank=False)
-
-
 def well_formed(text: str) -> str:
     """The text with lone surrogates, which no tokenizer takes, as the replacement character.
 
@@ -337,8 +317,7 @@ def with_text_ids(who: str, frame: pd.DataFrame, names: Sequence[str] = ("qid", 
         if pd.api.types.infer_dtype(frame[name]) in ("string", "empty") and not frame[name].isna().any():
             continue
         ids = frame[name].astype(object)
-        odd = [value for value in ids if not isinstance(value, str)]
-        if odd:
+        if odd := [value for value in ids if not isinstance(value, str)]:
             raise DataError(f'{who}: the {name} {odd[0]!r} is not a text: omit the row, or convert it with frame["{name}"].astype(str)')
         frame = frame.assign(**{name: ids})
     return frame
@@ -350,11 +329,8 @@ def each_turn_once(frame: pd.DataFrame) -> None:
     Raises:
         DataError: naming the row without one, or the first turn that occurs again.
     """
-    qids = frame["qid"]
-    if qids.isna().any():
-        turns_of(frame)  # it names the row
-    again = qids[qids.duplicated()]
-    if len(again):
+    turns_of(frame)  # it names a row without a qid
+    if len(again := frame["qid"][frame["qid"].duplicated()]):
         raise DataError(f"turn {again.iloc[0]} has several rows, whose results could not be told apart: drop one, or give it another qid")
 
 
@@ -407,8 +383,6 @@ def report_turns_without_result(inp: pd.DataFrame, counts: Any) -> None:
         return
     turns = inp["qid_0" if "qid_0" in inp.columns else "qid"]
     answered = set(turns[counts > 0])
-    without = [turn for turn in dict.fromkeys(turns) if turn not in answered]
-    if without:
-        shown = list_first(without)
-        message = f"{len(without)} of {counted(turns.nunique(), 'turn')} found no passage: {shown}; counted 0 in evaluation"
-        warnings.warn(message, NoResultWarning, stacklevel=5)
+    if without := [turn for turn in dict.fromkeys(turns) if turn not in answered]:
+        what = f"{len(without)} of {counted(turns.nunique(), 'turn')} found no passage: {list_first(without)}"
+        warnings.warn(f"{what}; counted 0 in evaluation", NoResultWarning, stacklevel=5)

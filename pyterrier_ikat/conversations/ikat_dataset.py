@@ -1,6 +1,5 @@
 """Datasets: topics, answers, judgements and passages under one name. Any object that has them becomes a dataset."""
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -117,14 +116,6 @@ class IkatDataset(pt.datasets.Dataset, ABC):
         repair = advice("take ikat.PassageIndex(PATH).text_loader()", "give --index PATH")
         raise UsageError(f"{self.name} has {what}: index its passages and {repair}")
 
-    def get_topics_lang(self) -> str | None:
-        """English."""
-        return "en"
-
-    def get_corpus_lang(self) -> str | None:
-        """English."""
-        return "en"
-
     def info_url(self) -> str | None:
         """Its page."""
         return self.page
@@ -141,13 +132,8 @@ class IkatDataset(pt.datasets.Dataset, ABC):
 
     def _check_variant(self, what: str, variant: str | None, known: Iterable[str | None]) -> None:
         if variant not in known:
-            calls = ", ".join(f"get_{what}()" if name is None else f"get_{what}({name!r})" for name in known)
-            options = ", ".join("the default" if name is None else f"--{what} {name}" for name in known)
-            there = (
-                f" {variant!r}; there are {advice(calls, options)}"
-                if calls
-                else f": give a file of your own ({advice('qrels=', '--qrels')})"
-            )
+            names = ", ".join(name or "the default" for name in known)
+            there = f" {variant!r}; there are {names}" if names else f": give a file of your own ({advice('qrels=', '--qrels')})"
             raise UsageError(f"{self.name} has no {what}{there}")
 
     def _provenance(self) -> pd.DataFrame:
@@ -169,9 +155,9 @@ class GivenDataset(IkatDataset):
     """An object with PyTerrier's dataset methods as a dataset of ours. Columns that its topics lack for a turn frame are filled in.
 
     Args:
-        given: has ``get_topics``, and those that are used of ``get_qrels``, ``get_corpus_iter``, ``get_answers``, ``text_loader``,
-            ``collection``; or its class. Gold columns of its topics (``qresolved``, ``qgoldptkb``, ``gold_...``) are shown only by
-            ``get_topics("manual")``; if its own ``get_topics`` knows that variant, it is used.
+        given: has ``get_topics``, and those that are used of ``get_qrels``, ``get_corpus_iter``, ``get_answers``, ``text_loader``; or its
+            class. Gold columns of its topics (``qresolved``, ``qgoldptkb``, ``gold_...``) are shown only by ``get_topics("manual")``. If it
+            is a dataset of PyTerrier that lists this variant, its own is used.
         name: its name. By default its own name, or that of its class.
 
     Raises:
@@ -193,21 +179,14 @@ class GivenDataset(IkatDataset):
     @property
     def conversations(self) -> list[Conversation]:
         """Each turn as its own conversation, with its history."""
-        if hasattr(self.given, "conversations"):
-            return list(self.given.conversations)
-        return [
-            Conversation(
-                row.qid,
-                ptkb=row.qptkb,
-                turns=(TopicTurn(row.qturn, row.query, "", row.qresolved, qid=row.qid, history=tuple(row.qhistory)),),
-            )
-            for row in self.get_topics("manual").itertuples()
-        ]
+        rows = list(self.get_topics("manual").itertuples())
+        turns = (TopicTurn(row.qturn, row.query, "", row.qresolved, qid=row.qid, history=tuple(row.qhistory)) for row in rows)
+        return [Conversation(row.qid, ptkb=row.qptkb, turns=(turn,)) for row, turn in zip(rows, turns, strict=True)]
 
     def get_topics(self, variant: str | None = None) -> pd.DataFrame:
         """The turn frame, see :meth:`IkatDataset.get_topics`."""
         self._check_variant("topics", variant, self.topic_variants)
-        frame = _turn_frame(self.given.get_topics("manual") if variant and self._knows_manual() else self.given.get_topics())
+        frame = _turn_frame(self.given.get_topics("manual") if variant in self._listed("topics") else self.given.get_topics())
         gold = [name for name in frame.columns if name in MANUAL_COLUMNS or str(name).startswith("gold")]
         if variant is None:
             return frame.drop(columns=gold)
@@ -231,32 +210,21 @@ class GivenDataset(IkatDataset):
         found: pd.DataFrame = self.given.get_qrels() if variant is None else self.given.get_qrels(variant)
         return found
 
-    def get_corpus_iter(self, *, verbose: bool = True) -> Iterable[dict[str, Any]]:
-        """Its passages."""
-        takes_verbose = "verbose" in inspect.signature(self.given.get_corpus_iter).parameters
-        return self.given.get_corpus_iter(**({"verbose": verbose} if takes_verbose else {}))  # type: ignore[no-any-return]
-
     def text_loader(self, fields: Fields = "text", *, verbose: bool = False) -> Any:
         """Its own text loader."""
         return self.given.text_loader(fields, verbose=verbose) if hasattr(self.given, "text_loader") else super().text_loader(fields)
 
-    def collection(self) -> tuple[int | None, frozenset[str] | None]:
-        """The number of passages, and their docnos. None for an unknown value."""
-        return self.given.collection() if hasattr(self.given, "collection") else (None, None)
-
-    def _knows_manual(self) -> bool:
-        """Whether the object says that it has manual topics, as PyTerrier's datasets do, or accepts a variant."""
-        if isinstance(self.given, pt.datasets.Dataset):
-            listed = self.given._describe_component("topics")
-            return isinstance(listed, list) and "manual" in listed
-        return len(inspect.signature(self.given.get_topics).parameters) > 0
+    def _listed(self, component: str) -> list[str]:
+        """The variants that a dataset of PyTerrier lists."""
+        listed = self.given._describe_component(component) if isinstance(self.given, pt.datasets.Dataset) else None
+        return listed if isinstance(listed, list) else []
 
     def _qrels(self) -> Qrels:
-        listed = self.given._describe_component("qrels") if isinstance(self.given, pt.datasets.Dataset) else None
-        return {name: partial(self.get_qrels, name) for name in (None, *(listed if isinstance(listed, list) else ()))}
+        return {name: partial(self.get_qrels, name) for name in (None, *self._listed("qrels"))}
 
     def _passages(self) -> Iterable[dict[str, str]]:
-        return self.get_corpus_iter()
+        silently = {"verbose": False} if isinstance(self.given, pt.datasets.Dataset) else {}
+        return self.given.get_corpus_iter(**silently)  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return f"ikat.dataset({self.given!r})"
@@ -266,11 +234,7 @@ def _turn_frame(topics: pd.DataFrame) -> pd.DataFrame:
     """Topics with all columns of the turn frame. The defaults are an empty history, an empty PTKB and one conversation per turn."""
     pt.validate.query_frame(topics)
     queries, qids, said = texts_in(topics, "query"), list(map(str, topics["qid"])), histories(topics)
-    found: dict[str, list[Any]] = {
-        "qid": qids,
-        "qutterance": queries,
-        "qconversation": qids,
-        "qturn": [1 + sum(message["role"] == "user" for message in history) for history in said],
-    }
-    columns = {name: values(topics, name) if name in topics.columns and name != "qid" else cells for name, cells in found.items()}
-    return with_columns(topics, **columns, qhistory=said, qptkb=personas(topics)).reset_index(drop=True)
+    numbers = [1 + sum(message["role"] == "user" for message in history) for history in said]
+    stand_ins: dict[str, list[Any]] = {"qutterance": queries, "qconversation": qids, "qturn": numbers}
+    columns = {name: values(topics, name) if name in topics.columns else cells for name, cells in stand_ins.items()}
+    return with_columns(topics, qid=qids, **columns, qhistory=said, qptkb=personas(topics)).reset_index(drop=True)

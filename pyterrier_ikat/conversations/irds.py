@@ -65,14 +65,6 @@ class IrdsDataset(IkatDataset):
         is_quick = (self.size or STORE_AT_ONCE + 1) <= STORE_AT_ONCE or getattr(store, "built", bool)()
         return DocstoreText(self.irds_id) if store is not None and is_quick else super().text_loader(fields)
 
-    def get_topics_lang(self) -> str | None:
-        """The language of the queries, if ir_datasets knows it."""
-        return self.given.queries_lang() if self.given.has_queries() else None
-
-    def get_corpus_lang(self) -> str | None:
-        """The language of the passages, if ir_datasets knows it."""
-        return self.given.docs_lang() if self.given.has_docs() else None
-
     def _qrels(self) -> Qrels:
         return {None: self._graded} if self.given.has_qrels() else {}
 

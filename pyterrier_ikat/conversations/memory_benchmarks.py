@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import pandas as pd
 
-from ..errors import DataError, UsageError
+from ..errors import DataError
 from .download import data_file
 from .frame import with_columns
 from .ikat_dataset import IkatDataset, Qrels
@@ -89,9 +89,6 @@ class LongMemEvalDataset(MemoryBenchmark):
 
     Args:
         path: the file, in JSON.
-
-    Raises:
-        UsageError: when there is no file.
     """
 
     summary = "a file of LongMemEval"
@@ -100,8 +97,6 @@ class LongMemEvalDataset(MemoryBenchmark):
     def __init__(self, path: str | Path):
         self._path = Path(path).expanduser().absolute()
         self.name = f"{LONGMEMEVAL}{self._path}"
-        if not self._path.is_file():
-            raise UsageError(f"no file {path!s}: give a file of LongMemEval by its path, as in {LONGMEMEVAL}data/longmemeval_s.json")
 
     def _file(self) -> Path:
         return self._path

@@ -51,6 +51,7 @@ class MtragDataset(IkatDataset):
     """
 
     page = "https://github.com/IBM/mt-rag-benchmark"
+    judgements: str
 
     def __init__(self, name: str):
         self.name, self.entry = name, RELEASED[name]
@@ -59,6 +60,11 @@ class MtragDataset(IkatDataset):
     def collections(self) -> dict[str, str]:
         """For each turn, the name of its collection in the evaluation scripts."""
         return dict.fromkeys(self.get_topics()["qid"], COLLECTIONS[self.domains[0]])
+
+    def _judged(self) -> pd.DataFrame:
+        files = [data_file(self.judgements.format(domain)) for domain in self.domains]
+        lines = (line.split("\t") for file in files for line in file.read_text(encoding="utf-8").splitlines()[1:])
+        return qrels_frame((qid, docno, int(label)) for qid, docno, label in lines)
 
     def _passages(self) -> Iterable[dict[str, str]]:
         return PassageFiles([data_file(f"mtrag/corpora/passage_level/{domain}.jsonl.zip") for domain in self.domains])
@@ -70,6 +76,8 @@ class DomainDataset(MtragDataset):
     The published queries are the last question (the ``query``), all questions (:class:`~pyterrier_ikat.AllUtterances`) and the human
     rewrite (``get_topics("manual")``, :class:`~pyterrier_ikat.ManualRewrite`).
     """
+
+    judgements = RETRIEVAL + "{0}/qrels/dev.tsv"
 
     @cached_property
     def conversations(self) -> list[Conversation]:
@@ -98,9 +106,6 @@ class DomainDataset(MtragDataset):
             warnings.warn(message, CollectionWarning, stacklevel=4)
             return {}
 
-    def _judged(self) -> pd.DataFrame:
-        return _judgements(f"{RETRIEVAL}{self.domains[0]}/qrels/dev.tsv")
-
     def _qrels(self) -> Qrels:
         return {None: self._judged}
 
@@ -112,6 +117,8 @@ class TasksDataset(MtragDataset):
     underspecified have reference passages, and none of them is judged. MTRAG-UN has no human rewrites.
     """
 
+    judgements = "mtrag/mtragun-human/retrieval_tasks/qrels/{0}.tsv"
+
     def __init__(self, name: str):
         super().__init__(name)
         self.file, self.of_un = self.entry["file"], "mtragun-human" in self.entry["file"]
@@ -120,23 +127,16 @@ class TasksDataset(MtragDataset):
     @cached_property
     def conversations(self) -> list[Conversation]:
         """The conversations, with human rewrites of MTRAG's judged turns."""
-        rewrites: dict[str, list[str]] = {}
-        for domain in self.domains if not self.of_un else ():
-            rewrites |= _queries(domain, "rewrite")
-        names = {COLLECTIONS[domain] for domain in self.domains if len(self.domains) < len(COLLECTIONS)}
-        found = []
-        for chat in read_conversations(data_file(self.file), "MTRAG"):
-            turns = [turn for turn in chat.turns if not names or self._collections[turn.qid] in names]
-            turns = [replace(turn, resolved=rewrites.get(turn.qid, [""])[-1]) for turn in turns]
+        domains, names = () if self.of_un else self.domains, {COLLECTIONS[domain] for domain in self.domains}
+        chats, of_turns, found = read_conversations(data_file(self.file), "MTRAG"), self.collections(), []
+        rewrites = {qid: said[-1] for domain in domains for qid, said in _queries(domain, "rewrite").items()}
+        for chat in chats:
+            turns = [replace(turn, resolved=rewrites.get(turn.qid, "")) for turn in chat.turns if of_turns[turn.qid] in names]
             found += [replace(chat, turns=tuple(turns))] * bool(turns)
         return found
 
     def collections(self) -> dict[str, str]:
-        """For each turn, the name of its collection in the evaluation scripts."""
-        return {turn.qid: self._collections[turn.qid] for chat in self.conversations for turn in chat.turns}
-
-    @cached_property
-    def _collections(self) -> dict[str, str]:
+        """For each task, the name of its collection in the evaluation scripts."""
         tasks = (task for _, task in read_items(data_file(self.file)))
         return {task["task_id"]: OF_UN.get(task["Collection"], task["Collection"]) for task in tasks}
 
@@ -145,10 +145,6 @@ class TasksDataset(MtragDataset):
 
     def _qrels(self) -> Qrels:
         return {None: self._judged if self.of_un else self._provenance}
-
-    def _judged(self) -> pd.DataFrame:
-        files = [f"mtrag/mtragun-human/retrieval_tasks/qrels/{domain}.tsv" for domain in self.domains]
-        return pd.concat(map(_judgements, files), ignore_index=True)
 
     def _passages(self) -> Iterable[dict[str, str]]:
         return super()._passages() if self.size else TaskTexts(data_file(self.file)).all.values()
@@ -172,11 +168,6 @@ def _queries(domain: str, kind: str) -> dict[str, list[str]]:
     """The user's questions up to each turn, by qid, from a file of queries in BEIR's form."""
     items = read_items(data_file(f"{RETRIEVAL}{domain}/{domain}_{kind}.jsonl"))
     return {item["_id"]: item["text"].removeprefix(USER).split(f"\n{USER}") for _, item in items}
-
-
-def _judgements(file: str) -> pd.DataFrame:
-    lines = data_file(file).read_text(encoding="utf-8").splitlines()[1:]
-    return qrels_frame((qid, docno, int(label)) for qid, docno, label in (line.split("\t") for line in lines))
 
 
 def collections_of(dataset: IkatDataset) -> dict[str, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..errors import DataError, UsageError, counted, list_first
+from ..errors import DataError, UsageError, list_first
 from .ikat_dataset import PREFIX, IkatDataset, Qrels
 from .passages import PASSAGES, Fields, PassageFiles, TextLoader, collection_files
 from .qrels import qrels_frame, read_qrels
@@ -34,7 +34,7 @@ class FolderDataset(IkatDataset):
     ``qrels.NAME.txt``             other judgements, the variant NAME; a NAME that begins with ``ptkb`` judges PTKB statements
     =============================  ==================================================================================================
 
-    An error in a file is a ``DataError``, and a doubtful entry is a ``CollectionWarning``. Both name file and line.
+    An error in a file is a ``DataError`` that names file and line, and a doubtful judgement is a ``CollectionWarning``.
 
     Args:
         folder: its path, or that of the topics file; ``~`` is the home folder.
@@ -112,27 +112,21 @@ class FolderDataset(IkatDataset):
         path = self.folder / (QRELS if variant is None else f"qrels.{variant}.txt")
         if not path.exists():  # of the topics themselves
             return
-        topics, judged = self._topics(), set(qrels["qid"])
+        topics, judged = self._topics().name, set(qrels["qid"])
         turns = {chat.qid(turn): chat.ptkb for chat in self.conversations for turn in chat.turns}
-        pairs = zip(qrels["qid"], qrels["docno"], strict=True)
         of_statements = variant is not None and variant.startswith(STATEMENTS)
         docnos = None if of_statements else self.collection()[1]
-        known = (turns.get(qid, {name: ""}) if of_statements else docnos or {name} for qid, name in pairs)
-        lacking = [name for name, there in zip(qrels["docno"], known, strict=True) if name not in there]
-        what, where = ("statement", f"the turn's ptkb in {topics.name}") if of_statements else ("passage", PASSAGES[0])
-        for file, names, kind, doubt in (
-            (path, [qid for qid in qrels["qid"] if qid not in turns], "turn", f"that {topics.name} lacks"),
-            (topics, [qid for qid in turns if qid not in judged], "turn", f"of {len(turns)} without a judgement in {path.name}"),
-            (path, lacking, f"judged {what}", f"that {where} lacks"),
-        ):
-            if names := list(dict.fromkeys(names)):
-                yield f"{file}{_line_of(names[0], file)}: {counted(len(names), kind)} {doubt} ({list_first(names)})"
-
-
-def _line_of(name: str, path: Path) -> str:
-    """The first line that has this name as a word."""
-    lines = enumerate(path.read_text(encoding="utf-8-sig").split("\n"), 1)
-    return next((f", line {number}" for number, text in lines if name in text.replace('"', " ").split()), "")
+        there = (turns.get(qid) if of_statements else docnos for qid in qrels["qid"])
+        lacking = [name for name, known in zip(qrels["docno"], there, strict=True) if known is not None and name not in known]
+        what = f"statements that the turn's ptkb in {topics}" if of_statements else f"passages that {PASSAGES[0]}"
+        doubts = {
+            f"judged turns that {topics} lacks": [qid for qid in qrels["qid"] if qid not in turns],
+            f"of {len(turns)} turns in {topics} without a judgement": [qid for qid in turns if qid not in judged],
+            f"judged {what} lacks": lacking,
+        }
+        for doubt, names in doubts.items():
+            if names:
+                yield f"{path}: {len(set(names))} {doubt} ({list_first(list(dict.fromkeys(names)))})"
 
 
 class SampleDataset(FolderDataset):

@@ -59,12 +59,8 @@ def read_passages(path: str | Path) -> Iterator[dict[str, str]]:
             for number, line in enumerate(lines, 1):  # noqa: B007 - the errors below name the line
                 if line.strip():
                     yield _passage(load_json(line))
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file; give a JSON lines file of passages") from None
     except (OSError, EOFError, zlib.error, zipfile.BadZipFile, UnicodeDecodeError) as error:
-        raise DataError(
-            f"{path}, after line {number}: can't be read on ({error}); the file is damaged or cut short, fetch it again"
-        ) from None
+        raise DataError(f"{path}, after line {number}: can't be read ({error}); if the file is cut short, fetch it again") from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}, line {number}: not a passage ({error}); {LINE}, or the file is cut short: fetch it again") from None
 
@@ -85,15 +81,13 @@ def load_passages(path: str | Path) -> dict[str, dict[str, str]]:
     """All passages of a file that fits in memory, by docno.
 
     Raises:
-        DataError: like :func:`read_passages`, and when the file is empty or has a docno twice.
+        DataError: like :func:`read_passages`, and when the file has a docno twice.
     """
     passages: dict[str, dict[str, str]] = {}
     for passage in read_passages(path):
         if passage["docno"] in passages:
             raise DataError(f"{path}: the passage {passage['docno']} occurs twice; keep one of the two")
         passages[passage["docno"]] = passage
-    if not passages:
-        raise DataError(f"{path}: no passage in it; fetch the file again")
     return passages
 
 
@@ -155,10 +149,8 @@ class TextLoader(Operator):
         passages = self.passages(set(inp["docno"])) if len(inp) else {}
         missing = [docno for docno in dict.fromkeys(inp["docno"]) if docno not in passages]
         if missing:
-            shown = list_first(missing)
-            raise DataError(
-                f"{self.path} lacks {len(missing)} of the passages to load ({shown}); load texts from the collection that was searched"
-            )
+            what = f"lacks {len(missing)} of the passages to load ({list_first(missing)})"
+            raise DataError(f"{self.path} {what}; load texts from the collection that was searched")
         return with_columns(inp, **{name: [passages[docno][name] for docno in inp["docno"]] for name in self.fields})
 
 
@@ -176,8 +168,6 @@ def fields_named(fields: Fields, known: Sequence[str]) -> tuple[str, ...]:
         >>> fields_named("*", ["text", "url"]), fields_named("text", ["text", "url"])
         (('text', 'url'), ('text',))
     """
-    if not isinstance(fields, str | list | tuple):
-        raise UsageError(f"fields={repr(fields)[:80]}: give a name, a list of names as ['text'], or '*' for all")
     asked = tuple(known) if fields == "*" else (fields,) if isinstance(fields, str) else tuple(fields)
     if unknown := [name for name in asked if name not in known]:
         raise UsageError(f"passages have no field {', '.join(map(repr, unknown))}; there are {', '.join(map(repr, known))}")
@@ -192,10 +182,8 @@ def open_lines(path: Path) -> IO[str]:
 
 def _open_zipped(path: Path, mode: str, encoding: str) -> IO[str]:
     with zipfile.ZipFile(path) as packed:
-        names = [name for name in packed.namelist() if name.endswith(".jsonl") and not name.startswith("__MACOSX/")]
-        if len(names) != 1:
-            raise DataError(f"{path} holds {len(names)} JSON lines files ({list_first(names)}): pack one, or unpack it")
-        return io.TextIOWrapper(packed.open(names[0]), encoding)  # stays open behind the block
+        (name,) = (name for name in packed.namelist() if name.endswith(".jsonl") and not name.startswith("__MACOSX/"))
+        return io.TextIOWrapper(packed.open(name), encoding)  # stays open behind the block
 
 
 def _passage(item: Any) -> dict[str, str]:
@@ -234,9 +222,6 @@ class PassageFiles:
         """Stream ``{"docno", "text", "url"}``."""
         for file in self.files:
             yield from read_passages(file)
-
-    def __repr__(self) -> str:
-        return f"ikat.PassageFiles({[str(file) for file in self.files]!r})"
 
 
 def _files(source: str | Path | Sequence[str | Path]) -> list[Path]:
@@ -277,10 +262,7 @@ def chunk_documents(
     """
     if not 1 <= stride <= window:
         raise UsageError(f"window={window!r}, stride={stride!r}: give 1 <= stride <= window, or sentences are lost")
-    return _chunked(documents, sentences or _spacy_sentences(), window, stride)
-
-
-def _chunked(documents: Iterable[Mapping[str, Any]], sentences: Sentences, window: int, stride: int) -> Iterator[dict[str, str]]:
+    sentences = sentences or _spacy_sentences()
     for number, document in enumerate(documents, 1):
         docno, text, url = document.get("docno"), document.get("text"), document.get("url") or ""
         if not isinstance(docno, str) or docno.split() != [docno] or not isinstance(text, str):

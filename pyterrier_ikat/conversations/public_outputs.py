@@ -1,7 +1,6 @@
-"""Published outputs of language models on the track's turns, and judgements by others. They are fetched from their authors, not shipped.
+"""Published outputs of language models on the track's turns. They are fetched from their authors, not shipped.
 
-The lists of turns that others scored are facts, so they are here. From CONE-RAG (arXiv 2503.09902) there are nuggets, answers and labels by
-people, responses of real systems, and GPT-4's labels for iKAT 2024.
+The lists of turns that others scored are facts, so they are here.
 
 None of the three repositories states a licence. Each file is taken from its repository at a fixed commit, with a checksum, or from the
 folder ``outputs`` in or next to the data folder.
@@ -14,17 +13,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pandas as pd
-
 from ..errors import UsageError, advice, counted, list_first
 from .download import SOURCES, data_file
-from .frame import object_frame
-from .qrels import read_qrels
 
 FOLDER = "outputs"
 Completions = dict[tuple[str, str, str | None], tuple[str, ...]]
 """Turn, stage and prompt (None: any) -> the samples."""
-
 
 _LISTED: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("public_outputs.json").read_text(encoding="utf-8"))
 
@@ -89,8 +83,9 @@ class Output:
     """The completions of a language model for turns of 2023, which ``recorded:NAME`` replays.
 
     A sample has a rewrite and, except for CHIQ, an answer: completions of the stages ``rewrite`` and ``answer``. For the prompts
-    ``rewrite_and_answer`` and ``reformulate_*``, the two are combined into one completion in the form that the prompt requires, and the
-    name of the model says so. A rewrite of several lines is one line here, because its authors search with the whole text.
+    ``rewrite_and_answer`` and ``reformulate_*``, the two are combined into one completion in the form that the prompt requires (``forms``
+    in ``public_outputs.json``: stage, prompt or null for any, form), and the name of the model says so. A sample without an answer is no
+    completion of a prompt that asks for one. A rewrite of several lines is one line here, because its authors search with the whole text.
 
     Attributes:
         name: the name after ``recorded:``.
@@ -121,7 +116,7 @@ class Output:
                 samples.setdefault(qid, []).extend(written)
         found: Completions = {}
         for qid, written in samples.items():
-            for (stage, prompt), form in (WITH_ANSWER if all(one.answer for one in written) else REWRITES).items():
+            for stage, prompt, form in _LISTED["forms"]["with answer" if all(one.answer for one in written) else "rewrite alone"]:
                 if "{statements}" not in form or written[0].statements is not None:
                     found[qid, stage, prompt] = tuple(form.format(**one._asdict()) for one in written)
         return found
@@ -153,23 +148,6 @@ class Sample(NamedTuple):
     statements: str | None = None
 
 
-BOTH = "Rewrite: {rewrite}\nResponse: {answer}"
-WITH_ANSWER: dict[tuple[str, str | None], str] = {
-    ("rewrite", None): "{rewrite}",
-    ("answer", None): "{answer}",
-    ("rewrite", "rewrite_and_answer"): BOTH,
-    ("rewrite", "rewrite_and_answer_without_persona"): BOTH,
-    ("rewrite", "reformulate_rewrite"): BOTH,
-    ("rewrite", "reformulate_queries"): "Response: {answer}\nQueries: {rewrite}",
-    ("rewrite", "reformulate_select"): "Statements: {statements}\n" + BOTH,
-}
-"""Stage and prompt (None: any) -> how a completion is composed of a sample."""
-REWRITES: dict[tuple[str, str | None], str] = dict.fromkeys(
-    (("rewrite", prompt) for prompt in ("rewrite", "rewrite_short", "rewrite_enhanced")), "{rewrite}"
-)
-"""The same for a sample without an answer: prompts that also ask for one have no completion."""
-
-
 def _samples(line: dict[str, Any]) -> tuple[str, list[Sample]]:
     """The turn in a line, and its rewrites with their answers. A rewrite of several lines becomes one line."""
     if "predicted_rewrite" in line:
@@ -195,72 +173,3 @@ def listed() -> list[tuple[str, str]]:
     rows = [("recorded:personalizedcir-PROMPT", f"{one.model}: {one.about}, with each PROMPT of {prompts}; {whose(one.source)}")]
     rows += [(f"recorded:{out.name}", f"{out.model}: {out.about}; {whose(out.source)}") for out in list(OUTPUTS.values())[-2:]]
     return rows
-
-
-CONE_RAG = "cone-rag"
-
-
-def gpt4_labels() -> pd.DataFrame:
-    """GPT-4's labels, 0 to 4, of the runs' first 30 passages for each turn: ``qid``, ``docno``, ``label``."""
-    return read_qrels(output_file(CONE_RAG, "llm-gpt4-pool-depth-30.txt"))
-
-
-def human_nuggets(deduplicated: bool = False) -> pd.DataFrame:
-    """The nuggets that people took from passages: ``qid``, ``number``, ``nugget``, ``relevance`` (1 to 4), ``importance``.
-
-    It was not rated whether a nugget is vital, so ``importance`` is ``okay`` for all, and scores over vital nuggets are missing. 74 of the
-    2,279 nuggets have the same text as another one of their turn. Only the first of these is kept, so 2,205 are left, many of which say the
-    same in other words. 78 of the 116 judged turns have nuggets.
-
-    Args:
-        deduplicated: the 1,201 nuggets of the authors' deduplicated file instead. Their numbers are those of the full file.
-    """
-    file = "gold_nuggets_human_deduplicated.json" if deduplicated else "gold_nuggets_human.json"
-    return _nuggets_of(file).drop_duplicates(["qid", "nugget"], ignore_index=True)
-
-
-def _nuggets_of(file: str) -> pd.DataFrame:
-    rows = [
-        (qid, name.strip("[]"), " ".join(nugget["text"].split()), int(nugget["relevance"]), "okay")
-        for qid, nuggets in _of_cone_rag(file).items()
-        for name, nugget in nuggets.items()
-    ]
-    return _frame(rows, ("qid", "number", "nugget", "relevance", "importance"))
-
-
-def human_answers() -> pd.DataFrame:
-    """The answers that people wrote: ``qid``, ``gold_answer``."""
-    found = {qid: said["manual"]["response"] for qid, said in _of_cone_rag("gold_response_and_nuggets_human.json").items()}
-    return _frame([(qid, answer) for qid, answer in found.items() if answer], ("qid", "gold_answer"))
-
-
-def system_responses() -> pd.DataFrame:
-    """The responses of the track's automatic runs: ``run``, ``qid``, ``qanswer``."""
-    responses = _of_cone_rag("automatic_responses.json")
-    return _frame([(run, qid, text) for qid, of_runs in responses.items() for run, text in of_runs.items()], ("run", "qid", "qanswer"))
-
-
-def human_nugget_labels() -> pd.DataFrame:
-    """People's labels of the nuggets in the responses of six runs: ``run``, ``qid``, ``number``, ``nugget``, ``importance``, ``label``.
-
-    The labels are of the full file's nuggets, not of the deduplicated ones: equal nuggets of a turn have one label each. The names of the
-    runs differ from those in :func:`system_responses`, and how they correspond isn't published.
-    """
-    rows = []
-    for line in output_file(CONE_RAG, "human-study-matching-labels.txt").read_text(encoding="utf-8").splitlines():
-        about, label = line.split("\t")
-        _, conversation, turn, nugget, run = about.split("_", 4)
-        rows.append((run, f"{conversation}_{turn}", nugget, "support" if int(label) else "not_support"))
-    labels = _frame(rows, ("run", "qid", "number", "label"))
-    nuggets = _nuggets_of("gold_nuggets_human.json").drop(columns="relevance")
-    return labels.merge(nuggets, on=["qid", "number"], how="left", validate="many_to_one")
-
-
-def _frame(rows: list[tuple[Any, ...]], columns: tuple[str, ...]) -> pd.DataFrame:
-    return object_frame({name: [row[place] for row in rows] for place, name in enumerate(columns)})
-
-
-def _of_cone_rag(name: str) -> dict[str, Any]:
-    """The content of one of its JSON files, by turn."""
-    found: dict[str, Any] = json.loads(output_file(CONE_RAG, name).read_text(encoding="utf-8"))
-    return found

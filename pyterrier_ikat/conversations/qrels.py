@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from ..arguments import one_of
 from ..errors import DataError, UsageError
 from ..store.files import atomic_write
 from ..store.trec import read_judgements, read_label
@@ -66,9 +67,8 @@ def judgements_in(qrels: pd.DataFrame, name: str = "the qrels") -> list[tuple[st
         except (TypeError, ValueError):
             told = "labels are whole numbers of at most 4 digits, a passage without a judgement has no row"
             raise DataError(f"{name}: turn {qid}, passage {docno}: the label is {label!r}; {told}") from None
-    twice = qrels.duplicated(["qid", "docno"])
-    if twice.any():
-        row = qrels[twice].iloc[0]
+    if len(twice := qrels[qrels.duplicated(["qid", "docno"])]):
+        row = twice.iloc[0]
         raise DataError(f"{name} judge turn {row['qid']}, passage {row['docno']} twice: keep one of the two")
     return list(zip(qrels["qid"], qrels["docno"], labels, strict=True))
 
@@ -99,8 +99,7 @@ def merge_qrels(official: pd.DataFrame, new: pd.DataFrame, rule: str = "official
         >>> merge_qrels(nist, llm)["label"].tolist(), merge_qrels(nist, llm, rule="new")["label"].tolist()
         ([3, 2], [1, 2])
     """
-    if rule not in RULES:
-        raise UsageError(f"rule {rule!r} is unknown: choose one of {', '.join(RULES)}")
+    one_of(RULES, rule=rule)
     both = pd.concat([check_qrels(official, "the official qrels"), check_qrels(new, "the new qrels")])
     labels = both.groupby(["qid", "docno"], sort=False)["label"]
     return (labels.first() if rule == "official" else labels.last()).reset_index()

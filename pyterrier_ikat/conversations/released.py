@@ -1,4 +1,4 @@
-"""The datasets of TREC iKAT and TREC CAsT whose files the organisers released, and what CONE-RAG published about iKAT 2024."""
+"""The datasets of TREC iKAT and TREC CAsT whose files the organisers released."""
 
 import json
 from collections.abc import Iterable
@@ -11,7 +11,6 @@ import pandas as pd
 import pyterrier as pt
 
 from ..errors import DataError, advice
-from . import public_outputs
 from .download import DATA_FOLDER, data_file, data_folder
 from .ikat_dataset import IkatDataset, Qrels
 from .irds import IrdsDataset
@@ -126,44 +125,3 @@ class ReleasedDataset(IkatDataset):
             how = CLUEWEB if self.year else TOOLS
             raise DataError(f"no passages (*.jsonl, *.jsonl.gz, *.jsonl.bz2) in {folder}; {how}, and put {where}")
         return PassageFiles(files)
-
-
-class ConeRagDataset(ReleasedDataset):
-    """The year 2024 with what CONE-RAG (arXiv 2503.09902) published about it. These files are fetched from the authors at first use.
-
-    Qrels ``gpt4``: GPT-4's labels of the passages. Answers ``"human"``: those that people wrote for 62 turns.
-    """
-
-    def __init__(self) -> None:
-        super().__init__("ikat:2024")
-
-    def get_answers(self, variant: str | None = None) -> pd.DataFrame:
-        """The gold answers of the topics. With ``"human"``, those of CONE-RAG.
-
-        Raises:
-            UsageError: for another variant.
-        """
-        self._check_variant("answers", variant, (None, "human"))
-        return super().get_answers() if variant is None else public_outputs.human_answers()
-
-    def get_nuggets(self, variant: str | None = None) -> pd.DataFrame:
-        """The nuggets of people, or those that the authors left of them with ``"deduplicated"``.
-
-        See :func:`~pyterrier_ikat.conversations.public_outputs.human_nuggets`.
-
-        Raises:
-            UsageError: for another variant.
-        """
-        self._check_variant("nuggets", variant, (None, "deduplicated"))
-        return public_outputs.human_nuggets(deduplicated=variant is not None)
-
-    def get_nugget_labels(self) -> pd.DataFrame:
-        """Which nuggets six runs state, by people: see :func:`~pyterrier_ikat.conversations.public_outputs.human_nugget_labels`."""
-        return public_outputs.human_nugget_labels()
-
-    def get_responses(self) -> pd.DataFrame:
-        """The responses of 19 runs to 79 turns, ``run``, ``qid``, ``qanswer``."""
-        return public_outputs.system_responses()
-
-    def _qrels(self) -> Qrels:
-        return {**super()._qrels(), "gpt4": public_outputs.gpt4_labels}

@@ -118,18 +118,16 @@ def read_items(path: Path) -> Iterator[tuple[str, Any]]:
     """
     place = ""
     try:
-        content = path.read_bytes()
+        text = path.read_text(encoding="utf-8-sig")
         if path.suffix == ".jsonl":
-            for number, line in enumerate(content.split(b"\n"), 1):
+            for number, line in enumerate(text.split("\n"), 1):
                 if line.strip():
                     place = f", line {number}"
-                    yield f"line {number}", load_json(line.decode("utf-8-sig"))
+                    yield f"line {number}", load_json(line)
             return
-        items = load_json(content.decode("utf-8-sig"))
-    except OSError as error:
-        raise DataError(f"{path}: can't be read ({error.strerror}); give a file of conversations") from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}{place}: not JSON in UTF-8 ({error}); it may be cut short: mend it, or fetch it again") from None
+        items = load_json(text)
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"{path}{place}: can't be read as JSON ({error}); if it is cut short, mend it or fetch it again") from None
     items = items.get("tasks") if isinstance(items, dict) else items
     if not isinstance(items, list):
         raise DataError(f"{path}: no array of conversations; give a file of conversations")
@@ -137,38 +135,23 @@ def read_items(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def excerpt(value: Any) -> str:
-    """A JSON value in at most 60 characters."""
-    text = json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    """The first 60 characters of a JSON value."""
+    return json.dumps(value)[:60]
 
 
 def _why(error: Exception) -> str:
     return str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
 
 
-def _field(item: Any, *names: str, kind: type = str) -> Any:
-    """The value of an object's field that has the first of these names."""
+def _field(item: Any, *names: str, kind: type = str, default: Any = None) -> Any:
+    """The value of an object's field that has the first of these names, or the default where none is there."""
     if not isinstance(item, dict):
         raise ValueError(f"an object is expected, found {excerpt(item)}")
-    name = next((name for name in names if name in item), None)
-    if name is None:
-        raise ValueError(f"the field {' or '.join(names)} is missing")
-    if not isinstance(item[name], kind) or isinstance(item[name], bool):
-        raise ValueError(f"{name} is {excerpt(item[name])}, not {KINDS[kind]}")
-    return item[name]
-
-
-def _optional(item: Any, *names: str, kind: type = str) -> Any:
-    """The same for a field that may be missing or null: then an empty value."""
-    return _field(item, *names, kind=kind) if any(item.get(name) is not None for name in names) else kind()
-
-
-def _asked(item: Any, *names: str) -> str:
-    """The words of the user."""
-    text: str = _field(item, *names)
-    if not text.strip():
-        raise ValueError("the user's words are empty")
-    return text
+    found = next((item[name] for name in names if item.get(name) is not None), default)
+    if not isinstance(found, kind) or isinstance(found, bool):
+        what = "missing" if found is None else f"{excerpt(found)}, not {KINDS[kind]}"
+        raise ValueError(f"{' or '.join(names)} is {what}")
+    return found
 
 
 def _one_word(name: Any) -> str:
@@ -201,16 +184,15 @@ def _once(names: Iterable[Any]) -> tuple[str, ...]:
 def _of_own(item: Any) -> Conversation:
     """A turn on a line of one's own file, which has its history."""
     qid = _one_word(_field(item, "qid"))
-    messages: list[Message] = list(_each(_field(item, "messages", kind=list), _message, "message"))
-    if not messages or messages[-1]["role"] != "user" or not messages[-1]["content"].strip():
+    *history, last = [*_each(_field(item, "messages", kind=list), _message, "message")] or [{"role": "", "content": ""}]
+    if last["role"] != "user" or not last["content"].strip():
         raise ValueError("the last of the messages is not a question of the user")
-    label = _optional(item, "answerability")
+    answer, resolved, label = (_field(item, name, default="") for name in ("answer", "resolved", "answerability"))
     if label not in ("", *ANSWERABILITY):
         raise ValueError(f"answerability is {excerpt(label)}: give one of {', '.join(ANSWERABILITY)}")
     parts = re.fullmatch(r"(.+)_([0-9]{1,9})", qid)
-    name, number = (parts[1], int(parts[2])) if parts else (qid, sum(message["role"] == "user" for message in messages))
-    gold: dict[str, Any] = {"response": _optional(item, "answer"), "resolved": _optional(item, "resolved"), "answerability": label}
-    turn = TopicTurn(number, messages[-1]["content"], **gold, qid=qid, history=tuple(messages[:-1]))
+    name, number = parts.groups() if parts else (qid, 1 + sum(message["role"] == "user" for message in history))
+    turn = TopicTurn(int(number), last["content"], answer, resolved, qid=qid, history=tuple(history), answerability=label)
     return Conversation(name, ptkb=_statements(item.get("ptkb") or {}), turns=(turn,))
 
 
@@ -224,8 +206,7 @@ def _of_track(item: Any) -> Conversation:
     """A conversation of iKAT, or a topic of CAsT."""
     if isinstance(item, dict) and "turn" in item:
         return _of_cast(item)
-    number = _one_word(_field(item, "number", "conv_id", kind=object))
-    ptkb = _statements(_field(item, "ptkb", kind=object))
+    number, ptkb = _one_word(_field(item, "number", "conv_id", kind=object)), _statements(item.get("ptkb"))
     turns = tuple(_each(_field(item, "turns", "responses", kind=list), lambda turn: _of_ikat(turn, ptkb)))
     if not turns or any(one.turn_id >= other.turn_id for one, other in zip(turns, turns[1:], strict=False)):
         raise ValueError(f"conversation {number} has {'turns whose ids do not rise' if turns else 'no turns'}")
@@ -235,11 +216,11 @@ def _of_track(item: Any) -> Conversation:
 def _of_ikat(turn: Any, ptkb: Mapping[str, str]) -> TopicTurn:
     return TopicTurn(
         _field(turn, "turn_id", kind=int),
-        _asked(turn, "utterance", "user_utterance"),
+        _field(turn, "utterance", "user_utterance"),
         _field(turn, "response"),
-        _optional(turn, "resolved_utterance"),
-        _once(_statement_id(entry, ptkb) for entry in _optional(turn, "ptkb_provenance", "relevant_ptkbs", kind=list)),
-        _once(_one_word(docno) for docno in _optional(turn, "response_provenance", "citations", kind=list)),
+        _field(turn, "resolved_utterance", default=""),
+        _once(_statement_id(entry, ptkb) for entry in _field(turn, "ptkb_provenance", "relevant_ptkbs", kind=list, default=[])),
+        _once(_one_word(docno) for docno in _field(turn, "response_provenance", "citations", kind=list, default=[])),
     )
 
 
@@ -266,7 +247,7 @@ def _of_cast(topic: Any) -> Conversation:
         path: tuple[Message, ...] | None = None
         if "participant" not in entry:
             turn_id = entry["number"] if isinstance(entry["number"], int) else position
-            answer, passages = _optional(entry, "passage"), [entry[field] for field in CANONICAL if entry.get(field)][:1]
+            answer, passages = _field(entry, "passage", default=""), [entry[field] for field in CANONICAL if entry.get(field)][:1]
         elif entry["participant"] == "User":
             path = _path(entry, entries)
             turn_id = 1 + sum(message["role"] == "user" for message in path)
@@ -275,8 +256,8 @@ def _of_cast(topic: Any) -> Conversation:
             answer, passages = reply["response"], [docno.replace(" ", "") for docno in reply.get("provenance") or ()]  # one has a blank
         else:
             continue
-        manual, automatic = (_optional(entry, f"{by}_rewritten_utterance") for by in ("manual", "automatic"))
-        asked, gold = _asked(entry, "raw_utterance", "utterance"), {"passages": _once(passages), "automatic": automatic}
+        manual, automatic = (_field(entry, f"{by}_rewritten_utterance", default="") for by in ("manual", "automatic"))
+        asked, gold = _field(entry, "raw_utterance", "utterance"), {"passages": _once(passages), "automatic": automatic}
         turns.append(TopicTurn(turn_id, asked, answer, manual, qid=f"{number}_{name}", history=path, **gold))
     if not turns or len(entries) < len(topic["turn"]):
         raise ValueError(f"topic {number} has no turns, or one of them twice")
@@ -298,7 +279,7 @@ def _of_mtrag(task: Any) -> Conversation:
     name, _, number = task["task_id"].rpartition("<::>")
     roles = {"user": "user", "agent": "assistant"}
     *history, last = [{"role": roles[one["speaker"]], "content": one["text"]} for one in task["input"]]
-    [target], [label] = task["targets"], task["answerability" if "answerability" in task else "Answerability"]  # MTRAG-UN's key, MTRAG's
+    [target], [label] = task["targets"], task.get("Answerability") or task["answerability"]  # MTRAG's key, MTRAG-UN's
     if last["role"] != "user" or label.lower() not in ANSWERABILITY:
         raise ValueError(f"the last message is the {last['role']}'s, and the answerability is {label}")
     gold = {"passages": _once(context["document_id"] for context in task["contexts"]), "answerability": label.lower()}

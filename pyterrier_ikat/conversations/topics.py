@@ -1,6 +1,6 @@
 """The conversations of a collection, and the frames made from them: the turn frame, gold answers, and qrels from gold fields."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -107,9 +107,13 @@ def topics_frame(conversations: Iterable[Conversation], manual: bool = False) ->
         >>> topics_frame([chat], manual=True)["qresolved"].tolist()
         ['Which tea has no caffeine?', 'Does it help sleep?']
     """
+    rows = []
+    for chat in conversations:
+        for turn, history in zip(chat.turns, chat.histories(), strict=True):
+            gold = (turn.resolved if turn.resolved.strip() else turn.utterance, list(turn.statements))
+            rows.append((chat.qid(turn), turn.utterance, turn.utterance, history, chat.ptkb, chat.number, turn.turn_id, *gold))
     names = TOPIC_COLUMNS + MANUAL_COLUMNS * manual
-    rows = [row for conversation in conversations for row in _rows(conversation)]
-    return object_frame({name: [row[name] for row in rows] for name in names})
+    return object_frame({name: [row[place] for row in rows] for place, name in enumerate(names)})
 
 
 def with_automatic(frame: pd.DataFrame, conversations: Iterable[Conversation]) -> pd.DataFrame:
@@ -141,18 +145,3 @@ def ptkb_qrels(conversations: Iterable[Conversation]) -> pd.DataFrame:
     """
     turns = ((conversation, turn) for conversation in conversations for turn in conversation.turns)
     return qrels_frame((chat.qid(turn), name, int(name in turn.statements)) for chat, turn in turns for name in chat.ptkb)
-
-
-def _rows(conversation: Conversation) -> Iterator[dict[str, object]]:
-    for turn, history in zip(conversation.turns, conversation.histories(), strict=True):
-        yield {
-            "qid": conversation.qid(turn),
-            "query": turn.utterance,
-            "qutterance": turn.utterance,
-            "qhistory": history,
-            "qptkb": conversation.ptkb,
-            "qconversation": conversation.number,
-            "qturn": turn.turn_id,
-            "qresolved": turn.resolved if turn.resolved.strip() else turn.utterance,
-            "qgoldptkb": list(turn.statements),
-        }

@@ -66,7 +66,7 @@ def test_qrels_are_a_frame_a_variant_or_a_file(made, monkeypatch):
     (made / "ptkb").write_text("1-1_1 0 d 1\n")
     assert find_qrels("ptkb", sample).equals(sample.get_qrels("ptkb"))
     assert len(find_qrels("./ptkb", sample)) == 1
-    with pytest.raises(UsageError, match="has no qrels 'nist'; there are .*, and there is no file nist"):
+    with pytest.raises(UsageError, match="has no qrels 'nist'; there are the default, ptkb, .*and there is no file nist"):
         find_qrels("nist", sample)
 
 
@@ -100,7 +100,7 @@ def test_every_command_names_the_line_of_a_wrong_turn(made, tmp_path, name):
 def test_every_command_says_that_qrels_are_neither_a_variant_nor_a_file(made, tmp_path, name):
     found = call(*filled(made, tmp_path, name), "--qrels", "nowhere.txt")
     assert found.exit_code == 2
-    assert "ikat:sample has no qrels 'nowhere.txt'; there are the default, --qrels ptkb" in found.output
+    assert "ikat:sample has no qrels 'nowhere.txt'; there are the default, ptkb" in found.output
     assert "there is no file nowhere.txt" in found.output
 
 

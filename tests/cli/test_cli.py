@@ -232,7 +232,7 @@ BAD = [
     (["methods", "gpt"], "there is no method 'gpt'"),
     (
         ["evaluate", "nothing.trec", "--dataset", "ikat:sample", "--qrels", "nist"],
-        "ikat:sample has no qrels 'nist'; there are the default, --qrels ptkb",
+        "ikat:sample has no qrels 'nist'; there are the default, ptkb",
     ),
     (["demo", "--out", "AFILE"], "AFILE is not a folder"),
     (["run", "/etc/passwd:x", "--dataset", "ikat:sample", "--out", "OUT"], "/etc/passwd is not a Python file: give a method's name"),

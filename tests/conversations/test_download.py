@@ -1,12 +1,9 @@
 import hashlib
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations import download
 from pyterrier_ikat.conversations.download import SOURCES, OtherDataWarning, Source, at_hand, data_file, data_folder
 from pyterrier_ikat.errors import DataError, UsageError
@@ -109,19 +106,6 @@ def test_the_users_folder_comes_first_and_another_file_is_named_once(server, tmp
     assert (data_folder(), server.asked) == (tmp_path, 0)
 
 
-@pytest.mark.filterwarnings("default::pyterrier_ikat.conversations.download.OtherDataWarning")
-def test_every_file_that_is_not_the_published_one_is_named_on_the_command_line(ikat_data, tmp_path, monkeypatch):
-    for name in ("2023_test_topics.json", "2023-qrels.all-turns.txt"):
-        (tmp_path / name).write_bytes((ikat_data / name).read_bytes().replace(b"\n", b"\r\n"))
-    monkeypatch.setenv("IKAT_DATA", str(tmp_path))
-    run = (tmp_path / "2023-qrels.all-turns.txt").read_text().split()
-    (tmp_path / "one.trec").write_text(f"{run[0]} Q0 {run[2]} 1 1.0 one\n")
-    done = CliRunner().invoke(main, ["report", str(tmp_path / "one.trec"), "--dataset", "2023", "--out", str(tmp_path / "r.html")])
-    warned = [line for line in done.stderr.splitlines() if line.startswith("ikat: warning: ") and "isn't the published file" in line]
-    assert {Path(line.partition(" isn't")[0].split()[-1]).name for line in warned} == {"2023_test_topics.json", "2023-qrels.all-turns.txt"}
-    assert len(warned) == 2
-
-
 def test_what_is_missing_or_unknown_is_named(server, tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="no data file '2022.json'; there are 2023_test_topics.json, "):
         data_file("2022.json")
@@ -152,19 +136,6 @@ def test_a_file_is_found_in_a_clone_and_beside_but_never_under_an_ambiguous_name
             path.write_text("")
             assert at_hand(wanted) == (path if found else None)
             path.unlink()
-
-
-def test_the_default_folder_is_in_pyterriers_home(tmp_path, monkeypatch):
-    for name in ("IKAT_DATA", "IKAT_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PYTERRIER_HOME", str(tmp_path / "pt"))
-    assert data_folder() == tmp_path / "pt" / "ikat"
-
-
-def test_every_source_has_its_address_its_checksum_and_its_licence():
-    assert [name for name, source in SOURCES.items() if not all(source)] == ["2025-qrels.txt"]
-    lengths = {"sha256": 64, "md5": 32, "git": 40}
-    assert all(len(digest) == lengths[kind] for kind, _, digest in (one.checksum.partition(":") for one in SOURCES.values()) if kind)
 
 
 def test_the_released_files_are_the_ones_that_a_download_accepts(shared, monkeypatch):

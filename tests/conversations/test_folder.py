@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import warnings
 
 import pandas as pd
 import pyterrier as pt
@@ -15,7 +14,6 @@ from pyterrier_ikat.conversations.datasets import IkatProvider
 from pyterrier_ikat.conversations.topic_files import CollectionWarning
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation.judge import with_gold
-from pyterrier_ikat.live.persona import read_persona
 
 
 def user(text):
@@ -71,7 +69,7 @@ def test_a_folder_gives_turns_judgements_and_passages(folder, monkeypatch):
         assert data.text_loader(["url"])(pd.DataFrame({"docno": ["d2"]}))["url"].tolist() == ["u"]
         assert data.collection() == (3, {"d1", "d2", "d3"})
         assert data.name == str(folder)
-        with pytest.raises(UsageError, match=r"no qrels 'gold'; there are get_qrels\(\), get_qrels\('ptkb'\)"):
+        with pytest.raises(UsageError, match="no qrels 'gold'; there are the default, ptkb"):
             data.get_qrels("gold")
 
 
@@ -113,7 +111,7 @@ def test_every_command_works_on_a_folder(folder, monkeypatch):
     assert "3 passages" in run("index", "./mine", "index").output
     done = run("run", "raw", *on, "--index", "index", "--out", "runs")
     assert "Mean over 2 judged turns" in done.output
-    assert f"{folder}/topics.jsonl, line 3: 1 turn of 3 without a judgement in qrels.txt (q7)" in done.stderr
+    assert f"{folder}/qrels.txt: 1 of 3 turns in topics.jsonl without a judgement (q7)" in done.stderr
     assert "Mean over 2 judged turns" in run("evaluate", "runs/raw", *on).output
     done = run("report", "runs/raw", "--out", "page.html")
     assert done.exit_code == 0, done.stderr  # the run folder names the dataset
@@ -128,108 +126,69 @@ def test_every_command_works_on_a_folder(folder, monkeypatch):
     assert "./yours" in refused
 
 
-def test_a_persona_and_a_judge_on_a_folder(folder):
-    assert read_persona(folder, "tea").utterances == ("Which tea is best for me?", "Can I grow mint?")
-    assert read_persona(folder / "topics.jsonl", "q7").ptkb == {"a": "I like soup."}
-    shown = with_gold(pd.DataFrame({"qid": ["tea_2"], "docno": ["d2"]}), folder)
-    assert shown[["qresolved", "gold_answer", "text"]].values.tolist() == [
-        ["Can I grow GOLD in pots?", "GOLD yes.", "Mint: grow it in pots."]
-    ]
-
-
 BAD = {
-    "not JSON": ("{", "not JSON"),
+    "not JSON": ("{", "can't be read as JSON"),
     "no object": ("[1]", "an object is expected, found"),
-    "no qid": ({"messages": ASKED}, "the field qid is missing"),
-    "number as qid": ({"qid": 7, "messages": ASKED}, "qid is 7, not a text"),
+    "no qid": ({"messages": ASKED}, "qid is missing"),
     "white space": ({"qid": "x 1", "messages": ASKED}, 'the name "x 1" can\'t be part of a qid'),
     "qid twice": ({"qid": "tea_1", "messages": ASKED}, "tea_1 was there before"),
-    "no messages": ({"qid": "x_1"}, "the field messages is missing"),
+    "no messages": ({"qid": "x_1"}, "messages is missing"),
     "empty messages": ({"qid": "x_1", "messages": []}, "the last of the messages is not a question of the user"),
     "ends with an answer": ({"qid": "x_1", "messages": ASKED[:2]}, "the last of the messages is not a question of the user"),
     "empty turn": ({"qid": "x_1", "messages": [user(" ")]}, "the last of the messages is not a question of the user"),
     "role": ({"qid": "x_1", "messages": [{"role": "system", "content": "x"}, *ASKED]}, 'message 1: the role is "system"'),
-    "role no text": ({"qid": "x_1", "messages": [{"role": ["user"], "content": "x"}]}, "message 1: role is .*not a text"),
     "NaN": ('{"qid": "x_1", "messages": [{"role": "user", "content": NaN}]}', "message 1: content is NaN, not a text"),
     "answer": ({"qid": "x_1", "messages": ASKED, "answer": ["a"]}, r'answer is \["a"\], not a text'),
     "answerability": ({"qid": "x_1", "messages": ASKED, "answerability": "no"}, 'answerability is "no": give one of answerable, partial'),
     "ptkb": ({"qid": "x_1", "messages": ASKED, "ptkb": "vegan"}, 'ptkb is "vegan"'),
     "statement": ({"qid": "x_1", "messages": ASKED, "ptkb": [3]}, "1 is 3, not a text"),
-    "not UTF-8": ('{"qid": "\udce9"}', "not JSON in UTF-8"),
 }
 
 
 @pytest.mark.parametrize(("line", "part"), BAD.values(), ids=BAD)
 def test_a_bad_turn_is_named_with_file_and_line(folder, line, part):
-    (folder / "topics.jsonl").write_bytes(lines([*TURNS[:2], "", line]).encode("utf-8", "surrogateescape"))
+    (folder / "topics.jsonl").write_text("\ufeff" + lines([*TURNS[:2], "", line]))
     with pytest.raises(DataError, match=part) as caught:
         ikat.dataset(folder).get_topics()
     assert str(caught.value).startswith(f"{folder}/topics.jsonl, line 4: ")
-    assert ";" in str(caught.value)
-
-
-def test_a_byte_order_mark_is_read_and_an_empty_file_named(folder):
-    path = folder / "topics.jsonl"
-    path.write_bytes(b"\xef\xbb\xbf" + lines(TURNS).replace("\n", "\r\n").encode())
-    assert len(ikat.dataset(folder).get_topics()) == 3
-    path.write_text("\n")
-    with pytest.raises(DataError, match="nothing in it; a line is"):
-        ikat.dataset(folder).get_topics()
 
 
 @pytest.mark.parametrize(
     ("name", "content", "part"),
     [
-        ("qrels.txt", "\nx_1 0 d1 1\n" + QRELS, "qrels.txt, line 2: 1 turn that topics.jsonl lacks .x_1"),
-        ("qrels.txt", QRELS + "q7 0 d9 1\n", "qrels.txt, line 4: 1 judged passage that passages.jsonl lacks .d9"),
-        ("qrels.txt", "tea_1 0 d1 2\n", "topics.jsonl, line 2: 2 turns of 3 without a judgement in qrels.txt .tea_2, q7"),
-        (
-            "qrels.ptkb.txt",
-            "tea_1 0 1 1\ntea_2 0 9 0\nq7 0 a 1\n",
-            "line 2: 1 judged statement that the turn's ptkb in topics.jsonl lacks .9",
-        ),
+        ("qrels.txt", "x_1 0 d1 1\n" + QRELS, "qrels.txt: 1 judged turns that topics.jsonl lacks .x_1"),
+        ("qrels.txt", QRELS + "q7 0 d9 1\n", "qrels.txt: 1 judged passages that passages.jsonl lacks .d9"),
+        ("qrels.txt", "tea_1 0 d1 2\n", "qrels.txt: 2 of 3 turns in topics.jsonl without a judgement .tea_2, q7"),
+        ("qrels.ptkb.txt", "tea_1 0 1 1\ntea_2 0 9 0\nq7 0 a 1\n", "1 judged statements that the turn's ptkb in topics.jsonl lacks .9"),
     ],
 )
 def test_what_is_doubtful_in_judgements_is_named(folder, name, content, part):
     (folder / name).write_text(content)
     data, variant = ikat.dataset(folder), "ptkb" if "ptkb" in name else None
     with pytest.warns(CollectionWarning, match=part) as caught:
-        assert len(data.get_qrels(variant)) >= 1
+        assert all(len(data.get_qrels(variant)) for _ in range(2))
     assert len(caught) == 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        data.get_qrels(variant)
 
 
 def test_files_that_are_missing_or_there_twice_are_named(folder):
     (folder / "passages.jsonl.gz").touch()
-    with pytest.raises(DataError, match=r"has passages.jsonl and passages.jsonl.gz: keep one"):
-        ikat.dataset(folder).get_corpus_iter()
     (folder / "topics.json").touch()
-    with pytest.raises(DataError, match=r"has both of topics.jsonl and topics.json: give it one"):
-        ikat.dataset(folder).get_topics()
+    data = ikat.dataset(folder)
+    for ask, what in (
+        (data.get_corpus_iter, "has passages.jsonl and passages.jsonl.gz: keep one"),
+        (data.get_topics, "has both of topics.jsonl and topics.json: give it one"),
+    ):
+        with pytest.raises(DataError, match=what):
+            ask()
     for name in ("topics.json", "topics.jsonl", "passages.jsonl", "passages.jsonl.gz"):
         (folder / name).unlink()
-    data = ikat.dataset(folder)
-    with pytest.raises(DataError, match=r"has none of topics.jsonl and topics.json"):
+    with pytest.raises(DataError, match="has none of topics.jsonl and topics.json"):
         data.get_topics()
     with pytest.raises(DataError, match=r"has no passages.jsonl"):
         data.get_corpus_iter()
-    with pytest.raises(UsageError, match=r"has no text loader: index its passages"):
-        data.text_loader()
     (folder / "qrels.txt").unlink()
-    for path in (folder, "~/nowhere"):
-        with pytest.raises(UsageError, match="no dataset and no folder .* with topics.jsonl or topics.json or passages.jsonl"):
-            ikat.dataset(path)
-
-
-def test_passages_that_fit_in_no_memory_are_not_held(folder, monkeypatch):
-    monkeypatch.setattr("pyterrier_ikat.conversations.own_data.HELD_BYTES", 10)
-    data = ikat.dataset(folder)
-    assert data.collection() == (None, None)
-    with pytest.raises(UsageError, match="has no text loader: index its passages"):
-        data.text_loader()
-    assert len(data.get_qrels()) == 3
+    with pytest.raises(UsageError, match="no dataset and no folder .* with topics.jsonl or topics.json or passages.jsonl"):
+        ikat.dataset(folder)
 
 
 class Own:
@@ -250,13 +209,13 @@ class Own:
 
 
 @pytest.mark.parametrize("own", [Own, Own()], ids=["class", "object"])
-def test_an_object_with_pyterriers_methods_is_a_dataset(own, folder):
+def test_an_object_with_pyterriers_methods_is_a_dataset(own):
     data = ikat.dataset(own)
     assert "GOLD" not in str(data.get_topics().to_dict())
     assert list(data.get_topics()) == ["qid", "query", "qutterance", "qconversation", "qturn", "qhistory", "qptkb"]
     assert data.get_topics("manual")["qresolved"].tolist() == ["GOLD tea", "GOLD soup"]
     assert data.get_answers()["gold_answer"].tolist() == ["", ""]
-    assert list(data.get_corpus_iter()) == PASSAGES[:1]
+    assert list(data.get_corpus_iter(verbose=False)) == PASSAGES[:1]
     assert [chat.turns[0].resolved for chat in data.conversations] == ["GOLD tea", "GOLD soup"]
     found = pd.DataFrame({"qid": ["1"], "docno": ["d1"], "score": [1.0], "rank": [0]})
     assert ikat.experiment({"one": found}, own, ["nDCG@5"])["nDCG@5"].tolist() == [1.0]
@@ -271,18 +230,6 @@ def test_two_answers_of_a_turn_are_refused_before_they_double_its_passages():
 
     with pytest.raises(DataError, match="turn 1 has several rows"):
         with_gold(pd.DataFrame({"qid": ["1"], "docno": ["d1"]}), TwoAnswers())
-
-
-def test_an_object_that_knows_manual_topics_is_asked_for_them():
-    sample = ikat.dataset("sample")
-
-    class Wrapped:
-        def get_topics(self, variant=None):
-            return sample.get_topics(variant)
-
-    data = ikat.dataset(Wrapped())
-    assert data.get_topics().to_dict("list") == sample.get_topics()[list(data.get_topics())].to_dict("list")
-    assert data.get_topics("manual")["qgoldptkb"].tolist() == sample.get_topics("manual")["qgoldptkb"].tolist()
 
 
 class Other(pt.datasets.DatasetProvider):
@@ -314,9 +261,7 @@ def test_a_topics_file_alone_is_a_dataset_of_turns(tmp_path):
     path.write_text(json.dumps([{"number": "chat-1", "title": "", "ptkb": {"1": "I avoid caffeine."}, "turns": [turn]}]))
     (tmp_path / "qrels.txt").write_text("chat-1_1 0 tea:9 1\n")  # another one's
     found = ikat.dataset(str(path))
-    topics = found.get_topics()
-    assert (topics["qid"].tolist(), topics["qptkb"].tolist()) == (["chat-1_1"], [{"1": "I avoid caffeine."}])
+    assert found.get_topics()[["qid", "qptkb"]].values.tolist() == [["chat-1_1", {"1": "I avoid caffeine."}]]
     assert found.get_qrels().empty
-    assert found.collection() == (None, None)
-    with pytest.raises(DataError, match="other.json: can't be read .No such file"):
+    with pytest.raises(DataError, match="other.json: can't be read .*No such file"):
         ikat.dataset("other.json").get_topics()

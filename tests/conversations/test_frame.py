@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from pyterrier_ikat.conversations import conversation
-from pyterrier_ikat.conversations.frame import column, object_frame, personas, values, with_columns, with_query
+from pyterrier_ikat.conversations.frame import column, personas, values, with_query
 from pyterrier_ikat.errors import UsageError
 
 CHAT = [
@@ -26,12 +26,6 @@ def test_a_chat_becomes_one_turn():
             "qturn": 2,
         }
     ]
-
-
-def test_a_chat_without_ptkb_and_one_with_named_statements():
-    assert conversation(CHAT[:1])["qptkb"][0] == {}
-    assert conversation(CHAT[:1])["qhistory"][0] == []
-    assert conversation(CHAT, {"a": "I avoid caffeine."})["qptkb"][0] == {"a": "I avoid caffeine."}
 
 
 def test_every_turn_of_a_chat_is_a_row():
@@ -61,28 +55,12 @@ def test_a_bad_chat_is_named(messages, part):
         conversation(messages)
 
 
-def test_objects_stay_the_same_objects():
-    texts = ["a", None, ["b"], {"c": 1}]
-    held = column(texts, pd.Index([4, 5, 6, 7]))
-    assert [a is b for a, b in zip(held, texts, strict=True)] == [True] * 4
-    assert held.dtype == object_frame({"x": texts})["x"].dtype == object
-    assert held.index.tolist() == [4, 5, 6, 7]
-
-
 def test_a_new_query_pushes_the_old_one_and_drops_what_came_from_it():
     frame = pd.DataFrame({"qid": ["1"], "query": ["old"], "query_0": ["older"], "query_toks": [{"old": 1}], "query_vec": [0]}, index=[3])
     new = with_query(frame, ["new"])
     assert new.to_dict("records") == [{"qid": "1", "query": "new", "query_0": "old", "query_1": "older"}]
     assert new.index.tolist() == [3]
     assert frame["query"].tolist() == ["old"]
-
-
-def test_columns_are_set_on_a_new_frame():
-    frame = pd.DataFrame({"qid": ["1", "2"]}, index=[8, 9])
-    assert with_columns(frame, qanswer=["a", "b"])["qanswer"].to_dict() == {8: "a", 9: "b"}
-    assert list(frame) == ["qid"]
-    assert values(frame, "qid") == ["1", "2"]
-    assert values(frame, "qhistory", ()) == [(), ()]
 
 
 def test_turns_that_were_in_a_parquet_file_are_the_turns_that_were_written():

@@ -105,11 +105,9 @@ def test_errors_say_where_there_is_what_was_asked_for(told):
         ikat.dataset("irds:trec-cast/v1/2020")
 
 
-def test_a_dataset_without_qrels_says_so_and_knows_its_size_and_language_without_a_file():
+def test_a_dataset_without_qrels_says_so_and_knows_its_size_without_a_file():
     data = ikat.dataset("irds:trec-cast/v1")
     for ask in (data.get_qrels, lambda: find_qrels(None, data)):
         with pytest.raises(UsageError, match="irds:trec-cast/v1 has no qrels: give a file of your own"):
             ask()
     assert data.collection() == (38_622_444, None)
-    assert (data.get_topics_lang(), data.get_corpus_lang(), ikat.dataset("irds:neuclir/1/zh").get_corpus_lang()) == (None, "en", "zh")
-    assert data.info_url() == "https://ir-datasets.com/trec-cast.html"

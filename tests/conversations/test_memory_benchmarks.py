@@ -2,13 +2,11 @@
 
 import json
 
-import pandas as pd
 import pytest
 from click.testing import CliRunner
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.conversations.download import SOURCES
 
 small_file = pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.download.OtherDataWarning")
 
@@ -116,24 +114,6 @@ def test_a_file_of_another_form_is_named_with_the_conversation(write):
 
 
 @small_file
-def test_the_turns_are_statements_and_no_collection(locomo):
-    with pytest.raises(ikat.DataError, match=r"locomo: has no collection: .*ikat.ListStatements\(\)"):
-        next(locomo.get_corpus_iter())
-
-
-def test_the_download_has_a_checksum_and_the_licence_is_said_before_it(tmp_path, monkeypatch, capsys):
-    assert SOURCES["memory/locomo10.json"][1:] == (
-        "sha256:79fa87e90f04081343b8c8debecb80a9a6842b76a7aa537dc9fdf651ea698ff4",
-        "CC BY-NC 4.0",
-    )
-    monkeypatch.setattr("pyterrier_ikat.conversations.download.requests.get", lambda *args, **options: pytest.fail("asked for"))
-    monkeypatch.setenv("IKAT_DATA", str(tmp_path / "empty"))
-    with pytest.raises(pytest.fail.Exception):
-        ikat.dataset("locomo:").get_topics()
-    assert "locomo10.json (licence: CC BY-NC 4.0)" in capsys.readouterr().err
-
-
-@small_file
 def test_memories_are_run_scored_by_turn_and_session_and_broken_down_by_category(locomo, tmp_path):
     def run(*arguments):
         result = CliRunner().invoke(main, [*arguments], catch_exceptions=False)
@@ -145,12 +125,6 @@ def test_memories_are_run_scored_by_turn_and_session_and_broken_down_by_category
     assert table == ("name,R(rel=1)@5,nDCG@10,Success(rel=1)@5,Success(rel=1)@5 by session,turns\nmemory_bm25,1.0,1.0,1.0,1.0,4\n")
     shown = run(*("evaluate", str(tmp_path / "runs/memory_bm25"), "--dataset", "locomo:", "--by", "category", "--format", "csv"))
     assert [line.split(",")[0] for line in shown.strip().split("\n")] == ["category", "adversarial", "multi-hop", "single-hop", "temporal"]
-
-
-def test_a_breakdown_by_category_needs_topics_that_have_it():
-    scores = pd.DataFrame({"qid": ["a_1"], "nDCG@5": [1.0]})
-    with pytest.raises(ikat.DataError, match="nothing says the category of turn a_1"):
-        ikat.breakdown({"mine": scores}, by="category")
 
 
 def test_the_real_file_has_1982_questions_with_evidence_over_5882_turns(shared, monkeypatch):
@@ -219,12 +193,6 @@ def test_a_file_of_longmemeval_is_its_users_turns_and_those_with_the_answer(long
     assert data.get_answers()["gold_answer"].tolist() == ["2"]
 
 
-def test_bm25_finds_the_evidence_in_a_file_of_longmemeval(longmemeval):
-    data = longmemeval(question("q", SESSIONS))
-    found = ikat.methods.memory_bm25()(data.get_topics())
-    assert sorted(found["docno"][:2]) == ["answer_1:1", "answer_2:2"]
-
-
 @pytest.mark.parametrize(
     ("broken", "says"),
     [
@@ -238,8 +206,3 @@ def test_a_file_of_another_form_is_named_with_its_question(longmemeval, broken, 
     data = longmemeval(question("good", SESSIONS), broken)
     with pytest.raises(ikat.DataError, match=rf"longmemeval_s.json, conversation 2: not of the form LongMemEval \(.*{says}"):
         data.get_topics()
-
-
-def test_a_missing_file_of_longmemeval_is_said_at_once(tmp_path):
-    with pytest.raises(ikat.UsageError, match="no file .*m.json: give a file of LongMemEval by its path"):
-        ikat.dataset(f"longmemeval:{tmp_path}/m.json")

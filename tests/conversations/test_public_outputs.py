@@ -8,7 +8,7 @@ import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.choice import FewerTurnsWarning, read_turns
-from pyterrier_ikat.conversations.download import SOURCES, data_file
+from pyterrier_ikat.conversations.download import data_file
 from pyterrier_ikat.conversations.public_outputs import OUTPUTS, say, turn_lists
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.events import in_chain
@@ -48,16 +48,6 @@ def texts(model, *requests):
     return [completion.text for completion in model.ask(requests)]
 
 
-def test_the_names_are_of_18_prompts_and_two_rewriters_and_each_file_has_a_checksum():
-    assert len(OUTPUTS) == 20
-    files = [f"outputs/{one.source}/{file}" for one in OUTPUTS.values() for file in one.files]
-    assert len(set(files)) == 18 * 5 + 2
-    assert all(SOURCES[file].checksum.startswith("sha256:") for file in files)
-    url = SOURCES["outputs/cfda-2025/ikat2023_test_llm4cs_temp07_cand10.jsonl"].url
-    commit = "68884f98ecdcce155b8442950c39219506392cc8"
-    assert url == f"https://raw.githubusercontent.com/gyeozai/CFDA-TREC-iKAT2025/{commit}/DATA/candidates/{url.rsplit('/', 1)[-1]}"
-
-
 def test_runs_are_samples_of_rewrite_and_answer_and_composed_of_both(outputs):
     model = llm(f"recorded:{NONE}")
     asked = [Request([], stage, "9-1_3", prompt=prompt, sample=1) for stage, prompt in (("rewrite", "rewrite"), ("answer", "answer"))]
@@ -69,16 +59,6 @@ def test_runs_are_samples_of_rewrite_and_answer_and_composed_of_both(outputs):
     turns = pd.DataFrame({"qid": ["9-1_3"], "query": ["it?"]})
     drawn = ikat.Samples(ikat.RewriteAndAnswer(model), 5, ("qrewrite", "qanswer"))(turns)["qsamples"][0]
     assert drawn[4] == ["9-1-3 tea 5 or mint", "Rooibos 5."]
-
-
-def test_what_the_model_chose_is_composed_where_it_was_asked(outputs):
-    for run in range(1, 6):
-        line = {"sample_id": "9-1-3", "LLM_select": "2, 5", "rewrite_utt_text": "tea?", "response_utt_text": "Rooibos."}
-        write(outputs / "personalized-cir" / f"batch_SAR_0shot_run{run}.jsonl", [line, line | {"sample_id": "9-1-4", "LLM_select": ""}])
-    turns = pd.DataFrame({"qid": ["9-1_3", "9-1_4"], "query": ["it?"] * 2, "qptkb": [{"2": "I drink tea.", "5": "I sleep badly."}] * 2})
-    made = ikat.Reformulate(llm("recorded:personalizedcir-sar-0shot"), "select")(turns)
-    assert made["qstatements"].tolist() == [[("2", 1.0), ("5", 0.5)], []]
-    assert made["query"].tolist() == ["tea? Rooibos."] * 2
 
 
 def test_rewrites_without_an_answer_are_no_completion_of_a_prompt_that_asks_for_one(outputs):

@@ -35,19 +35,6 @@ def test_a_bad_line_is_named(write, text, part):
     assert str(caught.value).startswith(str(path))
 
 
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(DataError, match=r"gone\.txt: no such file"):
-        read_qrels(tmp_path / "gone.txt")
-
-
-@pytest.mark.parametrize(("content", "reason"), [(None, "Is a directory"), (b"1_1 0 caf\xe9 1\n", "can't decode byte 0xe9")])
-def test_what_is_no_text_file_is_named(tmp_path, content, reason):
-    path = tmp_path / "qrels"
-    path.mkdir() if content is None else path.write_bytes(content)
-    with pytest.raises(DataError, match=f"{path}: not a readable text file .*{reason}.*; give a qrels file"):
-        read_qrels(path)
-
-
 def test_nist_judged_176_turns_of_2023(ikat_data):
     frame = read_qrels(ikat_data / "2023-qrels.all-turns.txt")
     assert frame["qid"].nunique() == 176

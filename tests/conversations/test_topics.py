@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyterrier_ikat.conversations import read_topics
-from pyterrier_ikat.conversations.topics import Conversation, TopicTurn, answers_frame, provenance_qrels, ptkb_qrels, topics_frame
+from pyterrier_ikat.conversations.topics import Conversation, TopicTurn, provenance_qrels, topics_frame
 
 PTKB = {"1": "I avoid caffeine.", "2": "I like mint."}
 TEA = Conversation(
@@ -49,28 +49,6 @@ def test_the_manual_frame_falls_back_to_the_utterance():
     assert frame["qresolved"].tolist() == ["Which tea has no caffeine?", "And for sleep?", "Thank you"]
     assert frame["qgoldptkb"].tolist() == [["2", "1"], [], []]
     assert frame["query"].tolist() == ["Which tea?", "And for sleep?", "Thanks"]
-
-
-def test_turns_of_a_conversation_share_their_ptkb_and_messages():
-    frame = topics_frame([TEA])
-    assert frame["qptkb"][0] is frame["qptkb"][2]
-    assert frame["qhistory"][1][0] is frame["qhistory"][2][0]
-    assert {str(kind) for kind in frame.dtypes} == {"object"}
-
-
-def test_answers_provenance_and_statements():
-    assert answers_frame([TEA]).values.tolist() == [["9-1_1", "Rooibos."], ["9-1_2", "Chamomile."], ["9-1_3", "Welcome."]]
-    assert provenance_qrels([TEA]).values.tolist() == [["9-1_1", "d1:0", 1], ["9-1_1", "d2:3", 1], ["9-1_3", "d1:0", 1]]
-    labels = ptkb_qrels([TEA, BUS])
-    assert labels["label"].tolist() == [1, 1, 0, 0, 0, 0]
-    assert labels["docno"].tolist() == ["1", "2"] * 3
-    assert labels["label"].dtype == provenance_qrels([TEA])["label"].dtype == "int64"
-
-
-def test_no_conversation_gives_the_same_columns():
-    assert list(topics_frame([])) == AUTOMATIC
-    assert list(provenance_qrels([])) == list(ptkb_qrels([])) == ["qid", "docno", "label"]
-    assert list(answers_frame([])) == ["qid", "gold_answer"]
 
 
 lengths = st.lists(st.integers(1, 4), min_size=1, max_size=4)

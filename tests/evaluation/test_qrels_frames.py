@@ -11,7 +11,7 @@ def test_merging_keeps_the_official_label_or_takes_the_new_one():
     official, new = qrels(("1_1", "a", 3), ("1_1", "b", 0)), qrels(("1_1", "c", 2), ("1_1", "b", 4))
     assert merge_qrels(official, new).values.tolist() == [["1_1", "a", 3], ["1_1", "b", 0], ["1_1", "c", 2]]
     assert merge_qrels(official, new, rule="new").values.tolist() == [["1_1", "a", 3], ["1_1", "b", 4], ["1_1", "c", 2]]
-    with pytest.raises(UsageError, match="rule 'mean' is unknown: choose one of official, new"):
+    with pytest.raises(UsageError, match="rule='mean' is unknown: choose one of official, new"):
         merge_qrels(official, new, rule="mean")
     with pytest.raises(DataError, match="the new qrels judge turn 1_1, passage c twice"):
         merge_qrels(official, pd.concat([new, new]))
