@@ -70,4 +70,5 @@ def _scores_of(scorer: str | pt.Transformer, frame: pd.DataFrame, rows: pd.Multi
             f"{reranker!r} gave no finite score to passage {wrong['docno'].iloc[0]} of {wrong['qid'].iloc[0]}: take it out of the ensemble"
         )
     alone = scored[["qid", "docno", "score"]].drop_duplicates(["qid", "docno"])
-    return alone.set_index(["qid", "docno"])["score"].reindex(rows).to_numpy(dtype=np.float64)
+    found: Floats = alone.set_index(["qid", "docno"])["score"].reindex(rows).to_numpy(dtype=np.float64)
+    return found
