@@ -34,6 +34,7 @@ setup(
             "conversations/sample/*",
             "conversations/*.json",
             "conversations/*.tsv",
+            "methods/data/*.toml",
             "show/report/files/*",
             "live/serving/*.html",
             "pt_docs/*.rst",

@@ -5,7 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 
-from pyterrier_ikat.methods import METHODS, TABLES, Method, Table
+from pyterrier_ikat.methods import METHODS, TABLES, Method, PublishedTable
 from pyterrier_ikat.papers.published import PAPERS
 from pyterrier_ikat.tables import format_score
 
@@ -70,7 +70,7 @@ def _scores(paper: str, entries: list[Method]) -> Iterator[str]:
             yield f"`{scores.idxmax()}` {format_score(scores.max())} {measure} ({_where(paper, published)})"
 
 
-def _where(paper: str, published: Table) -> str:
+def _where(paper: str, published: PublishedTable) -> str:
     place = published.paper.removeprefix(paper).strip(" ,") if published.paper.startswith(paper) else published.paper
     place = re.sub(r"the description of the model [^,\s]+", "its model card", place).partition(",")[0]
     year = re.search(r"20\d\d", published.qrels)

@@ -10,7 +10,7 @@ import pyterrier_ikat.prompts as prompts
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.papers.paper_resources import keys_of
 from pyterrier_ikat.papers.paper_scores import TIMES
-from pyterrier_ikat.papers.published import PAPERS, Listing, Matrix, Part, Prompts
+from pyterrier_ikat.papers.published import PAPERS, Listing, Matrix, Prompts, PublishedTable
 from pyterrier_ikat.tables import format_score
 
 from .text import table
@@ -51,12 +51,12 @@ def paper_page(name: str) -> str:
     return "\n\n".join(parts)
 
 
-def _rows(name: str, number: str, part: Part) -> Iterator[str]:
+def _rows(name: str, number: str, part: PublishedTable) -> Iterator[str]:
     """What the scores of a part are, and for each row what to copy."""
-    turns = part.published_turns or "an unknown number of"
+    turns = part.turns or "an unknown number of"
     whole = f"`ikat paper {name} {number} --resources mine.toml` makes all rows"
     yield f"iKAT {part.year}, {part.judgements}, {turns} turns. Open a row for the commands that make it; {whole}."
-    published = part.table.frame()
+    published = part.frame()
     for system in part.systems:
         scores = {measure: score for measure, score in published.loc[system].items() if score == score}
         expected = ", ".join(

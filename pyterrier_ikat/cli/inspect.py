@@ -112,7 +112,8 @@ def families(found: "Iterable[Method]") -> "list[list[Method]]":
 def describe(entry: "Method") -> Iterator[str]:
     """A method in detail: its description, expression, resources, and the scores that papers report."""
     from ..methods import METHODS, TABLES
-    from ..methods.catalogue import calls_per_turn, published_scores
+    from ..methods.catalogue import calls_per_turn
+    from ..methods.tables import published_scores
 
     yield from wrapped(f"{click.style(entry.name, bold=True)}: {entry.paper}" if entry.paper else entry.name).splitlines()
     if entry.description:
@@ -129,7 +130,7 @@ def describe(entry: "Method") -> Iterator[str]:
     for resource, models in entry.models.items():
         yield wrapped(f"The paper's {resource}: {models}")
     for name, scores in published_scores(entry).items():
-        table = {**TABLES, **entry.tables}[name]
+        table = TABLES[name]
         row = ", ".join(f"{measure} {format_score(value)}" for measure, value in scores.items())
         yield ""
         yield wrapped(f"{table.paper} ({_amount(table.turns or 'an unknown number of', 'turn')}, {table.qrels}): {row}")

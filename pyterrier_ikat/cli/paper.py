@@ -12,7 +12,7 @@ from .options import FORMAT, QRELS, TURNS
 from .output import show, show_plan
 
 if TYPE_CHECKING:
-    from ..papers.published import Part
+    from ..papers.published import PublishedTable
     from ..papers.reproduction import Reproduction
 
 
@@ -98,11 +98,11 @@ def _rows(name: str, resources: str | None, options: dict[str, Any]) -> str:
     return "\n".join([*lines, *(["", f"Figures: {', '.join(paper.figures)}"] if paper.figures else [])])
 
 
-def _part(number: str, found: "Reproduction", part: "Part", resources: str | None) -> list[str]:
+def _part(number: str, found: "Reproduction", part: "PublishedTable", resources: str | None) -> list[str]:
     from ..papers.paper_resources import keys_of
 
-    turns = counted(part.published_turns, "turn") if part.published_turns else "an unknown number of turns"
-    lines = ["", wrapped(f"Table {number}: iKAT {part.year}, {part.judgements}, {turns}: {', '.join(part.table.measures)}")]
+    turns = counted(part.turns, "turn") if part.turns else "an unknown number of turns"
+    lines = ["", wrapped(f"Table {number}: iKAT {part.year}, {part.judgements}, {turns}: {', '.join(part.measures)}")]
     rows = found.rows(part)
     keys = dict.fromkeys(key for row in rows for keys in keys_of(row.method).values() for key in keys)
     lines.append(wrapped(f"needs {_judge(part)}, and {', '.join(map(repr, keys))}", "  ", "  "))
@@ -114,14 +114,14 @@ def _part(number: str, found: "Reproduction", part: "Part", resources: str | Non
     return lines
 
 
-def _judge(part: "Part") -> str:
+def _judge(part: "PublishedTable") -> str:
     """The judge whose labels a table needs."""
     from ..methods.differences import model_key
     from ..papers.paper_resources import JUDGES
     from ..papers.published import ANSWERS, NIST, STATEMENTS_NIST, STATEMENTS_ORGANISERS
 
     if part.about == ANSWERS:
-        return f"the judges {', '.join(repr(JUDGES[name]) for name in part.table.measures if JUDGES.get(name))}"
+        return f"the judges {', '.join(repr(JUDGES[name]) for name in part.measures if JUDGES.get(name))}"
     if part.judgements in (NIST, STATEMENTS_NIST, STATEMENTS_ORGANISERS):
         return "NIST's judgements" if part.judgements == NIST else part.judgements
     return f"the judge {model_key(part.judgements)!r} (or its labels: --qrels FILE)"
@@ -171,7 +171,7 @@ def _table(name: str, number: str, resources: str, only_plan: bool, form: str, o
         show(found.table(part).shown(), form)
 
 
-def _beside_the_plan(part: "Part", found: "Reproduction") -> list[str]:
+def _beside_the_plan(part: "PublishedTable", found: "Reproduction") -> list[str]:
     """Lines in addition to the plan of a table: rows that can't be run, and a note on its judges."""
     from ..papers.published import ANSWERS
 

@@ -1,9 +1,9 @@
-"""All systems by name, from the papers and from a user's file, with their costs and published scores."""
+"""All systems by name, from the papers and from a user's file, with their costs."""
 
 import difflib
 import inspect
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -19,18 +19,18 @@ from ..errors import UsageError
 from ..llms import LLM, Backend, LLMFailure, Reply, Request
 from ..planning import Asks, Plan
 from ..store.models import load_python
-from .definition import Method, StandIn, Table, methods_of
+from .definition import Method, StandIn, methods_of
 
-_OWN = ("catalogue", "definition", "differences")
+_OWN = ("catalogue", "definition", "differences", "tables")
 
 
-def _age(name: str) -> tuple[bool, str, str]:
+def age(name: str) -> tuple[bool, str, str]:
     """The position of a file in the catalogue: files without a year first, then by year, and our own methods last."""
     year = name.rpartition("_")[2]
     return name == "ours", year if year.isdecimal() else "", name
 
 
-_FILES = sorted((found.name for found in iter_modules([str(Path(__file__).parent)]) if found.name not in _OWN), key=_age)
+_FILES = sorted((found.name for found in iter_modules([str(Path(__file__).parent)]) if found.name not in _OWN), key=age)
 _PAPERS = [import_module(f"{__package__}.{name}") for name in _FILES]
 
 
@@ -41,7 +41,6 @@ def _in(module: ModuleType) -> list[Method]:
 
 
 METHODS: dict[str, Method] = {entry.name: entry for paper in _PAPERS for entry in _in(paper)}
-TABLES: dict[str, Table] = {name: table for paper in _PAPERS for name, table in getattr(paper, "TABLES", {}).items()}
 
 
 def find(name: str) -> Method:
@@ -153,66 +152,3 @@ def _as_text(with_one: int, with_two: int) -> str:
         return str(with_one)
     fixed = f"{with_one - each} + " if with_one > each else ""
     return f"{fixed}{'' if each == 1 else each}s"
-
-
-def catalogue(methods: Iterable[Method] = METHODS.values()) -> pd.DataFrame:
-    """A table of methods: those of the papers, or the given ones.
-
-    Returns:
-        One row per method: ``name``, ``paper``, ``tables`` (the tables that report it), ``expression``, ``llm_calls`` and ``queries`` per
-        turn (see :func:`per_turn`), ``depth`` (passages per query), ``manual``, ``models`` (the paper's), ``published`` (table -> measure
-        -> score) and ``turns`` (table -> how many turns its scores average over).
-
-    Example:
-        >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.catalogue().set_index("name").loc["ad", "expression"]
-        'ikat.Answer(llm) >> retriever % 1000 >> reranker'
-    """
-    return pd.DataFrame([_row(entry) for entry in methods])
-
-
-def _row(entry: Method) -> dict[str, Any]:
-    calls, queries = calls_per_turn(entry)
-    reported = published_scores(entry)
-    return {
-        "name": entry.name,
-        "paper": entry.paper,
-        "tables": ", ".join(reported),
-        "expression": entry.expression,
-        "llm_calls": calls,
-        "queries": queries,
-        "depth": entry.depth,
-        "manual": entry.manual,
-        "models": dict(entry.models),
-        "published": reported,
-        "turns": {table: {**TABLES, **entry.tables}[table].turns for table in reported},
-    }
-
-
-def published_scores(entry: Method) -> dict[str, dict[str, float]]:
-    """The published scores of a method: table -> measure -> score, as printed."""
-    tables = {**TABLES, **entry.tables}
-    reporting = {name: table.frame() for name, table in tables.items() if table.has(entry.name)}
-    return {name: frame.loc[entry.name].to_dict() for name, frame in reporting.items()}
-
-
-def published(table: str) -> pd.DataFrame:
-    """The scores of a paper's table.
-
-    Args:
-        table: a key of ``ikat.methods.TABLES``, such as ``"generate_then_retrieve_1"``.
-
-    Returns:
-        One row per system (index: its name here), one column per measure, as the paper names it.
-
-    Raises:
-        UsageError: when there is no such table.
-
-    Example:
-        >>> import pyterrier_ikat as ikat
-        >>> float(ikat.methods.published("generate_then_retrieve_1").loc["aqd_a", "nDCG@5"])
-        0.6826
-    """
-    if table not in TABLES:
-        raise UsageError(f"there is no table {table!r}: choose one of {', '.join(TABLES)}")
-    return TABLES[table].frame()

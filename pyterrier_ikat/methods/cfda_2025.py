@@ -21,7 +21,7 @@ from ..generate import (
     SelectStatements,
 )
 from ..llms import LLM
-from .definition import Table, method
+from .definition import method
 
 PAPER = "Chang et al., CFDA & CLIP at TREC iKAT 2025"
 _MODELS = {
@@ -151,40 +151,3 @@ def cfda_generation_only(llm: LLM, retriever: pt.Transformer, *, depth: int = 10
 def _responded(llm: LLM, ranking: pt.Transformer, threshold: float | None) -> pt.Transformer:
     condensed = SelectStatements(llm, "copies") >> ranking >> Condense(llm, threshold=threshold)
     return condensed >> Respond(llm, words=250, form="condensed", statements="chosen")
-
-
-_SCORES = {
-    2023: (
-        176,
-        """
-        best_of_n                .2309 .2153 .1224 .2166 .3134
-        llm4cs_choice_splade     .2131 .1988 .1115 .2166 .3117
-        chiq_choice_splade       .1884 .1735 .0959 .1901 .2706
-        gpt4o_rewrite_splade     .1998 .1842 .0823 .1804 .2882
-        """,
-    ),
-    2024: (
-        116,
-        """
-        best_of_n                .4428 .4218 .1870 .3295 .6646
-        chiq_choice_deberta      .4231 .4089 .1753 .3113 .6645
-        gpt4o_rewrite_deberta    .4324 .4155 .1796 .3219 .6206
-        llm4cs_choice_splade     .3058 .2979 .1428 .3295 .4900
-        chiq_choice_splade       .3066 .2835 .1203 .3113 .5152
-        gpt4o_rewrite_splade     .3242 .3078 .1386 .3219 .4920
-        """,
-    ),
-}
-"""From ``ikat-baseline/EXP/*/IKAT<year>/perf.json``. The choices are AdaRewriter's, of ten rewrites: ``best_of_n`` is the one of LLM4CS
-rewrites (``adarewriter10_llm4csnpr_cand10_splade_rerank_deberta``). Only it has a method here: the others chose with weights that aren't
-public, or searched for GPT-4o's single rewrite. Rows that end in ``splade`` have no re-ranker."""
-TABLES = {
-    f"cfda_on_{year}": Table(
-        f"{PAPER}, repository, AdaRewriter's choice and GPT-4o's single rewrite (ikat-baseline/EXP/*/IKAT{year}/perf.json)",
-        turns,
-        f"NIST judgements of iKAT {year}",
-        ("nDCG@5", "nDCG@10", "Recall(rel=2)@20", "Recall(rel=2)@100", "MRR(rel=2)"),
-        scores,
-    )
-    for year, (turns, scores) in _SCORES.items()
-}

@@ -7,7 +7,6 @@ methods`` and ``ikat.run``.
 
 import inspect
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -36,48 +35,6 @@ OF_VARIANTS = ("second_llm", "dense")
 
 System = Callable[..., pt.Transformer]
 Decorated = TypeVar("Decorated", bound=System)
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of a paper.
-
-    Attributes:
-        paper: the paper and the table's number.
-        turns: how many turns the scores average over; ``None`` when the paper does not say.
-        qrels: the judgements.
-        measures: the columns.
-        scores: one line per system: our name for it, then its scores, each followed by the letters of the systems from which the paper
-            says that it differs significantly. A row without a method here has a name of its own.
-    """
-
-    paper: str
-    turns: int | None
-    qrels: str
-    measures: tuple[str, ...]
-    scores: str
-
-    def has(self, name: str) -> bool:
-        """Whether the table has a row for this system."""
-        return any(line.split()[:1] == [name] for line in self.scores.split("\n"))
-
-    def frame(self) -> pd.DataFrame:
-        """One row per system (index: its name here), one column per measure. A score that the paper omits is missing."""
-        rows = self._rows()
-        values = [[float("nan") if score == "-" else float(score) for score, _ in row] for row in rows.values()]
-        return pd.DataFrame(values, index=list(rows), columns=list(self.measures))
-
-    def letters(self) -> pd.DataFrame:
-        """The published marks of significance, with the shape of :meth:`frame`; empty where there is none."""
-        rows = self._rows()
-        return pd.DataFrame([[marks for _, marks in row] for row in rows.values()], index=list(rows), columns=list(self.measures))
-
-    def _rows(self) -> dict[str, list[tuple[str, str]]]:
-        cells = [line.split() for line in self.scores.split("\n") if line.strip()]
-        return {name: [_CELL.findall(one)[0] for one in scores] for name, *scores in cells}
-
-
-_CELL = re.compile(r"^(-|[\d.]+)([a-z;]*)$")
 
 
 class StandIn(Operator):
@@ -267,12 +224,6 @@ class Method:
         shown = re.sub(r" >> RankCutoff\((\d+)\)", r" % \1", repr(built))
         shown = shown[1:-1] if shown.startswith("(") else shown
         return re.sub(r"\((\w+ % \d+)\)(?=[,)])", r"\1", shown)
-
-    @property
-    def tables(self) -> dict[str, Table]:
-        """The tables of papers that may report it: those of its file."""
-        found: dict[str, Table] = getattr(sys.modules.get(self.system.__module__), "TABLES", {})
-        return found
 
 
 @overload

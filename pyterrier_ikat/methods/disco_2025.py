@@ -7,7 +7,7 @@ The passages are indexed with ``naver/splade-cocondenser-ensembledistil``, and t
 import pyterrier as pt
 
 from ..generate import AllUtterances
-from .definition import Table, method
+from .definition import method
 
 PAPER = "Lupart, Aliannejadi and Kanoulas, DiSCo"
 
@@ -30,16 +30,3 @@ def disco(
     """
     found = AllUtterances(responses=True, newest_first=True, separator=separator) >> retriever % depth
     return found if reranker is None else found >> reranker
-
-
-TABLES = {
-    "disco_card": Table(
-        "the description of the model slupart/splade-disco-human-mistral, Evaluation (DiSCo multi-teach, zero-shot)",
-        None,
-        "iKAT 2023",
-        ("Recall@100", "MRR", "nDCG@3"),
-        """
-        disco  .147 .192 .125
-        """,
-    ),
-}

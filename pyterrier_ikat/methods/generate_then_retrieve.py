@@ -20,7 +20,7 @@ from ..fuse import RRF, Interleave, RerankAgainst
 from ..generate import Answer, ManualRewrite, MultiQuery, Rewrite
 from ..llms import LLM
 from ..rank import LLMRerank
-from .definition import Decorated, Table, method
+from .definition import Decorated, method
 
 PAPER = "Abbasiantaeb and Aliannejadi, Generate then Retrieve"
 _MINILM_6 = "cross-encoder/ms-marco-MiniLM-L-6-v2"
@@ -211,60 +211,3 @@ def llama10(llm: LLM, retriever: pt.Transformer, *, depth: int = 1000, judged: i
         >>> ikat.methods.llama10(ikat.llm("recorded:sample"), ikat.PassageIndex("mini.index").bm25())  # doctest: +SKIP
     """
     return Rewrite(llm, style="llama") >> retriever % depth >> LLMRerank(llm, judged, style="llama")
-
-
-_PASSAGES = ("nDCG@5", "nDCG", "P@20", "Recall@20", "Recall", "mAP")
-TABLES = {
-    "generate_then_retrieve_1": Table(
-        f"{PAPER}, Table 1",
-        133,
-        "GPT-3.5 judgements of the pooled top 10",
-        _PASSAGES,
-        """
-qd               .5982cbd    .3839cbd    .6143b      .1259b      .3275d      .1942d
-        aqd              .6300ad     .4020ad     .6414ad     .1313ad     .3384d      .2018
-        aqd_human        .6594a      .4023ad     .6282       .1298       .3255d      .1964d
-        aqd_a            .6826ab;n   .4799acb;n  .6124b;n    .1239b;n    .4771acb;n  .2079ac;n
-        qd_llama         .3925fghi   .2161fghi   .4184fghi   .0822fghi   .1947fghi   .0959fghi
-        aqd_llama        .5033ei     .3004egi    .5421ei     .1092ei     .2657ei     .1458ei
-        aqd_given_llama  .5279e      .3184efi    .5331e      .1082e      .2743ei     .1503ei
-        aqd_human_llama  .4851ei     .2974ei     .5124e      .1048e      .2562ei     .1380ei
-        aqd_a_llama      .5571efh    .3906efgh   .5474ef     .1108ef     .4092efgh   .1771efgh
-        human_qr         .6193lm     .3422klm    .5658klm    .1173klm    .2877klm    .1593klm
-        qr               .5983lm     .2373jm     .5274jlm    .1071jlm    .1464jlm    .1164jm
-        qr_llama         .4521jkm    .2431jm     .4538jkm    .0903jkm    .2211jkm    .1145jm
-        llama10          .3667jkl    .1081jkl    .3203jkl    .0621jkl    .0621jkl    .0512jkl
-        ad               .6433opqr;d .4038opqr;d .5793opqr;d .1177opqr;d .3739opqr;d .1721opqr;d
-        ad_llama         .5599nqr    .2504npq    .5342npqr   .1076npqr   .1705npqr   .1253npqr
-        infosense_2023   .5274nqr    .2135nor    .4602noq    .0919noqr   .1407noqr   .1004noq
-        convgqr          .3978nopr   .2115nor    .3853nopr   .0686nopr   .2112nopr   .0835nopr
-        monot5           .4557nopq   .2676npq    .4316noq    .0770nopq   .2790nopq   .0986noq
-        """,
-    ),
-    "generate_then_retrieve_3": Table(
-        f"{PAPER}, Table 3",
-        133,
-        "NIST judgements of iKAT 2023",
-        (*_PASSAGES, "Judged@10"),
-        """
-        qd               .2122 .2572 .1820 .1041 .3176 .0954  3.42
-        aqd              .4213 .3469 .3327 .1778 .3584 .1706 10.00
-        aqd_human        .2175 .2633 .1951 .1199 .3304 .0990  3.22
-        aqd_a            .2023 .3082 .1553 .0900 .4914 .0920  2.77
-        qd_llama         .0492 .1002 .0571 .0294 .1525 .0220  1.45
-        aqd_llama        .1089 .1434 .0966 .0542 .1893 .0411  1.76
-        aqd_given_llama  .1432 .1912 .1312 .0709 .2546 .0616  2.69
-        aqd_human_llama  .1151 .1707 .1147 .0681 .2293 .0514  2.06
-        aqd_a_llama      .1149 .1970 .1162 .0609 .3196 .0575  1.97
-        human_qr         .3010 .3538 .2726 .1590 .4979 .1476  5.05
-        qr               .2124 .1853 .1921 .1005 .1863 .0828  3.79
-        qr_llama         .1176 .1580 .1056 .0508 .2441 .0506  2.31
-        llama10          .1466 .0756 .1192 .0553 .0553 .0376 10.00
-        convgqr          .1623 .1518 .1421 .0611 .2034 .0551 10.00
-        monot5           .2206 .2147 .1831 .0812 .3058 .0754 10.00
-        ad               .1441 .2420 .1244 .0771 .4041 .0699  2.28
-        ad_llama         .1304 .1479 .1395 .0738 .1675 .0577  2.53
-        infosense_2023   .3109 .2097 .2519 .1168 .1862 .1042 10.00
-        """,
-    ),
-}

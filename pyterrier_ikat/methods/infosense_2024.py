@@ -28,7 +28,7 @@ import pyterrier as pt
 from ..fuse import MeanScore
 from ..generate import Clarify, ExplodeQueries, OutlineAnswer, PassageQueries, Respond, SelectStatements, Summarise
 from ..llms import LLM
-from .definition import Table, method
+from .definition import method
 
 PAPER = "De Lima and Yang, Passage Query Methods"
 _LUCENE = {"k1": 1.2, "b": 0.75}
@@ -112,68 +112,3 @@ def short_and_long(
     else:
         queries = Summarise(llm) >> SelectStatements(llm, "scores") >> PassageQueries(llm, ("short", "long"))
     return _ranked(llm, queries, retriever, reranker, depth, respond)
-
-
-TABLES = {
-    "infosense_2": Table(
-        f"{PAPER}, Table 2",
-        116,
-        "NIST judgements of iKAT 2024",
-        ("nDCG@3", "nDCG@5", "nDCG", "P@20", "Recall@20", "Recall", "mAP"),
-        """
-        short_long_3                        .4879 .4722 .5338 .5392 .1507 .6869 .2591
-        short_long_2                        .4741 .4607 .5080 .4957 .1438 .6523 .2433
-        baseline_auto_gpt4_bm25_minilm      .4252 .4086 .3771 .4444 .1334 .4391 .1915
-        baseline_auto_gpt4o_splade_minilm   .4279 .4068 .4728 .4302 .1417 .6258 .2354
-        wghtdrerank_2                       .3729 .3637 .4197 .4099 .1155 .5578 .1921
-        wghtdrerank_1                       .3481 .3423 .3799 .3655 .0996 .5207 .1575
-        baseline_auto_convgqr_bm25_minilm   .2413 .2332 .2293 .2539 .0809 .2913 .1043
-        baseline_auto_t5_bm25_minilm        .2347 .2331 .2374 .2707 .0814 .2955 .1110
-        """,
-    ),
-    "infosense_3_nist": Table(
-        f"{PAPER}, Table 3",
-        114,
-        "NIST PTKB judgements of iKAT 2024",
-        ("Precision", "Recall", "F1"),
-        """
-        short_long_2                        .3847 .4750 .3550
-        baseline_auto_gpt4_bm25_minilm      .5191 .4169 .4015
-        baseline_auto_convgqr_bm25_minilm   .5191 .4169 .4015
-        baseline_auto_gpt4o_splade_minilm   .5191 .4169 .4015
-        baseline_auto_t5_bm25_minilm        .5191 .4169 .4015
-        """,
-    ),
-    "infosense_3_organizers": Table(
-        f"{PAPER}, Table 3",
-        None,
-        "the organisers' PTKB judgements of iKAT 2024",
-        ("Precision", "Recall", "F1"),
-        """
-        wghtdrerank_2                       .2204 .6353 .3079
-        wghtdrerank_1                       .2204 .6353 .3079
-        short_long_2                        .2946 .6208 .3741
-        baseline_auto_convgqr_bm25_minilm   .4323 .5785 .4686
-        baseline_auto_gpt4_bm25_minilm      .4323 .5785 .4686
-        baseline_auto_t5_bm25_minilm        .4323 .5785 .4686
-        baseline_auto_gpt4o_splade_minilm   .4323 .5785 .4686
-        """,
-    ),
-    "infosense_4": Table(
-        f"{PAPER}, Table 4",
-        62,
-        "response evaluation of iKAT 2024",
-        ("BEM", "Groundedness", "LLMeval SOLAR", "LLMeval GPT-4o", "R-Nuggets", "Rouge-L"),
-        """
-        baseline_auto_gpt4o_splade_minilm     .2879 .5484 .9677 .7097 .1962 .1969
-        baseline_auto_gpt4_bm25_minilm        .2530 .4839 .9194 .6452 .1656 .1933
-        short_long_3                          .2529 .0968 .8033 .6452 .1485 .2373
-        baseline_auto_convgqr_bm25_minilm     .2673 .5323 .9355 .5968 .1559 .1948
-        short_long_2                          .2245 .2903 .7869 .5806 .0874 .2277
-        baseline_auto_t5_bm25_minilm          .2667 .7097 .8226 .5484 .1578 .1842
-        baseline_auto_llama3_1_splade_minilm  .2095 .6774 .6129 .4194 .0961 .1981
-        wghtdrerank_2                         .2126 .5645 .6290 .4032 .0937 .2183
-        wghtdrerank_1                         .2267 .6452 .6613 .3065 .0962 .2173
-        """,
-    ),
-}

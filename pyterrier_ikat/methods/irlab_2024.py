@@ -20,7 +20,7 @@ from ..errors import UsageError
 from ..fuse import RRF, Interleave, RerankAgainst, Union
 from ..generate import ManualRewrite, MultiQuery, Respond, Rewrite, SelectStatements
 from ..llms import LLM
-from .definition import Decorated, Table, method
+from .definition import Decorated, method
 
 PAPER = "Lupart, Abbasiantaeb and Aliannejadi, IRLab@iKAT24"
 POOLS = ("interleave", "union", "rrf")
@@ -103,21 +103,3 @@ def humanqr(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer, *, de
         >>> ikat.methods.humanqr(ikat.llm("openai:gpt-4"), splade, ikat.Ensemble())  # doctest: +SKIP
     """
     return _responded(llm, ManualRewrite() >> retriever % depth >> reranker, respond)
-
-
-TABLES = {
-    "irlab_1": Table(
-        f"{PAPER}, Table 1",
-        103,
-        "NIST judgements of iKAT 2024",
-        ("nDCG@5", "nDCG", "MRR", "Recall@100", "P@20", "mAP"),
-        """
-        mq4cs_qr_deberta   .5213 .6098 .8479 .4366 .5927 .3486
-        mq4cs_qr_ensemble  .5155 .6192 .8644 .4657 .6184 .3698
-        gpt4qr_deberta     .5071 .5420 .8315 .4135 .5684 .3166
-        gpt4qr_bm25_qd1    .4768 .4373 .8476 .3421 .5199 .2315
-        humanqr_deberta    .4767 .5496 .7808 .4263 .5383 .3072
-        humanqr_ensemble   .5384 .5819 .8483 .4777 .5922 .3533
-        """,
-    ),
-}

@@ -24,7 +24,7 @@ from ..generate import (
     StatementQueries,
 )
 from ..llms import LLM
-from .definition import Table, method
+from .definition import method
 
 PAPER = "Fu, Bedi, Acharya and Kando, NII@TREC iKAT 2024"
 _RTG = {"llm": "gpt-4", "reranker": "cross-encoder/ms-marco-MiniLM-L-12-v2"}
@@ -91,57 +91,3 @@ def gtr(
     if second_llm is not None:
         ranking = Union(ranking, _gtr_branch(second_llm, retriever, reranker, n, depth)) >> RerankAgainst(reranker, "qanswer", 1000)
     return ranking >> Respond(llm, 5, 200, statements="chosen") if respond else ranking
-
-
-TABLES = {
-    "nii_I": Table(
-        f"{PAPER}, Table I",
-        None,
-        "NIST judgements of iKAT 2023",
-        ("nDCG", "nDCG@5", "Recall"),
-        """
-        2023_best             .3479 .4396 .3456
-        organizers_2023_auto  .0277 .0450 .0257
-        rtg                   .3492 .2686 .4991
-        gtr_claude            .2473 .1507 .4006
-        gtr_gpt               .2507 .1569 .3917
-        gtr                   .3087 .2193 .4781
-        """,
-    ),
-    "nii_II": Table(
-        f"{PAPER}, Table II",
-        98,
-        "NIST PTKB judgements of iKAT 2023",
-        ("nDCG@3", "P@3", "Recall@3"),
-        """
-        2023_best             .7254 .4626 .6964
-        organizers_2023_auto  .3434 .2687 .3099
-        rtg                   .6960 .4762 .7037
-        gtr_claude            .6755 .4762 .6996
-        gtr_gpt               .6910 .4830 .7046
-        gtr                   .6915 .4864 .7166
-        """,
-    ),
-    "nii_III": Table(
-        f"{PAPER}, Table III",
-        None,
-        "NIST judgements of iKAT 2024",
-        ("nDCG", "nDCG@5", "Recall"),
-        """
-        rtg         .4184 .3914 .5218
-        rtg_manual  .5066 .5055 .5921
-        gtr         .4639 .4190 .6032
-        """,
-    ),
-    "nii_IV": Table(
-        f"{PAPER}, Table IV",
-        None,
-        "NIST PTKB judgements of iKAT 2024",
-        ("nDCG@5", "P@5", "Recall@5"),
-        """
-        rtg         .5244 .3649 .5338
-        rtg_manual  .5249 .3719 .5453
-        gtr         .4953 .3596 .5187
-        """,
-    ),
-}

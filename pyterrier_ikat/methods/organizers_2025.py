@@ -10,7 +10,7 @@ import pyterrier as pt
 
 from ..generate import ManualRewrite, Rewrite
 from ..llms import LLM
-from .definition import Decorated, Table, method
+from .definition import Decorated, method
 
 PAPER = "organisers' baselines of 2025, repository SimonLupart/ikat-baseline"
 _MODELS = {"BM25": "BM25", "SPLADE": "SPLADE, naver/splade-cocondenser-ensembledistil"}
@@ -66,29 +66,3 @@ def baseline_2025_manual(retriever: pt.Transformer, *, depth: int = 1000) -> pt.
 
 # The line of 2024 for SPLADE on the rewrite repeats that of 2023 to the last digit, and its recall isn't that of the re-ranked runs made of
 # it: it is omitted.
-TABLES = {
-    "baselines_2025_on_2023": Table(
-        f"{PAPER}, README, iKAT23",
-        None,
-        "NIST judgements of iKAT 2023",
-        ("nDCG@10", "Recall(rel=2)@100", "MRR(rel=2)"),
-        """
-        baseline_2025_human_bm25      .2888 .2941 .3600
-        baseline_2025_human_splade    .2396 .2855 .3592
-        baseline_2025_bm25            .1255 .1441 .1822
-        baseline_2025_splade          .1849 .1975 .3052
-        """,
-    ),
-    "baselines_2025_on_2024": Table(
-        f"{PAPER}, README, iKAT24",
-        None,
-        "NIST judgements of iKAT 2024",
-        ("nDCG@10", "Recall(rel=2)@100", "MRR(rel=2)"),
-        """
-        baseline_2025_human_bm25      .1944 .2059 .3617
-        baseline_2025_human_splade    .3401 .3621 .5703
-        baseline_2025_splade_minilm   .3434 .2954 .5386
-        baseline_2025_splade_deberta  .3876 .2954 .5944
-        """,
-    ),
-}

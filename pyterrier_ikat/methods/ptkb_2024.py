@@ -19,7 +19,7 @@ import pyterrier as pt
 from ..generate import Reformulate, SelectStatements, ShowStatements
 from ..generate.examples import TRAINING
 from ..llms import LLM
-from .definition import Decorated, Table, method
+from .definition import Decorated, method
 
 PAPER = "Mo et al., PTKB selection, run again by Lupart et al."
 _SAID: dict[str, Any] = {
@@ -105,39 +105,3 @@ def ptkb_statement(llm: LLM, retriever: pt.Transformer, *, statement: int = 1, d
         >>> ikat.evaluation.evaluate({name: one(topics) for name, one in each.items()}, qrels, ["nDCG@3"], oracle=True)  # doctest: +SKIP
     """
     return ShowStatements(str(statement)) >> Reformulate(llm) >> retriever % depth
-
-
-_MEASURES = ("nDCG@3", "nDCG@5", "MRR", "P@20", "Recall@20", "Recall", "mAP")
-_SOURCE = "PersonalizedCIR, data/batch/gpt-4o-mini"
-TABLES = {
-    "ptkb_on_2023": Table(
-        f"{PAPER}, repository {_SOURCE}/2023/aggregated (means of 5 runs, BM25, full_set)",
-        176,
-        "NIST judgements of iKAT 2023",
-        _MEASURES,
-        """
-        ptkb_none            .1835 .1760 .3996 .1570 .0745 .4064 .0757
-        ptkb_all             .1767 .1680 .3923 .1552 .0753 .4047 .0745
-        ptkb_human           .1829 .1766 .4099 .1578 .0758 .4101 .0749
-        ptkb_str             .1795 .1711 .3901 .1564 .0756 .4093 .0755
-        ptkb_sar             .1854 .1768 .4058 .1564 .0735 .3964 .0735
-        ptkb_none_queries    .2095 .2046 .4575 .1837 .0948 .4709 .0972
-        ptkb_all_queries     .2122 .2020 .4545 .1810 .0912 .4754 .0934
-        ptkb_human_queries   .2158 .2098 .4594 .1899 .0948 .4799 .0980
-        ptkb_str_queries     .2110 .2005 .4466 .1805 .0890 .4673 .0933
-        """,
-    ),
-    "ptkb_on_2024": Table(
-        f"{PAPER}, repository {_SOURCE}/2024/aggregated (means of 5 runs, BM25, full_set)",
-        None,
-        "NIST judgements of iKAT 2024",
-        _MEASURES,
-        """
-        ptkb_sar             .2995 .2914 .6074 .2969 .1019 .5721 .1434
-        ptkb_none_queries    .3693 .3622 .6835 .3634 .1216 .6433 .1813
-        ptkb_all_queries     .3563 .3456 .6763 .3485 .1218 .6239 .1788
-        ptkb_human_queries   .3636 .3577 .6838 .3700 .1263 .6551 .1866
-        ptkb_str_queries     .3603 .3515 .6764 .3645 .1251 .6360 .1856
-        """,
-    ),
-}

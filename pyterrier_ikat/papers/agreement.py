@@ -19,7 +19,7 @@ from ..study import plan
 from ..tables import Table, format_score, of_frame
 from .paper_resources import EVIDENCE
 from .paper_scores import MINI, Judgements
-from .published import Matrix, Part
+from .published import Matrix, PublishedTable
 
 THRESHOLD = 2
 """Labels below this one count as not relevant (Generate then Retrieve, section 4)."""
@@ -124,7 +124,7 @@ class JudgedPool:
         prompts: a folder of prompt templates.
     """
 
-    part: Part
+    part: PublishedTable
     dataset: Any
     spec: Any
     out: Path

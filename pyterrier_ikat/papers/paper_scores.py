@@ -18,7 +18,7 @@ from ..llms import llm
 from ..methods.differences import model_key
 from ..runs import RunFolder
 from .paper_resources import JUDGES, SAMPLE
-from .published import ANSWERS, MISSING, NIST, PTKB, STATEMENTS_NIST, STATEMENTS_ORGANISERS, Part
+from .published import ANSWERS, MISSING, NIST, PTKB, STATEMENTS_NIST, STATEMENTS_ORGANISERS, PublishedTable
 
 MEASURES = {
     "nDCG": "nDCG",
@@ -69,7 +69,7 @@ class Judgements:
     of_some: str = ""
     pooled: str = ""
 
-    def differ_from(self, part: Part) -> str:
+    def differ_from(self, part: PublishedTable) -> str:
         """Why scores with these judgements may not be shown next to published ones; empty if they may."""
         if self.year != part.year:
             return f"the paper's scores are about iKAT {part.year}, these about {self.year or 'another collection'}"
@@ -93,7 +93,7 @@ class Given:
     judged_by: str | None = None
     turns: Turns | None = None
 
-    def judgements(self, part: Part, data: Any, asked: Sequence[str] = ()) -> Judgements:
+    def judgements(self, part: PublishedTable, data: Any, asked: Sequence[str] = ()) -> Judgements:
         """The judgements of a part: the given ones, or the dataset's of the nearest kind. For responses, one for each turn in ``asked``."""
         if part.about == ANSWERS:
             every = pd.DataFrame({"qid": list(asked), "docno": "", "label": 0})  # the other turns have no response
@@ -117,7 +117,7 @@ class Given:
             raise UsageError(f"{given}: omit {option('judged_by')}")
         return known or self.judged_by
 
-    def _of_turns(self, part: Part, data: Any, qrels: pd.DataFrame, kind: str | None) -> Judgements:
+    def _of_turns(self, part: PublishedTable, data: Any, qrels: pd.DataFrame, kind: str | None) -> Judgements:
         """The judgements of the user's turns, else of the turns of the paper's table if they are known, else all."""
         year = getattr(data, "year", None)
         own = self.turns is not None or self.qrels is not None or year != part.year
@@ -180,7 +180,7 @@ def _kind(dataset: str, variant: str | None) -> str | None:
     return STATEMENTS_NIST if variant == "ptkb_nist" else STATEMENTS_ORGANISERS
 
 
-def our_measures(part: Part) -> dict[str, str]:
+def our_measures(part: PublishedTable) -> dict[str, str]:
     """The measures of a part: the paper's name -> ours.
 
     Example:
@@ -188,7 +188,7 @@ def our_measures(part: Part) -> dict[str, str]:
         >>> our_measures(find_table("nii_2024", "I")[0])
         {'nDCG': 'nDCG', 'nDCG@5': 'nDCG@5', 'Recall': 'R(rel=1)@1000'}
     """
-    return {name: "SetR(rel=1)" if name == "Recall" and "F1" in part.table.measures else MEASURES[name] for name in part.table.measures}
+    return {name: "SetR(rel=1)" if name == "Recall" and "F1" in part.measures else MEASURES[name] for name in part.measures}
 
 
 def response_judges(resources: Mapping[str, str], turns: pd.DataFrame) -> dict[str, Any]:

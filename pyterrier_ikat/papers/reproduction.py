@@ -24,7 +24,7 @@ from ..tables import wrapped
 from .agreement import JudgedPool
 from .paper_resources import OF_THE_SAMPLE, SAMPLE, Row, engine_difference, given_to, is_left_out, read_resources, resource_differences
 from .paper_scores import TIMES, Given, Judgements, our_measures, response_scores
-from .published import ANSWERS, PASSAGES, PTKB, Figure, Paper, Part, find_paper
+from .published import ANSWERS, PASSAGES, PTKB, Figure, Paper, PublishedTable, find_paper
 from .table import PaperTable
 
 
@@ -80,15 +80,15 @@ class Reproduction:
         self._index()
         return str(self.root / "sample.index") if self.sample else self.resources.get(key)
 
-    def dataset(self, part: Part) -> Any:
+    def dataset(self, part: PublishedTable) -> Any:
         """The dataset of a part: the given one, or the dataset of its year."""
         return self.of_year(part.year)
 
-    def out(self, part: Part) -> Path:
+    def out(self, part: PublishedTable) -> Path:
         """The folder of its runs."""
         return self.root / str(self.dataset(part).name).replace(":", "-")
 
-    def rows(self, part: Part) -> list[Row]:
+    def rows(self, part: PublishedTable) -> list[Row]:
         """The systems of a part, in its order."""
         return [self._row(METHODS[name]) for name in part.systems if self.systems is None or name in self.systems]
 
@@ -110,29 +110,29 @@ class Reproduction:
         wanted = (*method.needs, *method.takes)
         return {"index": str(self.root / "sample.index")} | {name: value for name, value in known.items() if name in wanted}
 
-    def judgements(self, part: Part) -> Judgements:
+    def judgements(self, part: PublishedTable) -> Judgements:
         """The judgements with which a part is scored."""
         pool = self.pool(part)
         return self._official(part) if pool is None else pool.judgements(self._official(part))
 
-    def _official(self, part: Part) -> Judgements:
+    def _official(self, part: PublishedTable) -> Judgements:
         """The given judgements, or the dataset's own."""
         asked = self._turns(part) if part.about == ANSWERS else []
         return self.against.judgements(part, self.dataset(part), asked)
 
-    def pool(self, part: Part) -> JudgedPool | None:
+    def pool(self, part: PublishedTable) -> JudgedPool | None:
         """The pool of a part that a model judged in its paper, if the resources have that model and the user gives no judgements."""
         judge = self.resources.get(model_key(part.judgements), SAMPLE)
         if judge == SAMPLE or self.against.qrels is not None or part.about != PASSAGES:
             return None
         return JudgedPool(part, self.dataset(part), judge, self.out(part), self.prompts)
 
-    def plan(self, part: Part) -> PlanTable:
+    def plan(self, part: PublishedTable) -> PlanTable:
         """The calls that the systems of a part will make."""
         tables = [plan(names, self.dataset(part).name, turns=self._turns(part), **options) for names, options in self._groups(part)]
         return PlanTable(pd.concat(tables, ignore_index=True)) if tables else PlanTable()
 
-    def run(self, part: Part) -> None:
+    def run(self, part: PublishedTable) -> None:
         """Run the systems of a part. Finished ones are not run again, and stopped ones are resumed."""
         for names, options in self._groups(part):
             run(names, self.dataset(part).name, out=self.out(part), turns=self._turns(part), **options)
@@ -140,7 +140,7 @@ class Reproduction:
             runs = {row.name: RunFolder(self.out(part) / row.name).results() for row in self.rows(part) if not row.reason}
             pool.judge(runs, self._official(part).qrels["qid"], texts_of(self.index_of("bm25")))
 
-    def _turns(self, part: Part) -> list[str]:
+    def _turns(self, part: PublishedTable) -> list[str]:
         """The judged turns, and those of the paper's other tables on the same dataset, because one run serves all tables."""
         same = [
             other for other in self.paper.parts if self.dataset(other).name == self.dataset(part).name and other.about in (PASSAGES, PTKB)
@@ -148,7 +148,7 @@ class Reproduction:
         judged = {qid for other in same for qid in self._official(other).qrels["qid"]}
         return [qid for qid in self.dataset(part).get_topics()["qid"] if qid in judged]
 
-    def _groups(self, part: Part) -> Iterator[tuple[list[str], dict[str, Any]]]:
+    def _groups(self, part: PublishedTable) -> Iterator[tuple[list[str], dict[str, Any]]]:
         """The systems that can be run, grouped by equal resources."""
         self._index()
         groups: dict[str, tuple[list[str], dict[str, Any]]] = {}
@@ -163,17 +163,17 @@ class Reproduction:
         if self.sample and not index.exists():
             PassageIndex(index).index(dataset_named("ikat:sample").get_corpus_iter(verbose=False))
 
-    def table(self, part: Part) -> "PaperTable":
+    def table(self, part: PublishedTable) -> "PaperTable":
         """The finished systems of a part next to the published scores."""
         return PaperTable(part, self.rows(part), self.judgements(part), self.scores(part), self.sample)
 
-    def scores(self, part: Part) -> dict[str, pd.DataFrame]:
+    def scores(self, part: PublishedTable) -> dict[str, pd.DataFrame]:
         """System -> a score for each judged turn and measure, with the paper's names."""
         folders = {row.name: RunFolder(self.out(part) / row.name) for row in self.rows(part) if not row.reason}
         found = {name: self._scored(part, folder) for name, folder in folders.items() if folder.complete}
         return {name: scores for name, scores in found.items() if scores is not None}
 
-    def _scored(self, part: Part, folder: RunFolder) -> pd.DataFrame | None:
+    def _scored(self, part: PublishedTable, folder: RunFolder) -> pd.DataFrame | None:
         """The scores of a finished run; None if it doesn't write what the part is about."""
         qrels = self.judgements(part).qrels
         if part.about == ANSWERS:

@@ -14,7 +14,7 @@ from ..prompts import FOLDER
 from ..tables import Table, format_score, of_frame
 from .paper_resources import EVIDENCE, Row
 from .paper_scores import TIMES, Judgements
-from .published import ANSWERS, Figure, Listing, Matrix, Part, Prompts, find_paper, find_table
+from .published import ANSWERS, Figure, Listing, Matrix, Prompts, PublishedTable, find_paper, find_table
 
 JUDGED = "Judged@10"
 NOTHING_OF_OURS = "Published scores only. With --resources FILE, ours are computed and shown beside those that they compare with."
@@ -36,7 +36,7 @@ class PaperTable:
         sample: whether this is the bundled sample.
     """
 
-    part: Part
+    part: PublishedTable
     rows: Sequence[Row]
     judgements: Judgements
     scores: Mapping[str, pd.DataFrame]
@@ -55,12 +55,12 @@ class PaperTable:
     @property
     def same_turns(self) -> bool:
         """Whether both are means over equally many turns, so that a difference is meaningful."""
-        return self.beside and self.turns == self.part.published_turns
+        return self.beside and self.turns == self.part.turns
 
     @cached_property
     def frame(self) -> pd.DataFrame:
         """Up to three rows per system, ``ours``, ``published`` and ``difference``, with a column per measure and the number of turns."""
-        published = self.part.table.frame()
+        published = self.part.frame()
         rows = []
         for row in self.rows:
             ours = self.scores[row.name].mean() if row.name in self.scores else None
@@ -68,14 +68,12 @@ class PaperTable:
             if ours is not None:
                 rows.append(self._line(row, "ours", ours, self.turns))
             if self.beside or not self.scores:
-                rows.append(self._line(row, "published", theirs, self.part.published_turns))
+                rows.append(self._line(row, "published", theirs, self.part.turns))
             if ours is not None and self.same_turns:
                 rows.append(self._line(row, "difference", ours - theirs, None))
         if self.beside and self.whole:
-            rows += [
-                self._line(None, "published", published.loc[name], self.part.published_turns, name) for name in self.part.only_published
-            ]
-        return pd.DataFrame(rows, columns=["system", "scores", *self.part.table.measures, "turns"])
+            rows += [self._line(None, "published", published.loc[name], self.part.turns, name) for name in self.part.only_published]
+        return pd.DataFrame(rows, columns=["system", "scores", *self.part.measures, "turns"])
 
     @property
     def whole(self) -> bool:
@@ -84,7 +82,7 @@ class PaperTable:
 
     def _line(self, row: Row | None, which: str, scores: Mapping[str, float], turns: int | None, name: str = "") -> dict[str, Any]:
         name = name if row is None else row.name + ("*" if row.notes and which == "ours" else "")
-        return {"system": name, "scores": which, **{measure: scores[measure] for measure in self.part.table.measures}, "turns": turns}
+        return {"system": name, "scores": which, **{measure: scores[measure] for measure in self.part.measures}, "turns": turns}
 
     def significant(self) -> dict[tuple[str, str], str]:
         """(system, measure) -> the letters of the systems in its blocks from which it differs.
@@ -95,7 +93,7 @@ class PaperTable:
         found: dict[tuple[str, str], str] = {}
         for block in self.part.blocks or [tuple(self.part.systems)] if self.same_turns else []:
             run_ones = [name for name in block if name in self.scores]
-            for measure in self.part.table.measures:
+            for measure in self.part.measures:
                 for first, second in differing_pairs({name: self.scores[name][measure] for name in run_ones}):
                     for one, other in ((first, second), (second, first)):
                         found[one, measure] = found.get((one, measure), "") + self.letter(other)
@@ -129,7 +127,7 @@ class PaperTable:
         reason = self.judgements.differ_from(self.part)
         notes = [EVIDENCE] if self.sample else [f"No published score stands beside ours: {reason}."] * bool(reason)
         if self.beside and not self.same_turns:
-            theirs = self.part.published_turns or "an unknown number of"
+            theirs = self.part.turns or "an unknown number of"
             notes.append(
                 f"Ours are means over {counted(self.turns, 'turn')}, the published scores over {theirs}, which are not published: "
                 "so no differences and no significance are shown. --turns FILE names the turns."
@@ -145,7 +143,7 @@ class PaperTable:
             )
         if self.judgements.unjudged:
             notes.append(f"{self.judgements.unjudged} of the turns of {self.judgements.listed or '--turns'} are not judged, and left out.")
-        if self.beside and self.part.table.letters().to_numpy().any():
+        if self.beside and self.part.letters().to_numpy().any():
             notes.append(PUBLISHED_LETTERS)
         if self.significant():
             notes.append("Letters of ours: the systems of its block that a score differs from (paired t-test, Bonferroni, p < .05).")
@@ -153,9 +151,9 @@ class PaperTable:
 
     def _unjudged(self) -> list[str]:
         """How many of the first ten passages are unjudged, over the rows whose runs weren't in the track's own pool."""
-        if JUDGED not in self.part.table.measures:
+        if JUDGED not in self.part.measures:
             return []
-        published = self.part.table.frame()[JUDGED]
+        published = self.part.frame()[JUDGED]
         later = [row.name for row in self.rows if published[row.name] < 10]
         scored = [name for name in later if name in self.scores]
         theirs = f"published {1 - published[later].mean() / 10:.2%}"
@@ -209,14 +207,14 @@ class PaperTable:
     @property
     def title(self) -> str:
         """The paper, the table, and what it is about."""
-        return f"{self.part.table.paper} (the paper: iKAT {self.part.year}, {self.part.about}, judged by {self.part.judgements})"
+        return f"{self.part.paper} (the paper: iKAT {self.part.year}, {self.part.about}, judged by {self.part.judgements})"
 
     def _cells(self) -> pd.DataFrame:
-        marks, theirs = self.significant(), self.part.table.letters()
+        marks, theirs = self.significant(), self.part.letters()
         rows = []
         for line in self.frame.to_dict("records"):
             name = line["system"].rstrip("*")
-            cells = {measure: self._cell(line[measure], measure, line["scores"]) for measure in self.part.table.measures}
+            cells = {measure: self._cell(line[measure], measure, line["scores"]) for measure in self.part.measures}
             if line["scores"] == "ours":
                 cells = {measure: f"{text} {marks.get((name, measure), '')}".rstrip() for measure, text in cells.items()}
             if line["scores"] == "published":
@@ -267,15 +265,15 @@ def published_tables(name: str, number: str) -> list[Table]:
     return [_scores(part, find_paper(name).engine) for part in what]
 
 
-def _scores(part: Part, engine: str) -> Table:
-    frame = part.table.frame().rename_axis("system").reset_index()
-    shown, letters = frame.astype(object), part.table.letters()
+def _scores(part: PublishedTable, engine: str) -> Table:
+    frame = part.frame().rename_axis("system").reset_index()
+    shown, letters = frame.astype(object), part.letters()
     if letters.to_numpy().any():
         shown["system"] = [f"({LETTERS[place]}) {name}" for place, name in enumerate(frame["system"])]
-    for measure in part.table.measures:
+    for measure in part.measures:
         scores = ["-" if value != value else f"{value:.2f}" if measure in TIMES else format_score(value) for value in frame[measure]]
         shown[measure] = [f"{score} {marks}".rstrip() for score, marks in zip(scores, letters[measure], strict=True)]
-    turns = part.published_turns or "an unknown number of"
+    turns = part.turns or "an unknown number of"
     notes = [
         NOTHING_OF_OURS,
         f"Means over {turns} turns of iKAT {part.year}, judged by {part.judgements}; the first stage ran on {engine}.",
@@ -284,7 +282,7 @@ def _scores(part: Part, engine: str) -> Table:
         notes.append(PUBLISHED_LETTERS)
     if part.only_published:
         notes.append(f"Without a method here: {', '.join(part.only_published)}.")
-    return Table(frame.assign(notes=" ".join(notes)), of_frame(shown, texts=1).columns, notes, part.table.paper)
+    return Table(frame.assign(notes=" ".join(notes)), of_frame(shown, texts=1).columns, notes, part.paper)
 
 
 def _matrix(matrix: Matrix) -> Table:
@@ -308,4 +306,4 @@ def _points(name: str, number: str, figure: Figure) -> Table:
     if not figure.points:
         raise UsageError(f"{name} prints no numbers of {number}: give --resources FILE, or --resources sample, to draw ours")
     frame = pd.DataFrame({"system": list(figure.points), figure.measure: list(figure.points.values())})
-    return of_frame(frame, [NOTHING_OF_OURS, f"From {figure.part.table.paper}."], decimals=2)
+    return of_frame(frame, [NOTHING_OF_OURS, f"From {figure.part.paper}."], decimals=2)

@@ -94,7 +94,7 @@ def both_counts_are_shown():
     [part] = find_table("generate_then_retrieve", "3")
     judged = Given().judgements(part, ikat.dataset("ikat:sample"))
     table = PaperTable(part, [], type(judged)(judged.qrels, "NIST", 2023), {"ad": pd.DataFrame({"nDCG@5": [0.5]})})
-    assert part.published_turns == 133
+    assert part.turns == 133
     assert f"means over {judged.qrels['qid'].nunique()} turns, the published scores over 133" in " ".join(table.notes)
 
 
@@ -207,7 +207,7 @@ def llmeval_is_yes_or_no():
     values = [judge.parse(f'{{"reason": "r", "verdict": "{said}"}}') for said in ("yes", "no", "4")]
     assert [None if found is None else judge.assess({}, [found]).value for found in values] == [1.0, 0.0, None]
     assert "LLMeval: the share of responses that say what the gold answer says" in notes_of_responses()
-    published = find_table("infosense_2024", "4")[0].table.frame()[["LLMeval SOLAR", "LLMeval GPT-4o"]].to_numpy().ravel()
+    published = find_table("infosense_2024", "4")[0].frame()[["LLMeval SOLAR", "LLMeval GPT-4o"]].to_numpy().ravel()
     assert all(min(abs(score - round(score * turns) / turns) for turns in (61, 62)) < 0.00006 for score in published)
 
 
@@ -269,7 +269,7 @@ def the_only_llm_responds():
 
 
 def the_turns_are_those_of_nist():
-    assert (find_table("nii_2024", "I")[0].published_turns, find_table("nii_2024", "II")[0].published_turns) == (176, 98)
+    assert (find_table("nii_2024", "I")[0].turns, find_table("nii_2024", "II")[0].turns) == (176, 98)
 
 
 def llms_decode_greedily():
@@ -323,8 +323,8 @@ def nothing_limits_completions():
 
 def infosenses_turns_fit_its_scores():
     [ranking], [nist, _] = find_table("infosense_2024", "2"), find_table("infosense_2024", "3")
-    assert (ranking.published_turns, nist.published_turns) == (116, 114)
-    sums = ranking.table.frame()["P@20"] * 20 * 116
+    assert (ranking.turns, nist.turns) == (116, 114)
+    sums = ranking.frame()["P@20"] * 20 * 116
     assert ((sums - sums.round()).abs() < 0.00005 * 20 * 116 + 1e-9).all()
 
 
@@ -395,7 +395,7 @@ def the_other_rows_have_no_method():
         [part] = find_table("cfda_2025", str(year))
         assert part.systems == ["best_of_n"]
         assert all("choice" in name or "gpt4o" in name for name in part.only_published)
-        assert part.table.frame()["nDCG@5"].min() == lowest
+        assert part.frame()["nDCG@5"].min() == lowest
 
 
 def the_rows_are_bm25s():
@@ -441,7 +441,7 @@ def no_difference_without_a_number_of_turns():
     [part] = find_table("disco_2025", "card")
     judged = Given().judgements(part, ikat.dataset("ikat:sample"))
     table = PaperTable(part, [], type(judged)(judged.qrels, "NIST", 2023), {"disco": pd.DataFrame({"MRR": [0.5]})})
-    assert part.published_turns is None
+    assert part.turns is None
     assert not table.same_turns
 
 

@@ -20,7 +20,7 @@ from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.papers.agreement import Relabelled
 from pyterrier_ikat.papers.paper_resources import Row, engine_difference, given_to, keys_of, read_resources, resource_differences
 from pyterrier_ikat.papers.paper_scores import Given, Judgements, our_measures
-from pyterrier_ikat.papers.published import GPT_35, NIST, PAPERS, STATEMENTS_NIST, Figure, Matrix, Part, find_paper, find_table
+from pyterrier_ikat.papers.published import GPT_35, NIST, PAPERS, Figure, Matrix, find_paper, find_table
 from pyterrier_ikat.papers.reproduction import Reproduction, figure_scores
 from pyterrier_ikat.papers.table import PaperTable
 
@@ -41,8 +41,8 @@ def judgements(turns, kind=NIST, year=2023):
 
 
 def scores(part, seed, turns):
-    values = np.random.default_rng(seed).random((turns, len(part.table.measures)))
-    return pd.DataFrame(values, columns=list(part.table.measures))
+    values = np.random.default_rng(seed).random((turns, len(part.measures)))
+    return pd.DataFrame(values, columns=list(part.measures))
 
 
 def table_of(part, judged, seeds=None):
@@ -77,7 +77,7 @@ def test_what_is_printed_as_published_is_what_the_papers_text_has(papers, paper,
     for part in find_table(paper, number):
         frame = table_of(part, judgements(3, part.judgements, part.year)).frame
         assert set(frame["scores"]) == {"published"}
-        printed += frame[list(part.table.measures)].values.tolist()
+        printed += frame[list(part.measures)].values.tolist()
     assert sorted(printed) == sorted(as_in_the_paper(papers, paper, number)[: len(printed)])
 
 
@@ -268,7 +268,7 @@ def test_2024_runs_on_an_index_of_ones_own_with_reasons_for_what_is_missing(tmp_
 
 
 def test_ptkb_judgements_of_nist_are_published_for_2023_only():
-    part = Part("nii_IV", 2024, STATEMENTS_NIST, "statements")
+    [part] = find_table("nii_2024", "IV")
     judged = Judgements(judgements(5).qrels, "the organisers' PTKB judgements", 2024)
     assert "published for 2023 only" in judged.differ_from(part)
 
@@ -309,7 +309,7 @@ def test_the_share_of_unjudged_passages_is_over_the_rows_that_the_track_did_not_
     """The paper's text says 72.78 %; the 13 rounded rows of its Table 3 give 35.30 of 130 judged."""
     [part] = find_table("generate_then_retrieve", "3")
     assert "over the 13 rows outside the track's pool: published 72.85%." in " ".join(table_of(part, judgements(3)).notes)
-    seeds = {name: 0 for name in part.systems if part.table.frame().loc[name, "Judged@10"] < 10}
+    seeds = {name: 0 for name in part.systems if part.frame().loc[name, "Judged@10"] < 10}
     every = table_of(part, judgements(3), seeds)
     judged = np.mean([every.scores[name]["Judged@10"].mean() for name in seeds])
     assert f"ours {1 - judged / 10:.2%}, published 72.85%" in " ".join(every.notes)
@@ -354,7 +354,7 @@ def test_notes_and_refusals_are_in_every_format(form):
     table = table_of(part, judgements(133, year=2024), {"qd": 0, "aqd": 1})
     said = " ".join(table.written(form).split())
     assert "about iKAT 2023, these about 2024" in said
-    assert not any(f"{value:.4f}".removeprefix("0") in said for value in part.table.frame().loc["qd"] if value < 1)
+    assert not any(f"{value:.4f}".removeprefix("0") in said for value in part.frame().loc["qd"] if value < 1)
     both = table_of(part, judgements(133), {"qd": 0, "aqd": 1}).written(form)
     assert "difference" in both
     assert "about iKAT" not in both
@@ -404,9 +404,9 @@ def test_prompts_of_ones_own_are_a_line_of_the_resources_file(tmp_path):
 def test_a_table_is_scored_on_the_turns_that_are_known_as_its_own():
     data = ikat.dataset("ikat:2024")
     (irlab,), (responses,) = find_table("irlab_2024", "1"), find_table("infosense_2024", "4")
-    assert Given().judgements(irlab, data).qrels["qid"].nunique() == irlab.published_turns == 103
+    assert Given().judgements(irlab, data).qrels["qid"].nunique() == irlab.turns == 103
     answered = Given().judgements(responses, data, list(data.get_topics()["qid"]))
-    assert answered.qrels["qid"].nunique() == responses.published_turns == 62
+    assert answered.qrels["qid"].nunique() == responses.turns == 62
     assert Given(turns=["0_2"]).judgements(irlab, data).qrels["qid"].unique().tolist() == ["0_2"]
     (passages,) = find_table("infosense_2024", "2")
     assert Given().judgements(passages, data).qrels["qid"].nunique() == 116

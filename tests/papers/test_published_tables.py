@@ -74,7 +74,7 @@ def test_the_figures_have_the_curves_of_both_models():
     for number in ("figure-3", "figure-4"):
         figure = find_table("generate_then_retrieve", number)
         assert isinstance(figure, Figure)
-        assert figure.systems == ("qd", "aqd", "aqd_a", "ad", "qd_llama", "aqd_llama", "aqd_a_llama", "ad_llama")
+        assert figure.systems == ["qd", "aqd", "aqd_a", "ad", "qd_llama", "aqd_llama", "aqd_a_llama", "ad_llama"]
 
 
 def test_a_figure_has_the_notes_of_a_table_beside_it_and_in_it(tmp_path):
