@@ -558,7 +558,10 @@ PYTHON = re.compile(r"ikat\.\w|pt\.\w|\w\(|\w\[|\w=[^P]|\bframe\b")
             "was encoded with another model than 'b'",
         ),
         (["index", "sample", "SPLADE"], "the index SPLADE has no texts, so nothing can be added to it"),
-        (["run", "raw", "--dataset", "sample", "--index", "INDEX", "--out", "OUT", "--cache", "hyphens.trec"], "on the command line --cache"),
+        (
+            ["run", "raw", "--dataset", "sample", "--index", "INDEX", "--out", "OUT", "--cache", "hyphens.trec"],
+            "on the command line --cache",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value[:2]),
 )
