@@ -52,6 +52,7 @@ setup(
         "ir-datasets",
         "ir-measures>=0.4",
         "openai>=2.0",
+        "pydantic>=2.0",  # forms of submissions; openai needs it, too
         "jinja2>=3.1",
         "tenacity>=8.2",
         "click>=8.1",
@@ -62,6 +63,7 @@ setup(
         "filelock>=3.30",  # the same lock on every platform
         "numpy",
         "scipy>=1.9",  # scores of lexical search
+        "statsmodels>=0.14",  # corrections for several tests, kappa
         "pyyaml",  # ir_metadata.yml of run folders
         "PyStemmer>=2.2,<3",  # the stems of PISA; from version 3 on it makes others
         "requests",

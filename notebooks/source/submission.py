@@ -59,7 +59,7 @@ print(json.dumps(turn | {"responses": [response | {"passage_provenance": respons
 
 # %% [markdown]
 # ## Errors
-# `validate` (or `ikat validate FILE --dataset ikat:2023`) lists all errors and warnings of a submission in one pass. This file has four errors:
+# `validate` (or `ikat submit --check FILE --dataset ikat:2023`) lists all errors and warnings of a submission in one pass. This file has four errors:
 
 # %%
 broken = json.loads(Path("mine.json").read_text())

@@ -112,29 +112,34 @@ def agree(first: str, second: str, paths: tuple[str, ...], threshold: int, datas
     example="""\
 ikat submit runs/rtg --dataset ikat:2025 --run-id rtg \\
     --run-type automatic --team OURS --out rtg.jsonl
-ikat submit runs/decide --dataset mtrag:mini --run-type rag --out d.jsonl""",
+ikat submit runs/decide --dataset mtrag:mini --run-type rag --out d.jsonl
+ikat submit --check rtg.jsonl --dataset ikat:2025""",
 )
-@click.argument("folder", metavar="RUN", type=click.Path())
+@click.argument("folder", metavar="RUN", type=click.Path(), required=False)
 @click.option("--dataset", "dataset_name", required=True, help="such as ikat:2025")
 @click.option("--run-id", help="the run's name, without spaces; predictions for MTRAG have none")
-@click.option(
-    "--run-type",
-    required=True,
-    help="automatic or manual; 2024 also only_response; 2025 generation-only; MTRAG: retrieval, generation or rag",
-)
+@click.option("--run-type", help="automatic or manual; 2024 also only_response; 2025 generation-only; MTRAG: retrieval, generation or rag")
 @click.option("--team", help="the team's id, for 2025 only")
-@click.option("--out", required=True, type=click.Path(), help="the file to write")
-def submit(folder: str, dataset_name: str, run_id: str | None, run_type: str, team: str | None, out: str) -> None:
-    """Write the submission of RUN, a folder made by `ikat run`.
+@click.option("--out", type=click.Path(), help="the file to write")
+@click.option("--check", type=click.Path(), metavar="FILE", help="check this submission, of any system, and write nothing")
+def submit(
+    folder: str | None, dataset_name: str, run_id: str | None, run_type: str | None, team: str | None, out: str | None, check: str | None
+) -> None:
+    """Write the submission of RUN, a folder made by `ikat run`, or check a submission.
 
-    A submission is not written if `ikat validate` finds errors in it. The submission of a run on MTRAG has the format that IBM's evaluation
-    scripts read. (An interactive run needs none: its responses are on the track's server.)
+    A submission with errors is not written. `--check` checks any file, and errors end with code 1. The submission of a run on MTRAG has the
+    format that IBM's evaluation scripts read. (An interactive run needs none: its responses are on the track's server.)
     """
     from ..conversations.mtrag import PREFIX
     from ..runs import RunFolder
     from ..submit import write_predictions, write_submission
     from ..submit.problem import format_problems
 
+    if check is not None:
+        _check_submission(check, dataset_name)
+        return
+    if folder is None or run_type is None or out is None:
+        raise UsageError("give RUN, --run-type and --out, or --check FILE")
     if dataset_name.startswith(PREFIX):
         problems = write_predictions(RunFolder(folder), dataset_named(dataset_name), out, run_type=run_type)
     elif run_id is None:
@@ -146,14 +151,8 @@ def submit(folder: str, dataset_name: str, run_id: str | None, run_type: str, te
     click.echo(out)
 
 
-@main.command(section="Submit", example="ikat validate rtg.jsonl --dataset ikat:2025")
-@click.argument("path", metavar="FILE", type=click.Path())
-@click.option("--dataset", "dataset_name", required=True, help="such as ikat:2025")
-def validate(path: str, dataset_name: str) -> None:
-    """Check a submission file, and exit with code 1 if it has errors.
-
-    The submission may come from any system.
-    """
+def _check_submission(path: str, dataset_name: str) -> None:
+    """Print the problems of a submission, and exit with code 1 if it has errors."""
     from ..conversations.mtrag import PREFIX
     from ..submit import check_predictions
     from ..submit import validate as check_submission

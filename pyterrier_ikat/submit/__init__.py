@@ -2,9 +2,9 @@
 
 from .checks import validate
 from .predictions import check_predictions, read_predictions, write_predictions
-from .problem import Problem
+from .problem import Problem, RefusedError
 from .reading import Submission, read_submission
-from .writing import RefusedError, ResponseCutWarning, UncitedWarning, write_submission
+from .writing import ResponseCutWarning, UncitedWarning, write_submission
 
 __all__ = [
     "Problem",

@@ -2,32 +2,29 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..completions.citations import count_words
 from ..conversations.datasets import IkatDataset
 from ..errors import advice, counted
-from .formats import RUN_TYPES, Passage, Response, Run, Statement, SubmittedTurn, Topics, load_run
+from .formats import RUN_TYPES, RankedPassage, Run, Statement, Topics, as_passages, load_run
 from .problem import ERROR, WARNING, Place, Problem, printable, short_json
 
 PASSAGES = 1000
 WORDS = 250
-LARGEST_RANK = 2**31 - 1
-"""A rank is a 32-bit number in the format of 2023 and 2024. The organisers' reader stops at a larger one."""
-HIGHEST_SCORE = 1e9
-"""The organisers' checkers of 2023 and 2024 use this as the score before the first one."""
 
 _PASSAGE_ID = re.compile(r"clueweb22-en\d{4}-\d{2}-\d{5}:\d+")
-_TOKEN = re.compile(r"\w+(?=n['’]t\b)|n['’]t\b|['’]\w+|\w+|[^\w\s]")
 
 
 def validate(path: str | Path, dataset: IkatDataset) -> list[Problem]:
     """Check a submission, of this package or any other system, against a dataset's topics, and return all problems at once.
 
-    The checks are: every turn of the topics once and no other turn; the year's fields with their types and without repeated keys; run type
+    The checks are: every turn of the topics once and no other turn; the year's fields with their types; run type
     and names; non-empty responses, ranked from 1, of at most 250 words (split at white space after NFKC; in 2025 over all responses of a
     turn); at most 1000 passages, each once, with finite scores that don't rise (ties are a warning), and at least one marked
     as used; citations that are in the references; PTKB statements of the user, in the words of the topics. The format of a passage id is
@@ -61,134 +58,79 @@ def validate(path: str | Path, dataset: IkatDataset) -> list[Problem]:
 def _check_run(run: Run, topics: Topics, place: Place) -> None:
     header = place.at("metadata") if topics.year == 2025 else place
     for field, name in (("run_id" if topics.year == 2025 else "run_name", run.run_id), ("team_id", run.team)):
-        if name is not None and (len(name.split()) != 1 or name != name.strip()):  # the name becomes a column of a TREC run file
+        if name is not None and name.split() != [name]:  # the name becomes a column of a TREC run file
             header.at(field).error(f"it is {short_json(name)}: give a name without white space")
     allowed = RUN_TYPES[topics.year]
     if run.run_type is not None and run.run_type not in allowed:
         header.at("run_type").error(f"it is {short_json(run.run_type)}: it has to be {' or '.join(allowed)}")
-    if topics.year == 2025 and run.run_type == "manual":
-        message = "the track of 2025 names automatic and generation-only; its checker takes manual, too: ask the organisers"
-        header.at("run_type").warning(message)
-    qids = check_turn_ids(run, topics, place)
+    check_turn_ids(run, topics, place)
     may_be_silent = run.run_type == "only_response" or not run.evaluated
-    for turn, qid in zip(run.turns, qids, strict=True):
-        _check_turn(place.of_turn(turn.id), turn, topics.year, topics.statements.get(qid), may_be_silent)
-    there = set(qids)
-    for qid in topics.statements:
-        if qid not in there:
-            place.of_turn(qid).error("the turn is missing: add it with a response")
-
-
-def repair_turn_id(qid: str, known: Collection[str]) -> str | None:
-    """The turn that a qid with a hyphen before the turn number means: ``9-1_3`` for ``9-1-3``; None if there is none."""
-    found = re.fullmatch(r"(.+)-(\d+)", qid)
-    meant = f"{found[1]}_{found[2]}" if found else ""
-    return meant if meant in known else None
-
-
-def check_turn_ids(run: Run, topics: Topics | None, place: Place) -> list[str]:
-    """Check that no turn occurs twice or is missing from the topics, if given. Returns the turn that each qid means."""
-    meant: list[str] = []
-    seen: Counter[str] = Counter()
     for turn in run.turns:
-        here, qid = place.of_turn(turn.id).at("turn_id"), turn.id
+        _check_turn(place.of_turn(turn.turn_id), turn, topics.year, topics.statements.get(turn.turn_id), may_be_silent)
+    there = run.unread | {turn.turn_id for turn in run.turns}
+    for qid in [qid for qid in topics.statements if qid not in there]:
+        place.of_turn(qid).error("the turn is missing: add it with a response")
+
+
+def check_turn_ids(run: Run, topics: Topics | None, place: Place) -> None:
+    """Check that no turn occurs twice or is missing from the topics, if given."""
+    for qid, count in Counter(turn.turn_id for turn in run.turns).items():
+        here = place.of_turn(qid).at("turn_id")
         if topics is not None and qid not in topics.statements:
-            qid = repair_turn_id(turn.id, topics.statements) or turn.id
-            repair = "remove it" if qid == turn.id else f"write {qid}, with an underscore before the turn number"
-            here.error(f"{topics.name} has no such turn: {repair}")
-        seen[qid] += 1
-        if seen[qid] == 2:
+            here.error(f"{topics.name} has no such turn, its turns are like {next(iter(topics.statements))}: remove it")
+        if count > 1:
             here.error("the turn occurs more than once: keep one of them")
-        meant.append(qid)
-    return meant
 
 
-def _check_turn(place: Place, turn: SubmittedTurn, year: int, known: Mapping[str, str] | None, may_be_silent: bool) -> None:
-    inside, responses = place.at("responses"), turn.responses
-    if responses is not None:
-        _check_responses(inside, responses, may_be_silent)
-    if year == 2025:
-        texts = [response.text for response in responses or () if response.text is not None]
-        check_length(
-            inside, texts, " in all responses of a turn together (the organisers' checker deletes a single response that is longer)"
-        )
-        _check_references(place.at("references"), turn)
-    for number, response in enumerate(responses or ()):
+def _check_turn(place: Place, turn: Any, year: int, known: Mapping[str, str] | None, may_be_silent: bool) -> None:
+    inside = place.at("responses")
+    if not turn.responses:
+        inside.error("there is no response: add one with rank 1")
+    before = 0
+    for number, response in enumerate(turn.responses):
         here = inside.at(number)
+        if response.rank <= before:
+            wanted = "at least 1" if response.rank < 1 else f"more than the {before} of the response before"
+            here.at("rank").error(f"it is {response.rank}: it has to be {wanted}")
+        before = max(before, response.rank)
+        if not response.text.strip():
+            here.at("text").note(WARNING if may_be_silent else ERROR, "the response is empty: write one")
         if year == 2025:
             _check_citations(here.at("citations"), response, turn)
         else:
-            _check_response(here, response)
-        if response.statements is not None:
-            check_statements(here.at("ptkb_provenance"), response.statements, known)
+            check_length(here.at("text"), [response.text])
+            _check_provenance(here, response)
+        check_statements(here.at("ptkb_provenance"), response.statements, known)
+    if year == 2025:
+        together = " in all responses of a turn together (the organisers' checker deletes a single response that is longer)"
+        check_length(inside, [response.text for response in turn.responses], together)
+        if not turn.references:
+            place.at("references").warning("there is no passage: without any, the turn counts 0 in the evaluation of passages")
+        check_passages(place.at("references"), as_passages(turn.references), six_decimals, ordered=False)
 
 
-def _check_responses(place: Place, responses: Sequence[Response], may_be_silent: bool) -> None:
-    """Check that there is a response, that ranks rise from 1, and that each response has a text."""
-    if not responses:
-        place.error("there is no response: add one with rank 1")
-    previous = 0
-    for number, response in enumerate(responses):
-        here = place.at(number)
-        if response.rank is not None:
-            if response.rank > LARGEST_RANK:
-                here.at("rank").error(
-                    f"it is {short_json(response.rank)}: it has to be at most {LARGEST_RANK}, number the responses 1, 2, ..."
-                )
-            elif response.rank <= previous:
-                wanted = "at least 1" if response.rank < 1 else f"more than the {previous} of the response before"
-                here.at("rank").error(f"it is {short_json(response.rank)}: it has to be {wanted}")
-            previous = max(previous, min(response.rank, LARGEST_RANK))
-        if response.text is not None and not response.text.strip():
-            here.at("text").note(WARNING if may_be_silent else ERROR, "the response is empty: write one")
-
-
-def _check_response(place: Place, response: Response) -> None:
-    """Check the text and the provenance of a response of 2023 or 2024."""
-    if response.text is not None:
-        check_length(place.at("text"), [response.text])
-        check_tokens(place.at("text"), response.text)
-    if response.passages is not None:
-        inside = place.at("passage_provenance")
-        if response.whole:
-            _check_used(inside, response.passages)
-        check_passages(inside, response.passages, lambda score: float(np.float32(score)), ordered=True)
-    if response.statements == []:
+def _check_provenance(place: Place, response: Any) -> None:
+    """Check the passages of a response of 2023 or 2024, at least one of which has to be marked as used."""
+    inside, passages = place.at("passage_provenance"), response.passages
+    if not passages:
+        inside.warning("there is no passage: without any, the turn counts 0 in the evaluation of passages")
+    elif not any(passage.used for passage in passages):
+        inside.error('no passage is marked as used: set "used": true for those that the response rests on')
+    if unmarked := sum(passage.used is None for passage in passages):
+        inside.warning(f"{counted(unmarked, 'passage lacks', 'passages lack')} the field used, read as false: add it")
+    check_passages(inside, passages, lambda score: float(np.float32(score)), ordered=True)
+    if not response.statements:
         place.at("ptkb_provenance").warning(
             "no statement is named: name some, if any matters (the organisers' checkers warn of each such turn; "
             "that of 2023 stops after 2000 warnings, unless started with -m)"
         )
 
 
-def _check_used(place: Place, passages: Sequence[Passage]) -> None:
-    """Check that at least one passage is marked as used for the response."""
-    if not passages:
-        place.warning("there is no passage: without any, the turn counts 0 in the evaluation of passages")
-        return
-    unmarked = sum(passage.used is None for passage in passages)
-    if unmarked:
-        place.warning(f"{counted(unmarked, 'passage lacks', 'passages lack')} the field used, read as false: add it")
-    if not any(passage.used for passage in passages):
-        message = 'no passage is marked as used: set "used": true for those that the response rests on'
-        place.error(f"{message} (the organisers' checkers only warn of it)")
-
-
-def _check_references(place: Place, turn: SubmittedTurn) -> None:
-    """Check the ranking of a turn of 2025."""
-    if turn.references is not None:
-        if not turn.references and turn.whole:
-            place.warning("there is no passage: without any, the turn counts 0 in the evaluation of passages")
-        check_passages(place, turn.references, six_decimals, ordered=False)
-
-
-def _check_citations(place: Place, response: Response, turn: SubmittedTurn) -> None:
+def _check_citations(place: Place, response: Any, turn: Any) -> None:
     """Check that a response of 2025 cites passages of its turn."""
-    if response.passages is None or turn.references is None or not turn.whole:
-        return
-    if turn.references and not response.passages and response.whole:
+    if turn.references and not response.citations:
         place.warning("no passage is cited: cite those that the response rests on")
-    ranked = {passage.id for passage in turn.references}
-    for docno in (passage.id for passage in response.passages if passage.id not in ranked):
+    for docno in [docno for docno in response.citations if docno not in turn.references]:
         place.error(f"{short_json(docno)} is not in the turn's references: add it there, or don't cite it")
 
 
@@ -197,7 +139,7 @@ def six_decimals(score: float) -> float:
     return float(f"{score:.6f}")
 
 
-def check_passages(place: Place, passages: Sequence[Passage], as_read: Callable[[float], float], ordered: bool) -> None:
+def check_passages(place: Place, passages: Sequence[RankedPassage], as_read: Callable[[float], float], ordered: bool) -> None:
     """Check that there are at most 1000 passages, each once, with scores that don't rise. Ties are a warning.
 
     Args:
@@ -211,7 +153,7 @@ def check_passages(place: Place, passages: Sequence[Passage], as_read: Callable[
     for docno, count in Counter(passage.id for passage in passages).items():
         if count > 1:
             place.error(f"passage {printable(docno)} occurs {count} times: keep the best one")
-    broken = [one.id for one in passages if len(one.id.split()) != 1 or one.id != one.id.strip()]
+    broken = [one.id for one in passages if one.id.split() != [one.id]]
     foreign = [one.id for one in passages if not _PASSAGE_ID.fullmatch(one.id) and one.id not in broken]
     for wrong, severity, what, rule in (
         (broken, ERROR, "a passage id", "an id has no white space"),
@@ -226,17 +168,13 @@ def check_passages(place: Place, passages: Sequence[Passage], as_read: Callable[
 
 def _check_falling(place: Place, scored: Sequence[tuple[str, float]], ordered: bool) -> None:
     """Check that scores don't rise. Only the first place where they rise is named."""
-    if ordered and scored and scored[0][1] > HIGHEST_SCORE:
-        place.warning(f"the first score is above {HIGHEST_SCORE:g}, at which the organisers' checker warns: write smaller scores")
-    if not ordered:
-        best_first = sorted(scored, key=lambda entry: -entry[1])
-        if [score for _, score in best_first] != [score for _, score in scored]:
-            place.warning("the entries are not in the order of their scores: write the best first")
-        scored = best_first
-    for (_, before), (name, score) in zip(scored, scored[1:], strict=False):
-        if score > before:
+    for (_, before), (name, score) in pairwise(scored):
+        if score > before and ordered:
             wrong = f"is above the {short_json(before)} of the entry before"
             place.error(f"the score {short_json(score)} of {printable(name)} {wrong}: write scores that strictly decrease")
+            return
+        if score > before:
+            place.warning("the entries are not in the order of their scores: write the best first")
             return
 
 
@@ -250,7 +188,7 @@ def _warn_of_ties(place: Place, scores: Sequence[float], as_read: Callable[[floa
     """
     different = sorted(set(scores))
     equal = len(scores) - len(different)
-    close = sum(as_read(first) == as_read(second) for first, second in zip(different, different[1:], strict=False))
+    close = sum(as_read(first) == as_read(second) for first, second in pairwise(different))
     if equal:
         place.warning(f"tied scores ({equal}): trec_eval orders such entries by id: write scores that strictly decrease")
     if close:
@@ -286,9 +224,7 @@ def _check_statement(place: Place, one: Statement, known: Mapping[str, str]) -> 
 
 def find_statement_id(text: str, known: Mapping[str, str]) -> str | None:
     """The id of the statement with these words, ignoring white space and capitals; None for a new one."""
-    exact = (name for name, words in known.items() if words == text)
-    same = (name for name, words in known.items() if words.casefold().split() == text.casefold().split())
-    return next(exact, None) or next(same, None)
+    return next((name for name, words in known.items() if words.casefold().split() == text.casefold().split()), None)
 
 
 def check_length(place: Place, texts: Sequence[str], consequence: str = "") -> None:
@@ -296,24 +232,3 @@ def check_length(place: Place, texts: Sequence[str], consequence: str = "") -> N
     length = sum(map(count_words, texts))
     if length > WORDS:
         place.error(f"{counted(length, 'word')}, {WORDS} are allowed{consequence}: shorten at the end of a sentence")
-
-
-def check_tokens(place: Place, text: str) -> None:
-    """Warn of a text within 250 words that has more than 250 tokens, the unit of 2023 and 2024."""
-    tokens = count_tokens(text)
-    if tokens > WORDS >= count_words(text):
-        place.warning(
-            f"about {tokens} tokens, as spaCy counts them (words and punctuation marks); {WORDS} were allowed: shorten it if that counts"
-        )
-
-
-def count_tokens(text: str) -> int:
-    """The approximate number of tokens of spaCy's English tokenizer: words, parts of contractions, and punctuation marks.
-
-    On the gold responses of 2023, 2024 and 2025 it is within 1 % of spaCy's number, and above 250 for the same responses.
-
-    Example:
-        >>> count_tokens("I don't know, it's late.")
-        9
-    """
-    return len(_TOKEN.findall(text))

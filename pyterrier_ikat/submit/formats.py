@@ -1,4 +1,4 @@
-"""The files of the three years, read into one structure and written from it.
+"""The files of the three years, read as pydantic models and written from a run.
 
 2023
     One JSON object: ``run_name``, ``run_type``, ``turns`` [``turn_id``, ``responses`` [``rank``, ``text``, ``ptkb_provenance`` [``id``,
@@ -9,6 +9,8 @@
 2025
     JSON lines, one per turn: ``metadata`` (``team_id``, ``run_id``, ``run_type``), ``turn_id``, ``responses`` [``rank``, ``text``,
     ``citations`` (the used passages, id: score), ``ptkb_provenance`` (the statements' texts)], ``references`` (the ranking, id: score).
+
+A model of a whole turn extends the one that has its ranking alone, which is all that the evaluation of passages needs.
 """
 
 import json
@@ -16,76 +18,180 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ..conversations import IkatDataset, datasets
 from ..errors import UsageError, advice
-from .problem import Place, Values, check_kind, check_text, read_fields, read_json_values
+from .problem import Place, Values, read_json_values, read_model
 
 RUN_TYPES = {
     2023: ("automatic", "manual"),
     2024: ("automatic", "manual", "only_response"),
     2025: ("automatic", "generation-only", "manual"),
 }
-METADATA = {"team_id": str, "run_id": str, "run_type": str}
-LINE = {"metadata": dict, "turn_id": str, "responses": list, "references": dict}
-RESPONSE_IN_LINE = {"rank": int, "text": str, "citations": dict, "ptkb_provenance": list}
-RESPONSE = {"rank": int, "text": str, "ptkb_provenance": list, "passage_provenance": list}
 
 
-@dataclass(frozen=True)
-class Passage:
-    """A passage of a ranking, or one that a response cites (2025)."""
+class Lenient(BaseModel):
+    """A part of a file. Other fields are ignored."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+
+class Strict(Lenient):
+    """A part of a file of 2023 or 2024, at whose other fields the organisers' reader stops."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class RankedPassage(Lenient):
+    """A passage of a ranking, or one that a response cites."""
 
     id: str
     score: float
     used: bool | None = None
-    text: str | None = None
 
 
-@dataclass(frozen=True)
-class Statement:
-    """A PTKB statement as the format names it: 2023 by id and text, 2024 by id, 2025 by text. All fields are empty if it can't be read."""
+def as_passages(scores: Mapping[str, float]) -> list[RankedPassage]:
+    """The passages of an object of 2025, id: score."""
+    return [RankedPassage(id=docno, score=score) for docno, score in scores.items()]
+
+
+class RankedResponse(Lenient):
+    """The passages of one response; several responses are ranked."""
+
+    rank: int = 1
+    passages: Sequence[RankedPassage] = Field(alias="passage_provenance")
+
+
+class RankedTurn(Lenient):
+    """The ranking of a turn of 2023 or 2024."""
+
+    turn_id: str
+    responses: Sequence[RankedResponse]
+    references: None = None
+
+
+class RankedLine(Lenient):
+    """The ranking of a turn of 2025."""
+
+    turn_id: str
+    responses: Any = ()
+    references: Mapping[str, float]
+
+
+class Statement(Strict):
+    """A PTKB statement as the format names it: 2023 by id and text, 2024 by id, 2025 by text."""
 
     id: str | None = None
     text: str | None = None
     score: float | None = None
 
 
-@dataclass
-class Response:
-    """One response; ``passages`` are its provenance, in 2025 its citations.
-
-    A field that is missing from the file or has the wrong type is None. The reader has noted it, and checks skip it. ``whole`` says whether
-    all passages could be read. If not, passages that seem to be missing aren't reported.
-    """
-
-    rank: int | None
-    text: str | None
-    passages: list[Passage] | None = None
-    statements: list[Statement] | None = None
-    whole: bool = True
-
-
-@dataclass
-class SubmittedTurn:
-    """One turn. In 2025 ``references`` are the ranking, and ``whole`` says whether all of them could be read."""
+class NamedStatement(Statement):
+    """A statement of 2023."""
 
     id: str
-    responses: list[Response] | None = None
-    references: list[Passage] | None = None
-    whole: bool = True
+    text: str
+    score: float
+
+
+def _by_number(item: Any) -> Statement:
+    """A statement of 2024."""
+    if isinstance(item, bool) or not (isinstance(item, int) or (isinstance(item, str) and item.isascii() and item.isdecimal())):
+        raise ValueError("it has to be a whole number")
+    return Statement(id=str(int(item)))
+
+
+class Passage(RankedPassage, Strict):
+    """A passage of a submission of 2023 or 2024."""
+
+    text: str = ""
+
+
+class Response23(RankedResponse, Strict):
+    """A response of 2023."""
+
+    rank: int
+    text: str
+    statements: Sequence[NamedStatement] = Field(alias="ptkb_provenance")
+    passages: Sequence[Passage] = Field(alias="passage_provenance")
+
+
+class Response24(Response23):
+    """A response of 2024."""
+
+    statements: Sequence[Annotated[Statement, BeforeValidator(_by_number)]] = Field(alias="ptkb_provenance")  # type: ignore[assignment]
+
+
+class Response25(Lenient):
+    """A response of 2025."""
+
+    rank: int
+    text: str
+    citations: Mapping[str, float]
+    statements: Sequence[Annotated[Statement, BeforeValidator(lambda text: {"text": text})]] = Field(alias="ptkb_provenance")
+
+
+class Turn23(RankedTurn, Strict):
+    """A turn of 2023."""
+
+    responses: Sequence[Response23]
+
+
+class Turn24(Turn23):
+    """A turn of 2024."""
+
+    responses: Sequence[Response24]
+
+
+class Metadata(Lenient):
+    """The run's names of 2025, the same in each line."""
+
+    team_id: str
+    run_id: str
+    run_type: str
+
+
+class Line(RankedLine):
+    """A turn of 2025."""
+
+    metadata: Metadata
+    responses: Sequence[Response25]
+
+
+class Head23(Strict):
+    """A file of 2023. Its turns are read one by one."""
+
+    run_name: str
+    run_type: str
+    turns: list[Any]
+
+
+class Head24(Head23):
+    """A file of 2024."""
+
+    eval_response: bool
+
+
+TURNS: Mapping[int, type[BaseModel]] = {2023: Turn23, 2024: Turn24, 2025: Line}
+RANKINGS: Mapping[int, type[BaseModel]] = {2023: RankedTurn, 2024: RankedTurn, 2025: RankedLine}
 
 
 @dataclass
 class Run:
-    """A whole submission; with ``team`` only in 2025, and ``evaluated`` (whether to assess the responses) only in 2024."""
+    """A whole submission; with ``team`` only in 2025, and ``evaluated`` (whether to assess the responses) only in 2024.
 
-    run_id: str | None
-    run_type: str | None
+    A turn that can't be read is missing from ``turns``, and its id is in ``unread``. The reader has noted why.
+    """
+
+    run_id: str | None = None
+    run_type: str | None = None
     team: str | None = None
-    turns: list[SubmittedTurn] = field(default_factory=list)
+    turns: list[Any] = field(default_factory=list)
     evaluated: bool = True
+    unread: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -131,14 +237,12 @@ def year_of(values: Values) -> int | None:
     return 2025 if lines and lines * 2 >= len(objects) else None
 
 
-def is_dump(values: Values) -> bool:
-    """Whether a file is the dump of an interactive run: responses in an array or one per line, whose metadata name the topic."""
-    items = values[0][1] if len(values) == 1 and isinstance(values[0][1], list) else [value for _, value in values]
-    found = [item["metadata"] for item in items if isinstance(item, dict) and "responses" in item and "metadata" in item]
-    return any(isinstance(metadata, dict) and "topic_id" in metadata for metadata in found)
+def _list_in(item: Any, name: str) -> Iterable[Any]:
+    found = item.get(name) if isinstance(item, dict) else None
+    return found if isinstance(found, list) else ()
 
 
-def load_run(path: str | Path, year: int | None, place: Place) -> tuple[int, Run | None]:
+def load_run(path: str | Path, year: int | None, place: Place, models: Mapping[int, type[BaseModel]] = TURNS) -> tuple[int, Run | None]:
     """The year of a submission (recognised by its format if ``year`` is None), and the submission.
 
     If it can't be read or has the format of another year, a problem is noted, and the submission is None.
@@ -147,9 +251,6 @@ def load_run(path: str | Path, year: int | None, place: Place) -> tuple[int, Run
         DataError: when there is no such file.
     """
     values = read_json_values(path, place)
-    if is_dump(values):
-        place.error("this is an interactive run: the track's server checked each response when it took it, and no other check is known")
-        return year or 2025, None
     shape = year_of(values)
     year = year or shape or 2023
     if not values:
@@ -158,137 +259,78 @@ def load_run(path: str | Path, year: int | None, place: Place) -> tuple[int, Run
         repair = advice(f'ikat.dataset("ikat:{shape}")', f"--dataset ikat:{shape}")
         place.error(f"this is a submission of {shape}, not of {year}: give {repair}, or write it in the format of {year}")
         return year, None
-    for number, value in values:
-        check_text(place.at(f"line {number}") if len(values) > 1 else place, value)
-    return year, parse_run(values, year, place)
+    if year == 2025:
+        return year, _read_lines(values, place, models[year])
+    return year, _read_object(values, place, models[year], Head24 if year == 2024 else Head23)
 
 
-def _list_in(item: Any, name: str) -> Iterable[Any]:
-    found = item.get(name) if isinstance(item, dict) else None
-    return found if isinstance(found, list) else ()
-
-
-def parse_run(values: Values, year: int, place: Place) -> Run:
-    """Read a submission, and note fields that are missing or unknown or have a wrong type."""
-    return _parse_lines(values, place) if year == 2025 else _parse_object(values, year, place)
-
-
-def _parse_object(values: Values, year: int, place: Place) -> Run:
+def _read_object(values: Values, place: Place, model: type[BaseModel], head: type[Head23]) -> Run:
+    whole, run = values[0][1], Run()
     if len(values) != 1:
         place.error(f"there are {len(values)} JSON values: the file has to be one object with all turns")
-    extra = {"eval_response": bool} if year == 2024 else {}
-    got = read_fields(place, values[0][1], {"run_name": str, "run_type": str, **extra, "turns": list})
-    run = Run(got.get("run_name"), got.get("run_type"), evaluated=got.get("eval_response", True))
-    for number, item in enumerate(got.get("turns", [])):
-        here = _place_of_turn(place, item, place.at("turns").at(number))
-        turn = read_fields(here, item, {"turn_id": str, "responses": list})
-        if "turn_id" in turn:
-            run.turns.append(_parse_turn(here, turn, year))
+    if model is not RankedTurn and (got := read_model(head, whole, place)) is not None:
+        run = Run(got.run_name, got.run_type, evaluated=getattr(got, "eval_response", True))
+    for number, item in enumerate(_list_in(whole, "turns")):
+        _read_turn(run, item, place.at("turns", number), model)
     return run
 
 
-def _parse_lines(values: Values, place: Place) -> Run:
-    run, first = Run(None, None), None
+def _read_lines(values: Values, place: Place, model: type[BaseModel]) -> Run:
+    run = Run()
     if len(values) == 1 and isinstance(values[0][1], list):
         place.error("it is one array: write each of its objects on its own line")
         values = list(enumerate(values[0][1], 1))
     for number, item in values:
-        here = _place_of_turn(place, item, place.at(f"line {number}"))
-        got = read_fields(here, item, LINE, strict=False)
-        if "metadata" in got:
-            metadata = read_fields(here.at("metadata"), got["metadata"], METADATA, strict=False)
-            if first is None:
-                first = metadata
-                run.run_id, run.run_type, run.team = (metadata.get(name) for name in ("run_id", "run_type", "team_id"))
-            elif metadata != first:
-                here.at("metadata").error("they differ from those of the first turn: give all turns of a run the same")
-        if "turn_id" in got:
-            run.turns.append(_parse_turn(here, got, 2025))
+        _read_turn(run, item, place.at(f"line {number}"), model)
+    heads = [turn.metadata for turn in run.turns] if model is Line else []
+    if heads:
+        run.run_id, run.run_type, run.team = heads[0].run_id, heads[0].run_type, heads[0].team_id
+    for turn, metadata in zip(run.turns, heads, strict=False):
+        if metadata != heads[0]:
+            place.of_turn(turn.turn_id).at("metadata").error("they differ from those of the first turn: give all turns of a run the same")
     return run
 
 
-def _place_of_turn(place: Place, item: Any, otherwise: Place) -> Place:
+def _read_turn(run: Run, item: Any, place: Place, model: type[BaseModel]) -> None:
     name = item.get("turn_id") if isinstance(item, dict) else None
-    return place.of_turn(name) if isinstance(name, str) else otherwise
+    turn = read_model(model, item, place.of_turn(name) if isinstance(name, str) else place)
+    if turn is not None:
+        run.turns.append(turn)
+    elif isinstance(name, str):
+        run.unread.add(name)
 
 
-def _parse_turn(place: Place, got: Mapping[str, Any], year: int) -> SubmittedTurn:
-    turn = SubmittedTurn(got["turn_id"])
-    if "responses" in got:
-        turn.responses = [_parse_response(place.at("responses").at(number), one, year) for number, one in enumerate(got["responses"])]
-    if "references" in got:
-        turn.references = _parse_scores(place.at("references"), got["references"])
-        turn.whole = len(turn.references) == len(got["references"])
-    return turn
+Written = tuple[str, str, Sequence[Passage], Sequence[Statement]]
+"""A turn to write: its id, the response, the ranking, and the statements."""
 
 
-def _parse_response(place: Place, item: Any, year: int) -> Response:
-    got = read_fields(place, item, RESPONSE_IN_LINE if year == 2025 else RESPONSE, strict=year != 2025)
-    response = Response(got.get("rank"), got.get("text"))
-    for name, read in (("citations", _parse_scores), ("passage_provenance", _parse_passages)):
-        if name in got:
-            response.passages = read(place.at(name), got[name])
-            response.whole = len(response.passages) == len(got[name])
-    if "ptkb_provenance" in got:
-        inside = place.at("ptkb_provenance")
-        response.statements = [_parse_statement(inside.at(number), one, year) for number, one in enumerate(got["ptkb_provenance"])]
-    return response
-
-
-def _parse_scores(place: Place, scores: Mapping[str, Any]) -> list[Passage]:
-    return [Passage(docno, score) for docno, score in scores.items() if check_kind(place.at(docno), score, float)]
-
-
-def _parse_passages(place: Place, items: Sequence[Any]) -> list[Passage]:
-    kinds, optional = {"id": str, "score": float}, {"text": str, "used": bool}
-    read = (read_fields(place.at(number), item, kinds, optional) for number, item in enumerate(items))
-    return [Passage(**got) for got in read if kinds.keys() <= got.keys()]
-
-
-def _parse_statement(place: Place, item: Any, year: int) -> Statement:
-    if year == 2023:
-        got = read_fields(place, item, {"id": str, "text": str, "score": float})
-        return Statement(**got) if "id" in got else Statement()
-    if year == 2024:
-        number = _id_number(item) if isinstance(item, str) else item
-        return Statement(str(number)) if check_kind(place, number, int) else Statement()
-    return Statement(text=item) if check_kind(place, item, str) else Statement()
-
-
-def _id_number(name: str | None) -> int | str | None:
-    """The id as a number. An id that is not a number is unchanged, and the check reports it."""
-    return int(name) if name is not None and name.isascii() and name.isdecimal() else name
-
-
-def file_lines(run: Run, year: int) -> Iterator[str]:
+def file_lines(run_id: str, run_type: str, team: str | None, turns: Iterable[Written], year: int) -> Iterator[str]:
     """The text of the file, with one turn per line. In 2024 ``eval_response`` is true, because our submissions have responses."""
     if year == 2025:
-        metadata = {"team_id": run.team, "run_id": run.run_id, "run_type": run.run_type}
-        for turn in run.turns:
-            references = {passage.id: passage.score for response in turn.responses or () for passage in response.passages or ()}
-            entries = {"turn_id": turn.id, "responses": _response_entries(turn, year), "references": references}
-            yield json.dumps({"metadata": metadata, **entries}) + "\n"
+        metadata = {"team_id": team, "run_id": run_id, "run_type": run_type}
+        for turn in turns:
+            references = {passage.id: passage.score for passage in turn[2]}
+            yield json.dumps({"metadata": metadata, **_entries(turn, year), "references": references}) + "\n"
         return
     extra = {"eval_response": True} if year == 2024 else {}
-    yield json.dumps({"run_name": run.run_id, "run_type": run.run_type, **extra})[:-1] + ', "turns": [\n'
-    for number, turn in enumerate(run.turns):
-        yield (",\n" if number else "") + json.dumps({"turn_id": turn.id, "responses": _response_entries(turn, year)})
+    yield json.dumps({"run_name": run_id, "run_type": run_type, **extra})[:-1] + ', "turns": [\n'
+    yield ",\n".join(json.dumps(_entries(turn, year)) for turn in turns)
     yield "\n]}\n"
 
 
-def _response_entries(turn: SubmittedTurn, year: int) -> list[dict[str, Any]]:
-    """The responses of a turn in the year's format."""
-    entries = []
-    for response in turn.responses or ():
-        passages, statements = response.passages or (), response.statements or ()
-        entry: dict[str, Any] = {"rank": response.rank, "text": response.text}
-        if year == 2025:
-            entry["citations"] = {one.id: one.score for one in passages if one.used}
-            entry["ptkb_provenance"] = [one.text for one in statements]
-        else:
-            entry["ptkb_provenance"] = [vars(one) if year == 2023 else _id_number(one.id) for one in statements]
-            entry["passage_provenance"] = [
-                {"id": one.id, "text": one.text or "", "score": one.score, "used": bool(one.used)} for one in passages
-            ]
-        entries.append(entry)
-    return entries
+def _entries(turn: Written, year: int) -> dict[str, Any]:
+    """A turn in the year's format."""
+    qid, text, passages, statements = turn
+    if year == 2025:
+        citations = {one.id: one.score for one in passages if one.used}
+        response: dict[str, Any] = {"citations": citations, "ptkb_provenance": [one.text for one in statements]}
+    else:
+        named = [one.model_dump() if year == 2023 else _as_number(one.id) for one in statements]
+        ranking = [{"id": one.id, "text": one.text, "score": one.score, "used": bool(one.used)} for one in passages]
+        response = {"ptkb_provenance": named, "passage_provenance": ranking}
+    return {"turn_id": qid, "responses": [{"rank": 1, "text": text, **response}]}
+
+
+def _as_number(name: str | None) -> int | str | None:
+    """The id as a number. An id that is not a number is unchanged, and the check reports it."""
+    return int(name) if name is not None and name.isascii() and name.isdecimal() else name

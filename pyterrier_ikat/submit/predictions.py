@@ -7,7 +7,8 @@ rag_taskc. :func:`check_predictions` also has its rules.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,11 @@ import pandas as pd
 from ..conversations.frame import column, object_frame
 from ..conversations.ikat_dataset import IkatDataset
 from ..conversations.mtrag import collections_of
-from ..errors import DataError, UsageError, advice, counted
+from ..errors import DataError, UsageError, advice
 from ..order import in_trec_eval_order, strictly_decreasing
 from ..runs import RunFolder
-from ..store.files import atomic_write
-from .problem import ERROR, Place, Problem, Values, format_problems, read_fields, read_json_values, select_errors
+from .formats import Lenient
+from .problem import Place, Problem, Values, list_errors, read_json_values, read_model, select_errors, write_checked
 
 CONTEXTS = 10
 """The maximum number of passages per turn that the checker accepts."""
@@ -28,8 +29,34 @@ MEGABYTES = 20
 KINDS = {"retrieval": False, "generation": True, "rag": True}
 """Run type -> whether it has predictions. The run types are the tasks A, B and C of SemEval 2026."""
 _SPEAKERS = {"user": "user", "assistant": "agent"}
-_REQUIRED = {"task_id": str, "Collection": str, "input": list, "contexts": list}
-_OPTIONAL = {"predictions": list, "conversation_id": str, "turn": int, "task_type": str, "dataset": str}
+
+
+class Context(Lenient):
+    """A passage."""
+
+    document_id: str
+    score: float
+
+
+class Prediction(Lenient):
+    """A response."""
+
+    text: str
+
+
+class Task(Lenient):
+    """A line, as far as an evaluation reads it."""
+
+    task_id: str
+    contexts: list[Context]
+    predictions: list[Prediction] = []
+
+
+class WholeTask(Task):
+    """A line with all that IBM's checker wants."""
+
+    Collection: str
+    input: list[Any]
 
 
 def write_predictions(run: RunFolder, dataset: IkatDataset, path: str | Path, *, run_type: str) -> list[Problem]:
@@ -56,8 +83,8 @@ def write_predictions(run: RunFolder, dataset: IkatDataset, path: str | Path, *,
     responses = _responses(run) if KINDS[run_type] else {}
     topics = dataset.get_topics()
     _check_turns(run, topics["qid"].tolist(), dataset.name)
-    found = strictly_decreasing(_first(run.results()))
-    contexts = _contexts(found, dataset)
+    results = run.results()
+    contexts = _contexts(strictly_decreasing(results[results["rank"] < CONTEXTS]), dataset)
     names = collections_of(dataset)
     lines = []
     for turn in topics.itertuples():
@@ -71,22 +98,11 @@ def write_predictions(run: RunFolder, dataset: IkatDataset, path: str | Path, *,
             "contexts": contexts.get(turn.qid, []),
         }
         lines.append(line | ({"predictions": [{"text": responses.get(turn.qid, "")}]} if KINDS[run_type] else {}))
-    return _written(lines, Path(path), dataset, run_type)
-
-
-def _written(lines: Sequence[Mapping[str, Any]], path: Path, dataset: IkatDataset, run_type: str) -> list[Problem]:
-    if path.suffix != ".jsonl":
+    if Path(path).suffix != ".jsonl":
         raise UsageError(f"{path}: IBM's checker takes files whose names end in .jsonl: give such a path")
-    try:
-        with atomic_write(path) as file:
-            file.writelines(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
-            file.flush()
-            problems = check_predictions(file.name, dataset, run_type)
-            if wrong := select_errors(problems):
-                raise DataError("\n".join([f"{path} was not written, {counted(len(wrong), 'error')}:", *format_problems(wrong, most=20)]))
-    except OSError as error:
-        raise UsageError(f"{path} can't be written ({error.strerror}): give another path") from None
-    return problems
+    return write_checked(
+        path, [f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines], lambda file: check_predictions(file, dataset, run_type)
+    )
 
 
 def _responses(run: RunFolder) -> dict[str, str]:
@@ -102,10 +118,6 @@ def _check_turns(run: RunFolder, wanted: list[str], name: str) -> None:
     if odd := sorted(there ^ set(wanted)):
         what = "lacks turns of" if odd[0] in wanted else "has turns that aren't in"
         raise DataError(f"{run.path} {what} {name} ({odd[0]}, {len(odd)} in all): run the system on all turns of this dataset")
-
-
-def _first(results: pd.DataFrame) -> pd.DataFrame:
-    return results[results["rank"] < CONTEXTS]
 
 
 def _contexts(found: pd.DataFrame, dataset: IkatDataset) -> dict[str, list[dict[str, Any]]]:
@@ -140,51 +152,44 @@ def check_predictions(path: str | Path, dataset: IkatDataset, run_type: str | No
     values = read_json_values(path, place)
     if Path(path).stat().st_size > MEGABYTES * 2**20:
         place.error(f"the file has more than {MEGABYTES} MB, which IBM's checker takes: give fewer passages or shorter responses")
-    seen: set[str] = set()
+    seen: set[Any] = set()
     for number, item in values:
         name = item.get("task_id") if isinstance(item, dict) else None
         here = place.of_turn(name) if isinstance(name, str) else place.at(f"line {number}")
-        got = read_fields(here, item, _REQUIRED | ({"predictions": list} if run_type and KINDS[run_type] else {}), _OPTIONAL, strict=False)
         if name in seen:
             here.at("task_id").error("the turn occurs more than once: keep one of them")
-        if isinstance(name, str) and name not in names:
+        seen.add(name if isinstance(name, str) else "")
+        if (task := read_model(WholeTask, item, here)) is None:
+            continue
+        if task.task_id not in names:
             here.at("task_id").error(f"{dataset.name} has no such turn: remove it")
-        seen.add(str(name))
-        if got.get("Collection", names.get(str(name))) != names.get(str(name)):
-            here.at("Collection").error(f"the turn is of {names.get(str(name))}, and the evaluation goes by this name: write it")
-        _check_contexts(here.at("contexts"), got.get("contexts"))
-        _check_texts(here.at("predictions"), got.get("predictions"))
+        elif task.Collection != names[task.task_id]:
+            here.at("Collection").error(f"the turn is of {names[task.task_id]}, and the evaluation goes by this name: write it")
+        _check_contexts(here.at("contexts"), task.contexts)
+        if "predictions" in item or (run_type and KINDS[run_type]):
+            _check_texts(here.at("predictions"), task.predictions)
     for missing in names.keys() - seen if values else ():
         place.of_turn(missing).error("the turn is missing: add it")
     return list(dict.fromkeys(place.found))
 
 
-def _check_contexts(place: Place, contexts: list[Any] | None) -> None:
-    if contexts is None:
-        return
+def _check_contexts(place: Place, contexts: Sequence[Context]) -> None:
     if len(contexts) > CONTEXTS:
         place.error(f"there are {len(contexts)} passages: keep the first {CONTEXTS}")
     if not contexts:
         place.warning("there is no passage")
-    kinds, optional = {"document_id": str, "score": float}, {"text": str, "title": str, "source": str, "url": str}
-    read = [read_fields(place.at(number), one, kinds, optional, strict=False) for number, one in enumerate(contexts)]
-    docnos = [one.get("document_id") for one in read]
-    if len(set(docnos)) < len(docnos):
+    if len({one.document_id for one in contexts}) < len(contexts):
         place.error("a passage is there twice: keep one")
-    scores = [one["score"] for one in read if "score" in one]
-    if any(later > before for before, later in zip(scores, scores[1:], strict=False)):
+    if any(later.score > before.score for before, later in pairwise(contexts)):
         place.error("the scores rise: order the passages by their scores")
 
 
-def _check_texts(place: Place, predictions: list[Any] | None) -> None:
-    if predictions is None:
-        return
+def _check_texts(place: Place, predictions: Sequence[Prediction]) -> None:
     if not predictions:
         place.error("there is no prediction: write one")
     for number, one in enumerate(predictions):
-        got = read_fields(place.at(number), one, {"text": str}, strict=False)
-        if not got.get("text", "?").strip():
-            place.at(number).at("text").error("it is empty: write a response")
+        if not one.text.strip():
+            place.at(number, "text").error("it is empty: write a response")
 
 
 def is_predictions(values: Values) -> bool:
@@ -207,21 +212,15 @@ def read_predictions(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     place = Place()
     rows, turns = [], []
     for number, item in read_json_values(path, place):
-        got = read_fields(place.at(f"line {number}"), item, {"task_id": str, "contexts": list}, {"predictions": list}, strict=False)
-        qid = str(got.get("task_id", "")).replace("<::>", "::").replace("::", "<::>")
-        for rank, one in enumerate(got.get("contexts", [])):
-            inside = place.at(f"line {number}").at("contexts").at(rank)
-            context = read_fields(inside, one, {"document_id": str, "score": float}, strict=False)
-            rows.append((qid, context.get("document_id"), context.get("score"), rank))
-        said = got.get("predictions") or [{}]
-        turns.append((qid, said[0].get("text", "") if isinstance(said[0], dict) else ""))
-    wrong = select_errors(place.found)
+        if (task := read_model(Task, item, place.at(f"line {number}"))) is None:
+            continue
+        qid = task.task_id.replace("<::>", "::").replace("::", "<::>")
+        rows += [(qid, one.document_id, one.score, rank) for rank, one in enumerate(task.contexts)]
+        turns.append((qid, task.predictions[0].text if task.predictions else ""))
     if len({qid for qid, _ in turns}) < len(turns):
-        wrong.append(Problem(ERROR, "", "", "a turn is there more than once: keep one of them"))
-    if wrong:
-        raise DataError(
-            "\n".join([f"{path} can't be read as predictions, {counted(len(wrong), 'error')}:", *format_problems(wrong, most=20)])
-        )
+        place.error("a turn is there more than once: keep one of them")
+    if select_errors(place.found):
+        raise DataError(list_errors(f"{path} can't be read as predictions", place.found))
     qids, docnos, scores, ranks = zip(*rows, strict=True) if rows else ((), (), (), ())
     numbers = {"score": pd.Series(scores, dtype=float), "rank": pd.Series(ranks, dtype=int)}
     results = in_trec_eval_order(pd.DataFrame({"qid": column(qids), "docno": column(docnos), **numbers}))

@@ -1,13 +1,16 @@
-"""The problems of a submission: their places and repairs, strict reading of the file as JSON, and type checks of its fields."""
+"""The problems of a submission: their places and repairs, and the reading of the file as JSON."""
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from ..errors import DataError, list_first
+from pydantic import BaseModel, ValidationError
+
+from ..errors import DataError, UsageError, counted, list_first
+from ..store.files import atomic_write
 
 ERROR, WARNING = "error", "warning"
 
@@ -57,10 +60,12 @@ class Place:
         """Note a warning here."""
         self.note(WARNING, message)
 
-    def at(self, name: str | int) -> "Place":
-        """The field ``name``, or the entry with this number, inside this place."""
-        step = f"[{name}]" if isinstance(name, int) else f".{printable(name)}" if self.path else printable(name)
-        return Place(self.found, self.turn, self.path + step)
+    def at(self, *steps: str | int) -> "Place":
+        """The field or entry to which names and numbers lead from here."""
+        path = self.path
+        for step in steps:
+            path += f"[{step}]" if isinstance(step, int) else f".{printable(step)}" if path else printable(step)
+        return replace(self, path=path)
 
     def of_turn(self, turn: str) -> "Place":
         """The beginning of a turn."""
@@ -95,6 +100,42 @@ def format_problems(problems: Iterable[Problem], most: int | None = None) -> lis
     return lines if most is None or len(lines) <= most else [*lines[:most], f"and {len(lines) - most} more"]
 
 
+def list_errors(what: str, problems: Iterable[Problem]) -> str:
+    """The errors as the text of an exception that begins with ``what``."""
+    found = select_errors(problems)
+    return "\n".join([f"{what}, {counted(len(found), 'error')}:", *format_problems(found, most=20)])
+
+
+class RefusedError(DataError):
+    """A submission has errors, so nothing was written.
+
+    Attributes:
+        problems: the errors and warnings that the check found.
+    """
+
+    one_line = False
+
+    def __init__(self, path: str | Path, problems: Sequence[Problem]) -> None:
+        self.problems = list(problems)
+        super().__init__(list_errors(f"{path} was not written", problems))
+
+
+def write_checked(path: str | Path, lines: Iterable[str], check: Callable[[str], list[Problem]]) -> list[Problem]:
+    """Write a file that appears at ``path`` only if ``check`` finds no error in it. Returns the warnings."""
+    if Path(path).is_dir():
+        raise UsageError(f"{path} is a folder: give the path of the file to write")
+    try:
+        with atomic_write(path) as file:
+            file.writelines(lines)
+            file.flush()
+            problems = check(file.name)
+            if select_errors(problems):
+                raise RefusedError(path, problems)
+    except OSError as error:
+        raise UsageError(f"{path} can't be written ({error.strerror}): give another path") from None
+    return problems
+
+
 def _line(same: Sequence[Problem]) -> str:
     turns, fields = (list(dict.fromkeys(getattr(problem, name) for problem in same)) for name in ("turn", "field"))
     where = "" if not turns[0] else f"turn {turns[0]}" if len(turns) == 1 else f"{len(turns)} turns ({list_first(turns)})"
@@ -115,158 +156,71 @@ def printable(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-KINDS: dict[type, str] = {
-    str: "a string",
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    dict: "an object",
-    list: "an array",
-}
-MAX_32_BIT = 3.4028234663852886e38
-
-Kinds = Mapping[str, type]
-
-
-def read_fields(place: Place, item: Any, required: Kinds, optional: Kinds | None = None, strict: bool = True) -> dict[str, Any]:
-    """The fields of ``item`` that have the right type. The others are noted.
-
-    Args:
-        place: where ``item`` is.
-        item: any JSON value.
-        required: name -> type of the required fields.
-        optional: name -> type of the optional fields.
-        strict: whether a field with another name is an error (the organisers' reader stops at it) or a warning.
-    """
-    if not isinstance(item, dict):
-        place.error(f"it is {short_json(item)}: it has to be an object with {', '.join(required)}")
-        return {}
-    kinds = {**(optional or {}), **required}
-    for name in item:
-        if name not in kinds:
-            place.at(name).note(ERROR if strict else WARNING, f"the format has no such field: remove it (it has {', '.join(kinds)})")
-    for name in required:
-        if name not in item:
-            place.at(name).error(f"the field is missing: add it, {KINDS[required[name]]}")
-    return {name: item[name] for name, kind in kinds.items() if name in item and check_kind(place.at(name), item[name], kind)}
-
-
-def check_kind(place: Place, value: Any, kind: type) -> bool:
-    """Whether ``value`` has the type ``kind``, and is finite if it is a number. If not, a problem is noted."""
-    allowed: Any = (int, float) if kind is float else kind
-    if not isinstance(value, allowed) or (isinstance(value, bool) and kind is not bool):
-        place.error(f"it is {short_json(value)}: it has to be {KINDS[kind]}")
-        return False
-    if kind not in (int, float) or abs(value) <= MAX_32_BIT:  # also false for NaN and infinity
-        return True
-    place.error(f"it is {short_json(value)}: it has to be a finite number that fits 32 bits")
-    return False
-
-
 def short_json(value: Any) -> str:
-    """A JSON value, shortened for a message."""
+    """A JSON value, shortened for a message.
+
+    Example:
+        >>> short_json({"rank": 1}), short_json(None)
+        ('an object of 1', 'null')
+    """
     if isinstance(value, dict | list):
-        return f"{KINDS[dict if isinstance(value, dict) else list]} of {len(value)}"
-    if isinstance(value, int) and abs(value) > MAX_32_BIT:
-        return "a number of more than 38 digits"
+        return f"{'an object' if isinstance(value, dict) else 'an array'} of {len(value)}"
     return printable(json.dumps(value, ensure_ascii=False))
 
 
-_GZIP = b"\x1f\x8b"
-_SURROGATE = re.compile("[\ud800-\udfff]")
+Model = TypeVar("Model", bound=BaseModel)
+REPAIRS = {
+    "missing": "the field is missing: add it",
+    "extra_forbidden": "the format has no such field: remove it",
+    "is_instance_of": "it has to be an array",
+}
+"""Kind of pydantic's error -> what to do; the others say it themselves."""
+
+
+def read_model(model: type[Model], item: Any, place: Place) -> Model | None:
+    """``item`` as ``model``. If it has another form, each wrong field is noted, and the result is None."""
+    try:
+        return model.model_validate(item)
+    except ValidationError as error:
+        for one in error.errors(include_url=False):
+            repair = REPAIRS.get(one["type"]) or f"it is {short_json(one['input'])}: {one['msg']}"
+            place.at(*one["loc"]).error(repair)
+    return None
 
 
 Values = Sequence[tuple[int, Any]]
 """The JSON values of a file, each with its line."""
 
 
-class Repeated(dict[str, Any]):
-    """A JSON object in which keys occur twice; ``keys_twice`` names them."""
-
-    keys_twice: tuple[str, ...] = ()
-
-
 def read_json_values(path: str | Path, place: Place) -> Values:
     """The JSON values of a file, each with its line number: one for a JSON file, one per line for JSON lines."""
     try:
-        content = Path(path).read_bytes()
+        text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise DataError(f"{path}: can't be read ({error.strerror}); give the path of a submission") from None
-    if content.startswith(_GZIP):
-        place.error("the file is packed by gzip: submit plain text, unpack it with gunzip")
-        return []
-    try:
-        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        place.error(f"byte {error.start} is not UTF-8: save the file as UTF-8")
+        place.error(f"byte {error.start} is not UTF-8: save the file as plain text in UTF-8")
         return []
     if text.startswith("\ufeff"):
         place.error("the file starts with a byte order mark, at which the organisers' checkers stop: save it as UTF-8 without one")
-        text = text[1:]
-    if not text.strip():
-        place.error("the file is empty: write the run again")
-        return []
-    return _json_values(text, place)
-
-
-def _json_values(text: str, place: Place) -> Values:
+    text = text.removeprefix("\ufeff")
     whole, problem = _parse_json(text)
     if not problem:
         return [(1, whole)]
     lines = [(number, *_parse_json(line)) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-    read = [(number, value) for number, value, wrong in lines if not wrong]
-    if sum(isinstance(value, dict) for _, value in read) * 2 < len(lines):
-        place.error(f"not JSON ({problem}): {_repair(text, problem)}")
+    if sum(isinstance(value, dict) for _, value, _ in lines) * 2 < len(lines) or not lines:
+        place.error(f"not JSON ({problem}): it may be cut short; `ikat submit` writes the submission of a run folder")
         return []
     for number, _, wrong in lines:
         if wrong:
             place.at(f"line {number}").error(f"not JSON ({wrong}): it may be cut short, write the run again")
-    return read
-
-
-def _repair(text: str, problem: str) -> str:
-    if text.lstrip()[0] not in "{[":
-        return "`ikat submit` writes the submission of a run folder"
-    if problem.startswith("Extra data"):
-        return "write each object on its own line"
-    return "it may be cut short, write the run again"
+    return [(number, value) for number, value, wrong in lines if not wrong]
 
 
 def _parse_json(text: str) -> tuple[Any, str]:
     try:
-        return json.loads(text, object_pairs_hook=_mark_repeated), ""
+        return json.loads(text), ""
     except RecursionError:
         return None, "nested too deeply"
     except ValueError as error:
         return None, str(error)
-
-
-def _mark_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    built = dict(pairs)
-    if len(built) == len(pairs):
-        return built
-    names = [name for name, _ in pairs]
-    repeated = Repeated(built)
-    repeated.keys_twice = tuple(name for name in built if names.count(name) > 1)
-    return repeated
-
-
-def check_text(place: Place, value: Any) -> None:
-    """Note keys that occur twice, and strings that UTF-8 can't encode, anywhere inside ``value``."""
-    waiting = [(place, value)]
-    while waiting:
-        here, item = waiting.pop()
-        if isinstance(item, str) and _SURROGATE.search(item):
-            here.error("the text has half of a character (a lone surrogate): remove it")
-        elif isinstance(item, list):
-            waiting += [(here.at(number), inner) for number, inner in enumerate(item) if _may_have_problems(inner)]
-        elif isinstance(item, dict):
-            here = here.of_turn(item["turn_id"]) if isinstance(item.get("turn_id"), str) else here
-            for name in item.keys_twice if isinstance(item, Repeated) else ():
-                here.at(name).error("the key occurs twice in one object, readers keep only one of the two: remove the other")
-            waiting += [(here, name) for name in item if _SURROGATE.search(name)]
-            waiting += [(here.at(name), inner) for name, inner in item.items() if _may_have_problems(inner)]
-
-
-def _may_have_problems(value: Any) -> bool:
-    return isinstance(value, dict | list) or (isinstance(value, str) and _SURROGATE.search(value) is not None)

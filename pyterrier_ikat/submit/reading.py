@@ -1,28 +1,21 @@
 """Read any submission as a ranking, responses and statements that can be evaluated."""
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+from pydantic import BaseModel
 
 from ..conversations.datasets import IkatDataset
 from ..conversations.frame import column, object_frame
-from ..errors import DataError, counted
+from ..errors import DataError
 from ..order import in_trec_eval_order
 from .checks import check_turn_ids, find_statement_id
-from .formats import Response, Run, SubmittedTurn, Topics, load_run
+from .formats import RANKINGS, TURNS, Line, Run, Statement, Topics, load_run
 from .predictions import is_predictions, read_predictions
-from .problem import Place, Problem, format_problems, read_json_values, select_errors
-
-_BESIDES = re.compile(
-    r"(line \d+\.)?(run_name|run_type|eval_response|metadata.*)|responses\[\d+\]\.(text|ptkb_provenance.*)"
-    r"|responses\[\d+\]\.passage_provenance\[\d+\]\.(text|used)"
-)
-"""The fields that a ranking doesn't need."""
-_RESPONSES = re.compile(r"(line \d+\.)?responses.*")
-"""Further fields that a ranking doesn't need in 2025, where the references are the ranking."""
+from .problem import Place, list_errors, read_json_values, select_errors
 
 
 @dataclass(frozen=True)
@@ -63,7 +56,7 @@ def read_submission(path: str | Path, dataset: IkatDataset | None = None) -> Sub
             or the years of file and dataset differ. For all other problems use :func:`validate`.
     """
     topics = None if dataset is None else Topics.of(dataset)
-    run, year = _load(path, topics, lambda problem, run, year: True)
+    run, year = _load(path, topics, TURNS)
     return Submission(year, str(run.run_id), str(run.run_type), run.team, _results_frame(run), _turns_frame(run, topics))
 
 
@@ -75,73 +68,60 @@ def read_ranking(path: str | Path) -> pd.DataFrame:
     """
     if is_predictions(read_json_values(path, Place())):
         return read_predictions(path)[0]
-    return _results_frame(_load(path, None, _hides_passages)[0])
+    return _results_frame(_load(path, None, RANKINGS)[0])
 
 
-def _load(path: str | Path, topics: Topics | None, matters: Callable[[Problem, Run | None, int], bool]) -> tuple[Run, int]:
-    """The submission and its year. Errors that matter are raised."""
+def _load(path: str | Path, topics: Topics | None, models: Mapping[int, type[BaseModel]]) -> tuple[Run, int]:
+    """The submission and its year. Errors are raised."""
     place = Place()
-    year, run = load_run(path, topics.year if topics else None, place)
+    year, run = load_run(path, topics.year if topics else None, place, models)
     if run is not None:
         check_turn_ids(run, topics, place)
-    wrong = [problem for problem in select_errors(place.found) if matters(problem, run, year)]
-    if run is None or wrong:
-        raise DataError(
-            "\n".join(
-                [f"{path} can't be read as a submission of {year}, {counted(len(wrong), 'error')}:", *format_problems(wrong, most=20)]
-            )
-        )
+    if run is None or select_errors(place.found):
+        raise DataError(list_errors(f"{path} can't be read as a submission of {year}", place.found))
     return run, year
 
 
-def _hides_passages(problem: Problem, run: Run | None, year: int) -> bool:
-    """Whether a problem makes the ranking uncertain."""
-    several = run is not None and any(len(turn.responses or ()) > 1 for turn in run.turns)
-    if problem.message.startswith("the format has no such field") or (year == 2025 and _RESPONSES.fullmatch(problem.field)):
-        return False
-    return not (_BESIDES.fullmatch(problem.field) or (problem.field.endswith(".rank") and not several))
-
-
 def _results_frame(run: Run) -> pd.DataFrame:
-    rows = [(turn.id, docno, score, rank, used) for turn in run.turns for rank, (docno, (score, used)) in enumerate(_ranking(turn).items())]
+    rows = [
+        (turn.turn_id, docno, score, rank, used) for turn in run.turns for rank, (docno, (score, used)) in enumerate(_ranking(turn).items())
+    ]
     qids, docnos, scores, ranks, used = zip(*rows, strict=True) if rows else ((), (), (), (), ())
     numbers = {"score": pd.Series(scores, dtype=float), "rank": pd.Series(ranks, dtype=int), "used": pd.Series(used, dtype=bool)}
     return in_trec_eval_order(pd.DataFrame({"qid": column(qids), "docno": column(docnos), **numbers}))
 
 
-def _ranking(turn: SubmittedTurn) -> dict[str, tuple[float, bool]]:
-    responses = _by_rank(turn)
+def _ranking(turn: Any) -> dict[str, tuple[float, bool]]:
+    found: dict[str, tuple[float, bool]] = {}
     if turn.references is not None:
-        cited = {passage.id for response in responses for passage in response.passages or ()}
-        found = {passage.id: (float(passage.score), passage.id in cited) for passage in turn.references}
+        cited = {docno for response in turn.responses for docno in response.citations} if isinstance(turn, Line) else set()
+        found = {docno: (float(score), docno in cited) for docno, score in turn.references.items()}
     else:
-        found = {}
+        responses = _by_rank(turn)
         for response in responses:
-            share = 1.0 if len(responses) == 1 else 1 / ((response.rank or 0) + 1)
-            for passage in response.passages or ():
+            share = 1.0 if len(responses) == 1 else 1 / (response.rank + 1)
+            for passage in response.passages:
                 found.setdefault(passage.id, (share * passage.score, bool(passage.used)))
     return dict(sorted(found.items(), key=lambda entry: -entry[1][0]))
 
 
-def _by_rank(turn: SubmittedTurn) -> list[Response]:
-    return sorted(turn.responses or (), key=lambda response: response.rank or 0)
+def _by_rank(turn: Any) -> list[Any]:
+    return sorted(turn.responses, key=lambda response: int(response.rank))
 
 
 def _turns_frame(run: Run, topics: Topics | None) -> pd.DataFrame:
-    firsts = [next(iter(_by_rank(turn)), Response(1, "")) for turn in run.turns]
     known = topics.statements if topics else {}
-    return object_frame(
-        {
-            "qid": [turn.id for turn in run.turns],
-            "qanswer": [first.text for first in firsts],
-            "qstatements": [_statements(first, known.get(turn.id, {})) for turn, first in zip(run.turns, firsts, strict=True)],
-        }
-    )
+    rows = []
+    for turn in run.turns:
+        first = next(iter(_by_rank(turn)), None)
+        statements = _statements(first.statements, known.get(turn.turn_id, {})) if first else []
+        rows.append((turn.turn_id, first.text if first else "", statements))
+    return object_frame(dict(zip(("qid", "qanswer", "qstatements"), zip(*rows, strict=True) if rows else ((), (), ()), strict=True)))
 
 
-def _statements(response: Response, known: Mapping[str, str]) -> list[tuple[str, float]]:
+def _statements(named: Sequence[Statement], known: Mapping[str, str]) -> list[tuple[str, float]]:
     """The statements as (id, score). If one occurs twice, the first is kept."""
-    named, found = response.statements or [], dict[str, float]()
+    found: dict[str, float] = {}
     for position, one in enumerate(named):
         score = float(len(named) - position) if one.score is None else float(one.score)
         found.setdefault(_statement_name(one.text or "", known) if one.id is None else one.id, score)

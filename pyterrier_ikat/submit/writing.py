@@ -14,12 +14,9 @@ from ..conversations.frame import statements_of, values
 from ..errors import DataError, UsageError, advice, counted, list_first
 from ..runs import RunFolder, strictly_decreasing
 from ..runs.run_files import as_stored, chosen_statements, response_column, used_marks
-from ..store.files import atomic_write
-from .checks import WORDS, repair_turn_id, six_decimals, validate
-from .formats import RUN_TYPES, Passage, Response, Run, Statement, SubmittedTurn, Topics, file_lines
-from .problem import Problem, format_problems, select_errors
-
-SHOWN = 20
+from .checks import WORDS, six_decimals, validate
+from .formats import RUN_TYPES, Passage, Statement, Topics, file_lines
+from .problem import Problem, write_checked
 
 Frames = tuple[pd.DataFrame, pd.DataFrame]
 Value = TypeVar("Value")
@@ -31,22 +28,6 @@ class ResponseCutWarning(UserWarning):
 
 class UncitedWarning(UserWarning):
     """Responses cite no passage although their system was asked to cite. The passages that it was shown are submitted as used."""
-
-
-class RefusedError(DataError):
-    """A submission has errors, so nothing was written.
-
-    Attributes:
-        problems: the errors and warnings that the check found.
-    """
-
-    one_line = False
-
-    def __init__(self, path: str | Path, problems: Sequence[Problem], repair: str = "") -> None:
-        self.problems = list(problems)
-        found = select_errors(problems)
-        lines = format_problems(found, most=SHOWN) + [repair] * bool(repair)
-        super().__init__("\n".join([f"{path} was not written, {counted(len(found), 'error')}:", *lines]))
 
 
 def write_submission(
@@ -93,7 +74,7 @@ def write_submission(
         >>> found[0].severity, len(read_submission(path).results) == len(turns)
         ('warning', True)
     """
-    topics, path = Topics.of(dataset), Path(path)
+    topics = Topics.of(dataset)
     _check_header(topics.year, run_type, team)
     results, turns = _frames_of(run)
     if run_type == "automatic" and ("qresolved" in results or "qresolved" in turns):
@@ -104,29 +85,12 @@ def write_submission(
     rankings = _rankings(results, topics.year)
     _check_known([*rankings, *responses], topics)
     _warn_of_uncited({**_by_turn(turns, "qcitations"), **_by_turn(results, "qcitations")})
-    answers = [
-        Response(
-            1,
-            responses.get(qid, ""),
-            rankings.get(qid, []),
-            _format_statements(qid, statements.get(qid, []), topics, statements_of(ptkbs.get(qid))),
-        )
-        for qid in topics.statements
+    texts = _cut_long({qid: responses.get(qid, "") for qid in topics.statements})
+    submitted = [
+        (qid, text, rankings.get(qid, []), _format_statements(qid, statements.get(qid, []), topics, statements_of(ptkbs.get(qid))))
+        for qid, text in texts.items()
     ]
-    submitted = [SubmittedTurn(qid, [answer]) for qid, answer in zip(topics.statements, answers, strict=True)]
-    _cut_long(submitted)
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder: give the path of the file to write")
-    try:
-        with atomic_write(path) as file:
-            file.writelines(file_lines(Run(run_id, run_type, team, submitted), topics.year))
-            file.flush()
-            problems = validate(file.name, dataset)
-            if select_errors(problems):
-                raise RefusedError(path, problems, _repair([qid for qid in topics.statements if qid not in responses], run))
-    except OSError as error:
-        raise UsageError(f"{path} can't be written ({error.strerror}): give another path") from None
-    return problems
+    return write_checked(path, file_lines(run_id, run_type, team, submitted, topics.year), lambda file: validate(file, dataset))
 
 
 def _check_header(year: int, run_type: str, team: str | None) -> None:
@@ -205,7 +169,7 @@ def _rankings(results: pd.DataFrame, year: int) -> dict[str, list[Passage]]:
         ranking = rankings.setdefault(qid, [])
         if year == 2025 and ranking:
             score = lower_score(score, ranking[-1].score, six_decimals, 2e-6)
-        ranking.append(Passage(docno, float(score), used, text))
+        ranking.append(Passage(id=str(docno), score=float(score), used=used, text=text or ""))
     return rankings
 
 
@@ -214,10 +178,6 @@ def _check_known(qids: Iterable[str], topics: Topics) -> None:
     if not unknown:
         return
     repair = f"give the dataset that the run was made for, its turns are like {next(iter(topics.statements))}"
-    if meant := repair_turn_id(unknown[0], topics.statements):
-        conversion = r"""frame.assign(qid=frame["qid"].str.replace(r"-(\d+)$", r"_\1", regex=True))"""
-        how = advice(f"convert results and turns with {conversion}", "run the system on this dataset again")
-        repair = f"the underscore before the turn number is missing ({meant}), {how}"
     raise DataError(f"the run has {counted(len(unknown), 'turn')} that {topics.name} lacks ({list_first(unknown)}): {repair}")
 
 
@@ -234,7 +194,7 @@ def _format_statements(qid: str, chosen: Sequence[tuple[str, float]], topics: To
             raise DataError(f"turn {qid}: the user has no statement {name}: give an id of the topics, or a new one's words")
         text = known.get(name, name if topics.year == 2025 else "")
         before = statements[-1].score if statements else None
-        statements.append(Statement(name, text, score if before is None else lower_score(score, before, float)))
+        statements.append(Statement(id=name, text=text, score=float(score if before is None else lower_score(score, before, float))))
     return statements
 
 
@@ -254,26 +214,13 @@ def _warn_of_uncited(citations: Mapping[str, Sequence[Mapping[str, Any]]]) -> No
         warnings.warn(f"{message} in the submission", UncitedWarning, stacklevel=3)
 
 
-def _cut_long(turns: Sequence[SubmittedTurn]) -> None:
-    """Cut responses of more than 250 words at the end of a sentence, with a warning that names their turns."""
-    cut = []
-    for turn in turns:
-        for response in turn.responses or ():
-            if response.text and count_words(response.text) > WORDS:
-                response.text = cut_at_sentence(response.text, WORDS)
-                cut.append(turn.id)
+def _cut_long(responses: Mapping[str, str]) -> dict[str, str]:
+    """Responses of at most 250 words; longer ones are cut at the end of a sentence, with a warning that names their turns."""
+    cut = {qid: cut_at_sentence(text, WORDS) for qid, text in responses.items() if count_words(text) > WORDS}
     if cut:
         message = (
             f"{counted(len(cut), 'response')} of more than {WORDS} words cut at the end of a sentence, "
-            f"or after {WORDS} words where no sentence ends before: {list_first(cut)}"
+            f"or after {WORDS} words where no sentence ends before: {list_first(list(cut))}"
         )
         warnings.warn(message, ResponseCutWarning, stacklevel=3)
-
-
-def _repair(unanswered: Sequence[str], run: RunFolder | Frames) -> str:
-    """Advice about turns without a response. Respond writes none if no passage was found."""
-    if not unanswered:
-        return ""
-    where = f'"response" to their lines in {run.path / "turns.jsonl"}' if isinstance(run, RunFolder) else "their qanswer to the turns"
-    turns = f"{counted(len(unanswered), 'turn has', 'turns have')} no response, Respond writes none where no passage was found"
-    return f"{turns}: add {where} ({list_first(unanswered)})"
+    return {**responses, **cut}

@@ -51,7 +51,7 @@ def test_submit_validate_and_read_back(runs, tmp_path):
     assert (done.exit_code, done.stdout) == (0, f"{out}\n"), done.output
     assert {line.split(":")[0] for line in done.stderr.splitlines()} == {"warning"}
     assert [path.name for path in out.parent.iterdir()] == ["rtg.json"]
-    checked = call("validate", out, "--dataset", "ikat:sample")
+    checked = call("submit", "--check", out, "--dataset", "ikat:sample")
     assert checked.exit_code == 0
     *problems, last = checked.stdout.splitlines()
     assert problems == done.stderr.splitlines()
@@ -65,7 +65,7 @@ def test_submit_validate_and_read_back(runs, tmp_path):
 
 def test_validate_names_every_problem_and_exits_with_1(tmp_path):
     (tmp_path / "run.json").write_text('{"run_name": "my run", "run_type": "lucky", "turns": []}')
-    checked = call("validate", tmp_path / "run.json", "--dataset", "ikat:sample")
+    checked = call("submit", "--check", tmp_path / "run.json", "--dataset", "ikat:sample")
     assert checked.exit_code == 1
     lines = checked.stdout.splitlines()
     assert lines[0] == 'error: run_name: it is "my run": give a name without white space'
@@ -82,7 +82,7 @@ def test_equal_warnings_are_one_line_with_the_turns(runs, tmp_path):
     for turn in submission["turns"]:
         turn["responses"][0]["ptkb_provenance"] = []
     out.write_text(json.dumps(submission))
-    checked = call("validate", out, "--dataset", "ikat:sample")
+    checked = call("submit", "--check", out, "--dataset", "ikat:sample")
     said = [line for line in checked.stdout.splitlines() if "no statement is named" in line]
     assert checked.exit_code == 0
     assert len(said) == 1
@@ -101,7 +101,7 @@ def test_a_submission_of_2025_with_new_statements_goes_through_every_command(tmp
             chosen = [f"New in {qid}.", *list(ptkb.values())[:1]]
             response = {"rank": 1, "text": "Yes.", "citations": passage, "ptkb_provenance": chosen}
             file.write(json.dumps({"metadata": metadata, "turn_id": qid, "responses": [response], "references": passage}) + "\n")
-    checked = call("validate", out, "--dataset", "ikat:2025")
+    checked = call("submit", "--check", out, "--dataset", "ikat:2025")
     assert (checked.exit_code, len(checked.stdout.splitlines())) == (0, 2), checked.output
     assert "(188 times)" not in checked.stdout
     assert checked.stdout.startswith("warning: 188 turns (")
@@ -126,7 +126,7 @@ def evaluate_of_firsts(turns, qrels):
 def test_validate_of_another_year(runs, tmp_path, ikat_data):
     out = tmp_path / "rtg.json"
     call("submit", runs / "rtg", "--dataset", "ikat:sample", "--run-id", "rtg", "--run-type", "automatic", "--out", out)
-    checked = call("validate", out, "--dataset", "ikat:2025")
+    checked = call("submit", "--check", out, "--dataset", "ikat:2025")
     assert checked.exit_code == 1
     assert "this is a submission of 2023, not of 2025: give --dataset ikat:2023" in checked.stdout
 
@@ -143,8 +143,11 @@ SUBMIT = ("--run-id", "x", "--run-type", "automatic")
         (["submit", "RUNS/rtg", "--dataset", "ikat:sample", *SUBMIT, "--team", "t", "--out", "OUT"], "2023 asks for no team"),
         (["submit", "RUNS/rtg", "--dataset", "ikat:sample", "--run-id", "x", "--run-type", "lucky", "--out", "OUT"], "'lucky' is none of"),
         (["submit", "RUNS/rtg", "--dataset", "ikat:sample", *SUBMIT, "--out", "RUNS"], "is a folder: give the path of the file"),
-        (["validate", "OUT", "--dataset", "ikat:sample"], "can't be read (No such file or directory); give the path of a submission"),
-        (["validate", "RUNS", "--dataset", "ikat:sample"], "can't be read (Is a directory)"),
+        (
+            ["submit", "--check", "OUT", "--dataset", "ikat:sample"],
+            "can't be read (No such file or directory); give the path of a submission",
+        ),
+        (["submit", "--check", "RUNS", "--dataset", "ikat:sample"], "can't be read (Is a directory)"),
         (["agree", "OUT", "OUT"], "no such file; give the path of a qrels file"),
         (["evaluate", "--of", "statements", "RUNS/none", "--dataset", "ikat:sample"], "none"),
         (
@@ -165,15 +168,15 @@ def test_bad_input_is_one_line_and_leaves_nothing(runs, tmp_path, arguments, mes
     assert not (tmp_path / "out").exists()
 
 
-def test_a_turn_without_a_response_is_refused_with_the_repair(runs, tmp_path):
+def test_a_turn_without_a_response_is_refused(runs, tmp_path):
     made, out = RunFolder(runs / "rtg"), tmp_path / "out"
     results = made.results().query("qid != '1-1_2'").assign(used=True, qanswer="Yes.")
     RunFolder(tmp_path / "fewer").write(ikat.dataset("ikat:sample").get_topics(), results, pd.DataFrame(), pd.DataFrame(), {})
     done = call("submit", tmp_path / "fewer", "--dataset", "ikat:sample", *SUBMIT, "--out", out)
     assert done.exit_code == 2
-    first, *_, last = done.stderr.splitlines()
+    first, last = done.stderr.splitlines()
     assert first == f"ikat: {out} was not written, 1 error:"
-    assert last.endswith(f'add "response" to their lines in {tmp_path / "fewer" / "turns.jsonl"} (1-1_2)')
+    assert last == "error: turn 1-1_2, responses[0].text: the response is empty: write one"
     assert not out.exists()
 
 

@@ -99,7 +99,7 @@ def test_a_wide_terminal_has_wide_help_and_required_options_come_first(monkeypat
     assert len(wide) < 0.75 * len(narrow)
     titles = [line for line in narrow if line.endswith(":") and not line.startswith(" ")]
     assert titles == ["Required:", "Systems:", "Measures:", "Output:", "Options:", "Examples:"]
-    assert lines_of("validate", "--help").index("Required:") < lines_of("validate", "--help").index("Options:")
+    assert lines_of("judge", "--help").index("Required:") < lines_of("judge", "--help").index("Options:")
 
 
 def test_without_a_command_fifteen_lines_name_all_of_them():

@@ -1,6 +1,6 @@
 import pytest
 
-from pyterrier_ikat.submit.problem import MAX_32_BIT, short_json
+from pyterrier_ikat.submit.problem import short_json
 
 
 @pytest.mark.parametrize(
@@ -8,9 +8,6 @@ from pyterrier_ikat.submit.problem import MAX_32_BIT, short_json
     [
         ({"rank": 1}, "an object of 1"),
         ([1, 2], "an array of 2"),
-        (10**400, "a number of more than 38 digits"),
-        (-(10**400), "a number of more than 38 digits"),
-        (int(MAX_32_BIT), "340282346638528859811704183484516925440"),
         (True, "true"),
         (None, "null"),
         (2.5, "2.5"),

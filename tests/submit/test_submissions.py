@@ -134,7 +134,7 @@ def test_equal_scores_are_parted_by_the_least_that_six_decimals_show(tmp_path, p
     results, turns = made_up(ikat.dataset("ikat:2025"), passages, ranked=4)
     for best in (1.0, 0.0):
         tied = results.assign(score=best)
-        assert write_submission((tied, turns), ikat.dataset("ikat:2025"), tmp_path / "run", run_id="x", run_type="manual", team="t")
+        assert not write_submission((tied, turns), ikat.dataset("ikat:2025"), tmp_path / "run", run_id="x", run_type="manual", team="t")
         for line in rows(tmp_path / "run"):
             assert list(line["references"].values()) == pytest.approx([best, best - 2e-6, best - 4e-6, best - 6e-6], abs=2.5e-7)
 
@@ -201,7 +201,7 @@ def test_statements_keep_their_order_where_scores_do_not_fall(tmp_path, passages
     assert read_submission(tmp_path / "run").turns["qstatements"][0] == [("2", 1.0), ("1", 1 - step), ("4", 1 - 2 * step), ("3", 0.5)]
 
 
-def test_a_turn_without_passages_has_no_response_and_the_repair_works(tmp_path, passages):
+def test_a_turn_without_passages_has_no_response(tmp_path, passages):
     data = ikat.dataset("ikat:2024")
     results, turns = made_up(data, passages, 2)
     results = results[~results["qid"].isin(["0_2", "0_4"])].assign(qanswer="As the passages say.")
@@ -211,17 +211,11 @@ def test_a_turn_without_passages_has_no_response_and_the_repair_works(tmp_path, 
         write_submission(made, data, tmp_path / "out", run_id="x", run_type="automatic")
     assert [problem.turn for problem in caught.value.problems if problem.severity == "error"] == ["0_2", "0_4"]
     file = made.path / "turns.jsonl"
-    last = str(caught.value).splitlines()[-1]
-    assert last.startswith("2 turns have no response, Respond writes none where no passage was found")
-    assert last.endswith(f'add "response" to their lines in {file} (0_2, 0_4)')
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     file.write_text("\n".join(json.dumps({"response": "I found nothing about that."} | line) for line in lines))
     found = write_submission(made, data, tmp_path / "out", run_id="x", run_type="automatic")
     assert {problem.turn for problem in found if "there is no passage" in problem.message} == {"0_2", "0_4"}
     assert rows(tmp_path / "out")[1]["responses"][0]["text"] == "I found nothing about that."
-    silent = results.drop(columns="qanswer")
-    with pytest.raises(RefusedError, match=r"1 turn has no response, .*: add their qanswer to the turns \(0_1\)"):
-        write_submission((silent, turns.iloc[1:]), data, tmp_path / "out", run_id="x", run_type="automatic")
 
 
 class Says:
@@ -336,7 +330,7 @@ def test_a_long_response_without_a_sentence_end_is_cut_after_250_words(tmp_path,
     data = ikat.dataset("ikat:2025")
     results, turns = made_up(data, passages, ranked=3)
     turns.loc[0, "qanswer"] = "oats and " * 150
-    with pytest.warns(ResponseCutWarning, match="or after 250 words where no sentence ends before: turns 1-1_1$"):
+    with pytest.warns(ResponseCutWarning, match="or after 250 words where no sentence ends before: 1-1_1$"):
         write_submission((results, turns), data, tmp_path / "run", run_id="x", run_type="automatic", team="t")
     assert rows(tmp_path / "run")[0]["responses"][0]["text"] == ("oats and " * 125).strip()
 
@@ -387,7 +381,7 @@ def test_what_is_read_back_is_evaluated_like_the_run(tmp_path, passages, year):
         (
             lambda results, turns: (results.assign(qid=results["qid"].str.replace("_", "-")), turns),
             DataError,
-            r"the run has 218 turns that ikat:2024 lacks \(0-1, 0-2, 0-3, .*\): .*\(0_1\), convert results and turns with frame.assign",
+            r"the run has 218 turns that ikat:2024 lacks \(0-1, 0-2, 0-3, .*\): .* its turns are like 0_1",
         ),
         (lambda results, turns: (results.assign(qid="77_1", docno=results.index), turns), DataError, "like 0_1"),
         (

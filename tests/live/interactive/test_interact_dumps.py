@@ -5,13 +5,11 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from test_interact import Model, play, said
 from test_interact_harness import TOPICS, Answers, check, live, quick  # noqa: F401
 from track_server import DOCUMENTED, NEW, OLD, TOKEN, Refused, Track
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.cli import main
 from pyterrier_ikat.live.interactive import InteractiveWarning, ServerDown
 from pyterrier_ikat.live.interactive.track_server import read_dump
 
@@ -136,17 +134,6 @@ def test_what_controls_a_terminal_is_neither_sent_nor_taken(tmp_path):
     assert all(response.isprintable() for *_, response in track.taken)
     assert len(track.taken) == 2
     assert [turn.utterance for turn in run.log.dialogues()[0].turns] == ["Tea [2J?", "And  now?"]
-
-
-@pytest.mark.parametrize("form", [DOCUMENTED, OLD, NEW])
-def test_validate_knows_each_dump_of_an_interactive_run(tmp_path, form):
-    track = Track(form=form)
-    play(track, tmp_path / "run")
-    content = track.dump(track.runs["mine"])
-    path = tmp_path / "dump"
-    path.write_text(content if isinstance(content, str) else json.dumps(content))
-    shown = CliRunner().invoke(main, ["validate", str(path), "--dataset", "ikat:sample"]).output
-    assert shown.startswith("error: this is an interactive run")
 
 
 class Stuck(Track):
