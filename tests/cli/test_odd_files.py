@@ -13,7 +13,6 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations.passages import PassageFiles
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.live.simulation.users import SimulatedUser
 from pyterrier_ikat.study.results import Results
 from pyterrier_ikat.tables import of_frame
 
@@ -67,12 +66,6 @@ def test_half_a_character_in_a_file_is_named_before_anything_is_run(tmp_path):
         list(PassageFiles(str(tmp_path / "passages.jsonl")))
     (tmp_path / "passages.jsonl").write_text(json.dumps({"docno": "b", "text": "\U0001f375 \\udc00"}) + "\n")
     assert [passage["text"] for passage in PassageFiles(str(tmp_path / "passages.jsonl"))] == ["\U0001f375 \\udc00"]
-
-
-@pytest.mark.parametrize("patience", [10**24, 1001, 0, True])
-def test_a_users_patience_is_bounded(patience):
-    with pytest.raises(UsageError, match="patience .*a whole number of turns, from 1 to 1,000"):
-        SimulatedUser("u", [], "tea", ["Which?"], patience)
 
 
 def test_cells_that_a_spreadsheet_would_run_are_quoted_and_numbers_are_not():

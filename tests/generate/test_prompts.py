@@ -39,8 +39,8 @@ SHOWN = {
     "rubrics": ["Which flour?"],
     "rubric": "Which flour?",
     "after": "again",
-    "vagueness": "low",
-    "willingness": "low",
+    "skill": "low",
+    "cooperativeness": "low",
 }
 
 

