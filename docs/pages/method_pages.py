@@ -46,7 +46,7 @@ def write_method_pages(folder: Path) -> None:
     pages.mkdir()
     for name, entries in families().items():
         (pages / f"{name}.md").write_text(_page(name, entries), encoding="utf-8")
-        (pages / f"{name}.html").write_text(draw(entries[0].name).fitting, encoding="utf-8")
+        (pages / f"{name}.html").write_text(draw(entries[0].name).html, encoding="utf-8")
     listed = "\n".join(f"methods/{name}" for name in sorted(families()))
     overview = folder / "methods.md"
     linked = re.sub(r"`(\w+)`(?=[,| ])", _link, overview.read_text(encoding="utf-8"))

@@ -98,7 +98,7 @@ def _write(folder: Path, title: str, groups: dict[str, list[str]], members: dict
 
 def _operator_page(name: str, value: Any, folder: Path) -> str:
     made = example(value)
-    (folder / f"{name}.html").write_text(draw(made).fitting, encoding="utf-8")
+    (folder / f"{name}.html").write_text(draw(made).html, encoding="utf-8")
     used = [
         f"[{method}](../methods/{entry.system.__name__}.md)" for method, entry in METHODS.items() if f"ikat.{name}(" in entry.expression
     ]

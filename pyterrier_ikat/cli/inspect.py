@@ -46,11 +46,10 @@ def datasets(form: str) -> None:
     show(Table([{"dataset": name, "content": content} for name, content in rows], columns, []), form)
 
 
-@main.command(section="Inspect", example="ikat methods\nikat methods gtr --draw gtr.svg\nikat methods my_systems.py:gate")
+@main.command(section="Inspect", example="ikat methods\nikat methods gtr\nikat methods my_systems.py:gate")
 @click.argument("name", required=False)
-@click.option("--draw", "drawing", type=click.Path(dir_okay=False), help="with NAME: draw the method into this .svg or .html file")
 @FORMAT
-def methods(name: str | None, drawing: str | None, form: str) -> None:
+def methods(name: str | None, form: str) -> None:
     """List all methods by paper, one line per family, or show the method NAME in detail.
 
     A family is a method and its variants: +3 means three variants. FILE.py lists the methods of a Python file, and FILE.py:NAME shows one
@@ -58,13 +57,6 @@ def methods(name: str | None, drawing: str | None, form: str) -> None:
     """
     from ..methods import METHODS, find_all
 
-    if drawing is not None:
-        from ..show import draw
-
-        if name is None:
-            raise UsageError("--draw draws one method: give its NAME")
-        click.echo(draw(name).save(drawing))
-        return
     found = list(METHODS.values()) if name is None else find_all(name)
     if form != "text":
         show(_as_table(found), form)

@@ -1,4 +1,4 @@
-"""The commands that show things: `ikat report`, `ikat ledger`, `ikat methods NAME --draw`."""
+"""The commands that show things: `ikat report`, `ikat ledger`."""
 
 import pytest
 from click.testing import CliRunner
@@ -52,12 +52,3 @@ def test_a_ledger_in_each_form(folders, form):
     done = command("ledger", *(run.path for run in folders), "--format", form)
     assert done.exit_code == 0, done.output
     assert done.output.strip() == getattr(ikat.show.ledger(folders), form)().strip()
-
-
-@pytest.mark.parametrize("kind", ["svg", "html"])
-def test_a_method_is_drawn_into_a_file(tmp_path, kind):
-    out = tmp_path / f"gtr.{kind}"
-    done = command("methods", "gtr", "--draw", out)
-    assert (done.exit_code, done.output) == (0, f"{out}\n")
-    assert "RerankAgainst" in out.read_text(encoding="utf-8")
-    assert kind == "html" or out.read_text(encoding="utf-8") == ikat.show.draw("gtr").svg

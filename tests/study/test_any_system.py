@@ -122,7 +122,7 @@ def test_a_strangers_operators_are_planned_run_resumed_drawn_and_reported(index,
     assert len(again.asked) == 14  # a fake has no cache
     for name in ("run.trec", "turns.jsonl", "measures.csv", "stages.jsonl.gz"):
         assert (tmp_path / "killed" / "mine" / name).read_bytes() == (tmp_path / "whole" / "mine" / name).read_bytes()
-    assert "Last words" in ikat.show.draw(whole).svg
+    assert "Last words" in ikat.show.draw(whole).html
     assert "LastWords(words=4)" in ikat.report([tmp_path / "whole" / "mine"]).html
 
 
