@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 WITHOUT_LLM = ("rouge-l", "token-f1", "cited-sentences", "existing-citations")
 JUDGES = (*WITHOUT_LLM, "groundedness", "completeness", "relevance", "naturalness", "preference", "correctness", "nuggets")
 BEM = "bem="
-OF = ("passages", "statements", "responses", "actions", "nuggets", "votes")
+OF = ("passages", "statements", "responses", "actions", "nuggets")
 PUBLISHED = "published"
 """The word instead of RUNs for the responses that a dataset has, or for people's labels."""
 TAKEN_BY = {
@@ -41,7 +41,6 @@ TAKEN_BY = {
     "responses": {"qrels", "turns", "judges", "llm", "index"},
     "actions": {"turns"},
     "nuggets": {"turns"},
-    "votes": set[str](),
 }
 """What is evaluated -> the options that it takes besides the dataset."""
 
@@ -59,8 +58,7 @@ ikat evaluate runs/* --of responses --dataset ikat:2024 \\
     --judge rouge-l --judge completeness --llm openai:gpt-4o
 ikat evaluate runs/* --of actions --dataset mtrag:mini
 ikat evaluate published --of responses --dataset ikat:2024
-ikat evaluate published --of nuggets --dataset ikat:2024
-ikat evaluate chat-*-votes.jsonl --of votes""",
+ikat evaluate published --of nuggets --dataset ikat:2024""",
 )
 @RUNS
 @click.option("--of", type=click.Choice(OF), default="passages", show_default=True, help="what to evaluate of the runs")
@@ -78,8 +76,9 @@ ikat evaluate chat-*-votes.jsonl --of votes""",
 @click.option("--oracle", is_flag=True, help="add an oracle that takes the best run of each turn by the first measure")
 @click.option(
     "--by",
-    type=click.Choice(["depth", "conversation", "category"]),
-    help="show the means of one measure by turn depth, by conversation, or by category of the question (locomo:)",
+    type=click.Choice(["depth", "conversation", "category", "topic", "turn"]),
+    help="show the means of one measure by depth (turn number), conversation, or category of the question (locomo:); with --baseline the "
+    "unit that is drawn for confidence intervals of the differences: conversation, topic or turn",
 )
 @PLOT
 @click.option(
@@ -100,12 +99,11 @@ def evaluate(paths: tuple[str, ...], of: str, dataset_name: str | None, form: st
     turns. A turn without results counts 0. A note names the turns that only the run or only the judgements have. --of statements takes
     folders and submissions. --of responses and --of actions take folders; actions are whether a run abstains or asks back when it should.
     `published` in place of RUNs evaluates the responses of the track's runs in ikat:2024. With --of nuggets, it shows the labels of
-    people: the share of nuggets that each of six runs states. --of votes takes files of blind votes that the chat page exported in place of
-    RUNs.
+    people: the share of nuggets that each of six runs states.
     """
     _check_options(of, dataset_name, given)
     qrels, turns = given["qrels"], given["turns"]
-    if of == "passages" and given["by"]:
+    if of == "passages" and given["by"] and not given["baseline"]:
         _show_groups(paths, judged_by(dataset_name, qrels, turns, paths), dataset_name, given, form)
     elif of == "passages":
         _show_passages(paths, dataset_name, given, form)
@@ -114,8 +112,6 @@ def evaluate(paths: tuple[str, ...], of: str, dataset_name: str | None, form: st
     elif of == "responses":
         wanted = turns_of(str(dataset_name), qrels, turns)
         _show_responses(paths, str(dataset_name), wanted, given["index"], _judges(given["judges"], given["llm"]), form)
-    elif of == "votes":
-        _show_votes(paths, form)
     elif of == "nuggets":
         _show_nuggets(paths, str(dataset_name), turns_of(str(dataset_name), None, turns), form)
     else:
@@ -133,13 +129,15 @@ def _check_options(of: str, dataset_name: str | None, given: Mapping[str, Any]) 
         if name not in TAKEN_BY[of]:
             others = " and ".join(other for other in OF if name in TAKEN_BY[other])
             raise UsageError(f"--{shown} is for {others}: omit it with --of {of}")
-    if of == "votes" and dataset_name:
-        raise UsageError("votes name their systems and turns themselves: omit --dataset")
-    if of not in ("passages", "votes") and not dataset_name:
+    if of != "passages" and not dataset_name:
         raise UsageError(f"--of {of} needs the dataset: give --dataset, such as ikat:2023-mini")
-    if given["by"] and (tests := sorted(there.keys() & {"baseline", "pairwise", "repeats", "oracle"})):
+    if given["by"] in ("turn", "topic") and not given["baseline"]:
+        raise UsageError(f"--by {given['by']} is the unit of intervals of differences: give --baseline")
+    if given["by"] in ("depth", "category") and given["baseline"]:
+        raise UsageError(f"--by {given['by']} shows means and compares nothing: omit --baseline")
+    if given["by"] and not given["baseline"] and (tests := sorted(there.keys() & {"pairwise", "repeats", "oracle"})):
         raise UsageError(f"--by {given['by']} compares nothing: omit --{tests[0]}")
-    if given["plot"] and not given["by"]:
+    if given["plot"] and (given["baseline"] or not given["by"]):
         raise UsageError("--plot draws the means of --by: give --by depth, conversation or category")
     if given["oracle"] and (other := sorted(there.keys() & {"pairwise", "repeats"})):
         raise UsageError(f"--oracle chooses among single runs: omit --{other[0]}")
@@ -178,7 +176,8 @@ def _show_passages(paths: Sequence[str], dataset_name: str | None, given: Mappin
     rankings = {name: _ranking(name, path) for name, path in named.items()}
     _check_judged(judged, rankings, dataset_name, qrels)
     check_baseline(groups, baseline)
-    scores = turn_scores(rankings.items(), Evaluator(judged, wanted))
+    evaluator = Evaluator(judged, wanted)
+    scores = turn_scores(rankings.items(), evaluator)
     of_systems = {system: [scores[name] for name in names] for system, names in groups.items()}
     if given["pairwise"]:
         from ..evaluation.experiment_table import pairwise_table
@@ -187,8 +186,20 @@ def _show_passages(paths: Sequence[str], dataset_name: str | None, given: Mappin
     else:
         rows = repeated_rows(of_systems, wanted, baseline) if repeats else experiment_rows(scores, wanted, baseline)
         show(experiment_table([*rows, oracle_row(scores, wanted)] if given["oracle"] else rows), form)
+        if baseline and len(of_systems) > 1:
+            means = {system: averaged(found) for system, found in of_systems.items()}
+            _show_differences(means, evaluator.turns, baseline, given["by"], form)
     for line in _unmatched(rankings, judged, dataset_name, qrels, chosen=given["turns"] is not None):
         click.echo(wrapped(line), err=form != "text")
+
+
+def _show_differences(scores: Mapping[str, Any], turns: Sequence[str], baseline: str, by: str | None, form: str) -> None:
+    """The differences from the baseline with their intervals. CSV has only the table of scores, unless --by asks for this one."""
+    from ..evaluation.intervals import default_unit, difference_table
+
+    if by or form != "csv":
+        click.echo()
+        show(difference_table(scores, turns, baseline, by or default_unit(turns)), form)
 
 
 def _check_judged(
@@ -361,15 +372,6 @@ def _show_actions(paths: Sequence[str], dataset_name: str, wanted: Sequence[str]
     for name, path in named.items() if form != "csv" else ():
         click.echo()
         show(of_frame(count_actions(path, answers, name=name), title=name), form)
-
-
-def _show_votes(paths: Sequence[str], form: str) -> None:
-    """Who won the blind votes."""
-    from ..evaluation import count_votes
-
-    counted = count_votes(paths)
-    notes = ["p: the two-sided sign test on wins and losses."]
-    show(Table(counted, of_frame(counted.assign(p=[f"{p:.4f}" for p in counted["p"]])).columns, notes), form)
 
 
 def _with_intervals(scores: "pd.DataFrame") -> Table:

@@ -4,6 +4,8 @@ from .citation_judges import CitedSentences as CitedSentences
 from .citation_judges import ExistingCitations as ExistingCitations
 from .experiment_table import repeated_rows as repeated_rows
 from .experiment_table import variance_shares as variance_shares
+from .intervals import difference_interval as difference_interval
+from .intervals import units_of as units_of
 from .judge import Judge as Judge
 from .judge import Judgement as Judgement
 from .judge import UmbrelaJudge as UmbrelaJudge
@@ -49,5 +51,3 @@ from .scores import per_turn as per_turn
 from .scores import win_tie_loss as win_tie_loss
 from .sessions import session_means as session_means
 from .sessions import session_measures as session_measures
-from .votes import count_votes as count_votes
-from .votes import sign_test as sign_test

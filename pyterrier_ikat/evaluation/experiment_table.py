@@ -40,7 +40,8 @@ def experiment_table(rows: Rows) -> Table:
         <BLANKLINE>
         Mean over 3 judged turns; a turn without results counts 0.
         ↑ significantly higher, ↓ significantly lower than QR: two-sided paired t-test,
-        Bonferroni, p < .05.
+        Bonferroni, p < .05. The test treats all turns as independent, also those of one
+        conversation or topic.
         <BLANKLINE>
     """
     measures = measures_of(rows[0])
@@ -92,7 +93,7 @@ def notes_of(scores: "pd.DataFrame") -> list[str]:
 
 def measures_of(row: Mapping[str, Any]) -> list[str]:
     """The measures of a row of an experiment table, without the columns that compare with the baseline or describe repeats."""
-    derived = (" +", " -", " p-value", " reject", " p-value corrected", " std", " LLM share")
+    derived = (" +", " -", " p-value", " reject", " p-value corrected", " std", " LLM share", " low", " high")
     return [name for name in row if name not in ("name", "turns", "relevant_turns", "repeats") and not name.endswith(derived)]
 
 
@@ -116,7 +117,7 @@ def _notes(rows: Rows, base: Mapping[str, Any] | None) -> Sequence[str]:
     if len(rows) > 1:
         notes.append(MARKS)
     if base is not None:
-        notes.append(f"{HIGHER} significantly higher, {LOWER} significantly lower than {base['name']}: {TEST}.")
+        notes.append(f"{HIGHER} significantly higher, {LOWER} significantly lower than {base['name']}: {TEST}. {INDEPENDENT}")
     if rows[-1]["name"] == ORACLE:
         notes.append(f"{ORACLE}: of each turn the run that is best there by {measures_of(rows[0])[0]}, which no system knows.")
     if "repeats" in rows[0]:
@@ -125,6 +126,7 @@ def _notes(rows: Rows, base: Mapping[str, Any] | None) -> Sequence[str]:
 
 
 TEST = "two-sided paired t-test, Bonferroni, p < .05"
+INDEPENDENT = "The test treats all turns as independent, also those of one conversation or topic."
 
 
 def _unknown(value: Any) -> bool:
@@ -278,9 +280,8 @@ def pairwise_table(scores: Mapping[str, Mapping[str, Sequence[float]]], notes: S
         columns.append(Column(measure, cells))
     turns, pairs = len(scores[next(iter(scores))][measures[0]]), len(scores) * (len(scores) - 1) // 2
     said = f"Letters: the runs that differ significantly (two-sided paired t-tests, Bonferroni over {counted(pairs, 'pair')}, p < .05)."
-    return Table(
-        list(rows.values()), columns, [f"Mean over {counted(turns, 'judged turn')}; a turn without results counts 0.", said, *notes]
-    )
+    mean = f"Mean over {counted(turns, 'judged turn')}; a turn without results counts 0."
+    return Table(list(rows.values()), columns, [mean, said, INDEPENDENT, *notes])
 
 
 def _letter(place: int) -> str:

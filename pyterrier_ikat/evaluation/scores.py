@@ -23,6 +23,7 @@ from .evaluator import (
     warn_of_other_turns,
 )
 from .finished_runs import Finished, check_once, folders_in, qrels_of, ranking_of, results_of
+from .intervals import difference_interval, units_of
 from .measures import TRACK_2023, as_measures, label
 
 GROUPS = ("conversation", "depth", "category")
@@ -63,6 +64,7 @@ def evaluate(
     baseline: str | None = None,
     *,
     oracle: bool = False,
+    by: str | None = None,
 ) -> pd.DataFrame:
     """Compare runs like TREC: with the mean over all turns of the qrels. A turn that is missing from a run counts 0.
 
@@ -77,6 +79,8 @@ def evaluate(
             their turns.
         measures: ir_measures measures, or their names.
         baseline: the run with which the others are compared, in a two-sided paired t-test with Bonferroni correction.
+        by: the unit of the intervals: ``"turn"``, ``"conversation"`` or ``"topic"``. With it and a baseline, each measure has two more
+            columns, `` low`` and `` high``: the interval of the difference (see :func:`~pyterrier_ikat.evaluation.difference_interval`).
         oracle: whether to add a last row with the scores of the best run for each turn, by the first measure. No system can know this run.
 
     Returns:
@@ -104,6 +108,11 @@ def evaluate(
     rankings = {name: ranking_of(name, results_of(name, run)) for name, run in named.items()}
     scores = turn_scores(rankings.items(), evaluator)
     rows = experiment_rows(scores, evaluator.measures, baseline)
+    if by is not None and baseline is not None:
+        units = units_of(evaluator.turns, by)
+        for row in (row for row in rows if row["name"] != baseline):
+            for name, theirs in scores[baseline].items():
+                row[f"{name} low"], row[f"{name} high"] = difference_interval(scores[row["name"]][name], theirs, units)
     if oracle:
         rows.append(oracle_row(scores, evaluator.measures))
     for name, ranking in rankings.items():

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import evaluate, evaluate_ptkb
+from pyterrier_ikat.evaluation.experiment_table import INDEPENDENT
 from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.show import table
 from pyterrier_ikat.show.ledgers import ledger, ledger_frame, refusals
@@ -83,7 +84,7 @@ def test_an_arrow_says_what_is_significantly_higher_or_lower_than_the_baseline()
     shown = table(evaluated)
     assert [cell.mark for cell in shown.columns[1].cells] == ["", HIGHER, "", ""]
     said = f"{HIGHER} significantly higher, {LOWER} significantly lower than base: two-sided paired t-test, Bonferroni, p < .05."
-    assert shown.notes[-1] == said
+    assert shown.notes[-1] == f"{said} {INDEPENDENT}"
     lower = table(evaluated.assign(**{"nDCG@5": -evaluated["nDCG@5"]}))
     assert [cell.mark for cell in lower.columns[1].cells] == ["", LOWER, "", ""]
     assert latex_rows(lower.latex())[1][1].endswith(r"\rlap{$^{\downarrow}$}")
