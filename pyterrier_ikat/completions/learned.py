@@ -14,9 +14,6 @@ from .usable import FENCE, own_turn, usable_text
 LONGEST = 300
 """Characters of a statement. The longest statement of the topics of TREC iKAT 2023 to 2025 has 110."""
 
-LONGEST_NUMBER = 4000
-"""Digits of an id that counts as a number."""
-
 _LIST = re.compile(r"\[\s*\{")
 _NUMBER = re.compile(r"\d{1,9}")
 _FIELDS = ("message", "statement")
@@ -110,13 +107,13 @@ def merge(found: Sequence[Mapping[str, Any]], ptkb: Mapping[str, str], said: Map
 
 
 def highest_number(ids: Iterable[str]) -> int:
-    """The highest number among the ids, or 0 without numbers. Numbers longer than Python reads by default are ignored.
+    """The highest number among the ids, or 0 without numbers.
 
     Example:
-        >>> highest_number(["3", "1-2", "12", "", "²", "9" * 5000])
+        >>> highest_number(["3", "1-2", "12", "", "²"])
         12
     """
-    return max((int(name) for name in ids if name.isdecimal() and len(name) <= LONGEST_NUMBER), default=0)
+    return max((int(name) for name in ids if name.isdecimal()), default=0)
 
 
 def _fault(statement: str, words: str, number: int | None, said: Mapping[int, str]) -> str:

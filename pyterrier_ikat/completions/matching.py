@@ -4,7 +4,6 @@ import difflib
 import math
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -25,17 +24,6 @@ class Chosen(NamedTuple):
 
     statements: list[tuple[str, float]]
     dropped: list[str]
-
-
-def word_f1(one: str, other: str) -> float:
-    """The F1 of the words of two texts, without case and punctuation: twice the words that both have, by the words of both.
-
-    Example:
-        >>> word_f1("I live in Oslo.", "The user lives in Oslo"), word_f1("", "tea")
-        (0.4444444444444444, 0.0)
-    """
-    words, others = normalised(one).split(), normalised(other).split()
-    return 2 * sum((Counter(words) & Counter(others)).values()) / max(len(words) + len(others), 1)
 
 
 def choose(form: str, found: Sequence[Any], ptkb: Mapping[str, str]) -> Chosen:

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pandas as pd
 from ir_measures import P, R, SetF, SetP, SetR, nDCG
 
 from ..arguments import is_missing
-from ..completions.matching import normalised, word_f1
+from ..completions.matching import normalised
 from ..conversations.frame import column, is_persona, object_frame, statements_of, values, with_columns
 from ..conversations.qrels import check_qrels
 from ..errors import DataError, counted
@@ -280,6 +281,17 @@ def _compared(learned: list[Any], known: Mapping[str, str], holds: Mapping[str, 
         **{"replaced": len(replaced & (known.keys() - still)), "outdated": len(known) - len(still)},
         **{"kept": len(still - replaced), "still": len(still)},
     }
+
+
+def word_f1(one: str, other: str) -> float:
+    """The F1 of the words of two texts, without case and punctuation: twice the words that both have, by the words of both.
+
+    Example:
+        >>> word_f1("I live in Oslo.", "The user lives in Oslo"), word_f1("", "tea")
+        (0.4444444444444444, 0.0)
+    """
+    words, others = normalised(one).split(), normalised(other).split()
+    return 2 * sum((Counter(words) & Counter(others)).values()) / max(len(words) + len(others), 1)
 
 
 def _count_pairs(said: list[str], new: list[str], least: float) -> int:

@@ -20,7 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import FileSystemLoader, StrictUndefined, TemplateNotFound, TemplatesNotFound, TemplateSyntaxError
+from jinja2 import FileSystemLoader, StrictUndefined, TemplateNotFound, TemplatesNotFound
 from jinja2.meta import find_referenced_templates
 from jinja2.runtime import Context, Macro
 from jinja2.sandbox import SandboxedEnvironment
@@ -165,21 +165,16 @@ def _names(name: str, style: str) -> list[str]:
 @contextmanager
 def _explained(names: list[str], folder: str | None, more: str = "") -> Iterator[None]:
     """Inside the block, any error of a template, which may be a user's, has a message of one line."""
+    place = folder or FOLDER
     try:
         yield
     except TemplateNotFound as error:
         missing = " or ".join(names) if isinstance(error, TemplatesNotFound) else f"{error.name}, which {names[-1]} includes,"
-        place = (
-            f"in {folder} or in the package: write it there" if folder else "in the package: write it into a folder and give prompts=FOLDER"
-        )
-        raise UsageError(f"there is no prompt template {missing} {place}") from None
+        raise UsageError(f"there is no prompt template {missing} in {place}: write it into a folder and give prompts=FOLDER") from None
     except Exception as error:
         lines = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith(".jinja")]
-        if isinstance(error, TemplateSyntaxError):
-            lines = [(error.filename or str(Path(folder or FOLDER, error.name or names[-1])), error.lineno)]
-        where = f"{lines[-1][0]}, line {lines[-1][1]}" if lines else f"{names[-1]} of {folder or FOLDER}"
-        reason = "it isn't UTF-8: save it as UTF-8" if isinstance(error, UnicodeDecodeError) else str(error) or type(error).__name__
-        raise UsageError(f"prompt template {where}: {reason}{more}") from None
+        where = f"{lines[-1][0]}, line {lines[-1][1]}" if lines else f"{names[-1]} of {place}"
+        raise UsageError(f"prompt template {where}: {error}{more}") from None
 
 
 _default: ContextVar[str | None] = ContextVar("prompts", default=None)

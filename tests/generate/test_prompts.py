@@ -189,7 +189,7 @@ def test_errors_name_the_template_and_what_it_may_use(tmp_path):
         render("answer", folder=str(tmp_path), **SHOWN)
     with pytest.raises(
         UsageError,
-        match="no prompt template nonsense.jinja in the package: write it into a folder and give prompts=FOLDER",
+        match="no prompt template nonsense.jinja in .*: write it into a folder and give prompts=FOLDER",
     ):
         render("nonsense")
     (tmp_path / "answer.jinja").write_text("{{ ''.__class__.__mro__ }}")
