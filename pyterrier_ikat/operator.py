@@ -83,12 +83,6 @@ class Operator(pt.Transformer):
     """Whether its first use loads a model. Before a run it gets one row, so that a model that can't be loaded is found before anything
     is paid for."""
 
-    scores_alone: ClassVar[bool] = False
-    """Whether the score of a row depends on its query and passage alone. Then the scores stay valid when other rows are removed."""
-
-    keeps_ranking: ClassVar[bool] = False
-    """Whether it keeps the rows of a ranking and their order, so that the ranking is known without running it."""
-
     reads_texts: ClassVar[bool] = True
     """Whether it may read the column ``text`` of its input, besides passing it on. It isn't inherited, because only a subclass knows what
     it reads."""

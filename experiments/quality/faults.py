@@ -203,16 +203,9 @@ FAULTS = [
     ),
     Fault("study/identity.py", "other prompts make the same run", '"prompts": prompts_of(pipeline)', '"prompts": {}'),
     Fault("study/identity.py", "an index with other texts makes the same run", "else part.fingerprint()", "else ''"),
-    Fault("study/replay.py", "what was kept need not give the run's ranking", "if again.get(qid, []) != whole.get(qid, []):", "if False:"),
     Fault("distribute/on_ray.py", "more parts than turns", "count = min(parts, len(names))", "count = parts"),
     Fault(
         "distribute/on_ray.py", "rows in the order in which workers end", "for number in sorted(frames)", "for number in reversed(frames)"
-    ),
-    Fault(
-        "show/tradeoff.py",
-        "of equal means the dearest is the best",
-        '(means[number], -table["pairs"][int(number)])',
-        '(means[number], table["pairs"][int(number)])',
     ),
     Fault("show/report/reasons.py", "the cutoff's own rank is outside", "cutoff + 1  # the first rank", "cutoff  # the first rank"),
     Fault("show/report/reasons.py", "the loser's words speak for it", "key=lambda pair: -pair[0])", "key=lambda pair: pair[0])"),

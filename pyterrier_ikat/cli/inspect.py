@@ -10,7 +10,7 @@ import click
 from ..errors import UsageError, counted
 from ..tables import Cell, Column, Table, format_score, of_frame, wrapped
 from .main import main
-from .options import DATASET, FORMAT, MEASURES, PLOT, QRELS, RUNS, TEXTS, TURNS, dataset_named, judged_by, text_loader_of
+from .options import FORMAT, MEASURES, QRELS, RUNS, TEXTS, TURNS, dataset_named, text_loader_of
 from .output import show
 
 if TYPE_CHECKING:
@@ -243,49 +243,3 @@ def ledger(paths: tuple[str, ...], form: str) -> None:
     from ..show import ledger as account
 
     show(account(list(paths)), form)
-
-
-@main.command(
-    "tradeoff",
-    section="Inspect",
-    example="ikat tradeoff runs/* --dataset ikat:2023-mini --depths 10,50,100 \\\n    --plot tradeoff.png",
-)
-@RUNS
-@DATASET
-@QRELS
-@TURNS
-@click.option("--measure", default="nDCG@5", show_default=True, help="a measure of ir_measures")
-@click.option("--depths", help="passages of each query, separated by commas; by default 10,20,50,... and the run's own depth")
-@click.option("--queries", help="numbers of queries, separated by commas: only the first N of a turn (not the same as asking for N)")
-@click.option("--against", default="pairs", show_default=True, help="the horizontal axis of the plot: pairs, calls, tokens or cost")
-@PLOT
-@click.option("--file", "source", type=click.Path(), help="the Python file with the runs' methods, if they are your own")
-@FORMAT
-def tradeoff_command(
-    paths: tuple[str, ...], dataset_name: str | None, qrels: str | None, turns: str | None, form: str, **given: Any
-) -> None:
-    """Show scores and cost of RUNs at smaller depths and with fewer queries.
-
-    A RUN is a folder made by `ikat run`. Nothing is retrieved or re-ranked again, and no LLM is asked. The ranking at a smaller depth is
-    exactly that of a run made at that depth. The table marks the cheapest point that is not significantly worse than the best.
-    """
-    from ..methods import find_all
-    from ..show.plots import save_plot
-    from ..show.tradeoff import check_amount, plot_tradeoff, tradeoff, tradeoff_table
-
-    check_amount(given["against"])
-    judged = judged_by(dataset_name, qrels, turns, paths)
-    depths, queries = (_numbers(f"--{name}", given[name]) for name in ("depths", "queries"))
-    methods = {} if given["source"] is None else {entry.name: entry for entry in find_all(given["source"])}
-    table = tradeoff(paths, judged, given["measure"], depths=depths, queries=queries or (), methods=methods)
-    if given["plot"] is not None:
-        save_plot(plot_tradeoff(table, given["against"]), given["plot"])
-    show(tradeoff_table(table, judged["qid"].nunique()), form)
-
-
-def _numbers(name: str, text: str | None) -> list[int] | None:
-    if text is None:
-        return None
-    if not all(part.strip().isdecimal() for part in text.split(",")):
-        raise UsageError(f"{name} {text!r}: give whole numbers separated by commas, such as 10,20,50")
-    return [int(part) for part in text.split(",")]

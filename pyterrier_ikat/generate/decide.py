@@ -24,7 +24,6 @@ class ReadsPassages(LLMOperator):
     """Asks the LLM once per turn, shows the turn's best passages, and keeps the rows and the ranking of a result frame."""
 
     one_row_per_turn = False
-    keeps_ranking = True
 
     passages: int = 5
 

@@ -35,7 +35,6 @@ class Encoding(Reranker):
         cache: a file that keeps what was computed; by default it is kept in memory only.
     """
 
-    scores_alone = True
     model: str
     batch_size: int = 32
     cache: str | Path | None = field(default=None, kw_only=True)

@@ -62,7 +62,6 @@ class CrossEncoder(Reranker):
         ikat.CrossEncoder('cross-encoder/ms-marco-MiniLM-L-6-v2', dtype='bfloat16')
     """
 
-    scores_alone = True
     schematic = {"label": "Cross-encoder"}
     model: str
     max_length: int = 512

@@ -6,7 +6,6 @@ from .drawing import Drawing, draw
 from .ledgers import ledger, ledger_frame, plot_cost, refusals
 from .plots import plot_agreement, plot_breakdown, plot_differences, plot_labels, save_plot
 from .report import Report, report
-from .tradeoff import plot_tradeoff, tradeoff
 
 __all__ = [
     "Drawing",
@@ -20,10 +19,8 @@ __all__ = [
     "plot_cost",
     "plot_differences",
     "plot_labels",
-    "plot_tradeoff",
     "refusals",
     "report",
     "save_plot",
     "table",
-    "tradeoff",
 ]

@@ -68,7 +68,7 @@ class Recorder(Observer):
         for frame in (inp, out):
             self._learn(frame)
         found = self._by_turn("found", _found(inp, out))
-        scored = self._by_turn("scored", _scored(inp, out), alone=bool(getattr(stage, "scores_alone", False)))
+        scored = self._by_turn("scored", _scored(inp, out))
         whole = Turns()
         for said in (self._asked(step.asked), _written(inp, out), found, scored):
             for qid, line in said.items():

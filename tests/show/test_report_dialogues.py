@@ -312,7 +312,6 @@ def test_cached_completions_are_no_calls_in_the_ledger(tmp_path):
     [
         ["evaluate", "--dataset", "ikat:sample"],
         ["evaluate", "--by", "depth", "--dataset", "ikat:sample"],
-        ["tradeoff", "--dataset", "ikat:sample"],
         ["evaluate", "--of", "statements", "--dataset", "ikat:sample"],
         ["evaluate", "--of", "responses", "--dataset", "ikat:sample"],
     ],

