@@ -186,21 +186,18 @@ FAULTS = [
     Fault(
         "study/batches.py",
         "turns without passages are run again",
-        "Part.of(turns, results,",
-        'Part.of(turns[turns["qid"].isin(results["qid"])], results,',
+        "turn_lines(turns, results)",
+        'turn_lines(turns[turns["qid"].isin(results["qid"])], results)',
     ),
-    Fault("study/batches.py", "an index may change while a run uses it", "check_parts()\n", "pass\n"),
+    Fault("study/batches.py", "an index may change while a run uses it", "  check_unchanged(pipeline", "  str(pipeline"),
     Fault(
         "study/identity.py",
         "a name is put into a longer one's text",
         "sorted(self._names, key=len, reverse=True)",
         "list(self._names)[::-1]",
     ),
-    Fault("study/identity.py", "what a run began with is what is there now", " if states is None else states\n", "\n"),
-    Fault("study/account.py", "half a line counts as written", "if self._file.write(line) < len(line):", "if self._file.write(line) < 0:"),
-    Fault(
-        "study/results.py", "a kill leaves scores of other judgements", '"qrels_sha256": None', '"qrels_sha256": known.get("qrels_sha256")'
-    ),
+    Fault("study/account.py", "a cut line stays and spoils the next one", "drop_cut_line(", "str("),
+    Fault("runs/folder.py", "a ranking that was changed is read", "now := checksum(path)) != now", "now := checksum(path)) == 1"),
     Fault("study/identity.py", "other prompts make the same run", '"prompts": prompts_of(pipeline)', '"prompts": {}'),
     Fault("study/identity.py", "an index with other texts makes the same run", "else part.fingerprint()", "else ''"),
     Fault("distribute/on_ray.py", "more parts than turns", "count = min(parts, len(names))", "count = parts"),

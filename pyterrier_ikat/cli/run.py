@@ -1,6 +1,7 @@
 """Commands that build indexes and run systems."""
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -121,6 +122,7 @@ def run(
     from ..store.cache import set_default_cache
     from ..study import Study
     from ..study import run as run_systems
+    from ..study.in_folders import refusals
 
     if cache is not None:
         set_default_cache(cache)
@@ -130,6 +132,8 @@ def run(
         planned = Study(names, dataset_name, only_plan=True, **given)
         check_baseline(list(planned.groups()) or [one.name for one in planned.systems], baseline, "systems")
         show_plan(planned.plan(), form)
+        for line in refusals(planned, Path(out)):
+            click.echo(wrapped(f"the run would be refused: {line}"), err=True)
         return
     results = run_systems(names, dataset_name, out=out, batch=batch, measures=wanted, baseline=baseline, **given)
     print_results(results, form)

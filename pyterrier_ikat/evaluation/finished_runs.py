@@ -84,7 +84,6 @@ def written_by(system: pd.DataFrame | str | Path, name: str, operator: str) -> l
         return list(zip(system["qid"], system[name], strict=True))
     folder = RunFolder(system)
     folder.check_finished()
-    folder.check_file("turns.jsonl")
     return [(turn["qid"], turn.get(name)) for turn in folder.turns()]
 
 

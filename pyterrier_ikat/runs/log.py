@@ -5,7 +5,6 @@ A folder has one file, ``log.jsonl``, to which a line is appended for each event
 ============  ======================================================================================================
 ``log``       the first line describes the log: its ``kind`` (``"chat"``, ``"served"``, ``"interactive"`` or ``"simulated"``),
               its ``system``, and everything else that must not change when it is continued
-``continued`` another version of this package continues the log: ``packages``
 ``compared``  the simulation compares its systems with a baseline: ``baseline``; the last one counts
 ``session``   a conversation begins: ``session``, ``user``, ``rubrics`` (id -> the question to answer), ``more``
 ``turn``      the system has answered: the fields of :class:`~.answered_turn.Turn`; a later one of the same number replaces it
@@ -31,7 +30,7 @@ from typing import Any
 from ..errors import DataError, UsageError, advice
 from ..store.files import append_line, atomic_write, drop_cut_line, read_lines
 from .answered_turn import Turn, messages_of
-from .origin import with_package
+from .origin import OURS, versions
 
 KINDS = {"chat": "a chat", "served": "served conversations", "interactive": "an interactive run", "simulated": "a simulation"}
 """The description of a log in words, by its ``kind``."""
@@ -40,11 +39,9 @@ PRIVATE = ("chat", "served")
 LOG = "log.jsonl"
 TOPICS = "topics.json"
 FORM = 2
-EARLIER = "dialogue.json"
-"""The description in a folder made by an earlier version."""
 ENDS = ("satisfied", "out of patience", "topic ended", "turn limit")
 """Why a conversation ended: each rubric was met; the user gave up; the track's user had no further question; the run's limit."""
-STEPS = ("log", "continued", "compared", "start", "message", "sending", "next", "unsent", "stuck")
+STEPS = ("log", "compared", "start", "message", "sending", "next", "unsent", "stuck")
 """Events that don't change a conversation. An interactive run needs them to continue: :mod:`pyterrier_ikat.live.interactive.player`."""
 
 Event = Mapping[str, Any]
@@ -114,7 +111,6 @@ class Log:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.path = self.folder / LOG
-        self._sizes: set[int] = set()
         self._known: dict[str, Dialogue] | None = None
         self._lock = threading.Lock()
 
@@ -124,28 +120,23 @@ class Log:
 
         Raises:
             UsageError: when the folder holds something else, or a log with another header. The error names the differences.
-            DataError: when the log can't be read, or was made by an earlier version.
+            DataError: when the log can't be read.
         """
         log = cls(folder)
         drop_cut_line(log.path)
-        begun = log.path.exists() and log.path.stat().st_size > 0
-        if begun or (log.folder / EARLIER).exists():
+        if log.path.exists() and log.path.stat().st_size > 0:
             log.check(header)
-            known = log.packages
-            log._sizes = {log.path.stat().st_size}
-            if (packages := with_package(known, log.folder)) != known:
-                log.note({"event": "continued", "packages": packages})
             return log
         if log.folder.exists() and any(not one.name.startswith(".") and one != log.path for one in log.folder.iterdir()):
             raise UsageError(f"{folder} is not empty, and holds no log of conversations: give a new folder")
         log.folder.mkdir(parents=True, exist_ok=True)
         if header.get("kind") in PRIVATE:
             log.path.touch(0o600)
-        log.note({"event": "log", "form": FORM, **header, "packages": with_package([], log.folder)})
+        log.note({"event": "log", "form": FORM, **header, "package": versions()[OURS]})
         return log
 
     def check(self, header: Mapping[str, Any]) -> None:
-        """Check that the log belongs to a run with this header, whatever versions of this package made it.
+        """Check that the log belongs to a run with this header.
 
         Raises:
             UsageError: when the log has another header. The error names the differences.
@@ -157,20 +148,16 @@ class Log:
 
     @staticmethod
     def is_in(folder: str | Path) -> bool:
-        """Whether a folder holds a log of conversations, also one from an earlier version."""
-        return any((Path(folder) / name).is_file() for name in (LOG, EARLIER))
+        """Whether a folder holds a log of conversations."""
+        return (Path(folder) / LOG).is_file()
 
     @property
     def header(self) -> dict[str, Any]:
-        """The description of the log, without the versions of this package that made it.
+        """The description of the log, without the version of this package that made it.
 
         Raises:
             DataError: when the folder has no log, or the log can't be read.
         """
-        if not self.path.exists() and (self.folder / EARLIER).exists():
-            raise DataError(
-                f"{self.folder} holds conversations of an earlier version of this package: repeat its command with a new folder"
-            )
         try:
             first = next(self.events(), {})
         except OSError as error:
@@ -178,17 +165,12 @@ class Log:
         if first.get("event") != "log" or first.get("form") != FORM:
             repair = "give a folder that ikat chat, ikat interact or ikat simulate made with this version"
             raise DataError(f"{self.path} does not begin with the description of a log in form {FORM}: {repair}")
-        return {name: value for name, value in first.items() if name not in ("event", "form", "packages")}
+        return {name: value for name, value in first.items() if name not in ("event", "form", "package")}
 
     @property
     def kind(self) -> str:
         """The kind of log in words, such as ``"a simulation"``."""
         return KINDS.get(str(self.header.get("kind")), "conversations")
-
-    @property
-    def packages(self) -> list[str]:
-        """The versions of this package that made it, in their order."""
-        return list([event["packages"] for event in self.events() if "packages" in event][-1])
 
     @property
     def baseline(self) -> str | None:
@@ -216,15 +198,11 @@ class Log:
         """Append events of one moment: all of them are on disk when this returns, or none after a kill.
 
         Raises:
-            UsageError: when another program has changed the file.
             OSError: when the file can't be written. Then it has none of the events.
         """
         line = json.dumps(events[0] if len(events) == 1 else {"events": events}, ensure_ascii=False)
         with self._lock:
             size = self.path.stat().st_size if self.path.exists() else 0
-            if self._sizes and size not in self._sizes:
-                raise UsageError(f"another program has changed {self.path}: move the folder away, and begin a new one")
-            self._sizes = {size, size + len(line.encode("utf-8", "replace")) + 1}  # set first: an interrupt may come during the write
             try:
                 append_line(self.path, line)
             except OSError:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import chain
 from numbers import Real
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,39 +26,6 @@ PER_TURN = (
     *("qid", "qutterance", "qresolved", "qrewrite", "qanswer", "qdraft"),
     *("qsubqueries", "qfound", "qweights", "qstatements", "qptkb", "qlearned", "qaction", "qaskback", "qcitations"),
 )
-
-
-class Part(NamedTuple):
-    """Some turns of a run, as in its files.
-
-    Attributes:
-        qids: the turns.
-        ranking: their lines in ``run.trec``.
-        turns: their lines in ``turns.jsonl``.
-    """
-
-    qids: list[str]
-    ranking: str
-    turns: str
-
-    @classmethod
-    def of(cls, topics: pd.DataFrame, results: pd.DataFrame, tag: str) -> "Part":
-        """The part with these turns and their ranking; ``tag`` is the last column of ``run.trec``.
-
-        Raises:
-            DataError: when the results have turns that the topics don't have, a turn occurs twice, the ranking is not clean, or a column of
-                the turns can't be stored.
-        """
-        check_turns(topics, results)
-        return cls(topics["qid"].tolist(), "".join(run_lines(results, tag)), "".join(turn_lines(topics, results)))
-
-    def scores(self) -> dict[str, dict[str, float]]:
-        """Turn -> passage -> score."""
-        found: dict[str, dict[str, float]] = {}
-        for line in self.ranking.split("\n")[:-1]:
-            qid, _, docno, _, score, _ = line.split(" ")
-            found.setdefault(qid, {})[docno] = float(score)
-        return found
 
 
 def write_run(results: pd.DataFrame, path: str | Path, name: str = "ikat") -> None:
@@ -239,7 +206,12 @@ def check_turns(topics: pd.DataFrame, results: pd.DataFrame) -> None:
 
 
 def turn_lines(topics: pd.DataFrame, results: pd.DataFrame) -> Iterator[str]:
-    """A line for each turn, in the order of the topics."""
+    """A line for each turn, in the order of the topics.
+
+    Raises:
+        DataError: as for :func:`check_turns`, and when a column can't be stored.
+    """
+    check_turns(topics, results)
     counts = results["qid"].value_counts()
     found = results.drop_duplicates("qid")
     turns = pd.concat([found, topics[~topics["qid"].isin(found["qid"])]])

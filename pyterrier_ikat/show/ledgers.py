@@ -21,7 +21,7 @@ from ..llms.ledger import AMOUNTS, COUNTS, TITLES, account_columns
 from ..runs import RunFolder
 from ..runs.log import Log
 from ..runs.stages import NAME as STAGES
-from ..study.batches import Batches
+from ..study.account import ledger_of
 from ..tables import Table
 from .plots import Width, add_legend, axes_for, is_narrow, line_styles
 
@@ -190,20 +190,9 @@ def read_ledger(folder: RunFolder) -> pd.DataFrame:
     """
     if Log.is_in(folder.path):
         return _of_conversations(Log(folder.path))
-    if not folder.complete:  # the costs so far of a run that was stopped, or is under way
-        batches = Batches(RunFolder(folder.path.with_name(folder.path.name.removesuffix(".partial"))), {})
-        if not batches.path.is_dir():
-            raise folder.no_run()
-        return batches.ledger().frame()
-    path, kinds = folder.path / "ledger.csv", Ledger().frame().dtypes.to_dict()
-    try:
-        unknown = {name: [""] for name in (*COUNTS, *AMOUNTS)}
-        found = pd.read_csv(path, dtype=kinds, keep_default_na=False, na_values=unknown)
-        account = found[list(kinds)].astype(kinds)
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise DataError(f"{path} can't be read ({error}): repeat the run") from None
-    folder.check_file(path.name)
-    return account
+    if not folder.complete and not folder.partial.is_dir():
+        raise folder.no_run()
+    return ledger_of(folder).frame()
 
 
 def _of_conversations(log: Log) -> pd.DataFrame:

@@ -2,8 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any
 
@@ -111,30 +110,21 @@ def checksums_of(asks: Any) -> dict[str, str]:
     return asked() if callable(asked) else {}
 
 
-@contextmanager
-def kept_as_they_are(systems: Iterable[pt.Transformer], states: Mapping[str, Any] | None = None) -> Iterator[Callable[[], None]]:
-    """Check that the models, indexes and folders of these systems stay what they were at the beginning of a run.
+def check_unchanged(pipeline: pt.Transformer, states: Mapping[str, Any]) -> None:
+    """Check that models' folders and indexes are what they were when a run began.
 
     Args:
-        systems: the systems that the run uses.
-        states: their states at the beginning of the run, as in :func:`parameters_of`. None takes the current states.
-
-    Yields:
-        A function that checks all models, indexes and folders. Call it before anything that they made is stored.
+        pipeline: the system.
+        states: their states at the beginning, ``parts`` in :func:`parameters_of`.
 
     Raises:
-        DataError: from that function, when something was replaced or changed; it names it.
+        DataError: when one was replaced or changed; it names it.
     """
-    named = {name: part for name, part in Parts(systems).named.items() if not isinstance(part, LLM)}
-    begun = {name: _state(part) for name, part in named.items()} if states is None else states
-
-    def check() -> None:
-        for name, part in named.items():
-            if name in begun and _state(part) != begun[name]:
-                where = getattr(part, "path", part)
-                raise DataError(f"{where} was replaced or changed while a run used it: put back what the run began with, or {ANEW}")
-
-    yield check
+    parts = Parts([pipeline])
+    for name, now in parts.states().items():
+        if name in states and states[name] != now:
+            where = getattr(parts.named[name], "path", parts.named[name])
+            raise DataError(f"{where} was replaced or changed while a run used it: put back what the run began with, or {ANEW}")
 
 
 class OtherCollectionWarning(UserWarning):

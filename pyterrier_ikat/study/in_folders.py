@@ -2,25 +2,25 @@
 
 import tempfile
 import warnings
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ir_measures
 
-from ..errors import UsageError, advice, counted
+from ..errors import IkatError, UsageError, advice, counted
 from ..events import in_chain
-from ..llms import Ledger
+from ..llms import BudgetExceeded, Ledger
 from ..llms.failures import UnderWay
 from ..operator import alike
 from ..progress import doing
 from ..runs import RunFolder
 from ..runs.run_files import checksum_of
 from ..store.locks import lock_folders
-from .account import Spending
+from .account import Spending, ledger_of
 from .batches import Batches
-from .results import TurnScores, score_again
+from .results import Scored
 from .systems import System, distinct_models
 
 if TYPE_CHECKING:
@@ -38,13 +38,30 @@ class AlikeWarning(UserWarning):
     """A stored run was made by a stage whose repr doesn't identify it, so that the stage may have changed."""
 
 
+class SystemFailed(IkatError):
+    """Some systems failed. All others are finished.
+
+    Attributes:
+        failed: the errors, by name.
+    """
+
+    def __init__(self, failed: Mapping[str, Exception]) -> None:
+        told = [f"{name} failed: {_reason(error)}" for name, error in failed.items()]
+        super().__init__(f"the other systems are finished; {'; '.join(told)}")
+        self.failed = failed
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, IkatError) else f"{type(error).__name__}: {error}"
+
+
 def run_in_folders(
     study: "Study",
     out: str | Path,
     batch: int | None = None,
     measures: Sequence[ir_measures.Measure] = (),
-) -> dict[str, RunFolder]:
-    """Run every system without a finished run in its folder. A finished run gets its missing scores.
+) -> dict[str, Scored]:
+    """Run every system without a finished run in its folder, and score all runs.
 
     Args:
         study: the systems, and the data and resources that they run on.
@@ -55,6 +72,8 @@ def run_in_folders(
     Raises:
         UsageError: before anything is run, when a folder can't be written to, or holds another run or finished batches of another run, or
             another process is making one of the runs.
+        SystemFailed: when one of several systems failed. All others are finished.
+        BudgetExceeded: when the budget is spent, at once.
         BatchUnderWay: when systems wait for an LLM's batches. All others are finished.
     """
     size = TURNS_AT_ONCE if batch is None else batch
@@ -62,29 +81,44 @@ def run_in_folders(
         what = advice(f"batch={batch}", f"--batch {batch}")
         raise UsageError(f"{what}: do at least one turn at a time, or omit it for {TURNS_AT_ONCE}")
     check_places([one.name for one in study.systems], Path(out))
-    folders = {one.name: RunFolder(Path(out) / one.name) for one in study.systems}
     if not set(study.qrels["qid"]) & study.asked:
         text = f"none of the turns is judged in the qrels of {study.dataset}: there will be no scores"
         warnings.warn(text, NotJudgedWarning, stacklevel=3)
-    with lock_folders(*(folder.path for folder in folders.values())), ExitStack() as spending:
-        for model in distinct_models(study.systems):
-            spending.enter_context(model.budget.counting(Spending(Path(out))))
+    with lock_folders(*(Path(out) / one.name for one in study.systems)), _counting(study, Path(out)):
+        begun = {one.name: _begun(study, one, Path(out)) for one in study.systems}
+        done, failed, under_way = dict[str, Scored](), dict[str, Exception](), UnderWay()
+        for number, one in enumerate(study.systems, 1):
+            where = f"{one.name} ({number} of {len(begun)})" if len(begun) > 1 else one.name
+            try:
+                with in_chain(one.repeat - 1), under_way.noted(), doing(where) as shown:
+                    done[one.name] = _run_one(study, one, begun[one.name], size, measures)
+                    shown.report(counted(len(study.turns_of(one)), "turn"))
+            except BudgetExceeded:
+                raise
+            except Exception as error:
+                if len(begun) == 1:
+                    raise
+                failed[one.name] = error
+    if failed:
+        raise SystemFailed(failed) from next(iter(failed.values()))
+    under_way.tell()
+    return done
+
+
+@contextmanager
+def _counting(study: "Study", out: Path) -> Iterator[None]:
+    """Inside the block, the study's ledger counts all calls, and budgets count what the folder has cost, too."""
+    now = Ledger()
+    with ExitStack() as following:
         for ledger in _ledgers(study.systems):
+            following.enter_context(ledger.followed_by(now))
             if ledger is not study.ledger:
-                spending.enter_context(ledger.followed_by(study.ledger))
-        found = [(one, folders[one.name], *_begun(study, one, folders[one.name])) for one in study.systems]
-        under_way = UnderWay()
-        for number, (one, folder, batches, finished) in enumerate(found, 1):
-            if finished:
-                batches.remove()  # left by a run that was killed after its last step
-                score_again(folder, study.qrels, measures)
-                continue
-            where = f"{one.name} ({number} of {len(folders)})" if len(folders) > 1 else one.name
-            with in_chain(one.repeat - 1), under_way.noted(), doing(where) as shown:
-                _run_one(study, one, folder, batches, size, measures)
-                shown.report(counted(len(study.turns_of(one)), "turn"))
-        under_way.tell()
-    return folders
+                following.enter_context(ledger.followed_by(study.ledger))
+        limited = [model.budget for model in distinct_models(study.systems) if model.budget.limit is not None]
+        spending = Spending(out, now) if limited else None
+        for budget in limited:
+            following.enter_context(budget.counting(spending))
+        yield
 
 
 def check_places(names: Iterable[str], out: Path) -> None:
@@ -118,9 +152,20 @@ def parameters(study: "Study", system: System) -> dict[str, Any]:
     return about | system.parameters()
 
 
-def _begun(study: "Study", system: System, folder: RunFolder) -> tuple[Batches, bool]:
+def refusals(study: "Study", out: Path) -> list[str]:
+    """Why a run of these systems into a folder would be refused; empty if it wouldn't be."""
+    found = []
+    for one in study.systems:
+        try:
+            _begun(study, one, out)
+        except IkatError as error:
+            found.append(str(error))
+    return found
+
+
+def _begun(study: "Study", system: System, out: Path) -> tuple[Batches, bool]:
     """The finished batches of a run, and whether it exists already. The folder of another run is an error."""
-    known = parameters(study, system)
+    known, folder = parameters(study, system), RunFolder(out / system.name)
     batches = Batches(folder, known)
     finished, begun = folder.reusable(known), batches.check()
     if (finished or begun) and (stages := alike(system.pipeline)):
@@ -134,24 +179,24 @@ def _begun(study: "Study", system: System, folder: RunFolder) -> tuple[Batches, 
     return batches, finished
 
 
-def _run_one(
-    study: "Study", system: System, folder: RunFolder, batches: Batches, size: int, measures: Sequence[ir_measures.Measure]
-) -> None:
-    topics, scores = study.turns_of(system), TurnScores(study.qrels, measures)
-    batches.run(system.pipeline, topics, _ledgers([system]), size)
-    ledger = batches.ledger()
+def _run_one(study: "Study", system: System, begun: tuple[Batches, bool], size: int, measures: Sequence[ir_measures.Measure]) -> Scored:
+    """The run of a system, scored. A finished one gets the scores that its folder lacks."""
+    batches, finished = begun
+    if finished or batches.seal():
+        scored = Scored.of(batches.folder, batches.folder, study.qrels, measures)
+        scored.keep(study.qrels)
+        return scored
+    batches.run(system.pipeline, study.turns_of(system), _ledgers([system]), size)
+    scored = Scored.of(batches.join(), batches.folder, study.qrels, measures)
+    ledger = ledger_of(batches.folder)
     about = batches.parameters | {"deviations": list(system.deviations), "served": ledger.served()}
+    about["qrels_sha256"] = checksum_of(study.qrels)
     if sources := sorted({model.backend.source for model in system.models} - {""}):
         about["sources"] = sources
     if study.dataset is not None:
         about["dataset"] = study.dataset
-    folder.write_parts(
-        scores.add_all(batches.parts()),
-        lambda: (scores.frame(), about | scores.about()),
-        ledger.frame(),
-        batches.stages(),
-    )
-    batches.remove()
+    batches.folder.complete_with(scored.kept(), ledger.frame(), about)
+    return scored
 
 
 def _ledgers(systems: Iterable[System]) -> list[Ledger]:

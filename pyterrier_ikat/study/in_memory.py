@@ -21,7 +21,6 @@ from ..llms.failures import UnderWay
 from ..operator import Operator, frame_for, stages, without_texts_unread_by_all
 from ..progress import doing
 from ..runs import write_run
-from .identity import kept_as_they_are
 from .recorder import Shown
 from .results import ScoreTable
 from .study import Study
@@ -88,7 +87,6 @@ def experiment(
     scores: dict[str, dict[str, list[float]]] = {}
 
     def keep(name: str, found: pd.DataFrame) -> None:
-        check_parts()
         if len(found) == 0:
             raise DataError(f"system {name} found no passage for any turn: look at what its first stages give")
         check_common_turns(f"system {name}", found["qid"].unique(), evaluator.turns)
@@ -96,8 +94,7 @@ def experiment(
         if name in files:
             write_run(found, files[name], name)
 
-    with kept_as_they_are(pipelines.values()) as check_parts:
-        under_way = _run_trees(study, keep)
+    under_way = _run_trees(study, keep)
     if under_way.waiting:
         for path in files.values():  # the same call continues later, and must not find existing files
             path.unlink(missing_ok=True)

@@ -5,7 +5,6 @@ Stages of other packages are not recorded, nor is the work of a stage on other t
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from ..conversations.frame import starts_of_runs
 from ..events import Exchange, Observer, Step
 from ..llms import LLMFailure
 from ..operator import label_of
-from ..order import Floats
 from ..progress import doing
 from ..runs.run_files import as_json
 from ..runs.stages import TurnStages
@@ -27,9 +25,9 @@ OF_ROWS = ("qid", "qid_0", "qquery", "qsub", "qweight")
 Turns = dict[str, dict[str, Any]]
 """Turn -> its content in a line."""
 
-Found = tuple[list[str], Floats]
+Found = dict[str, float]
 """The passages of a query, and their scores."""
-NOTHING: Found = ([], np.empty(0))
+DECIMALS = 6
 
 
 class Recorder(Observer):
@@ -155,39 +153,30 @@ def _found(inp: pd.DataFrame, out: pd.DataFrame) -> list[dict[str, Any]]:
     lists = _lists(out)
     names = {name: "own" if name == "qquery" else name for name in ("qid", "query", "qsub", "qweight", "qquery") if name in inp.columns}
     rows = inp[list(names)].rename(columns=names).to_dict("records")
-    return [{"own": row["query"]} | _query(row, lists.get(row["qid"], NOTHING)) for row in rows]
+    return [{"own": row["query"]} | _query(row, lists.get(row["qid"], {})) for row in rows]
 
 
 def _scored(inp: pd.DataFrame, out: pd.DataFrame) -> list[dict[str, Any]]:
-    """The scores of each query's passages, for a stage that re-scores its input; empty if it joined sub-queries."""
+    """The new scores of each query's passages, in their old order; empty if the stage joined sub-queries, or changed no score."""
     joined = ("qid_0" in inp.columns) != ("qid_0" in out.columns)
     if joined or not {"docno", "query"} <= set(inp.columns) or not {"docno", "score", "query"} <= set(out.columns):
         return []
-    given, gave = _lists(inp), {qid: dict(zip(*found, strict=True)) for qid, found in _lists(out).items()}
-    scored = {qid: _aligned(docnos, gave.get(qid, {})) for qid, (docnos, _) in given.items()}
-    strange = any(len(scores) > len(scored.get(qid, NOTHING)[0]) for qid, scores in gave.items())
-    if strange or all(scored[qid][0] == docnos and np.array_equal(scored[qid][1], scores) for qid, (docnos, scores) in given.items()):
+    given, gave = _lists(inp), _lists(out)
+    if gave == given or any(gave[qid].keys() - given.get(qid, {}).keys() for qid in gave):
         return []
-    firsts = starts_of_runs(inp["qid"].to_numpy(dtype=object))
-    rows = inp[["qid", "query"]].take(firsts).drop_duplicates("qid").to_dict("records")
-    return [_query(row, scored[row["qid"]]) for row in rows]
+    rows = inp[["qid", "query"]].drop_duplicates("qid").to_dict("records")
+    kept = {qid: gave.get(qid, {}) for qid in given}
+    return [_query(row, {docno: kept[row["qid"]][docno] for docno in given[row["qid"]] if docno in kept[row["qid"]]}) for row in rows]
 
 
 def _query(row: dict[Any, Any], found: Found) -> dict[str, Any]:
-    return {str(name): as_json(value) for name, value in row.items()} | {"docnos": found[0], "scores": found[1]}
-
-
-def _aligned(docnos: list[str], gave: dict[str, float]) -> Found:
-    kept = [docno for docno in docnos if docno in gave]
-    return kept, np.array([gave[docno] for docno in kept], dtype=np.float64)
+    return {str(name): as_json(value) for name, value in row.items()} | {"docnos": list(found), "scores": list(found.values())}
 
 
 def _lists(frame: pd.DataFrame) -> dict[str, Found]:
     """The passages and scores of each query, in the order of the rows. Without a score column, scores are missing."""
     found: dict[str, Found] = {}
-    docnos, scores = frame["docno"].tolist(), frame.get("score", pd.Series(np.nan, frame.index)).to_numpy(dtype=np.float64)
-    qids = frame["qid"].to_numpy(dtype=object)
-    for start, stop in pairwise([*starts_of_runs(qids).tolist(), len(qids)]):
-        before = found.get(qids[start], NOTHING)
-        found[qids[start]] = before[0] + docnos[start:stop], np.append(before[1], scores[start:stop])
+    scores = frame["score"].astype(float).round(DECIMALS) if "score" in frame.columns else pd.Series(np.nan, frame.index)
+    for qid, docno, score in zip(frame["qid"].tolist(), frame["docno"].tolist(), scores.tolist(), strict=True):
+        found.setdefault(qid, {})[docno] = score
     return found

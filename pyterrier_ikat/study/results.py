@@ -1,6 +1,6 @@
 """The results of a study that was run into folders: the scores of the runs, and their table."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -10,17 +10,16 @@ import ir_measures
 import pandas as pd
 
 from ..conversations.frame import column
+from ..conversations.qrels import judgements_in
 from ..errors import DataError, UsageError, counted, list_first
-from ..evaluation import TRACK_2023, as_measures, label, per_turn
+from ..evaluation import TRACK_2023, as_measures, label
 from ..evaluation.evaluator import Evaluator, experiment_rows, judgements_by_turn
 from ..evaluation.experiment_table import DEVIATIONS, experiment_table, notes_of, repeated_rows
 from ..evaluation.finished_runs import ranking_of
 from ..evaluation.measures import computable, is_own
 from ..llms import Ledger
 from ..runs import RunFolder
-from ..runs.origin import write_metadata
-from ..runs.run_files import Part, checksum_of
-from ..store.files import atomic_write
+from ..runs.run_files import checksum_of
 from ..tables import Table, of_frame, wrapped
 from .account import Spending
 from .systems import System, distinct_models
@@ -36,7 +35,7 @@ class Results:
     Attributes:
         study: the systems, and the data and resources that they ran on.
         out: the folder of the runs.
-        folders: the folder of each run, by name.
+        runs: the finished runs with their scores, by name.
         table: the scores, as from :func:`pyterrier_ikat.experiment`, or with several repeats as from
             :func:`~pyterrier_ikat.evaluation.repeated_rows`; only the names if no turn is judged.
         baseline: the system that the others are compared with.
@@ -44,7 +43,7 @@ class Results:
 
     study: "Study"
     out: Path
-    folders: Mapping[str, RunFolder]
+    runs: Mapping[str, "Scored"]
     table: pd.DataFrame
     baseline: str | None = None
 
@@ -53,13 +52,22 @@ class Results:
         cls,
         study: "Study",
         out: Path,
-        folders: Mapping[str, RunFolder],
+        runs: Mapping[str, "Scored"],
         measures: Sequence[ir_measures.Measure] = TRACK_2023,
         baseline: str | None = None,
     ) -> "Results":
-        """The results of finished runs. Scores are read now, because another study may score the same folders with other judgements."""
-        table = scores_of_folders(folders, study.qrels, measures, baseline, study.groups())
-        return cls(study, out, folders, ScoreTable.of(table, study.systems), baseline)
+        """The results of finished runs."""
+        table, groups = pd.DataFrame({"name": list(study.groups() or runs)}), study.groups()
+        if len(study.qrels):
+            scores = {name: run.scores.drop(columns="qid").to_dict("list") for name, run in runs.items()}
+            repeated = {name: [scores[one] for one in names] for name, names in groups.items()}
+            table = pd.DataFrame(repeated_rows(repeated, measures, baseline) if groups else experiment_rows(scores, measures, baseline))
+        return cls(study, out, runs, ScoreTable.of(table, study.systems), baseline)
+
+    @property
+    def folders(self) -> dict[str, RunFolder]:
+        """The folder of each run, by name."""
+        return {name: run.folder for name, run in self.runs.items()}
 
     @property
     def ledger(self) -> Ledger:
@@ -82,11 +90,10 @@ class Results:
         """Sentences on the turns that have no results."""
         judged, systems = set(self.study.qrels["qid"]), {one.name: one for one in self.study.systems}
         lacking, empty = [], []
-        for name, folder in self.folders.items():
-            found = folder.turns_with_passages()
-            if lost := sorted(judged - found):
+        for name, run in self.runs.items():
+            if lost := sorted(judged - run.found):
                 lacking.append(f"{name} lacks {counted(len(lost), 'judged turn')}: {list_first(lost)}")
-            if name in systems and (lost := sorted({*self.study.turns_of(systems[name])["qid"]} - found)):
+            if name in systems and (lost := sorted({*self.study.turns_of(systems[name])["qid"]} - run.found)):
                 empty.append(f"{name}: {counted(len(lost), 'turn')} without any passage, counted 0: {list_first(lost)}")
         return lacking + empty
 
@@ -95,7 +102,7 @@ class Results:
         said = []
         for model in distinct_models(self.study.systems):
             if (limit := model.budget.limit) is not None:
-                with model.budget.counting(Spending(self.out)):
+                with model.budget.counting(Spending(self.out, Ledger())):
                     used = model.budget.used
                 left = f"{max(0.0, limit - used):.4f} USD are left"
                 said.append(f"Budget of {model.model}: {self.out} has cost {used:.4f} of {limit:g} USD, {left}")
@@ -111,7 +118,7 @@ class Results:
         Raises:
             DataError: when none of a run's passages is judged, so all its scores are 0.
         """
-        without = [name for name, folder in self.folders.items() if not folder.parameters()["judged_passages"]]
+        without = [name for name, run in self.runs.items() if not run.judged]
         if without and len(self.study.qrels):
             raise DataError(
                 f"none of the passages that {', '.join(without)} found is judged, so every score is 0; the runs are kept in {self.out}: "
@@ -160,88 +167,49 @@ def deviations_of(systems: Iterable[System]) -> list[str]:
     return [*(f"all systems: {line}" for line in of_all), *others]
 
 
-def scores_of_folders(
-    folders: Mapping[str, RunFolder],
-    qrels: pd.DataFrame,
-    measures: Sequence[ir_measures.Measure] = TRACK_2023,
-    baseline: str | None = None,
-    groups: Mapping[str, Sequence[str]] | None = None,
-) -> pd.DataFrame:
-    """The table of scores of finished runs, with a row for each run or each group. It has only the names if nothing is judged."""
-    if qrels.empty:
-        return pd.DataFrame({"name": list(groups or folders)})
-    scores = {name: _scores_of(folder, qrels, measures) for name, folder in folders.items()}
-    if groups:
-        of_systems = {name: [_by_measure(scores[one]) for one in group] for name, group in groups.items()}
-        return pd.DataFrame(repeated_rows(of_systems, measures, baseline))
-    return pd.DataFrame(experiment_rows(scores, measures, baseline))
+@dataclass(frozen=True)
+class Scored:
+    """A finished run with its scores.
 
-
-def _scores_of(folder: RunFolder, qrels: pd.DataFrame, measures: Sequence[ir_measures.Measure]) -> pd.DataFrame:
-    """The scores of a finished run, computed from its ranking if a measure is missing in its folder."""
-    kept = folder.measures()
-    if all(label(measure) in kept.columns and not is_own(measure) for measure in measures):
-        return kept
-    return per_turn(folder.results(), qrels, measures).set_index("qid")
-
-
-def _by_measure(scores: pd.DataFrame) -> dict[str, list[float]]:
-    return {str(name): scores[name].tolist() for name in scores.columns}
-
-
-class TurnScores:
-    """The scores of a run that comes in parts, and the number of its judged passages.
-
-    Args:
-        qrels: the judgements.
-        measures: the measures in addition to the track's. A user's own measure is omitted, because it may change under the same
-            name before the next run.
+    Attributes:
+        folder: the run.
+        scores: ``qid`` and a column per measure: a row for each turn of the qrels, in their order.
+        found: the turns with passages.
+        judged: the number of judged passages that it found.
+        own: the user's own measures. The folder doesn't keep them, because they may change under the same name before the next run.
     """
 
-    def __init__(self, qrels: pd.DataFrame, measures: Iterable[ir_measures.Measure] = ()) -> None:
-        self.qrels, self.judged = qrels, 0
-        self._labels = judgements_by_turn(qrels[["qid", "docno", "label"]].itertuples(index=False, name=None))
-        self.measures = as_measures([*TRACK_2023, *(measure for measure in measures if not is_own(measure))])
-        self.columns = list(map(label, self.measures))
-        self._scores: dict[str, list[float]] = {}
+    folder: RunFolder
+    scores: pd.DataFrame
+    found: frozenset[str]
+    judged: int
+    own: tuple[str, ...] = ()
 
-    def add_all(self, parts: Iterable[Part]) -> Iterator[Part]:
-        """Add the parts and pass them on."""
-        for part in parts:
-            self.add(part.qids, part.scores())
-            yield part
+    @classmethod
+    def of(cls, made: RunFolder, folder: RunFolder, qrels: pd.DataFrame, measures: Iterable[ir_measures.Measure]) -> "Scored":
+        """Score a ranking with the track's measures, those in its folder and the given ones.
 
-    def add(self, qids: Iterable[str], ranking: Mapping[str, Mapping[str, float]]) -> None:
-        """Add the scores of the passages of these turns."""
-        labels = {qid: self._labels[qid] for qid in qids if qid in self._labels}
-        if labels:
-            scores = Evaluator(labels, self.measures).per_turn("to evaluate", ranking)
-            self._scores |= dict(zip(labels, map(list, zip(*scores.values(), strict=True)), strict=True))
-            self.judged += sum(len(labels[qid].keys() & ranking.get(qid, {}).keys()) for qid in labels)
+        Args:
+            made: the folder that has the ranking now.
+            folder: the run's folder when it is finished.
+            qrels: the judgements.
+            measures: the given measures.
+        """
+        kept = computable(made.measures().columns) if (made.path / "measures.csv").is_file() else []
+        wanted = as_measures([*TRACK_2023, *kept, *measures])
+        ranking, labels = ranking_of("to evaluate", made.results()), judgements_by_turn(judgements_in(qrels)) if len(qrels) else {}
+        columns = Evaluator(labels, wanted).per_turn("to evaluate", ranking) if labels else {label(measure): [] for measure in wanted}
+        judged = sum(len(of_turn.keys() & ranking.get(qid, {}).keys()) for qid, of_turn in labels.items())
+        own = tuple(label(measure) for measure in wanted if is_own(measure))
+        return cls(folder, pd.DataFrame({"qid": column(labels), **columns}), frozenset(ranking), judged, own)
 
-    def frame(self) -> pd.DataFrame:
-        """A row for each turn of the qrels, in their order, with zeros for turns that were not added."""
-        rows = [self._scores.get(qid, [0.0] * len(self.columns)) for qid in self._labels]
-        return pd.DataFrame(rows, columns=self.columns).assign(qid=column(self._labels))[["qid", *self.columns]]
+    def kept(self) -> pd.DataFrame:
+        """The scores that the folder keeps."""
+        return self.scores.drop(columns=list(self.own))
 
-    def about(self) -> dict[str, Any]:
-        """The content of the run folder's scores file."""
-        return {"qrels_sha256": checksum_of(self.qrels), "judged_passages": self.judged}
-
-
-def score_again(folder: RunFolder, qrels: pd.DataFrame, measures: Sequence[ir_measures.Measure]) -> None:
-    """Score a finished run, unless it has the scores with these qrels and measures. Its other measures are updated too."""
-    known = folder.parameters()
-    there = list(folder.measures().columns) if (folder.path / "measures.csv").is_file() else []
-    scores = TurnScores(qrels, [*computable(there), *measures])
-    if known.get("qrels_sha256") == checksum_of(qrels) and "judged_passages" in known and set(scores.columns) <= set(there):
-        return
-    ranking = ranking_of("to evaluate", folder.results())
-    scores.add(ranking, ranking)
-    # If killed in between, the run doesn't name any qrels for its scores.
-    checksums = {name: one for name, one in known.get("sha256", {}).items() if name != "measures.csv"}
-    folder.write_parameters(known | {"sha256": checksums, "qrels_sha256": None})
-    with atomic_write(folder.path / "measures.csv") as file:
-        scores.frame().to_csv(file, index=False)
-    write_metadata(folder.path, folder.path.name, known, scores.columns, known.get("versions", {}))
-    folder.write_parameters(known | scores.about() | folder.bound())
+    def keep(self, qrels: pd.DataFrame) -> None:
+        """Put the scores into the folder of a finished run, unless it has them."""
+        known, now, kept = self.folder.parameters(), {"qrels_sha256": checksum_of(qrels)}, self.kept()
+        path = self.folder.path / "measures.csv"
+        if known | now != known or not path.is_file() or path.read_text(encoding="utf-8") != kept.to_csv(index=False):
+            self.folder.describe(self.folder.path, kept, known | now)

@@ -1,4 +1,4 @@
-"""The log of conversations: what is written is read, a cut line is dropped, another run and an earlier version are refused."""
+"""The log of conversations: what is written is read, a cut line is dropped, another run is refused."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -98,13 +98,6 @@ def test_what_could_not_be_written_is_not_known(log, monkeypatch):
     assert len(log.known["1-1"].turns) == before
 
 
-def test_another_program_s_change_is_never_written_over(log):
-    log.path.write_text("[]")
-    with pytest.raises(UsageError, match="another program has changed"):
-        log.append(SECOND)
-    assert log.path.read_text() == "[]"
-
-
 def test_a_full_disk_leaves_whole_lines(log, monkeypatch):
     def full(path, line):
         with path.open("a") as file:
@@ -117,13 +110,6 @@ def test_a_full_disk_leaves_whole_lines(log, monkeypatch):
             log.append(SECOND)
     log.append(SECOND)
     assert len(log.dialogues()[0].turns) == 2
-
-
-def test_a_log_of_an_earlier_version_is_refused_in_one_line(tmp_path):
-    (tmp_path / "dialogue.json").write_text('{"form": 1}')
-    for refused in (lambda: Log.create(tmp_path, HEADER), lambda: Log(tmp_path).header):
-        with pytest.raises(DataError, match="of an earlier version of this package: repeat its command with a new folder"):
-            refused()
 
 
 def test_another_run_is_refused_and_its_differences_are_named(log):

@@ -315,7 +315,6 @@ def test_turns_that_cannot_be_read_name_the_line(written, text, message):
 
 def test_line_separators_inside_a_text_are_no_line_ends(written):
     (written.path / "turns.jsonl").write_text('{"qid": "1_1", "response": "one\u2028two\x85three"}\n{"qid": "1_2"}\n', encoding="utf-8")
-    written.write_parameters(written.parameters() | written.bound())
     assert written.turns() == [{"qid": "1_1", "response": "one\u2028two\x85three"}, {"qid": "1_2"}]
 
 
@@ -364,28 +363,14 @@ def test_versions_are_those_of_what_is_installed(monkeypatch):
 
 
 @pytest.mark.parametrize("left", [0, 1, 2, 5])
-def test_a_ranking_that_lost_lines_is_refused_naming_the_turn(tmp_path, left):
+def test_a_ranking_that_lost_lines_is_refused(tmp_path, left):
     found = results(*((qid, docno, -rank, rank) for qid in ("1_1", "1_2") for rank, docno in enumerate("abc")))
     folder = write(tmp_path / "aqd", pd.DataFrame({"qid": ["1_1", "1_2", "1_3"]}), found.astype({"score": float}))
     assert len(folder.results()) == 6
     lines = (folder.path / "run.trec").read_text().splitlines(keepends=True)
     (folder.path / "run.trec").write_text("".join(lines[:left]))
-    there, turn = (left, "1_1") if left < 3 else (left - 3, "1_2")
-    with pytest.raises(DataError, match=f"run.trec has {there} passages? of turn {turn}, the run has 3: the file was cut"):
+    with pytest.raises(DataError, match=r"run.trec is not the file that this run wrote.*the file was cut"):
         folder.results()
-    (folder.path / "turns.jsonl").unlink()
-    with pytest.raises(DataError, match="turns.jsonl can't be read"):
-        folder.results()
-
-
-@pytest.mark.parametrize("name", ["turns.jsonl", "measures.csv", "ledger.csv"])
-@pytest.mark.parametrize("cut", [lambda text: text[:-3], lambda text: b"", lambda text: text.split(b"\n", 1)[0]])
-def test_other_files_that_were_cut_are_refused(written, name, cut):
-    whole = (written.path / name).read_bytes()
-    (written.path / name).write_bytes(cut(whole))
-    reading = {"turns.jsonl": written.turns, "measures.csv": written.measures, "ledger.csv": lambda: written.check_file("ledger.csv")}
-    with pytest.raises(DataError, match=rf"{name}(, line 2: not JSON| is not the file that this run wrote)"):
-        reading[name]()
 
 
 def test_a_turn_may_be_edited_by_hand_and_a_folder_of_an_earlier_version_is_read(written):

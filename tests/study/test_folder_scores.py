@@ -12,7 +12,6 @@ from pyterrier_ikat.evaluation import TRACK_2023, label
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.show import report
 from pyterrier_ikat.study import results as results_module
-from pyterrier_ikat.study.results import scores_of_folders
 
 TOPICS = pd.DataFrame({"qid": ["1_1", "1_2"], "query": "tea", "qutterance": "Tea?"})
 QRELS = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": ["d7", "d1"], "label": [2, 1]})
@@ -57,9 +56,6 @@ def test_a_folder_keeps_the_requested_measures_and_gets_those_it_lacks(run):
 def test_a_new_default_measure_is_computed_for_a_finished_run(run, monkeypatch):
     run()
     monkeypatch.setattr(results_module, "TRACK_2023", (*TRACK_2023, P(rel=1) @ 2))
-    folders = {"ten": run.folder}
-    table = scores_of_folders(folders, QRELS, [*TRACK_2023, P(rel=1) @ 2])  # a folder that nothing has scored again yet
-    assert table["P(rel=1)@2"].tolist() == [0.25]
     run()
     assert kept(run)["P(rel=1)@2"] == [0.0, 0.5]
 
@@ -70,18 +66,6 @@ def test_a_missing_file_of_scores_is_made_again(run):
     (run.folder.path / "measures.csv").unlink()
     run()
     assert (run.folder.path / "measures.csv").read_text() == before
-
-
-def test_a_kill_behind_new_scores_leaves_none_of_other_judgements(run, monkeypatch):
-    run()
-    before = kept(run)
-    with monkeypatch.context() as killed:
-        killed.setattr(results_module, "write_metadata", lambda *_: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            results_module.score_again(run.folder, QRELS.assign(docno=["d1", "d7"]), [])
-    assert kept(run) != before  # the scores are there, the note whose they are is not
-    results_module.score_again(run.folder, QRELS, [])
-    assert kept(run) == before
 
 
 def test_a_measure_of_ones_own_is_computed_each_time(run):

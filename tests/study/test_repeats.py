@@ -121,7 +121,7 @@ def test_a_killed_run_with_repeats_resumes_and_pays_nothing_twice(sampled, tmp_p
     ikat.run(whole, "ikat:sample", out=tmp_path / "whole", batch=10, repeats=3)
     (tmp_path / "llm.sqlite").unlink()
     first, killed = sampled(Stops(at))
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ikat.errors.IkatError, match="QR.* failed: ZeroDivisionError"):
         ikat.run(killed, "ikat:sample", out=tmp_path / "killed", batch=10, repeats=3)
     second, again = sampled()
     ikat.run(again, "ikat:sample", out=tmp_path / "killed", batch=10, repeats=3)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import tracemalloc
 
 import pandas as pd
 import pyterrier as pt
@@ -13,17 +12,15 @@ from run_files import files_without_time
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.generate import Answer, Rewrite
-from pyterrier_ikat.llms import Ledger, StageError
+from pyterrier_ikat.llms import StageError
 from pyterrier_ikat.llms.recorded import SAMPLE
 from pyterrier_ikat.retrieve import BM25
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.runs.origin import describe_difference, versions
 from pyterrier_ikat.study import Study
-from pyterrier_ikat.study.batches import Batches
 from pyterrier_ikat.study.in_folders import TURNS_AT_ONCE, run_in_folders
 from pyterrier_ikat.study.in_folders import parameters as run_parameters
 from pyterrier_ikat.study.resources import taken_by
-from pyterrier_ikat.study.results import TurnScores
 from pyterrier_ikat.study.systems import methods_in
 
 METHODS = ("human_qr", "aqd_a", "llama10", "mq4cs_qr_deberta", "wghtdrerank_2", "gtr", "rtg", "baseline_auto_convgqr_bm25_minilm")
@@ -56,7 +53,7 @@ class Opened:
         self.study, self.out, self.batch = study, out, batch
 
     def run(self):
-        return {name: folder.results() for name, folder in run_in_folders(self.study, self.out, self.batch).items()}
+        return {name: one.folder.results() for name, one in run_in_folders(self.study, self.out, self.batch).items()}
 
     def parameters(self, name):
         return run_parameters(self.study, self.system(name))
@@ -76,6 +73,10 @@ def opened(index, out, *names, batch=None, turns=None, only_plan=False, **option
 
 class Stopped(Exception):
     pass
+
+
+PIECES = ("ledger.json", "run.trec", "stages.jsonl.gz", "turns.jsonl")
+"""The files of a finished batch."""
 
 
 def stop_after(monkeypatch, calls):
@@ -121,29 +122,6 @@ def test_the_batched_run_is_what_the_pipeline_gives(index, tmp_path):
         assert turns[row.qid]["passages"] == (expected["qid"] == row.qid).sum()
 
 
-def test_a_run_of_four_times_the_batches_takes_no_more_memory_to_join(tmp_path):
-    def peak(count):
-        qids = [f"1_{number}" for number in range(10 * count)]
-        topics, folder = pd.DataFrame({"qid": qids, "query": "tea"}), RunFolder(tmp_path / str(count))
-        batches = Batches(folder, {"method": "mine"})
-        for start in range(0, len(qids), 10):
-            found = pd.DataFrame({"qid": qids[start : start + 10] * 200}).sort_values("qid", ignore_index=True)
-            rank = found.groupby("qid").cumcount()
-            batches.keep(start, topics[start : start + 10], found.assign(docno=[f"d{n}" for n in rank], score=-rank, rank=rank), Ledger())
-        scores = TurnScores(topics.assign(docno="d0", label=1)[["qid", "docno", "label"]])
-        tracemalloc.start()
-        folder.write_parts(scores.add_all(batches.parts()), lambda: (scores.frame(), scores.about()), batches.ledger().frame())
-        most = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert len(folder.results()) == 2000 * count
-        assert folder.measures()["nDCG@5"].tolist() == [1.0] * len(qids)
-        assert folder.parameters()["judged_passages"] == len(qids)
-        return most
-
-    peak(1)
-    assert peak(16) < 1.5 * peak(4)
-
-
 def test_a_killed_run_repeats_no_finished_batch(index, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         stop_after(patch, 3)
@@ -151,7 +129,7 @@ def test_a_killed_run_repeats_no_finished_batch(index, tmp_path, monkeypatch):
             opened(index, tmp_path / "killed", "aqd", batch=5).run()
     assert sorted(os.listdir(tmp_path / "killed")) == ["aqd.partial"]
     assert sorted(os.listdir(tmp_path / "killed" / "aqd.partial")) == [
-        *(f"{start}.{end}" for start in ("000000", "000005", "000010") for end in ("json", "stages.jsonl.gz")),
+        *(f"{start}.{end}" for start in ("000000", "000005", "000010") for end in PIECES),
         "run.json",
     ]
     asked = stop_after(monkeypatch, None)
@@ -180,11 +158,14 @@ def test_a_resumed_run_may_have_other_batches(index, tmp_path, monkeypatch):
     assert files_without_time(tmp_path / "killed" / "raw") == files_without_time(tmp_path / "whole" / "raw")
 
 
-def test_a_run_killed_before_its_first_batch_leaves_nothing(index, tmp_path, monkeypatch):
-    stop_after(monkeypatch, 0)
-    with pytest.raises(Stopped):
-        opened(index, tmp_path / "runs", "raw").run()
-    assert not (tmp_path / "runs").exists()
+def test_a_run_killed_before_its_first_batch_binds_nothing(index, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        stop_after(patch, 0)
+        with pytest.raises(Stopped):
+            opened(index, tmp_path, "ad").run()
+    assert os.listdir(tmp_path / "ad.partial") == ["run.json"]
+    opened(index, tmp_path, "ad", llm="recorded:sample-claude").run()  # such as after a mistyped model
+    assert os.listdir(tmp_path) == ["ad"]
 
 
 def test_batches_of_another_run_are_refused_before_anything_is_run(index, tmp_path, monkeypatch):
@@ -208,8 +189,8 @@ def test_a_damaged_batch_is_named(index, tmp_path, monkeypatch):
     stop_after(monkeypatch, 1)
     with pytest.raises(Stopped):
         opened(index, tmp_path, "raw", batch=5).run()
-    (tmp_path / "raw.partial" / "000000.json").write_text('{"found": ')
-    with pytest.raises(ikat.DataError, match=r"000000.json can't be read .*remove .*raw.partial, which starts the run again"):
+    (tmp_path / "raw.partial" / "000000.turns.jsonl").write_text('{"found": \n')
+    with pytest.raises(ikat.DataError, match=r"000000.turns.jsonl, line 1, is not JSON"):
         opened(index, tmp_path, "raw", batch=5).run()
 
 
@@ -267,13 +248,15 @@ def test_batches_of_other_versions_are_refused(index, tmp_path, monkeypatch):
     assert files_below(tmp_path) == before
 
 
-def test_batches_that_a_kill_left_beside_the_finished_run_are_removed(index, tmp_path, monkeypatch):
+def test_a_run_that_was_killed_at_its_very_end_gets_its_name(index, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(Batches, "remove", lambda self: None)  # killed just before
-        opened(index, tmp_path, "raw", turns=FIVE).run()
-    assert sorted(os.listdir(tmp_path)) == ["raw", "raw.partial"]
+        patch.setattr(RunFolder, "seal", lambda self: 1 / 0)  # killed just before
+        with pytest.raises(ZeroDivisionError):
+            opened(index, tmp_path, "raw", turns=FIVE).run()
+    assert os.listdir(tmp_path) == ["raw.partial"]
+    asked = stop_after(monkeypatch, None)
     opened(index, tmp_path, "raw", turns=FIVE).run()
-    assert os.listdir(tmp_path) == ["raw"]
+    assert (asked, os.listdir(tmp_path)) == ([], ["raw"])
 
 
 @pytest.mark.parametrize(
@@ -290,7 +273,7 @@ def test_a_finished_run_whose_ranking_lost_lines_is_not_reused(cut, index, tmp_p
     done = CliRunner().invoke(main, told)
     assert done.exit_code == 2
     assert done.output.startswith("ikat: ")
-    assert ("the file was cut or changed" if cut else "has no run.trec: remove the folder to repeat the run") in done.output
+    assert ("(the file was cut or changed)" if cut else "has no run.trec: remove the folder to repeat the run") in done.output
     path.write_bytes(whole)
     assert CliRunner().invoke(main, told).exit_code == 0
 
@@ -300,7 +283,7 @@ def test_batches_that_do_not_say_what_they_belong_to_are_refused(index, tmp_path
     with pytest.raises(Stopped):
         opened(index, tmp_path, "raw", batch=5).run()
     (tmp_path / "raw.partial" / "run.json").unlink()
-    with pytest.raises(ikat.DataError, match=r"run.json can't be read .*remove .*raw.partial"):
+    with pytest.raises(ikat.DataError, match=r"raw.partial is not a finished run: .*run.json"):
         opened(index, tmp_path, "raw", batch=5).run()
 
 

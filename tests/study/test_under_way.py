@@ -84,7 +84,7 @@ def test_a_command_sends_and_collects_stage_by_stage(server, index, tmp_path, ho
         75,
         "ikat: stage queries: 24 requests wait in 1 batch (batch_2: validating); run the same command again later\n",
     )
-    assert RunFolder(tmp_path / "runs" / "qr").parameters()["judged_passages"]  # it is finished
+    assert RunFolder(tmp_path / "runs" / "qr").complete
     server.complete(answer=answer)
     last = command(spec(server), tmp_path / "runs")
     assert last.exit_code == 0, last.output

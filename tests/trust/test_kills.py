@@ -18,7 +18,6 @@ from pyterrier_ikat.retrieve import BM25
 from pyterrier_ikat.runs import RunFolder, write_run
 from pyterrier_ikat.store.files import atomic_write
 from pyterrier_ikat.study import Study
-from pyterrier_ikat.study.batches import Batches
 from pyterrier_ikat.study.in_folders import run_in_folders
 from pyterrier_ikat.submit import read_submission, write_submission
 
@@ -88,51 +87,6 @@ def test_a_run_folder_is_complete_or_absent(tmp_path):
     assert bytes_below(folder.path) == bytes_below(tmp_path / "other" / "mine")
 
 
-def test_finished_batches_never_lose_the_parameters_that_they_belong_to(tmp_path):
-    topics = SAMPLE.get_topics()
-    batches = Batches(RunFolder(tmp_path / "mine"), {"method": "mine"})
-
-    def keep():
-        for number in range(4):
-            part = topics.iloc[number : number + 1]
-            batches.keep(number, part, results_of(part, 2.0), Ledger())
-
-    def look():
-        left = list(batches.path.glob("0*.json"))
-        assert not left or json.loads((batches.path / "run.json").read_text())["method"] == "mine"
-        assert batches.finished() <= set(topics["qid"])  # each that is there is whole
-
-    every_kill(tmp_path, keep, look, at_least=12)
-    assert len(batches.finished()) == 4
-    for _ in range(6):  # each time after one change more
-        assert killed_before(1, tmp_path, batches.remove)
-        look()
-    batches.remove()
-    assert not batches.path.exists()
-
-
-def test_figures_made_anew_are_never_taken_for_those_of_other_qrels(tmp_path, sample_index):
-    study = Study("raw", SAMPLE, index=sample_index)
-    qrels = study.qrels
-
-    def run(labels):
-        study.qrels = qrels.assign(label=labels)
-        run_in_folders(study, tmp_path / "runs")
-
-    def figures():
-        return (tmp_path / "runs" / "raw" / "measures.csv").read_bytes()
-
-    run(1)
-    ones = figures()
-
-    def look():
-        run(1)
-        assert figures() == ones
-
-    every_kill(tmp_path, lambda: run(0), look, at_least=6)
-    assert figures() != ones
-
-
 def searches(monkeypatch, interrupted=None):
     """The qids of the searches from now on, in batches; the user presses Ctrl-C in the search of that number."""
     found, search = [], BM25.transform
@@ -166,8 +120,9 @@ def test_a_whole_run_that_is_killed_goes_on_and_repeats_no_finished_batch(tmp_pa
     assert searched == batches_in(TURNS)
     whole, number = bytes_below(tmp_path / "whole" / "raw"), 0
     while killed_before(number, out := tmp_path / f"killed before {number}", lambda out=out: run_raw(sample_index, out)):
-        finished = len(list((out / "raw.partial").glob("0*.json")))
-        left = [] if (out / "raw").exists() else TURNS[2 * finished :]
+        finished, about = len(list((out / "raw.partial").glob("0*.turns.jsonl"))), out / "raw.partial" / "run.json"
+        whole_there = (out / "raw").exists() or (about.exists() and "sha256" in json.loads(about.read_text()))
+        left = [] if whole_there else TURNS[2 * finished :]
         searched.clear()
         run_raw(sample_index, out)
         assert searched == batches_in(left)
@@ -184,7 +139,8 @@ def test_an_interrupted_run_goes_on_after_its_finished_batches(tmp_path, sample_
         searches(patch, interrupted=2)
         with pytest.raises(KeyboardInterrupt):
             run_raw(sample_index, tmp_path / "interrupted")
-    kept = [f"{start}.{end}" for start in ("000000", "000002") for end in ("json", "stages.jsonl.gz")]
+    ends = ("ledger.json", "run.trec", "stages.jsonl.gz", "turns.jsonl")
+    kept = [f"{start}.{end}" for start in ("000000", "000002") for end in ends]
     assert sorted(bytes_below(tmp_path / "interrupted")) == [f"raw.partial/{name}" for name in (*kept, "run.json")]
     searched = searches(monkeypatch)
     run_raw(sample_index, tmp_path / "interrupted")

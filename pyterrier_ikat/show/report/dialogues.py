@@ -36,7 +36,7 @@ DECIMALS = {"sessions": 0, "satisfied": 4, **MEASURES}
 """The decimals of the means."""
 SOURCES = (10, 5, 3, 1)
 """The numbers of sources of each response, tried from the first until the page is small enough."""
-NO_SETTINGS = ("form", "system", "expression", "stages", "parts", "prompts", "players_prompts", "memory_prompts", "packages")
+NO_SETTINGS = ("form", "system", "expression", "stages", "parts", "prompts", "players_prompts", "memory_prompts")
 LONGEST = 300
 """How many characters of each setting of a run are shown."""
 UNORDERED = (

@@ -106,22 +106,13 @@ def _of_folder(name: str, folder: RunFolder) -> RunData:
         name,
         results,
         turns,
-        _read_scores(folder),
+        folder.measures().reset_index(),
         read_ledger(folder),
         folder.parameters(),
         calls,
         beyond={qid: beyond for qid, one in kept.items() if (beyond := one.found - ranked.get(qid, set()))},
         reranked={qid for qid, one in kept.items() if one.reranked},
     )
-
-
-def _read_scores(folder: RunFolder) -> pd.DataFrame:
-    path = folder.path / "measures.csv"
-    folder.check_file(path.name)
-    try:
-        return pd.read_csv(path, dtype={"qid": object})
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path} can't be read ({error}): make the run again") from None
 
 
 def _of_submission(name: str, run: Submission) -> RunData:
