@@ -62,19 +62,6 @@ def test_the_first_turn_taken_back_leaves_no_topics_and_the_next_one_makes_them_
     assert utterances(path) == ["And cold?"]
 
 
-def test_a_log_that_something_else_has_changed_is_left_alone(path):
-    chat, log = chat_of("Water.", "Milk.", continue_from=path), path / "log.jsonl"
-    whole = log.read_text()
-    log.write_text("[]")
-    with pytest.raises(ikat.UsageError, match="another program has changed"):
-        chat.say("And cold?")
-    assert log.read_text() == "[]"
-    assert len(chat.turns) == 3  # what was answered stays
-    log.write_text(whole)
-    chat.say("And warm?")  # a later turn saves what one could not
-    assert utterances(path) == ["Which tea?", "Or hot?", "And cold?", "And warm?"]
-
-
 def test_an_interrupt_right_after_the_log_was_written_blocks_no_later_save(path, monkeypatch):
     chat = chat_of("Water.", "Milk.", continue_from=path)
     from pyterrier_ikat.runs import log
