@@ -182,11 +182,13 @@ def test_a_server_that_was_killed_at_any_byte_goes_on(client, tmp_path):
         assert logged(tmp_path / str(size)) == {"7d1-a": [(1, "Which tea?", "Rooibos."), (2, "And cold?", "Rooibos.")]}
 
 
-def test_a_log_that_can_not_be_written_costs_no_answer_and_no_words(client, tmp_path, caplog):
+def test_a_log_that_can_not_be_written_costs_no_answer_and_no_words(client, tmp_path, caplog, monkeypatch):
     client.chat(says("Which tea?", **NAMED))
-    path = log_of(tmp_path).path
-    path.unlink()
-    path.mkdir()  # nothing can be put in its place
+
+    def full(path, line):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pyterrier_ikat.runs.log.append_line", full)
     with caplog.at_level(logging.ERROR, "pyterrier_ikat.live.serving"):
         status, answer = client.chat(says("A secret question?", **NAMED))
     assert (status, answer["ikat"]["saved"]) == (200, False)
