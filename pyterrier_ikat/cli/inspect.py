@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import UsageError, counted
+from ..errors import counted
 from ..tables import Cell, Column, Table, format_score, of_frame, wrapped
 from .main import main
 from .options import FORMAT, MEASURES, QRELS, RUNS, TEXTS, TURNS, dataset_named, text_loader_of
