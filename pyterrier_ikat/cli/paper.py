@@ -12,7 +12,7 @@ from .options import FORMAT, QRELS, TURNS
 from .output import show, show_plan
 
 if TYPE_CHECKING:
-    from ..papers.published import PublishedTable
+    from ..methods.tables import PublishedTable
     from ..papers.reproduction import Reproduction
 
 
@@ -117,8 +117,9 @@ def _part(number: str, found: "Reproduction", part: "PublishedTable", resources:
 def _judge(part: "PublishedTable") -> str:
     """The judge whose labels a table needs."""
     from ..methods.differences import model_key
+    from ..methods.tables import NIST
     from ..papers.paper_resources import JUDGES
-    from ..papers.published import ANSWERS, NIST, STATEMENTS_NIST, STATEMENTS_ORGANISERS
+    from ..papers.published import ANSWERS, STATEMENTS_NIST, STATEMENTS_ORGANISERS
 
     if part.about == ANSWERS:
         return f"the judges {', '.join(repr(JUDGES[name]) for name in part.measures if JUDGES.get(name))}"

@@ -13,13 +13,14 @@ from ..errors import DataError, UsageError, counted
 from ..evaluation import Agreement, Judge, agreement, pool_runs, with_gold
 from ..llms import LLM, llm
 from ..methods.differences import model_key
+from ..methods.tables import PublishedTable
 from ..planning import PlanTable
 from ..store.files import atomic_write
 from ..study import plan
 from ..tables import Table, format_score, of_frame
 from .paper_resources import EVIDENCE
 from .paper_scores import MINI, Judgements
-from .published import Matrix, PublishedTable
+from .published import Matrix
 
 THRESHOLD = 2
 """Labels below this one count as not relevant (Generate then Retrieve, section 4)."""

@@ -16,9 +16,10 @@ from ..evaluation.response_judges import Correctness, Groundedness, NuggetRecall
 from ..evaluation.responses import evaluate_responses, response_turns
 from ..llms import llm
 from ..methods.differences import model_key
+from ..methods.tables import NIST, PublishedTable
 from ..runs import RunFolder
 from .paper_resources import JUDGES, SAMPLE
-from .published import ANSWERS, MISSING, NIST, PTKB, STATEMENTS_NIST, STATEMENTS_ORGANISERS, PublishedTable
+from .published import ANSWERS, MISSING, PTKB, STATEMENTS_NIST, STATEMENTS_ORGANISERS
 
 MEASURES = {
     "nDCG": "nDCG",

@@ -15,6 +15,7 @@ from ..generate import Answer, Rewrite
 from ..llms import llm
 from ..methods import METHODS, Method
 from ..methods.differences import model_key
+from ..methods.tables import PublishedTable
 from ..planning import PlanTable
 from ..retrieve import Index, PassageIndex
 from ..runs import RunFolder
@@ -24,7 +25,7 @@ from ..tables import wrapped
 from .agreement import JudgedPool
 from .paper_resources import OF_THE_SAMPLE, SAMPLE, Row, engine_difference, given_to, is_left_out, read_resources, resource_differences
 from .paper_scores import TIMES, Given, Judgements, our_measures, response_scores
-from .published import ANSWERS, PASSAGES, PTKB, Figure, Paper, PublishedTable, find_paper
+from .published import ANSWERS, PASSAGES, PTKB, Figure, Paper, find_paper
 from .table import PaperTable
 
 

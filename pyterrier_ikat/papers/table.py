@@ -10,11 +10,12 @@ import pandas as pd
 from ..conversations.public_outputs import turn_lists
 from ..errors import UsageError, counted
 from ..evaluation.experiment_table import differing_pairs
+from ..methods.tables import PublishedTable
 from ..prompts import FOLDER
 from ..tables import Table, format_score, of_frame
 from .paper_resources import EVIDENCE, Row
 from .paper_scores import TIMES, Judgements
-from .published import ANSWERS, Figure, Listing, Matrix, Prompts, PublishedTable, find_paper, find_table
+from .published import ANSWERS, Figure, Listing, Matrix, Prompts, find_paper, find_table
 
 JUDGED = "Judged@10"
 NOTHING_OF_OURS = "Published scores only. With --resources FILE, ours are computed and shown beside those that they compare with."

@@ -88,9 +88,9 @@ class _Resource(StandIn):
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """An empty frame with the columns that it adds."""
-        added = ("docno", "text", "score", "rank") if self.name in ("retriever", "dense") else ("score", "rank")
-        if self.name in ("rewriter", "expander"):
-            added = ("qrewrite",)
+        added = ["qrewrite"] if self.name in ("rewriter", "expander") else ["score", "rank"]
+        if self.name in ("retriever", "dense"):
+            added = ["docno", "text", "score", "rank"]
         return inp.join(object_frame({name: [] for name in added if name not in inp.columns})).iloc[:0]
 
 
