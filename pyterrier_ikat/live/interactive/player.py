@@ -33,7 +33,19 @@ from ...runs.log import Dialogue, Event, Log, session_event, turn_event
 from ...study.systems import System
 from ..answering import HISTORY, Tell, answer
 from .response_limits import count_spacy_tokens, fit_citations, fit_response
-from .track_server import AGAIN, Dumped, Lost, ResponseTooLong, ServerDown, ServerFailed, ServerRefusal, TrackServer, UserMessage, read_dump
+from .track_server import (
+    AGAIN,
+    Dumped,
+    Lost,
+    ResponseTooLong,
+    Said,
+    ServerDown,
+    ServerFailed,
+    ServerRefusal,
+    TrackServer,
+    UserMessage,
+    read_dump,
+)
 
 WAITS = (2.0, 8.0, 30.0, 60.0, 120.0)
 """Seconds between two looks at a server that may still be at work on a call."""
@@ -43,7 +55,7 @@ ATTEMPTS = 10
 FAILURES = 3
 """How often a call is sent at which the server fails."""
 CUT_AGAIN = 0.9
-"""The share of a response that is sent again, if a server finds it too long and doesn't say how long it may be."""
+"""The share of a response that is sent again, if a server finds it too long."""
 
 
 class InteractiveWarning(UserWarning):
@@ -222,8 +234,8 @@ class Player:
             began = time.perf_counter()
             try:
                 return self._accept(send(turn), turn, time.perf_counter() - began)
-            except ResponseTooLong as error:
-                turn = self._cut(turn, error.share)
+            except ResponseTooLong:
+                turn = self._cut(turn)
             except (ServerDown, ServerRefusal):
                 self.journal.note({"event": "unsent"})
                 raise
@@ -291,12 +303,9 @@ class Player:
         farewell = entries[-1].text is None  # the released server ends a topic with the user's last words, which have no response
         if not farewell and state != "inactive" and isinstance(error, ServerFailed):
             return Seen.AT_WORK
-        if not farewell and state == "inactive":
-            told = f"the server took {what(turn)}, was started again and lost the conversation: the next topic is asked for"
-            warnings.warn(told, InteractiveWarning, stacklevel=2)
         words = entries[-1].utterance if farewell else ""
-        said = [*before.messages, {"role": "assistant", "content": turn.response}, {"role": "user", "content": words}]
-        return UserMessage(topic=before.topic, user=before.user, utterance=words, history=said, ends_session=True, ends_run=not still)
+        said = [*(Said(**one) for one in before.messages), Said(role="assistant", content=turn.response), Said(role="user", content=words)]
+        return before.model_copy(update={"utterance": words, "history": said, "ends_session": True, "ends_run": not still})
 
     def _is_kept(self, turn: Turn) -> bool:
         """Whether the server's dump has a response; a debug run has no dump."""
@@ -364,12 +373,11 @@ class Player:
         made = replace(made, session=session, utterance=message.utterance, response=response, citations=citations, cut=cut, asked=())
         self.journal.note(turn_event(made))
 
-    def _cut(self, turn: Turn | None, share: float | None) -> Turn | None:
+    def _cut(self, turn: Turn | None) -> Turn | None:
         """A shorter response, after the server counted more tokens than it accepts."""
-        now = count_spacy_tokens(turn.response) if turn else 0
-        response, cut = fit_response(turn.response, min(now - 1, int(now * (share or CUT_AGAIN)))) if turn else ("", 0)
+        response, cut = fit_response(turn.response, int(CUT_AGAIN * count_spacy_tokens(turn.response))) if turn else ("", 0)
         if not turn or not response:
-            raise DataError(f"{self.server.shown} finds {what(turn)} too long, with {now} tokens: ask the organisers")
+            raise DataError(f"{self.server.shown} finds {what(turn)} too long: ask the organisers")
         self.journal.note(turn_event(replace(turn, response=response, cut=turn.cut + cut)))
         return self.journal.response()
 

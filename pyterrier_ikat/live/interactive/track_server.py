@@ -18,7 +18,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, 
 from ...errors import DataError, IkatError, UsageError
 from ...runs.turn_shown import strip_controls
 from ..answering import Tell
-from .response_limits import TOKENS
 
 TOKEN = "IKAT_TOKEN"
 """The environment variable with the team's token; nothing else has it."""
@@ -53,37 +52,23 @@ class ServerRefusal(UsageError):
         self.status = status
 
 
-class Untaken(Exception):  # noqa: N818 - a signal
-    """The server has certainly not taken a call: it was not reached, or has too many calls (429)."""
-
-    def __init__(self, why: str, wait: float = 0.0) -> None:
-        super().__init__(why)
-        self.wait = wait
-
-
 class Lost(Exception):  # noqa: N818 - a signal
-    """The answer to a call is lost, and the server may have taken it.
+    """The answer to a call is lost.
 
     Attributes:
+        unsent: whether the server has certainly not taken the call: it was not reached, or has too many calls (429).
         late: whether the server may still be at work on it.
         failed: whether the server said that it failed (500).
+        wait: the seconds to wait before it is repeated.
     """
 
-    def __init__(self, why: str, *, late: bool = False, failed: bool = False) -> None:
+    def __init__(self, why: str, *, unsent: bool = False, late: bool = False, failed: bool = False, wait: float = 0.0) -> None:
         super().__init__(why)
-        self.late, self.failed = late, failed
+        self.unsent, self.late, self.failed, self.wait = unsent, late, failed, wait
 
 
 class ResponseTooLong(Exception):  # noqa: N818 - a signal
-    """The server counts more tokens than it accepts.
-
-    Attributes:
-        share: how much of the response it accepts, by its own count; None if it doesn't say.
-    """
-
-    def __init__(self, share: float | None) -> None:
-        super().__init__(share)
-        self.share = share
+    """The server counts more tokens than it accepts."""
 
 
 class Said(BaseModel):
@@ -284,39 +269,40 @@ class TrackServer:
         self._sleep(seconds)
 
     def _read(self, path: str, **query: str) -> Any:
-        for wait in (*RETRIES, None):
-            try:
-                return _content(self._send("GET", path, params=query))
-            except (Untaken, Lost) as error:
-                if isinstance(error, Lost) and error.failed:
-                    raise ServerFailed(f"{self.shown} failed at {path} ({error}): start again later, {AGAIN}") from None
-                self._again(path, error, wait)
-            except json.JSONDecodeError:
-                raise DataError(f"{self.shown} is not a server of simulated users (no JSON at {path}): check the address") from None
-        raise AssertionError("the last attempt returns or raises")
+        try:
+            return self._call("GET", path, params=query)
+        except Lost as error:
+            raise ServerFailed(f"{self.shown} failed at {path} ({error}): check the address, or start again later; {AGAIN}") from None
 
     def _change(self, call: str, body: Mapping[str, Any]) -> UserMessage:
-        for wait in (*RETRIES, None):
-            try:
-                return UserMessage.of(_content(self._send("POST", f"{self._area}/{call}", json=body)))
-            except Untaken as error:
-                self._again(call, error, wait)
-            except (json.JSONDecodeError, DataError) as error:
-                raise Lost(f"its answer can't be read: {error}") from None
-        raise AssertionError("the last attempt returns or raises")
+        try:
+            return UserMessage.of(self._call("POST", f"{self._area}/{call}", json=body))
+        except DataError as error:
+            raise Lost(str(error)) from None
 
-    def _again(self, call: str, error: Exception, wait: float | None) -> None:
-        """Wait before a call is repeated, or give it up."""
-        if wait is None:
-            raise ServerDown(f"{self.shown} gave no answer to {call} ({error}): start again later, {AGAIN}") from None
-        self.wait(max(wait, getattr(error, "wait", 0.0)), f"{self.shown} gave no answer to {call} ({error})")
+    def _call(self, method: str, path: str, **content: Any) -> Any:
+        """The JSON of an answer, or a list of its lines; a call that the server has not taken is repeated, and one that only reads."""
+        for wait in RETRIES:
+            try:
+                text = self._send(method, path, **content).text
+                lines = text.split("\n") if text.startswith("{") else [text]
+                found = [json.loads(line) for line in lines if line.strip()]
+                return found[0] if len(found) == 1 else found
+            except json.JSONDecodeError:
+                raise Lost("its answer is not JSON") from None
+            except Lost as error:
+                if error.failed or (method == "POST" and not error.unsent):
+                    raise
+                why = f"{self.shown} gave no answer to {path} ({error})"
+                self.wait(max(wait, error.wait), why)
+        raise ServerDown(f"{why}: start again later, {AGAIN}")
 
     def _send(self, method: str, path: str, **content: Any) -> httpx.Response:
         """An answer with a status below 300."""
         try:
             answer = self._client.request(method, f"{self.shown}/{path}", **content)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise Untaken(f"no connection: {error}") from None
+            raise Lost(f"no connection: {error}", unsent=True) from None
         except httpx.ReadTimeout:
             raise Lost("no answer in time", late=True) from None
         except httpx.TransportError as error:
@@ -327,7 +313,7 @@ class TrackServer:
         said = self._said(answer)
         if status == 429:
             wait = answer.headers.get("Retry-After", "")
-            raise Untaken(f"429: {said}", float(wait) if wait.isdigit() else 0.0)
+            raise Lost(f"429: {said}", unsent=True, wait=float(wait) if wait.isdigit() else 0.0)
         if status >= 500:
             raise Lost(f"{status}: {said}", late=status in (502, 504), failed=status == 500)
         raise self._refusal(status, said, path)
@@ -346,9 +332,7 @@ class TrackServer:
     def _refusal(self, status: int, said: str, path: str) -> Exception:
         """The error that a refusal means."""
         if status == 422 and path.endswith("continue") and re.search(r"token|too long", said, re.IGNORECASE):
-            counted, limit = (re.search(pattern, said) for pattern in (r"(\d+)\s+tokens", r"limit of (\d+)"))
-            share = (int(limit[1]) if limit else TOKENS) / max(1, int(counted[1])) if counted else 1.0
-            return ResponseTooLong(share if share < 1 else None)
+            return ResponseTooLong(said)
         known = 401 if (status, path) == (400, "auth/verify") else status  # the released server's answer to a part of a token
         why = {
             401: f"does not accept the token in {TOKEN}: copy the token of your team again",
@@ -360,14 +344,6 @@ class TrackServer:
 
     def __repr__(self) -> str:
         return f"TrackServer({self.shown!r})"
-
-
-def _content(answer: httpx.Response) -> Any:
-    """The JSON of an answer, or a list of its lines."""
-    try:
-        return answer.json()
-    except json.JSONDecodeError:
-        return [json.loads(line) for line in answer.text.split("\n") if line.strip()]
 
 
 def safe_address(text: str) -> str:

@@ -16,7 +16,7 @@ from track_server import TOKEN, TOPICS, Refused, Track, TrackServer
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.live.interactive import ServerDown, track_server
 
 ONE = (("1-1", "ann", ("Which tea?", "And now?")),)
@@ -127,7 +127,7 @@ def test_what_is_no_server_of_simulated_users_is_said(tmp_path):
         def answer(self, *call):
             return "<html>A chat page</html>"
 
-    with pytest.raises(DataError, match="is not a server of simulated users .* check the address"):
+    with pytest.raises(ServerDown, match="its answer is not JSON.: check the address"):
         play(Page(), tmp_path / "run")
 
 
