@@ -30,6 +30,7 @@ from track_server import DOCUMENTED, NEW, TOKEN, Track, TrackServer  # noqa: E40
 
 SYSTEM = '''
 import pathlib
+import zlib
 import pyterrier_ikat as ikat
 
 CALLS = pathlib.Path("calls.txt")
@@ -42,7 +43,7 @@ class Scripted:
     def generate(self, chats):
         number = len(CALLS.read_text().splitlines()) if CALLS.exists() else 0
         with CALLS.open("a") as file:
-            file.write("".join(repr(chat)[-200:].replace("\\n", " ") + "\\n" for chat in chats))
+            file.write("".join(f"{zlib.crc32(repr(chat).encode())}\\n" for chat in chats))
         return ["The first passage says most about this [1]. " * (40 if number % 5 == 4 else 1) for chat in chats]
 
 @ikat.method(paper="")
