@@ -11,7 +11,7 @@ from ..completions.citations import CitedSentence, with_marks
 from ..conversations.frame import personas, values
 from ..events import Exchange
 from ..llms.ledger import Spend
-from .turn_shown import plain, turn_drawn, turn_html
+from .turn_shown import as_html, exchange_drawn, plain, turn_drawn
 
 SHOWN = 5
 """The number of passages shown for a system without responses."""
@@ -184,7 +184,7 @@ class Turn:
         return plain(turn_drawn(self, note=False))
 
     def _repr_html_(self) -> str:
-        return turn_html(self)
+        return as_html(exchange_drawn(self))
 
 
 def messages_of(turns: Sequence[Turn]) -> list[dict[str, str]]:

@@ -1,8 +1,7 @@
-"""A turn of a chat as text, drawn in a terminal, and as HTML in a notebook. All texts are shown as they are, and never interpreted."""
+"""A turn of a chat, drawn by rich in a terminal, as text and in a notebook. All texts are shown as they are, and never interpreted."""
 
 import re
 from collections.abc import Iterator, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ..completions.citations import pieces_with_numbers
@@ -182,84 +181,29 @@ def _calls_table(account: "Ledger") -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    titles, *rows = call_rows(account)
     grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for title in titles:
-        grid.add_column(title, justify="left" if title in TEXTS else "right", overflow="fold")
-    for row in rows:
-        grid.add_row(*(Text(strip_controls(cell)) for cell in row))
+    columns = account.shown().columns
+    for column in columns:
+        grid.add_column(column.title, justify="right" if column.numeric else "left", overflow="fold")
+    for cells in zip(*(column.cells for column in columns), strict=True):
+        grid.add_row(*(Text(strip_controls(cell.text)) for cell in cells))
     return grid
 
 
-TEXTS = ("stage", "model", "served")
+def as_html(drawn: Any) -> str:
+    """What rich draws, as HTML for a notebook."""
+    from io import StringIO
+
+    from rich.console import Console
+
+    console = Console(file=StringIO(), record=True, width=WIDTH, highlight=False, markup=False, emoji=False)
+    console.print(drawn)
+    return console.export_html(inline_styles=True, code_format="<pre style='white-space: pre-wrap'>{code}</pre>")
 
 
-def call_rows(account: "Ledger") -> list[list[str]]:
-    """The ledger of a turn: the titles, then a row for each stage and model. Columns in which nothing happened are omitted."""
-    columns = account.shown().columns
-    return [[column.title for column in columns], *([column.cells[row].text for column in columns] for row in range(len(account.frame())))]
+def exchange_drawn(turn: "Turn") -> Any:
+    """The user's words and the system's part, for rich."""
+    from rich.console import Group
+    from rich.text import Text
 
-
-SAID = "margin-left: 4em; padding: .4em .8em; border-right: 4px solid #2f7d4f"
-ANSWERED = "margin-right: 4em; padding: .4em .8em; border-left: 4px solid #1d5b8f"
-ALIGNED = "text-align: left; padding-right: 1em"
-DIM = "opacity: .7; font-size: smaller"
-
-
-def turn_html(turn: "Turn") -> str:
-    """One exchange: the user's words, how the answer came about, the answer and its passages."""
-    pieces = pieces_with_numbers(turn.response, turn.cited or ())
-    answer = "".join(f"{escape(piece)} <b>{_numbered(numbers)}</b>" if numbers else escape(piece) for piece, numbers in pieces)
-    answer = answer or ("" if turn.sources else "<i>no passage found</i>")
-    sources = "".join(_source(number, source) for number, source in enumerate(turn.sources, 1))
-    return (
-        f"<div style='max-width: 50em; margin: .6em 0'><div style='{SAID}'>{escape(turn.utterance)}</div>"
-        f"<div style='{ANSWERED}'>{_background(turn)}<div style='white-space: pre-wrap'>{answer}</div>"
-        f"<div style='margin: .4em 0; font-size: smaller'>{sources}</div>{_note(turn)}</div></div>"
-    )
-
-
-def chat_html(number: str, turns: Sequence["Turn"]) -> str:
-    """All exchanges of a chat."""
-    return "".join(map(turn_html, turns)) or f"<i>chat {escape(number)}: nothing said yet</i>"
-
-
-def why_html(turn: "Turn", account: "Ledger | None") -> str:
-    """How the answer of a turn came about. The prompts and completions open on a click."""
-    calls = _calls(account) if account is not None and len(account.frame()) else ""
-    opened = "".join(
-        f"<details><summary>{number}. {escape(title)}</summary><pre style='white-space: pre-wrap; opacity: .7'>{escape(prompt)}</pre>"
-        f"<pre style='white-space: pre-wrap'>{escape(completion)}</pre></details>"
-        for number, (title, prompt, completion) in enumerate(asked_in(turn), 1)
-    )
-    head = f"turn {turn.number}" + f", method {escape(turn.method)}" * bool(turn.method)
-    return f"<div style='max-width: 50em; margin: .6em 0'><b>{head}</b>{_background(turn)}{calls}{opened}{_note(turn)}</div>"
-
-
-def _background(turn: "Turn") -> str:
-    rows = "".join(
-        f"<div style='{DIM}'>{label}: {'; '.join(map(escape, texts))}</div>" if len(texts) == 1 else _list(label, texts)
-        for label, texts in background(turn)
-    )
-    return f"<div style='margin-bottom: .3em'>{rows}</div>" if rows else ""
-
-
-def _list(label: str, texts: Sequence[str]) -> str:
-    items = "".join(f"<li>{escape(text)}</li>" for text in texts)
-    return f"<div style='{DIM}'>{label}:<ul style='margin: 0'>{items}</ul></div>"
-
-
-def _calls(account: "Ledger") -> str:
-    rows = "".join(f"<tr>{''.join(f'<td style={ALIGNED!r}>{escape(cell)}</td>' for cell in row)}</tr>" for row in call_rows(account))
-    return f"<table style='font-size: smaller; margin: .4em 0'>{rows}</table>"
-
-
-def _source(number: int, source: "Source") -> str:
-    """A passage, whose whole text opens on a click."""
-    first = f"[{number}] <code>{escape(source.docno)}</code> {escape(source.beginning)}"
-    score = "" if source.score is None else f"<i>score {format_score(source.score)}</i> "
-    return f"<details><summary>{first}</summary><div style='margin-left: 2em'>{score}{escape(source.text)}</div></details>"
-
-
-def _note(turn: "Turn") -> str:
-    return f"<div style='{DIM}'>{'; '.join([*doubts(turn), effort(turn)])}</div>"
+    return Group(Text(strip_controls(turn.utterance), style="bold"), Text(), turn_drawn(turn), Text())

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from ...methods import find
 from ...operator import parts_of
 from ...runs.answered_turn import Turn, clean_text, messages_of
 from ...runs.log import topics_of, write_topics
-from ...runs.turn_shown import chat_html, plain, strip_controls, why_drawn, why_html
+from ...runs.turn_shown import as_html, exchange_drawn, plain, strip_controls, why_drawn
 from ...study.resources import Resources, is_given
 from ...study.systems import ALL, System, open_systems
 from ..answering import HISTORY, StillTooLong, Tell, answer
@@ -42,7 +43,7 @@ class Why:
         return plain(why_drawn(self.turn, self.account))
 
     def _repr_html_(self) -> str:
-        return why_html(self.turn, self.account)
+        return as_html(why_drawn(self.turn, self.account))
 
 
 class Chat:
@@ -329,7 +330,7 @@ class Chat:
         return said or f"<chat {self.number}: nothing said yet>"
 
     def _repr_html_(self) -> str:
-        return chat_html(self.number, self.turns)
+        return "".join(as_html(exchange_drawn(turn)) for turn in self.turns) or f"<i>chat {escape(self.number)}: nothing said yet</i>"
 
 
 def _notes(system: System) -> Iterator[str]:
