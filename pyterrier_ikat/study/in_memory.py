@@ -20,7 +20,6 @@ from ..events import in_chain, observed_by
 from ..llms.failures import UnderWay
 from ..operator import Operator, frame_for, stages, without_texts_unread_by_all
 from ..progress import doing
-from ..runs import write_run
 from .recorder import Shown
 from .results import ScoreTable
 from .study import Study
@@ -38,15 +37,13 @@ def experiment(
     topics: pd.DataFrame | None = None,
     qrels: QrelsSource | None = None,
     turns: Turns | None = None,
-    names: Sequence[str] | None = None,
-    save: str | Path | None = None,
     **resources: Any,
 ) -> pd.DataFrame:
     """Run systems on the judged turns in memory and compare them as TREC does. :func:`pyterrier_ikat.run` does so with folders.
 
     Systems run through ``pt.Experiment(..., plan="tree")``, so a first stage shared by several systems runs once. Turns without judgements
     are not run. Means are over all turns of the qrels. A turn for which a system finds nothing counts 0. The order is that of the
-    ranks, as in :func:`pyterrier_ikat.run`: tied scores are lowered by the smallest possible step, also in saved run files.
+    ranks, as in :func:`pyterrier_ikat.run`: tied scores are lowered by the smallest possible step.
 
     Args:
         systems: as for :func:`pyterrier_ikat.run`; a dict may also contain finished runs (result frames).
@@ -56,8 +53,6 @@ def experiment(
         topics: the turns, instead of the dataset's: ``get_topics("manual")`` for pipelines that use gold fields.
         qrels: the judgements: a frame, the name of a variant of the dataset's, or a TREC qrels file.
         turns: only these turns: a list of ids, or the path of a file with one on each line.
-        names: the systems' names, if ``systems`` is a list of pipelines.
-        save: a folder for the run files ``<name>.trec``; each is written as soon as its system has finished.
         **resources: as for :func:`pyterrier_ikat.run`. With ``repeats``, each run of a system is a row.
 
     Returns:
@@ -76,14 +71,14 @@ def experiment(
         >>> experiment({"always a": find_a}, measures=["R@20"], topics=topics, qrels=qrels).values.tolist()
         [['always a', 0.5, 2]]
     """
-    wanted, methods = as_measures(measures), methods_in(_named(systems, names))
+    wanted, methods = as_measures(measures), methods_in(_with_finished(systems))
     if dataset is None and (topics is None or qrels is None):
         raise UsageError('there is nothing to run or evaluate on: give a dataset such as "ikat:sample", or topics=... and qrels=...')
     study = Study(methods, dataset, topics=topics, qrels=qrels, turns=turns, **resources)
     pipelines = {one.name: one.pipeline for one in study.systems}
     check_baseline(pipelines, baseline, "systems")
     _check_turns(study)
-    files, evaluator = _run_files(save, pipelines), make_evaluator(study.qrels, wanted)
+    evaluator = make_evaluator(study.qrels, wanted)
     scores: dict[str, dict[str, list[float]]] = {}
 
     def keep(name: str, found: pd.DataFrame) -> None:
@@ -91,14 +86,8 @@ def experiment(
             raise DataError(f"system {name} found no passage for any turn: look at what its first stages give")
         check_common_turns(f"system {name}", found["qid"].unique(), evaluator.turns)
         scores[name] = evaluator.per_turn(name, ranking_of(name, found))
-        if name in files:
-            write_run(found, files[name], name)
 
-    under_way = _run_trees(study, keep)
-    if under_way.waiting:
-        for path in files.values():  # the same call continues later, and must not find existing files
-            path.unlink(missing_ok=True)
-    under_way.tell()
+    _run_trees(study, keep).tell()
     return ScoreTable.of(pd.DataFrame(experiment_rows({name: scores[name] for name in pipelines}, wanted, baseline)), study.systems)
 
 
@@ -133,36 +122,11 @@ def _run_trees(study: Study, keep: Keep) -> UnderWay:
     return under_way
 
 
-def _named(systems: Any, names: Sequence[str] | None) -> Any:
-    """The systems with their names, including finished runs."""
-    named = systems if names is None else _with_names(systems, names)
-    if not isinstance(named, Mapping):
-        return named
-    return {name: _Finished(system) if isinstance(system, pd.DataFrame) else system for name, system in named.items()}
-
-
-def _with_names(systems: Any, names: Sequence[str]) -> dict[str, Any]:
-    if isinstance(systems, Mapping):
-        raise UsageError("the systems have names already: omit names=..., or give the systems as a list")
-    given = list(systems) if isinstance(systems, list | tuple) else [systems]
-    if isinstance(names, str) or len(names) != len(given):
-        raise UsageError(f"names={names!r}: give a list of {counted(len(given), 'name')}, one for each system, or {{'name': system, ...}}")
-    if twice := next((name for name in names if list(names).count(name) > 1), None):
-        raise UsageError(f"two systems are named {twice!r}: give each its own name")
-    return dict(zip(names, given, strict=True))
-
-
-def _run_files(folder: str | Path | None, names: Sequence[str] | Mapping[str, Any]) -> dict[str, Path]:
-    """Name -> run file in ``folder``; none without a folder."""
-    if folder is None:
-        return {}
-    for name in names:
-        if Path(name).name != name or name.startswith(".") or len(name.split()) != 1:
-            raise UsageError(f"a run file cannot be named {name!r}: save systems under names without slash, white space or leading dot")
-    files = {name: Path(folder) / f"{name}.trec" for name in names}
-    if there := [str(path) for path in files.values() if path.exists()]:
-        raise UsageError(f"{there[0]} already exists: choose another folder, or remove it")
-    return files
+def _with_finished(systems: Any) -> Any:
+    """The systems, with finished runs as systems."""
+    if not isinstance(systems, Mapping):
+        return systems
+    return {name: _Finished(system) if isinstance(system, pd.DataFrame) else system for name, system in systems.items()}
 
 
 def _run_tree(systems: Mapping[str, pt.Transformer], topics: pd.DataFrame, qrels: pd.DataFrame, keep: Keep) -> None:

@@ -111,10 +111,10 @@ def test_a_run_looks_up_the_texts_that_a_stage_may_read(name, bm25, tmp_path):
     assert ran[["qid", "docno", "rank"]].values.tolist() == expected[["qid", "docno", "rank"]].values.tolist()
 
 
-def test_a_comparison_searches_once_and_gives_a_stage_the_texts_it_may_read(bm25, tmp_path):
+def test_a_comparison_searches_once_and_gives_a_stage_the_texts_it_may_read(bm25):
     searches = Searches()
     with observed_by(searches):
-        ikat.experiment({"plain": bm25, "longest": bm25 >> ByLength()}, topics=TOPICS, qrels=QRELS, save=tmp_path)
+        ikat.experiment({"plain": bm25, "longest": bm25 >> ByLength()}, topics=TOPICS, qrels=QRELS)
     assert (searches.count, Texts.looked_up) == (1, 2 * 20)
     Texts.looked_up = 0
     ikat.experiment({"plain": bm25, "cut": bm25 % 5}, topics=TOPICS, qrels=QRELS)

@@ -10,7 +10,6 @@ from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import TRACK_2024, as_measures, breakdown, evaluate, per_turn, win_tie_loss
 from pyterrier_ikat.generate import ExplodeQueries
 from pyterrier_ikat.operator import Operator
-from pyterrier_ikat.runs import read_run
 
 
 class Reranks(Operator):
@@ -121,20 +120,9 @@ def test_turns_without_judgements_are_not_run(setting):
     assert sorted(seen) == sorted(qrels["qid"].unique())
 
 
-def test_runs_are_saved_beside_the_shared_execution(setting, tmp_path):
-    systems, runs, topics, qrels = setting
-    table = experiment(systems, topics=topics, qrels=qrels, save=tmp_path / "new")
-    read = {name: read_run(tmp_path / "new" / f"{name}.trec") for name in systems}
-    pd.testing.assert_frame_equal(evaluate(read, qrels), table, atol=1e-9, rtol=0)
-    with pytest.raises(UsageError, match="one.trec already exists"):
-        experiment(systems, topics=topics, qrels=qrels, save=tmp_path / "new")
-    with pytest.raises(UsageError, match="cannot be named 'a/b'"):
-        experiment({"a/b": runs["one"]}, topics=topics, qrels=qrels, save=tmp_path)
-
-
 def test_a_dataset_by_name_brings_topics_and_qrels():
     find = pt.apply.generic(lambda turns: turns[["qid", "query"]].assign(docno="sample-walk-001:0", score=1.0, rank=0))
-    table = experiment([find], "ikat:sample", ["nDCG@5"], names=["same"])
+    table = experiment({"same": find}, "ikat:sample", ["nDCG@5"])
     qrels = pt.get_dataset("ikat:sample").get_qrels()
     run = pd.DataFrame({"qid": qrels["qid"].unique(), "docno": "sample-walk-001:0", "score": 1.0, "rank": 0})
     assert table["nDCG@5"][0] == pytest.approx(evaluate({"x": run}, qrels, ["nDCG@5"])["nDCG@5"][0]) != 0
@@ -146,9 +134,6 @@ def test_mistakes_are_found_before_anything_runs(setting):
     one = systems["one"]
     usage = [
         (lambda: experiment([one], topics=topics, qrels=qrels), "has no name: give {'name': pipeline}"),
-        (lambda: experiment([one], topics=topics, qrels=qrels, names=["a", "b"]), "give a list of 1 name, one for each system"),
-        (lambda: experiment([one, one], topics=topics, qrels=qrels, names=["a", "a"]), "two systems are named 'a'"),
-        (lambda: experiment(systems, topics=topics, qrels=qrels, names=["a", "b", "c"]), "have names already"),
         (lambda: experiment({" ": one}, topics=topics, qrels=qrels), "named ' '"),
         (lambda: experiment({}, topics=topics, qrels=qrels), "no system"),
         (lambda: experiment(systems, topics=topics, qrels=qrels, baseline="four"), "not one of the systems: one, two, three"),
@@ -189,13 +174,6 @@ def test_a_finished_run_of_other_turns_is_refused_before_anything_runs(setting):
     with pytest.raises(DataError, match="the topics frame: its turns are like 9-1-0.*convert them"):
         experiment(systems, topics=topics.assign(qid=topics["qid"].str.replace("_", "-")), qrels=qrels)
     assert Finds.calls == 0
-
-
-def test_what_has_finished_is_saved_when_a_later_system_fails(setting, tmp_path):
-    systems, runs, topics, qrels = setting
-    with pytest.raises(ZeroDivisionError):
-        experiment({"a": systems["one"], "b": pt.apply.generic(lambda turns: 1 / 0)}, topics=topics, qrels=qrels, save=tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["a.trec"]
 
 
 def test_rankings_that_are_not_clean_name_their_system(setting):

@@ -22,11 +22,11 @@ def test_a_system_with_ties_has_one_score_wherever_it_is_scored(tmp_path):
     given = {"topics": TOPICS, "qrels": QRELS, "measures": ["nDCG@3", "RR@10"]}
     tables = [
         ikat.run({"tied": tied}, out=tmp_path / "runs", **given).table,
-        ikat.experiment({"tied": tied}, save=tmp_path / "saved", **given),
+        ikat.experiment({"tied": tied}, **given),
         ikat.experiment({"tied": frame}, **given),
         ikat.evaluate({"tied": frame}, QRELS, given["measures"]),
         ikat.evaluate({"tied": RunFolder(tmp_path / "runs" / "tied").results()}, QRELS, given["measures"]),
-        ikat.evaluate({"tied": read_run(tmp_path / "saved" / "tied.trec")}, QRELS, given["measures"]),
+        ikat.evaluate({"tied": read_run(tmp_path / "runs" / "tied" / "run.trec")}, QRELS, given["measures"]),
     ]
     for table in tables:
         assert table[["nDCG@3", "RR@10" if "RR@10" in table else "RR(rel=1)@10"]].values.tolist() == [[pytest.approx(0.8154648768), 0.75]]

@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.completions.citations import CitedSentence
+from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.live.chat import Why
 from pyterrier_ikat.llms import Completion, Request
 from pyterrier_ikat.llms.ledger import Spend

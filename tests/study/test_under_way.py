@@ -147,12 +147,12 @@ def test_repeats_and_branches_send_all_that_they_can(server, index, tmp_path):
     assert len(set(server.sent)) == 96
 
 
-def test_an_experiment_sends_every_systems_batch_and_takes_no_place(server, index, tmp_path):
+def test_an_experiment_sends_every_systems_batch(server, index):
     bm25 = ikat.PassageIndex(index).bm25(num_results=5)
     systems = {"raw": bm25, "a": ikat.Answer(spec(server)) >> bm25, "b": ikat.Rewrite(spec(server)) >> bm25}
 
     def experiment():
-        return ikat.experiment(systems, "ikat:sample", save=tmp_path / "saved")
+        return ikat.experiment(systems, "ikat:sample")
 
     assert "stage rewrite" in ended(experiment)
     assert len(server.batches) == 2
