@@ -3,7 +3,7 @@
 import difflib
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,14 @@ from typing import Any
 import pyterrier as pt
 
 from ..errors import UsageError, advice, option
+from ..fuse import RRF
 from ..generate import Seq2SeqRewrite
-from ..llms import Ledger, llm
+from ..llms import LLM, Ledger, llm
 from ..methods import Method
 from ..rank import OF_KIND, load_reranker
 from ..retrieve import DenseIndex, DenseRetriever, Index, PassageIndex, SpladeIndex
+
+HYBRID = "hybrid"
 
 
 @dataclass(frozen=True)
@@ -26,8 +29,8 @@ class Resources:
         index: a folder made by ``ikat index``, a PISA index of SPLADE vectors, or an index object.
         llm: a specification such as ``"openai:gpt-4o temperature=0"``, or any other value for :func:`pyterrier_ikat.llm`.
         second_llm: the LLM that writes the answer in the methods named ``..._given``, and the second LLM of ``gtr``.
-        retriever: ``"bm25"``, ``"splade"`` or ``"dense"``, if ``index`` is a folder that holds several of them; or, instead of the index,
-            any PyTerrier retriever.
+        retriever: ``"bm25"``, ``"splade"`` or ``"dense"``, if ``index`` is a folder that holds several of them; ``"hybrid"``, BM25 and
+            dense vectors fused by reciprocal ranks; or, instead of the index, any PyTerrier retriever.
         dense: the dense retriever in addition to the first stage, if ``index`` has no dense vectors: the folder of an index with dense
             vectors, an index object, or a retriever.
         reranker: a cross-encoder's name, ``bi:NAME``, ``colbert:NAME``, ``monot5:NAME``, ``listwise:LLM`` (such as
@@ -76,15 +79,16 @@ class Resources:
         taken = taken_by(methods) | {"prompts"}  # only a built system shows whether it reads prompts
         if "llm" in taken:
             taken.add("statements")
+        if given.get("retriever") == HYBRID:
+            taken.add("dense")
         first_stages = taken & {"retriever", "dense"}
         if first_stages and all(isinstance(given.get(name), pt.Transformer) for name in first_stages):
             taken -= OF_THE_INDEX
         for name, value in given.items():
             if name not in known:
                 near = difflib.get_close_matches(name, known, 1)
-                raise UsageError(
-                    f"there is no option {name!r}: {f'did you mean {near[0]}?' if near else 'give one of ' + ', '.join(known)}"
-                )
+                repair = f"did you mean {near[0]}?" if near else f"give one of {', '.join(known)}"
+                raise UsageError(f"there is no option {name!r}: {repair}")
             if value is not None and name not in taken:
                 if name not in spare:
                     raise unused(name)
@@ -101,15 +105,8 @@ class Resources:
             UsageError: for an unknown name, a SPLADE index that needs its model, or a passage index that is given a model.
             DataError: for an index or recorded file that cannot be used.
         """
-        models = {name: _opened_llm(getattr(self, name), ledger) for name in ("llm", "second_llm")}
-        named: dict[str, Any] = {name: getattr(self, name) for name in ("rewriter", "expander")}
-        trained: dict[str, Any] = {name: Seq2SeqRewrite(given) if isinstance(given, str) else given for name, given in named.items()}
-        dense = DenseIndex(self.dense) if isinstance(self.dense, str | Path) else self.dense
-        if isinstance(dense, Index):
-            dense = DenseIndex(dense.path, text=dense.text)
-        if dense is not self.dense:
-            dense.describe()
-        return replace(self, **self._opened_index(), dense=dense, reranker=open_rerankers(self.reranker), **models, **trained)
+        given = {name: getattr(self, name) for name in OPENERS if getattr(self, name) is not None}
+        return replace(self, **self._opened_index(), **{name: OPENERS[name](one, ledger) for name, one in given.items()})
 
     def _opened_index(self) -> dict[str, Any]:
         if not isinstance(self.index, str | Path | Index):
@@ -123,12 +120,12 @@ class Resources:
                 raise UsageError(f"{option('splade_query_model')} is for an index's folder: give ikat.SpladeIndex(path, query_model=...)")
             return {}
         kind = self.retriever if isinstance(self.retriever, str) else None
-        opened = open_index(self.index, kind, self.splade_model, self.texts)
+        opened = open_index(self.index, "bm25" if kind == HYBRID else kind, self.splade_model, self.texts)
         if self.splade_query_model is not None:
             if not isinstance(opened, SpladeIndex):
                 raise UsageError(f"{option('splade_query_model')} is for SPLADE vectors: omit it with the index {self.index}")
             opened = opened.with_query_model(self.splade_query_model)
-        return {"index": opened, "retriever": None if kind else self.retriever}
+        return {"index": opened, "retriever": None if kind and kind != HYBRID else self.retriever}
 
     def build(self, entry: Method) -> pt.Transformer:
         """The method's expression, on a retriever with its depth and its paper's BM25 parameters.
@@ -137,11 +134,15 @@ class Resources:
             UsageError: when a resource is missing.
         """
         given = {one.name: getattr(self, one.name) for one in fields(self)}
-        if self.retriever is None and self.index is not None:
+        if self.index is not None and (self.retriever is None or self.retriever == HYBRID):
             given["retriever"] = self.index.retriever(entry.depth, **entry.bm25)
-        if not isinstance(self.dense, pt.Transformer) and "dense" in entry.resources.values():
+        if not isinstance(self.dense, pt.Transformer) and (self.retriever == HYBRID or "dense" in entry.resources.values()):
             given["dense"] = _dense(self.dense or self.index, entry.depth)
-        if {"retriever", "dense"} <= set(entry.resources.values()) and given["retriever"] is not None:
+        if self.retriever == HYBRID:
+            if given["dense"] is None:
+                raise UsageError(f"method {entry.name} needs dense: give {option('dense')}")
+            given["retriever"] = RRF(given["retriever"] % entry.depth, given["dense"] % entry.depth, num_results=entry.depth)
+        elif {"retriever", "dense"} <= set(entry.resources.values()) and given["retriever"] is not None:
             _refuse_twice(entry, given["retriever"], given["dense"])
         return entry.build(**given)
 
@@ -218,8 +219,20 @@ def _as_given(given: Any, opened: Any) -> Any:
     return opened if hasattr(opened, "spec") else given
 
 
-def _opened_llm(given: Any, ledger: Ledger) -> Any:
-    return llm(given, ledger=ledger) if isinstance(given, str) else given if given is None else llm(given)
+def _open_llm(given: Any, ledger: Ledger) -> LLM:
+    return llm(given, ledger=ledger) if isinstance(given, str) else llm(given)
+
+
+def _open_trained(given: Any, _: Ledger) -> Any:
+    return Seq2SeqRewrite(given) if isinstance(given, str) else given
+
+
+def _open_dense(given: Any, _: Ledger) -> Any:
+    if not isinstance(given, str | Path | Index):
+        return given
+    opened = DenseIndex(given.path, text=given.text) if isinstance(given, Index) else DenseIndex(given)
+    opened.describe()
+    return opened
 
 
 def open_rerankers(names: Any) -> Any:
@@ -240,6 +253,17 @@ def open_rerankers(names: Any) -> Any:
         raise UsageError(f"{written}: none stands alone, give it, or re-rankers")
     found = [load_reranker(re.sub(r"^(\w+:)?~/", lambda kind: (kind[1] or "") + os.path.expanduser("~/"), name)) for name in wanted]
     return found[0] if len(found) == 1 else found
+
+
+OPENERS: Mapping[str, Callable[[Any, Ledger], Any]] = {
+    "llm": _open_llm,
+    "second_llm": _open_llm,
+    "rewriter": _open_trained,
+    "expander": _open_trained,
+    "dense": _open_dense,
+    "reranker": lambda given, _: open_rerankers(given),
+}
+"""Argument of a method's function -> what makes it from a text. The first stage depends on the method: see :meth:`Resources.build`."""
 
 
 def open_index(

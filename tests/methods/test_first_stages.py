@@ -111,6 +111,14 @@ def test_one_folder_with_words_and_vectors_serves_all_three(folder):
     )
 
 
+def test_any_system_searches_by_both_with_retriever_hybrid(folder):
+    words, dense = ("--index", str(folder / "words")), ("--resources", f"dense={folder / 'dense'}")
+    assert run(folder, "any", "raw", *words, *dense, "--resources", "retriever=hybrid").exit_code == 0
+    assert run(folder, "old", "raw_hybrid", *words, *dense).exit_code == 0
+    pd.testing.assert_frame_equal(ranking(folder, "any", "raw"), ranking(folder, "old", "raw_hybrid"))
+    assert "needs dense: give --resources dense=" in run(folder, "none", "raw", *words, "--resources", "retriever=hybrid").stderr
+
+
 def test_what_is_missing_or_unused_is_said_in_one_line(folder):
     words, dense = str(folder / "words"), str(folder / "dense")
     for arguments, message in {
