@@ -302,24 +302,15 @@ def check_baseline(runs: Collection[str], baseline: str | None, what: str = "run
 
 
 def describe_mismatch(ours: str, theirs: str) -> str:
-    """The message if no turn is shared: both kinds of qid, and the conversion if hyphens are the reason."""
-    ours, theirs = str(ours), str(theirs)  # a qid that was read as a number is wrong, but must not cause another error
-    examples = f"its turns are like {ours}, the wanted ones like {theirs}"
-    for hyphens, underscores, whose in ((ours, theirs, "them"), (theirs, ours, "the wanted ones")):
-        if hyphens.rpartition("-")[0] and "_" not in hyphens and "_" in underscores:
-            repair = advice(
-                'frame["qid"].str.replace(r"-(?=\\d+$)", "_", regex=True)',
-                r"sed -E 's/^([^[:space:]]+)-([0-9]+)[[:space:]]/\1_\2 /' FILE > NEW_FILE",
-            )
-            return f"{examples}; convert {whose}: {repair}"
-    return f"{examples}; take the topics that the judgements were made for"
+    """The message if no turn is shared: both kinds of qid."""
+    return f"its turns are like {ours}, the wanted ones like {theirs}; take the topics that the judgements were made for"
 
 
 def check_turn_names(who: str, ours: Iterable[str], theirs: Iterable[str]) -> None:
     """Raise an error for turns that differ from wanted ones only by a hyphen for the underscore. Each would silently count 0.
 
     Raises:
-        DataError: with the first such turn and the conversion.
+        DataError: with the first such turn.
 
     Example:
         >>> check_turn_names("run a", ["9-1_3", "7_1"], ["9-1_3"])
@@ -328,7 +319,7 @@ def check_turn_names(who: str, ours: Iterable[str], theirs: Iterable[str]) -> No
     for qid in ours:
         meant = re.sub(r"-(?=\d+$)", "_", str(qid))
         if qid not in wanted and meant in wanted:
-            raise DataError(f"{who}: {describe_mismatch(qid, meant)}")
+            raise DataError(f"{who}: its turns are like {qid}, the wanted ones like {meant}: convert the qids of one of them")
 
 
 def check_common_turns(who: str, ours: Iterable[str], theirs: Iterable[str]) -> None:

@@ -249,8 +249,11 @@ def differing_pairs(scores: Mapping[str, Any]) -> list[tuple[str, str]]:
         >>> differing_pairs({"a": [0.1, 0.2, 0.3, 0.4], "b": [0.6, 0.7, 0.81, 0.9], "c": [0.1, 0.2, 0.31, 0.4]})
         [('a', 'b'), ('b', 'c')]
     """
+    from statsmodels.stats.multitest import multipletests
+
     pairs = list(combinations(scores, 2))
-    return [(one, other) for one, other in pairs if p_value(np.asarray(scores[one]), np.asarray(scores[other])) * len(pairs) < ALPHA]
+    tests = [p_value(np.asarray(scores[one]), np.asarray(scores[other])) for one, other in pairs]
+    return [pair for pair, differs in zip(pairs, multipletests(tests, ALPHA, "bonferroni")[0] if pairs else (), strict=True) if differs]
 
 
 def pairwise_table(scores: Mapping[str, Mapping[str, Sequence[float]]], notes: Sequence[str] = ()) -> Table:

@@ -173,22 +173,14 @@ class Judge(LLMOperator):
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request per passage."""
-        return [
-            self.request(
-                qid,
-                {
-                    "ptkb": ptkb_text(pick_statements(ptkb, [(number, 1.0) for number in gold])),
-                    "question": question,
-                    "answer": answer,
-                    "passage": text,
-                },
-                self.template(),
-                docno,
-            )
-            for qid, docno, text, question, ptkb, gold, answer in zip(
-                *(values(frame, name) for name in ("qid", "docno", "text", *GOLD)), strict=True
-            )
-        ]
+        requests = []
+        for qid, docno, text, question, ptkb, gold, answer in zip(
+            *(values(frame, name) for name in ("qid", "docno", "text", *GOLD)), strict=True
+        ):
+            chosen = ptkb_text(pick_statements(ptkb, [(number, 1.0) for number in gold]))
+            shown = {"ptkb": chosen, "question": question, "answer": answer, "passage": text}
+            requests.append(self.request(qid, shown, self.template(), docno))
+        return requests
 
     highest: ClassVar[int] = 4
     """The highest label."""
@@ -262,12 +254,9 @@ class UmbrelaJudge(Judge):
     """
 
     schematic = {"label": "Umbrela"}
+    template_name = "judge_umbrela"
     gold = ("qresolved",)
     highest = 3
-
-    def template(self) -> str:
-        """Name of the prompt template."""
-        return "judge_umbrela"
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request per passage."""

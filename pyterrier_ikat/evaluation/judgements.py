@@ -176,25 +176,19 @@ def _confusion(a: "pd.Series[Any]", b: "pd.Series[Any]", values: Sequence[Any]) 
 
 
 def cohens_kappa(confusion: npt.ArrayLike) -> float:
-    """Cohen's kappa of a square confusion matrix: (observed - expected) / (1 - expected) agreement, unweighted.
+    """Cohen's kappa of a square confusion matrix, unweighted, by statsmodels.
 
     Returns:
         1 for complete agreement, 0 for the agreement expected by chance, NaN if chance alone gives complete agreement.
-
-    Raises:
-        UsageError: when the matrix is not square, or empty.
 
     Example:
         >>> round(cohens_kappa([[20, 5], [10, 15]]), 10)
         0.4
     """
-    counts = np.asarray(confusion, dtype=np.float64)
-    total = counts.sum()
-    if counts.ndim != 2 or counts.shape[0] != counts.shape[1] or total <= 0:
-        raise UsageError(f"a confusion matrix is square and counts at least one pair. This one has shape {counts.shape}, sum {total:g}")
-    observed = np.trace(counts) / total
-    expected = counts.sum(axis=0) @ counts.sum(axis=1) / total**2
-    return float((observed - expected) / (1 - expected)) if expected < 1 else float("nan")
+    from statsmodels.stats.inter_rater import cohens_kappa as kappa
+
+    with np.errstate(invalid="ignore"):  # 0 / 0: both always give the same label
+        return float(kappa(np.asarray(confusion, dtype=np.float64), return_results=False))
 
 
 def order_agreement(table_a: pd.DataFrame, table_b: pd.DataFrame, measure: ir_measures.Measure | str) -> float:
@@ -209,7 +203,7 @@ def order_agreement(table_a: pd.DataFrame, table_b: pd.DataFrame, measure: ir_me
         1 for the same order, -1 for the reverse; NaN if one table gives all systems the same score.
 
     Raises:
-        UsageError: when the tables don't have the same systems, have fewer than two, or lack the measure.
+        UsageError: when the tables don't have the same systems, or fewer than two.
 
     Example:
         >>> nist = pd.DataFrame({"name": ["AD", "QR", "QD"], "nDCG@5": [0.3, 0.2, 0.1]})
@@ -219,12 +213,7 @@ def order_agreement(table_a: pd.DataFrame, table_b: pd.DataFrame, measure: ir_me
     from scipy.stats import kendalltau
 
     column = label(as_measures(measure)[0])
-    for table in (table_a, table_b):
-        if column not in table.columns:
-            raise UsageError(f"a table has no column {column}: evaluate both with this measure")
-    first, second = table_a.set_index("name")[column], table_b.set_index("name")[column]
-    differing = sorted(set(first.index) ^ set(second.index))
-    if differing or len(first) < 2 or not (first.index.is_unique and second.index.is_unique):
-        what = f"only one has {', '.join(differing)}" if differing else f"they have the systems {', '.join(map(str, first.index))}"
-        raise UsageError(f"an order is compared on the same two or more systems, each once: {what}")
-    return float(kendalltau(first, second.loc[first.index]).statistic)
+    both = table_a.merge(table_b, on="name", how="outer", suffixes=("_a", "_b"), validate="one_to_one")
+    if len(both) < 2 or both[[f"{column}_a", f"{column}_b"]].isna().any(axis=None):
+        raise UsageError(f"an order is compared on the same two or more systems, each once: {', '.join(map(str, both['name']))}")
+    return float(kendalltau(both[f"{column}_a"], both[f"{column}_b"]).statistic)

@@ -20,8 +20,6 @@ TRACK_2023 = (nDCG @ 3, nDCG @ 5, nDCG, P(rel=1) @ 20, R(rel=1) @ 20, R(rel=1) @
 TRACK_2024 = TRACK_2023
 """The measures of the passage ranking of 2024, as in 2023 (De Lima and Yang, Passage Query Methods, Table 2)."""
 
-_LARGEST, _LARGEST_GAIN = 2**31 - 1, 10**6
-
 
 def _value(node: ast.expr) -> Any:
     """A parameter's value in a measure's name: a number, a text, True, False, None, or a dict of these."""
@@ -181,19 +179,14 @@ def _meant(text: str) -> str:
 
 
 def _check_values(measure: ir_measures.Measure, text: str) -> None:
-    """Check that trec_eval understands the parameters' values. With others, it ends our process or gives 0."""
-    given = measure.params
-    cutoff, level, recall = given.get("cutoff"), given.get("rel"), given.get("recall")
-    asked = f"measure {text!r} has the"
-    if cutoff is not None and not 1 <= cutoff <= _LARGEST:
-        raise UsageError(f"{asked} cutoff {cutoff}: give one from 1 on, such as {text.partition('@')[0]}@20")
-    if level is not None and not 1 <= level <= _LARGEST:
-        raise UsageError(f"{asked} relevance level {level}: give the least label that counts as relevant, from 1 on")
-    if recall is not None and not (0 <= recall <= 1 and recall == round(recall, 2)):
-        raise UsageError(f"{asked} recall {recall}: give one from 0 to 1 with two decimals, which is what trec_eval reads")
-    for gain in (given.get("gains") or {}).values():
-        if type(gain) is not int or abs(gain) > _LARGEST_GAIN:
-            raise UsageError(f"{asked} gain {gain!r}: give whole numbers of at most {_LARGEST_GAIN}")
+    """Check the parameters that trec_eval would read as others, or that end our process."""
+    cutoff, level = measure.params.get("cutoff"), measure.params.get("rel")
+    if cutoff is not None and cutoff < 1:
+        raise UsageError(f"measure {text!r} has the cutoff {cutoff}: give one from 1 on, such as {text.partition('@')[0]}@20")
+    if level is not None and level < 1:
+        raise UsageError(f"measure {text!r} has the relevance level {level}: give the least label that counts as relevant, from 1 on")
+    if odd := [gain for gain in (measure.params.get("gains") or {}).values() if type(gain) is not int]:
+        raise UsageError(f"measure {text!r} has the gain {odd[0]!r}: trec_eval reads whole numbers")
 
 
 def _missing(measure: ir_measures.Measure) -> str:

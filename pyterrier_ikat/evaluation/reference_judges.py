@@ -48,7 +48,19 @@ def longest_common_subsequence(first: Sequence[str], second: Sequence[str]) -> i
 
 
 @dataclass(frozen=True)
-class RougeL:
+class _ReadsGold:
+    """Compares responses with the gold answer."""
+
+    needs: ClassVar[tuple[str, ...]] = ("gold_answer",)
+    basis: ClassVar[str] = "gold_answer"
+
+
+def _f1(common: int, ours: int, gold: int) -> Assessment:
+    value = 2 * common / (ours + gold) if common else 0.0
+    return Assessment(value, f"{counted(common, 'word')} in common, of {ours} in the response and {gold} in the gold answer")
+
+
+class RougeL(_ReadsGold):
     """ROUGE-L's F measure, 0 to 1, against ``gold_answer``, as the package ``rouge-score`` computes it: over :func:`words`.
 
     With L the longest common subsequence: precision L / words of the response, recall L / words of the gold answer, F
@@ -65,8 +77,6 @@ class RougeL:
     """
 
     name: ClassVar[str] = "ROUGE-L"
-    needs: ClassVar[tuple[str, ...]] = ("gold_answer",)
-    basis: ClassVar[str] = "gold_answer"
 
     def judge(self, responses: pd.DataFrame) -> list[Assessment]:
         """Score the responses (``qanswer``) of a frame with ``gold_answer``."""
@@ -77,12 +87,8 @@ class RougeL:
                 "answers are mostly letters that it can't read, so their scores say little; TokenF1 (--judge token-f1) reads all scripts",
                 stacklevel=2,
             )
-        return [self._assess(words(ours), words(gold)) for ours, gold in pairs]
-
-    def _assess(self, ours: list[str], gold: list[str]) -> Assessment:
-        common = longest_common_subsequence(ours, gold)
-        value = 2 * common / (len(ours) + len(gold)) if common else 0.0
-        return Assessment(value, f"{counted(common, 'word')} in common, of {len(ours)} in the response and {len(gold)} in the gold answer")
+        read = [(words(ours), words(gold)) for ours, gold in pairs]
+        return [_f1(longest_common_subsequence(ours, gold), len(ours), len(gold)) for ours, gold in read]
 
 
 def _unreadable(text: str) -> bool:
@@ -102,8 +108,7 @@ def squad_words(text: str) -> list[str]:
     return _ARTICLES.sub(" ", text.lower().translate(dict.fromkeys(map(ord, string.punctuation)))).split()
 
 
-@dataclass(frozen=True)
-class TokenF1:
+class TokenF1(_ReadsGold):
     """The F1 of the words of the response and of ``gold_answer``, 0 to 1, in any order: for short answers.
 
     The words are :func:`squad_words`; each counts as often as both texts have it. 0 if either has no words. Where a script has no
@@ -117,25 +122,19 @@ class TokenF1:
     """
 
     name: ClassVar[str] = "token F1"
-    needs: ClassVar[tuple[str, ...]] = ("gold_answer",)
-    basis: ClassVar[str] = "gold_answer"
 
     def judge(self, responses: pd.DataFrame) -> list[Assessment]:
         """Score the responses (``qanswer``) of a frame with ``gold_answer``."""
-        return [self._assess(ours, gold) for ours, gold in zip(responses["qanswer"], responses["gold_answer"], strict=True)]
-
-    def _assess(self, *texts: str) -> Assessment:
-        ours, gold = (Counter(squad_words(text)) for text in texts)
-        common, sizes = (ours & gold).total(), (ours.total(), gold.total())
-        value = 2 * common / sum(sizes) if common else 0.0
-        return Assessment(value, f"{counted(common, 'word')} in common, of {sizes[0]} in the response and {sizes[1]} in the gold answer")
+        pairs = zip(responses["qanswer"], responses["gold_answer"], strict=True)
+        read = [(Counter(squad_words(ours)), Counter(squad_words(gold))) for ours, gold in pairs]
+        return [_f1((ours & gold).total(), ours.total(), gold.total()) for ours, gold in read]
 
 
 QUESTION_SHARE = 4
 
 
 @dataclass(frozen=True)
-class AnswerEquivalence:
+class AnswerEquivalence(_ReadsGold):
     """The probability, according to a classifier, that the response answers the question like the gold answer, 0 to 1.
 
     **This is BEM-style, not BEM.** BEM is one particular BERT, trained on human judgements of short answers and released on TensorFlow Hub.
@@ -166,8 +165,6 @@ class AnswerEquivalence:
     batch_size: int = 16
 
     name: ClassVar[str] = "answer equivalence"
-    needs: ClassVar[tuple[str, ...]] = ("gold_answer",)
-    basis: ClassVar[str] = "gold_answer"
 
     def judge(self, responses: pd.DataFrame) -> list[Assessment]:
         """Classify the responses (``qanswer``) of a frame with ``gold_answer`` and a question.

@@ -237,9 +237,6 @@ REPAIRS = {
 
 
 def _check_judges(judges: Sequence[ResponseJudge], frame: pd.DataFrame) -> None:
-    for judge in [judges] if isinstance(judges, str) or not isinstance(judges, Iterable) else judges:
-        if not hasattr(judge, "judge") or isinstance(judge, type):
-            raise UsageError(f"{repr(judge)[:80]} is not a judge of responses: give a list of them, as [RougeL()]")
     names = [judge.name for judge in judges]
     for judge in judges:
         if names.count(judge.name) > 1:

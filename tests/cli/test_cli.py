@@ -534,7 +534,7 @@ PYTHON = re.compile(r"ikat\.\w|pt\.\w|\w\(|\w\[|\w=[^P]|\bframe\b")
             "as `ikat index ikat:2023-mini PATH` makes",
             marks=pytest.mark.real_data,
         ),
-        (["evaluate", "hyphens.trec", "--dataset", "sample"], "convert them: sed -E"),
+        (["evaluate", "hyphens.trec", "--dataset", "sample"], "convert the qids of one of them"),
         pytest.param(
             ["judge", "raw.trec", "--dataset", "ikat:2023-mini", "--llm", "recorded:sample", "--out", "OUT"],
             "lacks 1 turn of the pool",

@@ -97,7 +97,7 @@ def test_whoever_learns_what_the_labels_say_has_full_marks_in_any_order(then, no
         (system([{"statement": "x"}]), LABELS, "system s, turn a_1: qlearned is not a list of dicts"),
         (system("I own a dog"), LABELS, "system s, turn a_1: qlearned is not a list of dicts"),
         (system([]).assign(qid="b_1"), LABELS, "its turns are like b_1"),
-        (system([]).assign(qid="a-1"), LABELS, "convert them"),
+        (system([]).assign(qid="a-1"), LABELS, "convert the qids of one of them"),
         (pd.DataFrame({"qid": ["a_1"]}), LABELS, "UpdatePtkb"),
     ],
 )

@@ -189,7 +189,7 @@ def test_new_statements_count_as_wrong_and_are_named():
 
 def test_turns_and_columns_that_do_not_fit():
     turns = chosen(x1_1=["1"])
-    with pytest.raises(DataError, match=r"system x: its turns are like 1-1-1, the wanted ones like 1-1_1; convert them: frame"):
+    with pytest.raises(DataError, match=r"system x: its turns are like 1-1-1, the wanted ones like 1-1_1"):
         evaluate_ptkb({"x": turns.assign(qid="1-1-1")}, QRELS)
     with pytest.raises(DataError, match="like 7_1, the wanted ones like 1-1_1; take the topics"):
         evaluate_ptkb({"x": turns.assign(qid="7_1")}, QRELS)
@@ -205,7 +205,7 @@ def test_qrels_that_would_be_misread():
         evaluate_ptkb({"x": turns}, pd.concat([QRELS, QRELS]))
     numbers = QRELS.assign(docno=QRELS["docno"].astype(int))
     pd.testing.assert_frame_equal(evaluate_ptkb({"x": turns}, numbers), evaluate_ptkb({"x": turns}, QRELS))
-    with pytest.raises(DataError, match="system x: its turns are like 1-1-2, the wanted ones like 1-1_2; convert them"):
+    with pytest.raises(DataError, match="system x: its turns are like 1-1-2, the wanted ones like 1-1_2"):
         evaluate_ptkb({"x": pd.concat([turns, chosen(x1_2=["1"]).assign(qid="1-1-2")])}, QRELS)
 
 

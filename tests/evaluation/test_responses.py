@@ -244,7 +244,7 @@ def test_response_turns_show_rewrites_and_gold_answers():
         ({"qresolved": None}, answers(), Relevance, UsageError, "relevance is judged by the question, and the turns have none"),
         ({}, answers().drop(columns="qanswer"), Relevance, UsageError, "no column qanswer in the answers, only qid, text"),
         ({"qid": "9-1_1"}, answers(), Relevance, DataError, "turn 9-1_1 occurs twice in the turns to judge"),
-        ({}, answers().assign(qid="9-1-1"), Relevance, DataError, "the answers: its turns are like 9-1-1, .* convert them"),
+        ({}, answers().assign(qid="9-1-1"), Relevance, DataError, "the answers: its turns are like 9-1-1, .* convert the qids"),
         ({}, answers().assign(qanswer=7), Relevance, DataError, "turn 9-1_1: the response is 7, no text"),
         ({}, answers().assign(used="False"), Relevance, DataError, "turn 9-1_1: used is 'False', neither true nor false"),
         ({"qid": [1, 2, 3]}, answers(), Relevance, DataError, r"the turns: the qid 1 is not a text: .* convert it with frame\["),
