@@ -9,7 +9,7 @@ from typing import Any
 from ..conversations import Conversation, datasets, read_topics
 from ..conversations.datasets import DATASETS, PREFIX
 from ..conversations.frame import is_persona
-from ..errors import DataError, UsageError, advice, option
+from ..errors import DataError, UsageError, advice, list_first, option
 from ..memory import UserMemory
 from ..portable import digest
 
@@ -48,24 +48,19 @@ def read_persona(source: str | Path, number: str | None = None) -> Persona:
         >>> persona.number, len(persona.ptkb), len(persona.utterances)
         ('2-1', 10, 6)
     """
-    _check_number(number)
     path = Path(source)
-    if path.is_dir() or str(source).startswith(PREFIX) or (str(source) in DATASETS and not path.exists()):
-        data = datasets.dataset(path if path.is_dir() else source)
-        return _persona_of(data.conversations, data.name, number)
-    if path.suffix == ".jsonl":
-        return _persona_of(read_topics(path), str(path), number)
-    found = _content(path)
-    if isinstance(found, list) and found and all(isinstance(item, dict) for item in found):
-        return _persona_of(read_topics(path), str(path), number)
-    if not isinstance(found, list | dict):
-        raise DataError(f"the persona {path} holds {json.dumps(found)[:40]}: give a JSON list of statements, or a topics file")
-    statements = found if isinstance(found, dict) else {str(place): item for place, item in enumerate(found, 1)}
-    wrong = next((name for name, statement in statements.items() if not isinstance(statement, str) or not statement.strip()), None)
-    if wrong is not None or not statements:
-        what = "has no statement" if not statements else f"has no text as statement {wrong}"
-        raise DataError(f"the persona {path} {what}: give one statement per line, or a JSON list of statements")
-    return Persona(statements, number or NUMBER)
+    if path.is_dir() or (not path.exists() and (str(source).startswith(PREFIX) or str(source) in DATASETS)):
+        return _persona_of(datasets.dataset(source).conversations, source, number)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        found = json.loads(text) if path.suffix.lower() == ".json" else [line.strip() for line in text.split("\n") if line.strip()]
+    except (OSError, ValueError) as error:
+        raise DataError(f"the persona {path} can't be read ({error}): give UTF-8 text, or JSON in a file that ends in .json") from None
+    if path.suffix == ".jsonl" or (isinstance(found, list) and found and isinstance(found[0], dict)):
+        return _persona_of(read_topics(path), source, number)
+    if not found or not is_persona(found) or not all(text.strip() for text in (found.values() if isinstance(found, dict) else found)):
+        raise DataError(f"the persona {path} has no statements, or a blank one: give one statement per line, a JSON list of them, or a topics file")
+    return user_of(found, number=number)
 
 
 def user_of(ptkb: Any, source: str | Path | None = None, number: str | None = None) -> Persona:
@@ -90,35 +85,19 @@ def user_of(ptkb: Any, source: str | Path | None = None, number: str | None = No
         return read_persona(source, number)
     if not is_persona(ptkb):
         raise UsageError(f"ptkb={repr(ptkb)[:80]}: give a dict of statements by id, or a list of statements such as ['I like tea.']")
-    _check_number(number)
+    if number is not None and len(number.split()) != 1:
+        raise UsageError(f"the conversation's name {number!r} can't be part of a qid: give one word, such as chat-1")
     statements = ptkb if isinstance(ptkb, Mapping) else {str(place): text for place, text in enumerate(ptkb or [], 1)}
     return Persona(dict(statements), number or NUMBER)
 
 
-def _content(path: Path) -> Any:
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-        return json.loads(text) if path.suffix.lower() == ".json" else [line.strip() for line in text.split("\n") if line.strip()]
-    except FileNotFoundError:
-        raise DataError(f"there is no persona file {path}: check the path") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"the persona {path} can't be read ({error}): give UTF-8 text, or JSON in a file that ends in .json") from None
-
-
-def _persona_of(conversations: list[Conversation], source: str, number: str | None) -> Persona:
+def _persona_of(conversations: list[Conversation], source: str | Path, number: str | None) -> Persona:
     chosen = [one for one in conversations if number in (None, one.number)]
     if len({one.number for one in chosen}) != 1:
-        wanted = "several conversations" if number is None else f"no conversation {number}"
-        names = dict.fromkeys(one.number for one in conversations)
-        raise UsageError(f"{source} has {wanted}: choose one of {', '.join(names)} with {advice('number=...', '--conversation')}")
+        names = list_first(list(dict.fromkeys(one.number for one in conversations)))
+        raise UsageError(f"{source} has the conversations {names}: choose one with {advice('number=...', '--conversation')}")
     newest = chosen[-1]  # of a conversation whose persona changes
     return Persona(newest.ptkb, newest.number, tuple(turn.utterance for one in chosen for turn in one.turns))
-
-
-def _check_number(number: str | None) -> None:
-    """Check that a conversation's name can be part of a qid."""
-    if number is not None and len(number.split()) != 1:
-        raise UsageError(f"the conversation's name {number!r} can't be part of a qid: give one word, such as chat-1")
 
 
 class Personas:
@@ -138,24 +117,24 @@ class Personas:
     """
 
     def __init__(self, source: str | Path | None) -> None:
-        path = None if source is None else Path(source)
-        self._by_user: dict[str, dict[str, str]] | None = None
+        folder = Path(source or "")
+        self._each: dict[str, dict[str, str]] | None = None
         self._all: dict[str, str] = {}
-        if path is not None and path.is_dir() and not (path / "topics.jsonl").exists():
-            files = sorted(file for file in path.iterdir() if file.suffix in (".txt", ".json", ".jsonl"))
-            self._by_user = {file.stem: read_persona(file).ptkb for file in files}
-            if not self._by_user:
-                raise UsageError(f"the folder {path} has no persona: give it a file USER_ID.txt or USER_ID.json for each user")
-        elif source is not None:
+        if source and folder.is_dir() and not (folder / "topics.jsonl").exists():
+            files = sorted(file for file in folder.iterdir() if file.suffix in (".txt", ".json", ".jsonl"))
+            self._each = {file.stem: read_persona(file).ptkb for file in files}
+        elif source:
             self._all = read_persona(source).ptkb
+        if source and not self._each and not self._all:
+            raise UsageError(f"{source} has no persona: give it a file USER_ID.txt or USER_ID.json for each user")
 
     def __call__(self, user: str) -> Mapping[str, str]:
         """The statements about a user, by id."""
-        return self._all if self._by_user is None else self._by_user.get(user, {})
+        return self._all if self._each is None else self._each.get(user, {})
 
     def checksum(self) -> str:
         """A checksum of all statements; empty where there are none."""
-        held = self._all if self._by_user is None else self._by_user
+        held = self._each or self._all
         return digest(json.dumps(held, sort_keys=True)).hex() if held else ""
 
 

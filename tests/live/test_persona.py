@@ -41,9 +41,9 @@ def test_one_conversation_of_several(tmp_path):
     path = tmp_path / "topics.json"
     path.write_text(json.dumps([{"number": name, "ptkb": [name], "turns": [TURN]} for name in ("9-1", "9-2")]))
     assert read_persona(path, "9-2") == Persona({"1": "9-2"}, "9-2", ("Which tea?",))
-    with pytest.raises(UsageError, match=r"topics.json has several conversations: choose one of 9-1, 9-2 with number=..."):
+    with pytest.raises(UsageError, match=r"topics.json has the conversations 9-1, 9-2: choose one with number=..."):
         read_persona(path)
-    with pytest.raises(UsageError, match=r"has no conversation 9-3: choose one of 9-1, 9-2"):
+    with pytest.raises(UsageError, match=r"has the conversations 9-1, 9-2: choose one"):
         read_persona(path, "9-3")
 
 
@@ -56,13 +56,13 @@ def test_the_sample():
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("me.txt", " \n\n", "has no statement: give one statement per line"),
-        ("me.json", "[]", "has no statement"),
-        ("me.json", '["I avoid caffeine.", 3]', "has no text as statement 2"),
-        ("me.json", '{"a": " "}', "has no text as statement a"),
-        ("me.json", '"I avoid caffeine."', 'holds "I avoid caffeine.": give a JSON list'),
+        ("me.txt", " \n\n", "has no statements, or a blank one: give one statement per line"),
+        ("me.json", "[]", "has no statements"),
+        ("me.json", '["I avoid caffeine.", 3]', "has no statements"),
+        ("me.json", '{"a": " "}', "or a blank one"),
+        ("me.json", '"I avoid caffeine."', "has no statements"),
         ("me.json", "I avoid caffeine.", "can't be read"),
-        ("me.json", '[{"number": "1-1"}]', "the field ptkb is missing"),
+        ("me.json", '[{"number": "1-1"}]', "me.json, conversation 1: not of the form"),
     ],
 )
 def test_a_file_that_is_no_persona(tmp_path, name, text, message):
@@ -72,7 +72,7 @@ def test_a_file_that_is_no_persona(tmp_path, name, text, message):
 
 
 def test_a_file_that_is_not_there_or_no_text(tmp_path):
-    with pytest.raises(DataError, match="there is no persona file"):
+    with pytest.raises(DataError, match="No such file"):
         read_persona(tmp_path / "me.txt")
     (tmp_path / "me.txt").write_bytes(b"\xff\xfe\xfa")
     with pytest.raises(DataError, match="can't be read"):

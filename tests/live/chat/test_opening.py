@@ -86,7 +86,7 @@ def test_a_method_without_an_llm_takes_any_words(index):
         ("human_qr", {}, "reads annotations of each turn, such as manual rewrites, and a live user gives none"),
         ("nothing", {}, "there is no method"),
         ("ad", {}, "needs llm: give llm="),
-        ("raw", {"persona": "ikat:sample"}, "several conversations"),
+        ("raw", {"persona": "ikat:sample"}, "has the conversations"),
     ],
 )
 def test_what_is_wrong_is_found_before_the_first_turn(index, name, options, message):
