@@ -59,7 +59,9 @@ def read_persona(source: str | Path, number: str | None = None) -> Persona:
     if path.suffix == ".jsonl" or (isinstance(found, list) and found and isinstance(found[0], dict)):
         return _persona_of(read_topics(path), source, number)
     if not found or not is_persona(found) or not all(text.strip() for text in (found.values() if isinstance(found, dict) else found)):
-        raise DataError(f"the persona {path} has no statements, or a blank one: give one statement per line, a JSON list of them, or a topics file")
+        raise DataError(
+            f"the persona {path} has no statements, or a blank one: give one statement per line, a JSON list of them, or a topics file"
+        )
     return user_of(found, number=number)
 
 

@@ -16,7 +16,6 @@ from ...memory import UserMemory
 from ...methods import find
 from ...operator import parts_of
 from ...runs.answered_turn import Turn, clean_text, messages_of
-from ...runs.log import topics_of, write_topics
 from ...runs.turn_shown import as_html, exchange_drawn, plain, strip_controls, why_drawn
 from ...study.resources import Resources, is_given
 from ...study.systems import ALL, System, open_systems
@@ -294,21 +293,6 @@ class Chat:
     def expected(self) -> str | None:
         """The script's next utterance; None without a script, or after its end."""
         return self.script[len(self.turns)] if self.script and len(self.turns) < len(self.script) else None
-
-    def topics(self) -> list[dict[str, Any]]:
-        """The chat as a topics file of TREC iKAT 2023 and 2024; ``response_provenance`` has the passages that were used."""
-        return [topics_of(self.number, self.ptkb, self.turns)]
-
-    def save(self, path: str | Path) -> Path:
-        """Write the chat as a topics file that ``read_topics`` reads, whole or not at all.
-
-        Raises:
-            UsageError: when nothing was said yet, or the file can't be written.
-        """
-        if not self.turns:
-            raise UsageError("nothing to save: a topics file has at least one turn")
-        write_topics(path, self.topics())
-        return Path(path)
 
     def _check(self, text: str) -> str:
         utterance = clean_text(text)

@@ -19,7 +19,6 @@ from ...operator import parts_of
 from ...progress import without_bars
 from ...runs.turn_shown import WIDTH, help_drawn, plain, sources_drawn, strip_controls, turn_drawn, why_drawn
 from .conversation import Chat
-from .keyboard import Keyboard
 
 MARK = "/"
 """Begins a line that no model ever sees."""
@@ -124,7 +123,7 @@ def talk(chat: Chat, read: Callable[[str], str] | None = None, screen: Screen | 
         read: asks for what the user says; the terminal's input by default.
         screen: where to show it; the standard output by default.
     """
-    read, screen = Keyboard(completions) if read is None else read, Screen() if screen is None else screen
+    read, screen = keyboard(completions) if read is None else read, Screen() if screen is None else screen
     _greet(chat, screen)
     with suppress(EOFError, KeyboardInterrupt):
         while True:
@@ -329,3 +328,31 @@ def list_commands() -> list[tuple[str, str]]:
     """
     typed = [(f"{MARK}{name}" + f" [{kind.argument}]" * bool(kind.argument), kind.does) for name, kind in COMMANDS.items()]
     return [*typed, ("//TEXT", "say /TEXT: a line that begins with two slashes is not a command")]
+
+
+def keyboard(complete: Callable[[str], list[str]]) -> Callable[[str], str]:
+    """What asks for the user's next words: with editing where the platform has it, where Tab completes, and a paste is one message.
+
+    Args:
+        complete: returns the words that can replace the last one, from the text before the cursor.
+    """
+    with suppress(ImportError):
+        import readline
+
+        def word(text: str, number: int) -> str | None:
+            found = complete(readline.get_line_buffer()[: readline.get_endidx()])
+            return found[number] if number < len(found) else None
+
+        readline.set_completer_delims(" ")
+        readline.set_completer(word)
+        mac = "libedit" in (readline.__doc__ or "")  # which can't take a paste as a whole
+        for setting in ["bind ^I rl_complete"] if mac else ["tab: complete", "set enable-bracketed-paste on"]:
+            readline.parse_and_bind(setting)
+
+    def read(prompt: str) -> str:
+        line = input(prompt)
+        if not sys.stdin.isatty():
+            print(line)  # as if it had been typed
+        return line
+
+    return read

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from pyterrier_ikat import UsageError
-from pyterrier_ikat.live.chat.keyboard import Keyboard
-from pyterrier_ikat.live.chat.terminal import COMMANDS, Command, completions, read_command
+from pyterrier_ikat.live.chat.terminal import COMMANDS, Command, completions, keyboard, read_command
 
 
 @pytest.mark.parametrize(
@@ -53,7 +52,7 @@ def test_tab_completes_commands_and_methods_whatever_library_reads_the_keys(monk
         get_endidx=lambda: len("/method ra"),
     )
     monkeypatch.setitem(sys.modules, "readline", keys)
-    Keyboard(completions)
+    keyboard(completions)
     assert [given["complete"]("ra", number) for number in range(2)] == ["raw", "raw_dense"]
     assert given["signs"] == " "
     assert told[0] == {"G": "tab: complete", "l": "bind ^I rl_complete"}[library[0]]

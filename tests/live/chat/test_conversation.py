@@ -60,11 +60,11 @@ def test_its_own_answers_become_the_history(tmp_path):
 )
 def test_a_saved_chat_reads_back_as_the_frames_that_the_system_saw(tmp_path_factory, said, ptkb):
     system = System(*(answer for _, answer in said))
-    chat = Chat(system, ptkb)
+    folder = tmp_path_factory.mktemp("chat") / "new"
+    chat = Chat(system, ptkb, save_to=folder)
     for utterance, _ in said:
         chat.say(utterance)
-    path = chat.save(tmp_path_factory.mktemp("chat") / "topics.json")
-    same(system.seen, path)
+    same(system.seen, folder / "topics.json")
 
 
 def test_a_system_without_responses_saves_no_provenance(tmp_path):
@@ -118,8 +118,6 @@ def test_recorded_completions_answer_only_what_is_recorded():
 def test_what_it_refuses(tmp_path):
     with pytest.raises(ikat.UsageError, match="say something"):
         Chat(System()).say(" \n")
-    with pytest.raises(ikat.UsageError, match="nothing to save"):
-        Chat(System()).save(tmp_path / "chat" / "topics.json")
     with pytest.raises(ikat.UsageError, match="give one word"):
         Chat(System(), number="my chat")
     (tmp_path / "old.json").write_text("[]")

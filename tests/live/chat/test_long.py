@@ -39,13 +39,13 @@ def say(chat, times):
 
 
 def test_200_turns_show_the_newest_exchanges_and_save_all(tmp_path):
-    chat, backend = chat_with(10**9, history=100)
+    chat, backend = chat_with(10**9, history=100, save_to=tmp_path / "chat")
     turns = say(chat, 200)
     assert [turn.omitted for turn in turns[:8]] == [0, 0, 0, 0, 0, 0, 2, 4]  # 100 tokens: 5 exchanges of 80 characters
     assert turns[199].omitted == 2 * (199 - 5)
     assert len({len(prompt) for prompt in backend.prompts[10:]}) == 1
     assert "Question 198?" in backend.prompts[199]
-    assert len(read_topics(chat.save(tmp_path / "chat.json"))[0].turns) == 200
+    assert len(read_topics(tmp_path / "chat" / "topics.json")[0].turns) == 200
     assert [bool(turn.asked) for turn in chat.turns] == [False] * 199 + [True]
 
 
