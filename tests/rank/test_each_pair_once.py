@@ -1,6 +1,5 @@
 """Each pair once: against a dictionary in plain Python, over calls, threads, kills and whole experiments."""
 
-import threading
 from collections import Counter
 
 import numpy as np
@@ -63,13 +62,6 @@ def test_an_entry_is_a_dictionary_of_hashes_whatever_their_bytes(puts, asked):
         np.testing.assert_array_equal(found, [known.get(text, np.nan) for text in hashes])
 
 
-def test_another_model_is_asked_itself():
-    spy, cache = Spy(), Cache()
-    for model in (b"one", b"other", b"one"):
-        scored_once(["q"], ["text"], model, cache, spy)
-    assert len(spy.pairs) == 2
-
-
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a_score_that_is_not_finite_is_given_but_not_kept(bad):
     cache = Cache()
@@ -96,21 +88,6 @@ def test_what_was_scored_before_a_failure_is_kept(monkeypatch):
         scored_once(queries, texts, b"m", cache, failing)
     assert scored_once(queries, texts, b"m", cache, spy).tolist() == [worth(*pair) for pair in zip(queries, texts, strict=True)]
     assert len(spy.pairs) == 5
-
-
-def test_threads_that_ask_for_the_same_pairs_score_them_once():
-    spy, cache, start = Spy(), Cache(), threading.Barrier(4)
-
-    def work():
-        start.wait()
-        scored_once(["q"] * 50, [str(number) for number in range(50)], b"m", cache, spy)
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(spy.pairs) == 50
 
 
 def test_a_file_keeps_the_scores_for_another_process(tmp_path, monkeypatch):
