@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyterrier as pt
-from bench import Row, anew, cpu_seconds, median_seconds
+from bench import Row, anew, cpu_seconds
 from sentence_transformers import CrossEncoder as SentenceTransformersCrossEncoder
 
 import pyterrier_ikat as ikat
@@ -169,13 +169,13 @@ def _keeping(random: np.random.Generator) -> Row:
     def free(pairs: list[tuple[str, str]]) -> np.ndarray:
         return np.zeros(len(pairs))
 
-    cold = median_seconds(lambda: scored_once(queries, found, b"m", result_cache.Cache(), free), warm=0)
+    cold = cpu_seconds(lambda: scored_once(queries, found, b"m", result_cache.Cache(), free), warm=0)
     known = result_cache.Cache()
     scored_once(queries, found, b"m", known, free)
-    warm = median_seconds(lambda: scored_once(queries, found, b"m", known, free))
+    warm = cpu_seconds(lambda: scored_once(queries, found, b"m", known, free))
     with tempfile.TemporaryDirectory() as folder:
         kept = result_cache.Cache(Path(folder) / "kept.sqlite")
-        on_disk = median_seconds(lambda: scored_once(queries, found, b"m", kept, free), repeats=1, warm=0)
+        on_disk = cpu_seconds(lambda: scored_once(queries, found, b"m", kept, free), repeats=1, warm=0)
         kept.close()
     more = {
         "again, s": warm,

@@ -1,6 +1,5 @@
 """A collection of one's own in a folder, and an object of one's own: every command takes them as it takes ours."""
 
-import gzip
 import json
 
 import pandas as pd
@@ -81,21 +80,6 @@ def test_gold_comes_only_when_it_is_asked_for(folder):
     (folder / "topics.jsonl").write_text(lines([{**TURNS[0], "answerability": "unanswerable"}, *TURNS[1:]]))
     assert ikat.dataset(folder).get_answers()["gold_answerability"].tolist() == ["unanswerable", "", ""]
     assert not any("answerab" in name for name in ikat.dataset(folder).get_topics("manual"))
-
-
-def test_topics_as_the_track_publishes_them_and_packed_passages(folder):
-    turn = {"turn_id": 1, "utterance": "Tea?", "response": "Mint.", "ptkb_provenance": [1], "response_provenance": ["d1"]}
-    (folder / "topics.jsonl").unlink()
-    (folder / "topics.json").write_text(json.dumps([{"number": "1-1", "ptkb": {"1": "a"}, "turns": [turn]}]))
-    (folder / "passages.jsonl").rename(folder / "plain")
-    (folder / "passages.jsonl.gz").write_bytes(gzip.compress(("\ufeff" + lines(PASSAGES)).encode()))
-    for name in ("qrels.txt", "qrels.ptkb.txt"):
-        (folder / name).unlink()
-    data = ikat.dataset(folder)
-    assert data.get_topics()["qid"].tolist() == ["1-1_1"]
-    assert data.get_qrels("provenance").values.tolist() == [["1-1_1", "d1", 1]]
-    assert data.get_qrels("ptkb").values.tolist() == [["1-1_1", "1", 1]]
-    assert len(list(ikat.PassageFiles(folder))) == 3
 
 
 @pytest.mark.filterwarnings("default::pyterrier_ikat.conversations.topic_files.CollectionWarning")

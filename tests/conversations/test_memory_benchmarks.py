@@ -191,18 +191,3 @@ def test_a_file_of_longmemeval_is_its_users_turns_and_those_with_the_answer(long
     assert manual["qcategory"].tolist() == ["multi-session"]
     assert data.get_qrels()[["qid", "docno", "label"]].values.tolist() == [["q_1_1", "answer_1:1", 1], ["q_1_1", "answer_2:2", 1]]
     assert data.get_answers()["gold_answer"].tolist() == ["2"]
-
-
-@pytest.mark.parametrize(
-    ("broken", "says"),
-    [
-        ({"question_id": "q"}, "KeyError: 'haystack_session_ids'"),
-        ({**question("q", SESSIONS), "haystack_session_ids": ["one"]}, "zip"),
-        ({**question("q", SESSIONS), "haystack_session_ids": ["one", "one", "one"]}, "two sessions have the id one"),
-        (["q"], "TypeError"),
-    ],
-)
-def test_a_file_of_another_form_is_named_with_its_question(longmemeval, broken, says):
-    data = longmemeval(question("good", SESSIONS), broken)
-    with pytest.raises(ikat.DataError, match=rf"longmemeval_s.json, conversation 2: not of the form LongMemEval \(.*{says}"):
-        data.get_topics()

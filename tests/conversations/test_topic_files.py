@@ -66,11 +66,6 @@ def test_every_schema_gives_the_same_conversation(write, item):
     assert read_topics(write([item])) == [EXPECTED]
 
 
-def test_a_number_becomes_a_string_and_a_byte_order_mark_and_other_alphabets_are_read(write):
-    (chat,) = read_topics(write("\ufeff" + json.dumps([{**TEA_2023, "number": 9, "title": "Thé ☕"}], ensure_ascii=False)))
-    assert (chat.number, chat.title, chat.qid(chat.turns[1])) == ("9", "Thé ☕", "9_2")
-
-
 @pytest.mark.parametrize(("text", "expected"), [("I  avoid\ncaffeine.", "1"), ("i LIKE mint. ", "2"), ("2", "2"), ("I like mint.", "2")])
 def test_gold_statements_as_text_are_found_despite_white_space_and_case(write, text, expected):
     item = in_2025(TEA_2023)
@@ -201,21 +196,6 @@ def test_a_turn_of_a_tree_has_the_path_above_it_as_its_history(write):
         ("133_2-2", 3, "A scented one.!", "", ()),
         ("133_3-1", 2, "Is lye safe?!", "", ()),
     ]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda turns: turns.append(user("1-1", "again")), "topic 133 has no turns, or one of them twice"),
-        (lambda turns: turns[2].update(parent="7-1"), "KeyError: '7-1'"),
-        (lambda turns: turns.clear(), "topic 133 has no turns"),
-    ],
-)
-def test_malformed_topics_of_cast_are_named(write, change, message):
-    topics = copy.deepcopy(TREE)
-    change(topics[0]["turn"])
-    with pytest.raises(DataError, match=rf"topics.json, conversation 1: not of the form iKAT or CAsT \({message}"):
-        read_topics(write(topics))
 
 
 def test_the_flattened_file_of_2022_is_refused_for_the_trees(write):

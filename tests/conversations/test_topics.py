@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyterrier_ikat.conversations import read_topics
-from pyterrier_ikat.conversations.topics import Conversation, TopicTurn, provenance_qrels, topics_frame
+from pyterrier_ikat.conversations.topics import Conversation, TopicTurn, topics_frame
 
 PTKB = {"1": "I avoid caffeine.", "2": "I like mint."}
 TEA = Conversation(
@@ -81,25 +81,6 @@ def test_the_released_files_have_the_published_sizes(ikat_data, year, conversati
     assert round(sum(len(chat.ptkb) for chat in chats) / len(chats), 1) == ptkb
     assert sum(not turn.passages for chat in chats for turn in chat.turns) == unproved
     assert topics_frame(chats)["qid"].is_unique
-
-
-def test_the_one_empty_rewrite_of_2023_falls_back_to_the_utterance(ikat_data):
-    frame = topics_frame(read_topics(ikat_data / "2023_test_topics.json"), manual=True).set_index("qid")
-    assert frame["qresolved"]["12-1_12"] == frame["qutterance"]["12-1_12"]
-    assert frame["qresolved"].str.strip().ne("").all()
-
-
-@pytest.mark.parametrize(
-    ("year", "repeated"), [(2023, ["12-1_10", "15-2_3", "21-1_4"]), (2024, ["2_11", "5_1"]), (2025, ["2-1_12", "3-1_8"])]
-)
-def test_repeated_provenance_counts_once_in_its_first_place(ikat_data, year, repeated):
-    chats = read_topics(ikat_data / f"{year}_test_topics.json")
-    raw = json.loads((ikat_data / f"{year}_test_topics.json").read_text(encoding="utf-8"))
-    fields = ("turns", "response_provenance") if year < 2025 else ("responses", "citations")
-    listed = {f"{chat['number']}_{turn['turn_id']}": turn[fields[1]] for chat in raw for turn in chat[fields[0]]}
-    got = {qid: group["docno"].tolist() for qid, group in provenance_qrels(chats).groupby("qid")}
-    assert [qid for qid, ids in listed.items() if len(set(ids)) < len(ids)] == repeated
-    assert got == {qid: sorted(set(ids), key=ids.index) for qid, ids in listed.items() if ids}
 
 
 def test_gold_statements_of_2025_are_mapped_to_their_position(ikat_data):

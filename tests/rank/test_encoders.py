@@ -9,7 +9,7 @@ import pytest
 from tiny_cross_encoders import save_cross_encoder
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.rank.bi_encoders import cosines, embedded_once
+from pyterrier_ikat.rank.bi_encoders import embedded_once
 from pyterrier_ikat.store.cache import Cache
 from pyterrier_ikat.store.models import bundled_weights, load_bi_encoder
 
@@ -71,11 +71,6 @@ def test_turns_keep_their_order_and_rows_come_best_first(lengths):
     ]
 
 
-def test_equal_scores_go_by_docno(lengths):
-    ranked = ikat.CrossEncoder("m")(results(*[("t", "q", docno, "same") for docno in ("d3", "d1", "d2")]))
-    assert ranked["docno"].tolist() == ["d3", "d2", "d1"]
-
-
 @pytest.mark.parametrize("make", [lambda: ikat.CrossEncoder("m"), lambda: ikat.BiEncoder("m"), lambda: ikat.MonoT5("m")])
 def test_what_is_no_text_is_named_and_not_scored(make, lengths):
     for lacking in (None, float("nan"), 5):
@@ -112,19 +107,6 @@ def test_a_model_replaced_in_its_folder_scores_anew(tmp_path):
 def test_a_model_that_cannot_be_loaded_is_named_with_what_to_do(operator):
     with pytest.raises(ikat.UsageError, match=r"can't load the (cross|bi)-encoder 'no/such-model' .*give the folder of a downloaded model"):
         operator(FOUND)
-
-
-def test_a_missing_library_is_named_with_the_install_line(monkeypatch, tmp_path):
-    monkeypatch.setitem(__import__("sys").modules, "sentence_transformers", None)
-    with pytest.raises(ikat.UsageError, match=r"pip install 'pyterrier_ikat\[rank\]'"):
-        ikat.CrossEncoder(tmp_path)(FOUND)
-
-
-def test_cosines_encode_each_distinct_text_once():
-    model = Lengths()
-    scores = cosines(["q", "q", "qqq"], ["text", "te", "text"], model)
-    assert scores == pytest.approx([np.cos(3), np.cos(1), np.cos(1)], abs=1e-6)
-    assert sorted(model.texts) == ["q", "qqq", "te", "text"]
 
 
 def test_texts_that_the_cache_has_are_not_encoded_again(monkeypatch):

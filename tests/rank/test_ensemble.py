@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from tiny_cross_encoders import CONFIGS, save_cross_encoder
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.rank.ensemble import CHECKPOINTS
 
 
 class Scores(pt.Transformer):
@@ -111,11 +110,6 @@ def test_a_score_that_is_not_finite_names_scorer_and_passage(bad):
         ikat.Ensemble([scores(a=1.0), broken])(found(*ABC))
 
 
-def test_of_a_passage_that_a_scorer_returns_twice_the_first_score_counts():
-    twice = pt.apply.generic(lambda rows: pd.concat([rows.assign(score=[3.0, 2.0, 1.0]), rows.assign(score=[0.0, 9.0, 5.0])]))
-    assert ranking(ikat.Ensemble([twice])(found(*ABC))) == [("a", 1.0, 0), ("b", 0.5, 1), ("c", 0.0, 2)]
-
-
 # The rule for all inputs
 
 
@@ -167,13 +161,6 @@ def test_five_architectures_load_and_are_averaged(folders):
 
 
 # The operator
-
-
-def test_the_default_are_the_five_published_checkpoints():
-    assert repr(ikat.Ensemble()) == "ikat.Ensemble()"
-    assert ikat.Ensemble().scorers == CHECKPOINTS
-    names = ("debertav3", "debertav2", "electra", "albert", "roberta")
-    assert tuple(f"naver/trecdl22-crossencoder-{name}" for name in names) == CHECKPOINTS
 
 
 TestEnsemble = pt.testing.transformer_test_class(ikat.Ensemble)

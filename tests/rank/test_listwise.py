@@ -137,31 +137,6 @@ def test_each_malformed_output_gives_a_permutation_with_its_repairs_counted(form
     assert llm.ledger.frame()[["dropped", "failures"]].values.tolist() == [[3, 0]]  # 6 again, 57, no 7
 
 
-@pytest.mark.parametrize(
-    ("text", "numbers"),
-    [
-        ("[2] > [1] > [3", [2, 1]),
-        ("[02] > [01]", [2, 1]),
-        ("[Passage 2] > [Passage 1]", [2, 1]),
-        ("[2] = [1] > [3]", [2, 1, 3]),
-        ("[2] > [1] > [3]-[5]", [2, 1, 3, 5]),
-        ("2", [2]),
-        ("[2]", [2]),
-        ("Passage 2 is the best one, then passage 1.", None),
-        ("[" + "9" * 5000 + "] > [1]", [999_999_999, 1]),
-        ("[٢] > [١]", [2, 1]),
-        ("(2) > (1) > (3)", [2, 1, 3]),
-        ("<2> > <1>", [2, 1]),
-        ("Ranking: 2,1,3", [2, 1, 3]),
-        ("[[2], [1], [3]]", [2, 1, 3]),
-        ('["2", "1", "3"]', [2, 1, 3]),
-        ("[2] > [1]\n\nQuestion: And milk?\n[5] > [4] > [3]", [2, 1]),
-    ],
-)
-def test_hand_written_outputs(text, numbers):
-    assert read_ranking(text) == numbers
-
-
 @settings(deadline=None)
 @given(st.lists(st.integers(-3, 30), max_size=40), st.integers(0, 20))
 def test_whatever_is_named_gives_a_permutation(numbers, size):
@@ -189,12 +164,6 @@ def test_a_failure_is_raised_once_the_other_turns_are_finished():
         ikat.ListwiseRerank(LLM(backend), window=3, stride=1)(found([9, 8, 7, 9], [4, 3, 2, 1]))
     assert [(failure.qid, failure.kept) for failure in raised.value.failures] == [("1_0", True)]
     assert sorted(request.qid for request in backend.asked) == ["1_0", "1_1", "1_1"]
-
-
-def test_numbers_of_no_passage_are_named_in_the_failure():
-    llm, _ = scripted("[57] > [58]")
-    with pytest.raises(StageError, match="the completion names 57, 58, and no passage from 1 to 3"):
-        ikat.ListwiseRerank(llm)(found([1, 2, 3]))
 
 
 class TwoAtATime(Knows):
@@ -246,17 +215,3 @@ def test_the_plan_knows_the_calls():
     for k, cut, calls in ((100, 1000, 9), (30, 1000, 2), (100, 40, 3), (100, 1, 0), (5, 1000, 1)):
         rows = ikat.plan({"x": Finds() % cut >> ikat.ListwiseRerank(LLM(Knows()), k)}, topics)
         assert rows["calls"].sum() == 3 * calls, (k, cut)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        ({"stride": 30}, "stride=30 is larger than window=20: passages between two windows would be skipped"),
-        ({"window": 1}, "window=1: give 2 or more"),
-        ({"k": 0}, "k=0: give 1 or more"),
-        ({"words": 0}, "words=0: give 1 or more"),
-    ],
-)
-def test_wrong_numbers_are_one_line(arguments, error):
-    with pytest.raises(ikat.UsageError, match=error):
-        ikat.ListwiseRerank(_llm, **arguments)
