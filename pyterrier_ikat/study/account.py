@@ -52,8 +52,9 @@ class Account(Ledger):
         Raises:
             OSError: when the file can't be written.
         """
-        spent = {name: value for name, value in increments.items() if key is not None and name in SPENT}
-        if rest := {name: value for name, value in increments.items() if name not in spent}:
+        spent: dict[str, Any] = {name: value for name, value in increments.items() if key is not None and name in SPENT}
+        rest: dict[str, Any] = {name: value for name, value in increments.items() if name not in spent}
+        if rest:
             self.rest.count(stage, model, served=None if spent else served, **rest)
         if key is None or not spent:
             return
@@ -97,8 +98,8 @@ def ledger_of(folder: RunFolder) -> Ledger:
     try:
         unknown = {name: [""] for name in (*COUNTS, *AMOUNTS)}
         rows = pd.read_csv(path, dtype=kinds, keep_default_na=False, na_values=unknown)[list(kinds)].astype(object)
-        for row in rows.to_dict("records"):
-            found.count(**{str(name): None if pd.isna(value) else value for name, value in row.items()})
+        for row in rows.where(rows.notna(), None).to_dict("records"):
+            found.count(**row)  # type: ignore[misc]
     except (OSError, ValueError, KeyError) as error:
         raise DataError(f"{path} can't be read ({error}): what the run has cost is unknown: repeat the run") from None
     return found

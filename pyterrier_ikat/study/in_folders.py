@@ -114,10 +114,10 @@ def _counting(study: "Study", out: Path) -> Iterator[None]:
             following.enter_context(ledger.followed_by(now))
             if ledger is not study.ledger:
                 following.enter_context(ledger.followed_by(study.ledger))
-        limited = [model.budget for model in distinct_models(study.systems) if model.budget.limit is not None]
-        spending = Spending(out, now) if limited else None
-        for budget in limited:
-            following.enter_context(budget.counting(spending))
+        if limited := [model.budget for model in distinct_models(study.systems) if model.budget.limit is not None]:
+            spending = Spending(out, now)
+            for budget in limited:
+                following.enter_context(budget.counting(spending))
         yield
 
 

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import ir_measures
 import pandas as pd
 
 from ..conversations.frame import column
 from ..conversations.qrels import judgements_in
-from ..errors import DataError, UsageError, counted, list_first
+from ..errors import DataError, counted, list_first
 from ..evaluation import TRACK_2023, as_measures, label
 from ..evaluation.evaluator import Evaluator, experiment_rows, judgements_by_turn
 from ..evaluation.experiment_table import DEVIATIONS, experiment_table, notes_of, repeated_rows
@@ -124,9 +124,6 @@ class Results:
                 f"none of the passages that {', '.join(without)} found is judged, so every score is 0; the runs are kept in {self.out}: "
                 f"check that the index has the passages judged in {self.study.dataset}, and look at the queries in turns.jsonl"
             )
-
-    def __getitem__(self, name: str) -> NoReturn:
-        raise UsageError(f"the results of ikat.run are not a frame: .table has the scores, .table[{name!r}] this column")
 
     def __repr__(self) -> str:
         return self.shown().text().rstrip("\n")

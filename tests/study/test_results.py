@@ -42,11 +42,6 @@ def test_the_scores_stay_those_of_their_judgements(index, tmp_path):
     pd.testing.assert_frame_equal(first.table, before)
 
 
-def test_who_takes_the_results_for_a_frame_is_told_where_it_is(index, tmp_path):
-    with pytest.raises(ikat.UsageError, match=r"\.table\['nDCG@5'\]"):
-        ikat.run("raw", "ikat:sample", out=tmp_path / "runs", turns=TURNS, index=index.path)["nDCG@5"]
-
-
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.study.RepeatsWarning")
 def test_a_study_is_planned_and_run_with_what_it_was_made_of(index, tmp_path):
     study = Study(["raw", "ad"], "ikat:sample", turns=TURNS, repeats=2, index=index.path, llm="recorded:sample")
