@@ -8,7 +8,7 @@ before it asks.
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ import pyterrier as pt
 from ..store.cache import Cache, Kind
 from ..store.locks import hold_lock
 from .failures import KINDS, LLMFailure
-from .request import Completion, cleaned, read
+from .request import Completion, read
 
 IN_MEMORY = ":memory:"
 COMPLETIONS = Kind("cache of completions", 0x696B6174, "name another one with cache=PATH (cache=none works without a cache)")
@@ -27,8 +27,7 @@ PROBE = b"probe"
 
 def default_path() -> Path:
     """``llm.sqlite`` in ``$IKAT_HOME``, or in the folder ``ikat`` of PyTerrier's home."""
-    home = os.environ.get("IKAT_HOME")
-    return (Path(home).expanduser() if home else Path(pt.io.pyterrier_home()) / "ikat") / "llm.sqlite"
+    return Path(os.environ.get("IKAT_HOME") or Path(pt.io.pyterrier_home()) / "ikat").expanduser() / "llm.sqlite"
 
 
 class CompletionCache:
@@ -59,16 +58,14 @@ class CompletionCache:
         Raises:
             DataError: when it cannot be written.
         """
-        first = [completion]
+        kept = {key: completion}
 
         def add(known: Mapping[bytes, bytes]) -> dict[bytes, bytes | None]:
-            if earlier := _completions(known):
-                first[:] = earlier.values()
-                return {}
-            return {key.encode(): json.dumps({**vars(completion), "cached": True}).encode()}
+            kept.update(earlier := _completions(known))
+            return {} if earlier else {key.encode(): json.dumps({**vars(completion), "cached": True}).encode()}
 
         self._cache.revise([key.encode()], add)
-        return first[0]
+        return kept[key]
 
     def put_failure(self, key: str, failure: LLMFailure) -> None:
         """Keep why a request of a batch has no completion, until it is asked again. A request with a completion keeps it.
@@ -91,7 +88,7 @@ class CompletionCache:
         Raises:
             DataError: when the file can't be written.
         """
-        self._cache.put({PROBE: b"{}"})
+        self._cache.put({PROBE: b""})
         self._cache.revise([], lambda _: {PROBE: None})
         if self.path == IN_MEMORY:
             yield True
@@ -105,13 +102,12 @@ class CompletionCache:
 
 
 def _completions(known: Mapping[bytes, bytes]) -> dict[str, Completion]:
-    return {key.decode(): found for key, value in known.items() if (found := _completion(value)) is not None}
-
-
-def _completion(value: bytes) -> Completion | None:
-    try:
-        kept = Completion(**cleaned(json.loads(value)))
-    except (TypeError, ValueError, KeyError):  # the failure of a request in a batch, or not ours
-        return None
-    text, fault = read(kept)
-    return replace(kept, text=text) if fault is None else None
+    """The whole completions among some values. Others are failures of requests in batches."""
+    found = dict[str, Completion]()
+    for key, value in known.items():
+        with suppress(TypeError, ValueError):
+            kept = Completion(**json.loads(value))
+            text, fault = read(kept)
+            if fault is None:
+                found[key.decode()] = replace(kept, text=text)
+    return found

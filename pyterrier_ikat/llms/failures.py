@@ -13,7 +13,6 @@ KEPT = {
     "process": "finished calls are kept in this process only, and not repeated in it",
 }
 """Where an LLM keeps its completions -> what to say. Nothing when it keeps none."""
-SHOWN = 5
 REASON_LENGTH = 300
 LONGEST = 20_000
 """The maximum number of characters that are read of a server's message."""
@@ -81,7 +80,7 @@ class TooLong(BadRequest):
     """The server rejects this request because the prompt is too long for the model."""
 
 
-KINDS = {kind.__name__: kind for kind in (CutOff, Unfinished, OnlyReasoning, Empty, Refused, Filtered, Unavailable, BadRequest, TooLong)}
+KINDS = {kind.__name__: kind for kind in (*LLMFailure.__subclasses__(), TooLong)}
 """The kinds of failures by name."""
 
 
@@ -91,13 +90,12 @@ class Transient(Exception):  # noqa: N818 - a signal to the retry loop, not an e
     Attributes:
         retry_after: seconds that the server asks to wait, or None.
         reason: what happened, in one line.
-        refused: True when the server said that it did nothing, because it has too many requests (429).
         unreached: True when the server has never answered, so there may be none.
     """
 
-    def __init__(self, retry_after: float | None, reason: str, *, refused: bool = False, unreached: bool = False) -> None:
+    def __init__(self, retry_after: float | None, reason: str, *, unreached: bool = False) -> None:
         super().__init__(retry_after, reason)
-        self.retry_after, self.reason, self.refused, self.unreached = retry_after, shorten(reason), refused, unreached
+        self.retry_after, self.reason, self.unreached = retry_after, shorten(reason), unreached
 
 
 class StageEnded(IkatError):
@@ -115,9 +113,12 @@ class StageEnded(IkatError):
 
     def after(self, done: int, left: int, kept_in: str) -> "StageEnded":
         """The same error, saying how far the stage came."""
-        error = type(self).__new__(type(self), *self.args)
-        vars(error).update(vars(self), done=done, left=left, kept_in=kept_in)
-        return error
+        self.done, self.left, self.kept_in = done, left, kept_in
+        return self
+
+    def how_far(self) -> str:
+        """How far the stage came, in words."""
+        return f"done and kept: {counted(self.done, 'call')}, left: {self.left or 0}"
 
 
 class FatalLLMError(StageEnded):
@@ -134,12 +135,7 @@ class FatalLLMError(StageEnded):
     def __str__(self) -> str:
         if self.left is None:
             return self.reason
-        done = f"done and kept: {counted(self.done, 'call')}, left: {self.left}"
-        return f"{self.reason} ({done}; run again after the repair{_kept(self.kept_in)})"
-
-
-class StructureRefused(FatalLLMError):
-    """The server does not take the JSON schema that ``structured=on`` sends. Nothing is asked without the schema instead."""
+        return f"{self.reason} ({self.how_far()}; run again after the repair{_kept(self.kept_in)})"
 
 
 class BudgetExceeded(StageEnded):
@@ -149,30 +145,23 @@ class BudgetExceeded(StageEnded):
         spent: US dollars that the run folder has cost. Without a run folder, what this language model has cost.
         budget: US dollars allowed.
         where: the run folder, or ``""``.
+        more: the most that a batch may cost that wasn't sent, in US dollars, with those under way.
         about: the estimated cost of the remaining requests in US dollars, from the cost of the others, or None when unknown.
-        at_most: the maximum cost in US dollars after a batch of the remaining requests, if the budget isn't spent yet.
     """
 
     about: float | None = None
-    at_most: float | None = None
 
-    def __init__(self, *, spent: float, budget: float, where: str = "") -> None:
-        super().__init__(spent, budget, where)
-        self.spent, self.budget, self.where = spent, budget, where
+    def __init__(self, spent: float, budget: float, where: str = "", more: float = 0.0) -> None:
+        super().__init__(spent, budget, where, more)
+        self.spent, self.budget, self.where, self.more = spent, budget, where, more
 
     def __str__(self) -> str:
-        cost = f"{self.where} has cost {self.spent:.4f} USD over all its starts" if self.where else f"{self.spent:.4f} USD"
-        if self.at_most is not None:
-            return (
-                f"a batch of {counted(self.left or 0, 'request')} may bring the cost to {self.at_most:.4f} USD, beyond the budget of "
-                f"{self.budget:g} USD ({cost}): it is not sent; raise budget=... or lower max_tokens=..., and run again"
-            )
+        spent = f"{self.where or 'this model'} has cost {self.spent:.4f} USD"
+        if self.more:
+            spent += f", and with the batches under way this one, which isn't sent, may cost {self.more:.4f} USD"
         rest = "" if self.about is None else f" (about {self.about:.4f} USD)"
-        return (
-            f"the budget of {self.budget:g} USD is spent ({cost}); done and kept: {counted(self.done, 'call')}, "
-            f"left: {self.left or 0}{rest}; "
-            f"raise budget=... and run again{_kept(self.kept_in)}"
-        )
+        again = f"raise budget=... and run again{_kept(self.kept_in)}"
+        return f"the budget of {self.budget:g} USD is spent ({spent}); {self.how_far()}{rest}; {again}"
 
 
 class StageError(IkatError):
@@ -191,8 +180,11 @@ class StageError(IkatError):
     def __init__(self, stage: str, failures: Sequence[LLMFailure], kept_in: str = "") -> None:
         self.stage, self.failures, self.kept_in = stage, list(failures), kept_in
         kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(type(failure).__name__ for failure in failures).items())
-        shown = list_failed(failures)
-        super().__init__(f"stage {stage}: {counted(len(failures), 'request')} failed ({kinds}): {shown}; {_repair(self.failures, kept_in)}")
+        again = f"run it again{_kept(kept_in)}, or "
+        if kept_in and all(failure.kept for failure in failures):
+            again = "these completions are kept, so running it again gives the same: "
+        repair = f"{again}set on_error=fallback for the operator or the LLM to continue without them"
+        super().__init__(f"stage {stage}: {counted(len(failures), 'request')} failed ({kinds}): {list_failed(failures)}; {repair}")
 
 
 def list_failed(failures: Sequence[LLMFailure]) -> str:
@@ -243,16 +235,13 @@ class BatchUnderWay(IkatError):
         self.again = advice("cell", "command")
 
     def __str__(self) -> str:
-        stages = dict.fromkeys(one.stage for one in self.waiting)
-        told = "; ".join(_told([one for one in self.waiting if one.stage == stage]) for stage in stages)
-        return f"{told}; run the same {self.again} again later"
-
-
-def _told(waiting: Sequence[Waiting]) -> str:
-    requests, size = sum(one.requests for one in waiting), len(waiting)
-    batches = list_first([f"{one.batch}: {one.status}" for one in waiting], SHOWN)
-    wait = counted(requests, "request waits", "requests wait")
-    return f"stage {waiting[0].stage}: {wait} in {counted(size, 'batch', 'batches')} ({batches})"
+        told = []
+        for stage in dict.fromkeys(one.stage for one in self.waiting):
+            batches = [one for one in self.waiting if one.stage == stage]
+            wait = counted(sum(one.requests for one in batches), "request waits", "requests wait")
+            names = list_first([f"{one.batch}: {one.status}" for one in batches])
+            told.append(f"stage {stage}: {wait} in {counted(len(batches), 'batch', 'batches')} ({names})")
+        return f"{'; '.join(told)}; run the same {self.again} again later"
 
 
 class UnderWay:
@@ -289,16 +278,6 @@ class UnderWay:
         """
         if self.waiting:
             raise BatchUnderWay(self.waiting)
-
-
-def _repair(failures: Sequence[LLMFailure], kept_in: str) -> str:
-    fallback = "set on_error=fallback for the operator or the LLM to continue without them"
-    kept = sum(failure.kept for failure in failures) if kept_in else 0
-    where = "from the cache" if kept_in == "file" else "in this process"
-    if kept and kept == len(failures):
-        return f"running it again reads the same completions {where}: {fallback}"
-    again = f"run it again{_kept(kept_in)}, or {fallback}"
-    return again + (f"; {kept} of the completions came and stay as they are: there only on_error=fallback helps" if kept else "")
 
 
 def _kept(kept_in: str) -> str:

@@ -55,7 +55,11 @@ class GeneratorBackend(Backend):
         self.model = str(named or type(generator).__name__)
         self.identified = bool(named) or self.told is not None
         kind = f"{type(generator).__module__}.{type(generator).__qualname__}"
-        self.identity = {"provider": "generator", "model": self.model, "class": kind, "identity": _json(self.told), "params": {}}
+        self.identity = {"provider": "generator", "model": self.model, "class": kind, "identity": self.told, "params": {}}
+        try:
+            json.dumps(self.told)
+        except (TypeError, ValueError):
+            raise UsageError("the identity of a model is text, numbers, lists and dicts") from None
         self.batch_size = int(told_by(generator, "batch_size") or 32)
         most = told_by(generator, "max_new_tokens")
         if isinstance(most, int) and most < FEW_TOKENS:
@@ -77,16 +81,13 @@ class GeneratorBackend(Backend):
         Raises:
             UsageError: when it does not return one completion per chat.
         """
-        chats = [self._chat(request) for request in requests]
         try:
-            outputs = self.generator.generate(chats)
+            outputs = self.generator.generate([self._chat(request) for request in requests])
         except Exception as error:
             return [Unavailable(one.stage, one.qid, f"{self.model} raised {type(error).__name__}: {error}") for one in requests]
         if not isinstance(outputs, list | tuple) or len(outputs) != len(requests):
-            what = counted(len(outputs), "completion") if isinstance(outputs, list | tuple) else f"one {type(outputs).__name__}"
-            raise UsageError(
-                f"{self.model}.generate returned {what} for {counted(len(requests), 'chat')}: it must return a list with one per chat"
-            )
+            chats, got = counted(len(requests), "chat"), type(outputs).__name__
+            raise UsageError(f"{self.model}.generate must return a list with one text for each of {chats}, not this {got}")
         return [self._reply(request, output) for request, output in zip(requests, outputs, strict=True)]
 
     def _chat(self, request: Request) -> Any:
@@ -97,21 +98,9 @@ class GeneratorBackend(Backend):
     def _reply(self, request: Request, output: Any) -> Reply | LLMFailure:
         text = getattr(output, "text", output)
         if not isinstance(text, str | None):
-            raise UsageError(
-                f"{self.model}.generate returned a {type(text).__name__} for a chat: it must return texts, or objects with .text"
-            )
-        if isinstance(text, str) and text.startswith(ERROR):
+            raise UsageError(f"{self.model}.generate must return texts, or objects with .text, not {type(text).__name__}")
+        if text and text.startswith(ERROR):
             kind = NAMED_ERRORS.get(text.removeprefix(ERROR).strip(), Unavailable)
             return kind(request.stage, request.qid, f"{self.model} answered {text}")
-        told: dict[str, Any] = {name: getattr(output, name, None) for name in TOLD}
-        return Reply(text if isinstance(text, str) else None, str(told.pop("model") or self.model), **told)
-
-
-TOLD = ("model", "finish_reason", "prompt_tokens", "completion_tokens")
-
-
-def _json(value: Any) -> Any:
-    try:
-        return json.loads(json.dumps(value, sort_keys=True))
-    except (TypeError, ValueError):
-        raise UsageError(f"the identity of a model is text, numbers, lists and dicts, not {type(value).__name__}") from None
+        told = {name: getattr(output, name, None) for name in ("finish_reason", "prompt_tokens", "completion_tokens")}
+        return Reply(text, str(getattr(output, "model", None) or self.model), **told)

@@ -124,8 +124,6 @@ class HFBackend(Remade, Backend):
         place, options = self.model, dict[str, Any]()
         if (path := Path(self.model)).suffix.lower() == ".gguf" and not path.is_dir():
             importlib.import_module("gguf")
-            reading: Any = importlib.import_module("transformers.modeling_gguf_pytorch_utils")
-            reading.tqdm = lambda tensors, **_: tensors  # the only progress bar of loading that can't be turned off
             place, options = str(path.parent), {"gguf_file": path.name}
         device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
         model: Any = AutoModelForCausalLM.from_pretrained(place, dtype="auto", **options)

@@ -1,35 +1,28 @@
 """The cost of calls (`Spend`, which all sums use), the account per stage and model, and the budget."""
 
 import threading
-from collections.abc import Collection, Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
 from ..errors import UsageError
 from ..portable import Remade
-from ..tables import UNKNOWN, UNKNOWN_NOTE, Cell, Column, Table
+from ..tables import Table, of_frame
 from .failures import BudgetExceeded, FatalLLMError
 from .request import Completion, Reply
 
 COUNTS = ("calls", "known", "retries", "failures", "fallbacks", "dropped")
 AMOUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "seconds", "cost", "worth")
-MAY_BE_OMITTED = ("known", "retries", "failures", "fallbacks", "dropped", "cached_tokens", "worth")
-"""The columns that a printed account omits when they are 0 in every row."""
-NAMED = ("known", "retries", "failures", "fallbacks", "dropped")
-"""The counts that a note names where they are omitted."""
+OMITTED_IF_NOTHING = ("known", "retries", "failures", "fallbacks", "dropped", "cached_tokens", "worth")
 TITLES = {"prompt_tokens": "tokens in", "cached_tokens": "of these cached", "completion_tokens": "tokens out", "cost": "cost (USD)"}
 """Column -> its title in a printed account. The titles of the others are their names."""
-DECIMALS = {"seconds": 1, "cost": 4, "worth": 4}
-
 BETWEEN = ", "
-Place = tuple[str, str]
-"""A stage and a model."""
 CHARACTERS_PER_TOKEN = 4
 """The average number of characters per token in English text, for estimates."""
-
 
 Number = int | float | None
 """An amount, or None if it is unknown."""
@@ -115,8 +108,7 @@ class Ledger(Remade):
     of_this_process = {"_lock": threading.Lock}
 
     def __init__(self) -> None:
-        self._rows: dict[Place, dict[str, Number]] = {}
-        self._served: dict[Place, set[str]] = {}
+        self._rows: dict[tuple[str, str], dict[str, Any]] = {}
         self._followers: list[Ledger] = []
         self._lock = threading.Lock()
 
@@ -129,18 +121,12 @@ class Ledger(Remade):
             served: the model that answered, as the server names it, if it does.
             key: identifies the request, for accounts that are written down.
             increments: by column; None for an amount that is not known.
-
-        Raises:
-            TypeError: for a column that the ledger does not have.
         """
         with self._lock:
-            row = self._rows.setdefault((stage, model), dict.fromkeys((*COUNTS, *AMOUNTS), 0))
+            row = self._rows.setdefault((stage, model), {"served": set(), **dict.fromkeys((*COUNTS, *AMOUNTS), 0)})
+            row["served"].update(served.split(BETWEEN) if served else ())
             for name, value in increments.items():
-                if name not in row:
-                    raise TypeError(f"a ledger has no column {name!r}: it has {', '.join(row)}")
-                before = row[name]
-                row[name] = None if before is None or value is None else before + value
-            self._served.setdefault((stage, model), set()).update(served.split(BETWEEN) if served else ())
+                row[name] = plus(row[name], value)
         for follower in self._followers:
             follower.count(stage, model, served=served, key=key, **increments)
 
@@ -161,10 +147,8 @@ class Ledger(Remade):
     def rows(self) -> list[dict[str, Any]]:
         """The rows, in the order in which they were first counted: ``stage``, ``model``, ``served`` and the columns. None = unknown."""
         with self._lock:
-            return [
-                {"stage": place[0], "model": place[1], "served": BETWEEN.join(sorted(self._served[place])), **row}
-                for place, row in self._rows.items()
-            ]
+            rows = [({"stage": stage, "model": model}, row) for (stage, model), row in self._rows.items()]
+            return [{**place, **row, "served": BETWEEN.join(sorted(row["served"]))} for place, row in rows]
 
     def frame(self) -> pd.DataFrame:
         """The account, one row per stage and model in the order in which they were first counted.
@@ -174,37 +158,33 @@ class Ledger(Remade):
             floats); ``pd.NA`` = unknown.
         """
         frame = pd.DataFrame(self.rows(), columns=["stage", "model", "served", *COUNTS, *AMOUNTS], dtype=object)
-        whole = dict.fromkeys((*COUNTS, "prompt_tokens", "cached_tokens", "completion_tokens"), "Int64")
-        return frame.astype({**whole, **dict.fromkeys(DECIMALS, "Float64")})
+        return frame.astype({name: "Float64" if name in ("seconds", "cost", "worth") else "Int64" for name in (*COUNTS, *AMOUNTS)})
 
     def total(self) -> Spend:
         """The sum over all calls."""
-        return sum((Spend(**{one.name: row[one.name] for one in fields(Spend)}) for row in self.rows()), Spend())
+        return sum((Spend(**{name: row[name] for name in vars(Spend())}) for row in self.rows()), Spend())
 
     def served(self) -> dict[str, list[str]]:
         """The models that answered, by the requested name."""
-        with self._lock:
-            found = {model: set[str]() for (_, model), names in self._served.items() if names}
-            for (_, model), names in self._served.items():
-                found.get(model, set()).update(names)
-            return {model: sorted(names) for model, names in found.items()}
+        found = defaultdict[str, set[str]](set)
+        for row in self.rows():
+            found[row["model"]].update(filter(None, row["served"].split(BETWEEN)))
+        return {model: sorted(names) for model, names in found.items() if names}
 
     def take(self) -> "Ledger":
         """The counts since the last call. The ledger then starts from 0."""
         taken = Ledger()
         with self._lock:
-            taken._rows, self._rows, taken._served, self._served = self._rows, {}, self._served, {}
+            taken._rows, self._rows = self._rows, {}
         return taken
 
     def shown(self, title: str = "") -> Table:
-        """The account as a table to print, see `account_columns`.
+        """The account as a table to print, see `account_table`.
 
         Args:
             title: what it is an account of.
         """
-        frame = self.frame()
-        columns, notes = account_columns(frame)
-        return Table(frame, columns, notes if len(frame) else [], title)
+        return account_table(self.frame(), title=title)
 
     def __str__(self) -> str:
         return self.shown().text().rstrip("\n")
@@ -213,54 +193,29 @@ class Ledger(Remade):
         return self.shown()._repr_html_()
 
 
-def account_columns(frame: pd.DataFrame, untold: Collection[str] = ()) -> tuple[list[Column], list[str]]:
-    """An account in the form that is shown everywhere: the columns with counts, and notes on the others and on unknown values.
+def account_table(frame: pd.DataFrame, notes: Sequence[str] = (), title: str = "") -> Table:
+    """An account in the form that is shown everywhere: without the columns that have nothing.
 
     Args:
         frame: as `Ledger.frame` gives it; accounts of several systems have a column ``system`` in front.
-        untold: amounts that the account can't have.
+        notes: what a reader has to know.
+        title: what it is an account of.
 
     Example:
         >>> spent = Ledger()
         >>> spent.count("answer", "gpt-4o", calls=2, prompt_tokens=90, completion_tokens=None, cost=None)
-        >>> columns, notes = account_columns(spent.frame())
-        >>> [(column.title, column.cells[0].text) for column in columns[2:]]
+        >>> [(column.title, column.cells[0].text) for column in account_table(spent.frame()).columns[2:]]
         [('calls', '2'), ('tokens in', '90'), ('tokens out', '–'), ('seconds', '0.0'), ('cost (USD)', '–')]
-        >>> notes[-1]
-        '–: unknown. The cost is known with price_in= and price_out= of the model, where the server tells the tokens.'
     """
-    omitted = {*untold, *(name for name in MAY_BE_OMITTED if (frame[name] == 0).fillna(name == "cached_tokens").all())}
-    titles = [name for name in ("system", "stage", "model") if name in frame.columns]
-    if ((frame["served"].fillna("") != "") & (frame["served"] != frame["model"])).any():
-        titles.append("served")
-    columns = [Column(name, [Cell("" if pd.isna(one) else str(one)) for one in frame[name]]) for name in titles]
-    for name in (*COUNTS, *AMOUNTS):
-        if name not in omitted:
-            cells = [Cell(UNKNOWN if pd.isna(value) else f"{value:,.{DECIMALS.get(name, 0)}f}") for value in frame[name]]
-            columns.append(Column(TITLES.get(name, name), cells, numeric=True))
-    never = [name for name in NAMED if name in omitted and name not in untold]
-    notes = [f"None: {', '.join(never)}."] if never else []
-    if any(cell.text == UNKNOWN for column in columns if column.numeric for cell in column.cells):
-        priced = "" if frame["cost"].notna().all() else f" {PRICED}"
-        notes.append(f"{UNKNOWN_NOTE}{priced}")
-    return columns, notes
-
-
-PRICED = "The cost is known with price_in= and price_out= of the model, where the server tells the tokens."
-
-
-class Spending(Protocol):
-    """The cost in one place by all processes, over restarts.
-
-    Attributes:
-        where: the name of the place, for messages.
-    """
-
-    where: str
-
-    def total(self, model: str, price_in: float | None, price_out: float | None) -> float:
-        """US dollars so far. Calls of ``model`` with unknown cost are counted at these prices."""
-        ...
+    omitted = [name for name in OMITTED_IF_NOTHING if (frame[name].fillna(0) == 0).all()]
+    if frame["served"].fillna("").isin(["", *frame["model"]]).all():
+        omitted.append("served")
+    decimals = {**dict.fromkeys((*COUNTS, *AMOUNTS), 0), "seconds": 1, "cost": 4, "worth": 4}
+    columns = frame.astype(dict.fromkeys(decimals, "Float64")).drop(columns=omitted).rename(columns=TITLES)
+    if frame["cost"].isna().any():
+        notes = [*notes, "The cost is known with price_in= and price_out= of the model, where the server tells the tokens."]
+    shown = of_frame(columns, notes, title, decimals={TITLES.get(name, name): places for name, places in decimals.items()})
+    return Table(frame, shown.columns, shown.notes, title)
 
 
 class Budget(Remade):
@@ -278,7 +233,7 @@ class Budget(Remade):
         spent: the cost through this object, in US dollars.
 
     Raises:
-        UsageError: for a limit without prices, or a price of cached tokens alone.
+        UsageError: for a limit or a price of cached tokens without the other prices.
 
     Example:
         >>> budget = Budget(price_in=2.5, price_out=10)
@@ -297,21 +252,20 @@ class Budget(Remade):
         limit: float | None = None,
         model: str = "",
     ) -> None:
-        if limit is not None and (price_in is None or price_out is None):
-            raise UsageError("a budget needs prices: add price_in=... and price_out=... (US dollars per million tokens)")
-        if price_cached is not None and (price_in is None or price_out is None):
-            raise UsageError("price_cached=... needs the other prices: add price_in=... and price_out=... (US dollars per million tokens)")
+        if (limit is not None or price_cached is not None) and (price_in is None or price_out is None):
+            raise UsageError("a budget needs prices, as price_cached does: add price_in=... and price_out=... (dollars per million tokens)")
         self.price_in, self.price_out, self.price_cached, self.limit, self.model = price_in, price_out, price_cached, limit, model
         self.spent = 0.0
-        self._spending: Spending | None = None
+        self._spending: Any = None
         self._lock = threading.Lock()
 
     def cost(self, reply: Reply | Completion) -> float | None:
         """US dollars for the call that gave ``reply``, or None when a price or a token count is not known."""
-        read, written, cached = reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens or 0
+        read, written = reply.prompt_tokens, reply.completion_tokens
         if self.price_in is None or self.price_out is None or read is None or written is None:
             return None
-        saved = 0.0 if self.price_cached is None else cached * (self.price_in - self.price_cached)
+        cached = 0 if self.price_cached is None else min(reply.cached_tokens or 0, read)
+        saved = cached * (self.price_in - (self.price_cached or 0.0))
         return (self.price_in * read + self.price_out * written - saved) / 1e6
 
     def price(self, read: int | None, written: int | None) -> float | None:
@@ -330,8 +284,8 @@ class Budget(Remade):
             self.spent += cost or 0.0
 
     @contextmanager
-    def counting(self, spending: Spending) -> Iterator[None]:
-        """Until the block ends, the limit applies to all that is spent there."""
+    def counting(self, spending: Any) -> Iterator[None]:
+        """Until the block ends, the limit applies to all that a `pyterrier_ikat.study.account.Spending` has counted."""
         before, self._spending = self._spending, spending
         try:
             yield
@@ -347,19 +301,12 @@ class Budget(Remade):
         """Make sure that another call may be sent, or a batch.
 
         Args:
-            more: the maximum cost of a batch and of what is under way.
+            more: the maximum cost of a batch and of those under way.
 
         Raises:
             BudgetExceeded: when the limit is reached, or would be exceeded.
             FatalLLMError: when it is not known what the run folder has cost.
         """
-        if self.limit is not None and ((used := self.used) >= self.limit or used + more > self.limit):
-            error = BudgetExceeded(spent=used, budget=self.limit, where="" if self._spending is None else self._spending.where)
-            error.at_most = None if used >= self.limit else used + more
-            raise error
-
-    def progress(self) -> dict[str, str]:
-        """The cost so far, for a progress bar. Empty when the prices are unknown."""
-        if self.price_in is None or self.price_out is None:
-            return {}
-        return {"cost": f"${self.spent:.4f}" if self.limit is None else f"${self.used:.4f} of ${self.limit:g}"}
+        if self.limit is None or ((used := self.used) < self.limit and used + more <= self.limit):
+            return
+        raise BudgetExceeded(used, self.limit, "" if self._spending is None else self._spending.where, more)

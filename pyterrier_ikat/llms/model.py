@@ -9,19 +9,12 @@ from typing import Any, cast
 from ..completions.usable import usable_text
 from ..errors import UsageError
 from .backend import Backend
-from .batch import BatchSending, Jobs
+from .batch import BatchSending, jobs_of
 from .cache import IN_MEMORY, CompletionCache
 from .failures import LLMFailure, StageError
 from .ledger import Budget, Ledger, Spend
-from .limits import Retry
 from .request import Completion, Reply, Request, of_chain, read
-from .sending import Sending, Then
-
-_SNAPSHOT = re.compile(
-    r"[-_@:](?:20\d\d-?(?:0[1-9]|1[0-2])(?:-?(?:0[1-9]|[12]\d|3[01]))?"  # 2024-08-06, 20241022, 202501
-    r"|(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12]\d|3[01])|(?:0[1-9]|1[0-2])-20\d\d"  # 0613, 04-17, 08-2024
-    r"|2\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])?)"  # 2411, 250115
-)
+from .sending import Retry, Sending, Then
 
 
 class OtherModelWarning(UserWarning):
@@ -35,8 +28,7 @@ def same_model(asked: str, served: str) -> bool:
         >>> [same_model("gpt-4o", name) for name in ("gpt-4o", "gpt-4o-2024-08-06", "gpt-4o-mini", "gpt-4o-mini-2024-07-18")]
         [True, True, False, False]
     """
-    asked, served = asked.casefold(), served.casefold()
-    return served == asked or (served.startswith(asked) and _SNAPSHOT.fullmatch(served, len(asked)) is not None)
+    return re.fullmatch(rf"{re.escape(asked)}([-_@:]\d[\d-]{{3,}})?", served, re.IGNORECASE) is not None
 
 
 class LLM:
@@ -74,12 +66,13 @@ class LLM:
         batches: bool = False,
         text: str | None = None,
     ) -> None:
-        self.backend, self.model, self.spec = backend, backend.model, backend.model if text is None else text
+        self.backend, self.spec = backend, text or backend.model
+        self.model = self.model_id = backend.model  # pyterrier_rag asks for model_id
         self.ledger = Ledger() if ledger is None else ledger
         self.cache, self.budget, self.retry = cache, budget or Budget(), retry or Retry()
         self.on_error, self.batches = on_error, batches
         self.reached = False
-        self._warned_of: dict[str, object] = {}
+        self._warned_of = set[str]()
 
     def ask(self, requests: Sequence[Request], then: Then | None = None, calls: int = 0) -> list[Completion | LLMFailure]:
         """Ask all requests concurrently, each distinct request once.
@@ -115,17 +108,12 @@ class LLM:
 
     supports_message_input, supports_logprobs, supports_num_responses = True, False, True
 
-    @property
-    def model_id(self) -> str:
-        """The model's name, as pyterrier_rag asks for it."""
-        return self.model
-
     def generate(
         self,
         inps: Sequence[str | Sequence[Mapping[str, str]]],
         *,
         max_new_tokens: int | None = None,
-        stop_sequences: Sequence[str] | None = None,
+        stop_sequences: Sequence[str] = (),
         num_responses: int = 1,
         return_logprobs: bool = False,
     ) -> list[Completion]:
@@ -148,16 +136,13 @@ class LLM:
             []
         """
         if return_logprobs or (stop_sequences and self.backend.identity["provider"] != "openai"):
-            raise UsageError(f"{self!r} has no {'logprobs' if return_logprobs else 'stop_sequences'}: omit the argument")
-        params = {"max_tokens": max_new_tokens, "stop": list(stop_sequences or ())}
-        chats = [[{"role": "user", "content": one}] if isinstance(one, str) else one for one in inps]
-        outcomes = self.ask(
-            [
-                Request(chat, "generate", str(place), sample=sample, params={name: one for name, one in params.items() if one})
-                for place, chat in enumerate(chats, 1)
-                for sample in range(num_responses)
-            ]
-        )
+            raise UsageError(f"{self!r} has no stop_sequences or logprobs: omit the argument")
+        params = {name: one for name, one in {"max_tokens": max_new_tokens, "stop": list(stop_sequences)}.items() if one}
+        requests = []
+        for place, one in enumerate(inps, 1):
+            chat = [{"role": "user", "content": one}] if isinstance(one, str) else one
+            requests += [Request(chat, "generate", str(place), sample=sample, params=params) for sample in range(num_responses)]
+        outcomes = self.ask(requests)
         if failures := [one for one in outcomes if isinstance(one, LLMFailure)]:
             raise StageError("generate", failures, self.kept_in)
         return cast(list[Completion], outcomes)
@@ -186,7 +171,7 @@ class LLM:
         if not self.batches or self.cache is None:
             return [False] * len(requests)
         keys = [of_chain(request).key(self.backend.identity) for request in requests]
-        there = {key for job in Jobs(self.cache).all() for key in job.requests} | self.cache.failures(keys).keys()
+        there = {key for job in jobs_of(self.cache) for key in job.tries} | self.cache.failures(keys).keys()
         return [key in there for key in keys]
 
     @property
@@ -201,40 +186,35 @@ class LLM:
 
         Raises:
             FatalLLMError: when its cost isn't known, and there is a budget.
-            DataError: when it can't be kept or counted. The other one of the two is still done.
+            DataError: when it can't be kept or counted. It is counted even if it can't be kept.
         """
         if isinstance(reply, LLMFailure):
             self.ledger.count(request.stage, self.model, key=key, failures=1, seconds=seconds, **counted)
             return reply
-        (text, fault), written, cost = read(reply), reply.completion(self.model, seconds), self.budget.cost(reply)
-        failure = None if fault is None else fault[0](request.stage, request.qid, fault[1])
-        kept = replace(written, text=text)
+        (text, fault), cost = read(reply), self.budget.cost(reply)
+        kept = written = reply.completion(self.model, seconds)
         try:
-            if self.cache is not None and failure is None and usable_text(text):
-                first = self.cache.put(key, written)  # as the model wrote it
-                kept = kept if first is written else replace(first, cached=False)
+            if self.cache is not None and fault is None and usable_text(text):
+                kept = self.cache.put(key, written)  # as the model wrote it
         finally:
-            spent: dict[str, Any] = {"seconds": seconds, "failures": int(failure is not None)}
-            if self.backend.replays:  # read from the recording, as from a cache
-                spent |= {"known": int(failure is None), "worth": cost}
-            else:
-                names = ("prompt_tokens", "cached_tokens", "completion_tokens")
-                spent |= {"key": key, "cost": cost, **counted, **{name: getattr(reply, name) for name in names}}
-            try:
-                self.ledger.count(request.stage, self.model, served=reply.model, **spent)
-            finally:
-                self.budget.spend(cost)
+            spent: dict[str, Any] = {"known": int(fault is None), "worth": cost}  # read from a recording, as from a cache
+            if not self.backend.replays:
+                tokens = {name: getattr(reply, name) for name in ("prompt_tokens", "cached_tokens", "completion_tokens")}
+                spent = {"key": key, "cost": cost, **tokens, **counted}
+            self.ledger.count(request.stage, self.model, served=reply.model, seconds=seconds, failures=int(fault is not None), **spent)
+            self.budget.spend(cost)
         self.check_served(reply.model)
-        return failure or kept
+        if fault is not None:
+            return fault[0](request.stage, request.qid, fault[1])
+        return replace(kept, cached=False, text=text if kept is written else kept.text)
 
     def check_served(self, served: str | None) -> None:
         """Warn once of each model that answers instead of the requested one. A dated snapshot is the same model."""
-        if served in (None, self.model, *self._warned_of) or self.backend.replays or same_model(self.model, served):
+        if served is None or served in self._warned_of or self.backend.replays or same_model(self.model, served):
             return
-        first = object()  # of several threads one tells
-        if self._warned_of.setdefault(served, first) is first:
-            known = f"{served!r} answers instead of {self.model!r}, says the server: the ledger and run.json name it"
-            warnings.warn(f"{known}; ask for that model if you want it, or correct base_url", OtherModelWarning, stacklevel=2)
+        self._warned_of.add(served)
+        known = f"{served!r} answers instead of {self.model!r}, says the server: the ledger and run.json name it"
+        warnings.warn(f"{known}; ask for that model if you want it, or correct base_url", OtherModelWarning, stacklevel=2)
 
     @property
     def structured(self) -> bool:

@@ -3,8 +3,8 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ..conversations.public_outputs import OUTPUTS, Output, whose
 from ..errors import DataError, counted, list_first
@@ -20,13 +20,17 @@ SAMPLE = {
 }
 
 Key = tuple[str, str, str | None, str | None]
+"""Turn, stage, prompt and item."""
+LINE = '{"qid": "9-1_3", "stage": "answer", "completion": text or list of texts, "model": "recorded"}, with "prompt" and "item" if needed'
 
 
-@dataclass(frozen=True)
-class _Record:
-    line: int
+class _Record(NamedTuple):
     completions: tuple[str, ...]
     model: str
+
+    def runs(self, samples: int) -> int:
+        """The number of runs that can take that many completions of their own."""
+        return max(1, len(self.completions) // samples)
 
 
 class RecordedBackend(Backend):
@@ -48,12 +52,13 @@ class RecordedBackend(Backend):
     batch_size, replays = 1_000_000, True
 
     def __init__(self, path: str) -> None:
-        self.output = OUTPUTS.get(path)
-        self.path = SAMPLE.get(path, Path(path))
-        self.model = "recorded"
-        self._records, checksum = _read(self.path) if self.output is None else _read_output(self.output)
-        self.source = "" if self.output is None else f"recorded:{path}: {whose(self.output.source)}"
-        named = str(self.path.resolve()) if self.output is None else path
+        self.output, self.model, self.source = OUTPUTS.get(path), "recorded", ""
+        file = SAMPLE.get(path, Path(path))
+        self.name = f"recorded:{path}" if self.output is not None or path in SAMPLE else str(file)
+        self._records, checksum = _read(file) if self.output is None else _read_output(self.output)
+        if self.output is not None:
+            self.source = f"recorded:{path}: {whose(self.output.source)}"
+        named = str(file.resolve()) if self.output is None else path
         self.identity = {"provider": "recorded", "model": named, "params": {}, "sha256": checksum}
 
     def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
@@ -63,14 +68,12 @@ class RecordedBackend(Backend):
             DataError: when the file lacks any of them. The message names all these turns, and a line to add.
         """
         missing = [request for request in requests if self.find(request) is None]
-        if missing and self.output is not None:
-            self.check_turns({request.qid for request in requests})
-            stages = ", ".join(sorted({f"{request.stage} ({request.prompt})" for request in missing}))
-            most = max(request.sample for request in missing) + 1
-            lacks = f"no completion of {stages}" + f", sample {most}" * (most > 1)
-            raise DataError(f"recorded:{self.output.name} has {self.output.about}, but {lacks}: take another llm for it, or fewer samples")
         if missing:
-            raise DataError(_describe_missing(self.path, missing))
+            self.check_turns({request.qid for request in missing})
+            wanted = [(one.qid, one.stage, one.prompt, one.item, f"sample {one.sample}" * (one.sample > 0)) for one in missing]
+            told = list_first([" ".join(filter(None, one)) for one in wanted])
+            repair = "take another llm for it, or fewer samples" if self.output is not None else f"add lines {LINE}; or take another llm"
+            raise DataError(f"{self.name} lacks {counted(len(missing), 'completion')}: {told}: {repair}")
         return [reply for reply in map(self.find, requests) if reply is not None]
 
     def find(self, request: Request) -> Reply | None:
@@ -79,7 +82,7 @@ class RecordedBackend(Backend):
         for key in ((prompt, item), (prompt, None), (None, item), (None, None)):
             record = self._records.get((request.qid, request.stage, *key))
             if record is not None and request.sample < len(record.completions):
-                first = min(request.chain, _runs(record, request.samples) - 1) * request.samples
+                first = min(request.chain, record.runs(request.samples) - 1) * request.samples
                 place = min(first + request.sample, len(record.completions) - 1)
                 return Reply(record.completions[place], record.model, finish_reason="stop")
         return None
@@ -95,15 +98,8 @@ class RecordedBackend(Backend):
         few = sum(len(self._records[key].completions) < samples * number for key, number in each.items())
         if not few:
             return ""
-        name = self.path.name if self.output is None else f"recorded:{self.output.name}"
-        text = f"{few} of {counted(len(each), 'record')} of {name} with fewer than {counted(samples * max(each.values()), 'completion')}"
-        runs = min(_runs(self._records[key], number) for key, number in each.items())
-        return f"{text}, enough for {counted(runs, 'independent run')} of {counted(max(each.values()), 'sample')}"
-
-
-def _runs(record: _Record, samples: int) -> int:
-    """The number of runs that can take that many completions of their own."""
-    return max(1, len(record.completions) // samples)
+        runs = counted(min(self._records[key].runs(number) for key, number in each.items()), "independent run")
+        return f"{few} of {counted(len(each), 'record')} of {self.name} with too few completions, enough for {runs}"
 
 
 def _read_output(output: Output) -> tuple[dict[Key, _Record], str]:
@@ -112,7 +108,7 @@ def _read_output(output: Output) -> tuple[dict[Key, _Record], str]:
     seen = hashlib.sha256()
     for (qid, stage, prompt), texts in output.completions().items():
         composed = ", rewrite and answer composed" if prompt and prompt.startswith(("rewrite_and_answer", "reformulate")) else ""
-        records[qid, stage, prompt, None] = _Record(0, texts, f"{output.model}{composed}")
+        records[qid, stage, prompt, None] = _Record(texts, f"{output.model}{composed}")
         seen.update(json.dumps([qid, stage, prompt, texts]).encode())
     return records, seen.hexdigest()
 
@@ -122,51 +118,19 @@ def _read(path: Path) -> tuple[dict[Key, _Record], str]:
     try:
         content = path.read_bytes()
         lines = content.decode("utf-8").split("\n")
-    except FileNotFoundError:
-        raise DataError(f"there is no file {path} of recorded completions: check the path after 'recorded:'") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read as recorded completions (UTF-8 JSON lines): {error}") from None
+        raise DataError(f"{path} can't be read as recorded completions (UTF-8 JSON lines): {error}") from None
     records: dict[Key, _Record] = {}
     for number, line in enumerate(lines, 1):
         if line.strip():
-            key, record = _parse_record(line, number, path)
-            known = records.setdefault(key, record)
-            if known.completions != record.completions:
-                raise DataError(
-                    f"{path} lines {known.line} and {number} answer the same request differently: {_describe(*key)}: remove one of them"
-                )
+            try:
+                data = json.loads(line)
+                texts = data["completion"] if isinstance(data["completion"], list) else [data["completion"]]
+                key = str(data["qid"]), data["stage"], data.get("prompt") or None, data.get("item") or None
+                if not texts or not all(isinstance(text, str) for text in (*texts, data["model"])):
+                    raise TypeError("a value is no text")
+            except (ValueError, TypeError, KeyError, AttributeError) as error:
+                raise DataError(f"{path} line {number} is not a recorded completion ({error}): a line reads {LINE}") from None
+            if records.setdefault(key, record := _Record(tuple(texts), data["model"])).completions != record.completions:
+                raise DataError(f"{path} line {number} answers the same request as an earlier line, differently: remove one of them")
     return records, hashlib.sha256(content).hexdigest()
-
-
-def _parse_record(line: str, number: int, path: Path) -> tuple[Key, _Record]:
-    try:
-        data = json.loads(line)
-        texts = data["completion"] if isinstance(data["completion"], list) else [data["completion"]]
-        key = data["qid"], data["stage"], data.get("prompt") or None, data.get("item") or None
-        if not texts or not all(isinstance(text, str) for text in (*texts, *filter(None, key), data["model"])):
-            raise TypeError("a value is no text")
-        return key, _Record(number, tuple(texts), data["model"])
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise DataError(
-            f'{path} line {number} is not a recorded completion ({error}): a line reads {{"qid": "9-1_3", "stage": "answer", '
-            '"completion": text or list of texts, "model": "recorded"}, with "prompt" and "item" if needed'
-        ) from None
-
-
-def _describe_missing(path: Path, missing: list[Request]) -> str:
-    shown = list_first([_describe(one.qid, one.stage, one.prompt, one.item, one.sample) for one in missing])
-    first = max(missing, key=lambda one: one.sample)
-    wanted: dict[str, object] = {"qid": first.qid, "stage": first.stage, "prompt": first.prompt, "item": first.item}
-    wanted |= {"completion": ["..."] * (first.sample + 1) if first.sample else "...", "model": "recorded"}
-    line = json.dumps({name: value for name, value in wanted.items() if value}, ensure_ascii=False)
-    advice = f"give each turn a line with a list of {first.sample + 1} samples, such as" if first.sample else "add lines such as"
-    if path in SAMPLE.values():
-        scope = "they are for the sample's turns and the package's prompts"
-        advice = f"{scope}; take another llm, or a file of your own, recorded:FILE, and {advice}"
-    source = next((f"recorded:{name}" for name, file in SAMPLE.items() if file == path), path)
-    return f"{source} lacks {counted(len(missing), 'completion')}: {shown}: {advice} {line}"
-
-
-def _describe(qid: str, stage: str, prompt: str | None, item: str | None, sample: int = 0) -> str:
-    named = {"qid": qid, "stage": stage, "prompt": prompt, "item": item, "sample": sample}
-    return ", ".join(f"{name} {value}" for name, value in named.items() if value)

@@ -1,5 +1,6 @@
 """Requests, replies and completions: what is asked, what came, and whether it can be used."""
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,11 +9,8 @@ from typing import Any, NamedTuple
 from ..completions.json_answers import Structure
 from ..completions.usable import one_line, printable, split_reasoning
 from ..events import current_chain
-from ..portable import digest
 from .failures import CutOff, Empty, Filtered, LLMFailure, OnlyReasoning, Refused, Unfinished
 
-FORMAT = 1
-"""The version of the cache key."""
 WHOLE = (
     *("", "stop", "stop_sequence", "stop_token", "eos", "eos_token", "end_turn", "complete", "completed", "endoftext"),
     *("finish", "finished"),
@@ -26,7 +24,7 @@ FILTERED = (
     *("content_filter", "content_filtered", "filtered", "safety", "image_safety", "recitation", "blocklist", "prohibited_content", "spii"),
     *("guardrail_intervened", "error_toxic", "sensitive", "language"),
 )
-
+REASONING = "the completion has reasoning and no answer after it: raise max_tokens, or turn reasoning off"
 SAMPLES_OF_A_CHAIN = 1000
 """The number of seeds reserved for each chain."""
 
@@ -78,17 +76,15 @@ class Request:
         """
         content: dict[str, Any] = {
             **identity,
-            "format": FORMAT,
             "messages": [dict(message) for message in self.messages],
             "params": {**identity.get("params", {}), **self.params},
-            "sample": self.sample,
-            **({"chain": self.chain} if self.chain else {}),
+            "draw": self.draw,
         }
         if self.structure is None:
             content.pop("structured", None)  # requests for free text are the same as without structured=on
         else:
             content["structure"] = self.structure._asdict()
-        return digest(json.dumps(content, sort_keys=True, separators=(",", ":"))).hex()
+        return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def of_chain(request: Request) -> Request:
@@ -143,9 +139,6 @@ class Reply:
     """True if the server sent reasoning in addition to the text."""
     cached_tokens: int | None = None
 
-    def __post_init__(self) -> None:
-        vars(self).update(cleaned(vars(self)))
-
     @classmethod
     def of(cls, answer: Any) -> "Reply":
         """The reply in an OpenAI chat completion.
@@ -155,62 +148,43 @@ class Reply:
         """
         if answer.get("error"):
             raise TypeError
-        choice, usage = answer["choices"][0], answer.get("usage")
+        choice, usage = answer["choices"][0], answer.get("usage") or {}
         message = choice["message"]
-        text, thought = message.get("content"), False
-        if isinstance(text, list):
-            text, thought = text_and_thought(text)
+        text, thought = text_and_thought(message.get("content"))
         if not isinstance(text, str | None):
             raise TypeError
-        usage = usage if isinstance(usage, Mapping) else {}
-        details = usage.get("prompt_tokens_details")
         reason = "error" if choice.get("error") else choice.get("finish_reason")
-        # A call of a tool. None was offered, so the text announces the call and does not answer.
-        if (message.get("tool_calls") or message.get("function_call")) and str(reason or "").casefold() in WHOLE:
-            reason = "tool_calls"
-        model, refusal = answer.get("model"), message.get("refusal")
+        if str(reason or "").casefold() in WHOLE and (message.get("tool_calls") or message.get("function_call")):
+            reason = "tool_calls"  # none was offered: the text announces the call and does not answer
+        refusal = message.get("refusal")
         return cls(
             text,
-            model if isinstance(model, str) and model else None,
-            str(reason) if reason else None,
-            usage.get("prompt_tokens"),
-            usage.get("completion_tokens"),
+            one_line(str(answer.get("model") or "")) or None,
+            one_line(str(reason)) if reason else None,
+            _whole(usage, "prompt_tokens"),
+            _whole(usage, "completion_tokens"),
             str(refusal) if refusal else None,
-            bool(thought or message.get("reasoning_content") or message.get("reasoning") or message.get("thinking")),
-            details.get("cached_tokens") if isinstance(details, Mapping) else None,
+            bool(thought or message.get("reasoning_content") or message.get("reasoning")),
+            _whole(usage.get("prompt_tokens_details"), "cached_tokens"),
         )
 
     def completion(self, model: str, seconds: float) -> Completion:
         """The completion that it is when it is usable, as ``model`` wrote it."""
-        tokens = (self.prompt_tokens, self.completion_tokens)
-        text, name = self.text or "", self.model or model
-        return Completion(text, name, self.finish_reason, *tokens, seconds=seconds, cached=False, cached_tokens=self.cached_tokens)
+        told = (self.text or "", self.model or model, self.finish_reason, self.prompt_tokens, self.completion_tokens)
+        return Completion(*told, seconds=seconds, cached=False, cached_tokens=self.cached_tokens)
 
 
-MOST_TOKENS = 10**9
-"""No call has more, so a larger number is invalid."""
-
-
-def cleaned(told: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts about a completion from a server or a file. An impossible number of tokens is unknown. A text is put on one line."""
-    found = {**told, **{name: None if told[name] is None else one_line(str(told[name])) for name in ("model", "finish_reason")}}
-    if found["finish_reason"] is not None and not str(told["finish_reason"]).strip().isprintable():
-        found["finish_reason"] = f"unreadable: {found['finish_reason']}"  # a reason with codes in it is not a known one
-    for name in ("prompt_tokens", "completion_tokens", "cached_tokens"):
-        number = told.get(name)
-        is_number = isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= MOST_TOKENS
-        found[name] = number if is_number else None
-    kept, read = found["cached_tokens"], found["prompt_tokens"]
-    if kept is not None and (read is None or kept > read):
-        found["cached_tokens"] = None
-    return found
+def _whole(usage: Any, name: str) -> int | None:
+    """A number of tokens. What a server tells in another form is unknown."""
+    number = usage.get(name) if isinstance(usage, Mapping) else None
+    return number if isinstance(number, int) else None
 
 
 def text_and_thought(content: Any) -> tuple[Any, bool]:
     """The text of a message, and whether it also has reasoning. Some servers send both as a list of parts."""
-    if not isinstance(content, list) or not content:
+    if not isinstance(content, list):
         return content, False
-    texts = [part["text"] for part in content if part["type"] in ("text", "output_text")]
+    texts = [part["text"] for part in content if part["type"] == "text"]
     return "".join(texts), len(texts) < len(content)
 
 
@@ -235,31 +209,22 @@ def read(told: Reply | Completion) -> Read:
     """
     written = printable(told.text or "")
     text, is_open = split_reasoning(written)
-    fault = _ended_otherwise(told)
-    if fault is None and is_open:
-        fault = OnlyReasoning, "the completion ends within the model's reasoning: raise max_tokens, or turn reasoning off"
-    elif fault is None and not text and (written.strip() or (isinstance(told, Reply) and told.reasoned)):
-        fault = OnlyReasoning, "the completion holds the model's reasoning and no answer: raise max_tokens, or turn reasoning off"
-    elif fault is None and not text:
+    reason, fault = (told.finish_reason or "").strip(), None
+    refusal, reasoned = (told.refusal, told.reasoned) if isinstance(told, Reply) else (None, False)
+    if (kind := reason.casefold()) in CUT_OFF:
+        after = "" if told.completion_tokens is None else f" after {told.completion_tokens} tokens"
+        fault = CutOff, f"the completion was cut off at the token limit{after}: raise max_tokens"
+    elif kind in FILTERED:
+        fault = Filtered, f"the provider's content filter withheld the completion (finish_reason {reason!r})"
+    elif refusal or kind == "refusal":
+        fault = Refused, f"the model refused: {refusal or 'finish_reason refusal'}"
+    elif kind not in WHOLE:
+        fault = Unfinished, f"the server ended the completion with finish_reason {reason!r}, which is not the end of an answer"
+    elif is_open or (not text and (written.strip() or reasoned)):
+        fault = OnlyReasoning, REASONING
+    elif not text:
         fault = Empty, "the completion is empty"
     return Read(text, fault)
-
-
-def _ended_otherwise(told: Reply | Completion) -> tuple[type[LLMFailure], str] | None:
-    """The server's reason for the end of an incomplete completion."""
-    reason = str(told.finish_reason or "").strip()
-    if (kind := reason.casefold()) in CUT_OFF:
-        written = "" if told.completion_tokens is None else f" after {told.completion_tokens} tokens"
-        return CutOff, f"the completion was cut off at the token limit{written}: raise max_tokens"
-    if kind in FILTERED:
-        return Filtered, f"the provider's content filter withheld the completion (finish_reason {reason!r})"
-    if isinstance(told, Reply) and told.refusal:
-        return Refused, f"the model refused: {told.refusal}"
-    if kind == "refusal":
-        return Refused, "the model refused (finish_reason 'refusal')"
-    if kind not in WHOLE:
-        return Unfinished, f"the server ended the completion with finish_reason {reason!r}, which is not the end of an answer"
-    return None
 
 
 def as_text(messages: Sequence[Mapping[str, str]]) -> str:

@@ -1,23 +1,25 @@
 """Send the requests of one `LLM.ask`: one queue, several threads, and each answer kept, counted and paid for as it arrives."""
 
+import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from email.utils import parsedate_to_datetime
 from itertools import count
-from os.path import commonprefix
 from queue import SimpleQueue
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import tenacity
 
 from ..errors import counted
 from ..events import OBSERVERS, Exchange, follower, tell
 from ..progress import bar as bar_of
 from .failures import BudgetExceeded, FatalLLMError, LLMFailure, StageEnded, Transient, Unavailable
 from .request import Completion, Request, of_chain
-
-if TYPE_CHECKING:
-    from .model import LLM
 
 Outcome = Completion | LLMFailure
 Then = Callable[[int, Outcome], Request | None]
@@ -28,57 +30,50 @@ class Sending:
     """One `LLM.ask`: which requests are open, who waits for each of them, and what follows an answer.
 
     Args:
-        llm: who is asked.
+        llm: the `LLM` that is asked.
         then: gives what follows an outcome.
         calls: how many requests that makes in all.
     """
 
-    def __init__(self, llm: "LLM", then: Then | None = None, calls: int = 0) -> None:
+    def __init__(self, llm: Any, then: Then | None = None, calls: int = 0) -> None:
         self.llm, self.then, self.calls = llm, then, calls
-        self.stop, self.error = Event(), list[BaseException]()
-        self.write, self._observers = follower(), OBSERVERS.get()  # of the thread that asks
-        self._results: dict[int, Outcome] = {}
-        self._exchanges: dict[int, list[Exchange]] = {}
+        self._write, self._observers = follower(), OBSERVERS.get()  # of the thread that asks
+        self._exchanges = defaultdict[int, list[Exchange]](list)
         self._answers: dict[str, Outcome] = {}
         self._waiting: dict[str, list[tuple[int, Request]]] = {}
-        self._repeats: list[tuple[str, Request, Outcome]] = []
         self._numbers = count()
-        self._tasks = SimpleQueue[list[tuple[str, Request]] | None]()
-        self._arrived = SimpleQueue[dict[str, Outcome]]()
-        self._answered, self._under_way = Event(), set[int]()
+        self._todo = SimpleQueue[dict[str, Request] | None]()
+        self._done = SimpleQueue[dict[str, Outcome] | BaseException]()
+        self._stop, self._answered, self._finished = Event(), Event(), list[Outcome]()
 
     def run(self, requests: Sequence[Request]) -> list[Outcome]:
         """Ask; see `LLM.ask`."""
-        llm = self.llm
-        if fresh := self._add(list(enumerate(requests))):
-            llm.backend.open()
+        if fresh := self._add(enumerate(requests)):
+            self.llm.backend.open()
             self.send(fresh)
-        for key, request, outcome in self._repeats:  # an ended stage counts nothing that it did not return
-            if isinstance(outcome, LLMFailure):
-                llm.ledger.count(request.stage, llm.model, failures=1)
-            else:
-                llm.ledger.count(request.stage, llm.model, served=outcome.model, key=key, known=1, worth=llm.budget.cost(outcome))
-                llm.check_served(outcome.model)
-        tell(llm, [exchange for place in sorted(self._exchanges) for exchange in self._exchanges[place]])
-        return [self._results[place] for place in range(len(self._results))]
+        places = range(len(requests))
+        tell(self.llm, [exchange for place in places for exchange in self._exchanges[place]])
+        return [self._exchanges[place][-1][1] for place in places]
 
     def send(self, fresh: dict[str, Request]) -> None:
         """Send requests and their follow-ups, and wait for all of them."""
-        llm, backend = self.llm, self.llm.backend
-        hits, spent = len(self._answers), llm.budget.spent
+        llm, backend, spent = self.llm, self.llm.backend, self.llm.budget.spent
         label = f"{', '.join(dict.fromkeys(request.stage for request in fresh.values()))} ({llm.model})"
         ordered = longest_beginnings_first(fresh) if backend.keeps_beginnings and len(fresh) > 1 else fresh
-        some = range(min(backend.concurrency, -(-len(fresh) // backend.batch_size)))
-        # Daemons: the program's end does not wait for them, since a second Ctrl-C must end it.
-        threads = [Thread(target=self._serve, args=(place == 0,), name=f"ikat-llm_{place}", daemon=True) for place in some]
-        with llm.cache.asking() if llm.cache else nullcontext(True) as first:
-            total = max(len(fresh), self.calls - hits)
-            with bar_of(total=total, desc=label, unit="call", disable=backend.replays) as bar:
-                done = self._collect(ordered if first else dict(reversed(ordered.items())), threads, bar, hits)
-        if self.error:
-            raise self._ended(self.error[0], done, bar.total, llm.budget.spent - spent)
+        with (
+            llm.cache.asking() if llm.cache else nullcontext(True) as first,
+            bar_of(total=max(len(fresh), self.calls - len(self._answers)), desc=label, unit="call", disable=backend.replays) as bar,
+        ):
+            try:
+                self._collect(ordered if first else dict(reversed(ordered.items())), bar)
+            except StageEnded as error:
+                done = sum(isinstance(one, Completion) for one in self._finished)
+                if isinstance(error, BudgetExceeded) and done:
+                    error.about = (bar.total - done) * (llm.budget.spent - spent) / done
+                kept = done if llm.cache else 0
+                raise error.after(kept, bar.total - kept, llm.kept_in) from None
 
-    def _add(self, asked: Sequence[tuple[int, Request]]) -> dict[str, Request]:
+    def _add(self, asked: Iterable[tuple[int, Request]]) -> dict[str, Request]:
         """Let places wait for the answers to requests, and give them those that are known. Returns the requests still to be asked."""
         fresh = dict[str, Request]()
         while asked:
@@ -101,140 +96,126 @@ class Sending:
         """Give outcomes to the places that wait for them. Returns their follow-ups."""
         followers = list[tuple[int, Request]]()
         for key, outcome in outcomes.items():
-            repeated = key in self._answers or (isinstance(outcome, Completion) and outcome.cached)
+            known = key in self._answers or (isinstance(outcome, Completion) and outcome.cached)
             self._answers[key] = outcome
             for place, request in self._waiting.pop(key):
-                result = outcome
-                if repeated:
-                    self._repeats.append((key, request, outcome))
-                    if isinstance(outcome, Completion):
-                        result = replace(outcome, cached=True)
-                    else:
-                        result = type(outcome)(request.stage, request.qid, outcome.reason, kept=outcome.kept)
-                repeated, self._results[place] = True, result
-                self._exchanges.setdefault(place, []).append((request, result))
-                if self.then is not None and (follower := self.then(place, result)) is not None:
-                    followers.append((place, follower))
+                result = self._again(key, request, outcome) if known else outcome
+                known = True
+                self._exchanges[place].append((request, result))
+                if self.then is not None and (following := self.then(place, result)) is not None:
+                    followers.append((place, following))
         return followers
 
-    def _collect(self, fresh: dict[str, Request], threads: Sequence[Thread], bar: Any, hits: int) -> int:
-        """Queue requests and their follow-ups, and wait until nothing is open. Returns how many have their completion.
+    def _again(self, key: str, request: Request, outcome: Outcome) -> Outcome:
+        """A known outcome, counted for one more request."""
+        count = self.llm.ledger.count
+        if isinstance(outcome, LLMFailure):
+            count(request.stage, self.llm.model, failures=1)
+            return type(outcome)(request.stage, request.qid, outcome.reason, kept=outcome.kept)
+        count(request.stage, self.llm.model, served=outcome.model, key=key, known=1, worth=self.llm.budget.cost(outcome))
+        self.llm.check_served(outcome.model)
+        return replace(outcome, cached=True)
+
+    def _collect(self, fresh: dict[str, Request], bar: Any) -> None:
+        """Queue requests and their follow-ups, and wait until nothing is open.
 
         Raises:
             KeyboardInterrupt: after the calls under way are finished; at the second one at once.
         """
-        size, left, known, done, failed = self.llm.backend.batch_size, 0, 0, 0, 0
+        llm, size, hits, left, failed = self.llm, self.llm.backend.batch_size, len(self._answers), 0, 0
+        workers = range(min(llm.backend.concurrency, math.ceil(len(fresh) / size)))
+        # Daemons: the program's end does not wait for them, since a second Ctrl-C must end it.
+        threads = [Thread(target=self._serve, args=(place == 0,), name=f"ikat-llm_{place}", daemon=True) for place in workers]
         for thread in threads:
             thread.start()
         try:
             while fresh or left:
-                items, known = list(fresh.items()), known + len(fresh)
+                items = list(fresh.items())
                 for start in range(0, len(items), size):
-                    self._tasks.put(items[start : start + size])
+                    self._todo.put(dict(items[start : start + size]))
                     left += 1
-                outcomes = self._arrived.get()
-                left -= 1
-                some = sum(isinstance(outcome, LLMFailure) for outcome in outcomes.values())
-                done, failed = done + len(outcomes) - some, failed + some
-                fresh = self._add(self._give(outcomes))
-                bar.total = max(bar.total, known + len(fresh))
-                bar.note(cached=hits, failed=failed, **self.llm.budget.progress())
-                bar.update(len(outcomes))
+                found, left = self._done.get(), left - 1
+                if isinstance(found, BaseException):
+                    raise found.with_traceback(None)  # its frames hold the connections
+                fresh = self._add(self._give(found))
+                bar.total = max(bar.total, bar.n + len(found) + len(fresh))
+                failed += sum(isinstance(one, LLMFailure) for one in found.values())
+                bar.note(cached=hits, failed=failed, cost=f"${llm.budget.spent:.4f}" * (llm.budget.spent > 0))
+                bar.update(len(found))
         except KeyboardInterrupt:
-            self.stop.set()
-            calls = "the call" if len(self._under_way) == 1 else f"the {len(self._under_way)} calls"
-            print(f"stopping: waiting for {calls} under way; press Ctrl-C again to end at once", file=sys.stderr)
+            print("stopping: waiting for the calls under way; press Ctrl-C again to end at once", file=sys.stderr)
             raise
         finally:
-            self.stop.set()
+            self._stop.set()
             for _ in threads:
-                self._tasks.put(None)
+                self._todo.put(None)
             for thread in threads:
                 thread.join()
-        return done
 
-    def _serve(self, alone: bool) -> None:
+    def _serve(self, first: bool) -> None:
         """Work on tasks. The first call is on its way alone for a moment, so that a wrong key or name costs one call."""
-        if not (alone or self.llm.reached):
+        if not (first or self.llm.reached):
             self._answered.wait(self.llm.backend.patience)
-        while (batch := self._tasks.get()) is not None:
-            found = dict[str, Outcome]()
+        while (batch := self._todo.get()) is not None:
+            found: dict[str, Outcome] | BaseException = {}
             try:
-                if not self.stop.is_set():
-                    self._attempt(dict(batch), found)
+                if not self._stop.is_set():
+                    found = self._attempt(batch)
+                    self._finished += found.values()
             except BaseException as error:
-                self.stop.set()  # before anybody else begins a call
-                self.error.append(error)
+                self._stop.set()  # before anybody else begins a call
+                found = error
             self._answered.set()
-            self._arrived.put(found)
+            self._done.put(found)
 
-    def _attempt(self, batch: dict[str, Request], found: dict[str, Outcome]) -> None:
-        """Find the outcomes of a task, as often as is allowed."""
-        llm, tries = self.llm, list[dict[str, Request]]()
+    def _attempt(self, batch: dict[str, Request]) -> dict[str, Outcome]:
+        """The outcomes of some requests, tried as often as is allowed. Without those that were not sent because the stage ended."""
+        llm, found, tries = self.llm, dict[str, Outcome](), count(1)
 
         def once() -> None:
             if llm.cache is not None:
                 found.update(llm.cache.get(batch))  # another process may have asked meanwhile
             fresh = {key: request for key, request in batch.items() if key not in found}
-            if fresh and not self.stop.is_set():
+            if fresh and not self._stop.is_set():
                 llm.budget.check()
-                tries.append(fresh)
-                self._call(fresh, found, "calls" if len(tries) == 1 else "retries")
+                self._call(fresh, found, "calls" if next(tries) == 1 else "retries")
 
         def waits(number: int) -> None:
             for one in self._observers:
                 one.wait(number, llm.retry.tries)
 
         try:
-            llm.retry.loop(self.stop, waits)(once)
+            llm.retry.loop(self._stop, waits)(once)
         except Transient as error:
-            if self.stop.is_set():  # it isn't tried again because the stage ended
-                return
-            tried = counted(len(tries), "try")
+            tried = counted(next(tries) - 1, "try")
             if error.unreached:
                 raise FatalLLMError(f"{error.reason} (it has never answered, {tried}): start it, or correct base_url=...") from None
-            for key, request in tries[-1].items():
-                llm.ledger.count(request.stage, llm.model, failures=1)
-                found[key] = Unavailable(request.stage, request.qid, f"{error.reason} (given up after {tried})")
+            for key, request in batch.items() if not self._stop.is_set() else ():
+                if key not in found:
+                    llm.ledger.count(request.stage, llm.model, failures=1)
+                    found[key] = Unavailable(request.stage, request.qid, f"{error.reason} (given up after {tried})")
+        return found
 
     def _call(self, fresh: dict[str, Request], found: dict[str, Outcome], counted_as: str) -> None:
-        llm, requests, errors = self.llm, list(fresh.values()), list[Exception]()
-        started = llm.retry.clock()
-        self._under_way.add(id(fresh))
+        llm, requests, started = self.llm, list(fresh.values()), time.perf_counter()
         try:
-            if self.write is None or len(requests) > 1:
+            if self._write is None or len(requests) > 1:
                 replies = llm.backend.complete(requests)
             else:
-                replies = [llm.backend.stream(requests[0], self.write)]
+                replies = [llm.backend.stream(requests[0], self._write)]
         except BaseException:
             for key, request in fresh.items() if not llm.backend.replays else ():
                 llm.ledger.count(request.stage, llm.model, key=key, **{counted_as: 1})
             raise
-        finally:
-            self._under_way.discard(id(fresh))
-        llm.reached = True
-        seconds = (llm.retry.clock() - started) / len(fresh)
+        llm.reached, seconds = True, (time.perf_counter() - started) / len(fresh)
+        errors = list[Exception]()
         for (key, request), reply in zip(fresh.items(), replies, strict=True):
             try:
                 found[key] = llm.settle(key, request, reply, seconds, **{counted_as: 1})
-            except Exception as error:  # the others also arrived, and are kept before this is raised
+            except Exception as error:  # the others arrived, too, and are kept before this is raised
                 errors.append(error)
         if errors:
             raise errors[0]
-
-    def _ended(self, error: BaseException, done: int, total: int, spent: float) -> BaseException:
-        """The error that ended the stage, which says how far that came."""
-        error.__traceback__ = None  # its frames hold the connections
-        if not isinstance(error, StageEnded):
-            return error
-        kept = 0 if self.llm.cache is None else done
-        if isinstance(error, BudgetExceeded) and done:
-            error.about = (total - kept) * spent / done
-        return error.after(kept, total - kept, self.llm.kept_in)
-
-
-LEAST_SHARED = 64
-"""Characters that prompts share beyond what all share, from which on they are of one conversation."""
 
 
 def longest_beginnings_first(requests: Mapping[str, Request]) -> dict[str, Request]:
@@ -244,22 +225,90 @@ def longest_beginnings_first(requests: Mapping[str, Request]) -> dict[str, Reque
     every conversation; the others follow, the shortest first, so that those that are sent before a last turn is read lose least.
 
     Example:
-        >>> history = "user: Which tea has no caffeine? system: Rooibos has none, and mint and camomile have none either. user: And milk?"
-        >>> ends = {"1": 70, "2": 90, "3": 117}
-        >>> turns = {turn: Request([{"content": f"# Turns {history[:end]}"}], "s", turn) for turn, end in ends.items()}
-        >>> list(longest_beginnings_first(turns | {"other": Request([{"content": "# Turns user: Hi"}], "s", "other")}))
-        ['3', 'other', '1', '2']
+        >>> sizes = {"1_1": 1, "1_2": 2, "1_3": 3, "2_1": 1}
+        >>> list(longest_beginnings_first({turn: Request([{"content": "tea? " * size}], "s", turn) for turn, size in sizes.items()}))
+        ['1_3', '2_1', '1_1', '1_2']
     """
-    texts = {key: "\0".join(message["content"] for message in request.messages) for key, request in requests.items()}
-    by_prompt: dict[str, list[str]] = {}
-    for key, request in requests.items():
-        by_prompt.setdefault(request.prompt, []).append(key)
+    sizes = {key: sum(len(message["content"]) for message in request.messages) for key, request in requests.items()}
     longest: dict[tuple[str, str], str] = {}
-    for prompt, keys in by_prompt.items():
-        of_all = len(commonprefix([texts[key] for key in keys]))
-        for key in keys:
-            conversation = prompt, texts[key][: of_all + LEAST_SHARED]
-            longest[conversation] = max(longest.get(conversation, key), key, key=lambda one: len(texts[one]))
-    last = set(longest.values())
-    rest = sorted((key for key in requests if key not in last), key=lambda key: len(texts[key]))
-    return {key: requests[key] for key in (*(key for key in requests if key in last), *rest)}
+    for key, request in requests.items():
+        conversation = request.prompt, request.qid.rpartition("_")[0]
+        longest[conversation] = max(longest.get(conversation, key), key, key=sizes.__getitem__)
+    first = set(longest.values())
+    rest = sorted((key for key in requests if key not in first), key=sizes.__getitem__)
+    return {key: requests[key] for key in (*longest.values(), *rest)}
+
+
+LONGEST_WAIT = 60.0
+FIRST_ANSWER = 10.0
+"""Seconds after which no call is retried if the server has never answered. Its address is probably wrong. A try takes 5 seconds."""
+_backoff = tenacity.wait_exponential_jitter(initial=1, max=LONGEST_WAIT, jitter=1)
+
+
+@dataclass(frozen=True)
+class Retry:
+    """How transient failures are retried.
+
+    A server that has never answered is given up within 15 seconds. Calls to other servers are retried up to the limits below: their
+    ``Retry-After`` is obeyed within [0, 60] seconds; else the wait doubles from 1 second, with jitter.
+
+    Attributes:
+        tries: the number of attempts at one call, including the first.
+        max_seconds: the most seconds that one call waits between its attempts, all waits added up.
+        sleep: how to wait. None waits in a way that lets an interrupted run end at once.
+    """
+
+    tries: int = 6
+    max_seconds: float = 600.0
+    sleep: Callable[[float], None] | None = None
+
+    def loop(self, stop: Event, waits: Callable[[int], None] | None = None) -> tenacity.Retrying:
+        """A retry loop for one call.
+
+        Args:
+            stop: once set, nothing is retried.
+            waits: gets the number of tries so far, before each wait.
+        """
+
+        def too_late(state: tenacity.RetryCallState) -> bool:
+            waited = state.idle_for + state.upcoming_sleep
+            if not _failure(state).unreached:
+                return waited > self.max_seconds
+            return max(waited, (state.seconds_since_start or 0) + state.upcoming_sleep) > FIRST_ANSWER
+
+        return tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(Transient),
+            wait=_wait,
+            stop=tenacity.stop_any(tenacity.stop_after_attempt(self.tries), tenacity.stop_when_event_set(stop), too_late),
+            sleep=self.sleep or tenacity.sleep_using_event(stop),
+            before_sleep=None if waits is None else lambda state: waits(state.attempt_number),
+            reraise=True,
+        )
+
+
+def _failure(state: tenacity.RetryCallState) -> Any:
+    return state.outcome and state.outcome.exception()
+
+
+def _wait(state: tenacity.RetryCallState) -> float:
+    asked = _failure(state).retry_after
+    return _backoff(state) if asked is None else float(min(asked, LONGEST_WAIT))
+
+
+def seconds_of(header: str | None, now: float) -> float | None:
+    """The wait that a ``Retry-After`` header asks for, in seconds, or None when it is absent or makes no sense.
+
+    Args:
+        header: a number of seconds or an HTTP date.
+        now: seconds since the epoch, to which a date is compared.
+
+    Example:
+        >>> seconds_of("2", now=0), seconds_of("Thu, 01 Jan 1970 00:00:09 GMT", now=4), seconds_of("soon", now=0)
+        (2.0, 5.0, None)
+    """
+    header = header or ""
+    try:
+        seconds = float(header) if header.strip()[:1].isdigit() else parsedate_to_datetime(header).timestamp() - now
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return min(seconds, LONGEST_WAIT) if 0 <= seconds < math.inf else None

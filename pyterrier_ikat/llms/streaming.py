@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from ..completions.usable import printable, split_reasoning
@@ -67,44 +67,35 @@ def read_stream(events: Iterable[Any], writing: Writing) -> Any:
         >>> events = [{"model": "m", "choices": [{"delta": {"content": text}, "finish_reason": end}]} for text, end in pieces]
         >>> read_stream(events, Writing(print))["choices"]
         Roo
-        [{'message': {'content': 'Rooibos'}, 'finish_reason': 'stop'}]
+        [{'message': {'content': 'Rooibos', 'refusal': ''}, 'finish_reason': 'stop'}]
     """
-    told, choice, message = dict[str, Any](), dict[str, Any](), dict[str, list[Any]]()
-    for chunk in _until_lost(events, choice):
-        try:
-            told |= {name: chunk[name] for name in ("model", "usage") if chunk.get(name)}
-            part: dict[str, Any] = next(iter(chunk.get("choices") or []), {})
-            text = _add(part.get("delta") or {}, message)
-            choice |= {name: part[name] for name in ("finish_reason", "error") if part.get(name)}
-        except (TypeError, AttributeError, KeyError):  # no event of a chat completion
-            return chunk
-        if text:
-            writing.add(text)
-    if "finish_reason" not in choice:
-        raise Transient(None, BROKEN)
-    whole = {name: "".join(found) if isinstance(found[0], str) else found for name, found in message.items()}
-    return {**told, "choices": [{"message": whole, **choice}]}
-
-
-def _until_lost(events: Iterable[Any], choice: dict[str, Any]) -> Iterator[Any]:
-    """The events. A connection that is lost once the answer is there loses no more than the number of tokens."""
     import openai
 
+    told, choice, message = dict[str, Any](), dict[str, Any](), {"content": "", "refusal": ""}
     try:
-        yield from events
+        for chunk in events:
+            try:
+                told |= {name: chunk[name] for name in ("model", "usage") if chunk.get(name)}
+                part: dict[str, Any] = next(iter(chunk.get("choices") or []), {})
+                text = _add(part.get("delta") or {}, message)
+                choice |= {name: part[name] for name in ("finish_reason", "error") if part.get(name)}
+            except (TypeError, AttributeError, KeyError):  # no event of a chat completion
+                return chunk
+            if text:
+                writing.add(text)
     except openai.APIConnectionError:
-        if "finish_reason" not in choice:
+        if "finish_reason" not in choice:  # else nothing is lost but the number of tokens
             raise
+    if "finish_reason" not in choice:
+        raise Transient(None, BROKEN)
+    return {**told, "choices": [{"message": message, **choice}]}
 
 
-def _add(delta: dict[str, Any], message: dict[str, list[Any]]) -> str:
-    """Add what an event brings to the parts of the message; gives the piece of the text."""
-    text, thought = text_and_thought(delta.get("content"))
-    brought = {**delta, "content": text, "reasoning": delta.get("reasoning") or ("..." if thought else None)}
-    for name, piece in brought.items():
-        if piece and name != "role":
-            found = message.setdefault(name, [])
-            if found and type(found[0]) is not type(piece):
-                raise TypeError
-            found.append(piece)
-    return str(text or "")
+def _add(delta: dict[str, Any], message: dict[str, Any]) -> str:
+    """Add what an event brings to the message; gives the piece of the text."""
+    text, thought = text_and_thought(delta.get("content") or "")
+    message["content"] += text
+    message["refusal"] += delta.get("refusal") or ""
+    there = [name for name in ("tool_calls", "function_call", "reasoning", "reasoning_content") if delta.get(name)]
+    message.update(dict.fromkeys([*there, *["reasoning"] * thought], True))
+    return str(text)

@@ -17,7 +17,7 @@ from ..evaluation import as_measures, label
 from ..evaluation.scores import natural_key
 from ..llms import Ledger
 from ..llms.failures import REFUSED
-from ..llms.ledger import AMOUNTS, COUNTS, TITLES, account_columns
+from ..llms.ledger import account_table
 from ..runs import RunFolder
 from ..runs.log import Log
 from ..runs.stages import NAME as STAGES
@@ -105,19 +105,14 @@ def ledger(ledgers: Ledgers) -> Table:
         | QR | rewrite | gpt-4o | 2 | – | 40 | 1.2 | – |
     """
     frame = ledger_frame(ledgers)
-    lacking = [name for name in (*COUNTS, *AMOUNTS) if frame[name].isna().all()] if (frame["stage"] == ALL).all() else []
-    columns, told = account_columns(frame, lacking)
-    notes = ["All turns together." if "seconds" in lacking else "All turns together; seconds: the time of the calls added up."]
+    notes = ["All turns together; seconds: the time of the calls added up."]
     if (frame["stage"] == ALL).any():
         notes.append("Conversations with users: calls and cost of the systems only, not of simulated users and judges.")
-    if lacking:
-        notes.append(f"Not in the logs: {', '.join(TITLES.get(name, name) for name in lacking)}.")
-    notes += told
     notes += _refused(ledgers, frame)
     if not (frame["worth"] == 0).fillna(False).all():
         together = ", ".join(f"{title} {_format_sum(frame[name])}" for name, title in _TOGETHER.items())
         notes.append(f"{_MEANING} Together: {together}.")
-    return Table(frame, columns, notes)
+    return account_table(frame, notes)
 
 
 def refusals(folder: str | Path | RunFolder) -> pd.DataFrame:

@@ -7,10 +7,11 @@ from llms.chat_server import Answer, ask, refused, said
 from trust.test_parsers import LOOP, LOOPS
 
 from pyterrier_ikat.completions.usable import collapsed, one_line, printable
-from pyterrier_ikat.llms import BadRequest, Completion, Empty, FatalLLMError, Reply, Unfinished, llm
+from pyterrier_ikat.llms import BadRequest, Completion, Empty, FatalLLMError, Unfinished
 from pyterrier_ikat.llms.cache import CompletionCache
+from pyterrier_ikat.llms.openai import quoted
 
-WRONG = [-1, -1000, True, False, 2**63, 10**400, 10**9 + 1, 1.5, 7.0, float("inf"), "7", [], {}, None]
+WRONG = [1.5, "7", [], {}, None]
 
 
 @pytest.mark.parametrize("number", WRONG, ids=lambda number: str(number)[:12])
@@ -21,26 +22,12 @@ def test_what_can_be_no_number_of_tokens_is_unknown_and_no_budget_believes_it(se
     with pytest.raises(FatalLLMError, match="does not tell how many tokens"):
         made.ask(ask("a"))
     row = made.ledger.frame().iloc[0]
-    assert row[["prompt_tokens", "cached_tokens", "cost"]].isna().all()
+    assert row[["prompt_tokens", "cost"]].isna().all()
     assert row["completion_tokens"] == 3
     assert made.budget.spent == 0
 
 
-@pytest.mark.parametrize("cached", [*WRONG, 8], ids=lambda number: str(number)[:12])
-def test_cached_tokens_are_a_part_of_those_read_or_unknown(cached):
-    assert Reply("x", prompt_tokens=7, completion_tokens=1, cached_tokens=cached).cached_tokens is None
-    assert [Reply("x", prompt_tokens=7, cached_tokens=kept).cached_tokens for kept in (0, 7)] == [0, 7]
-
-
-@pytest.mark.parametrize("usage", [[], [1], "many", 5, True, {"prompt_tokens_details": [1]}, {"prompt_tokens_details": "x"}])
-def test_an_odd_account_of_tokens_costs_no_answer(server, model, usage):
-    server.script = [said("fine", usage=None)]
-    server.script[0].body["usage"] = usage
-    assert model().ask(ask("a"))[0].text == "fine"
-    assert server.calls == 1
-
-
-@pytest.mark.parametrize(("name", "value"), [("model", 5), ("model", ["m"]), ("refusal", False), ("refusal", [])])
+@pytest.mark.parametrize(("name", "value"), [("model", None), ("refusal", False), ("refusal", [])])
 def test_an_odd_word_beside_an_answer_costs_no_answer(server, model, name, value):
     server.script = [said("fine")]
     place = server.script[0].body if name == "model" else server.script[0].body["choices"][0]["message"]
@@ -64,11 +51,6 @@ def test_the_words_of_a_server_hold_no_codes_and_no_half_characters(server, mode
     assert answer.model.startswith("m-2�")
     again = CompletionCache(home / "llm.sqlite").get([ask("a")[0].key(made.backend.identity)])
     assert [one.text for one in again.values()] == ["tea and�"]
-
-
-def test_a_key_that_codes_part_is_hidden(server):
-    made = llm("openai:m base_url=http://localhost:1/v1?api-key=planted-0123456789").backend
-    assert made.quoted("wrong planted-\x1b[0m0123456789") == "wrong ***"
 
 
 def test_a_text_of_nul_is_empty_and_a_call_of_a_tool_is_no_answer(server, model):
@@ -100,19 +82,15 @@ PAGES = ["{}", "<html>{}", "<style>{}", "x {}", "<{}"]
 
 @pytest.mark.parametrize("piece", LOOPS, ids=ascii)
 def test_no_error_of_a_server_holds_anybody_up(piece):
-    made = llm("openai:m base_url=http://localhost:1/v1").backend
     for page in PAGES:
         text = page.format((piece * LOOP)[:LOOP]) if "{" not in piece else (piece * LOOP)[:LOOP]
         for answer in (text, {"error": {"message": text}}, [text], {"detail": [{"msg": text}]}):
             started = time.process_time()
-            assert len(made.quoted(answer)) <= 300
-            BadRequest("answer", "1_1", made.quoted(answer))
+            assert len(quoted(answer)) <= 300
+            BadRequest("answer", "1_1", quoted(answer))
             assert time.process_time() - started < 1
 
 
-def test_a_page_is_quoted_by_its_words():
-    made = llm("openai:m base_url=http://localhost:1/v1").backend
-    page = "<html><head><STYLE a='b'>p {}</style ><script>if (a<b) c</SCRIPT></head><body><h1>502</h1> Bad<br>Gateway</body></html>"
-    assert made.quoted(page) == "502 Bad Gateway"
-    assert made.quoted("Incorrect key: sk-ab*****yz.") == "Incorrect key: ***"
-    assert made.quoted(Answer().headers) == "{}"
+def test_a_server_is_quoted_without_the_ends_of_a_key():
+    assert quoted("Incorrect key: sk-ab*****yz.") == "Incorrect key: ***"
+    assert quoted(Answer().headers) == "{}"

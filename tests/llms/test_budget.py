@@ -39,10 +39,3 @@ def test_an_unknown_cost_adds_nothing_and_makes_a_limit_void():
     assert unlimited.spent == 0.5
     with pytest.raises(FatalLLMError, match="a budget can't be kept"):
         Budget(price_in=1, price_out=1, limit=5).spend(None)
-
-
-def test_the_cost_is_shown_where_both_prices_are_known():
-    assert Budget().progress() == Budget(price_in=1).progress() == Budget(price_out=1).progress() == {}
-    known = Budget(price_in=1, price_out=1)
-    known.spend(0.12344)
-    assert known.progress() == {"cost": "$0.1234"}

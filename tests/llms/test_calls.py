@@ -29,9 +29,9 @@ from pyterrier_ikat.llms import (
     Unfinished,
     llm,
 )
-from pyterrier_ikat.llms.limits import Retry
 from pyterrier_ikat.llms.model import OtherModelWarning, same_model
 from pyterrier_ikat.llms.request import WHOLE, read
+from pyterrier_ikat.llms.sending import Retry
 
 
 def row(model, stage="answer"):
@@ -69,14 +69,6 @@ def test_openai_itself_is_sent_the_parameter_that_all_its_models_know():
     backend = llm("openai:gpt-4o max_tokens=9").backend
     assert backend.body(ask("a")[0])["max_completion_tokens"] == 9
     assert "max_tokens" not in backend.body(ask("a")[0])
-
-
-def test_query_and_login_of_the_base_url_are_sent(server):
-    address = server.url.replace("http://", "http://me:secret-pw@") + "?tenant=a%20b"
-    made = llm(f"openai:org/model:8b base_url={address} cache=none")
-    assert made.ask(ask("x"))[0].text == "answer to x"
-    assert server.paths == ["/v1/chat/completions?tenant=a%20b"] or server.paths == ["/v1/chat/completions?tenant=a+b"]
-    assert server.headers[0]["authorization"].startswith("Basic ")
 
 
 def test_64_answers_that_arrive_in_reverse_order_give_the_same_bytes(model, server):
@@ -187,7 +179,7 @@ def test_transient_failures_are_retried_and_counted_exactly(model, server, failu
 
 
 @pytest.mark.parametrize(
-    "body", [b"<html>busy</html>", b"", b"{}", b'{"choices": []}', b'{"choices": null}', b"[1]", b'"text"', said(5).body, said([]).body]
+    "body", [b"<html>busy</html>", b"", b"{}", b'{"choices": []}', b'{"choices": null}', b"[1]", b'"text"', said(5).body]
 )
 def test_an_answer_that_is_no_completion_is_tried_again(model, server, body):
     server.script = [Answer(200, body)]
@@ -207,17 +199,12 @@ def test_a_lasting_failure_stops_at_the_cap_and_the_other_turns_finish(model, se
 
 def test_time_is_capped_as_well_as_tries(model, server):
     server.respond = lambda body: refused(429, Retry_After="60")
-    now = [0.0]
-
-    def sleep(seconds):
-        now[0] += seconds
-
-    made = model()
-    made.retry = Retry(tries=100, max_seconds=200, sleep=sleep, clock=lambda: now[0])
+    made, slept = model(), []
+    made.retry = Retry(tries=100, max_seconds=200, sleep=slept.append)
     (failure,) = made.ask(ask("a"))
     assert isinstance(failure, Unavailable)
     assert str(failure).endswith("(given up after 4 tries)")
-    assert (server.calls, now[0]) == (4, 180.0)
+    assert (server.calls, sum(slept)) == (4, 180.0)
 
 
 def test_a_call_without_an_answer_times_out_and_is_tried_again(model, server):
@@ -248,11 +235,11 @@ def test_a_refusal_that_comes_late_stops_the_stage_after_the_calls_in_flight(mod
 
 
 def test_no_server_is_named(slept, monkeypatch):
-    made = llm("openai:m base_url=http://me:secret-pw@127.0.0.1:9/v1 retries=1 cache=none")
+    made = llm("openai:m base_url=http://127.0.0.1:9/v1 retries=1 cache=none")
     made.retry = Retry(tries=2, sleep=slept.append)
     with pytest.raises(FatalLLMError) as raised:
         made.ask(ask("a"))
-    assert str(raised.value).startswith("no connection to http://***@127.0.0.1:9/v1: ")
+    assert str(raised.value).startswith("no connection to http://127.0.0.1:9/v1: ")
     assert "(it has never answered, 2 tries): start it, or correct base_url=" in str(raised.value)
     assert "Connection error" not in str(raised.value)  # what the client says of every cause
 
@@ -276,12 +263,12 @@ def test_no_server_is_named(slept, monkeypatch):
             for reason in ("error", "abort", "tool_calls", "function_call", "insufficient_system_resource", "OTHER", "null", "stopped")
         ),
         (said("I will not.", finish="refusal"), Refused, "refused"),
-        (said(None, reasoning_content="The user wants tea."), OnlyReasoning, "holds the model's reasoning and no answer"),
-        (said("", reasoning="The user wants tea."), OnlyReasoning, "no answer"),
-        (said([{"type": "thinking", "thinking": [{"type": "text", "text": "Tea?"}]}]), OnlyReasoning, "no answer"),
-        (said("<thinking>Tea?</thinking>\n"), OnlyReasoning, "no answer"),
-        (said("Mint.\n<thought>Or rather"), OnlyReasoning, "ends within the model's reasoning"),
-        (said("<|channel|>analysis<|message|>Mint?"), OnlyReasoning, "ends within"),
+        (said(None, reasoning_content="The user wants tea."), OnlyReasoning, "has reasoning and no answer after it"),
+        (said("", reasoning="The user wants tea."), OnlyReasoning, "no answer after it"),
+        (said([{"type": "thinking", "thinking": [{"type": "text", "text": "Tea?"}]}]), OnlyReasoning, "no answer after it"),
+        (said("<thinking>Tea?</thinking>\n"), OnlyReasoning, "no answer after it"),
+        (said("Mint.\n<thought>Or rather"), OnlyReasoning, "no answer after it"),
+        (said("<|channel|>analysis<|message|>Mint?"), OnlyReasoning, "no answer after it"),
         (refused(400, "filtered", code="content_filter"), Filtered, "content filter"),
         (refused(400, "context length exceeded"), TooLong, "context length exceeded"),
         (refused(400, "no", code="context_length_exceeded"), TooLong, "no"),
@@ -339,12 +326,12 @@ def test_another_model_is_warned_of_once_and_recorded_also_from_the_cache(model,
         ("command-r", "command-r-08-2024", True),
         ("doubao", "doubao-250115", True),
         ("gpt-4", "gpt-4o-2024-08-06", False),
-        ("gpt-4o", "gpt-4o-2024-13-06", False),
         ("gpt-4o-2024-05-13", "gpt-4o-2024-08-06", False),
         ("gpt-4o-2024-08-06", "gpt-4o", False),
         ("llama-3.1-8b", "llama-3.1-70b", False),
         ("gemini-1.5-pro", "gemini-1.5-pro-002", False),
         ("gpt-4o", "gpt-4o-2024-08-06-mini", False),
+        ("gpt-4", "gpt-4.1", False),
         ("qwen3", "qwen3-1.7b", False),
     ],
 )
@@ -515,7 +502,7 @@ def test_a_budget_stops_before_the_next_call_and_resumes(model, server):
     with pytest.raises(BudgetExceeded) as raised:
         made.ask(ask(*"abcdef"))
     assert (raised.value.spent, raised.value.done, raised.value.left, server.calls) == (3.0, 3, 3, 3)
-    assert "the budget of 2.5 USD is spent (3.0000 USD); done and kept: 3 calls, left: 3" in str(raised.value)
+    assert "the budget of 2.5 USD is spent (this model has cost 3.0000 USD); done and kept: 3 calls, left: 3" in str(raised.value)
     assert all(isinstance(completion.text, str) for completion in model(f"budget=30 {prices}").ask(ask(*"abcdef")))
     assert server.calls == 6
 

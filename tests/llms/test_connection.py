@@ -16,7 +16,7 @@ from chat_server import DROP, KEY, Answer, ask, refused, said
 
 from pyterrier_ikat.llms import FatalLLMError, Unavailable, llm
 from pyterrier_ikat.llms.failures import Transient
-from pyterrier_ikat.llms.limits import Retry
+from pyterrier_ikat.llms.sending import Retry
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 WHOLE = json.dumps(said("late").body).encode()
@@ -124,8 +124,9 @@ def test_each_try_has_the_whole_time(raw):
 class Clock:
     """Time that passes only where somebody sleeps, or a try takes some."""
 
-    def __init__(self, try_takes=0.0):
+    def __init__(self, monkeypatch, try_takes=0.0):
         self.now, self.try_takes, self.tries = 0.0, try_takes, 0
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
 
     def sleep(self, seconds):
         self.now += seconds
@@ -137,19 +138,19 @@ class Clock:
             raise Transient(None, "no connection", **kwargs)
 
         with pytest.raises(Transient):
-            Retry(sleep=self.sleep, clock=lambda: self.now).loop(threading.Event())(work)
+            Retry(sleep=self.sleep).loop(threading.Event())(work)
         return self
 
 
 @pytest.mark.parametrize("try_takes", [0.0, 0.5, 2.0, 5.0])
-def test_a_server_that_never_answered_is_given_up_within_15_seconds(try_takes):
-    clock = Clock(try_takes).failing(unreached=True)
+def test_a_server_that_never_answered_is_given_up_within_15_seconds(monkeypatch, try_takes):
+    clock = Clock(monkeypatch, try_takes).failing(unreached=True)
     assert clock.tries >= 2
     assert clock.now <= 15
 
 
-def test_once_it_has_answered_the_usual_limits_hold():
-    clock = Clock().failing(unreached=False)
+def test_once_it_has_answered_the_usual_limits_hold(monkeypatch):
+    clock = Clock(monkeypatch).failing(unreached=False)
     assert clock.tries == 6
     assert clock.now >= 31
 
@@ -186,8 +187,8 @@ def test_any_answer_shows_that_there_is_a_server(model, server, answer):
         ({**said("half").body, "error": {"message": "Provider failed", "code": 502}}, "Provider failed"),
         ({"choices": []}, '{"choices": []}'),
         ({"error": None, "choices": [{"message": {"content": 5}}]}, '{"error": null, "choices"'),
-        (b"<html><style>p {}</style><body><h1>Sign in</h1> to the Wi-Fi</body></html>", "Sign in to the Wi-Fi"),
-        (b"", "nothing"),
+        (b"<html><h1>Sign in</h1> to the Wi-Fi</html>", "<html><h1>Sign in</h1> to the Wi-Fi"),
+        (b"", ""),
         (b"[" * 100_000, "maximum recursion depth exceeded"),
         ("x" * 5000, "x" * 200),
     ],
@@ -200,12 +201,10 @@ def test_an_answer_without_a_completion_is_quoted(model, server, answer, quoted)
     assert KEY not in str(failure)
 
 
-@pytest.mark.parametrize(
-    "page", [b"<h1>Forbidden</h1> by the firewall", b"Forbidden by the firewall", b'{"detail": "Forbidden by the firewall"}']
-)
+@pytest.mark.parametrize("page", [b"Forbidden by the firewall", b'{"detail": "Forbidden by the firewall"}'])
 def test_a_403_quotes_what_the_server_said_in_whatever_form(model, server, page):
     server.respond = lambda body: Answer(403, page)
-    with pytest.raises(FatalLLMError, match="does not allow the call with the key in OPENAI_API_KEY .403.: Forbidden by the firewall"):
+    with pytest.raises(FatalLLMError, match="does not allow the call with the key in OPENAI_API_KEY .403: Forbidden by the firewall"):
         model().ask(ask("a"))
 
 
@@ -222,28 +221,9 @@ def test_no_redirect_is_followed(model, server, status, location):
     server.respond = lambda body: Answer(status, {}, {} if location is None else {"Location": location})
     made = model()
     made.backend.patience = 60  # on a busy machine the second call would follow before the first is refused
-    with pytest.raises(FatalLLMError, match=f"redirects to .* .{status}., and no redirect is followed: correct base_url="):
+    with pytest.raises(FatalLLMError, match=f"redirects .{status}., and no redirect is followed: correct base_url="):
         made.ask(ask("a", "b"))
     assert server.calls == 1
-
-
-@pytest.mark.parametrize(
-    ("variable", "value", "why"),
-    [
-        ("HTTPS_PROXY", "socks5://me:secret-pw@host:1", "socksio"),
-        ("ALL_PROXY", "foo://me:secret-pw@host:1", "foo://"),
-        ("HTTP_PROXY", "http://me:secret-pw@host:port", "Invalid port"),
-        ("SSL_CERT_FILE", "/no/such/file.pem", "No such file"),
-        ("SSL_CERT_FILE", __file__, "no certificate"),
-    ],
-)
-def test_a_proxy_or_certificate_that_can_not_be_used_is_named(monkeypatch, variable, value, why):
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setenv(variable, value)
-    with pytest.raises(FatalLLMError, match=f"{why}.*: correct the proxy or the certificates in the environment") as raised:
-        llm("openai:m").ask(ask("a"))
-    assert "secret-pw" not in str(raised.value)
-    assert raised.value.__cause__ is None
 
 
 PROGRAM = """
@@ -276,7 +256,7 @@ def test_the_first_ctrl_c_says_that_it_waits_and_the_second_one_ends(server, tmp
         assert arrived.wait(120)
         asking.send_signal(signal.SIGINT)
         line = next(line for line in asking.stderr if "stopping" in line)
-        assert line.strip() == "stopping: waiting for the 4 calls under way; press Ctrl-C again to end at once"
+        assert line.strip() == "stopping: waiting for the calls under way; press Ctrl-C again to end at once"
         assert asking.poll() is None
         asking.send_signal(signal.SIGINT)
         began = time.monotonic()

@@ -96,7 +96,7 @@ def test_two_objects_are_two_models_for_nobody_knows_what_decides_their_answers(
 
 @pytest.mark.parametrize("output", [5, 0.5, b"bytes", {"text": "a"}, SimpleNamespace(text=["a"]), SimpleNamespace(other="a")])
 def test_what_is_no_text_is_named_as_such(output):
-    with pytest.raises(UsageError, match="upper-1.generate returned a .* for a chat: it must return texts, or objects with .text"):
+    with pytest.raises(UsageError, match="upper-1.generate must return texts, or objects with .text, not "):
         llm(Upper(lambda text: output)).ask(ask("a"))
 
 
@@ -126,12 +126,12 @@ def test_errors_as_text_and_exceptions_are_failures():
 
 @pytest.mark.parametrize("returned", ["ab", "upper", b"ab", {"a": "A", "b": "B"}, {"A", "B"}])
 def test_one_string_or_what_is_no_list_is_no_completion_of_several_prompts(returned):
-    with pytest.raises(UsageError, match=rf"returned one {type(returned).__name__} for 2 chats: it must return a list with one per chat"):
+    with pytest.raises(UsageError, match=rf"must return a list with one text for each of 2 chats, not this {type(returned).__name__}"):
         llm(SimpleNamespace(generate=lambda chats: returned)).ask(ask("a", "b"))
 
 
 def test_too_few_completions_are_refused():
-    with pytest.raises(UsageError, match="returned 1 completion for 2 chats"):
+    with pytest.raises(UsageError, match="must return a list with one text for each of 2 chats, not this list"):
         llm(SimpleNamespace(generate=lambda chats: ["one"])).ask(ask("a", "b"))
 
 

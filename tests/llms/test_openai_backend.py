@@ -15,6 +15,6 @@ def test_two_minutes_and_32_calls_unless_said_otherwise():
 
 
 def test_a_backend_that_could_not_be_made_is_forgotten_in_silence():
-    with pytest.raises(UsageError, match="not a web address"):
+    with pytest.raises(UsageError, match="the address of a server is http"):
         OpenAIBackend("m", base_url="nowhere")
     gc.collect()

