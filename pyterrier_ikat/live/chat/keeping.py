@@ -97,8 +97,6 @@ def _require_new(path: Path) -> None:
 
 def _chosen(path: Path, number: str | None) -> Dialogue:
     """The conversation to continue."""
-    if path.is_file():
-        raise DataError(f"{path} is a file, in which earlier versions saved chats: begin a new chat with {option('save')}, a folder")
     if not Log.is_in(path):
         raise DataError(f"there is no chat {path} to continue: check the path, or begin a new chat with {option('save')}")
     log = Log(path)

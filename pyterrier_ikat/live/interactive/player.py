@@ -304,7 +304,7 @@ class Player:
         if not farewell and state != "inactive" and isinstance(error, ServerFailed):
             return Seen.AT_WORK
         words = entries[-1].utterance if farewell else ""
-        said = [*(Said(**one) for one in before.messages), Said(role="assistant", content=turn.response), Said(role="user", content=words)]
+        said = [*map(Said.model_validate, before.messages), Said(role="assistant", content=turn.response), Said(role="user", content=words)]
         return before.model_copy(update={"utterance": words, "history": said, "ends_session": True, "ends_run": not still})
 
     def _is_kept(self, turn: Turn) -> bool:

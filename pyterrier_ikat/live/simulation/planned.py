@@ -1,6 +1,5 @@
 """The most that a simulation can ask, estimated before anything is spent."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +45,7 @@ def plan_sessions(simulation: "Simulation", out: str | Path | None = None) -> Pl
     rows: list[dict[str, Any]] = []
     seen: set[tuple[LLM, str]] = set()
     for system in simulation.systems:
-        kept, of_users = _kept(simulation, system, out), list[list[dict[str, Any]]]()
+        kept = _kept(simulation, system, out)
         for user in simulation.users:  # apart: the turns of two users may have the same qids
             plan, turns = Plan(system.name, seen), list(_turns(simulation, system.method.name, user, kept.get(user.id)))
             if not turns:
@@ -55,28 +54,21 @@ def plan_sessions(simulation: "Simulation", out: str | Path | None = None) -> Pl
                 for stage in _played(simulation, turns):
                     plan.ask(stage, pd.DataFrame(index=range(len(turns))))
                 plan.follow(system.pipeline, pd.concat([frame for *_, frame in turns], ignore_index=True))
-            of_users.append(plan.rows)
-        rows += _summed(of_users)
-    return PlanTable.of_rows(rows)
+            rows += plan.rows
+    return PlanTable.of_rows(_summed(rows))
 
 
 Planned = tuple[Situation, str, str, pd.DataFrame]
 """The user's situation, stand-ins for utterance and response, and the system's frame."""
 
 
-def _summed(of_users: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """The rows of all users, those of the same stage added up; what is unknown for one user is unknown."""
-    found: dict[tuple[str, str, int], dict[str, Any]] = {}
-    for rows in of_users:
-        times: Counter[tuple[str, str]] = Counter()
-        for row in rows:
-            stage = row["stage"], row["model"]
-            times[stage] += 1
-            known = found.setdefault((*stage, times[stage]), {**row, **dict.fromkeys(COLUMNS[3:], 0)})
-            for name in COLUMNS[3:]:
-                known[name] = (
-                    pd.NA if any(value is None or value is pd.NA for value in (known[name], row[name])) else known[name] + row[name]
-                )
+def _summed(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of all users, those of the same stage and model added up; what is unknown for one user is unknown."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in rows:
+        known = found.setdefault(tuple(row[name] for name in COLUMNS[:3]), {**row, **dict.fromkeys(COLUMNS[3:], 0)})
+        for name in COLUMNS[3:]:
+            known[name] = pd.NA if any(value is None or value is pd.NA for value in (known[name], row[name])) else known[name] + row[name]
     return list(found.values())
 
 

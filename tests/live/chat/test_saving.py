@@ -82,7 +82,7 @@ def test_an_interrupt_right_after_the_log_was_written_blocks_no_later_save(path,
 
 def test_what_is_no_chat_is_not_continued(path, tmp_path):
     (tmp_path / "old.json").write_text("[]")
-    with pytest.raises(ikat.DataError, match=r"old\.json is a file, in which earlier versions saved chats: begin a new chat"):
+    with pytest.raises(ikat.DataError, match=r"there is no chat .*old\.json to continue"):
         chat_of(continue_from=tmp_path / "old.json")
     Log.create(tmp_path / "sim", {"kind": "simulated"})
     with pytest.raises(ikat.DataError, match=r"not the folder of a chat \(simulated\)"):
