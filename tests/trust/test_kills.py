@@ -12,7 +12,6 @@ from llms.chat_server import said
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.evaluation import Judge, per_turn, with_gold
-from pyterrier_ikat.live.chat import Chat
 from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.retrieve import BM25
 from pyterrier_ikat.runs import RunFolder, write_run
@@ -170,11 +169,10 @@ def test_a_submission(tmp_path):
     assert set(read_submission(path).results["qid"]) == set(topics["qid"])
 
 
-def test_a_report_a_drawing_and_a_chat(tmp_path):
+def test_a_report_and_a_drawing(tmp_path):
     run = results_of(SAMPLE.get_topics(), 2.0)
-    report, drawing, chat = ikat.show.report({"mine": run}, "ikat:sample"), ikat.show.draw("raw"), Chat(Echo())
-    chat.say("Which tea?")
-    for name, save in {"r.html": report.save, "d.html": drawing.save, "c.json": chat.save}.items():
+    report, drawing = ikat.show.report({"mine": run}, "ikat:sample"), ikat.show.draw("raw")
+    for name, save in {"r.html": report.save, "d.html": drawing.save}.items():
         path = tmp_path / name
         path.write_text("the old one")
 
@@ -183,16 +181,6 @@ def test_a_report_a_drawing_and_a_chat(tmp_path):
 
         every_kill(tmp_path, lambda save=save, path=path: save(path), look, at_least=3)
         assert len(path.read_text()) > len("the old one")
-
-
-class Echo(ikat.Answer):
-    def __init__(self):
-        super().__init__(ikat.llm(Model()))
-
-
-class Model:
-    def generate(self, chats):
-        return ["Rooibos."] * len(chats)
 
 
 PASSAGES = [{"docno": f"d{number}", "text": f"green tea number {number}"} for number in range(5)]
