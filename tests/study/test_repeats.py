@@ -174,7 +174,7 @@ def test_recorded_completions_with_lists_give_other_chains(index, tmp_path):
         ikat.run({"QR": system}, "ikat:sample", out=tmp_path / "runs", repeats=2)
     runs = [RunFolder(tmp_path / "runs" / name).results() for name in ("QR", "QR.repeat-2")]
     assert not runs[0].equals(runs[1])
-    with pytest.warns(RepeatsWarning, match="24 of 24 records of recorded.jsonl with fewer than 3 completions"):
+    with pytest.warns(RepeatsWarning, match=r"24 of 24 records of .*recorded\.jsonl with too few comp"):
         ikat.plan({"QR": system}, "ikat:sample", repeats=3)
 
 
