@@ -11,7 +11,8 @@ import pyterrier as pt
 from ..conversations.frame import column, conversation, histories, values, with_columns, without_result_warnings
 from ..errors import DataError, UsageError, advice
 from ..events import Exchange, Heard, Observer, Step, Write, observed_by
-from ..llms import Completion, StageError, TooLong
+from ..llms import Completion, StageError
+from ..llms.failures import TooLong
 from ..llms.ledger import Spend
 from ..operator import Operator, label_of, stages
 from ..runs.answered_turn import Turn, statements_in, text_in

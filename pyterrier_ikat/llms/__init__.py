@@ -2,22 +2,12 @@
 
 from .backend import Backend
 from .failures import (
-    BadRequest,
     BatchUnderWay,
     BudgetExceeded,
-    CutOff,
-    Empty,
     FatalLLMError,
-    Filtered,
     LLMFailure,
-    NotStructured,
-    OnlyReasoning,
-    Refused,
     StageError,
-    TooLong,
     Transient,
-    Unavailable,
-    Unfinished,
 )
 from .ledger import Ledger
 from .model import LLM
@@ -27,25 +17,15 @@ from .spec import llm
 __all__ = [
     "LLM",
     "Backend",
-    "BadRequest",
     "BatchUnderWay",
     "BudgetExceeded",
     "Completion",
-    "CutOff",
-    "Empty",
     "FatalLLMError",
-    "Filtered",
     "LLMFailure",
     "Ledger",
-    "NotStructured",
-    "OnlyReasoning",
-    "Refused",
     "Reply",
     "Request",
     "StageError",
-    "TooLong",
     "Transient",
-    "Unavailable",
-    "Unfinished",
     "llm",
 ]

@@ -8,18 +8,17 @@ before it asks.
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pyterrier as pt
 
-from ..store.cache import Cache, Kind
+from ..store.cache import IN_MEMORY, Cache, Kind
 from ..store.locks import hold_lock
 from .failures import KINDS, LLMFailure
 from .request import Completion, read
 
-IN_MEMORY = ":memory:"
 COMPLETIONS = Kind("cache of completions", 0x696B6174, "name another one with cache=PATH (cache=none works without a cache)")
 PROBE = b"probe"
 """The key that is written and removed to find out whether the file can be written."""
@@ -90,10 +89,7 @@ class CompletionCache:
         """
         self._cache.put({PROBE: b""})
         self._cache.revise([], lambda _: {PROBE: None})
-        if self.path == IN_MEMORY:
-            yield True
-            return
-        with hold_lock(Path(f"{self.path}.lock")) as first:
+        with nullcontext(True) if self.path == IN_MEMORY else hold_lock(Path(f"{self.path}.lock")) as first:
             yield first
 
     def close(self) -> None:

@@ -1,10 +1,9 @@
 """Any object with ``.generate(list)`` as a language model."""
 
-import json
 import warnings
 from typing import Any
 
-from ..errors import UsageError, counted
+from ..errors import UsageError
 from .backend import Backend
 from .failures import Filtered, LLMFailure, TooLong, Unavailable
 from .request import Reply, Request, as_text
@@ -41,9 +40,6 @@ class GeneratorBackend(Backend):
         identity: everything that determines its answers besides its class and ``model_id``, as JSON values; the object's own
             ``identity`` when None.
 
-    Raises:
-        UsageError: when the identity is not a JSON value.
-
     Warns:
         ShortCompletionsWarning: when the object's ``max_new_tokens`` is small.
     """
@@ -56,17 +52,10 @@ class GeneratorBackend(Backend):
         self.identified = bool(named) or self.told is not None
         kind = f"{type(generator).__module__}.{type(generator).__qualname__}"
         self.identity = {"provider": "generator", "model": self.model, "class": kind, "identity": self.told, "params": {}}
-        try:
-            json.dumps(self.told)
-        except (TypeError, ValueError):
-            raise UsageError("the identity of a model is text, numbers, lists and dicts") from None
         self.batch_size = int(told_by(generator, "batch_size") or 32)
         most = told_by(generator, "max_new_tokens")
         if isinstance(most, int) and most < FEW_TOKENS:
-            message = (
-                f"{self.model} writes at most {most} tokens (max_new_tokens). Unless its outputs have a finish_reason, texts that are cut "
-                "off there are taken for complete ones: give it a larger max_new_tokens, such as 1024"
-            )
+            message = f"{self.model} writes at most {most} tokens (max_new_tokens); texts that are cut off there look complete: allow 1024"
             warnings.warn(message, ShortCompletionsWarning, stacklevel=4)
 
     def __eq__(self, other: object) -> bool:
@@ -81,19 +70,15 @@ class GeneratorBackend(Backend):
         Raises:
             UsageError: when it does not return one completion per chat.
         """
+        as_chat = getattr(self.generator, "supports_message_input", True)
+        chats = [[dict(message) for message in one.messages] if as_chat else as_text(one.messages) for one in requests]
         try:
-            outputs = self.generator.generate([self._chat(request) for request in requests])
+            outputs = self.generator.generate(chats)
         except Exception as error:
             return [Unavailable(one.stage, one.qid, f"{self.model} raised {type(error).__name__}: {error}") for one in requests]
         if not isinstance(outputs, list | tuple) or len(outputs) != len(requests):
-            chats, got = counted(len(requests), "chat"), type(outputs).__name__
-            raise UsageError(f"{self.model}.generate must return a list with one text for each of {chats}, not this {got}")
+            raise UsageError(f"{self.model}.generate must return a list with one text per chat, not this {type(outputs).__name__}")
         return [self._reply(request, output) for request, output in zip(requests, outputs, strict=True)]
-
-    def _chat(self, request: Request) -> Any:
-        if getattr(self.generator, "supports_message_input", True):
-            return [dict(message) for message in request.messages]
-        return as_text(request.messages)
 
     def _reply(self, request: Request, output: Any) -> Reply | LLMFailure:
         text = getattr(output, "text", output)

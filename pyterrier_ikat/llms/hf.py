@@ -112,8 +112,7 @@ class HFBackend(Remade, Backend):
     def _load(self) -> tuple[Any, Any]:
         if self._loaded is None:
             tokenizer, model = load("language model", self.model, self._make)
-            if tokenizer.pad_token_id is None:
-                tokenizer.pad_token = tokenizer.eos_token
+            tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
             self._loaded = tokenizer, model
         return self._loaded
 

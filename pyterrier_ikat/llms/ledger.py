@@ -208,8 +208,7 @@ def account_table(frame: pd.DataFrame, notes: Sequence[str] = (), title: str = "
         [('calls', '2'), ('tokens in', '90'), ('tokens out', '–'), ('seconds', '0.0'), ('cost (USD)', '–')]
     """
     omitted = [name for name in OMITTED_IF_NOTHING if (frame[name].fillna(0) == 0).all()]
-    if frame["served"].fillna("").isin(["", *frame["model"]]).all():
-        omitted.append("served")
+    omitted += ["served"] * bool(frame["served"].fillna("").isin(["", *frame["model"]]).all())
     decimals = {**dict.fromkeys((*COUNTS, *AMOUNTS), 0), "seconds": 1, "cost": 4, "worth": 4}
     columns = frame.astype(dict.fromkeys(decimals, "Float64")).drop(columns=omitted).rename(columns=TITLES)
     if frame["cost"].isna().any():

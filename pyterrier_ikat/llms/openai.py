@@ -149,10 +149,26 @@ class OpenAIBackend(Remade, Backend):
         Raises:
             FatalLLMError: when there is no key.
         """
+        import openai
+
         with self._lock:
-            if (found := self._clients.get(os.getpid())) is None:
-                found = self._clients[os.getpid()] = self._connected()
-        return found
+            if (found := self._clients.get(os.getpid())) is not None:
+                return found
+            key = os.environ.get(self.api_key_env, "").strip()
+            if not (key.isascii() and key.isprintable()):
+                del key  # some tracebacks show local variables
+                raise FatalLLMError(f"the key in {self.api_key_env} has a character that no key has, such as an ellipsis: copy it again")
+            if not key and not is_here(self.url):
+                named = f"set the environment variable {self.api_key_env}, or name another one with api_key_env=NAME"
+                raise FatalLLMError(f"there is no key for {self.url}: {named}")
+            if len(key) >= SHORTEST and key != NO_KEY:
+                SECRETS.add(key)
+            for name in HTTP_LOGGERS:
+                logging.getLogger(name).addFilter(_filter)
+            timeout = openai.Timeout(self.timeout, connect=CONNECT)
+            made = openai.OpenAI(api_key=key or NO_KEY, base_url=self.url, max_retries=0, timeout=timeout)
+            self._clients[os.getpid()] = made
+        return made
 
     def close(self) -> None:
         """Close the connections. The next call opens them again."""
@@ -223,8 +239,7 @@ class OpenAIBackend(Remade, Backend):
         if code in NO_MONEY or kind in NO_MONEY:
             status = 402
         if status in FATAL:
-            told = FATAL[status].format(url=self.url, variable=self.api_key_env, model=self.model, said=said)
-            raise FatalLLMError(told) from None
+            raise FatalLLMError(FATAL[status].format(url=self.url, variable=self.api_key_env, model=self.model, said=said)) from None
         if status in TRY_AGAIN or status >= 500:
             wait = seconds_of(headers.get("retry-after"), time.time())
             raise Transient(wait, f"the server answers {said}") from None
@@ -248,23 +263,6 @@ class OpenAIBackend(Remade, Backend):
             schema = {"name": form.name, "strict": True, "schema": form.schema}
             params["response_format"] = {"type": "json_schema", "json_schema": schema}
         return {"model": self.model, "messages": [dict(message) for message in request.messages], **params}
-
-    def _connected(self) -> "openai.OpenAI":
-        import openai
-
-        key = os.environ.get(self.api_key_env, "").strip()
-        if not (key.isascii() and key.isprintable()):
-            del key  # some tracebacks show local variables
-            raise FatalLLMError(f"the key in {self.api_key_env} has a character that no key has, such as an ellipsis: copy it again")
-        if not key and not is_here(self.url):
-            named = f"set the environment variable {self.api_key_env}, or name another one with api_key_env=NAME"
-            raise FatalLLMError(f"there is no key for {self.url}: {named}")
-        if len(key) >= SHORTEST and key != NO_KEY:
-            SECRETS.add(key)
-        for name in HTTP_LOGGERS:
-            logging.getLogger(name).addFilter(_filter)
-        timeout = openai.Timeout(self.timeout, connect=CONNECT)
-        return openai.OpenAI(api_key=key or NO_KEY, base_url=self.url, max_retries=0, timeout=timeout)
 
 
 def quoted(answer: Any) -> str:

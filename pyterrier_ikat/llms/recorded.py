@@ -52,13 +52,11 @@ class RecordedBackend(Backend):
     batch_size, replays = 1_000_000, True
 
     def __init__(self, path: str) -> None:
-        self.output, self.model, self.source = OUTPUTS.get(path), "recorded", ""
-        file = SAMPLE.get(path, Path(path))
-        self.name = f"recorded:{path}" if self.output is not None or path in SAMPLE else str(file)
-        self._records, checksum = _read(file) if self.output is None else _read_output(self.output)
-        if self.output is not None:
-            self.source = f"recorded:{path}: {whose(self.output.source)}"
-        named = str(file.resolve()) if self.output is None else path
+        self.output, self.model, file = OUTPUTS.get(path), "recorded", SAMPLE.get(path, Path(path))
+        self.name = f"recorded:{path}" if self.output or path in SAMPLE else path
+        self._records, checksum = _read_output(self.output) if self.output else _read(file)
+        self.source = f"{self.name}: {whose(self.output.source)}" if self.output else ""
+        named = path if self.output else str(file.resolve())
         self.identity = {"provider": "recorded", "model": named, "params": {}, "sha256": checksum}
 
     def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:

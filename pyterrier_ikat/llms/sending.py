@@ -272,7 +272,7 @@ class Retry:
 
         def too_late(state: tenacity.RetryCallState) -> bool:
             waited = state.idle_for + state.upcoming_sleep
-            if not _failure(state).unreached:
+            if not state.outcome.exception().unreached:  # type: ignore[union-attr]
                 return waited > self.max_seconds
             return max(waited, (state.seconds_since_start or 0) + state.upcoming_sleep) > FIRST_ANSWER
 
@@ -286,12 +286,8 @@ class Retry:
         )
 
 
-def _failure(state: tenacity.RetryCallState) -> Any:
-    return state.outcome and state.outcome.exception()
-
-
 def _wait(state: tenacity.RetryCallState) -> float:
-    asked = _failure(state).retry_after
+    asked = state.outcome.exception().retry_after  # type: ignore[union-attr]
     return _backoff(state) if asked is None else float(min(asked, LONGEST_WAIT))
 
 

@@ -11,7 +11,8 @@ import pytest
 import pyterrier_ikat as ikat
 from pyterrier_ikat.completions.texts import parse_passage, parse_queries
 from pyterrier_ikat.completions.usable import readable
-from pyterrier_ikat.llms import Backend, CutOff, Reply, StageError
+from pyterrier_ikat.llms import Backend, Reply, StageError
+from pyterrier_ikat.llms.failures import CutOff
 
 RECORDS = Path(__file__).with_name("smollm2.jsonl").read_text(encoding="utf-8").splitlines()
 WRITTEN = {record["operator"]: record for record in map(json.loads, RECORDS)}

@@ -7,8 +7,9 @@ from llms.chat_server import Answer, ask, refused, said
 from trust.test_parsers import LOOP, LOOPS
 
 from pyterrier_ikat.completions.usable import collapsed, one_line, printable
-from pyterrier_ikat.llms import BadRequest, Completion, Empty, FatalLLMError, Unfinished
+from pyterrier_ikat.llms import Completion, FatalLLMError
 from pyterrier_ikat.llms.cache import CompletionCache
+from pyterrier_ikat.llms.failures import BadRequest, Empty, Unfinished
 from pyterrier_ikat.llms.openai import quoted
 
 WRONG = [1.5, "7", [], {}, None]

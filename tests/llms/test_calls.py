@@ -13,22 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.llms import (
-    BadRequest,
-    BudgetExceeded,
-    CutOff,
-    Empty,
-    FatalLLMError,
-    Filtered,
-    OnlyReasoning,
-    Refused,
-    Reply,
-    StageError,
-    TooLong,
-    Unavailable,
-    Unfinished,
-    llm,
-)
+from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError, Reply, StageError, llm
+from pyterrier_ikat.llms.failures import BadRequest, CutOff, Empty, Filtered, OnlyReasoning, Refused, TooLong, Unavailable, Unfinished
 from pyterrier_ikat.llms.model import OtherModelWarning, same_model
 from pyterrier_ikat.llms.request import WHOLE, read
 from pyterrier_ikat.llms.sending import Retry

@@ -14,8 +14,8 @@ import forked_python
 import pytest
 from chat_server import DROP, KEY, Answer, ask, refused, said
 
-from pyterrier_ikat.llms import FatalLLMError, Unavailable, llm
-from pyterrier_ikat.llms.failures import Transient
+from pyterrier_ikat.llms import FatalLLMError, llm
+from pyterrier_ikat.llms.failures import Transient, Unavailable
 from pyterrier_ikat.llms.sending import Retry
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"

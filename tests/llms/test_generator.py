@@ -7,23 +7,9 @@ import pytest
 from chat_server import ask
 
 from pyterrier_ikat.errors import IkatError, UsageError
-from pyterrier_ikat.llms import (
-    LLM,
-    Backend,
-    Empty,
-    FatalLLMError,
-    Filtered,
-    LLMFailure,
-    Reply,
-    Request,
-    StageError,
-    TooLong,
-    Transient,
-    Unavailable,
-    llm,
-)
+from pyterrier_ikat.llms import LLM, Backend, FatalLLMError, LLMFailure, Reply, Request, StageError, Transient, llm
 from pyterrier_ikat.llms.cache import CompletionCache
-from pyterrier_ikat.llms.failures import CutOff
+from pyterrier_ikat.llms.failures import CutOff, Empty, Filtered, TooLong, Unavailable
 from pyterrier_ikat.llms.generator import GeneratorBackend
 
 
@@ -126,12 +112,12 @@ def test_errors_as_text_and_exceptions_are_failures():
 
 @pytest.mark.parametrize("returned", ["ab", "upper", b"ab", {"a": "A", "b": "B"}, {"A", "B"}])
 def test_one_string_or_what_is_no_list_is_no_completion_of_several_prompts(returned):
-    with pytest.raises(UsageError, match=rf"must return a list with one text for each of 2 chats, not this {type(returned).__name__}"):
+    with pytest.raises(UsageError, match=rf"must return a list with one text per chat, not this {type(returned).__name__}"):
         llm(SimpleNamespace(generate=lambda chats: returned)).ask(ask("a", "b"))
 
 
 def test_too_few_completions_are_refused():
-    with pytest.raises(UsageError, match="must return a list with one text for each of 2 chats, not this list"):
+    with pytest.raises(UsageError, match="must return a list with one text per chat, not this list"):
         llm(SimpleNamespace(generate=lambda chats: ["one"])).ask(ask("a", "b"))
 
 

@@ -18,7 +18,8 @@ from transformers import AutoTokenizer
 
 from pyterrier_ikat.completions.usable import without_reasoning
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.llms import BadRequest, CutOff, Request, llm, streaming
+from pyterrier_ikat.llms import Request, llm, streaming
+from pyterrier_ikat.llms.failures import BadRequest, CutOff
 from pyterrier_ikat.llms.model import OtherModelWarning
 
 

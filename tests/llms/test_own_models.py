@@ -110,7 +110,6 @@ def test_prices_and_a_budget_count_the_tokens_that_it_tells():
         ("openai:gpt-4o", {"budget": 1}, "the options are for an object"),
         (Echo(), {"price_in": "cheap"}, "price_in is wrong: give a number from 0"),
         (Echo(), {"on_error": "skip"}, "on_error is wrong: give raise or fallback"),
-        (Echo(), {"identity": object()}, "the identity of a model is text, numbers, lists and dicts"),
         (Echo(), {"budget": 1}, "a budget needs prices"),
         (SimpleNamespace(complete=len), {}, "is not a language model"),
     ],

@@ -6,7 +6,8 @@ import pytest
 from chat_server import ask
 
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.llms import Empty, OnlyReasoning, Request, llm
+from pyterrier_ikat.llms import Request, llm
+from pyterrier_ikat.llms.failures import Empty, OnlyReasoning
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.events import Observer, observed_by
-from pyterrier_ikat.llms import CutOff, StageError, streaming
+from pyterrier_ikat.llms import StageError, streaming
+from pyterrier_ikat.llms.failures import CutOff
 from pyterrier_ikat.llms.request import Reply, read
 from pyterrier_ikat.llms.streaming import Writing
 

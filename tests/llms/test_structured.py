@@ -16,7 +16,8 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.completions.json_answers import NUMBER, TEXT, WHOLE, YES_NO, answer_in, list_of, object_of, one_of
 from pyterrier_ikat.completions.kinds import LEARNED
 from pyterrier_ikat.evaluation import Groundedness, Judge, PairwisePreference, UmbrelaJudge, create_nuggets
-from pyterrier_ikat.llms import FatalLLMError, NotStructured, Request, StageError
+from pyterrier_ikat.llms import FatalLLMError, Request, StageError
+from pyterrier_ikat.llms.failures import NotStructured
 from pyterrier_ikat.llms.spec import deciding_options
 
 TURN = ikat.conversation([{"role": "user", "content": "Which tea has no caffeine?"}], ["I own a dog.", "I am vegan."])

@@ -13,7 +13,8 @@ import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.llms import Filtered, Request, TooLong, Unavailable
+from pyterrier_ikat.llms import Request
+from pyterrier_ikat.llms.failures import Filtered, TooLong, Unavailable
 from pyterrier_ikat.llms.generator import ShortCompletionsWarning
 
 pytestmark = pytest.mark.filterwarnings("default")  # those of other packages are not ours to mend

@@ -26,7 +26,8 @@ from typing import Any, Protocol
 
 from ...errors import DataError
 from ...generate.respond import ABSTENTION
-from ...llms import StageError, Unavailable
+from ...llms import StageError
+from ...llms.failures import Unavailable
 from ...memory.user_memory import NothingLearnedWarning
 from ...runs.answered_turn import Turn, messages_of
 from ...runs.log import Dialogue, Event, Log, session_event, turn_event

@@ -17,7 +17,8 @@ from ...completions.usable import answer_text, without_reasoning
 from ...completions.verdicts import parse_label
 from ...errors import DataError, UsageError, counted
 from ...llm_operator import AsksLLM, as_llm
-from ...llms import LLM, CutOff, Empty, Ledger, LLMFailure, OnlyReasoning, Request, Unfinished, llm
+from ...llms import LLM, Ledger, LLMFailure, Request, llm
+from ...llms.failures import CutOff, Empty, OnlyReasoning, Unfinished
 from ...llms.spec import deciding_options
 from ...prompts import history_text
 from ...runs.answered_turn import Turn

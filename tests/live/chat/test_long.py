@@ -7,7 +7,8 @@ from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations import read_topics
 from pyterrier_ikat.live.answering import HISTORY, StillTooLong, answer
 from pyterrier_ikat.live.chat import Chat
-from pyterrier_ikat.llms import LLM, Backend, Reply, StageError, TooLong
+from pyterrier_ikat.llms import LLM, Backend, Reply, StageError
+from pyterrier_ikat.llms.failures import TooLong
 from pyterrier_ikat.study.systems import System
 
 

@@ -13,7 +13,8 @@ from test_conversation import System
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations import read_topics
 from pyterrier_ikat.live.chat import Chat, Screen, talk
-from pyterrier_ikat.llms import LLM, Backend, Reply, TooLong
+from pyterrier_ikat.llms import LLM, Backend, Reply
+from pyterrier_ikat.llms.failures import TooLong
 from pyterrier_ikat.llms.ledger import Budget
 from pyterrier_ikat.memory.user_memory import NothingLearnedWarning
 from pyterrier_ikat.runs import Log

@@ -18,8 +18,8 @@ from pyterrier_ikat.live.serving import Limits
 from pyterrier_ikat.live.serving.application import _News
 from pyterrier_ikat.live.serving.guard import Guard
 from pyterrier_ikat.live.serving.wire import model_object
-from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, FatalLLMError, Reply, StageError, TooLong
-from pyterrier_ikat.llms.failures import Refused, Unavailable
+from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, FatalLLMError, Reply, StageError
+from pyterrier_ikat.llms.failures import Refused, TooLong, Unavailable
 from pyterrier_ikat.methods.catalogue import METHODS
 from pyterrier_ikat.study.systems import System
 

@@ -26,7 +26,8 @@ from pyterrier_ikat.live.simulation import (
     simulation_rows,
     simulation_table,
 )
-from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, LLMFailure, Reply, TooLong, Unavailable
+from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, LLMFailure, Reply
+from pyterrier_ikat.llms.failures import TooLong, Unavailable
 from pyterrier_ikat.llms.ledger import Spend
 from pyterrier_ikat.runs import Log
 from pyterrier_ikat.show import report
