@@ -150,9 +150,9 @@ def _splade(folder: Path) -> Row:
         count = min(10_000, PASSAGES - start)
         some = [np.unique(one) for one in draw.choice(VOCABULARY, (count, 160), p=often / often.sum())]
         ends, docnos = np.cumsum([len(one) for one in some]), np.array([f"d{number:08}" for number in range(start, start + count)])
-        terms, weights = np.concatenate(some).astype(np.uint32), draw.integers(1, 300, ends[-1]).astype(np.uint32)
+        terms, weights = np.concatenate(some).astype(np.int32), draw.integers(1, 300, ends[-1]).astype(np.uint32)
         files.append(folder / f"{start:08}.npz")
-        np.savez(files[-1], docnos=docnos, ends=ends, terms=terms, weights=weights)
+        np.savez(files[-1], docnos=docnos, data=weights, indices=terms, indptr=np.concatenate([[0], ends]))
     (folder / "splade").mkdir()
     write_impacts(folder / "splade", files, None, 0)
     ours = open_postings(folder / "splade")

@@ -13,7 +13,7 @@ import threading
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -29,7 +29,7 @@ from ..store.locks import lock_folders
 from ..store.models import checksum_model, is_copy
 from .eager import read_names
 from .texts import NAME as TEXTS
-from .texts import Corpus, CorpusReader, Encode, TextStore, count_of, encode_steps
+from .texts import Corpus, Encode, TextStore, count_of, encode_steps, read_corpus
 
 FORMAT = 3
 DESCRIPTION, PT_META = "ikat.json", "pt_meta.json"
@@ -75,6 +75,8 @@ class IndexArtifact(pt.Artifact):
     KIND: ClassVar[str]
     OPTION: ClassVar[str] = ""
     """What the command that makes such an index has after the folder."""
+    SPARE: ClassVar[tuple[str, ...]] = ()
+    """Files that may be removed."""
     kinds: ClassVar[dict[str, Any]] = {}
     """Kind -> the class that opens it."""
     path: str  # type: ignore[assignment]  # as it was given
@@ -105,9 +107,8 @@ class IndexArtifact(pt.Artifact):
     def _open(self) -> Opened:
         folder = self._folder()
         try:
-            with held_folder(folder) as held:
-                described = self._read(held)
-                engine = self._engine(held, described)
+            described = self._read(folder)
+            engine = self._engine(folder, described)
             texts = TextStore(Path(self.path)) if (Path(self.path) / TEXTS).exists() else None
             found = Opened(folder, described, self._fingerprint(described), engine, texts)
         except IkatError:
@@ -139,7 +140,8 @@ class IndexArtifact(pt.Artifact):
             if (folder / name).stat().st_size != size:
                 raise ValueError(f"{name} has {(folder / name).stat().st_size} bytes instead of {size}")
         if "model" in described and not is_copy(self._model(described), described["model"], described["encoded_by"]):
-            raise UsageError(other_model(self.path, self._model(described)))
+            given = f"{self._model(described)!r} as it is now: give that one, or index the passages again"
+            raise UsageError(f"the index {self.path} was encoded with another model than {given}")
         return described
 
     def _model(self, described: Mapping[str, Any] | None = None) -> str:
@@ -232,7 +234,12 @@ class IndexArtifact(pt.Artifact):
         with lock_folders(target):
             if engine_folder(target, self.KIND) is not None:
                 self._check_settings(made_with)
-            with closing(store_passages(target, self.path, corpus)) as store:
+            if not (target / TEXTS).exists() and target.exists() and any(target.iterdir()):
+                raise UsageError(f"{self.path} exists already: remove it, or give a new path")
+            passages = read_corpus(corpus)
+            target.mkdir(exist_ok=True)
+            with closing(TextStore(target, create=True)) as store:
+                (store.check_same if store.parts else store.write)(passages)
                 self._bring_up(store, made_with, **given)
         return self
 
@@ -259,7 +266,7 @@ class IndexArtifact(pt.Artifact):
             if not held or not (target / TEXTS).exists():
                 raise DataError(f"the index {self.path} has no texts, so nothing can be added to it")
             with closing(TextStore(target)) as store:
-                store.add(CorpusReader(corpus))
+                store.add(read_corpus(corpus))
                 for index, described in zip(held, made_with, strict=True):
                     index._bring_up(store, {name: value for name, value in described.items() if name not in ("files", "parts")})
         return self
@@ -275,7 +282,7 @@ class IndexArtifact(pt.Artifact):
         shutil.rmtree(made, ignore_errors=True)
         made.mkdir()
         fields = self._build(made, store, old, dict(made_with), **given)
-        sizes = {path.name: path.stat().st_size for path in sorted(made.iterdir()) if path.name not in self._spare()}
+        sizes = {path.name: path.stat().st_size for path in sorted(made.iterdir()) if path.name not in self.SPARE}
         write_json(made / DESCRIPTION, {"format": FORMAT, "parts": parts, **made_with, **fields, "files": sizes})
         for path in (*made.iterdir(), made):
             flush(path)
@@ -313,10 +320,6 @@ class IndexArtifact(pt.Artifact):
         settings = [made_with.get(name) for name in ("encoded_by", "passage_prefix", "similarity")]
         steps = store.path.parent / f".{self.KIND}.steps" / digest(json.dumps([*settings, store.parts, start])).hex()
         return start, encode_steps(steps, store, start, step, encode)
-
-    def _spare(self) -> Sequence[str]:
-        """Files that may be removed."""
-        return ()
 
     def _check_settings(self, made_with: Mapping[str, Any]) -> None:
         described = self._read(self._folder())
@@ -379,54 +382,6 @@ def engine_folder(path: str | Path, kind: str) -> Path | None:
     """The folder of the engine of a kind that has the most passages; None if there is none."""
     sizes = ((found, found.name.removeprefix(f"{kind}-")) for found in Path(path).glob(f"{kind}-*"))
     return max(((int(size), found) for found, size in sizes if size.isdecimal()), default=(0, None))[1]
-
-
-@contextmanager
-def held_folder(path: Path) -> Iterator[Path]:
-    """A name of a folder under which all that is opened is of this folder, even if another one takes its place meanwhile."""
-    if not hasattr(os, "O_DIRECTORY"):  # Windows can't open folders
-        yield path
-        return
-    number = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        by_number = Path(f"/proc/self/fd/{number}")
-        yield by_number if by_number.is_dir() else path
-    finally:
-        os.close(number)
-
-
-def store_passages(target: Path, path: str, corpus: Corpus) -> TextStore:
-    """The folder's store with the passages of ``corpus``: those that are there are compared with it, else they are stored.
-
-    Raises:
-        UsageError: when something else is at the path, or an index without texts or of other passages.
-        DataError: when the corpus is malformed.
-    """
-    new = not (target / TEXTS).exists()
-    if new and any(engine_folder(target, kind) for kind in IndexArtifact.kinds):
-        raise UsageError(f"the index {path} has no texts, so nothing can be added to it: give a new path")
-    if new and target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise UsageError(f"{path} exists already: remove it, or give a new path")
-    reading = CorpusReader(corpus)
-    target.mkdir(exist_ok=True)
-    store = TextStore(target, create=True)
-    if store.parts:
-        store.check_same(reading)
-    else:
-        try:
-            store.write(reading)
-        except BaseException:
-            store.close()
-            store.path.unlink()
-            with suppress(OSError):  # the folder has something else
-                target.rmdir()
-            raise
-    return store
-
-
-def other_model(path: str, model: str) -> str:
-    """The message about a model that isn't the one of an index."""
-    return f"the index {path} was encoded with another model than {model!r} as it is now: give that one, or index the passages again"
 
 
 @with_fields

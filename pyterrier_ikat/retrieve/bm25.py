@@ -1,9 +1,9 @@
 """BM25 retrieval, and RM3, which expands queries by the terms of the best passages."""
 
-import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,8 @@ from ..conversations.frame import STALE_WITH_QUERY, texts_in, turns_of, with_col
 from ..errors import DataError, UsageError
 from ..operator import Operator, with_fields
 from ..order import order_by_score, set_ranks
-from ..portable import digest
 from .artifact import Opened
 from .eager import LexicalIndex
-from .ranking import TIES, Ranking
 from .retriever import IndexRetriever, Query
 from .words import STEMMERS, STOPS, ascii_text, stop_terms, tokenize
 
@@ -92,28 +90,25 @@ class BM25(IndexRetriever):
     def __post_init__(self) -> None:
         check_bm25(self.k1, self.b)
         super().__post_init__()
-        self._ready: tuple[Any, ...] = ()
 
     def queries(self, frame: pd.DataFrame) -> list[Query]:
         """The words of each query, or ``query_toks``."""
         check_bm25(self.k1, self.b)  # pt.GridSearch sets them
         return word_queries(frame)
 
-    def key(self, fingerprint: str, query: Query) -> bytes:
-        """The cache key: the index, the parameters and the query."""
-        kind = "text" if isinstance(query.query, str) else "terms"
-        return digest("bm25", TIES, fingerprint, f"{self.k1:g} {self.b:g}", kind, query_bytes(query.query))
+    def settings(self) -> str:
+        """The parameters of BM25."""
+        return f"{self.k1:g} {self.b:g}"
 
-    def find_rankings(self, opened: Opened, queries: list[Any]) -> list[Ranking]:
-        """Search the engine for these parameters, which is kept for the next search."""
-        wanted = (opened, self.k1, self.b)
-        if self._ready[:1] != (opened,) or self._ready[:3] != wanted:
-            self._ready = (*wanted, opened.engine.at(self.k1, self.b))
-        found: list[Ranking] = self._ready[3].rankings(queries, self.num_results)
-        return found
+    def find_rankings(self, opened: Opened, queries: list[Any]) -> Any:
+        """Search the engine for these parameters."""
+        return _ready(opened.engine, self.k1, self.b).rankings(queries, self.num_results)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_ready": ()}
+
+@lru_cache(maxsize=4)
+def _ready(engine: Any, k1: float, b: float) -> Any:
+    """An engine for these parameters, kept for the next search."""
+    return engine.at(k1, b)
 
 
 STEPS = 10_000
@@ -132,11 +127,6 @@ def word_queries(frame: pd.DataFrame) -> list[Query]:
     units = [max(toks.values(), default=0.0) / STEPS for toks in weighted]
     found = [Query(row, _round_weights(toks, unit), unit) for row, (toks, unit) in enumerate(zip(weighted, units, strict=True))]
     return [query for query in found if query.query]
-
-
-def query_bytes(query: str | dict[str, int]) -> bytes:
-    """The query as bytes; equal queries give equal bytes."""
-    return (query if isinstance(query, str) else json.dumps(query)).encode()
 
 
 def _check_weights(qid: str, toks: Any) -> dict[str, float]:

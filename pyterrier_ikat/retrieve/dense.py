@@ -3,7 +3,6 @@
 import json
 import shutil
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,11 +16,10 @@ from ..arguments import at_least
 from ..conversations.frame import column, well_formed
 from ..errors import DataError, UsageError, advice
 from ..operator import Operator, with_fields
-from ..portable import digest
 from ..store.models import checksum_model, load_bi_encoder
 from .artifact import PT_META, IndexArtifact, Opened, write_json
 from .eager import read_names
-from .ranking import TIES, Ranking, rank_past_ties
+from .ranking import Ranking, rank_past_ties
 from .retriever import IndexRetriever, Query
 from .texts import Corpus, TextStore, read_step
 
@@ -84,19 +82,17 @@ class DenseRetriever(IndexRetriever):
         vectors = self.index.as_queries(frame["qid"].tolist(), frame["query_vec"].tolist())
         return [Query(row, vector.tobytes()) for row, vector in enumerate(vectors) if vector.any()]
 
-    def key(self, fingerprint: str, query: Query) -> bytes:
-        """The cache key: the index, its model and the query."""
-        kind = "text" if isinstance(query.query, str) else "vector"
-        return digest("dense", TIES, fingerprint, json.dumps(self.query_prefix), kind, query.query)
+    def settings(self) -> str:
+        """The prefix of queries."""
+        return json.dumps(self.query_prefix)
 
-    def find_rankings(self, opened: Opened, queries: list[Any]) -> list[Ranking]:
+    def find_rankings(self, opened: Opened, queries: list[Any]) -> Any:
         """Search the vectors of the index."""
         if isinstance(queries[0], str):
             asked = self.index.encode_queries(queries, self.query_prefix)
         else:
             asked = np.stack([np.frombuffer(query, dtype=np.float32) for query in queries])
-        found: list[Ranking] = opened.engine.rankings(asked, self.num_results, self.device)
-        return found
+        return opened.engine.rankings(asked, self.num_results, self.device)
 
 
 @with_fields
@@ -264,13 +260,11 @@ class DenseIndex(IndexArtifact):
         the folder. Vectors of an index with cosine similarity have the length 1, so their dot product is the cosine.
 
         Raises:
-            UsageError: when pyterrier_dr isn't installed.
+            ImportError: when pyterrier_dr isn't installed.
             DataError: when pyterrier_dr's lookup can't hold the docnos of this index.
         """
-        try:
-            from pyterrier_dr import FlexIndex
-        except ImportError as error:
-            raise UsageError(f"FlexIndex needs {error.name or error}: pip install 'pyterrier_ikat[dense]'") from None
+        from pyterrier_dr import FlexIndex
+
         folder = self.opened().folder
         if not (folder / NPIDS).exists():
             raise DataError(f"FlexIndex's lookup (npids) can't hold the docnos of {self.path}: use .dense(), which takes any")
@@ -364,19 +358,15 @@ class Vectors:
 def _finish_flex(folder: Path, rows: int, size: int) -> None:
     """Write the files that, with the vectors, make the folder a ``FlexIndex``.
 
-    Its lookup of docnos is left out if npids can't hold these (0.1.3: a docno alone in the last block of 256).
+    Its lookup of docnos is left out if npids can't hold these. In 0.1.3 it loses a docno that is alone in the last block.
     """
     from npids import Lookup
 
     about = {"type": "dense_index", "format": "flex", "package_hint": "pyterrier-dr", "vec_size": size, "doc_count": rows}
     write_json(folder / PT_META, about)
-    docnos, file = read_names(folder / DOCNOS), folder / NPIDS
-    for block in (256, 255):
-        with suppress(ArithmeticError, ValueError, TypeError):
-            with Lookup.builder(file, min_block=block) as builder:
-                for docno in docnos:
-                    builder.add(docno)
-            with Lookup(file) as written:
-                if len(written) == rows and all(one == other for one, other in zip(written, docnos, strict=True)):
-                    return
-        file.unlink(missing_ok=True)
+    try:
+        with Lookup.builder(folder / NPIDS, min_block=255 if rows % 256 == 1 else 256) as builder:
+            for docno in read_names(folder / DOCNOS):
+                builder.add(docno)
+    except (ArithmeticError, ValueError, TypeError):
+        (folder / NPIDS).unlink(missing_ok=True)

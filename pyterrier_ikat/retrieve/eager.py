@@ -14,14 +14,15 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from functools import partial
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
 from scipy.sparse._sparsetools import csc_matvec  # its public form, csc_matrix[:, terms] @ weights, copies each posting
 
 from ..errors import DataError
@@ -32,12 +33,11 @@ SAMPLE = 2048
 PASSAGES_AT_ONCE, POSTINGS_AT_ONCE = 10_000, 1 << 22
 Floats = npt.NDArray[np.float32]
 Numbers = npt.NDArray[Any]
-Allocate = Callable[[str, Any, int], Numbers]
-"""Makes an array with a name, of a type and a size."""
 Asked = Mapping[str, float]
 """The weight of each term of a query, above 0."""
 
 
+@dataclass
 class Postings:
     """A sparse matrix: the impact of each term (column) on each passage (row).
 
@@ -50,16 +50,15 @@ class Postings:
         find: returns the number of each term; -1 for one that no passage has.
     """
 
-    def __init__(
-        self,
-        starts: Numbers,
-        docs: Numbers,
-        impacts: Floats,
-        docnos: list[str],
-        ranks: Numbers,
-        find: Callable[[Iterable[str]], list[int]],
-    ) -> None:
-        self.starts, self.docs, self.impacts, self.docnos, self.ranks, self.find = starts, docs, impacts, docnos, ranks, find
+    starts: Numbers
+    docs: Numbers
+    impacts: Floats
+    docnos: Any
+    ranks: Numbers
+    find: Callable[[Iterable[str]], list[int]]
+
+    def __post_init__(self) -> None:
+        self.docnos = np.array(self.docnos, dtype=object)  # takes a thousand of them in a third of a list's time
 
     def rankings(self, queries: Sequence[Asked], depth: int) -> list[Ranking]:
         """The rankings of queries. Equal scores are ordered by docno, the greatest first."""
@@ -79,27 +78,21 @@ class Postings:
             return scores
         numbers = np.array(sorted(weigh, reverse=True))
         weights = np.array([weigh[number] for number in numbers.tolist()], dtype=np.float32)
-        firsts, ends = self.starts[numbers], self.starts[numbers + 1]
-        if self.starts[-1] < 1 << 31:
-            bounds, factors = np.empty(2 * len(numbers), dtype=np.int32), np.zeros(2 * len(numbers) - 1, dtype=np.float32)
-            bounds[::2], bounds[1::2], factors[::2] = firsts, ends, weights
-            csc_matvec(len(scores), len(factors), bounds, self.docs, self.impacts, factors, scores)
-            return scores
-        for place, (first, end) in enumerate(zip(firsts.tolist(), ends.tolist(), strict=True)):  # positions that 32 bits can't hold
-            whole = np.array([0, end - first], dtype=np.int32)
-            csc_matvec(len(scores), 1, whole, self.docs[first:end], self.impacts[first:end], weights[place : place + 1], scores)
+        bounds, factors = np.empty(2 * len(numbers), dtype=self.docs.dtype), np.zeros(2 * len(numbers) - 1, dtype=np.float32)
+        bounds[::2], bounds[1::2], factors[::2] = self.starts[numbers], self.starts[numbers + 1], weights
+        csc_matvec(len(scores), len(factors), bounds, self.docs, self.impacts, factors, scores)
         return scores
 
     def _best(self, scores: Floats, depth: int) -> Ranking:
         """The passages of highest score."""
         ranks, best = candidates(scores, depth, self.ranks)
-        return Ranking(list(map(self.docnos.__getitem__, ranks[:depth].tolist())), best[:depth])
+        return Ranking(self.docnos.take(ranks).tolist(), best)
 
 
 def candidates(scores: Floats, depth: int, ranks: Numbers | None = None) -> tuple[npt.NDArray[np.int64], Floats]:
     """The numbers and scores of the ``depth`` passages of highest score above 0 and of all that tie with the last one, best first.
 
-    With ``ranks`` these stand for the numbers, and of equal scores the greatest rank is first.
+    With ``ranks`` these stand for the numbers, of equal scores the greatest rank is first, and there are no more than ``depth``.
 
     A sample of the scores estimates how high a score has to be. Scores from there up are sorted by keys made of score and number: the bits
     of floats above 0 are in the order of their values.
@@ -114,6 +107,8 @@ def candidates(scores: Floats, depth: int, ranks: Numbers | None = None) -> tupl
         found = np.flatnonzero(scores >= least)
     keys = scores.take(found).view(np.uint32).astype(np.uint64) << np.uint64(32)
     keys |= (found if ranks is None else ranks.take(found)).astype(np.uint64)
+    if ranks is not None and len(keys) > depth:
+        keys = np.partition(keys, len(keys) - depth)[len(keys) - depth :]
     keys = np.sort(keys)[::-1]
     if len(keys) > depth:
         keys = keys[: len(keys) - np.searchsorted(keys[::-1], keys[depth - 1] >> np.uint64(32) << np.uint64(32))]
@@ -126,14 +121,6 @@ def read_names(path: Path) -> list[str]:
 
 
 # From texts to postings
-
-
-class Batch(NamedTuple):
-    """Postings of some passages, sorted by term and passage."""
-
-    terms: Numbers
-    docs: Numbers
-    values: Numbers
 
 
 class Inverter:
@@ -151,25 +138,26 @@ class Inverter:
         self.lengths = array("I")
         self._numbers = _Numbers(stemmer, self.terms)
 
-    def batches(self, passages: Iterable[tuple[str, str]]) -> Iterator[Batch]:
-        """The postings of (docno, text) pairs; values are how often a term occurs in a passage."""
-        tokens, done = array("I"), 0
+    def parts(self, passages: Iterable[tuple[str, str]]) -> Iterator[csr_array]:
+        """How often each passage (row) of some has each term (column), of (docno, text) pairs."""
+        tokens, ends = array("I"), array("q", [0])
         for docno, text in passages:
-            before = len(tokens)
             tokens.extend(chain.from_iterable(map(self._numbers.__getitem__, plain_parts(ascii_text(text)))))
             self.docnos.append(docno)
-            self.lengths.append(len(tokens) - before)
-            if len(self.docnos) - done == PASSAGES_AT_ONCE:
-                yield self._counted(tokens, done)
-                tokens, done = array("I"), len(self.docnos)
-        yield self._counted(tokens, done)
+            self.lengths.append(len(tokens) - ends[-1])
+            ends.append(len(tokens))
+            if len(ends) > PASSAGES_AT_ONCE:
+                yield counted(np.array(tokens), np.ones(len(tokens), dtype=np.int32), np.array(ends))
+                tokens, ends = array("I"), array("q", [0])
+        yield counted(np.array(tokens), np.ones(len(tokens), dtype=np.int32), np.array(ends))
 
-    def _counted(self, tokens: "array[int]", first: int) -> Batch:
-        sizes = np.array(self.lengths[first:], dtype=np.int64)
-        pairs = np.array(tokens, dtype=np.uint64) << np.uint64(32)
-        pairs |= np.repeat(np.arange(first, first + len(sizes), dtype=np.uint64), sizes)
-        distinct, counts = np.unique(pairs, return_counts=True)
-        return Batch((distinct >> np.uint64(32)).astype(np.uint32), (distinct & np.uint64(0xFFFFFFFF)).astype(np.int32), counts)
+
+def counted(terms: Numbers, values: Numbers, ends: Numbers) -> csr_array:
+    """The rows of some passages: the number and value of each of their terms, those of one passage after those of another. Repeats add."""
+    numbers = terms.astype(np.int32)
+    found = csr_array((values, numbers, ends.astype(np.int32)), shape=(len(ends) - 1, int(numbers.max(initial=0)) + 1))
+    found.sum_duplicates()
+    return found
 
 
 class _Numbers(dict[str, tuple[int, ...]]):
@@ -184,35 +172,37 @@ class _Numbers(dict[str, tuple[int, ...]]):
         return numbers
 
 
-def join(batches: Callable[[], Iterable[Batch]], terms: Sequence[str], allocate: Allocate, values: str) -> tuple[Numbers, Numbers, Numbers]:
-    """Join the postings of batches to a matrix.
+def join(parts: Callable[[], Iterable[csr_array]], terms: Sequence[str], folder: Path | None, values: str) -> tuple[Numbers, ...]:
+    """Join parts to a matrix of columns.
 
     Args:
-        batches: reads the batches, in the order of their passages; it is called twice, so that one of them is in memory at a time.
+        parts: gives the parts, in the order of their passages; it is called twice, so that one of them is in memory at a time.
         terms: the names of terms, by number.
-        allocate: makes the arrays.
+        folder: the folder of the arrays' files; None for arrays in memory.
         values: the name of the array of values.
 
     Returns:
         Where each term begins, in the order of the bytes of terms, and the passages and values of the postings.
     """
-    place = np.empty(len(terms), dtype=np.int64)
+    place = np.empty(len(terms), dtype=np.int32)
     place[column_order(terms)] = np.arange(len(terms))
     sizes, largest = np.zeros(len(terms) + 1, dtype=np.int64), 0
-    for batch in batches():
-        sizes[1:] += np.bincount(place[batch.terms], minlength=len(terms))
-        largest = max(largest, int(batch.values.max(initial=0)))
-    starts = allocate("starts", np.int64, len(sizes))
-    starts[:] = np.cumsum(sizes)
-    kind = np.float32 if values == "impacts" else np.min_scalar_type(largest)
-    docs, joined = allocate("docs", np.int32, int(starts[-1])), allocate(values, kind, int(starts[-1]))
-    free = np.array(starts[:-1])
-    for batch in batches():
-        first = np.flatnonzero(np.diff(batch.terms.astype(np.int64), prepend=-1))
-        many, columns = np.diff(first, append=len(batch.terms)), place[batch.terms[first]]
-        at = np.arange(len(batch.terms)) + np.repeat(free[columns] - first, many)
-        docs[at], joined[at] = batch.docs, batch.values
-        free[columns] += many
+    for part in parts():
+        sizes[1:] += np.bincount(place[part.indices], minlength=len(terms))
+        largest = max(largest, int(part.data.max(initial=0)))
+    starts = np.cumsum(sizes)
+    docs = new_array(folder, "docs", np.int32 if starts[-1] < 1 << 31 else np.int64, int(starts[-1]))
+    joined = new_array(folder, values, np.float32 if values == "impacts" else np.min_scalar_type(largest), len(docs))
+    free, first = np.array(starts[:-1]), 0
+    for part in parts():
+        columns = csr_array((part.data, place[part.indices], part.indptr), shape=(part.shape[0], len(terms))).tocsc()
+        many = np.diff(columns.indptr)
+        at = np.arange(columns.nnz) + np.repeat(free - columns.indptr[:-1], many)
+        docs[at], joined[at] = columns.indices + first, columns.data
+        free += many
+        first += part.shape[0]
+    if folder is not None:
+        np.save(folder / "starts.npy", starts)
     return starts, docs, joined
 
 
@@ -221,23 +211,16 @@ def column_order(terms: Sequence[str]) -> list[int]:
     return sorted(range(len(terms)), key=lambda number: terms[number].encode())
 
 
-def in_memory(_: str, kind: Any, size: int) -> Numbers:
-    """A new array."""
-    return np.empty(size, dtype=kind)
-
-
-def in_folder(folder: Path) -> Allocate:
-    """Makes arrays in files of a folder, which take their space at once: a full disk would end a process that writes to a mapped file."""
-
-    def allocate(name: str, kind: Any, size: int) -> Numbers:
-        path = folder / f"{name}.npy"
-        array = np.lib.format.open_memmap(path, mode="w+", dtype=kind, shape=(size,))
-        if hasattr(os, "posix_fallocate"):
-            with path.open("r+b") as file:
-                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
-        return array.view(np.ndarray)
-
-    return allocate
+def new_array(folder: Path | None, name: str, kind: Any, size: int) -> Numbers:
+    """An array in memory, or in a file, which takes its space at once: a full disk would end a process that writes to a mapped file."""
+    if folder is None:
+        return np.empty(size, dtype=kind)
+    path = folder / f"{name}.npy"
+    array = np.lib.format.open_memmap(path, mode="w+", dtype=kind, shape=(size,))
+    if hasattr(os, "posix_fallocate"):
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+    return array.view(np.ndarray)
 
 
 def write_names(folder: Path, terms: Sequence[str], docnos: Sequence[str]) -> None:
@@ -330,27 +313,14 @@ def build_words(folder: Path, passages: Iterable[tuple[str, str]], stemmer: str,
     Raises:
         DataError: when no passage has a word.
     """
-    inverter, spool = Inverter(stemmer), folder / "spool"
-    spool.mkdir()
-    files: list[Path] = []
-    for batch in inverter.batches(passages):
-        files.append(spool / f"{len(files)}.npz")
-        np.savez(files[-1], **batch._asdict())
+    inverter = Inverter(stemmer)
+    parts = list(inverter.parts(passages))
     refuse_wordless(bool(inverter.terms))
-    terms, allocate, lengths = list(inverter.terms), in_folder(folder), np.array(inverter.lengths)
-    starts, docs, counts = join(lambda: map(read_batch, files), terms, allocate, "counts")
-    all_impacts(starts, docs, counts, lengths, bm25, allocate("impacts", np.float32, len(docs)))
+    terms, lengths = list(inverter.terms), np.array(inverter.lengths)
+    starts, docs, counts = join(lambda: parts, terms, folder, "counts")
+    all_impacts(starts, docs, counts, lengths, bm25, new_array(folder, "impacts", np.float32, len(docs)))
     np.save(folder / "lengths.npy", lengths)
     write_names(folder, terms, inverter.docnos)
-    for file in files:
-        file.unlink()
-    spool.rmdir()
-
-
-def read_batch(path: Path) -> Batch:
-    """The postings in a file."""
-    with np.load(path, allow_pickle=False) as found:
-        return Batch(found["terms"], found["docs"], found["values"])
 
 
 def refuse_wordless(has_words: bool) -> None:
@@ -382,7 +352,7 @@ class Words:
         found, held = copy(self), self.postings
         impacts = np.empty(len(held.docs), dtype=np.float32)
         all_impacts(held.starts, held.docs, self._counts, self._lengths, (k1, b), impacts)
-        found.postings = Postings(held.starts, held.docs, impacts, held.docnos, held.ranks, held.find)
+        found.postings = replace(held, impacts=impacts)
         return found
 
     def rankings(self, queries: Sequence[str | Asked], depth: int) -> list[Ranking]:
@@ -391,10 +361,6 @@ class Words:
         stops = stop_terms(self.described["stops"], stemmer)
         asked = [count_terms(tokenize(query, stemmer), stops) if isinstance(query, str) else query for query in queries]
         return self.postings.rankings(asked, depth)
-
-
-def _columns_in(columns: Mapping[str, int], terms: Iterable[str]) -> list[int]:
-    return [columns.get(term, -1) for term in terms]
 
 
 class LexicalIndex:
@@ -418,13 +384,13 @@ class LexicalIndex:
     ) -> None:
         self.stemmer, self.stops = stemmer, stops
         inverter = Inverter(stemmer)
-        batches = list(inverter.batches(passages))
+        parts = list(inverter.parts(passages))
         terms = list(inverter.terms)
-        starts, docs, counts = join(lambda: batches, terms, in_memory, "counts")
+        starts, docs, counts = join(lambda: parts, terms, None, "counts")
         impacts = all_impacts(starts, docs, counts, np.array(inverter.lengths), (k1, b), np.empty(len(docs), np.float32))
         columns = {terms[number]: column for column, number in enumerate(column_order(terms))}
-        docnos = inverter.docnos
-        self.postings = Postings(starts, docs, impacts, sorted(docnos), ranks_of(docnos), partial(_columns_in, columns))
+        docnos, ranks = sorted(inverter.docnos), ranks_of(inverter.docnos)
+        self.postings = Postings(starts, docs, impacts, docnos, ranks, lambda asked: [columns.get(term, -1) for term in asked])
 
     def search(self, query: str, num_results: int = 1000) -> list[tuple[str, float]]:
         """The (docno, score) of the best passages, ties by docno, the greatest first. A query without a known word finds nothing."""

@@ -1,6 +1,7 @@
 """The index of words, and the index folder: BM25, SPLADE and dense vectors over the same passages, with their texts kept once."""
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ class PassageIndex(IndexArtifact):
     """
 
     ARTIFACT_FORMAT = "ikat_passages"
-    KIND = "bm25"
+    KIND, SPARE = "bm25", pisa.SPARE
 
     def __init__(self, path: str | Path, *, text: pt.Transformer | None = None) -> None:
         super().__init__(path, text)
@@ -102,9 +103,6 @@ class PassageIndex(IndexArtifact):
     def _engine(self, folder: Path, described: dict[str, Any]) -> Any:
         return ENGINES[described["engine"]](folder, described)
 
-    def _spare(self) -> tuple[str, ...]:
-        return pisa.SPARE
-
     def bm25(self, k1: float = K1, b: float = B, num_results: int = 1000, cache: str | Path | None = None) -> BM25:
         """BM25 retrieval from this index; see :class:`BM25`."""
         return BM25(self, num_results, cache, k1, b)
@@ -118,6 +116,7 @@ KINDS: Mapping[str, Any] = {"bm25": PassageIndex, "splade": SpladeIndex, "dense"
 """Kind of index -> the class that opens it."""
 
 
+@dataclass(frozen=True, repr=False)
 class Index:
     """An index folder with any kinds of index: its retrievers by name.
 
@@ -144,9 +143,12 @@ class Index:
         >>> both = ikat.RRF(index.bm25(), index.dense())
     """
 
-    def __init__(self, path: str | Path, *, text: pt.Transformer | None = None) -> None:
-        self.path = str(path)
-        self.text = text
+    path: str | Path
+    _: KW_ONLY
+    text: pt.Transformer | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", str(self.path))
 
     @property
     def kinds(self) -> list[str]:
@@ -214,9 +216,3 @@ class Index:
 
     def __repr__(self) -> str:
         return f"ikat.Index({self.path!r}{'' if self.text is None else f', text={self.text!r}'})"
-
-    def __eq__(self, other: object) -> bool:
-        return (self.path, self.text) == (other.path, other.text) if isinstance(other, Index) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash((Index, self.path, self.text))

@@ -17,7 +17,6 @@ from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from weakref import finalize
 
 import numpy as np
 import pandas as pd
@@ -97,10 +96,8 @@ class PisaBM25:
     """
 
     def __init__(self, folder: Path, described: Mapping[str, Any]) -> None:
-        require_pisa(folder.resolve())
-        number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        finalize(self, os.close, number)
-        self.folder, self.stops = Path(f"/proc/self/fd/{number}"), described["stops"]  # of this index, whatever takes its place
+        require_pisa(folder)
+        self.folder, self.stops = folder, described["stops"]
 
     def at(self, k1: float, b: float) -> "PisaRetriever":
         """This index for parameters of BM25."""
@@ -160,25 +157,22 @@ def _ready(folder: Path, names: Sequence[str], make: Callable[[str], Any]) -> st
         return str(folder)
     if removed := [name for name in SPARE if not (folder / name).exists()]:
         raise DataError(
-            f"the index {folder.resolve()} isn't ready for these parameters of BM25, and {removed[0]} was removed: "
+            f"the index {folder} isn't ready for these parameters of BM25, and {removed[0]} was removed: "
             f"put {' and '.join(SPARE)} back, or use the parameters that it was searched with before"
         )
-    try:
-        place = Path(tempfile.mkdtemp(prefix=".ikat.", dir=folder))
-    except OSError:
-        place = Path(tempfile.mkdtemp(prefix="ikat."))
+    writable = os.access(folder, os.W_OK)
+    place = Path(tempfile.mkdtemp(prefix=".ikat.", dir=folder if writable else None))
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     for path in folder.iterdir():
         if path.is_file() and path.name not in names:
             (place / path.name).symlink_to(path.absolute())
     with _quiet():
         make(str(place))
-    try:
-        for name in names:
-            os.replace(place / name, folder / name)
-    except OSError:  # another file system
+    if not writable:
         return str(place)
-    shutil.rmtree(place, ignore_errors=True)
+    for name in names:
+        os.replace(place / name, folder / name)
+    shutil.rmtree(place)
     return str(folder)
 
 
@@ -186,14 +180,14 @@ def _ready(folder: Path, names: Sequence[str], make: Callable[[str], Any]) -> st
 def _quiet() -> Iterator[None]:
     """Silence what PISA prints from C."""
     sys.stdout.flush()
-    saved = [os.dup(stream) for stream in (1, 2)]
-    with open(os.devnull, "w") as nothing:
-        for stream in (1, 2):
-            os.dup2(nothing.fileno(), stream)
+    saved, nothing = [os.dup(stream) for stream in (1, 2)], os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nothing, stream)
     try:
         yield
     finally:
         ctypes.CDLL(None).fflush(None)
         for stream, before in zip((1, 2), saved, strict=True):
             os.dup2(before, stream)
-            os.close(before)
+        for number in (*saved, nothing):
+            os.close(number)

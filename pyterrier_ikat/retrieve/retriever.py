@@ -1,5 +1,6 @@
 """The base class of retrievers that search an index."""
 
+import json
 from abc import abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -10,9 +11,10 @@ import pyterrier as pt
 
 from ..arguments import at_least
 from ..operator import Operator, with_fields
+from ..portable import digest
 from ..store.cache import open_cache
 from .artifact import Opened
-from .ranking import Ranking, cached_rankings, result_frame
+from .ranking import TIES, Ranking, cached_rankings, result_frame
 
 
 class Query(NamedTuple):
@@ -33,7 +35,7 @@ class Query(NamedTuple):
 class IndexRetriever(Operator):
     """Base of retrievers that search an index. Each distinct query is searched once, unless its ranking is in the cache.
 
-    A subclass defines the cache key of a query (:meth:`key`) and finds rankings (:meth:`find_rankings`).
+    A subclass names its settings for the cache (:meth:`settings`) and finds rankings (:meth:`find_rankings`).
 
     Args:
         index: the index to search.
@@ -61,12 +63,18 @@ class IndexRetriever(Operator):
         """The queries of those rows that have one; by default the texts that aren't blank."""
         return [Query(row, query) for row, query in enumerate(frame["query"]) if isinstance(query, str) and query.strip()]
 
-    @abstractmethod
+    def settings(self) -> str:
+        """What determines a ranking besides the index, the query and the depth."""
+        return ""
+
     def key(self, fingerprint: str, query: Query) -> bytes:
         """The cache key: everything that determines a ranking except its depth."""
+        kind, asked = type(query.query).__name__, query.query
+        content = asked if isinstance(asked, str | bytes) else json.dumps(asked)
+        return digest(self.label, TIES, fingerprint, self.settings(), kind, content)
 
     @abstractmethod
-    def find_rankings(self, opened: Opened, queries: list[Any]) -> list[Ranking]:
+    def find_rankings(self, opened: Opened, queries: list[Any]) -> Any:
         """The rankings of queries to depth ``num_results`` in an open index."""
 
     def fuse_rank_cutoff(self, k: int) -> pt.Transformer:
@@ -80,7 +88,8 @@ class IndexRetriever(Operator):
         keys = [self.key(opened.fingerprint, query) for query in queries]
 
         def find(asked: list[Query]) -> list[Ranking]:
-            return self.find_rankings(opened, [query.query for query in asked])
+            found: list[Ranking] = self.find_rankings(opened, [query.query for query in asked])
+            return found
 
         found = cached_rankings(dict(zip(keys, queries, strict=True)), self.num_results, open_cache(self.cache), find, self.label)
         rankings = {query.row: self._weigh(found[key], query.unit) for key, query in zip(keys, queries, strict=True)}

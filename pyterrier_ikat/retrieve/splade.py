@@ -3,12 +3,13 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyterrier as pt
+from scipy.sparse import csc_array, csr_array
 
 from ..arguments import at_least
 from ..conversations.frame import well_formed
@@ -16,10 +17,9 @@ from ..errors import DataError, UsageError, advice
 from ..portable import digest
 from ..store.models import checksum_model, load, loaded_once
 from .artifact import DESCRIPTION, PT_META, IndexArtifact, Opened
-from .eager import Batch, column_order, in_folder, join, mapped, open_postings, read_names, write_names
+from .eager import column_order, join, mapped, open_postings, read_names, write_names
 from .pisa import count_passages, count_terms, open_impacts
-from .ranking import TIES, Ranking
-from .retriever import IndexRetriever, Query
+from .retriever import IndexRetriever
 from .texts import NAME as TEXTS
 from .texts import TextStore, read_step
 
@@ -31,27 +31,6 @@ STEP = 512
 
 SCALE = 100
 """Impacts per unit of weight, for passages and for queries. So PISA's score is SCALE * SCALE times the dot product."""
-
-Numbers = npt.NDArray[np.uint32]
-
-
-class Impacts(NamedTuple):
-    """The impacts of some texts, one text after the other."""
-
-    ends: npt.NDArray[np.int64]
-    """The end of each text's entries in ``terms`` and ``weights``."""
-    terms: Numbers
-    """Numbers of the vocabulary."""
-    weights: Numbers
-    """Impacts, at least 1."""
-
-    def as_dicts(self, names: Sequence[str]) -> list[dict[str, int]]:
-        """For each text, a dict from the name of a term to its impact."""
-        starts = [0, *self.ends.tolist()[:-1]]
-        return [
-            {names[term]: weight for term, weight in zip(self.terms[a:b].tolist(), self.weights[a:b].tolist(), strict=True)}
-            for a, b in zip(starts, self.ends.tolist(), strict=True)
-        ]
 
 
 @loaded_once(size=2)
@@ -95,8 +74,8 @@ def checksum_vocabulary(model: Any) -> str:
     return digest(*list_tokens(model)).hex()
 
 
-def encode_texts(model: Any, texts: Sequence[str], *, of: str, batch_size: int = 32) -> Impacts:
-    """Encode texts.
+def encode_texts(model: Any, texts: Sequence[str], *, of: str, batch_size: int = 32) -> csr_array:
+    """Encode texts: the impact, at least 1, of each term of the vocabulary (column) on each text (row).
 
     Args:
         model: a ``sentence_transformers.SparseEncoder``.
@@ -107,20 +86,20 @@ def encode_texts(model: Any, texts: Sequence[str], *, of: str, batch_size: int =
     Raises:
         UsageError: when the model gives a weight that isn't finite.
     """
-    places = [place for place, text in enumerate(texts) if text.strip()]
-    if not places:
-        return Impacts(np.zeros(len(texts), np.int64), np.empty(0, np.uint32), np.empty(0, np.uint32))
+    worded = [place for place, text in enumerate(texts) if text.strip()]
+    if not worded:
+        return csr_array((len(texts), 1), dtype=np.uint32)
     encode = model.encode_query if of == "query" else model.encode_document
-    asked = [well_formed(texts[place]) for place in places]
+    asked = [well_formed(texts[place]) for place in worded]
     vectors = encode(asked, batch_size=batch_size, show_progress_bar=False, convert_to_sparse_tensor=True, save_to_cpu=True).coalesce()
     values = vectors.values().float().numpy().astype(np.float64)
     if not np.isfinite(values).all():
         raise UsageError("the sparse encoder gave a weight that is not a finite number: its weights are damaged, use another model")
     rows, terms = vectors.indices().numpy()
-    weights = np.rint(values * SCALE)
-    kept = weights > 0
-    sizes = np.bincount(np.asarray(places)[rows[kept]], minlength=len(texts))
-    return Impacts(np.cumsum(sizes), terms[kept].astype(np.uint32), weights[kept].astype(np.uint32))
+    impacts = np.rint(values * SCALE)
+    kept = impacts > 0
+    found = (impacts[kept].astype(np.uint32), (np.array(worded)[rows[kept]], terms[kept]))
+    return csr_array(found, shape=(len(texts), vectors.shape[1]))
 
 
 class SpladeRetriever(IndexRetriever):
@@ -157,14 +136,9 @@ class SpladeRetriever(IndexRetriever):
     reads_texts = False
     label, method, scale = "SPLADE", "retriever", SCALE**2
 
-    def key(self, fingerprint: str, query: Query) -> bytes:
-        """The cache key: the index, its models and the query."""
-        return digest("splade", TIES, fingerprint, query.query)
-
-    def find_rankings(self, opened: Opened, queries: list[Any]) -> list[Ranking]:
+    def find_rankings(self, opened: Opened, queries: list[Any]) -> Any:
         """Search for the queries' vectors."""
-        found: list[Ranking] = opened.engine.rankings(self.index.encode_queries(queries), self.num_results)
-        return found
+        return opened.engine.rankings(self.index.encode_queries(queries), self.num_results)
 
 
 class SpladeIndex(IndexArtifact):
@@ -239,7 +213,8 @@ class SpladeIndex(IndexArtifact):
 
         def encode(passages: list[tuple[str, str]]) -> dict[str, Any]:
             found = encode_texts(load_sparse_encoder(name), [text for _, text in passages], of="document", batch_size=batch_size)
-            return {"docnos": np.array([docno for docno, _ in passages]), **found._asdict()}
+            docnos = np.array([docno for docno, _ in passages])
+            return {"docnos": docnos, "data": found.data, "indices": found.indices, "indptr": found.indptr}
 
         vocabulary = checksum_vocabulary(load_sparse_encoder(name))
         start, files = self._encode_new(store, old, made_with, STEP, encode)
@@ -262,7 +237,9 @@ class SpladeIndex(IndexArtifact):
                     f"{self.path}: give one that was fine-tuned from it"
                 )
             self._terms = self._names(model)
-        return encode_texts(model, queries, of="query").as_dicts(self._terms)
+        found = encode_texts(model, queries, of="query")
+        named = [self._terms[term] for term in found.indices]
+        return [dict(zip(named[start:end], found.data[start:end].tolist(), strict=True)) for start, end in pairwise(found.indptr)]
 
     def _names(self, model: Any) -> list[str]:
         """The names of the model's dimensions in the index."""
@@ -342,27 +319,23 @@ def write_impacts(folder: Path, files: Sequence[Path], old: Path | None, start: 
     Raises:
         DataError: when no passage has a term.
     """
-    size = max((int(terms.max()) + 1 for file in files if len(terms := read_step(file)["terms"])), default=0)
+    size = max((int(terms.max()) + 1 for file in files if len(terms := read_step(file)["indices"])), default=0)
     if old is not None:
         size = max(size, len(mapped(old, "starts")) - 1)
     if not size:
         raise DataError("the model gives no passage a term: its weights are damaged, use another model")
     names = [str(number) for number in range(size)]
 
-    def batches() -> Iterator[Batch]:
+    def parts() -> Iterator[csr_array]:
         if old is not None:
-            starts = np.array(mapped(old, "starts"))
+            starts, docs = np.array(mapped(old, "starts")), mapped(old, "docs")
+            rows = csc_array((mapped(old, "impacts"), docs, starts.astype(docs.dtype)), shape=(start, len(starts) - 1)).tocsr()
             numbers = np.array(column_order(names[: len(starts) - 1]))
-            order = np.argsort(np.repeat(numbers, np.diff(starts)), kind="stable")
-            yield Batch(np.sort(np.repeat(numbers, np.diff(starts))), mapped(old, "docs")[order], mapped(old, "impacts")[order])
-        first = start
+            yield csr_array((rows.data, numbers[rows.indices], rows.indptr), shape=rows.shape)
         for step in map(read_step, files):
-            docs = np.repeat(np.arange(first, first + len(step["ends"])), np.diff(step["ends"], prepend=0))
-            order = np.argsort(step["terms"], kind="stable")
-            yield Batch(step["terms"][order], docs[order], step["weights"][order])
-            first += len(step["ends"])
+            yield csr_array((step["data"], step["indices"], step["indptr"]), shape=(len(step["docnos"]), size))
 
-    join(batches, names, in_folder(folder), "impacts")
+    join(parts, names, folder, "impacts")
     docnos = [] if old is None else np.array(read_names(old / "docnos.txt"))[mapped(old, "ranks")].tolist()
     write_names(folder, names, docnos + [docno for file in files for docno in read_step(file)["docnos"].tolist()])
 
@@ -379,12 +352,11 @@ def _describe_pyterriers(folder: Path, model: str | None) -> dict[str, Any]:
     kind, stemmer = described.get("format", "pisa"), described.get("stemmer")
     if (kind, stemmer) != ("pisa", "none"):
         raise DataError(
-            f"{folder.resolve()} is an index of format {kind!r} with stemmer {stemmer!r}: "
-            "SPLADE vectors are in a PISA index with stemmer 'none'"
+            f"{folder} is an index of format {kind!r} with stemmer {stemmer!r}: SPLADE vectors are in a PISA index with stemmer 'none'"
         )
     if model is None:
         given = advice("ikat.SpladeIndex(path, model)", "--resources splade_model=NAME")
-        raise UsageError(f"the index {folder.resolve()} doesn't say which model encoded its passages: give it, {given}")
+        raise UsageError(f"the index {folder} doesn't say which model encoded its passages: give it, {given}")
     sizes = [
         f"{name} {(folder / name).stat().st_size}" for name in (path.name, *PYTERRIER_FILES)
     ]  # PISA ends our process if one is missing

@@ -6,10 +6,9 @@ Each engine in the folder is built from this file. A passage's number is its pla
 import hashlib
 import json
 import sqlite3
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,8 @@ from ..progress import bar as bar_of
 from ..store.files import atomic_write
 
 Corpus = Iterable[Mapping[str, Any]]
+Passage = tuple[str, str]
+"""A docno and a text."""
 NAME = "texts.db"
 AT_ONCE = 100_000
 WAIT = 600.0
@@ -50,14 +51,13 @@ class TextStore:
     Example:
         >>> import tempfile
         >>> store = TextStore(Path(tempfile.mkdtemp()), create=True)
-        >>> store.write(CorpusReader([{"docno": "d2", "text": "Trams run."}, {"docno": "d1", "text": "Rooibos has no caffeine."}]))
+        >>> store.write([("d2", "Trams run."), ("d1", "Rooibos has no caffeine.")])
         >>> store.read(["d1"]), list(store.docnos(["d2", "d3"])), store.count
         (['Rooibos has no caffeine.'], ['d2'], 2)
     """
 
     def __init__(self, folder: Path, *, create: bool = False) -> None:
         self.path = (folder / NAME).absolute()
-        self._lock = threading.Lock()
         with self._errors():
             address = f"{self.path.as_uri()}?mode={'rwc' if create else 'rw'}"
             self._connection = sqlite3.connect(address, uri=True, timeout=WAIT, check_same_thread=False, isolation_level=None)
@@ -88,32 +88,27 @@ class TextStore:
             DataError: when docnos aren't in the file; it names them.
         """
         wanted = json.dumps(list(dict.fromkeys(docnos)))
-        unpack = lz4.block.decompress
-        rows = self._rows(f"SELECT docno, text FROM passages WHERE {CHOSEN}", wanted)
-        found = {docno: unpack(text).decode("utf-8", "surrogatepass") for docno, text in rows}
-        try:
-            return [found[docno] for docno in docnos]
-        except KeyError:
-            missing = sorted({docno for docno in docnos if docno not in found}, key=str)
-        shown = list_first([repr(docno) for docno in missing])
-        raise DataError(f"the index {self.path.parent} lacks {len(missing)} of these passages ({shown}); use the index of their collection")
+        found = {docno: _text(text) for docno, text in self._rows(f"SELECT docno, text FROM passages WHERE {CHOSEN}", wanted)}
+        if missing := sorted({*docnos} - found.keys(), key=str):
+            some = f"{len(missing)} of these passages ({list_first([repr(docno) for docno in missing])})"
+            raise DataError(f"the index {self.path.parent} lacks {some}; use the index of their collection")
+        return [found[docno] for docno in docnos]
 
-    def docnos(self, among: Sequence[str], before: int | None = None) -> Iterator[str]:
+    def docnos(self, among: Sequence[str], before: int = 1 << 62) -> Iterator[str]:
         """Those of the docnos ``among`` that passages with numbers below ``before`` have. They are looked up lazily."""
         for start in range(0, len(among), AT_ONCE):
             part = json.dumps(list(among[start : start + AT_ONCE]))
-            limit = 1 << 62 if before is None else before
-            yield from (docno for (docno,) in self._rows(f"SELECT docno FROM passages WHERE {CHOSEN} AND number < ?", part, limit))
+            yield from (docno for (docno,) in self._rows(f"SELECT docno FROM passages WHERE {CHOSEN} AND number < ?", part, before))
 
-    def passages(self, start: int = 0) -> Iterator[tuple[str, str]]:
+    def passages(self, start: int = 0) -> Iterator[Passage]:
         """Every (docno, text) from a number on, in the order of the corpus."""
         while rows := self._rows("SELECT docno, text FROM passages WHERE number >= ? ORDER BY number LIMIT 1000", start):
-            yield from ((docno, lz4.block.decompress(text).decode("utf-8", "surrogatepass")) for docno, text in rows)
+            yield from ((docno, _text(text)) for docno, text in rows)
             start += len(rows)
 
     # Writing
 
-    def write(self, reading: "CorpusReader") -> None:
+    def write(self, passages: Iterable[Passage]) -> None:
         """Store a corpus in a new file, in one transaction.
 
         Raises:
@@ -122,76 +117,58 @@ class TextStore:
         with self._transaction() as execute:
             for statement in TABLES.split(";"):
                 execute(statement)
-            self._insert(0, reading)
+            self._insert(0, passages)
             try:
                 execute("CREATE UNIQUE INDEX docnos ON passages (docno)")  # after the rows: docnos in any order are sorted once
             except sqlite3.IntegrityError:
-                self._name_repeated(reading)
+                (twice,) = execute("SELECT docno FROM passages GROUP BY docno HAVING count(*) > 1 LIMIT 1").fetchone()
+                raise DataError(f"the corpus has the docno {twice!r} more than once: give each passage its own") from None
 
-    def add(self, reading: "CorpusReader") -> None:
+    def add(self, passages: Iterable[Passage]) -> None:
         """Add passages in one transaction. Those that are there with the same text are skipped.
 
         Raises:
             DataError: when the corpus is malformed, or has other texts for docnos that are there.
         """
         with self._transaction():
-            self._insert(self.count, (passage for passage in reading if self._is_new(reading, *passage)))
+            self._insert(self.count, filter(self._is_new, passages))
 
-    def check_same(self, reading: "CorpusReader") -> None:
+    def check_same(self, passages: Iterable[Passage]) -> None:
         """Read a corpus to its end, and compare it with the passages of the file.
 
         Raises:
             UsageError: when they differ.
         """
-        for count, sha256 in self.parts:
-            checksum, start = Checksum(), reading.count
-            for docno, text in islice(reading, count):
-                checksum.add(docno, as_bytes(text))
-            if (reading.count - start, checksum.hex()) != (count, sha256):
-                break
-        else:
-            if next(reading, None) is None:
-                return
-        raise UsageError(f"{self.path.parent} holds an index of other passages, or in another order: remove it, or give a new path")
+        if any(one != other for one, other in zip_longest(passages, self.passages())):
+            raise UsageError(f"{self.path.parent} holds an index of other passages, or in another order: remove it, or give a new path")
 
-    def _insert(self, first: int, passages: Iterator[tuple[str, str]]) -> None:
-        checksum, count = Checksum(), 0
+    def _insert(self, first: int, passages: Iterable[Passage]) -> None:
+        checksum, count = hashlib.sha256(), 0
 
         def rows() -> Iterator[tuple[int, str, bytes]]:
             nonlocal count
             for docno, text in passages:
-                content = as_bytes(text)
-                checksum.add(docno, content)
+                content = text.encode("utf-8", "surrogatepass")
+                checksum.update(f"{docno}\n{len(content)}\n".encode() + content)
                 yield first + count, docno, lz4.block.compress(content)
                 count += 1
 
         self._connection.executemany("INSERT INTO passages VALUES (?, ?, ?)", rows())
         if count:
-            self._connection.execute("INSERT INTO parts VALUES (?, ?)", (count, checksum.hex()))
+            self._connection.execute("INSERT INTO parts VALUES (?, ?)", (count, checksum.hexdigest()))
 
-    def _is_new(self, reading: "CorpusReader", docno: str, text: str) -> bool:
+    def _is_new(self, passage: Passage) -> bool:
+        docno, text = passage
         there = self._connection.execute("SELECT text FROM passages WHERE docno = ?", (docno,)).fetchone()
-        if there is not None and lz4.block.decompress(there[0]) != as_bytes(text):
-            raise DataError(f"{reading.name(reading.count)}: the index has {docno!r} with another text: passages are added, not changed")
+        if there is not None and _text(there[0]) != text:
+            raise DataError(f"the index has {docno!r} with another text: passages are added, not changed")
         return there is None
-
-    def _name_repeated(self, reading: "CorpusReader") -> None:
-        twice = "SELECT docno, min(number), max(number) FROM passages GROUP BY docno HAVING count(*) > 1 ORDER BY 3 LIMIT 1"
-        docno, first, again = self._connection.execute(twice).fetchone()
-        there = reading.name(first + 1)
-        raise DataError(f"{reading.name(again + 1)}: its docno {docno!r} was there before, as {there}: give each passage its own")
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
-        with self._lock, self._errors():
+        with self._errors(), self._connection:  # which commits, or takes everything back
             self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection.execute
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:  # sqlite itself takes it back where the disk is full
-                    self._connection.execute("ROLLBACK")
-                raise
+            yield self._connection.execute
 
     def _rows(self, query: str, *values: Any) -> list[Any]:
         with self._errors():
@@ -210,93 +187,52 @@ def count_of(parts: Parts) -> int:
     return sum(count for count, _ in parts)
 
 
+def _text(content: bytes) -> str:
+    return lz4.block.decompress(content).decode("utf-8", "surrogatepass")  # type: ignore[no-any-return]
+
+
 # Reading a corpus
 
 
-class CorpusReader:
-    """Iterates over the (docno, text) of a corpus.
+def read_corpus(corpus: Corpus) -> Iterator[Passage]:
+    """The (docno, text) of each passage of a corpus.
 
     Args:
         corpus: dicts with ``docno`` (a string without white space) and ``text``. Its method ``where(number)``, if present, gives the origin
             of a passage.
 
     Raises:
-        UsageError: when it isn't an iterable of dicts.
-        DataError: when it is empty. While iterating, at a passage without a usable docno or text.
+        UsageError: at once, when it isn't an iterable of dicts.
+        DataError: at once, when it is empty. While iterating, at a passage without a usable docno or text.
 
     Example:
-        >>> reading = CorpusReader([{"docno": "d1", "text": "Rooibos"}])
-        >>> next(reading), reading.count
-        (('d1', 'Rooibos'), 1)
+        >>> list(read_corpus([{"docno": "d1", "text": "Rooibos"}]))
+        [('d1', 'Rooibos')]
     """
-
-    def __init__(self, corpus: Corpus) -> None:
-        if isinstance(corpus, str | Mapping) or hasattr(corpus, "columns") or not isinstance(corpus, Iterable):
-            raise UsageError(
-                f"the corpus is a {type(corpus).__name__}: give dicts with docno and text, such as frame.to_dict('records') "
-                "of a frame, or ikat.PassageFiles(folder)"
-            )
-        self.corpus = corpus
-        self.count = 0
-        items = iter(bar_of(corpus, desc="reading passages", unit="passage"))
-        if (first := next(items, None)) is None:
-            raise DataError("the corpus has no passage: give an iterable of {'docno': ..., 'text': ...} that isn't used up")
-        self._items: Iterator[Mapping[str, Any]] = chain([first], items)
-
-    def __iter__(self) -> "CorpusReader":
-        return self
-
-    def __next__(self) -> tuple[str, str]:
-        passage = self._checked(next(self._items))
-        self.count += 1
-        return passage
-
-    def name(self, number: int) -> str:
-        """What to call the passage with this number (from 1) in an error."""
-        where = getattr(self.corpus, "where", None)
-        return f"passage {number} of the corpus" + (f" ({where(number)})" if where else "")
-
-    def _checked(self, item: Mapping[str, Any]) -> tuple[str, str]:
-        docno, text = (item.get("docno"), item.get("text", 0)) if isinstance(item, Mapping) else (None, None)
-        if (
-            not isinstance(docno, str)
-            or docno.split() != [docno]
-            or "\0" in docno
-            or not _is_unicode(docno)
-            or not isinstance(text, str | None)
-        ):
-            wanted = "give a dict with 'docno', a string without white space, and 'text', a string"
-            raise DataError(f"{self.name(self.count + 1)} is {repr(item)[:200]}: {wanted}")
-        return docno, text or ""
+    if isinstance(corpus, str | Mapping) or hasattr(corpus, "columns") or not isinstance(corpus, Iterable):
+        raise UsageError(
+            f"the corpus is a {type(corpus).__name__}: give dicts with docno and text, such as frame.to_dict('records') "
+            "of a frame, or ikat.PassageFiles(folder)"
+        )
+    items = iter(bar_of(corpus, desc="reading passages", unit="passage"))
+    if (first := next(items, None)) is None:
+        raise DataError("the corpus has no passage: give an iterable of {'docno': ..., 'text': ...} that isn't used up")
+    return (_checked(corpus, number, item) for number, item in enumerate(chain([first], items), 1))
 
 
-class Checksum:
-    """The checksum of passages: for each one docno, line feed, number of bytes of the text, line feed, text, in UTF-8."""
-
-    def __init__(self) -> None:
-        self._digest = hashlib.sha256()
-
-    def add(self, docno: str, text: bytes) -> None:
-        """Add a passage. The number of bytes says where the next one begins."""
-        self._digest.update(f"{docno}\n{len(text)}\n".encode() + text)
-
-    def hex(self) -> str:
-        """The checksum of the passages so far."""
-        return self._digest.hexdigest()
-
-
-def as_bytes(text: str) -> bytes:
-    """A text as it is stored; half a surrogate pair is kept."""
-    return text.encode("utf-8", "surrogatepass")
-
-
-def _is_unicode(docno: str) -> bool:
-    return docno.isascii() or docno.encode("utf-8", "replace").decode() == docno
+def _checked(corpus: Corpus, number: int, item: Any) -> Passage:
+    docno, text = (item.get("docno"), item.get("text", 0)) if isinstance(item, Mapping) else (None, None)
+    named = isinstance(docno, str) and docno.split() == [docno] and "\0" not in docno and docno == docno.encode("utf-8", "replace").decode()
+    if not named or not isinstance(text, str | None):
+        where = f" ({corpus.where(number)})" if hasattr(corpus, "where") else ""
+        wanted = "give a dict with 'docno', a string without white space, and 'text', a string"
+        raise DataError(f"passage {number} of the corpus{where} is {repr(item)[:200]}: {wanted}")
+    return str(docno), text or ""
 
 
 # Encoding passages in steps, so that an interrupted build resumes after the last one
 
-Encode = Callable[[list[tuple[str, str]]], Mapping[str, Any]]
+Encode = Callable[[list[Passage]], Mapping[str, Any]]
 """Returns arrays by name for (docno, text) pairs."""
 
 
@@ -332,6 +268,6 @@ def read_step(file: Path) -> dict[str, Any]:
         return dict(found)
 
 
-def _batches(passages: Iterator[tuple[str, str]], size: int) -> Iterator[list[tuple[str, str]]]:
+def _batches(passages: Iterator[Passage], size: int) -> Iterator[list[Passage]]:
     while batch := list(islice(passages, size)):
         yield batch

@@ -1,10 +1,8 @@
 """Building an index and adding to it: whole after a kill at any moment, and what is open stays what it was."""
 
-import os
 import shutil
 import threading
 import warnings
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -217,11 +215,3 @@ def test_it_is_searched_while_passages_are_added(tmp_path):
         thread.join()
     assert failed == []
     assert len(ikat.PassageIndex(path)) == 15
-
-
-def test_a_folder_of_something_else_is_not_filled(tmp_path):
-    (tmp_path / "notes").mkdir()
-    Path(tmp_path / "notes" / "a.txt").touch()
-    with pytest.raises(ikat.UsageError, match="notes exists already: remove it"):
-        ikat.PassageIndex(tmp_path / "notes").index(CORPUS)
-    assert os.listdir(tmp_path / "notes") == ["a.txt"]

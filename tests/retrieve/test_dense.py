@@ -1,9 +1,7 @@
 """Dense retrieval over an index that keeps the passages' text, and that pyterrier_dr opens."""
 
-import json
 import pickle
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -160,13 +158,6 @@ def test_prefixes_are_the_models_own_unless_they_are_given(letters, tmp_path, mo
     assert letters.encoded == {"query": ["Q: tea", "query: tea", "tea"], "document": ["D: green tea", "green tea"]}
 
 
-def test_empty_frames_and_blank_queries_have_no_result(index):
-    asked = topics("green tea")
-    assert index.dense()(asked.iloc[:0]).columns.tolist() == index.dense()(asked).columns.tolist()
-    with pytest.warns(NoResultWarning):
-        assert index.dense()(topics(" ", None)).empty
-
-
 MANY = [{"docno": f"p{number:03}", "text": f"green tea number {number}" if number % 10 else "\n"} for number in range(100)]
 
 
@@ -220,22 +211,6 @@ def test_the_best_of_many_vectors_are_those_of_a_plain_product_ties_by_docno(tmp
         np.testing.assert_allclose(found.scores, products[best], rtol=1e-4)
 
 
-def test_distinct_queries_are_encoded_and_searched_once_over_all_systems(index, letters, tmp_path):
-    asked = topics("green tea", "the train", "green tea", " ")
-    with pytest.warns(NoResultWarning, match="3"):
-        first = (index.dense() % 3)(asked)
-    assert letters.encoded["query"] == ["green tea", "the train"]
-    other = ikat.DenseIndex(index.path)
-    pd.testing.assert_frame_equal(other.dense(num_results=3)(asked.iloc[:3]), first)
-    other.dense(num_results=2)(asked.iloc[:2])
-    assert len(letters.encoded["query"]) == 2
-    for _ in range(2):
-        index.dense(num_results=4, cache=tmp_path / "cache")(asked.iloc[:2])
-    assert len(letters.encoded["query"]) == 4
-    index.dense(num_results=3, query_prefix="find: ")(asked.iloc[:1])  # other queries
-    assert letters.encoded["query"][-1] == "find: green tea"
-
-
 def test_the_fingerprint_knows_passages_model_and_prefixes_and_a_copy_has_the_same(index, letters, tmp_path):
     def fingerprint(name, corpus=CORPUS, model="some/letters", **options):
         return ikat.DenseIndex(tmp_path / name).index(corpus, model, **options).fingerprint()
@@ -251,20 +226,6 @@ def test_the_fingerprint_knows_passages_model_and_prefixes_and_a_copy_has_the_sa
     assert len(set(found)) == 6
     copy = ikat.DenseIndex(shutil.copytree(index.path, tmp_path / "copy"))
     assert pickle.loads(pickle.dumps(copy)).fingerprint() == copy.fingerprint() == found[0]
-
-
-def test_an_index_that_is_there_is_compared_and_not_built_again(index, letters):
-    letters.encoded["document"].clear()
-    assert index.index(iter(CORPUS), "some/letters") is index
-    assert not letters.encoded["document"]
-    for changed, said in (
-        ({"model": "other/letters"}, "holds an index with encoded_by 'some/letters', not 'other/letters'"),
-        ({"query_prefix": "q: "}, "holds an index with query_prefix None, not 'q: '"),
-        ({"similarity": "dot"}, "holds an index with similarity 'cosine', not 'dot'"),
-        ({"corpus": CORPUS[:2]}, "holds an index of other passages"),
-    ):
-        with pytest.raises(ikat.UsageError, match=said):
-            index.index(**{"corpus": CORPUS, "model": "some/letters"} | changed)
 
 
 def test_errors_say_what_to_do(letters, tmp_path, monkeypatch):
@@ -292,14 +253,6 @@ def test_errors_say_what_to_do(letters, tmp_path, monkeypatch):
     assert sorted(path.name for path in (tmp_path / "notes").iterdir()) == ["a.txt"]
 
 
-def test_a_model_that_is_missing_is_said_before_the_corpus_is_read(tmp_path):
-    def corpus():
-        raise AssertionError
-
-    with pytest.raises(ikat.UsageError, match="can't load the bi-encoder .*: give the folder of a downloaded model"):
-        ikat.DenseIndex(tmp_path / "i").index((corpus() for _ in "a"), str(tmp_path / "nowhere"))
-
-
 def test_another_model_than_the_one_of_the_passages_is_refused(letters, tmp_path):
     folder = tmp_path / "letters"
     folder.mkdir()
@@ -320,30 +273,6 @@ def test_a_model_of_the_hub_goes_by_its_owner_too(index, tmp_path):
     folder.mkdir()
     for same in ("letters", folder):  # the name without its owner, and a folder, of which nothing else is known
         assert ikat.DenseIndex(index.path, same).fingerprint() == index.fingerprint()
-
-
-def test_it_is_an_artifact_that_setup_names():
-    written = Path(__file__).parents[2].joinpath("setup.py").read_text(encoding="utf-8")
-    for one in (ikat.PassageIndex, ikat.SpladeIndex, ikat.DenseIndex):
-        assert f'"{one.ARTIFACT_TYPE}.{one.ARTIFACT_FORMAT} = pyterrier_ikat.retrieve:{one.__name__}"' in written
-
-
-def test_the_index_says_what_it_was_made_of(index):
-    described = json.loads((Path(index.path) / "dense-6" / "ikat.json").read_text())
-    made_with = {"model": "some/letters", "similarity": "cosine", "query_prefix": None, "passage_prefix": None}
-    assert {name: described[name] for name in ("size", *made_with)} == {"size": 8} | made_with
-    assert repr(index.dense(num_results=5, device="cpu")) == f"ikat.DenseIndex({index.path!r}).dense(num_results=5, device='cpu')"
-    assert index.retriever(7, k1=0.9, b=0.4) == index.dense(7)
-
-
-@pytest.mark.parametrize("similarity", ["cosine", "dot"])
-def test_minilm_gives_the_product_of_its_own_vectors(tmp_path, similarity):
-    model = load_bi_encoder(BUNDLED)
-    index = ikat.DenseIndex(tmp_path / "i").index(CORPUS, BUNDLED, similarity=similarity)
-    held = model.encode([text for text in TEXTS.values() if text.strip()], normalize_embeddings=True)
-    expected = model.encode(["hot drinks"], normalize_embeddings=True) @ held.T
-    found = index.dense()(topics("hot drinks")).set_index("docno")["score"]
-    np.testing.assert_allclose(found[[docno for docno in TEXTS if TEXTS[docno].strip()]], expected[0], atol=1e-6)
 
 
 _folder = None

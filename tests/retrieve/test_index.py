@@ -84,7 +84,7 @@ def test_one_of_other_passages_is_not_added(build, kind, tmp_path):
 def test_to_an_index_without_texts_nothing_is_added(build, tmp_path):
     package = build["bm25"](tmp_path / "i").build_package(str(tmp_path / "i.tar.lz4"), verbose=False)
     path = unpacked(package, tmp_path / "bare")
-    with pytest.raises(ikat.UsageError, match="has no texts, so nothing can be added to it"):
+    with pytest.raises(ikat.UsageError, match="exists already: remove it"):
         build["dense"](path)
 
 

@@ -1,12 +1,12 @@
 """Rankings as bytes and back, and each query searched once: within a call, over the systems of an experiment, and over processes."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyterrier as pt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,9 +14,9 @@ from tiny_splade import save_splade
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import BM25, SpladeRetriever
-from pyterrier_ikat.retrieve.bm25 import query_bytes, word_queries
+from pyterrier_ikat.retrieve.bm25 import word_queries
 from pyterrier_ikat.retrieve.ranking import Ranking, cached_rankings, packed, unpacked
-from pyterrier_ikat.store.cache import Cache, open_cache
+from pyterrier_ikat.store.cache import Cache
 
 DOCNOS = st.lists(st.text(st.characters(exclude_categories=["Cs", "Z", "Cc"]), min_size=1), unique=True, max_size=30)
 
@@ -58,18 +58,6 @@ def test_only_what_is_not_known_deep_enough_is_searched():
     depth = 2
     assert once("b") == {"b": ["b0", "b1"]}
     assert calls == [["a", "none"], ["b"], ["b"]]
-
-
-def test_queries_are_searched_256_at_a_time():
-    sizes = []
-
-    def search(queries):
-        sizes.append(len(queries))
-        return [ranking(query) for query in queries]
-
-    found = cached_rankings({str(n).encode(): str(n) for n in range(600)}, 1, Cache(), search, "")
-    assert sizes == [256, 256, 88]
-    assert found[b"599"].docnos == ["599"]
 
 
 # BM25 and SPLADE
@@ -123,7 +111,7 @@ def test_weights_are_the_same_in_any_order_and_not_the_text_of_the_same_letters(
     index.bm25()(frame("y").assign(query_toks=[{"mint": 4.0, "tea": 2.0}]))
     assert searched == [{"mint": 10000, "tea": 5000}]
     (weights,) = word_queries(frame("x").assign(query_toks=[{"tea": 1.0}]))
-    index.bm25()(frame(query_bytes(weights.query).decode()))
+    index.bm25()(frame(json.dumps(weights.query)))
     index.bm25()(frame("z").assign(query_toks=[{"tea": 1.0}]))
     assert len(searched) == 3
 
@@ -136,30 +124,6 @@ def test_another_index_of_the_same_words_is_searched_for_itself(index, searched,
         one.bm25()(frame("tea"))
     assert len(searched) == 3
     assert "e" in set(more.bm25()(frame("tea"))["docno"])
-
-
-def test_an_experiment_of_twelve_systems_searches_each_distinct_query_once(index, searched):
-    def say(*texts):
-        return pt.apply.query(lambda row: texts[int(row["qid"][1:]) % len(texts)], verbose=False)
-
-    expand = pt.apply.generic(
-        lambda turns: ikat.ExplodeQueries()(turns.assign(qsubqueries=[["tea", f"sage {t}", "oats"] for t in turns["query"]]))
-    )
-    usual, other = index.bm25(), index.bm25(k1=1.2, b=0.75)
-    systems = [
-        *(usual, usual % 5, index.bm25(num_results=20), other),
-        *(say("tea") >> usual, say("tea", "mint") >> usual, say("tea", "mint") >> usual >> pt.RankCutoff(3)),
-        *(expand >> usual >> ikat.Interleave(), expand >> usual >> ikat.RRF(), expand >> other >> ikat.Interleave()),
-        *(ikat.Union(usual, say("tea") >> usual), ikat.Union(expand >> usual >> ikat.Union(), say("oats") >> usual % 3)),
-    ]
-    turns = frame("tea garden", "garden tram", "tea garden", "mint")
-    qrels = pd.DataFrame({"qid": ["q0", "q1", "q2", "q3"], "docno": "d01", "label": 1})
-    pt.Experiment(systems, turns, qrels, ["ndcg_cut_5"])
-    of_others = {"tea garden", "garden tram", "mint"} | {"tea", "oats"} | {f"sage {text}" for text in set(turns["query"])}
-    of_other = {"tea garden", "garden tram", "mint"} | {"tea", "oats"} | {f"sage {text}" for text in set(turns["query"])}
-    assert len(systems) == 12
-    assert set(searched) == of_others
-    assert len(searched) == len(of_others) + len(of_other)  # 1.00 of the distinct (retriever, query)
 
 
 SCRIPT = """
@@ -181,17 +145,6 @@ def test_a_file_remembers_from_one_process_to_the_next(index, tmp_path):
     )
     assert (first[0], second[0]) == ("2", "0")
     assert first[1] == second[1]
-
-
-def test_a_cache_is_an_argument_of_the_operator(index, tmp_path):
-    cached = index.bm25(num_results=5, cache=tmp_path / "c")
-    assert repr(cached) == f"{index!r}.bm25(num_results=5, cache={str(tmp_path / 'c')!r})"
-    assert eval(repr(cached)) == cached != index.bm25(num_results=5)
-    assert cached.fuse_rank_cutoff(2).cache == cached.cache
-    cached(frame("tea"))
-    with open_cache().connection() as connection:
-        assert connection.execute("SELECT * FROM cache").fetchall() == []
-    assert (tmp_path / "c").exists()
 
 
 def test_splade_encodes_and_searches_each_distinct_query_once(searched, monkeypatch, tmp_path):

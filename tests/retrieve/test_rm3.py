@@ -109,11 +109,6 @@ def test_stop_words_of_the_index_are_no_terms_and_those_of_terrier_no_feedback()
     assert set(every) == {"what", "of", "the", "teas", "you", "would", "have"}
 
 
-def test_passages_without_feedback_terms_leave_the_query_alone():
-    found = results(("t", "mint tea", 1.0, "the"), ("u", "of the", 1.0, "mint tea"))
-    assert ikat.RM3()(found)["query_toks"].tolist() == [{"mint": 0.25, "tea": 0.25}, {"mint": 0.25, "tea": 0.25}]
-
-
 @pytest.mark.parametrize("wrong", [-1.0, float("nan"), 0.0])
 def test_scores_that_cannot_weigh_are_named(wrong):
     with pytest.raises(ikat.DataError, match="the scores of turn u can't weigh its passages .*put RM3 right behind a BM25"):
@@ -133,23 +128,6 @@ def test_scores_that_cannot_weigh_are_named(wrong):
 def test_wrong_arguments_are_refused(arguments, message):
     with pytest.raises(ikat.UsageError, match=message):
         ikat.RM3(**arguments)
-
-
-def test_empty_frames_give_the_columns_of_full_ones():
-    found = results(("t", "tea", 1.0, "mint"))
-    assert list(ikat.RM3()(found.iloc[:0]).columns) == list(ikat.RM3()(found).columns)
-
-
-@pytest.mark.parametrize("missing", ["qid", "query", "docno", "score", "rank", "text"])
-def test_a_missing_column_is_named(missing):
-    with pytest.raises(pt.validate.InputValidationError, match=missing):
-        ikat.RM3()(results(("t", "tea", 1.0, "mint")).drop(columns=missing))
-
-
-def test_operators_are_values():
-    assert ikat.RM3() == ikat.RM3(10, 10, 0.5)
-    assert ikat.RM3(fb_docs=5) != ikat.RM3()
-    assert repr(ikat.RM3(fb_docs=5, stops="terrier")) == "ikat.RM3(fb_docs=5, stops='terrier')"
 
 
 TestRM3 = pt.testing.transformer_test_class(ikat.RM3)
@@ -195,10 +173,6 @@ def test_rows_without_terms_have_no_result_and_hide_no_other_row(index):
 def test_what_is_not_a_dict_of_weights_is_named(index, toks):
     with pytest.raises(ikat.DataError, match="query_toks of q1 is .*give a dict of terms to weights"):
         index.bm25()(asked({"tea": 1.0}, toks))
-
-
-def test_a_rank_cutoff_searches_the_terms_too(index):
-    assert index.bm25(num_results=1)(asked({"tea": 0.5, "mint": 0.5}))["docno"].tolist() == ["d3"]
 
 
 def test_bm25_with_rm3_finds_passages_that_the_query_does_not_name(index):

@@ -1,11 +1,8 @@
 """SPLADE over either engine: real models (tiny, made here), real indexes, and the plain dot product as the measure."""
 
 import json
-import pickle
 import shutil
-import tempfile
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,13 +10,14 @@ import pyterrier as pt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 from tiny_splade import VOCABULARY, save_masked_language_model, save_splade
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import NoResultWarning
 from pyterrier_ikat.retrieve import splade as splade_module
 from pyterrier_ikat.retrieve.eager import open_postings
-from pyterrier_ikat.retrieve.splade import Impacts, encode_texts, list_numbers, list_tokens, load_sparse_encoder, write_impacts
+from pyterrier_ikat.retrieve.splade import encode_texts, list_numbers, list_tokens, load_sparse_encoder, write_impacts
 
 CORPUS = [
     {"docno": "d3", "text": "Rooibos has no caffeine"},
@@ -110,15 +108,11 @@ def random_index(tmp_path_factory):
     matrix = random.integers(0, 400, (300, 20)) * (random.random((300, 20)) < 0.3)
     matrix[::50] = 0
     matrix[7:10] = 9000
-    sizes, (_, terms) = np.count_nonzero(matrix, axis=1), np.nonzero(matrix)
     files = []
     for part in (slice(0, 200), slice(200, 300)):
-        start, end = sizes[: part.start].sum(), sizes[: part.stop].sum()
-        weights = matrix[part][np.nonzero(matrix[part])]
         files.append(folder / f"{part.start}.npz")
-        ids = [f"d{number:03}" for number in range(part.start, part.stop)]
-        found = Impacts(np.cumsum(sizes[part]), terms[start:end].astype(np.uint32), weights.astype(np.uint32))
-        np.savez(files[-1], docnos=np.array(ids), **found._asdict())
+        ids, found = [f"d{number:03}" for number in range(part.start, part.stop)], csr_array(matrix[part])
+        np.savez(files[-1], docnos=np.array(ids), data=found.data, indices=found.indices, indptr=found.indptr)
     (folder / "eager").mkdir()
     write_impacts(folder / "eager", files, None, 0)
     return folder / "eager", matrix
@@ -144,64 +138,18 @@ def test_weights_are_rounded_and_not_cut():
             return torch.tensor([[0.29, 0.004, 0.006, 0.0, 1.0]] * len(texts)).to_sparse()
 
     found = encode_texts(Fixed(), ["a", " ", "b"], of="document")
-    assert found.as_dicts("pqrst") == [{"p": 29, "r": 1, "t": 100}, {}, {"p": 29, "r": 1, "t": 100}]
+    assert found.toarray().tolist() == [[29, 0, 1, 0, 100], [0] * 5, [29, 0, 1, 0, 100]]
 
 
 # The operator
 
 
-def test_rows_keep_their_order_and_their_columns_as_the_same_objects(index):
-    histories = [[{"role": "user", "content": "hi"}], []]
-    asked = topics("the train late", "green tea", qhistory=pd.Series(histories, dtype=object), query_toks=[{"x": 1}] * 2)
-    before = asked.copy()
-    found = index.retriever(num_results=2)(asked)
-    assert found["qid"].tolist() == ["1_1", "1_1", "1_2", "1_2"]
-    assert found["qhistory"][3] is histories[1]
-    assert list(found.columns) == ["qid", "query", "qhistory", "docno", "score", "rank", "text"]
-    pd.testing.assert_frame_equal(asked, before)
-
-
-def test_each_distinct_query_is_encoded_once(index, seen):
-    found = index.retriever()(topics("green tea", "coffee", "green tea"))
-    assert seen == {"query": ["green tea", "coffee"], "document": []}
-    first, last = (found[found["qid"] == qid].drop(columns="qid").reset_index(drop=True) for qid in ("1_1", "1_3"))
-    pd.testing.assert_frame_equal(first, last)
-
-
-def test_turns_with_a_blank_or_no_query_are_named(index):
-    with pytest.warns(NoResultWarning, match="3 of 4 turns found no passage: 1_1, 1_3, 1_4;"):
-        found = index.retriever()(topics(" ", "green tea", None, float("nan")))
-    assert set(found["qid"]) == {"1_2"}
-
-
 def test_queries_that_the_model_gives_no_term_are_harmless(index, silent):
-    assert encode_texts(load_sparse_encoder(silent), ["green tea"], of="query").as_dicts(VOCABULARY) == [{}]
+    assert encode_texts(load_sparse_encoder(silent), ["green tea"], of="query").nnz == 0
     with pytest.warns(NoResultWarning, match="1_1, 1_2"):
         found = index.retriever(query_model=silent)(topics("green tea", "coffee"))
     assert len(found) == 0
     assert list(found.columns) == ["qid", "query", "docno", "score", "rank", "text"]
-
-
-def test_an_expanded_turn_is_reported_only_when_no_sub_query_found_anything(index, recwarn):
-    index.retriever()(topics(" ", "green tea", qid_0=["1_1", "1_1"]))
-    assert not recwarn.list
-
-
-def test_texts_that_tokenizers_fail_on_are_read(index):
-    assert len(index.retriever()(topics("green \ud800 tea\0"))) > 0
-
-
-def test_an_empty_frame_gives_the_same_columns_without_a_model(index, monkeypatch):
-    monkeypatch.setattr("pyterrier_ikat.retrieve.splade.load_sparse_encoder", None)
-    empty = index.retriever()(topics("x", qturn=[1]).iloc[:0])
-    assert list(empty.columns) == ["qid", "query", "qturn", "docno", "score", "rank", "text"]
-    assert empty.dtypes[["score", "rank"]].astype(str).tolist() == ["float64", "int64"]
-
-
-def test_a_cutoff_is_retrieved_at_once_and_repeated_calls_agree(index):
-    cut = (index.retriever() % 2).compile()
-    assert cut == index.retriever(num_results=2)
-    pd.testing.assert_frame_equal(cut(topics(*QUERIES)), cut(topics(*QUERIES)))
 
 
 def test_operators_are_values_with_a_pasteable_repr(index, tmp_path):
@@ -212,23 +160,6 @@ def test_operators_are_values_with_a_pasteable_repr(index, tmp_path):
     assert repr(index.retriever()) == f"ikat.SpladeIndex({index.path!r}).retriever()"
     assert ikat.Splade("m") == ikat.Splade("m") != ikat.Splade("m", 8)
     assert hash(ikat.Splade("m")) == hash(ikat.Splade("m"))
-
-
-def test_a_used_retriever_can_be_sent_to_another_process(index):
-    retriever = index.retriever()
-    found = retriever(topics("green tea"))
-    pd.testing.assert_frame_equal(pickle.loads(pickle.dumps(retriever))(topics("green tea")), found)
-
-
-@pytest.mark.parametrize("number", [0, -1])
-def test_a_depth_below_one_is_refused(index, number):
-    with pytest.raises(ikat.UsageError, match=f"num_results={number}"):
-        index.retriever(num_results=number)
-
-
-def test_a_frame_without_query_is_refused(index):
-    with pytest.raises(pt.validate.InputValidationError):
-        index.retriever()(pd.DataFrame({"qid": ["1"]}))
 
 
 class TestTransformer:
@@ -246,28 +177,8 @@ class TestTransformer:
 # Building
 
 
-def test_the_index_holds_every_passage_and_only_what_was_described(index, model):
-    folder = Path(index.path)
-    assert len(index) == 6
-    assert index.describe()["model"] == model
-    assert index.texts(["d0", "d5"]) == [" ", "coffee drinks, a red plant"]
-    files = json.loads((folder / "splade-6" / "ikat.json").read_text())["files"]
-    assert set(files) == {path.name for path in (folder / "splade-6").iterdir()} - {"ikat.json"}
-    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
-
-
-def test_indexing_and_searching_print_nothing_on_stdout(model, tmp_path, capfd):
-    ikat.Splade(model).index(tmp_path / "i", CORPUS).retriever()(topics("green tea"))
-    assert capfd.readouterr().out == ""
-
-
 def test_a_blank_passage_is_never_found(index):
     assert "d0" not in set(index.retriever()(topics(*QUERIES))["docno"])
-
-
-def test_the_order_of_the_corpus_does_not_matter(index, model, tmp_path):
-    other = ikat.Splade(model, batch_size=2).index(tmp_path / "i", reversed(CORPUS))
-    pd.testing.assert_frame_equal(other.retriever()(topics(*QUERIES)), index.retriever()(topics(*QUERIES)))
 
 
 def test_a_bare_masked_language_model_serves_with_dimensions_beyond_its_tokenizer(tmp_path):
@@ -296,11 +207,6 @@ def test_a_model_that_is_no_splade_is_refused(tmp_path):
         ikat.Splade(get_model_path()).index(tmp_path / "i", CORPUS)
 
 
-def test_a_model_that_is_not_there_is_named_before_the_corpus_is_read(tmp_path):
-    with pytest.raises(ikat.UsageError, match="can't load the sparse encoder .*nowhere"):
-        ikat.Splade(tmp_path / "nowhere").index(tmp_path / "i", (1 / 0 for _ in "x"))
-
-
 def test_an_index_of_the_same_passages_and_model_is_returned_and_none_of_others(model, tmp_path, monkeypatch):
     index = ikat.Splade(model).index(tmp_path / "i", iter(CORPUS))
     with monkeypatch.context() as patch:
@@ -311,19 +217,6 @@ def test_an_index_of_the_same_passages_and_model_is_returned_and_none_of_others(
             ikat.Splade(model).index(tmp_path / "i", [{**CORPUS[0], "text": "other"}, *CORPUS[1:]])
         with pytest.raises(ikat.UsageError, match="holds an index with encoded_by .*: remove it"):
             ikat.Splade(save_splade(tmp_path / "other", seed=5)).index(tmp_path / "i", CORPUS)
-
-
-def test_bad_arguments_and_corpora_are_refused_and_leave_nothing(model, tmp_path):
-    with pytest.raises(ikat.UsageError, match="batch_size=0"):
-        ikat.Splade(model, batch_size=0)
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "file").write_text("x")
-    with pytest.raises(ikat.UsageError, match="exists already"):
-        ikat.Splade(model).index(tmp_path / "full", CORPUS)
-    for corpus, why in (([], "no passage"), (CORPUS * 2, "was there before"), ([{"docno": "d"}], "passage 1 of the corpus is")):
-        with pytest.raises(ikat.DataError, match=why):
-            ikat.Splade(model).index(tmp_path / "i", corpus)
-    assert ikat.Index(tmp_path / "i").kinds == []
 
 
 # Going on after an interruption
@@ -383,22 +276,6 @@ def test_an_index_that_is_not_whole_is_refused(index, tmp_path, damage):
         ikat.SpladeIndex(tmp_path / "copy").retriever()
 
 
-def test_no_index_and_a_passage_index_are_told_apart(tmp_path):
-    with pytest.raises(ikat.DataError, match="there is no such folder"):
-        ikat.SpladeIndex(tmp_path / "none").retriever()
-    ikat.PassageIndex(tmp_path / "bm25").index(CORPUS)
-    with pytest.raises(ikat.DataError, match="holds no such index"):
-        ikat.SpladeIndex(tmp_path / "bm25").retriever()
-
-
-def test_another_model_than_the_passages_is_refused_but_its_folder_may_have_moved(index, model, tmp_path):
-    with pytest.raises(ikat.UsageError, match="encoded with another model than 'naver/splade-v3'"):
-        ikat.SpladeIndex(index.path, "naver/splade-v3").retriever()
-    moved = shutil.copytree(model, tmp_path / "tiny-splade")
-    found = ikat.SpladeIndex(index.path, moved).retriever()(topics("green tea"))
-    pd.testing.assert_frame_equal(found, index.retriever()(topics("green tea")))
-
-
 def test_other_weights_than_those_that_encoded_the_passages_are_refused(model, tmp_path):
     here = shutil.copytree(model, tmp_path / "here" / "tiny")
     index = ikat.Splade(str(here)).index(tmp_path / "i", CORPUS)
@@ -411,21 +288,6 @@ def test_other_weights_than_those_that_encoded_the_passages_are_refused(model, t
         ikat.SpladeIndex(index.path).retriever()(topics("green tea"))
     with pytest.raises(ikat.UsageError, match="encoded with another model"):
         index.fingerprint()
-
-
-def test_another_loader_gives_the_text(index, tmp_path):
-    lines = [json.dumps({"id": passage["docno"], "contents": passage["text"].upper() or "-"}) for passage in CORPUS]
-    (tmp_path / "p.jsonl").write_text("\n".join(lines))
-    other = ikat.SpladeIndex(index.path, text=ikat.TextLoader(tmp_path / "p.jsonl"))
-    assert other.retriever(num_results=1)(topics("green tea"))["text"].str.isupper().all()
-    assert eval(repr(other), {"ikat": ikat}).path == other.path
-
-
-def test_a_read_only_index_is_searched(index, tmp_path, monkeypatch):
-    copy = shutil.copytree(index.path, tmp_path / "copy")
-    before = {path: path.stat().st_mtime_ns for path in copy.rglob("*")}
-    ikat.SpladeIndex(copy).retriever()(topics("green tea"))
-    assert {path: path.stat().st_mtime_ns for path in copy.rglob("*")} == before
 
 
 # An index of PyTerrier
@@ -475,12 +337,6 @@ def test_an_index_of_pyterrier_is_made_ready_once_and_gets_text_from_a_loader(of
 
 
 @pytest.mark.linux
-def test_an_index_of_pyterrier_has_no_texts_of_its_own(of_pyterrier, model):
-    with pytest.raises(ikat.DataError, match=r"has no texts: give ikat\.SpladeIndex\(\.\.\., text="):
-        ikat.SpladeIndex(of_pyterrier, model).texts(["d1"])
-
-
-@pytest.mark.linux
 def test_an_index_of_pyterrier_needs_its_model(of_pyterrier, tmp_path):
     with pytest.raises(ikat.UsageError, match="doesn't say which model"):
         ikat.SpladeIndex(of_pyterrier).retriever()
@@ -497,17 +353,9 @@ def test_an_index_of_pyterrier_needs_its_model(of_pyterrier, tmp_path):
 
 @pytest.mark.linux
 def test_an_index_of_pyterrier_where_nothing_can_be_written_is_searched(of_pyterrier, model, monkeypatch):
-    make = tempfile.mkdtemp
-
-    def elsewhere(suffix=None, prefix=None, dir=None):
-        if dir is not None:
-            raise PermissionError(13, "Permission denied")
-        return make(suffix, prefix)
-
     index = ikat.SpladeIndex(of_pyterrier, model)
     with monkeypatch.context() as patch:
-        patch.setattr("pyterrier_ikat.retrieve.pisa.tempfile.mkdtemp", elsewhere)
-        patch.setattr("pyterrier_ikat.retrieve.pisa.os.replace", lambda *_: elsewhere(dir="there"))
+        patch.setattr("os.access", lambda *_: False)
         found = index.retriever()(topics(*QUERIES))
     assert not list(of_pyterrier.glob("quantized*"))
     monkeypatch.setattr("pyterrier_ikat.store.cache._opened", {})
