@@ -1,7 +1,7 @@
 """How much code one flow uses, and how large the package and its command line are: ``python experiments/quality/flows.py``.
 
 Each flow runs once to warm up, so that imports don't count, and once under ``sys.setprofile`` in every thread. A file counts when one of
-its functions is called; lambdas and comprehensions aren't counted as functions. With ``--files``, the files are listed too.
+its functions is called; lambdas, comprehensions and the templates of prompts aren't counted. With ``--files``, the files are listed too.
 """
 
 import ast
@@ -66,7 +66,8 @@ def entered(flow: Callable[[], Any]) -> tuple[set[str], set[tuple[str, str]]]:
 
     def see(frame: FrameType, event: str, argument: Any) -> None:
         path = frame.f_code.co_filename
-        if event == "call" and path.startswith(str(PACKAGE)) and not frame.f_code.co_name.startswith("<"):  # no lambda, no comprehension
+        ours = path.startswith(str(PACKAGE)) and path.endswith(".py")
+        if event == "call" and ours and not frame.f_code.co_name.startswith("<"):  # no lambda, no comprehension
             called.add((path[len(str(PACKAGE)) + 1 :], f"{frame.f_code.co_qualname}:{frame.f_code.co_firstlineno}"))
 
     threading.setprofile(see)

@@ -210,7 +210,7 @@ class LLM:
 
     def check_served(self, served: str | None) -> None:
         """Warn once of each model that answers instead of the requested one. A dated snapshot is the same model."""
-        if served is None or served in self._warned_of or self.backend.replays or same_model(self.model, served):
+        if served in (None, self.model, *self._warned_of) or self.backend.replays or same_model(self.model, served):
             return
         self._warned_of.add(served)
         known = f"{served!r} answers instead of {self.model!r}, says the server: the ledger and run.json name it"
