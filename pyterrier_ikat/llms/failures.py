@@ -161,7 +161,8 @@ class BudgetExceeded(StageEnded):
             spent += f", and with the batches under way this one, which isn't sent, may cost {self.more:.4f} USD"
         rest = "" if self.about is None else f" (about {self.about:.4f} USD)"
         again = f"raise budget=... and run again{_kept(self.kept_in)}"
-        return f"the budget of {self.budget:g} USD is spent ({spent}); {self.how_far()}{rest}; {again}"
+        what = "may be exceeded" if self.more else "is spent"
+        return f"the budget of {self.budget:g} USD {what} ({spent}); {self.how_far()}{rest}; {again}"
 
 
 class StageError(IkatError):

@@ -808,7 +808,7 @@ def test_a_file_of_resources_serves_every_command_and_a_method_takes_what_it_nee
     for name in ("raw", "ad"):
         done = call("run", name, *on, "--out", tmp_path / "runs")
         assert done.exit_code == 0, done.output
-    assert "there is no file nothing of recorded completions" in call("run", "gtr", *on, "--out", tmp_path / "runs").stderr
+    assert "nothing can't be read as recorded completions" in call("run", "gtr", *on, "--out", tmp_path / "runs").stderr
     done = call("run", "gtr", *on[:-2], "--resources", "sample", "--out", tmp_path / "runs")
     assert done.exit_code == 0, done.output
     file.write_text('second-llm = "x"')

@@ -266,7 +266,7 @@ def test_the_llm_says_what_happens_on_errors_unless_the_operator_does(turn):
     assert ikat.Answer(failing)(turn.assign(qutterance=["tea"]))["query"].tolist() == ["tea"]
     with pytest.raises(StageError):
         ikat.Answer(failing, on_error="raise")(turn.assign(qutterance=["more tea"]))
-    with pytest.raises(ikat.UsageError, match="on_error=ignore is wrong: give raise or fallback"):
+    with pytest.raises(ikat.UsageError, match="on_error is wrong: give raise or fallback"):
         ikat.llm("openai:x on_error=ignore")
 
 

@@ -208,7 +208,7 @@ def test_recorded_samples_are_replayed_in_their_order(tmp_path):
     (tmp_path / "two.jsonl").write_text(json.dumps(line))
     llm = ikat.llm(f"recorded:{tmp_path / 'two.jsonl'}")
     assert ikat.Samples(ikat.Rewrite(llm), 2)(a_turn())["qsubqueries"][0] == ["a", "b"]
-    with pytest.raises(ikat.DataError, match="prompt rewrite, sample 2: give each turn a line with a list of 3 samples"):
+    with pytest.raises(ikat.DataError, match="rewrite sample 2: add lines .*list of texts"):
         ikat.Samples(ikat.Rewrite(llm), 3)(a_turn())
 
 
