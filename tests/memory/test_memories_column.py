@@ -69,10 +69,6 @@ def test_memories_are_updated_with_the_statements():
     assert frame["qmemories"].item()[1]["until"] is None
 
 
-@pytest.mark.parametrize("wrong", [["I am vegan."], [{"id": "1", "statement": "I am vegan."}], 7])
-def test_something_else_is_refused_and_not_quoted(wrong):
-    with pytest.raises(ikat.DataError, match="give UserMemory.memories") as error:
-        personas(ikat.conversation(CHAT, memories=[]).drop(columns="qptkb").assign(qmemories=[wrong]))
-    assert "vegan" not in str(error.value)
+def test_statements_and_memories_are_not_given_both():
     with pytest.raises(ikat.UsageError, match="ptkb and memories both"):
         ikat.conversation(CHAT, ["I am vegan."], memories=MEMORIES)
