@@ -81,7 +81,7 @@ def test_ctrl_c_stops_the_answer_keeps_what_was_paid_and_leaves_the_chat(tmp_pat
             assert reached.wait(120)
             screen.read_until("drafting an answer")
             process.send_signal(signal.SIGINT)
-            screen.read_until("stopping: waiting for the call under way")
+            screen.read_until("stopping: waiting for the calls under way")
             release.set()
             screen.read_until("(stopped: nothing of this turn is kept; 1 call was made: finished calls are in the cache")
             screen.read_until("you> ")

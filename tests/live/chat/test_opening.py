@@ -70,7 +70,7 @@ def test_other_words_than_the_recorded_ones_are_refused(index, reranker):
 
 def test_recorded_completions_for_another_conversation_say_what_is_missing(index, reranker):
     chat = Chat("ad", index=index, llm="recorded:sample", reranker=reranker)
-    with pytest.raises(ikat.DataError, match="qid chat_1, stage answer"):
+    with pytest.raises(ikat.DataError, match="lacks 1 completion: chat_1 answer"):
         chat.say("Which tea?")
 
 

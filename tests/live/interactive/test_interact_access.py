@@ -65,9 +65,9 @@ def test_an_address_where_nothing_listens(monkeypatch, tmp_path):
     ("address", "told"),
     [
         ("http://example.org/simulation", "would send the token unencrypted: give an https:// address"),
-        ("https://me:pw-98765@example.org", "without a login and a query"),
-        ("https://example.org?token=abcd-1234", "without a login and a query"),
-        ("example.org", "the address of a server is http://HOST"),
+        ("https://me:pw-98765@example.org", "has a login or a query"),
+        ("https://example.org?token=abcd-1234", "has a login or a query"),
+        ("example.org", "the address is not a web address: give the part before /run/start"),
     ],
 )
 def test_an_address_that_would_give_the_token_away_is_refused(monkeypatch, tmp_path, address, told):
