@@ -11,12 +11,11 @@ from .usable import FENCE, own_turn, usable_text
 _NAME = r"(?:(?:passage|document|doc|text|item|id|number|no|rank)s?\b\.?)"
 _IN_BRACKETS = re.compile(rf"\[\s{{0,9}}{_NAME}?[\s#:]{{0,9}}(\d+)[\s.]{{0,9}}\]", re.IGNORECASE)
 _ABOVE = ">≻≽≥→»"
-_NEXT = re.compile(rf"(?:(?!\n\s*\n)[^\w\[\]]){{0,12}}|[^\[\]\n]{{0,200}}[{_ABOVE}][^\[\]\n]{{0,200}}")
-"""What stands between two numbers of a list."""
-_NAMES = re.compile(rf"^[ \t]*\d+[.):][ \t]+(?=\W*{_NAME}?\W*\d)|{_NAME}|\bRanking\b", re.IGNORECASE | re.MULTILINE)
-"""Line numbers, and names of passages and lists."""
-_LISTS = re.compile(r"\[[\d\s,;\"']+(?:\]|\Z)|\A[\W\d]+\Z")
-"""Numbers in common brackets, or nothing but numbers."""
+_NEXT_IN_BRACKETS = re.compile(rf"(?:(?!\n\s*\n)[^\w\[\]]){{0,12}}|[^\[\]\n]{{0,200}}[{_ABOVE}][^\[\]\n]{{0,200}}")
+_NAMED = re.compile(rf"{_NAME}[\s#:]{{0,9}}(\d+)", re.IGNORECASE)
+_NUMBER = re.compile(r"(?<![\w.-])(\d+)(?![\w%]|\.\d)")
+_NEXT = re.compile(r"(?:(?!\n\s*\n)\W){1,9}(?:and\s+)?", re.IGNORECASE)
+_NUMBERED_LINE = re.compile(r"^[ \t]*\d+[.):][ \t]+\W{0,9}(\d+)\b", re.MULTILINE)
 _OTHER_BRACKETS = str.maketrans("【】〔〕「」⟦⟧", "[][][][]")
 DIGITS = 9
 """The maximum number of digits that are read. No window has so many passages."""
@@ -58,27 +57,52 @@ def permutation(numbers: Sequence[int], size: int) -> Permutation:
 def read_ranking(text: str) -> list[int] | None:
     r"""The numbers of passages in a completion, best first, as the model wrote them.
 
-    They are in brackets, each or together, or the completion holds nothing but numbers and names such as "passage". Of several lists the
-    longest counts; of equally long lists, the last. So reasoning before the answer is not mistaken for the ranking.
+    Numbers in brackets take precedence. Of several lists the longest counts; of equally long lists, the last. So reasoning before the
+    answer is not mistaken for the ranking. A list may also have one number per line, and its lines may be numbered.
 
     Returns:
-        The numbers, including repeated ones and ones that no passage has. None if the completion has no such list.
+        The numbers, including repeated ones and ones that no passage has. None if the completion has neither a list nor a single number.
 
     Example:
-        >>> read_ranking("[2] > [3] > [1]"), read_ranking("1. [2]\n2. [1]"), read_ranking("2 > 1 > 3")
+        >>> read_ranking("[2] > [3] > [1]"), read_ranking("1. Passage 2\n2. Passage 1"), read_ranking("Of the 3 passages: 2, 1, 3")
         ([2, 3, 1], [2, 1], [2, 1, 3])
-        >>> read_ranking("I have ranked the 3 passages.") is None
+        >>> read_ranking("I have ranked them.") is None
         True
     """
     said = unicodedata.normalize("NFKC", html.unescape(usable_text(text))).translate(_OTHER_BRACKETS)
     said = own_turn(FENCE.sub("", said))
-    found = list(_IN_BRACKETS.finditer(said))
-    lists = [] if found else _LISTS.findall(_NAMES.sub(" ", said))
-    runs = [[int(number[:DIGITS]) for number in re.findall(r"\d+", one)] for one in lists]
+    return _of_brackets(said) or _without_brackets(said) or None
+
+
+def _of_brackets(text: str) -> list[int]:
+    found = list(_IN_BRACKETS.finditer(text))
+    every = [_number(one) for one in found]
+    best = _longest(_runs(text, found, _NEXT_IN_BRACKETS))
+    return best if 2 * len(set(best)) > len(set(every)) else every
+
+
+def _without_brackets(text: str) -> list[int]:
+    """Numbers after line numbers, after a word such as "passage", or next to each other. A lone number counts if there is nothing else."""
+    lines, named = ([_number(one) for one in pattern.finditer(text)] for pattern in (_NUMBERED_LINE, _NAMED))
+    if len(lines) > 1:
+        return lines
+    best = _longest(_runs(text, list(_NUMBER.finditer(text)), _NEXT))
+    return _longest([best, named]) if len(best) > 1 or not re.search(r"[^\W\d_]", text) else named
+
+
+def _runs(text: str, found: Sequence[re.Match[str]], between: re.Pattern[str]) -> list[list[int]]:
+    """The groups of consecutive numbers: only ``between`` separates them."""
+    runs: list[list[int]] = []
     for before, one in zip([None, *found], found, strict=False):
-        if before is None or not _NEXT.fullmatch(said, before.end(), one.start()):
-            runs.append([])
-        runs[-1].append(int(one[1][:DIGITS]))
-    every = [number for run in runs for number in run]
-    best = max(reversed(runs), key=lambda run: len(set(run)), default=[])
-    return (best if 2 * len(set(best)) > len(set(every)) else every) or None
+        joined = before is not None and between.fullmatch(text, before.end(), one.start())
+        runs += [] if joined else [[]]
+        runs[-1].append(_number(one))
+    return runs
+
+
+def _longest(runs: Sequence[list[int]]) -> list[int]:
+    return max(reversed(runs), key=lambda run: len(set(run)), default=[])
+
+
+def _number(found: re.Match[str]) -> int:
+    return int(found[1][:DIGITS])

@@ -6,7 +6,7 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from .json_answers import OPENING, is_cut, json_values
-from .usable import FENCE, is_loop, own_turn, usable_words
+from .usable import FENCE, is_loop, own_turn, usable_text, usable_words
 
 _MARK = re.compile(r"^\s*(?:[-*•–]\s+|\(?\d{1,2}(?:\.?\)|、|[.:](?!\d))\s*|(?:search\s+)?query\s*\d*\s*[:.)]\s*)", re.IGNORECASE)
 _CHANGED = r"(?:re-?written|re-?phrased|re-?stated|re-?formulated|clarified|resolved)"
@@ -18,6 +18,7 @@ _REWRITE_LABEL = re.compile(
     re.IGNORECASE,
 )
 _REWRITE_KEY = re.compile(_REWRITE_NAME, re.IGNORECASE)
+_OBJECTS = re.compile(r"^\s*\{.*\}\s*$", re.DOTALL | re.MULTILINE)
 _COLONS = (":", "\uff1a")
 QUOTES = "\"'`“”„‘’‚«»‹›「」『』"
 """Quotation marks that models put around their answers."""
@@ -49,10 +50,20 @@ def unquoted(text: str) -> str:
     return text
 
 
-def _prose(text: str) -> list[str]:
-    """The lines of a text that have something. A JSON object, which nobody asked for, has none."""
-    words = FENCE.sub("", usable_words(text)).strip()
-    return [line.strip() for line in words.splitlines() if line.strip()] if (words[:1], words[-1:]) != ("{", "}") else []
+def in_object(text: str, name: re.Pattern[str]) -> str | None:
+    """The value of the key that ``name`` matches, in JSON objects on lines of their own. None without such a key.
+
+    The longest key counts, and the first object.
+
+    Example:
+        >>> in_object('{"message": "Is it?", "rewritten_message": "Is mint safe?"}', re.compile("(rewritten )?message"))
+        'Is mint safe?'
+    """
+    lines = _OBJECTS.search(text)
+    objects = [item for item in json_values(lines[0]) if isinstance(item, dict)] if lines else []
+    found = [(str(key).replace("_", " "), value) for item in objects for key, value in item.items()]
+    named = [(key, value) for key, value in found if isinstance(value, str) and name.fullmatch(key)]
+    return usable_text(max(named, key=lambda pair: len(pair[0]))[1]) if named else None
 
 
 def _in_json(text: str) -> list[str] | None:
@@ -129,7 +140,9 @@ def parse_rewrite(text: str) -> str:
         >>> parse_rewrite('Here is the query:\n\nRewritten query: "Is rooibos free of caffeine?"\n\nI resolved "it".')
         'Is rooibos free of caffeine?'
     """
-    lines = _prose(text)
+    text = usable_words(text)
+    held = in_object(text, _REWRITE_KEY)
+    lines = [line for line in FENCE.sub("", text if held is None else held).splitlines() if line.strip()]
     for line in lines:
         query = _clean(_REWRITE_LABEL.sub("", line, count=1))
         lead_in = query.endswith(_COLONS) and len(lines) > 1
@@ -157,7 +170,10 @@ def parse_rewrite_and_answer(text: str) -> tuple[str, str] | None:
         >>> parse_rewrite_and_answer('Reason: "it" is rooibos.\nRewrite: Is rooibos safe?\nResponse: Yes.\nIt has no caffeine.')
         ('Is rooibos safe?', 'Yes. It has no caffeine.')
     """
-    rewrite, answer = _labelled(FENCE.sub("", usable_words(text)))
+    words = usable_words(text)
+    rewrite, answer = (in_object(words, name) for name in (_REWRITE_KEY, _ANSWER_NAME))
+    if rewrite is None or answer is None:
+        rewrite, answer = _labelled(FENCE.sub("", words))
     query, said = parse_rewrite(rewrite or ""), parse_passage(answer)
     return (query, said) if query and said else None
 
@@ -245,7 +261,8 @@ def parse_level(text: str) -> tuple[str, str] | None:
 
 
 _STYLE = re.compile(r"^\W*style\W+\w[\w-]*(?: [\w-]+){0,2}(?:\W*$|[*_\])]+\s+)", re.IGNORECASE)
-_PASSAGES_LABEL = re.compile(r"^[\W_]*(?:passage|article|assistant|answer|response|summary|text)[\W_]*?(?::[\s*_]*|$)", re.IGNORECASE)
+_NAME = re.compile("passage|article|assistant|answer|response|summary|text", re.IGNORECASE)
+_PASSAGES_LABEL = re.compile(rf"^[\W_]*(?:{_NAME.pattern})[\W_]*?(?::[\s*_]*|$)", re.IGNORECASE)
 _LONGEST_ANNOUNCEMENT = 120
 """In bytes of UTF-8; about 20 English words. A script without spaces needs about as many bytes for the same content."""
 
@@ -275,7 +292,9 @@ def parse_passage(text: str) -> str:
         >>> parse_passage('Oats are good for:\n1. breakfast\n2. cakes')
         'Oats are good for: 1. breakfast 2. cakes'
     """
-    lines = _prose(text)
+    text = usable_words(text)
+    held = in_object(text, _NAME)
+    lines = [line.strip() for line in FENCE.sub("", text if held is None else held).splitlines() if line.strip()]
     lines[:1] = [_STYLE.sub("", line, count=1) for line in lines[:1]]
     while lines and (not _PASSAGES_LABEL.sub("", lines[0]) or _is_announcement(lines[0], lines[1:4])):
         lines.pop(0)

@@ -51,6 +51,34 @@ def without_scale(text: str, highest: int) -> str:
     return re.sub(rf"(?<![\d.-])0[ \t]*(?:-|–|—|to)[ \t]*{highest}(?![\d.])", "", text, flags=re.IGNORECASE)
 
 
+_LABEL = re.compile(r"(?<![\d.-])([0-9])(?:\.0+)?(?![\d]|\.\d)")
+_NO_LABEL = re.compile(rf"(?<![\d.,-])\d(?!\d){NO_GRADE}", re.IGNORECASE)
+_LABEL_NAME = re.compile(r"(?:score|rating|rate|label|relevance|grade)\W{0,4}(?:is|of|:|=)?\W{0,4}(?<!\W[-−–])(?=[-−–]?\d)", re.IGNORECASE)
+
+
+def parse_label(text: str, highest: int = 4) -> int | None:
+    """Read a relevance label from 0 to ``highest``. ``None`` if the text has no label, or several different ones.
+
+    A number right after "score", "rating" or the like counts before any other; "3 out of 4" and "3/4" read as 3. A
+    percentage, a range and a number on another scale are not labels.
+
+    Example:
+        >>> parse_label("Score: 3/4. It names two of the 5 sizes."), parse_label("Score: 3/5"), parse_label("No idea.")
+        (3, None, None)
+    """
+    text = without_scale(without_reasoning(text), highest)
+    whole = re.compile(grade(highest), re.IGNORECASE)
+    found = [whole.match(text, name.end()) for name in _LABEL_NAME.finditer(text)]
+    lines = [whole.fullmatch(line.strip(" .*")) for line in text.splitlines() if line.strip()]
+    if lines and lines[0]:  # several lines with a grade may belong to invented passages
+        found += filter(None, lines)
+    labels = {int(number[1]) if number and number[1].isdecimal() else highest + 1 for number in found}
+    bare = re.sub(rf"(\d)\s*(?:/|out of)\s*{highest}\b", r"\1", text)
+    if not labels and not _NO_LABEL.search(bare):
+        labels = {int(number) for number in _LABEL.findall(bare)}
+    return labels.pop() if len(labels) == 1 and labels <= set(range(highest + 1)) else None
+
+
 ACTIONS = ("answer", "ask", "abstain")
 NO_REASON = "the model gave no reason"
 _MARKS = r"[\s\"'`*_#(\[{-]*?"
@@ -71,21 +99,6 @@ class Verdict(NamedTuple):
 
     value: Any
     reason: str
-
-
-def parse_label(text: str, highest: int = 4) -> int | None:
-    """Read a relevance label from 0 to ``highest``. ``None`` if the text has no label, or several different ones.
-
-    It is named "score", "rating" or the like, or stands at the beginning of the first or last line; "3 out of 4" and "3/4" read as 3. A
-    percentage, a range and a number on another scale are not labels.
-
-    Example:
-        >>> parse_label("Score: 3/4. It names two of the 5 sizes."), parse_label("Score: 3/5"), parse_label("No idea.")
-        (3, None, None)
-    """
-    said = without_scale(without_reasoning(text), highest)
-    found = _agreed([*_labelled(said, "(?:score|rating|label|relevance|grade)"), *_alone(said)], lambda value: _score(value, 0, highest))
-    return None if found is None else found.value
 
 
 def read_score(text: str, lowest: int, highest: int) -> Verdict | None:
@@ -174,7 +187,7 @@ def _objects(value: Any) -> list[dict[str, Any]]:
 
 def _labelled(text: str, key: str) -> list[tuple[str, str]]:
     marks = r"[\"'*_ ]*"
-    inline = rf"(?<![^\W_])(?<![^\W_]_){key}(?![^\W_]){marks}(?:\([^)\n]*\))?{marks}(?:\b(?:is|of)\b|[:=\uff1a])"
+    inline = rf"(?<![^\W_])(?<![^\W_]_){key}(?![^\W_]){marks}(?:\([^)\n]*\))?{marks}(?:\bis\b|[:=\uff1a])"
     label = re.compile(
         rf"(?:{inline}|^(?:[^\w\[\n]|_){{0,99}}{key}(?:[^\w\[\n]|_){{0,99}}\n)[\s\"'*_:]*([^\n]*)", re.IGNORECASE | re.MULTILINE
     )

@@ -1,8 +1,10 @@
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyterrier_ikat.completions.texts import parse_queries, parse_rewrite
+from pyterrier_ikat.completions.texts import in_object, parse_queries, parse_rewrite
 from pyterrier_ikat.completions.usable import without_reasoning
 from pyterrier_ikat.completions.verdicts import parse_label
 
@@ -119,7 +121,7 @@ REWRITES = [
     ("", ""),
     ("...", ""),
     ("**Rewritten query**\n\nIs rooibos free of caffeine?", "Is rooibos free of caffeine?"),
-    ('{"query": "Is rooibos free of caffeine?"}', ""),
+    ('{"query": "Is rooibos free of caffeine?"}', "Is rooibos free of caffeine?"),
     ("„Ist Rooibos koffeinfrei?“", "Ist Rooibos koffeinfrei?"),
     ('"rooibos" or "tea"', '"rooibos" or "tea"'),
     ("# Rewritten query", ""),
@@ -148,7 +150,7 @@ LABELS = [
     ("I would give this passage a score of 2, because it names 3 shops.", 2),
     ("4.0", 4),
     ("<think>maybe 1</think>2", 2),
-    ("The passage is relevant. 3", None),
+    ("The passage is relevant. 3", 3),
     ("3 or 4", None),
     ("5", None),
     ("12", None),
@@ -179,7 +181,7 @@ def test_labels_as_models_send_them(text, expected):
         ("3\n\nPassage 2: Mint.\nRelevance: 3", 3),
         ("**3**\n\nIt names 2 sizes.", 3),
         ("1\n2\n3", None),
-        ("Of 5 passages, this one is fine.\n3", 3),
+        ("Of 5 passages, this one is fine.\n3", None),
     ],
 )
 def test_a_label_alone_on_the_first_line_is_not_overruled_by_those_of_invented_passages(text, label):
@@ -190,6 +192,12 @@ def test_labels_on_another_scale():
     assert parse_label("Score (0-3): 2", highest=3) == 2
     assert parse_label("3/3", highest=3) == 3
     assert parse_label("4", highest=3) is None
+
+
+def test_the_text_in_an_object_is_under_the_longest_key_of_the_first_object():
+    name = re.compile("(rewritten )?query")
+    assert in_object('{"query": "a", "rewritten_query": "b"} {"rewritten-query": "c"}', name) == "b"
+    assert in_object('{"answer": "a", "query": 3} and {"queries": "b"}', name) is None
 
 
 def test_thinking_that_was_never_closed_is_no_answer():

@@ -21,6 +21,7 @@ from pyterrier_ikat.completions.texts import parse_passage, parse_rewrite
         "```\nOats are cheap. They keep well.\n```",
         "<think>blog?</think>\nAssistant: Oats are cheap. They keep well.",
         "**Passage**\n\nOats are cheap. They keep well.",
+        '{"style": "blog", "passage": "Oats are cheap. They keep well."}',
         "„Oats are cheap. They keep well.“",
     ],
 )

@@ -120,6 +120,7 @@ FORMS = {
     "JSON": lambda numbers: f'{{"ranking": {list(numbers)}}}',
     "fenced": lambda numbers: f"```json\n{list(numbers)}\n```",
     "bare": lambda numbers: " > ".join(map(str, numbers)),
+    "prose": lambda numbers: f"Here is the order of the 2024 passages: {', '.join(map(str, numbers))}.",
     "thought": lambda numbers: f"<think>[7] > [1]?</think>{' > '.join(f'[{number}]' for number in numbers)}",
     "aloud": lambda numbers: (
         "".join(f"[{number}] is about tea. " for number in sorted(set(numbers))) + " > ".join(f"[{number}]" for number in numbers)
