@@ -104,7 +104,7 @@ def run(index: str, out: Path, batch: int, reranked: bool) -> dict[str, float]:
         scores.pairs = 0  # opening scores one, to load the model
         with watched() as held:
             started = time.perf_counter()
-            found = run_in_folders(study, out, batch)["aqd"].results()
+            found = run_in_folders(study, out, batch)["aqd"].folder.results()
             seconds = time.perf_counter() - started
     asked = sum(len(turn["qsubqueries"]) for turn in RunFolder(out / "aqd").turns())
     sizes = {"peak (MB)": held[1], "of the run (MB)": held[1] - held[0]}

@@ -124,8 +124,8 @@ FAULTS = [
     Fault(
         "retrieve/eager.py",
         "repeated words count once",
-        "factors[::2] = firsts, ends, weights",
-        "factors[::2] = firsts, ends, 1",
+        "self.starts[numbers + 1], weights",
+        "self.starts[numbers + 1], 1",
     ),
     Fault("retrieve/ranking.py", "a shallower search serves a deeper one", "if searched < depth and count == searched:", "if False:"),
     Fault(
@@ -155,7 +155,7 @@ FAULTS = [
         "normalise=self.normalise, num_results=size",
     ),
     Fault("methods/catalogue.py", "calls that all turns share are left out", "if with_one > each else", "if with_one < each else"),
-    Fault("submit/checks.py", "equal ranks of responses pass", "elif response.rank <= previous:", "elif response.rank < previous:"),
+    Fault("submit/checks.py", "equal ranks of responses pass", "if response.rank <= before:", "if response.rank < before:"),
     Fault("submit/checks.py", "1000 passages are too many", "if len(passages) > PASSAGES:", "if len(passages) >= PASSAGES:"),
     Fault(
         "evaluation/ptkb.py",
@@ -163,7 +163,12 @@ FAULTS = [
         'qrels.loc[qrels["label"] > 0, "qid"]',
         'qrels.loc[qrels["label"] >= 0, "qid"]',
     ),
-    Fault("evaluation/experiment_table.py", "no correction for many pairs", "* len(pairs) < ALPHA", "< ALPHA"),
+    Fault(
+        "evaluation/experiment_table.py",
+        "no correction for many pairs",
+        'multipletests(tests, ALPHA, "bonferroni")[0]',
+        "[test < ALPHA for test in tests]",
+    ),
     Fault("evaluation/sessions.py", "a mean cost omits what is unknown", '(measure != "cost" or len(known) == len(values))', "True"),
     Fault("evaluation/scores.py", "intervals of 90 %", "t.ppf(0.975,", "t.ppf(0.95,"),
     Fault("study/batches.py", "a batch has a turn too many", "end - start == size", "end - start > size"),

@@ -100,7 +100,7 @@ def difference_table(scores: Mapping[str, Mapping[str, Sequence[float]]], turns:
     Example:
         >>> runs = {"QR": {"nDCG": [0.4, 0.4, 0.4, 0.5]}, "AD": {"nDCG": [0.5, 0.7, 0.4, 0.9]}}
         >>> print(difference_table(runs, ["1-1_1", "1-1_2", "2-1_1", "3-1_1"], "QR", "conversation").text().splitlines()[1])
-        AD      +.2000 [.0000, +.4000]
+        AD      +.2000 [+.0000, +.4000]
     """
     units, measures = units_of(turns, by), list(scores[baseline])
     rows: list[dict[str, Any]] = []

@@ -135,10 +135,18 @@ class Enhance(AsksSome):
     def __post_init__(self) -> None:
         one_of(FORMS, form=self.form)
         at_least(1, words=self.words)
-        self._form = FORMS[self.form]
-        self.stage, self.kind, self.activity = self._form.stage, self._form.kind, self._form.activity  # type: ignore[misc]
+        self.stage, self.activity = self._form.stage, self._form.activity  # type: ignore[misc]
         self.typical_words = self._form.words
         super().__post_init__()
+
+    @property
+    def _form(self) -> Any:  # looked up, because an operator travels to other processes and the readers of its answers don't
+        return FORMS[self.form]
+
+    @property
+    def kind(self) -> Kind:  # type: ignore[override]
+        """How its answer is read."""
+        return FORMS[self.form].kind
 
     @property
     def schematic(self) -> dict[str, str]:

@@ -8,7 +8,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import at_least, one_of
-from ..completions.kinds import COPIES, IDS, SCORES
+from ..completions.kinds import COPIES, IDS, SCORES, Kind
 from ..completions.matching import Chosen, choose
 from ..conversations.frame import personas, texts_in, values, with_columns, with_query
 from ..errors import DataError, UsageError
@@ -76,8 +76,12 @@ class SelectStatements(AsksSome):
         at_least(0, shots=self.shots)
         if self.shots and (self.form != "ids" or self.given):
             raise UsageError(f"shots={self.shots}: only form='ids' without given shows examples")
-        self.kind = KINDS[self.form]  # the statements that it reads are matched with the persona later
         super().__post_init__()
+
+    @property
+    def kind(self) -> Kind:  # type: ignore[override]
+        """How its answer is read; the statements are matched with the persona later."""
+        return KINDS[self.form]
 
     def template(self) -> str:
         """The prompt for the form of the answer."""

@@ -249,7 +249,7 @@ BAD = [
             (["--reranker", "bi:"], "--reranker 'bi:' lacks a model's name"),
             (["--reranker", "none,bi:m"], "--reranker 'none,bi:m': none stands alone"),
             (["--qrels", "ptkb"], "judge PTKB statements, and this is a run of passages"),
-            (["--qrels", "nist"], "there are the default, --qrels ptkb, --qrels provenance"),
+            (["--qrels", "nist"], "there are the default, ptkb, provenance"),
             (["--resources", "splade_model=x"], "is a passage index for BM25: omit --resources splade_model="),
             (["--out", "AFILE"], "AFILE is not a folder"),
             (["--out", "/proc/x"], "--out /proc/x: /proc can't be written to"),
@@ -540,7 +540,7 @@ PYTHON = re.compile(r"ikat\.\w|pt\.\w|\w\(|\w\[|\w=[^P]|\bframe\b")
             "lacks 1 turn of the pool",
             marks=pytest.mark.real_data,
         ),
-        (["report", "raw.trec", "--dataset", "sample", "--qrels", "nist", "--out", "OUT"], "there are the default, --qrels ptkb"),
+        (["report", "raw.trec", "--dataset", "sample", "--qrels", "nist", "--out", "OUT"], "there are the default, ptkb"),
         (
             ["submit", "RUN", "--dataset", "sample", "--run-id", "r", "--run-type", "automatic", "--out", "OUT"],
             "such as `ikat run rtg ...`",
@@ -554,7 +554,7 @@ PYTHON = re.compile(r"ikat\.\w|pt\.\w|\w\(|\w\[|\w=[^P]|\bframe\b")
             ["run", "raw", "--dataset", "sample", "--index", "SPLADE", "--resources", "splade_model=b", "--out", "OUT"],
             "was encoded with another model than 'b'",
         ),
-        (["index", "sample", "SPLADE"], "the index SPLADE has no texts, so nothing can be added to it"),
+        (["index", "sample", "SPLADE"], "SPLADE exists already: remove it, or give a new path"),
         (
             ["run", "raw", "--dataset", "sample", "--index", "INDEX", "--out", "OUT", "--cache", "hyphens.trec"],
             "on the command line --cache",

@@ -137,7 +137,7 @@ def test_fusions_of_systems_are_values_that_travel_and_are_drawn_with_their_bran
     assert eval(repr(plain)) == plain
     assert pt.inspect.subtransformers(fused) == {"branches": [first, second]}
     assert pt.schematic.transformer_schematic(fused)["inner_pipelines_mode"] == "linked"
-    assert draw(fused).svg.count("Finds") >= 2
+    assert draw(fused).html.count("Finds") >= 2
     assert not fusion.one_row_per_turn
 
 

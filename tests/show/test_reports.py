@@ -149,7 +149,7 @@ def test_conversation_names_are_text():
 
 
 def test_characters_that_no_file_holds_are_replaced(tmp_path):
-    run = ranking([("1_1", "a", 1.0)]).assign(qutterance="half \ud800 and zero \x00 and שלום", text="t")
+    run = ranking([("1_1", "a", 1.0)]).assign(qutterance=pd.Series(["half \ud800 and zero \x00 and שלום"], dtype=object), text="t")
     path = report({"mine": run}).save(tmp_path / "new" / "report.html")
     assert "half � and zero" in path.read_text(encoding="utf-8")
 

@@ -28,6 +28,7 @@ def load(monkeypatch):
     return load
 
 
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.study.identity.OtherCollectionWarning")
 def test_332_turns_are_answered_once_each_and_all_that_failed_are_named(load, tmp_path):
     chat, failures, ledger, figures = load.under_load(tmp_path, SYSTEMS, TURNS)
     load.check(chat, failures, ledger)

@@ -183,7 +183,7 @@ class Guard:
             return Failure(401, message, code="invalid_api_key")
         scope["person"] = person.name
         if scope["method"] == "POST" and (seconds := person.wait()):
-            message = f"your token allows {person.rate} requests a minute: ask again in {counted(seconds, 'second')}"
+            message = f"your token allows {person.rate} requests in a minute: ask again in {counted(seconds, 'second')}"
             return Failure(429, message, "rate_limit_error", "rate_limited", retry_after=seconds)
         return None
 
