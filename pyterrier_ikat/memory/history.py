@@ -43,6 +43,7 @@ class History:
         self.sessions: set[str] = set()
         self._undone: dict[int, str] = {}
         self._holds: dict[str, tuple[Event, Statement]] = {}
+        self._known: dict[str, str] = {}
         self._texts: set[str] | None = None
         self._index: StatementIndex | None = None
         for event in events:
@@ -60,7 +61,7 @@ class History:
             undone = [entry for entry in self.entries if entry["session"] == event["session"] and entry["turn"] >= event["turn"]]
             self._undone |= {id(entry): event["when"] for entry in undone}
             self.entries = [entry for entry in self.entries if id(entry) not in self._undone]
-            self._holds, self._texts, self._index = {}, None, None
+            self._holds, self._known, self._texts, self._index = {}, {}, None, None
             for entry in self.entries:
                 self._learn(entry)
         else:
@@ -73,17 +74,19 @@ class History:
         for one in entry["learned"]:
             for number in one["replaces"]:
                 self._holds.pop(number, None)
+                self._known.pop(number, None)
                 if self._index is not None:
                     self._index.put(number, None)
             if one["statement"]:
                 self._holds[one["id"]] = entry, one
+                self._known[one["id"]] = one["statement"]
                 if self._index is not None:
                     self._index.put(one["id"], one["statement"])
 
     def known(self, dated: bool = False) -> dict[str, str]:
         """The statements that hold, by id."""
         if not dated:
-            return {number: one["statement"] for number, (_, one) in self._holds.items()}
+            return dict(self._known)
         return {
             number: as_said(one["statement"], entry["when"], entry["session"], one["message"])
             for number, (entry, one) in self._holds.items()
