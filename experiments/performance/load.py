@@ -28,7 +28,7 @@ from process_memory import watched
 import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import LLM, Backend, Ledger, LLMFailure, Reply, StageError
 from pyterrier_ikat.study import Study
-from pyterrier_ikat.study.in_folders import run_in_folders
+from pyterrier_ikat.study.in_folders import SystemFailed, run_in_folders
 from pyterrier_ikat.study.resources import taken_by
 from pyterrier_ikat.study.systems import methods_in
 
@@ -139,10 +139,12 @@ def _stopped(run: Callable[[], object]) -> list[LLMFailure]:
     """The failures that stopped the run; none if it is complete."""
     try:
         run()
-    except StageError as error:
-        if any(failure.kept for failure in error.failures):
+    except (StageError, SystemFailed) as error:
+        stages = error.failed.values() if isinstance(error, SystemFailed) else [error]
+        failures = [failure for stage in stages if isinstance(stage, StageError) for failure in stage.failures]
+        if not failures or any(failure.kept for failure in failures):
             raise  # not a problem of the server, so it would not go away
-        return error.failures
+        return failures
     return []
 
 

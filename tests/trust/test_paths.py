@@ -121,7 +121,7 @@ def test_every_array_file_is_read_without_pickles():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("np.load", "numpy.load")
     ]
-    assert len(loads) == 3
+    assert len(loads) == 2
     assert all(options["allow_pickle"] == "False" for options in loads)
 
 
