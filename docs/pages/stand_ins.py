@@ -26,6 +26,7 @@ ARGUMENTS: dict[str, Callable[[], Any]] = {
     "ranker": lambda: _bm25() % 20 >> ikat.CrossEncoder(MODEL),
     "branches": lambda: [ikat.RawUtterance() >> _bm25(), ikat.AllUtterances() >> _bm25()],
     "column": lambda: "qanswer",
+    "form": lambda: "guess",
     "path": lambda: PASSAGES,
 }
 """What stands for an argument that has no default, by its name."""

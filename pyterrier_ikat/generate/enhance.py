@@ -140,7 +140,7 @@ class Enhance(AsksSome):
         super().__post_init__()
 
     @property
-    def _form(self) -> Any:  # looked up, because an operator travels to other processes and the readers of its answers don't
+    def _form(self) -> Form:  # looked up, because an operator travels to other processes and the readers of its answers don't
         return FORMS[self.form]
 
     @property

@@ -133,24 +133,24 @@ class BatchSending(Sending):
         """How far a batch is. None when it has ended and its results are kept, or when it was never sent."""
         if job.batch is None and job.file is not None:
             name = Path(job.note).stem
-            listed = self._call(lambda client: list(client.batches.list(limit=100)))
+            listed = self._asked(lambda client: list(client.batches.list(limit=100)))
             job.batch = next((one.id for one in listed if (one.metadata or {}).get(MARK) == name), None)
             job.keep()
             if job.batch is None and time.time() - job.begun < SETTLED:
                 return INTERRUPTED
         if job.batch is None:
             return None
-        batch = self._call(lambda client: client.batches.retrieve(str(job.batch)))
+        batch = self._asked(lambda client: client.batches.retrieve(str(job.batch)))
         if batch.status == "failed":
             job.remove()
             why = quoted("; ".join(f"{one.message} ({one.code})" for one in (batch.errors and batch.errors.data) or []))
             raise FatalLLMError(f"{job.batch} of {counted(len(job.tries), 'request')} was refused: {why}")
         if batch.status not in ("completed", "expired", "cancelled"):
             return _status(batch)
-        self._collect(job, batch)
+        self._keep(job, batch)
         return None
 
-    def _collect(self, job: Job, batch: Any) -> None:
+    def _keep(self, job: Job, batch: Any) -> None:
         """Keep the results of an ended batch.
 
         Raises:
@@ -174,7 +174,7 @@ class BatchSending(Sending):
     def _lines(self, batch: Any) -> Iterator[Mapping[str, Any]]:
         """The results of an ended batch, those with answers first. Lines that can't be read are skipped."""
         for file in filter(None, (batch.output_file_id, batch.error_file_id)):
-            content = self._call(lambda client, file=file: client.files.content(file).content)
+            content = self._asked(_content_of(file))
             for line in content.split(b"\n"):
                 with suppress(ValueError):
                     if isinstance(found := json.loads(line), dict):
@@ -230,9 +230,9 @@ class BatchSending(Sending):
         upload: Any = {"file": (f"{name}.jsonl", content), "purpose": "batch", "timeout": TRANSFER}
         batch: Any = {"completion_window": "24h", "endpoint": ENDPOINT, "metadata": {MARK: name}}
         try:
-            job.file, job.begun = self._call(lambda client: client.files.create(**upload)).id, time.time()
+            job.file, job.begun = self._asked(lambda client: client.files.create(**upload)).id, time.time()
             job.keep()
-            made: Any = self.backend.call(lambda client: client.batches.create(input_file_id=job.file, **batch), NOBODYS)
+            made: Any = self.backend.call(lambda client: client.batches.create(input_file_id=str(job.file), **batch), NOBODYS)
             if isinstance(made, LLMFailure):
                 raise FatalLLMError(made.reason)
         except Transient:  # nobody knows whether it was created
@@ -256,7 +256,7 @@ class BatchSending(Sending):
     def _instead(self) -> str:
         return f"remove {folder_of(self.cache)} to ask, and pay for, all that is under way again"
 
-    def _call(self, work: Callable[[Any], Any]) -> Any:
+    def _asked(self, work: Callable[[Any], Any]) -> Any:
         """What the provider answers.
 
         Raises:
@@ -275,3 +275,7 @@ def _status(batch: Any) -> str:
     """How far a batch is, in words."""
     status, counts = str(batch.status).replace("_", " "), batch.request_counts
     return f"{status}, {counts.completed + counts.failed} of {counts.total} done" if counts and counts.total else status
+
+
+def _content_of(file: str) -> Callable[[Any], Any]:
+    return lambda client: client.files.content(file).content

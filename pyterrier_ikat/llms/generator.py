@@ -87,5 +87,5 @@ class GeneratorBackend(Backend):
         if text and text.startswith(ERROR):
             kind = NAMED_ERRORS.get(text.removeprefix(ERROR).strip(), Unavailable)
             return kind(request.stage, request.qid, f"{self.model} answered {text}")
-        told = {name: getattr(output, name, None) for name in ("finish_reason", "prompt_tokens", "completion_tokens")}
+        told: dict[str, Any] = {name: getattr(output, name, None) for name in ("finish_reason", "prompt_tokens", "completion_tokens")}
         return Reply(text, str(getattr(output, "model", None) or self.model), **told)

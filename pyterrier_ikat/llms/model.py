@@ -8,9 +8,10 @@ from typing import Any, cast
 
 from ..completions.usable import usable_text
 from ..errors import UsageError
+from ..store.cache import IN_MEMORY
 from .backend import Backend
 from .batch import BatchSending, jobs_of
-from .cache import IN_MEMORY, CompletionCache
+from .cache import CompletionCache
 from .failures import LLMFailure, StageError
 from .ledger import Budget, Ledger, Spend
 from .request import Completion, Reply, Request, of_chain, read
@@ -210,7 +211,7 @@ class LLM:
 
     def check_served(self, served: str | None) -> None:
         """Warn once of each model that answers instead of the requested one. A dated snapshot is the same model."""
-        if served in (None, self.model, *self._warned_of) or self.backend.replays or same_model(self.model, served):
+        if served is None or served in (self.model, *self._warned_of) or self.backend.replays or same_model(self.model, served):
             return
         self._warned_of.add(served)
         known = f"{served!r} answers instead of {self.model!r}, says the server: the ledger and run.json name it"

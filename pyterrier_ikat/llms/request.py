@@ -209,7 +209,8 @@ def read(told: Reply | Completion) -> Read:
     """
     written = printable(told.text or "")
     text, is_open = split_reasoning(written)
-    reason, fault = (told.finish_reason or "").strip(), None
+    reason = (told.finish_reason or "").strip()
+    fault: tuple[type[LLMFailure], str] | None = None
     refusal, reasoned = (told.refusal, told.reasoned) if isinstance(told, Reply) else (None, False)
     if (kind := reason.casefold()) in CUT_OFF:
         after = "" if told.completion_tokens is None else f" after {told.completion_tokens} tokens"

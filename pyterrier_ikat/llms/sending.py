@@ -69,9 +69,9 @@ class Sending:
             except StageEnded as error:
                 done = sum(isinstance(one, Completion) for one in self._finished)
                 if isinstance(error, BudgetExceeded) and done:
-                    error.about = (bar.total - done) * (llm.budget.spent - spent) / done
+                    error.about = (int(bar.total or 0) - done) * (llm.budget.spent - spent) / done
                 kept = done if llm.cache else 0
-                raise error.after(kept, bar.total - kept, llm.kept_in) from None
+                raise error.after(kept, int(bar.total or 0) - kept, llm.kept_in) from None
 
     def _add(self, asked: Iterable[tuple[int, Request]]) -> dict[str, Request]:
         """Let places wait for the answers to requests, and give them those that are known. Returns the requests still to be asked."""
@@ -279,7 +279,7 @@ class Retry:
         return tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(Transient),
             wait=_wait,
-            stop=tenacity.stop_any(tenacity.stop_after_attempt(self.tries), tenacity.stop_when_event_set(stop), too_late),
+            stop=tenacity.stop_any(tenacity.stop_after_attempt(self.tries), tenacity.stop_when_event_set(stop), too_late),  # type: ignore[arg-type]
             sleep=self.sleep or tenacity.sleep_using_event(stop),
             before_sleep=None if waits is None else lambda state: waits(state.attempt_number),
             reraise=True,

@@ -8,9 +8,10 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ..errors import UsageError, did_you_mean
+from ..store.cache import IN_MEMORY
 from .backend import Backend
 from .batch import DISCOUNT
-from .cache import IN_MEMORY, CompletionCache, default_path
+from .cache import CompletionCache, default_path
 from .generator import GeneratorBackend
 from .hf import HFBackend
 from .ledger import Budget, Ledger
