@@ -31,6 +31,9 @@ class Drawing:
             file.write(f'<!doctype html><meta charset="utf-8">{self.html}')
         return Path(path)
 
+    def __repr__(self) -> str:
+        return "<drawing>"
+
     def _repr_html_(self) -> str:
         return self.html
 
