@@ -13,7 +13,6 @@ WORKPLACE = "part of an index, whose folder gets its name when everything is in 
 ELSEWHERE = {
     "retrieve/dense.py": WORKPLACE,
     "retrieve/eager.py": WORKPLACE,
-    "retrieve/pisa.py": "nothing: what PISA prints goes to the null device",
     "retrieve/texts.py": "SQLite, which writes in transactions",
     "runs/log.py": "an empty file that only its owner reads, before its first line",
     "study/account.py": "a line at a time at its end; one that was cut is passed over",
