@@ -386,7 +386,7 @@ def test_the_guides_stay_short():
     words = {page.stem: len(page.read_text(encoding="utf-8").split()) for page in pages}
     assert {"get_started", "evidence", "own_operator"} <= set(words)
     assert sum(words.values()) <= 20_000, words
-    assert max(words["live"], words["language_models"]) <= 300
+    assert max(words["live"], words["language_models"]) <= 260
 
 
 def test_the_texts_say_is_not_a_thing():

@@ -155,9 +155,9 @@ class GivenDataset(IkatDataset):
     """An object with PyTerrier's dataset methods as a dataset of ours. Columns that its topics lack for a turn frame are filled in.
 
     Args:
-        given: has ``get_topics``, and those that are used of ``get_qrels``, ``get_corpus_iter``, ``get_answers``, ``text_loader``; or its
-            class. Gold columns of its topics (``qresolved``, ``qgoldptkb``, ``gold_...``) are shown only by ``get_topics("manual")``. If it
-            is a dataset of PyTerrier that lists this variant, its own is used.
+        given: has ``get_topics``, and those that are used of ``get_qrels``, ``get_corpus_iter``, ``get_answers``, ``text_loader``,
+            ``collection``; or its class. Gold columns of its topics (``qresolved``, ``qgoldptkb``, ``gold_...``) are shown only by
+            ``get_topics("manual")``. If it is a dataset of PyTerrier that lists this variant, its own is used.
         name: its name. By default its own name, or that of its class.
 
     Raises:
@@ -213,6 +213,11 @@ class GivenDataset(IkatDataset):
     def text_loader(self, fields: Fields = "text", *, verbose: bool = False) -> Any:
         """Its own text loader."""
         return self.given.text_loader(fields, verbose=verbose) if hasattr(self.given, "text_loader") else super().text_loader(fields)
+
+    def collection(self) -> tuple[int | None, frozenset[str] | None]:
+        """How many passages it has and which; None where it doesn't say. A run warns about an index of another collection."""
+        said: tuple[int | None, frozenset[str] | None] = self.given.collection() if hasattr(self.given, "collection") else (None, None)
+        return said
 
     def _listed(self, component: str) -> list[str]:
         """The variants that a dataset of PyTerrier lists."""

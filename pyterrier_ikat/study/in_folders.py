@@ -73,7 +73,7 @@ def run_in_folders(
         UsageError: before anything is run, when a folder can't be written to, or holds another run or finished batches of another run, or
             another process is making one of the runs.
         SystemFailed: when one of several systems failed. All others are finished.
-        BudgetExceeded: when the budget is spent, at once.
+        BudgetExceeded, OSError: when the budget is spent, or a file can't be written: at once.
         BatchUnderWay: when systems wait for an LLM's batches. All others are finished.
     """
     size = TURNS_AT_ONCE if batch is None else batch
@@ -93,7 +93,7 @@ def run_in_folders(
                 with in_chain(one.repeat - 1), under_way.noted(), doing(where) as shown:
                     done[one.name] = _run_one(study, one, begun[one.name], size, measures)
                     shown.report(counted(len(study.turns_of(one)), "turn"))
-            except BudgetExceeded:
+            except (BudgetExceeded, OSError):  # the next system could not be paid for, or not be written
                 raise
             except Exception as error:
                 if len(begun) == 1:

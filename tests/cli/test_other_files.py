@@ -122,4 +122,4 @@ def test_a_limited_file_is_one_line(made, tmp_path, command):
         )
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
-    assert any(said in done.stderr for said in ("free some space", "free space", "File too large"))
+    assert "free some space" in done.stderr or "free space" in done.stderr

@@ -143,3 +143,9 @@ def test_the_released_files_are_the_ones_that_a_download_accepts(shared, monkeyp
     released = [name for name in SOURCES if at_hand(name) is not None]
     assert len(released) > 100
     assert [name for name in released if not download.is_published(name)] == []
+
+
+def test_every_source_has_its_address_its_checksum_and_its_licence():
+    assert [name for name, source in SOURCES.items() if not all(source)] == ["2025-qrels.txt"]
+    lengths = {"sha256": 64, "md5": 32, "git": 40}
+    assert all(len(digest) == lengths[kind] for kind, _, digest in (one.checksum.partition(":") for one in SOURCES.values()) if kind)

@@ -2,6 +2,7 @@
 
 import json
 
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
@@ -191,3 +192,15 @@ def test_a_file_of_longmemeval_is_its_users_turns_and_those_with_the_answer(long
     assert manual["qcategory"].tolist() == ["multi-session"]
     assert data.get_qrels()[["qid", "docno", "label"]].values.tolist() == [["q_1_1", "answer_1:1", 1], ["q_1_1", "answer_2:2", 1]]
     assert data.get_answers()["gold_answer"].tolist() == ["2"]
+
+
+def test_a_breakdown_by_category_needs_topics_that_have_it():
+    scores = pd.DataFrame({"qid": ["a_1"], "nDCG@5": [1.0]})
+    with pytest.raises(ikat.DataError, match="nothing says the category of turn a_1"):
+        ikat.breakdown({"mine": scores}, by="category")
+
+
+def test_bm25_finds_the_evidence_in_a_file_of_longmemeval(longmemeval):
+    data = longmemeval(question("q", SESSIONS))
+    found = ikat.methods.memory_bm25()(data.get_topics())
+    assert sorted(found["docno"][:2]) == ["answer_1:1", "answer_2:2"]

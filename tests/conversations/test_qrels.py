@@ -1,7 +1,9 @@
+import pandas as pd
 import pytest
 
 from pyterrier_ikat.conversations import read_topics
 from pyterrier_ikat.conversations.qrels import read_qrels
+from pyterrier_ikat.conversations.topics import ptkb_qrels
 from pyterrier_ikat.errors import DataError
 
 
@@ -45,3 +47,11 @@ def test_ptkb_qrels_judge_the_whole_ptkb_of_every_listed_turn(ikat_data, name, t
     assert (frame["qid"].nunique(), frame["label"].sum()) == (turns, relevant)
     sizes = {chat.number: len(chat.ptkb) for chat in read_topics(ikat_data / "2023_test_topics.json")}
     assert all(len(group) == sizes[qid.split("_")[0]] for qid, group in frame.groupby("qid"))
+
+
+def test_the_organisers_ptkb_qrels_are_the_topics_own_provenance(ikat_data):
+    own = ptkb_qrels(read_topics(ikat_data / "2023_test_topics.json"))
+    own = own[own.groupby("qid")["label"].transform("max") == 1]
+    keys = ["qid", "docno"]
+    published = read_qrels(ikat_data / "ptkb_rel_org").sort_values(keys, ignore_index=True)
+    pd.testing.assert_frame_equal(own.sort_values(keys, ignore_index=True), published)

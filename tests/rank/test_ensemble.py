@@ -1,6 +1,10 @@
 """The ensemble: the rule worked out by hand, in plain Python and by ranx, and real models of each architecture."""
 
+import json
 import math
+import os
+import subprocess
+import sys
 from fractions import Fraction
 from itertools import pairwise
 
@@ -8,11 +12,13 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_cross_encoders import CONFIGS, save_cross_encoder
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.order import min_max
+from pyterrier_ikat.rank.ensemble import CHECKPOINTS
 
 
 class Scores(pt.Transformer):
@@ -79,6 +85,11 @@ def test_equal_means_are_equal_in_any_order_of_the_scorers(data):
     assert rankings[0]["score"].tolist() == rankings[1]["score"].tolist()
 
 
+def test_a_scorer_that_leaves_a_turn_out_lets_the_others_decide():
+    ranked = ikat.Ensemble([scores(a=1.0, b=3.0, c=2.0), Scores({})])(found(*ABC))
+    assert ranking(ranked) == [("b", 0.5, 0), ("c", 0.25, 1), ("a", 0.0, 2)]
+
+
 def test_turns_are_normalised_apart_and_keep_their_order():
     keys = [("u", "x"), ("t", "a"), ("u", "y"), ("t", "b")]
     given = Scores({("u", "x"): 1000.0, ("u", "y"): 2000.0, ("t", "a"): 0.2, ("t", "b"): 0.1})
@@ -89,6 +100,16 @@ def test_turns_are_normalised_apart_and_keep_their_order():
         ["t", "a", 1.0, 0],
         ["t", "b", 0.0, 1],
     ]
+
+
+def test_all_rows_and_columns_stay_and_the_input_is_unchanged():
+    histories = [[1], [2], [3]]
+    frame = found(*ABC, qhistory=pd.Series(histories, dtype=object))
+    before = frame.copy()
+    ranked = ikat.Ensemble([scores(a=1.0, b=3.0, c=2.0)])(frame)
+    assert ranked["qhistory"][0] is histories[1]
+    assert list(ranked.columns) == list(frame.columns)
+    pd.testing.assert_frame_equal(frame, before)
 
 
 def test_a_foreign_scorer_that_writes_into_the_frame_changes_no_other():
@@ -103,6 +124,12 @@ def test_a_foreign_scorer_that_writes_into_the_frame_changes_no_other():
     assert frame["text"].tolist() == ["x", "xxx", "xx"]
 
 
+def test_each_scorer_gets_the_frame_once():
+    parts = [scores(a=1.0, b=3.0), scores(a=1.0, b=3.0)]
+    ikat.Ensemble(parts)(found(*ABC, ("u", "a")))
+    assert [part.calls for part in parts] == [1, 1]
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_a_score_that_is_not_finite_names_scorer_and_passage(bad):
     broken = Scores({("t", "a"): 1.0, ("t", "b"): bad}, "Broken()")
@@ -110,7 +137,20 @@ def test_a_score_that_is_not_finite_names_scorer_and_passage(bad):
         ikat.Ensemble([scores(a=1.0), broken])(found(*ABC))
 
 
+def test_of_a_passage_that_a_scorer_returns_twice_the_first_score_counts():
+    twice = pt.apply.generic(lambda rows: pd.concat([rows.assign(score=[3.0, 2.0, 1.0]), rows.assign(score=[0.0, 9.0, 5.0])]))
+    assert ranking(ikat.Ensemble([twice])(found(*ABC))) == [("a", 1.0, 0), ("b", 0.5, 1), ("c", 0.0, 2)]
+
+
+def test_a_scorer_that_gives_no_score_column_is_named():
+    with pytest.raises(pt.validate.InputValidationError, match="score"):
+        ikat.Ensemble([pt.apply.generic(lambda rows: rows.drop(columns="score"))])(found(*ABC))
+
+
 # The rule for all inputs
+
+SCORE = st.floats(-1e6, 1e6).map(lambda score: round(score, 3))
+LISTS = st.lists(st.dictionaries(st.tuples(st.sampled_from("tuv"), st.sampled_from("abcdefg")), SCORE), min_size=1, max_size=4)
 
 
 def in_plain_python(keys, lists):
@@ -127,6 +167,54 @@ def in_plain_python(keys, lists):
                 places.append((scored[qid, docno] - min(of_turn)) / (max(of_turn) - min(of_turn)))
         wanted[qid, docno] = sum(places) / len(lists)
     return wanted
+
+
+@settings(deadline=None)
+@given(lists=LISTS)
+def test_the_ensemble_is_the_rule_in_plain_python(lists):
+    keys = sorted({key for scored in lists for key in scored}, key=lambda key: (key[1], key[0]))
+    if not keys:
+        return
+    ranked = ikat.Ensemble([Scores(scored) for scored in lists])(found(*keys))
+    wanted = in_plain_python(keys, lists)
+    assert {(row.qid, row.docno): row.score for row in ranked.itertuples()} == pytest.approx(
+        wanted, abs=1e-6
+    )  # scores that only 64 bits tell apart go down by 32-bit steps
+    for _, turn in ranked.groupby("qid"):
+        scored = list(zip(turn["score"].astype(np.float32), turn["docno"], strict=True))
+        assert scored == sorted(scored, reverse=True)
+        assert turn["rank"].tolist() == list(range(len(turn)))
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, unique=True))
+def test_any_finite_scores_stay_in_their_order_between_0_and_1(values):
+    places = min_max(np.array(values), np.zeros(len(values), dtype=np.int64))
+    assert (places.min(), places.max()) in ((0.0, 1.0), (0.5, 0.5))  # the latter when the width is less than the least float
+    assert (np.diff(places[np.argsort(values)]) >= 0).all()
+
+
+RANX = """
+import json, sys
+import ranx
+runs = [ranx.Run(run) for run in json.load(sys.stdin)]
+fused = ranx.fuse(runs=runs, norm="min-max", method="sum").to_dict()
+print(json.dumps({turn: {docno: float(score) for docno, score in ranked.items()} for turn, ranked in fused.items()}))
+"""
+
+
+def test_it_is_the_min_max_of_ranx_where_ranx_defines_it():
+    random = np.random.default_rng(5)
+    lists = [{(turn, f"d{n}"): float(score) for turn in "tu" for n, score in enumerate(random.normal(size=30))} for _ in range(5)]
+    runs = [{turn: {key[1]: score for key, score in scored.items() if key[0] == turn} for turn in "tu"} for scored in lists]
+    interpreted = os.environ | {"NUMBA_DISABLE_JIT": "1"}  # compiling it takes most of a minute
+    done = subprocess.run([sys.executable, "-c", RANX], input=json.dumps(runs), capture_output=True, text=True, env=interpreted)
+    assert done.returncode == 0, done.stderr
+    fused = json.loads(done.stdout)
+    wanted = {(turn, docno): score / 5 for turn, ranked in fused.items() for docno, score in ranked.items()}
+    ranked = ikat.Ensemble([Scores(scored) for scored in lists])(found(*lists[0]))
+    assert {(row.qid, row.docno): row.score for row in ranked.itertuples()} == pytest.approx(wanted)
+    assert len(wanted) == 60
 
 
 # Real models
@@ -160,7 +248,51 @@ def test_five_architectures_load_and_are_averaged(folders):
     assert {(row.qid, row.docno): row.score for row in ranked.itertuples()} == pytest.approx(in_plain_python(lists[0], lists))
 
 
+def test_each_model_sees_each_distinct_pair_once(folders, monkeypatch):
+    seen, score = [], ikat.CrossEncoder._score
+    noted = lambda self, pairs: [seen.extend((self.model, *pair) for pair in pairs), score(self, pairs)][1]  # noqa: E731
+    monkeypatch.setattr(ikat.CrossEncoder, "_score", noted)
+    ikat.Ensemble([*folders, scores(a=1.0)])(pd.concat([pairs(), pairs(qid=["3"] * 8)]))
+    ikat.Ensemble(folders[:2])(pairs())
+    assert sorted(seen) == sorted((folder, row.query, row.text) for folder in folders for row in pairs().itertuples())
+
+
+def test_a_model_that_cannot_be_loaded_is_named(folders, tmp_path):
+    with pytest.raises(ikat.UsageError, match="can't load the cross-encoder .*nowhere"):
+        ikat.Ensemble([folders[0], tmp_path / "nowhere"])(pairs())
+
+
 # The operator
+
+
+def test_the_default_are_the_five_published_checkpoints():
+    assert repr(ikat.Ensemble()) == "ikat.Ensemble()"
+    assert ikat.Ensemble().scorers == CHECKPOINTS
+    names = ("debertav3", "debertav2", "electra", "albert", "roberta")
+    assert tuple(f"naver/trecdl22-crossencoder-{name}" for name in names) == CHECKPOINTS
+
+
+def test_operators_are_values_with_a_pasteable_repr():
+    ensemble = ikat.Ensemble(["a", ikat.BiEncoder("b", batch_size=4)])
+    assert eval(repr(ensemble), {"ikat": ikat}) == ensemble
+    assert hash(ensemble) == hash(ikat.Ensemble(("a", ikat.BiEncoder("b", batch_size=4))))
+    assert ensemble != ikat.Ensemble(["a"])
+
+
+@pytest.mark.parametrize("wrong", [[], "naver/trecdl22-crossencoder-debertav3", None])
+def test_what_is_no_list_of_scorers_is_refused(wrong):
+    with pytest.raises(ikat.UsageError, match="give a list of re-rankers"):
+        ikat.Ensemble(wrong)
+
+
+def test_an_empty_frame_gives_the_columns_without_a_model():
+    empty = ikat.Ensemble()(found(*ABC).drop(columns=["score", "rank"]).iloc[:0])
+    assert set(empty.columns) == {"qid", "docno", "query", "text", "score", "rank"}
+
+
+def test_a_frame_without_text_is_refused():
+    with pytest.raises(pt.validate.InputValidationError):
+        ikat.Ensemble()(found(*ABC).drop(columns="text"))
 
 
 TestEnsemble = pt.testing.transformer_test_class(ikat.Ensemble)

@@ -1,6 +1,7 @@
 """Listwise re-ranking: windows, a model that knows the true order, what is repaired, failures, the plan, resumption and calls in flight."""
 
 import math
+import random
 import re
 import threading
 
@@ -104,6 +105,13 @@ def test_the_prompt_shows_the_conversation_and_as_many_words_of_a_passage_as_are
     assert ranked["text"].tolist()[1] == "one two three four"
 
 
+def test_repairs_are_counted_number_by_number():
+    (llm, _), order = scripted("[3] > [1] > [3] > [9]"), [10, 11, 12, 13]
+    ranked = ikat.ListwiseRerank(llm)(found(order))
+    assert goods(ranked) == [12, 10, 11, 13]
+    assert llm.ledger.frame()[["calls", "dropped", "failures", "fallbacks"]].values.tolist() == [[1, 4, 0, 0]]
+
+
 FORMS = {
     "as asked": lambda numbers: " > ".join(f"[{number}]" for number in numbers),
     "commas": lambda numbers: ", ".join(f"[{number}]" for number in numbers),
@@ -129,13 +137,63 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_each_malformed_output_gives_a_permutation_with_its_repairs_counted(form):
-    text, order = FORMS[form]([6, 2, 6, 57, 1, 8, 3, 5, 4]), [5, 3, 8, 1, 7, 2, 6, 4]
-    assert read_ranking(text) == [6, 2, 6, 57, 1, 8, 3, 5, 4]
-    llm, _ = scripted(text)
-    assert goods(ikat.ListwiseRerank(llm)(found(order))) == [order[number - 1] for number in (6, 2, 1, 8, 3, 5, 4, 7)]
-    assert llm.ledger.frame()[["dropped", "failures"]].values.tolist() == [[3, 0]]  # 6 again, 57, no 7
+def malformed(seed):
+    """What a model may say of 8 passages, the numbers in it, and how many repairs they need, counted as they are made."""
+    draw = random.Random(seed)
+    numbers = draw.sample(range(1, 9), draw.randint(4, 8))
+    repairs = 8 - len(numbers)
+    for number in draw.choices(numbers, k=draw.randint(0, 2)):
+        numbers.append(number)
+        repairs += 1
+    for _ in range(draw.randint(0, 2)):
+        numbers.insert(draw.randint(0, len(numbers)), draw.choice((0, 9, 57, 2024)))
+        repairs += 1
+    form = list(FORMS)[seed % len(FORMS)]
+    return FORMS[form](numbers), numbers, repairs
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_each_malformed_output_gives_a_permutation_with_its_repairs_counted(seed):
+    text, numbers, repairs = malformed(seed)
+    assert read_ranking(text) == numbers, text
+    (llm, _), order = scripted(text), [5, 3, 8, 1, 7, 2, 6, 4]
+    ranked = ikat.ListwiseRerank(llm)(found(order))
+    named = list(dict.fromkeys(number for number in numbers if 1 <= number <= 8))
+    assert goods(ranked) == [order[number - 1] for number in named] + [order[place] for place in range(8) if place + 1 not in named]
+    assert llm.ledger.frame()[["dropped", "failures"]].values.tolist() == [[repairs, 0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("[2] > [1] > [3", [2, 1]),
+        ("[02] > [01]", [2, 1]),
+        ("[Passage 2] > [Passage 1]", [2, 1]),
+        ("[2] = [1] > [3]", [2, 1, 3]),
+        ("[2] > [1] > [3]-[5]", [2, 1, 3, 5]),
+        ("2", [2]),
+        ("[2]", [2]),
+        ("Passage 2 is the best one, then passage 1.", [2, 1]),
+        ("1 > 2 > 3 (of 3, 0.5 s)", [1, 2, 3]),
+        ("[" + "9" * 5000 + "] > [1]", [999_999_999, 1]),
+        ("[٢] > [١]", [2, 1]),
+        ("(2) > (1) > (3)", [2, 1, 3]),
+        ("<2> > <1>", [2, 1]),
+        ("Ranking: 2,1,3", [2, 1, 3]),
+        ("[[2], [1], [3]]", [2, 1, 3]),
+        ('["2", "1", "3"]', [2, 1, 3]),
+        ("[2] > [1]\n\nQuestion: And milk?\n[5] > [4] > [3]", [2, 1]),
+    ],
+)
+def test_hand_written_outputs(text, numbers):
+    assert read_ranking(text) == numbers
+
+
+@pytest.mark.parametrize(
+    "text", ["", "   ", "I'm sorry, but I can't help with that.", "In 2024 tea was cheap.", "null", "[]", "{}", ">", "The order stays."]
+)
+def test_what_orders_nothing_is_a_failure(text):
+    assert read_ranking(text) is None
 
 
 @settings(deadline=None)
@@ -145,6 +203,13 @@ def test_whatever_is_named_gives_a_permutation(numbers, size):
     assert sorted(order) == list(range(size))
     valid = [number for number in numbers if 1 <= number <= size]
     assert len(repairs) == len(numbers) - len(valid) + len(valid) - len(set(valid)) + size - len(set(valid))
+
+
+@settings(deadline=None)
+@given(st.text(alphabet="0123456789[]>(){}., \n-passageé", max_size=60))
+def test_no_text_breaks_the_reader(text):
+    numbers = read_ranking(text)
+    assert numbers is None or (numbers and all(isinstance(number, int) for number in numbers))
 
 
 @pytest.mark.parametrize("said", ["I can only say that tea is fine.", "[57] > [58]"])
@@ -165,6 +230,12 @@ def test_a_failure_is_raised_once_the_other_turns_are_finished():
         ikat.ListwiseRerank(LLM(backend), window=3, stride=1)(found([9, 8, 7, 9], [4, 3, 2, 1]))
     assert [(failure.qid, failure.kept) for failure in raised.value.failures] == [("1_0", True)]
     assert sorted(request.qid for request in backend.asked) == ["1_0", "1_1", "1_1"]
+
+
+def test_numbers_of_no_passage_are_named_in_the_failure():
+    llm, _ = scripted("[57] > [58]")
+    with pytest.raises(StageError, match="the completion names 57, 58, and no passage from 1 to 3"):
+        ikat.ListwiseRerank(llm)(found([1, 2, 3]))
 
 
 class TwoAtATime(Knows):
@@ -188,6 +259,34 @@ def test_windows_of_different_turns_are_in_flight_together():
     ranked = ikat.ListwiseRerank(llm, window=2, stride=1)(found([4, 3, 2, 1], [4, 3, 2, 1]))
     assert len(backend.asked) == 6
     assert goods(ranked)[0] == goods(ranked, "1_1")[0] == 1
+
+
+class Slow(Knows):
+    """One turn's answers wait until all windows of the other turns are answered."""
+
+    concurrency = 2
+
+    def __init__(self, others):
+        super().__init__()
+        self.others, self.left = threading.Event(), others
+
+    def complete(self, requests):
+        if requests[0].qid == "1_0" and requests[0].item == "3-4":
+            assert self.others.wait(120)
+        found = super().complete(requests)
+        self.left -= requests[0].qid != "1_0"
+        if not self.left:
+            self.others.set()
+        return found
+
+
+def test_no_turn_waits_for_a_slow_one_before_its_next_window():
+    backend = Slow(others=3)
+    llm = LLM(backend)
+    llm.backend.patience = 0.01
+    ikat.ListwiseRerank(llm, window=2, stride=1)(found([4, 3, 2, 1], [4, 3, 2, 1]))
+    assert [request.item for request in backend.asked if request.qid == "1_1"] == ["3-4", "2-3", "1-2"]
+    assert len(backend.asked) == 6
 
 
 def test_equal_turns_are_asked_once_and_an_interrupted_stage_goes_on_where_it_was(tmp_path):
@@ -216,3 +315,17 @@ def test_the_plan_knows_the_calls():
     for k, cut, calls in ((100, 1000, 9), (30, 1000, 2), (100, 40, 3), (100, 1, 0), (5, 1000, 1)):
         rows = ikat.plan({"x": Finds() % cut >> ikat.ListwiseRerank(LLM(Knows()), k)}, topics)
         assert rows["calls"].sum() == 3 * calls, (k, cut)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"stride": 30}, "stride=30 is larger than window=20: passages between two windows would be skipped"),
+        ({"window": 1}, "window=1: give 2 or more"),
+        ({"k": 0}, "k=0: give 1 or more"),
+        ({"words": 0}, "words=0: give 1 or more"),
+    ],
+)
+def test_wrong_numbers_are_one_line(arguments, error):
+    with pytest.raises(ikat.UsageError, match=error):
+        ikat.ListwiseRerank(_llm, **arguments)

@@ -1,5 +1,7 @@
 """monoT5 through pyterrier_t5: a tiny random T5, against the model asked directly."""
 
+import sys
+
 import pandas as pd
 import pyterrier as pt
 import pytest
@@ -46,6 +48,18 @@ def test_the_score_is_the_log_probability_of_true(t5):
     assert (ranked.groupby("qid")["score"].diff().dropna() < 0).all()
 
 
+def test_rows_columns_and_objects_stay_in_batches_too(t5):
+    histories = [[1], [2], [3], [4]]
+    found = FOUND.assign(qhistory=pd.Series(histories, dtype=object))
+    before = found.copy()
+    ranked = ikat.MonoT5(t5, tokenizer=t5, batch_size=3)(found)
+    assert list(ranked.columns) == list(found.columns)
+    assert sorted(map(tuple, ranked[["qid", "docno"]].values)) == sorted(map(tuple, found[["qid", "docno"]].values))
+    first = ranked.index[(ranked["qid"] == "u") & (ranked["docno"] == "d1")][0]
+    assert ranked["qhistory"][first] is histories[0]
+    pd.testing.assert_frame_equal(found, before)
+
+
 def test_equal_pairs_get_one_score_and_go_by_docno(t5):
     found = results(("t", "tea", "d2", "mint"), ("t", "tea", "d1", "mint"), ("v", "tea", "d9", "mint"))
     ranked = ikat.MonoT5(t5, tokenizer=t5)(found)
@@ -56,6 +70,27 @@ def test_equal_pairs_get_one_score_and_go_by_docno(t5):
 def test_a_text_longer_than_the_model_is_cut(t5):
     words = "tea mint is green " * 40
     assert ikat.MonoT5(t5, tokenizer=t5)(results(("t", "tea", "d1", words), ("t", "tea", "d2", words + "no")))["score"].nunique() == 1
+
+
+def test_a_model_that_cannot_be_loaded_is_named_with_what_to_do():
+    with pytest.raises(ikat.UsageError, match=r"can't load the monoT5 model 'no/such-model' .*give the folder of a downloaded model"):
+        ikat.MonoT5("no/such-model")(FOUND)
+
+
+def test_a_missing_library_is_named(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "pyterrier_t5", None)
+    with pytest.raises(ikat.UsageError, match=r"needs pyterrier_t5: pip install 'pyterrier_ikat\[rank\]'"):
+        ikat.MonoT5(tmp_path)(FOUND)
+
+
+def test_empty_frames_give_the_columns_of_full_ones_without_a_model():
+    assert list(ikat.MonoT5("no/such-model")(FOUND.iloc[:0]).columns) == COLUMNS
+
+
+def test_operators_are_values(tmp_path):
+    assert ikat.MonoT5() == ikat.MonoT5("castorini/monot5-base-msmarco", "t5-base", 32)
+    assert ikat.MonoT5() != ikat.MonoT5("other")
+    assert repr(ikat.MonoT5(tmp_path, batch_size=4)) == f"ikat.MonoT5(model={str(tmp_path)!r}, batch_size=4)"
 
 
 TestMonoT5 = pt.testing.transformer_test_class(ikat.MonoT5)

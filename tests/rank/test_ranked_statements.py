@@ -1,5 +1,7 @@
 """Statements as passages of a user: listed, ranked by BM25 or fusions, and taken for their source turns."""
 
+import math
+
 import pandas as pd
 import pyterrier as pt
 import pytest
@@ -27,6 +29,29 @@ def turns(*queries):
     return frame.assign(qptkb=[PTKB] * len(frame), qfacts=[FACTS] * len(frame))
 
 
+def plain_bm25(query, texts, k1=0.9, b=0.4):
+    words = {name: text.split() for name, text in texts.items()}
+    mean = sum(map(len, words.values())) / len(words)
+    scores = dict.fromkeys(texts, 0.0)
+    for word in query.split():
+        holders = sum(word in of_one for of_one in words.values())
+        idf = max(1e-6, math.log((len(words) - holders + 0.5) / (holders + 0.5)))
+        for name, of_one in words.items():
+            times = of_one.count(word)
+            scores[name] += idf * (k1 + 1) * times / (times + k1 * (1 - b + b * len(of_one) / mean))
+    return scores
+
+
+def test_bm25_has_the_statistics_of_each_turns_own_statements():
+    other = {"1": "tram", "2": "tram bus", "3": "bus bus bus", "4": "sea", "5": "tea"}
+    frame = turns("tram tea", "tram").assign(qptkb=[PTKB, other])
+    found = (ikat.ListStatements() >> ikat.BM25Rerank(stemmer="none", stops="none"))(frame)
+    for qid, query, texts in (("t_1", "tram tea", PTKB), ("t_2", "tram", other)):
+        ours = found[found["qid"] == qid].set_index("docno")["score"].to_dict()
+        assert ours == pytest.approx(plain_bm25(query, texts), abs=1e-6)
+    assert found[found["qid"] == "t_1"]["docno"].tolist()[0] == "D2:1"
+
+
 def test_a_re_ranking_by_bm25_is_the_search_of_an_index_of_the_same_passages(tmp_path):
     passages = [{"docno": name, "text": text} for name, text in PTKB.items()]
     frame = turns("drinking teas", "the trams").astype({"qid": object})
@@ -34,6 +59,11 @@ def test_a_re_ranking_by_bm25_is_the_search_of_an_index_of_the_same_passages(tmp
     ranked = (ikat.ListStatements() >> ikat.BM25Rerank())(frame)
     columns = ["qid", "docno", "score", "rank"]
     pd.testing.assert_frame_equal(ranked[ranked["score"] > 0][columns].reset_index(drop=True), searched[columns])
+
+
+def test_statements_without_any_word_are_ranked_all_the_same():
+    frame = turns("tea").assign(qptkb=[["...", ""]])
+    assert (ikat.ListStatements() >> ikat.BM25Rerank())(frame)["score"].tolist() == [0.0, 0.0]
 
 
 def test_fusions_behind_a_retriever_re_rank_its_passages():

@@ -18,6 +18,9 @@ from transformers import (
     PreTrainedTokenizerFast,
     Qwen3Config,
     RobertaConfig,
+    T5Config,
+    T5EncoderModel,
+    XLMRobertaConfig,
 )
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -47,10 +50,12 @@ MODERN = {**SIZE, "global_attn_every_n_layers": 2, "local_attention": 8, "max_po
 ENDS = {"bos_token_id": 2, "cls_token_id": 2, "eos_token_id": 3, "sep_token_id": 3}
 CONFIGS = {
     "debertav3": lambda: DebertaV2Config(**SIZE, **DEBERTA),
+    "debertav2": lambda: DebertaV2Config(**SIZE, **DEBERTA, conv_kernel_size=3, conv_act="gelu"),
     "electra": lambda: ElectraConfig(**SIZE, embedding_size=8, max_position_embeddings=512),
     "albert": lambda: AlbertConfig(**SIZE, embedding_size=8, max_position_embeddings=512),
     "roberta": lambda: RobertaConfig(**SIZE, max_position_embeddings=514, type_vocab_size=1),
     "bert": lambda: BertConfig(**SIZE, max_position_embeddings=512),
+    "xlm-roberta": lambda: XLMRobertaConfig(**SIZE, max_position_embeddings=514, type_vocab_size=1),
     "modernbert": lambda: ModernBertConfig(**MODERN, **ENDS, classifier_pooling="mean"),
 }
 """Those with a head for the score within the network."""
@@ -133,9 +138,32 @@ def save_qwen(folder, chat_template=TEMPLATE, against="no", **settings):
     return save_modules(folder, qwen(), head, task="text-generation", chat_template=chat_template, **settings)
 
 
+def save_t5(folder):
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    torch.manual_seed(5)
+    network = T5EncoderModel(T5Config(vocab_size=len(WORDS), d_model=16, d_kv=8, d_ff=16, num_layers=2, num_heads=2, pad_token_id=0))
+    return save_modules(folder, network, Pooling(16, "mean"), dense(16, 1, module_output_name="scores"))
+
+
+def save_bert_modules(folder):
+    """A network whose last layer could be cut to the first token, scored by its first token and by a norm of it."""
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    torch.manual_seed(6)
+    return save_modules(folder, AutoModel.from_config(CONFIGS["bert"]()), Pooling(16, "cls"), dense(16, 1, module_output_name="scores"))
+
+
 KINDS = {
     **{name: functools.partial(save_cross_encoder, architecture=name) for name in CONFIGS},
     "ettin": save_ettin,
+    "ettin-mean": functools.partial(save_ettin, pooling="mean"),
+    "ettin-prompt": functools.partial(save_ettin, prompts={"web": "green tea : "}, default_prompt_name="web"),
+    "bert-modules": save_bert_modules,
+    "t5": save_t5,
+    "qwen": save_qwen,
     "qwen-prompt": functools.partial(save_qwen, prompts={"web": "green tea"}, default_prompt_name="web"),
+    "qwen-one-word": functools.partial(save_qwen, against=None),
+    "qwen-no-template": functools.partial(save_qwen, chat_template=None),
 }
 """Saves a cross-encoder of each kind into a folder, whose name it gives."""

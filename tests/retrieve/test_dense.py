@@ -287,3 +287,58 @@ def _small_index(tmp_path_factory):
 
 TestDense = pt.testing.transformer_test_class(lambda: ikat.DenseIndex(_folder).dense())
 TestQueryEncoder = pt.testing.transformer_test_class(lambda: ikat.DenseIndex(_folder).query_encoder())
+
+
+def test_empty_frames_and_blank_queries_have_no_result(index):
+    asked = topics("green tea")
+    assert index.dense()(asked.iloc[:0]).columns.tolist() == index.dense()(asked).columns.tolist()
+    with pytest.warns(NoResultWarning):
+        assert index.dense()(topics(" ", None)).empty
+
+
+def test_distinct_queries_are_encoded_and_searched_once_over_all_systems(index, letters, tmp_path):
+    asked = topics("green tea", "the train", "green tea", " ")
+    with pytest.warns(NoResultWarning, match="3"):
+        first = (index.dense() % 3)(asked)
+    assert letters.encoded["query"] == ["green tea", "the train"]
+    other = ikat.DenseIndex(index.path)
+    pd.testing.assert_frame_equal(other.dense(num_results=3)(asked.iloc[:3]), first)
+    other.dense(num_results=2)(asked.iloc[:2])
+    assert len(letters.encoded["query"]) == 2
+    for _ in range(2):
+        index.dense(num_results=4, cache=tmp_path / "cache")(asked.iloc[:2])
+    assert len(letters.encoded["query"]) == 4
+    index.dense(num_results=3, query_prefix="find: ")(asked.iloc[:1])  # other queries
+    assert letters.encoded["query"][-1] == "find: green tea"
+
+
+def test_an_index_that_is_there_is_compared_and_not_built_again(index, letters):
+    letters.encoded["document"].clear()
+    assert index.index(iter(CORPUS), "some/letters") is index
+    assert not letters.encoded["document"]
+    for changed, said in (
+        ({"model": "other/letters"}, "holds an index with encoded_by 'some/letters', not 'other/letters'"),
+        ({"query_prefix": "q: "}, "holds an index with query_prefix None, not 'q: '"),
+        ({"similarity": "dot"}, "holds an index with similarity 'cosine', not 'dot'"),
+        ({"corpus": CORPUS[:2]}, "holds an index of other passages"),
+    ):
+        with pytest.raises(ikat.UsageError, match=said):
+            index.index(**{"corpus": CORPUS, "model": "some/letters"} | changed)
+
+
+def test_a_model_that_is_missing_is_said_before_the_corpus_is_read(tmp_path):
+    def corpus():
+        raise AssertionError
+
+    with pytest.raises(ikat.UsageError, match="can't load the bi-encoder .*: give the folder of a downloaded model"):
+        ikat.DenseIndex(tmp_path / "i").index((corpus() for _ in "a"), str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_minilm_gives_the_product_of_its_own_vectors(tmp_path, similarity):
+    model = load_bi_encoder(BUNDLED)
+    index = ikat.DenseIndex(tmp_path / "i").index(CORPUS, BUNDLED, similarity=similarity)
+    held = model.encode([text for text in TEXTS.values() if text.strip()], normalize_embeddings=True)
+    expected = model.encode(["hot drinks"], normalize_embeddings=True) @ held.T
+    found = index.dense()(topics("hot drinks")).set_index("docno")["score"]
+    np.testing.assert_allclose(found[[docno for docno in TEXTS if TEXTS[docno].strip()]], expected[0], atol=1e-6)

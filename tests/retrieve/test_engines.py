@@ -192,3 +192,16 @@ def test_statements_in_memory_are_ranked_as_by_the_plain_formula(texts, paramete
     found = index.search("tea river")
     assert found == sorted(found, key=lambda pair: (pair[1], pair[0]), reverse=True)
     assert index.search("tea river", 1) == found[:1]
+
+
+def test_rm3_expands_alike_and_finds_alike(both):
+    ours, theirs = ((bm25 >> ikat.RM3() >> bm25)(QUERIES) for bm25 in (index.bm25() for index in both))
+    agree(ours, theirs)
+
+
+def test_a_memory_is_the_index_on_disk(eagerly):
+    index = LexicalIndex((passage["docno"], passage["text"]) for passage in passages(700))
+    found = eagerly.bm25(num_results=40)(QUERIES)
+    for qid, query in zip(QUERIES["qid"], QUERIES["query"], strict=True):
+        rows = found[found["qid"] == qid]
+        assert index.search(query, 40) == list(zip(rows["docno"], rows["score"], strict=True))

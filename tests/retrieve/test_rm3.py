@@ -201,3 +201,12 @@ def test_our_stop_words_are_those_that_pisa_drops(tmp_path):
         rankings = PisaBM25(index.opened().folder, {"stops": stops}).at(0.9, 0.4).rankings(asked["query"].tolist(), 10)
         found = {word for word, ranking in zip(asked["qid"], rankings, strict=True) if ranking.docnos}
         assert found == {word for word in asked["qid"] if not stop_terms(stops, "porter2").issuperset(tokenize(word, "porter2"))}
+
+
+def test_passages_without_feedback_terms_leave_the_query_alone():
+    found = results(("t", "mint tea", 1.0, "the"), ("u", "of the", 1.0, "mint tea"))
+    assert ikat.RM3()(found)["query_toks"].tolist() == [{"mint": 0.25, "tea": 0.25}, {"mint": 0.25, "tea": 0.25}]
+
+
+def test_a_rank_cutoff_searches_the_terms_too(index):
+    assert index.bm25(num_results=1)(asked({"tea": 0.5, "mint": 0.5}))["docno"].tolist() == ["d3"]

@@ -28,7 +28,6 @@ def load(monkeypatch):
     return load
 
 
-@pytest.mark.filterwarnings("ignore::pyterrier_ikat.study.identity.OtherCollectionWarning")
 def test_332_turns_are_answered_once_each_and_all_that_failed_are_named(load, tmp_path):
     chat, failures, ledger, figures = load.under_load(tmp_path, SYSTEMS, TURNS)
     load.check(chat, failures, ledger)
@@ -44,7 +43,8 @@ def test_332_turns_are_answered_once_each_and_all_that_failed_are_named(load, tm
     assert counted["retries"].sum() == chat.troubles["dropped"] + chat.troubles["refused"] - len(chat.lasting)
     assert min(chat.troubles["dropped"], chat.troubles["refused"]) > 0.03 * figures["calls"]
     assert len(failures) == len(chat.lasting) > 3
-    assert 1 < figures["times that the run was started"] <= 1 + len({failure.stage for failure in failures})
+    # One start stops both systems: ad at its answers, and aqd, which has these answers then, at its queries.
+    assert ({failure.stage for failure in failures}, figures["times that the run was started"]) == ({"answer", "queries"}, 2)
     assert figures["MB at most"] - figures["MB at the beginning"] < HELD_MB
 
 
