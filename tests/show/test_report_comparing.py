@@ -109,8 +109,7 @@ def test_a_sentence_per_turn_names_what_makes_the_difference_for_any_pair(browse
         "lost leads by .7500 in RR(rel=1). lost finds {yes} (label 2) at rank 1, high at 4. "
         "In high {high-1}, not judged, came in at rank 1; {high-2}, not judged, came in at rank 2.",
         "high leads by .5000 in RR(rel=1). high finds {yes} (label 3) at rank 2, lost does not find it. "
-        "In lost {lost-1}, not judged, came in at rank 1; {lost-2}, not judged, came in at rank 2. lost never retrieved {yes}. "
-        "never retrieved",
+        "In lost {lost-1}, not judged, came in at rank 1; {lost-2}, not judged, came in at rank 2.",
     ]
     choose(browser, measure="1")  # the text is about the measure that is shown
     assert reasons(browser)[1:] == [
@@ -405,24 +404,6 @@ def test_the_histogram_is_brushed_by_the_pointer(browser, url):
     settle(browser)
     assert browser.run("document.forms[0].elements.bars.value") == "-10:0"
     assert order(browser) == ["1-1_2", "2-1_1"]
-
-
-def test_kinds_of_lost_turns_are_counted_and_filter_them(browser, url):
-    browser.open(url)
-    choose(browser, run="2")  # lost has `yes` at 4 behind passages without a label, and not at all
-    counts = browser.run(
-        "[...document.querySelectorAll('#kinds button')].map(one => [one.innerText.trim().split(/\\s*\\n\\s*/), one.disabled])"
-    )
-    assert [(name, int(number)) for (name, number), disabled in counts if not disabled] == [("never retrieved", 1), ("unknown", 1)]
-    browser.run("document.querySelectorAll('#kinds button')[1].click()")
-    settle(browser)
-    assert order(browser) == ["2-1_1"]
-    choose(browser, kind="5")
-    assert order(browser) == ["1-1_1"]
-    browser.run("document.querySelectorAll('#kinds button')[5].click()")
-    settle(browser)
-    assert order(browser) == TURNS
-    assert browser.errors == []
 
 
 def test_means_of_groups_are_those_of_their_turns(browser, url):

@@ -91,7 +91,7 @@ def test_every_element_is_closed_ids_are_unique_and_links_lead_somewhere(page):
 def test_every_control_has_a_name(page):
     html_of = {(tag, attrs.get("name")): attrs for tag, attrs in page.elements if tag in ("input", "select")}
     unnamed = [name for (_, name), attrs in html_of.items() if "aria-label" not in attrs]
-    within_labels = ["by", "search", "baseline", "run", "measure", "order", "shown", "conversation", "needs", "outcome", "kind"]
+    within_labels = ["by", "search", "baseline", "run", "measure", "order", "shown", "conversation", "needs", "outcome"]
     assert unnamed == within_labels
     assert ("html", {"lang": "en"}) in page.elements
 
@@ -196,8 +196,8 @@ def test_the_dataset_by_name_and_other_measures(folders):
     page = Page(report(folders, "ikat:sample", measures=["RR", "P(rel=2)@5"]).html)
     options = [attrs["value"] for tag, attrs in page.elements if tag == "option"]
     assert "RR(rel=1) P(rel=2)@5" in page.said()
-    # baseline, compared run, measures, orders, all conversations or one, needs, outcomes; kinds of lost turns, groups of means
-    assert len(options) == 2 + 2 + 2 + 4 + 1 + 1 + 4 + 4 + 7 + 3
+    # baseline, compared run, measures, orders, all conversations or one, needs, outcomes; groups of means
+    assert len(options) == 2 + 2 + 2 + 4 + 1 + 1 + 4 + 4 + 3
     with pytest.raises(UsageError, match="no dataset 'ikat:1999'"):
         report(folders, "ikat:1999")
 

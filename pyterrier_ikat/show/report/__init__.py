@@ -17,7 +17,6 @@ from ...errors import UsageError, counted
 from ...evaluation.evaluator import check_baseline, name_runs
 from ...evaluation.experiment_table import TEST
 from .dialogues import find_logs, refuse_arguments, report_sessions
-from .kinds import KINDS
 from .material import Material, RunData, Runs, find_material, only_turns, read_runs
 from .page import OF_RANKINGS, Report, pack_calls, render_page, shown_first
 from .rankings import Scores, mean_scores, measures_to_show, passages_by_turn, scores_to_show, significant_pairs
@@ -108,7 +107,7 @@ def _report_rankings(
     relevant, means = relevant_by_turn(read, material.qrels), mean_scores(scores)
     compared = _best_but(baseline, means, len(read))
     reasons = reasons_by_turn(read, material.qrels, scores, measures_to_show(read, measures), texts)
-    packed, cut = pack_calls(shown, [run.calls for run in read], reasons.texts)
+    packed, cut = pack_calls(shown, [run.calls for run in read], reasons)
     page = render_page(
         "report.html.jinja",
         OF_RANKINGS,
@@ -121,7 +120,6 @@ def _report_rankings(
         means=means,
         sure=significant_pairs(scores),
         test=TEST,
-        kinds=KINDS if reasons.kinds else (),
         compared=compared,
         baseline=baseline,
         shown=shown_first(len(read), baseline, compared),

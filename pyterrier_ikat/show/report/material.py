@@ -4,7 +4,7 @@ A run folder has the most: the ranking, the system's texts for each turn, its sc
 ranking, response, chosen statements and cited passages; a TREC run only the ranking; a result frame its columns.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -45,8 +45,6 @@ class RunData:
         ledger: the LLM calls, as in ``ledger.csv``; None if unknown.
         parameters: how it was made, as in ``run.json``.
         calls: qid -> the LLM calls of the turn that are stored in the folder.
-        beyond: qid -> the passages that retrievers found and that are not in the ranking, as far as the folder has them.
-        reranked: the turns that a re-ranker scored, as far as the folder has that.
     """
 
     name: str
@@ -56,8 +54,6 @@ class RunData:
     ledger: pd.DataFrame | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     calls: Mapping[str, Sequence[Call]] = field(default_factory=dict)
-    beyond: Mapping[str, Set[str]] = field(default_factory=dict)
-    reranked: Set[str] = frozenset()
 
     @property
     def run_on(self) -> set[str] | None:
@@ -100,19 +96,8 @@ def _read(name: str, run: Any, dataset: IkatDataset | None) -> RunData:
 def _of_folder(name: str, folder: RunFolder) -> RunData:
     turns, kept = {turn["qid"]: turn for turn in folder.turns()}, read_kept(folder)
     turns = {qid: turn | ({"searched": kept[qid].searched} if qid in kept else {}) for qid, turn in turns.items()}
-    calls, results = {qid: one.calls for qid, one in kept.items() if one.calls}, folder.results()
-    ranked = results.groupby("qid")["docno"].agg(set).to_dict()
-    return RunData(
-        name,
-        results,
-        turns,
-        folder.measures().reset_index(),
-        read_ledger(folder),
-        folder.parameters(),
-        calls,
-        beyond={qid: beyond for qid, one in kept.items() if (beyond := one.found - ranked.get(qid, set()))},
-        reranked={qid for qid, one in kept.items() if one.reranked},
-    )
+    calls = {qid: one.calls for qid, one in kept.items() if one.calls}
+    return RunData(name, folder.results(), turns, folder.measures().reset_index(), read_ledger(folder), folder.parameters(), calls)
 
 
 def _of_submission(name: str, run: Submission) -> RunData:

@@ -145,11 +145,9 @@ class Call:
 
 @dataclass
 class Kept:
-    """The work of the stages for a turn: ``found`` has the passages of all retrievers, ``reranked`` whether a re-ranker ran."""
+    """The queries that retrievers got on a turn, and its LLM calls."""
 
     searched: list[str] = field(default_factory=list)
-    found: set[str] = field(default_factory=set)
-    reranked: bool = False
     calls: list[Call] = field(default_factory=list)
 
 
@@ -166,8 +164,6 @@ def read_kept(folder: RunFolder) -> dict[str, Kept]:
     for line in folder.stages():
         turn = kept.setdefault(line["qid"], Kept())
         turn.searched += [query["query"] for query in line.get("found", ())]
-        turn.found.update(*(query["docnos"] for query in line.get("found", ())))
-        turn.reranked |= "scored" in line
         turn.calls += [_call(line["stage"], asked) for asked in line.get("asked", ())]
         if isinstance(query := line.get("wrote", {}).get("query"), str):
             rewritten[line["qid"]] = query

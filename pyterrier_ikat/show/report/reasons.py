@@ -13,7 +13,6 @@ from ...evaluation import label
 from ...evaluation.measures import cutoff_of, is_sum, level_of, passage_shares
 from ...evaluation.scores import SAME
 from ...tables import format_score
-from .kinds import FIRST, NO_KIND, Lost, evidence_of, kind_of, words_that_matter
 from .material import RunData
 from .rankings import Scores
 
@@ -23,8 +22,6 @@ MOST = 60_000
 """The maximum number of texts of a page, unless there are more for its first measure."""
 OPENING = 6
 """How many first words are the name of a passage."""
-NONE_LOST = "-"
-"""Instead of a kind: neither of the two runs is worse, or one was not run on the turn."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +81,6 @@ class Explainer:
         names: the runs' names.
         ranks: for each run docno -> rank from 1, the best first.
         called: docno -> the name of the passage; by default its docno.
-        graded: whether the judgements also have passages that are not relevant.
     """
 
     def __init__(
@@ -94,10 +90,8 @@ class Explainer:
         names: Sequence[str],
         ranks: Sequence[Mapping[str, int]],
         called: Mapping[str, str] | None = None,
-        graded: bool = True,
     ) -> None:
         self.measure, self.labels, self.names, self.ranks, self.called = measure, labels, names, ranks, called or {}
-        self.graded = graded
         cutoff = cutoff_of(measure)
         self.end = inf if cutoff is None else cutoff + 1  # the first rank that the measure does not use
         relevant = [docno for docno, grade in labels.items() if grade >= level_of(measure)]
@@ -131,25 +125,6 @@ class Explainer:
         intruders = self._intruders(first, second, up[0][1]) if up else ""
         said = [f"{self.names[first]} leads by {format_score(abs(lead))} in {label(self.measure)}.", *told, rest, intruders]
         return " ".join(filter(None, said))
-
-    def lost(self, one: int, other: int, lead: float) -> Lost | None:
-        """The facts that decide the kind of a turn that one of two runs loses; None if neither does. Arguments as for :meth:`explain`."""
-        if abs(lead) < SAME:
-            return None
-        first, second = (one, other) if lead > 0 else (other, one)
-        up, _ = self._moved(first, second)
-        gained = [docno for _, docno in up]
-        return Lost(
-            winner=self.names[first],
-            loser=self.names[second],
-            ranks=self.ranks[second],
-            gained=gained,
-            intruders=[docno for docno, _ in self._before(first, second, gained[0])] if gained else [],
-            labels=self.labels,
-            relevant={docno for docno, grade in self.labels.items() if grade >= level_of(self.measure)},
-            end=min(self.end, FIRST + 1),
-            graded=self.graded,
-        )
 
     def _moved(self, winner: int, loser: int) -> tuple[list[tuple[float, str]], list[tuple[float, str]]]:
         """The passages from which the winner gains and those from which the loser gains, with the amounts, the largest first."""
@@ -209,27 +184,13 @@ def _signed(change: float) -> str:
     return f"{'+' if change >= 0 else '−'}{format_score(abs(change))}"
 
 
-@dataclass(frozen=True)
-class Reasons:
-    """Why one run is better than another.
-
-    Attributes:
-        texts: for each scored turn and measure, a text about every pair of runs, in the order of ``itertools.combinations``.
-        kinds: for each of these turns and measures, a text with one character per pair: the number in
-            :data:`~pyterrier_ikat.show.report.kinds.KINDS` of the reason why the worse run loses, or ``NONE_LOST``.
-    """
-
-    texts: Mapping[str, list[list[str]]]
-    kinds: Mapping[str, list[str]]
-
-
 def reasons_by_turn(
     runs: Sequence[RunData],
     qrels: pd.DataFrame | None,
     scores: Mapping[str, Scores],
     measures: Sequence[ir_measures.Measure],
     texts: Mapping[str, str] | None = None,
-) -> Reasons:
+) -> dict[str, list[list[str]]]:
     """Why one run is better than another on each scored turn, for each measure. Pages of many runs have this only for the first measures.
 
     Args:
@@ -238,24 +199,24 @@ def reasons_by_turn(
         scores: the scores of the turns.
         measures: the measures, in the order of the scores.
         texts: docno -> the text of the passage, as far as known.
+
+    Returns:
+        For each scored turn and measure, a text about every pair of runs, in the order of ``itertools.combinations``.
     """
     if qrels is None or not scores or len(runs) < 2:  # noqa: PLR2004
-        return Reasons({}, {})
+        return {}
     pairs = list(combinations(range(len(runs)), 2))
     told = measures[: max(1, MOST // max(1, len(pairs) * len(scores)))]
     names, rankings = [run.name for run in runs], [_Ranking(run.results) for run in runs]
     labels = {qid: dict(zip(rows["docno"], rows["label"].tolist(), strict=True)) for qid, rows in qrels.groupby("qid", sort=False)}
-    graded, called = bool((qrels["label"] <= 0).any()), {docno: _opening(text) for docno, text in (texts or {}).items() if text.strip()}
-    said, kinds = {}, {}
+    called = {docno: _opening(text) for docno, text in (texts or {}).items() if text.strip()}
+    said = {}
     for qid, of_turn in scores.items():
         ranks = [ranking.of(qid) for ranking in rankings]
         lacking = [run.run_on is not None and qid not in run.run_on for run in runs]
-        explained = [Explainer(measure, labels[qid], names, ranks, called, graded) for measure in told]
-        why = _Kinds(runs, qid, texts or {})
-        cells = [[_cell(one, pair, _lead(of_turn, pair, place), lacking, why) for pair in pairs] for place, one in enumerate(explained)]
-        said[qid] = [[text for text, _ in row] for row in cells]
-        kinds[qid] = ["".join(kind for _, kind in row) for row in cells]
-    return Reasons(said, kinds)
+        explained = [Explainer(measure, labels[qid], names, ranks, called) for measure in told]
+        said[qid] = [[_text(one, pair, _lead(of_turn, pair, place), lacking) for pair in pairs] for place, one in enumerate(explained)]
+    return said
 
 
 def place_of_pair(one: int, other: int, runs: int) -> int:
@@ -268,32 +229,9 @@ def place_of_pair(one: int, other: int, runs: int) -> int:
     return list(combinations(range(runs), 2)).index((min(one, other), max(one, other)))
 
 
-def _cell(one: Explainer, pair: tuple[int, int], lead: float, lacking: Sequence[bool], why: "_Kinds") -> tuple[str, str]:
-    """The text about two runs, and the kind of the turn."""
-    if not_run := _not_run(one.names, pair, lacking):
-        return not_run, NONE_LOST
-    said, turn = one.explain(*pair, lead), one.lost(*pair, lead)
-    if turn is None:
-        return said, NONE_LOST
-    kind, why_so = why.kind(turn, *(pair if lead > 0 else pair[::-1]), one.called)
-    return f"{said} {why_so}".strip(), str(kind)
-
-
-class _Kinds:
-    """The kinds of the pairs of runs on one turn."""
-
-    def __init__(self, runs: Sequence[RunData], qid: str, texts: Mapping[str, str]) -> None:
-        self._evidence, self._texts = [evidence_of(run, qid) for run in runs], texts
-        self._words: dict[str, frozenset[str]] = {}
-
-    def kind(self, turn: Lost, winner: int, loser: int, called: Mapping[str, str]) -> tuple[int, str]:
-        """See :func:`~pyterrier_ikat.show.report.kinds.kind_of`."""
-        if not turn.gained:
-            return NO_KIND, ""
-        first = [docno for docno, rank in turn.ranks.items() if rank < turn.end]
-        for docno in {*first, *turn.relevant} & self._texts.keys() - self._words.keys():
-            self._words[docno] = frozenset(words_that_matter(self._texts[docno]))
-        return kind_of(turn, self._evidence[winner], self._evidence[loser], self._words, called)
+def _text(one: Explainer, pair: tuple[int, int], lead: float, lacking: Sequence[bool]) -> str:
+    """The text about two runs."""
+    return _not_run(one.names, pair, lacking) or one.explain(*pair, lead)
 
 
 def _opening(text: str) -> str:

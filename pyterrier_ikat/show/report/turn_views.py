@@ -9,7 +9,7 @@ from ...errors import DataError
 from ...evaluation.scores import natural_key
 from .material import Material, RunData
 from .rankings import ListedPassage, Scores
-from .reasons import Reasons, Relevant, further_down, place_of_pair
+from .reasons import Relevant, further_down, place_of_pair
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,6 @@ class TurnView:
         passages: the passages that the runs found, in one list.
         scores: the scores of each run for each measure; None if the turn is not judged.
         reason: a sentence that compares two runs.
-        kinds: how it is lost, for each measure and pair of runs.
         needs: whether it has a gold statement of the user, as far as known.
         further: relevant passages that no run shows.
     """
@@ -89,7 +88,6 @@ class TurnView:
     passages: list[ListedPassage]
     scores: Scores | None
     reason: str = ""
-    kinds: list[str] = field(default_factory=list)
     needs: bool | None = None
     further: list[Relevant] = field(default_factory=list)
 
@@ -120,7 +118,7 @@ def build_conversations(
     passages: Mapping[str, list[ListedPassage]],
     scores: Mapping[str, Scores],
     relevant: Mapping[str, list[Relevant]] | None = None,
-    reasons: Reasons | None = None,
+    reasons: Mapping[str, list[list[str]]] | None = None,
     pair: tuple[int, int] = (0, 1),
 ) -> list[ConversationView]:
     """The turns of all runs, by conversation.
@@ -148,11 +146,9 @@ def build_conversations(
         sides = [_side(run, qid, turn, listed, count.get(qid, 0)) for run, count in zip(runs, counts, strict=True)]
         utterance, resolved, gold = (_text(turn, key) for key in ("qutterance", "qresolved", "gold_answer"))
         further = further_down((relevant or {}).get(qid, []), {passage.docno for passage in listed})
-        told, kinds = ({}, {}) if reasons is None else (reasons.texts, reasons.kinds)
-        reason = told[qid][0][place_of_pair(*pair, len(runs))] if qid in told else ""
-        view = TurnView(
-            number, qid, depth, utterance, resolved, gold, sides, listed, scores.get(qid), reason, kinds.get(qid, []), _needs(turn), further
-        )
+        told = (reasons or {}).get(qid)
+        reason = told[0][place_of_pair(*pair, len(runs))] if told else ""
+        view = TurnView(number, qid, depth, utterance, resolved, gold, sides, listed, scores.get(qid), reason, _needs(turn), further)
         grouped.setdefault(name, []).append(view)
     return [ConversationView(name, material.titles.get(name, ""), _persona(turns, known), turns) for name, turns in grouped.items()]
 

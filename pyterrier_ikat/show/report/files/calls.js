@@ -8,12 +8,7 @@
     for (const turn of explained) {
       const told = pair < 0 ? null : reasons[turn.place][measure()]?.[pair]; // a page of many runs explains its first measures
       turn.reason.hidden = !told;
-      if (!told) continue;
-      turn.reason.textContent = told;
-      const kind = KINDS.slice(0, -1)[turn.kinds[measure()]?.[pair]]; // the last one is unknown
-      if (!kind) continue;
-      turn.reason.append(" ");
-      add(turn.reason, "span", kind, "tag");
+      if (told) turn.reason.textContent = told;
     }
   }
 

@@ -1,8 +1,7 @@
-  // What the compared run wins and loses against the baseline: a histogram, the kinds of lost turns, and the means of groups.
+  // What the compared run wins and loses against the baseline: a histogram, and the means of groups.
 
   const HALF = 10; // bars on each side of that of the ties
-  const bars = all("#bars button"), overview = bars.length ? one("#overview") : null, kindButtons = all("#kinds button"), outcomeButtons = all("#outcomes button");
-  const KINDS = kindButtons.map((button) => one("span", button).textContent);
+  const bars = all("#bars button"), overview = bars.length ? one("#overview") : null, outcomeButtons = all("#outcomes button");
   const scored = () => turns.filter((turn) => turn.judged && isKnown(gain(turn)));
   let width = 0.1;
 
@@ -11,9 +10,6 @@
     const [low, high] = [baseline(), compared()].sort((a, b) => a - b);
     return low === high ? -1 : low * names.length - (low * (low + 1)) / 2 + high - low - 1;
   }
-
-  // The number of the kind of a turn that the compared run loses.
-  const kindOf = (turn) => (turn.judged && sideOf(gain(turn)) === "loss" ? turn.kinds[measure()]?.[pairOf()] : undefined);
 
   // The bar of a turn: 0 of a tie, 1 of the smallest gains, -1 of the smallest losses.
   function barOf(turn) {
@@ -37,7 +33,6 @@
     const [start, , stop] = all(".axis span", overview), better = of(chosen(), "better", 1);
     start.textContent = `${better > 0 ? "−" : "+"}${formatted(end, digits, better)}`;
     stop.textContent = `${better > 0 ? "+" : "−"}${formatted(end, digits, better)}`;
-    showKinds(found);
     showGroups(found);
     showChosen();
   }
@@ -53,16 +48,6 @@
       bar.setAttribute("aria-label", bar.title);
     });
     outcomes(compared()).forEach((number, place) => { one("b", outcomeButtons[place]).textContent = number; });
-  }
-
-  function showKinds(found) {
-    const kinds = found.map(kindOf), most = Math.max(...kindButtons.map((button) => kinds.filter((kind) => kind === button.value).length), 1);
-    for (const button of kindButtons) {
-      const number = kinds.filter((kind) => kind === button.value).length;
-      one("b", button).textContent = number;
-      one("i", button).style.width = `${(number / most) * 100}%`;
-      button.disabled = !number;
-    }
   }
 
   // The group of a turn, as the filter has it.
@@ -102,12 +87,12 @@
     showChosen();
   }
 
-  // Which bars, which outcome, which kind and which group filter the turns.
+  // Which bars, which outcome, and which group filter the turns.
   function showChosen() {
     const [from, to] = brushed();
     bars.forEach((bar, place) => bar.setAttribute("aria-pressed", place - HALF >= from && place - HALF <= to));
     overview?.classList.toggle("brushed", Boolean(value("bars")));
-    const pressed = [[kindButtons, value("kind")], [outcomeButtons, value("outcome")], [all("#groups button"), overview && chosenGroup()]];
+    const pressed = [[outcomeButtons, value("outcome")], [all("#groups button"), overview && chosenGroup()]];
     for (const [buttons, wanted] of pressed) for (const button of buttons) button.setAttribute("aria-pressed", button.value === wanted);
   }
 
@@ -151,7 +136,7 @@
     });
     one("#bars").addEventListener("dragstart", (event) => event.preventDefault());
     document.addEventListener("pointerup", () => { anchor = null; });
-    for (const [name, buttons] of [["kind", kindButtons], ["outcome", outcomeButtons]]) {
+    for (const [name, buttons] of [["outcome", outcomeButtons]]) {
       for (const button of buttons) button.addEventListener("click", () => set(name, value(name) === button.value ? "" : button.value));
     }
     one("#groups tbody").addEventListener("click", (event) => chooseGroup(one("button", event.target.closest("tr")).value));

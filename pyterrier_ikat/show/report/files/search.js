@@ -13,13 +13,12 @@
       && turn.depth >= number("first", 0) && turn.depth <= number("last", Infinity)
       && (!value("end") || turn.ends[compared()] === value("end"))
       && (!value("needs") || (turn.needs ?? "?") === value("needs"))
-      && (!value("kind") || kindOf(turn) === value("kind"))
       && (!value("bars") || isBrushed(turn))
       && measured(turn) && words.every((word) => text(turn).includes(word));
   }
 
   const sought = () => value("search").toLowerCase().split(/\s+/).filter(Boolean);
-  const FILTERS = ["conversation", "first", "last", "least", "most", "outcome", "needs", "end", "kind", "bars"], UNIT = form.dataset.unit;
+  const FILTERS = ["conversation", "first", "last", "least", "most", "outcome", "needs", "end", "bars"], UNIT = form.dataset.unit;
 
   function filter() {
     const words = sought();

@@ -18,7 +18,6 @@
     ends: (element.dataset.ends || "").split("|"),
     sides: all(".side", element),
     needs: element.dataset.needs,
-    kinds: (element.dataset.kinds || "").split("|"),
     reason: one(".reason", element),
   }));
   let order = turns; // as they stand in the page
