@@ -185,6 +185,9 @@ def _check_values(measure: ir_measures.Measure, text: str) -> None:
         raise UsageError(f"measure {text!r} has the cutoff {cutoff}: give one from 1 on, such as {text.partition('@')[0]}@20")
     if level is not None and level < 1:
         raise UsageError(f"measure {text!r} has the relevance level {level}: give the least label that counts as relevant, from 1 on")
+    recall = measure.params.get("recall")
+    if recall is not None and not (0 <= recall <= 1 and recall == round(recall, 2)):  # trec_eval gives 0
+        raise UsageError(f"measure {text!r} has the recall {recall}: give one from 0 to 1 with two decimals, which is what trec_eval reads")
     if odd := [gain for gain in (measure.params.get("gains") or {}).values() if type(gain) is not int]:
         raise UsageError(f"measure {text!r} has the gain {odd[0]!r}: trec_eval reads whole numbers")
 

@@ -138,6 +138,8 @@ def test_figures_of_ten_and_more_are_printed_whole():
         "nDCG@0",
         "R@0",
         "nDCG(cutoff=0)",
+        "IPrec@0.101",
+        "IPrec@1.5",
         "nDCG(gains={1:1.5})",
         "P@1.5",
         "RBP",
