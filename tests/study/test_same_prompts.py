@@ -3,12 +3,14 @@
 import shutil
 from importlib import metadata
 
+import pandas as pd
 import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat import prompts
 from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.llm_operator import LLMOperator
 from pyterrier_ikat.runs import Log
 from pyterrier_ikat.runs.origin import versions
 
@@ -152,3 +154,15 @@ def test_conversations_go_on_with_another_version_of_this_package(tmp_path, inst
     Log.create(tmp_path, {"kind": "simulated"})
     with pytest.raises(UsageError, match="kind was 'simulated', now 'interactive'"):
         Log.create(tmp_path, {"kind": "interactive"})
+
+
+def test_an_operator_names_the_templates_that_it_uses(tmp_path):
+    class Two(LLMOperator):
+        stage = "rewrite"
+
+        def requests(self, frame):
+            return [self.request("1", {"question": "tea"}, "other")]
+
+    (tmp_path / "other.jinja").write_text("{{ question }}")
+    with pytest.raises(UsageError, match=r"Two uses the prompt template other: return its name from the method templates\(\)"):
+        Two(ikat.llm(Model()), prompts=str(tmp_path)).requests(pd.DataFrame())

@@ -79,6 +79,8 @@ def play_turn(user: SimulatedUser, system: System, rules: Rules, known: Dialogue
         utterance = " ".join(rules.player.say(situation).split())
     if not utterance:
         raise DataError(f"the simulated user said nothing in turn {situation.qid}: let `say` return a text")
+    if system.replays and user.script:
+        _check_script(situation, utterance)
     said = [*known.messages, {"role": "user", "content": utterance}]
     persona = list(user.persona) if rules.show_persona else None
     answered = answer(system, said, persona, number=user.topic, history=rules.history)
@@ -96,3 +98,15 @@ def play_turn(user: SimulatedUser, system: System, rules: Rules, known: Dialogue
         more={**answered.more, "read": read, "played": asdict(spent([*spoken, *judged])), **about},
         asked=(),
     )
+
+
+def _check_script(situation: Situation, utterance: str) -> None:
+    """Recorded completions answer the recorded words alone; under other words they would be scored as answers to these."""
+    script, turn = situation.user.script, situation.turn
+    wanted = script[turn - 1] if turn <= len(script) else None
+    if wanted is None or utterance.split() != wanted.split():
+        answered = "nothing more" if wanted is None else f"only {wanted!r}"
+        raise DataError(
+            f"the completions of system {situation.system} are recorded, and in turn {situation.qid} they answer {answered}, not "
+            f"{utterance!r}: choose a live LLM, or a simulated user that says the recorded utterances"
+        )

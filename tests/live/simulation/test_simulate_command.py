@@ -9,7 +9,7 @@ from live.simulation.players import Says, user
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.live.simulation import ScriptedJudge, ScriptedPlayer, SessionsFailed
+from pyterrier_ikat.live.simulation import ScriptedJudge, ScriptedPlayer, SessionsFailed, read_users
 
 
 @pytest.fixture(scope="module")
@@ -129,3 +129,19 @@ def test_failed_sessions_are_told_in_the_order_of_the_users_and_with_the_repair(
         "threads=0, passages=3: give 1 or more"
         in command("simulate", "raw", *given, "--index", index.path, "--out", tmp_path, "--threads", 0).output
     )
+
+
+def test_a_recorded_system_is_only_told_what_it_can_answer(index, tmp_path):
+    class Other(ScriptedPlayer):
+        def say(self, situation):
+            return "And now something else?"
+
+    class Never:
+        identity = "never"
+
+        def met(self, situation, utterance, text):
+            return []
+
+    with pytest.raises(SessionsFailed, match=r"in turn 1-1_1 they answer only .I'd like to do my first walk") as failed:
+        ikat.simulate("ad", read_users("sample")[:1], Other(), Never(), out=tmp_path, index=index, llm="recorded:sample")
+    assert isinstance(failed.value.failures[0][2], DataError)
