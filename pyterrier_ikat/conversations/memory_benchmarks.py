@@ -7,7 +7,6 @@ Sources: Maharana et al., Evaluating Very Long-Term Conversational Memory of LLM
 LongMemEval: Benchmarking Chat Assistants on Long-Term Interactive Memory, ICLR 2025 (arXiv 2410.10813).
 """
 
-from abc import abstractmethod
 from functools import cached_property
 from pathlib import Path
 from typing import NoReturn
@@ -32,20 +31,19 @@ class MemoryBenchmark(IkatDataset):
 
     measures = ("R@5", "nDCG@10", "Success@5", "Success@5 by session")
     form: str
+    read_from: Path
+    """The file of the questions."""
 
     @cached_property
     def conversations(self) -> list[Conversation]:
         """The questions of each conversation; those without evidence are left out."""
-        return [one for one in read_conversations(self._file(), self.form) if one.turns]
+        return [one for one in read_conversations(self.read_from, self.form) if one.turns]
 
     def get_topics(self, variant: str | None = None) -> pd.DataFrame:
         """The questions with ``qptkb``, with ``qfacts`` if there are any, and with ``"manual"`` also ``qcategory``."""
         frame, chats = super().get_topics(variant), self.conversations
         categories, facts = [turn.category for chat in chats for turn in chat.turns], [chat.facts for chat in chats for _ in chat.turns]
         return with_columns(frame, **({"qcategory": categories} if variant else {}), **({"qfacts": facts} if any(facts) else {}))
-
-    @abstractmethod
-    def _file(self) -> Path: ...
 
     def _qrels(self) -> Qrels:
         return {None: self._provenance}
@@ -74,9 +72,7 @@ class LocomoDataset(MemoryBenchmark):
         "extracted facts; CC BY-NC 4.0"
     )
     form, page = "LoCoMo", "https://github.com/snap-research/locomo"
-
-    def _file(self) -> Path:
-        return data_file("memory/locomo10.json")
+    read_from = cached_property(lambda self: data_file("memory/locomo10.json"))  # type: ignore[assignment]
 
 
 class LongMemEvalDataset(MemoryBenchmark):
@@ -95,8 +91,5 @@ class LongMemEvalDataset(MemoryBenchmark):
     form, page = "LongMemEval", "https://github.com/xiaowu0162/LongMemEval"
 
     def __init__(self, path: str | Path):
-        self._path = Path(path).expanduser().absolute()
-        self.name = f"{LONGMEMEVAL}{self._path}"
-
-    def _file(self) -> Path:
-        return self._path
+        self.read_from = Path(path).expanduser().absolute()
+        self.name = f"{LONGMEMEVAL}{self.read_from}"

@@ -77,20 +77,6 @@ def load_json(text: str) -> Any:
     return found
 
 
-def load_passages(path: str | Path) -> dict[str, dict[str, str]]:
-    """All passages of a file that fits in memory, by docno.
-
-    Raises:
-        DataError: like :func:`read_passages`, and when the file has a docno twice.
-    """
-    passages: dict[str, dict[str, str]] = {}
-    for passage in read_passages(path):
-        if passage["docno"] in passages:
-            raise DataError(f"{path}: the passage {passage['docno']} occurs twice; keep one of the two")
-        passages[passage["docno"]] = passage
-    return passages
-
-
 def collection_files(folder: str | Path) -> list[Path]:
     """The passage files of ``folder``, by name; empty if there are none or the folder doesn't exist.
 
@@ -118,7 +104,7 @@ class TextLoader(Operator):
 
     Raises:
         UsageError: for an unknown field.
-        DataError: when a docno isn't in the file, or the file can't be read.
+        DataError: when a docno isn't in the file or is in it twice, or the file can't be read.
 
     Example:
         >>> import pathlib, tempfile
@@ -137,7 +123,12 @@ class TextLoader(Operator):
     @cached_property
     def all(self) -> Mapping[str, Mapping[str, str]]:
         """The fields of all passages, by docno."""
-        return load_passages(self.path)
+        passages: dict[str, dict[str, str]] = {}
+        for passage in read_passages(self.path):
+            if passage["docno"] in passages:
+                raise DataError(f"{self.path}: the passage {passage['docno']} occurs twice; keep one of the two")
+            passages[passage["docno"]] = passage
+        return passages
 
     def passages(self, docnos: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
         """The fields of these passages, by docno, without those that aren't there."""

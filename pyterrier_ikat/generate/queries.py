@@ -86,9 +86,7 @@ class ExplodeQueries(Operator):
         """One row per sub-query, in order."""
         pt.validate.query_frame(inp, extra_columns=["query", "qsubqueries"], context=self)
         if "qid_0" in inp.columns:
-            raise UsageError(
-                "the frame has one row per sub-query already: join them (ikat.Interleave, Union, RRF, RerankAgainst) before ExplodeQueries"
-            )
+            raise UsageError("the frame has one row per sub-query already: fuse them (ikat.RRF, Interleave, ...) before ExplodeQueries")
         each_turn_once(inp)
         rows_of = zip(inp["qid"], values(inp, "qsubqueries", []), texts_in(inp, "query"), strict=True)
         lists = [_check_queries(qid, queries) or [query] for qid, queries, query in rows_of]

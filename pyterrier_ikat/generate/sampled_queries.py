@@ -96,10 +96,8 @@ class Samples(Operator):
         """
         once = self.operator.requests(frame)
         if len(once) != len(frame):
-            raise UsageError(
-                f"{self.operator!r} asks {counted(len(once), 'time')} for {counted(len(frame), 'turn')}: sample "
-                f"an operator that asks once per turn"
-            )
+            asked = f"{counted(len(once), 'time')} for {counted(len(frame), 'turn')}"
+            raise UsageError(f"{self.operator!r} asks {asked}: sample an operator that asks once per turn")
         return [replace(request, sample=sample, samples=self.n) for sample in range(self.n) for request in once]
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
@@ -234,9 +232,7 @@ def _samples(frame: pd.DataFrame) -> list[list[Sample]]:
     found = [[list(sample) for sample in samples] for samples in values(frame, "qsamples", [])]
     for qid, samples in zip(frame["qid"], found, strict=True):
         if not samples or not all(sample and all(isinstance(text, str) for text in sample) and sample[0] for sample in samples):
-            raise DataError(
-                f"turn {qid} has the qsamples {repr(samples)[:80]}: give at least one, each a list of texts, the first not empty"
-            )
+            raise DataError(f"turn {qid} has the qsamples {repr(samples)[:80]}: give lists of texts, the first of each not empty")
     return found
 
 

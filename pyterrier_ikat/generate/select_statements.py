@@ -215,8 +215,6 @@ class AppendStatements(Operator):
         ids = [item if isinstance(item, str) else item[0] for item in chosen]
         unknown = [number for number in ids if number not in ptkb]
         if unknown:
-            raise DataError(
-                f"turn {qid}: {self.column} names statement {unknown[0]!r}, its persona has {', '.join(ptkb) or 'none'}: "
-                "choose the statements on the frame that they are used on"
-            )
+            what = f"{self.column} names statement {unknown[0]!r}, its persona has {', '.join(ptkb) or 'none'}"
+            raise DataError(f"turn {qid}: {what}: choose the statements on the frame that they are used on")
         return [ptkb[number] for number in ids]

@@ -236,9 +236,7 @@ class AppendQuery(Operator):
         """``frame`` with the queries of ``made``, one per ``qid``, appended to its own."""
         each_turn_once(frame)
         if sorted(made["qid"]) != sorted(frame["qid"]):
-            raise DataError(
-                f"{self.operator} gave {counted(len(made), 'row')} for {counted(len(frame), 'turn')}: append an "
-                f"operator that gives one row per turn"
-            )
+            gave = f"{counted(len(made), 'row')} for {counted(len(frame), 'turn')}"
+            raise DataError(f"{self.operator} gave {gave}: append an operator that gives one row per turn")
         added = dict(zip(made["qid"], texts_in(made, "query"), strict=True))
         return with_query(frame, [f"{query} {added[qid]}" for qid, query in zip(frame["qid"], texts_in(frame, "query"), strict=True)])

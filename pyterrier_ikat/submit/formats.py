@@ -211,9 +211,7 @@ class Topics:
         """
         data = datasets.dataset(dataset)
         if data.year is None:
-            raise UsageError(
-                f"{data.name} is of no year of the track, and each year has its own format of submissions: give a dataset such as ikat:2025"
-            )
+            raise UsageError(f"{data.name} is of no year of the track, and each year has its own format: give a dataset such as ikat:2025")
         topics = data.get_topics()
         return cls(data.name, data.year, dict(zip(topics["qid"], topics["qptkb"], strict=True)))
 

@@ -148,10 +148,8 @@ def _results_first(name: str, results: Mapping[str, Value], turns: Mapping[str, 
     """The value of each turn from the results, else from the turns. If the turns have a different value, it must be the draft."""
     for qid, value in results.items():
         if turns.get(qid, value) not in (value, drafts.get(qid)):
-            raise DataError(
-                f"turn {qid}: the results have another {name} than the turns, and only one can be submitted: "
-                f"drop the column {name} from the frame with the wrong value"
-            )
+            what = f"the results have another {name} than the turns, and only one can be submitted"
+            raise DataError(f"turn {qid}: {what}: drop the column {name} from the frame with the wrong value")
     if any(turns.get(qid, value) != value for qid, value in results.items()) and (lacking := [qid for qid in turns if qid not in results]):
         raise DataError(
             f"turn {lacking[0]}: the results have no response, and the {name} of the turns are drafts: keep {name} in the turns where it "

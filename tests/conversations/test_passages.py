@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import pyterrier_ikat as ikat
 from pyterrier_ikat import PassageFiles
 from pyterrier_ikat.conversations import passages as room
-from pyterrier_ikat.conversations.passages import TextLoader, chunk_documents, load_passages, read_passages
+from pyterrier_ikat.conversations.passages import TextLoader, chunk_documents, read_passages
 from pyterrier_ikat.errors import DataError, UsageError
 
 LINES = [
@@ -86,7 +86,7 @@ def test_repeated_passages_are_named(tmp_path):
     path = tmp_path / "passages.jsonl"
     path.write_text("\n".join(LINES[:1] * 2))
     with pytest.raises(DataError, match="d1:0 occurs twice"):
-        load_passages(path)
+        TextLoader(path)(pd.DataFrame({"qid": ["1"], "docno": ["d1:0"]}))
 
 
 @pytest.fixture
@@ -228,7 +228,7 @@ def test_an_empty_frame_gets_the_columns_without_reading_the_file(tmp_path):
 
 
 def test_the_700_passages_of_2023(ikat_data):
-    passages = load_passages(ikat_data / "2023_test_topics_psg_text.jsonl")
+    passages = TextLoader(ikat_data / "2023_test_topics_psg_text.jsonl").all
     assert len(passages) == 700
     assert all(passage["text"] == passage["text"].strip() != "" for passage in passages.values())
     assert passages["clueweb22-en0000-32-08101:4"]["text"].startswith("Email is undoubtedly")
