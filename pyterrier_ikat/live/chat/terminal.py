@@ -1,27 +1,27 @@
 """A chat in the terminal: lines and commands in, answers and commands' results out, and what the system is doing meanwhile."""
 
-import difflib
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, TextIO
 
-import pandas as pd
-
-from ...errors import IkatError, Terminated, UsageError, counted, was_interrupted
-from ...llms import LLM
-from ...llms.failures import KEPT
-from ...methods import METHODS
-from ...operator import parts_of
+from ...errors import IkatError, Terminated, UsageError, counted, did_you_mean, was_interrupted
 from ...progress import without_bars
 from ...runs.turn_shown import WIDTH, help_drawn, plain, sources_drawn, strip_controls, turn_drawn, why_drawn
 from .conversation import Chat
 
-MARK = "/"
-"""Begins a line that no model ever sees."""
+COMMANDS = {
+    "/why": "show how the last answer came about: queries, prompts, completions, calls and cost",
+    "/sources": "show the whole passages of the last answer, with their scores",
+    "/undo": "undo the last turn, also in the saved chat",
+    "/method": "show the method, or continue with the one named after it",
+    "/help": "list the commands",
+    "//TEXT": "say /TEXT: a line that begins with two slashes is not a command",
+    "Ctrl-C": "stop an answer; at the prompt, end the chat",
+    "Ctrl-D": "end the chat",
+}
 PROMPT = "\nyou> "
 SCREENFUL = 20_000
 """Characters that a screen has at most."""
@@ -123,16 +123,21 @@ def talk(chat: Chat, read: Callable[[str], str] | None = None, screen: Screen | 
         read: asks for what the user says; the terminal's input by default.
         screen: where to show it; the standard output by default.
     """
-    read, screen = keyboard(completions) if read is None else read, Screen() if screen is None else screen
+    read, screen = read or keyboard(), screen or Screen()
     _greet(chat, screen)
     with suppress(EOFError, KeyboardInterrupt):
         while True:
             wanted = chat.expected()
             if wanted is not None:
                 screen.show(_dim(f"\nrecorded (an empty line says it): {wanted}"))
-            line = read(PROMPT).strip() or wanted
-            if line:
-                _take(chat, line, screen)
+            line = read(PROMPT).strip() or wanted or ""
+            try:
+                if line.startswith("/") and not line.startswith("//"):
+                    _run(chat, line, screen)
+                elif line:
+                    _say(chat, line.removeprefix("/"), screen)
+            except IkatError as error:
+                screen.show(f"ikat: {strip_controls(str(error))}")
     said = f"\n{counted(len(chat.turns), 'turn')}"
     only = "" if chat.saved == len(chat.turns) else f"only the first {chat.saved} "
     screen.show(f"{said}, {only}saved in {chat.save_to}" if chat.saved else f"{said}, not saved")
@@ -158,29 +163,17 @@ def _dim(text: str) -> Any:
     return Text(strip_controls(text), style="dim")
 
 
-def _take(chat: Chat, line: str, screen: Screen) -> None:
-    """Run a command, or say the line; whatever the user can repair is one message."""
-    try:
-        command = read_command(line)
-        if isinstance(command, Command):
-            COMMANDS[command.name].run(chat, command.argument, screen)
-        else:
-            _say(chat, command, screen)
-    except IkatError as error:
-        screen.show(f"ikat: {strip_controls(str(error))}")
-
-
 def _say(chat: Chat, text: str, screen: Screen) -> None:
     said = len(chat.turns)
     try:
         with screen.doing("thinking") as step:
             chat.say(text, *([] if step is None else [step.change, step.write]))
     except IkatError as error:
-        screen.show(f"ikat: {strip_controls(str(error))}{_made(chat, answered=True) if len(chat.turns) == said else ''}")
+        screen.show(f"ikat: {strip_controls(str(error))}")
     except BaseException as error:
         if isinstance(error, Terminated) or not was_interrupted(error):
             raise
-        screen.show(f"(stopped{'' if len(chat.turns) > said else ': nothing of this turn is kept'}{_made(chat)})")
+        screen.show(f"(stopped{'' if len(chat.turns) > said else ': nothing of this turn is kept, but for the answers in the cache'})")
     if len(chat.turns) > said:  # also one that couldn't be saved: it was answered, and is in the history
         turn = chat.turns[-1]
         if why := turn.more.get("replaced"):
@@ -188,166 +181,42 @@ def _say(chat: Chat, text: str, screen: Screen) -> None:
         screen.show(turn_drawn(turn))
 
 
-def _made(chat: Chat, answered: bool = False) -> str:
-    """The calls of a turn without an answer, their cost, and where they are; empty where there was none.
-
-    Args:
-        chat: the chat.
-        answered: omit stages none of whose calls was answered, as an error says it.
-    """
-    models, account = [part for part in parts_of(chat.system) if isinstance(part, LLM)], chat.spent.frame()
-    if answered:
-        account = account[account["prompt_tokens"].isna() | (account["prompt_tokens"] > 0)]
-    calls, cost = int(account["calls"].sum()), account["cost"].sum(skipna=False)
-    if not calls or all(model.backend.replays for model in models):
-        return ""
-    kept = {model.kept_in for model in models}
-    where = KEPT["file"] if kept == {"file"} else KEPT["process"] if kept == {"process"} else "they are not all kept"
-    price = "" if pd.isna(cost) else f" ({cost:.4f} USD)"
-    return f"; {counted(calls, 'call')}{price} {'were' if calls != 1 else 'was'} made: {where}"
-
-
-def _why(chat: Chat, argument: str, screen: Screen) -> None:
-    why = chat.why()
-    screen.show(why_drawn(why.turn, why.account))
-
-
-def _sources(chat: Chat, argument: str, screen: Screen) -> None:
-    screen.show(sources_drawn(chat.why().turn))
-
-
-def _undo(chat: Chat, argument: str, screen: Screen) -> None:
-    turn = chat.undo()
-    left = f"{counted(len(chat.turns), 'turn')} left"
-    saved = "" if chat.save_to is None else f", also in {chat.save_to}"
-    screen.show(_dim(f"undone: {turn.utterance} ({left}{saved})"))
-
-
-def _method(chat: Chat, argument: str, screen: Screen) -> None:
-    if argument:
-        with screen.doing(f"loading {argument}"):
-            chat.use(argument)
-    screen.show(_dim(f"method {chat.method or repr(chat.system)}"))
-    for note in chat.notes:
-        screen.show(_dim(note))
-
-
-def _help(chat: Chat, argument: str, screen: Screen) -> None:
-    keys = [("Ctrl-C", "stop an answer; at the prompt, end the chat"), ("Ctrl-D", "end the chat")]
-    screen.show(help_drawn([*list_commands(), *keys]))
-
-
-@dataclass(frozen=True)
-class _Kind:
-    """The argument and the effect of a command.
-
-    Attributes:
-        does: one line for ``/help``.
-        run: does it.
-        argument: the name of the argument that it may take; empty where it takes none.
-    """
-
-    does: str
-    run: Callable[[Chat, str, Screen], None]
-    argument: str = ""
-
-
-COMMANDS = {
-    "why": _Kind("show how the last answer came about: queries, prompts, completions, calls and cost", _why),
-    "sources": _Kind("show the whole passages of the last answer, with their scores", _sources),
-    "undo": _Kind("undo the last turn, also in the saved chat", _undo),
-    "method": _Kind("show the method, or continue with the method NAME", _method, "NAME"),
-    "help": _Kind("list the commands", _help),
-}
-
-
-@dataclass(frozen=True)
-class Command:
-    """A command that the user typed.
-
-    Attributes:
-        name: one of ``COMMANDS``, without the slash.
-        argument: the words after it; empty where there are none.
-    """
-
-    name: str
-    argument: str = ""
-
-
-def read_command(line: str) -> Command | str:
-    """A line as a command, or as the words to say.
-
-    Args:
-        line: what the user typed. A line that begins with two slashes is said with one.
+def _run(chat: Chat, line: str, screen: Screen) -> None:
+    """Run a command.
 
     Raises:
-        UsageError: for an unknown command, or an argument that the command does not take.
-
-    Example:
-        >>> read_command("/method gtr"), read_command("Which tea?"), read_command("//etc is full, why?")
-        (Command(name='method', argument='gtr'), 'Which tea?', '/etc is full, why?')
+        UsageError: for an unknown command, or words after one that takes none.
     """
-    line = line.strip()
-    if not line.startswith(MARK):
-        return line
-    if line.startswith(MARK * 2):
-        return line.removeprefix(MARK)
-    typed, _, argument = line.removeprefix(MARK).partition(" ")
+    typed, _, argument = line.partition(" ")
     name, argument = typed.lower(), argument.strip()
     if name not in COMMANDS:
-        near = difflib.get_close_matches(name, COMMANDS, 1)
-        repair = f"did you mean /{near[0]}?" if near else "/help lists the commands"
-        raise UsageError(f"there is no command /{typed}: {repair} (to say a line that begins with a slash, begin it with two)")
-    if argument and not COMMANDS[name].argument:
-        raise UsageError(f"/{name} takes nothing after it: type /{name} alone")
-    return Command(name, argument)
+        repair = did_you_mean(name, COMMANDS) or "/help lists the commands"
+        raise UsageError(f"there is no command {typed}: {repair} (to say a line that begins with a slash, begin it with two)")
+    if argument and name != "/method":
+        raise UsageError(f"{name} takes nothing after it: type {name} alone")
+    if name == "/why":
+        screen.show(why_drawn(chat.why().turn, chat.why().account))
+    elif name == "/sources":
+        screen.show(sources_drawn(chat.why().turn))
+    elif name == "/undo":
+        turn, saved = chat.undo(), "" if chat.save_to is None else f", also in {chat.save_to}"
+        screen.show(_dim(f"undone: {turn.utterance} ({counted(len(chat.turns), 'turn')} left{saved})"))
+    elif name == "/method":
+        if argument:
+            with screen.doing(f"loading {argument}"):
+                chat.use(argument)
+        for told in (f"method {chat.method or repr(chat.system)}", *chat.notes):
+            screen.show(_dim(told))
+    else:
+        screen.show(help_drawn([*COMMANDS.items()]))
 
 
-def completions(typed: str) -> list[str]:
-    """The possible last words of a command: commands, and after ``/method`` the names of methods.
-
-    Example:
-        >>> completions("/me"), completions("/method raw_h"), completions("Which tea?")
-        (['/method '], ['raw_hybrid'], [])
-    """
-    name, given, argument = typed.removeprefix(MARK).partition(" ")
-    if not typed.startswith(MARK):
-        return []
-    if given:
-        names = [one.name for one in METHODS.values() if not one.manual] if name == "method" else []
-        return [one for one in names if one.startswith(argument)]
-    return [f"{MARK}{one}" + " " * bool(kind.argument) for one, kind in COMMANDS.items() if one.startswith(name)]
-
-
-def list_commands() -> list[tuple[str, str]]:
-    """Each command as it is typed, and what it does.
-
-    Example:
-        >>> [typed for typed, _ in list_commands()]
-        ['/why', '/sources', '/undo', '/method [NAME]', '/help', '//TEXT']
-    """
-    typed = [(f"{MARK}{name}" + f" [{kind.argument}]" * bool(kind.argument), kind.does) for name, kind in COMMANDS.items()]
-    return [*typed, ("//TEXT", "say /TEXT: a line that begins with two slashes is not a command")]
-
-
-def keyboard(complete: Callable[[str], list[str]]) -> Callable[[str], str]:
-    """What asks for the user's next words: with editing where the platform has it, where Tab completes, and a paste is one message.
-
-    Args:
-        complete: returns the words that can replace the last one, from the text before the cursor.
-    """
+def keyboard() -> Callable[[str], str]:
+    """What asks for the user's next words: with editing and history where the platform has them, and a paste is one message."""
     with suppress(ImportError):
         import readline
 
-        def word(text: str, number: int) -> str | None:
-            found = complete(readline.get_line_buffer()[: readline.get_endidx()])
-            return found[number] if number < len(found) else None
-
-        readline.set_completer_delims(" ")
-        readline.set_completer(word)
-        mac = "libedit" in (readline.__doc__ or "")  # which can't take a paste as a whole
-        for setting in ["bind ^I rl_complete"] if mac else ["tab: complete", "set enable-bracketed-paste on"]:
-            readline.parse_and_bind(setting)
+        readline.parse_and_bind("set enable-bracketed-paste on")
 
     def read(prompt: str) -> str:
         line = input(prompt)

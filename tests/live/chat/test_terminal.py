@@ -79,7 +79,7 @@ def test_it_talks_until_the_input_ends(tmp_path):
 def test_an_error_does_not_end_it():
     shown = talked(chat_of("", "Rooibos."), "Which tea?", "Which tea?")
     assert shown.startswith("ikat: stage answer: 1 request failed")
-    assert "; 1 call was made: finished calls are kept in this process only, and not repeated in it\nRooibos." in shown
+    assert "\nRooibos.\n" in shown
     assert shown.endswith("\n1 turn, not saved\n")
 
 
@@ -130,7 +130,7 @@ def test_ctrl_c_during_a_turn_stops_the_answer_and_not_the_chat(tmp_path, error)
 
     stream = io.StringIO()
     talk(chat, read, Screen(stream, width=200))
-    assert "(stopped: nothing of this turn is kept; 1 call was made: finished calls are kept in this process" in stream.getvalue()
+    assert "(stopped: nothing of this turn is kept" in stream.getvalue()
     assert stream.getvalue().endswith(f"\n1 turn, saved in {chat.save_to}\n")
     assert len(read_topics(chat.save_to / "topics.json")[0].turns) == 1
 
@@ -184,7 +184,7 @@ def test_commands_show_and_change_the_chat_and_are_never_said(tmp_path):
     shown = talked(chat, "/why", "Which tea?", "/why", "/sources", "/wyh", "/help", "/undo", "//why not?", "/undo")
     assert len(backend.asked) == 2
     assert "/why not?" in backend.asked[1][-1]["content"]
-    parts = ["there is no answer yet", "1. answer", "Which tea?", "->", "based on no passage", "did you mean /why?", "/method [NAME]"]
+    parts = ["there is no answer yet", "1. answer", "Which tea?", "->", "based on no passage", "did you mean /why?", "/method"]
     parts += ["undone: Which tea? (0 turns left, also in ", "undone: /why not?"]
     places = [shown.index(part) for part in parts]
     assert places == sorted(places)
