@@ -12,34 +12,37 @@
 ``run.json``              method, expression, dataset, parameters, versions, and the checksum of ``run.trec``; with it, a run is complete
 ========================  ==========================================================================================
 
-While a run is made, its folder is ``NAME.partial``, where ``run.json`` has only the parameters, and each finished batch of turns has
+While a run is made, its batches are in ``NAME.partial``, where ``run.json`` has only the parameters, and each finished batch of turns has
 ``N.run.trec``, ``N.stages.jsonl.gz``, ``N.ledger.json`` and ``N.turns.jsonl``. The last one means that the batch is done.
-``costs.jsonl`` there has the costs, call by call, also of batches that were not finished.
+``costs.jsonl`` there has the costs, call by call, also of batches that were not finished. At the end the batches are joined in a hidden
+folder, which then gets the run's name.
 A ``run.trec`` with another checksum is an error. Each ``response`` in ``turns.jsonl`` may be edited.
 """
 
 import hashlib
 import json
+import shutil
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import yaml
 
-from ..conversations.frame import column
 from ..errors import DataError, UsageError, advice, list_first, option
 from ..store.files import atomic_write
+from ..store.trec import read_rankings
 from . import stages as stages_file
 from .log import Log
 from .origin import METADATA, OtherVersionsWarning, describe_difference, ir_metadata, versions
-from .run_files import read_run, run_lines, turn_lines
+from .run_files import ranking_frame, run_lines, strictly_decreasing, turn_lines
 
 ENDING = ".partial"
 """How the name of an unfinished run's folder ends."""
 COSTS = "costs.jsonl"
 """The costs of an unfinished run, call by call."""
+RANKING, TURNS = "run.trec", "turns.jsonl"
 
 
 class RunFolder:
@@ -101,32 +104,38 @@ class RunFolder:
         self.check_finished()
         return read_parameters(self.path)
 
-    def results(self) -> pd.DataFrame:
-        """The ranking: ``qid``, ``docno``, ``score``, ``rank``. It has no rows if the system found nothing.
-
-        Raises:
-            DataError: when ``run.trec`` can't be read, or isn't the file that was written.
-        """
-        path = self.path / "run.trec"
-        if not path.is_file():
-            self.check_finished()
-        self.check_ranking()
-        if path.is_file() and path.stat().st_size == 0:
-            return pd.DataFrame({"qid": column([]), "docno": column([]), "score": pd.Series(dtype=float), "rank": pd.Series(dtype=int)})
-        return read_run(path)
-
     def check_ranking(self) -> None:
         """Check that the ranking of a finished run is the one that was written.
 
         Raises:
             DataError: when it isn't.
         """
-        path = self.path / "run.trec"
-        if self.complete and path.is_file() and self.parameters().get("sha256", now := checksum(path)) != now:
+        path, known = self.path / RANKING, self.parameters()
+        if not path.is_file():
+            raise DataError(f"{self.path} has no {RANKING}: remove the folder to repeat the run")
+        if known.get("sha256") != checksum(path):
             raise DataError(
                 f"{path} is not the file that this run wrote, or its run.json is that of another run (the file was cut or changed): "
                 "put the right one back, or repeat the run"
             )
+
+    def ranking(self) -> dict[str, dict[str, float]]:
+        """The scores: turn -> passage -> score, best first. It has no turn if the system found nothing.
+
+        Raises:
+            DataError: when ``run.trec`` can't be read, or isn't the file that was written.
+        """
+        self.check_ranking()
+        path = self.path / RANKING
+        return read_rankings(path) if path.stat().st_size else {}
+
+    def results(self) -> pd.DataFrame:
+        """The ranking as a frame: ``qid``, ``docno``, ``score``, ``rank``.
+
+        Raises:
+            DataError: as for :meth:`ranking`.
+        """
+        return ranking_frame(self.ranking())
 
     def turns(self) -> list[dict[str, Any]]:
         """The line of ``turns.jsonl`` for each turn.
@@ -134,9 +143,8 @@ class RunFolder:
         Raises:
             DataError: when the file is missing, or a line is not a turn.
         """
-        path = self.path / "turns.jsonl"
-        if not path.is_file():
-            self.check_finished()
+        self.check_finished()
+        path = self.path / TURNS
         try:
             lines = path.read_text(encoding="utf-8").split("\n")
         except (OSError, UnicodeDecodeError) as error:
@@ -170,18 +178,13 @@ class RunFolder:
             UsageError: when the folder holds another run, or anything else.
             DataError: when its ranking was changed.
         """
-        elsewhere = f"choose another {option('out')}, or remove it"
         if not self.complete:
-            if self.path.is_symlink() or (self.path.exists() and not (self.path.is_dir() and not any(self.path.iterdir()))):
-                raise UsageError(f"{self.path} is not empty and holds no finished run: {elsewhere}")
+            if self.path.is_symlink() or self.path.is_file() or (self.path.is_dir() and any(self.path.iterdir())):
+                raise UsageError(f"{self.path} is not empty and holds no finished run: choose another {option('out')}, or remove it")
             return False
-        found = self.parameters()
-        if differs := describe_difference(found, parameters):
-            raise UsageError(f"{self.path} holds a run with {differs}: {elsewhere}")
-        if not (self.path / "run.trec").is_file():
-            raise DataError(f"{self.path} has no run.trec: remove the folder to repeat the run")
+        check_same(self.path, "a run", parameters)
         self.check_ranking()
-        if differs := describe_difference(found, {"versions": versions()}):
+        if differs := describe_difference(self.parameters(), {"versions": versions()}):
             warnings.warn(f"{self.path} is reused. It is a run with {differs}: remove it to repeat the run", OtherVersionsWarning, 2)
         return True
 
@@ -194,33 +197,43 @@ class RunFolder:
             DataError: when the results have turns that the topics don't have, a turn occurs twice in the topics, the ranking is not
                 clean, or a column of the turns can't be stored.
         """
-        ranking, turns = list(run_lines(results, parameters.get("method") or self.path.name)), list(turn_lines(topics, results))
-        for name, lines in (("run.trec", ranking), ("turns.jsonl", turns)):
-            with atomic_write(self.partial / name) as file:
-                file.writelines(lines)
-        self.complete_with(measures, ledger, parameters | {"versions": versions()})
+        ranking = run_lines(strictly_decreasing(results), parameters.get("method") or self.path.name)
+        files = {name: ["".join(lines).encode()] for name, lines in ((RANKING, ranking), (TURNS, turn_lines(topics, results)))}
+        self.finish(files, measures, ledger, parameters | {"versions": versions()})
 
-    def complete_with(self, measures: pd.DataFrame, ledger: pd.DataFrame, parameters: Mapping[str, Any]) -> None:
-        """Add scores, costs and parameters to the joined files of an unfinished run, which is then a finished one."""
-        with atomic_write(self.partial / "ledger.csv") as file:
+    def finish(
+        self, files: Mapping[str, Iterable[bytes]], measures: pd.DataFrame, ledger: pd.DataFrame, parameters: Mapping[str, Any]
+    ) -> None:
+        """Make the finished run of the contents of its files, its scores, costs and parameters."""
+        made = self.path.with_name(f".{self.path.name}.tmp")
+        shutil.rmtree(made, ignore_errors=True)  # of a killed process
+        for name, pieces in files.items():
+            with atomic_write(made / name, "wb") as file:
+                file.writelines(pieces)
+        with atomic_write(made / "ledger.csv") as file:
             ledger.to_csv(file, index=False)
-        self.describe(self.partial, measures, {**parameters, "sha256": checksum(self.partial / "run.trec")})
-        self.seal()
+        RunFolder(made).describe(measures, {**parameters, "sha256": checksum(made / RANKING)}, self.path.name)
+        made.rename(self.path)  # replaces an empty folder
 
-    def describe(self, where: Path, measures: pd.DataFrame, parameters: Mapping[str, Any]) -> None:
-        """Write scores and parameters."""
-        with atomic_write(where / "measures.csv") as file:
+    def describe(self, measures: pd.DataFrame, parameters: Mapping[str, Any], name: str) -> None:
+        """Write scores and parameters of the run with this name."""
+        with atomic_write(self.path / "measures.csv") as file:
             measures.to_csv(file, index=False)
-        described = ir_metadata(self.path.name, parameters, [name for name in measures.columns if name != "qid"])
-        with atomic_write(where / METADATA) as file:
+        described = ir_metadata(name, parameters, [column for column in measures.columns if column != "qid"])
+        with atomic_write(self.path / METADATA) as file:
             yaml.safe_dump(described, file, sort_keys=False, allow_unicode=True)
-        write_parameters(where, parameters)
+        write_parameters(self.path, parameters)
 
-    def seal(self) -> None:
-        """Remove what only an unfinished run needs, and give the run its name."""
-        for piece in (*self.partial.glob("[0-9]*.*"), *self.partial.glob(".*.tmp"), self.partial / COSTS):
-            piece.unlink(missing_ok=True)
-        self.partial.rename(self.path)  # replaces an empty folder
+
+def check_same(folder: Path, held: str, wanted: Mapping[str, Any]) -> None:
+    """Check that what a folder holds was made with the wanted parameters.
+
+    Raises:
+        UsageError: when it wasn't. The error names the differences.
+        DataError: when the folder doesn't say what it was made with.
+    """
+    if differs := describe_difference(read_parameters(folder), wanted):
+        raise UsageError(f"{folder} holds {held} with {differs}: choose another {option('out')}, or remove it")
 
 
 def read_parameters(folder: Path) -> dict[str, Any]:

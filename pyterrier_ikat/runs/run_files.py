@@ -5,7 +5,7 @@ Any TREC run file is read in trec_eval's order. The line of a turn has its rewri
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from numbers import Real
 from pathlib import Path
@@ -47,12 +47,12 @@ def write_run(results: pd.DataFrame, path: str | Path, name: str = "ikat") -> No
         '1_1 Q0 a 1 1.5 ikat\n'
     """
     with atomic_write(path) as file:
-        file.writelines(run_lines(results, name))
+        file.writelines(run_lines(strictly_decreasing(results), name))
 
 
-def run_lines(results: pd.DataFrame, name: str) -> Iterator[str]:
-    """The lines of a run file; see :func:`write_run`."""
-    strict, name = strictly_decreasing(results), "_".join(name.split())
+def run_lines(strict: pd.DataFrame, name: str) -> Iterator[str]:
+    """The lines of a run file, of a ranking from :func:`strictly_decreasing`; see :func:`write_run`."""
+    name = "_".join(name.split())
     for column_name, found in (("name", [name]), ("qid", strict["qid"].unique()), ("docno", strict["docno"].unique())):
         for value in found:
             if not isinstance(value, str) or value.split() != [value]:
@@ -78,7 +78,11 @@ def read_run(path: str | Path) -> pd.DataFrame:
         >>> read_run("run.trec").values.tolist()
         [['1_1', 'a', 2.5, 0]]
     """
-    by_turn = read_rankings(path)
+    return ranking_frame(read_rankings(path))
+
+
+def ranking_frame(by_turn: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
+    """Rankings (turn -> passage -> score) as a result frame, in trec_eval's order."""
     sizes = list(map(len, by_turn.values()))
     return in_trec_eval_order(
         pd.DataFrame(

@@ -11,7 +11,7 @@ from ..errors import DataError, option
 from ..llms import FatalLLMError, Ledger
 from ..llms.ledger import AMOUNTS, COUNTS, Budget, Spend
 from ..runs import RunFolder
-from ..runs.folder import COSTS
+from ..runs.folder import COSTS, ENDING
 from ..store.files import drop_cut_line, read_lines
 
 SPENT = ("calls", "known", "retries", "prompt_tokens", "cached_tokens", "completion_tokens", "seconds", "cost", "worth")
@@ -115,7 +115,7 @@ class Spending:
 
     def __init__(self, out: Path, now: Ledger) -> None:
         self.where, self._now = str(out), now
-        runs = {RunFolder(path.with_name(path.name.removesuffix(".partial"))).path for path in out.glob("*") if path.is_dir()}
+        runs = {path.with_name(path.name.removesuffix(ENDING)) for path in out.glob("[!.]*") if path.is_dir()}
         self._before = [row for path in runs for row in ledger_of(RunFolder(path)).rows()]
 
     def total(self, model: str, price_in: float | None, price_out: float | None) -> float:

@@ -1,34 +1,35 @@
 """A run in batches of turns, so that a killed run repeats at most one; see :mod:`pyterrier_ikat.runs.folder` for the files."""
 
 import json
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pandas as pd
 import pyterrier as pt
 
-from ..errors import UsageError, option
 from ..events import observed_by
 from ..llms import Ledger
 from ..llms.failures import UnderWay
 from ..operator import stages, without_unread_texts
+from ..order import scores_by_turn, strictly_decreasing
 from ..progress import bar
 from ..runs import RunFolder
-from ..runs.folder import COSTS, read_parameters, write_parameters
-from ..runs.origin import describe_difference, versions
+from ..runs.folder import COSTS, RANKING, TURNS, check_same, write_parameters
+from ..runs.origin import versions
 from ..runs.run_files import run_lines, turn_lines
 from ..runs.stages import NAME as STAGES
 from ..runs.stages import TurnStages
 from ..store.files import atomic_write, read_lines
+from ..store.trec import read_rankings
 from .account import REST, Account
 from .identity import Parts, check_unchanged
 from .recorder import Recorder, Shown
 from .systems import check_ranking
 
-RANKING, TURNS = "run.trec", "turns.jsonl"
+Ranking: TypeAlias = dict[str, dict[str, float]]
+"""Turn -> passage -> score."""
 
 
 class Batches:
@@ -56,13 +57,12 @@ class Batches:
             UsageError: when they were made with other parameters or other versions.
             DataError: when they don't say what they were made with.
         """
-        if not (self._is_sealed() or self._pieces(TURNS)):
-            return False
-        if differs := describe_difference(read_parameters(self.path), self.parameters):
-            raise UsageError(f"{self.path} holds finished batches of a run with {differs}: choose another {option('out')}, or remove it")
-        return True
+        begun = bool(self._pieces(TURNS))
+        if begun:
+            check_same(self.path, "finished batches of a run", self.parameters)
+        return begun
 
-    def run(self, pipeline: pt.Transformer, topics: pd.DataFrame, counting: Iterable[Ledger], size: int) -> None:
+    def run(self, pipeline: pt.Transformer, topics: pd.DataFrame, counting: Iterable[Ledger], size: int) -> Ranking:
         """Run a pipeline on the turns that aren't finished.
 
         Args:
@@ -71,6 +71,9 @@ class Batches:
             counting: the ledgers that the pipeline's LLMs count in.
             size: the number of turns per batch.
 
+        Returns:
+            The ranking of all turns.
+
         Raises:
             BatchUnderWay: when turns wait for an LLM's batches. All others are finished and kept.
             DataError: when an index or a model's folder was replaced. The current batch is not kept.
@@ -78,6 +81,7 @@ class Batches:
         write_parameters(self.path, self.parameters)
         before, behind = _divided(without_unread_texts(pipeline))
         left = topics[~topics["qid"].isin(self.finished())]
+        ranking = {qid: found for path in self._pieces(RANKING) if path.stat().st_size for qid, found in read_rankings(path).items()}
         account, recorder = Account(self.path / COSTS), Recorder(left["qid"].tolist(), Parts([pipeline]).written)
         under_way, done = UnderWay(), len(topics) - len(left)
         with ExitStack() as following, bar(total=len(topics), initial=done, unit="turn") as count, observed_by(recorder, Shown()):
@@ -90,15 +94,17 @@ class Batches:
                 with under_way.noted():
                     results = _through(behind, turns)
                     check_unchanged(pipeline, self.parameters.get("parts", {}))
-                    self.keep(int(left.index[places.start]), turns, results, account.rest.take(), recorder.take(turns["qid"].tolist()))
+                    number, lines = int(left.index[places.start]), recorder.take(turns["qid"].tolist())
+                    ranking |= self.keep(number, turns, results, account.rest.take(), lines)
                     count.update(len(turns))
         under_way.tell()
+        return ranking
 
     def finished(self) -> set[str]:
         """The qids of the turns that are done."""
         return {turn["qid"] for path in self._pieces(TURNS) for _, turn in read_lines(path)}
 
-    def keep(self, number: int, turns: pd.DataFrame, results: pd.DataFrame, rest: Ledger, done: Iterable[TurnStages] = ()) -> None:
+    def keep(self, number: int, turns: pd.DataFrame, results: pd.DataFrame, rest: Ledger, done: Iterable[TurnStages] = ()) -> Ranking:
         """Keep a finished batch.
 
         Args:
@@ -108,14 +114,18 @@ class Batches:
             rest: the counts since the previous batch that are not in ``costs.jsonl``.
             done: the work of the stages for each turn.
 
+        Returns:
+            The ranking of its turns.
+
         Raises:
             UsageError: when the results are not a ranking.
             DataError: when the ranking is not clean, or has turns that are not in the batch, or a column of the turns can't be stored.
         """
         name = self.folder.path.name
         check_ranking(name, results.columns)
+        strict = strictly_decreasing(results)
         pieces = {
-            RANKING: "".join(run_lines(results, name)).encode(),
+            RANKING: "".join(run_lines(strict, name)).encode(),
             STAGES: b"".join(turn.packed() for turn in done),
             REST: json.dumps(rest.rows()).encode(),
             TURNS: "".join(turn_lines(turns, results)).encode(),  # the last one: the batch is done
@@ -123,25 +133,11 @@ class Batches:
         for kind, content in pieces.items():
             with atomic_write(self.path / f"{number:06d}.{kind}", "wb") as file:
                 file.write(content)
+        return scores_by_turn(strict)
 
-    def join(self) -> RunFolder:
-        """Join the batches' rankings, turns and stages. The folder with the joined files lacks its scores and costs."""
-        for kind in (RANKING, STAGES, TURNS):
-            with atomic_write(self.path / kind, "wb") as whole:
-                for path in self._pieces(kind):
-                    with path.open("rb") as piece:
-                        shutil.copyfileobj(piece, whole)
-        return RunFolder(self.path)
-
-    def seal(self) -> bool:
-        """Give a run its name that was stopped when nothing else was left to do. Whether there was one."""
-        sealed = self._is_sealed()
-        if sealed:
-            self.folder.seal()
-        return sealed
-
-    def _is_sealed(self) -> bool:
-        return (self.path / "run.json").is_file() and "sha256" in read_parameters(self.path)
+    def joined(self) -> dict[str, Iterator[bytes]]:
+        """The files of the whole run: name -> its pieces."""
+        return {kind: (path.read_bytes() for path in self._pieces(kind)) for kind in (RANKING, STAGES, TURNS)}
 
     def _pieces(self, kind: str) -> list[Path]:
         """The files of one kind of the finished batches, in order."""
@@ -160,10 +156,8 @@ def _cut(numbers: Sequence[int], size: int) -> Iterator[slice]:
 def _divided(pipeline: pt.Transformer) -> tuple[list[pt.Transformer], list[pt.Transformer]]:
     """The stages before the first retrieval, which need little memory, and the later stages, which run batch by batch."""
     found = list(stages(pipeline))
-    for place, stage in enumerate(found):
-        if not getattr(stage, "one_row_per_turn", False):
-            return found[:place], found[place:]
-    return found, []
+    place = next((place for place, stage in enumerate(found) if not getattr(stage, "one_row_per_turn", False)), len(found))
+    return found[:place], found[place:]
 
 
 def _through(these: Iterable[pt.Transformer], frame: pd.DataFrame) -> pd.DataFrame:

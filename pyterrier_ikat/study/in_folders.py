@@ -1,5 +1,6 @@
 """Run each system into a folder, which keeps the ranking, turns, scores and ledger, and from which a run resumes."""
 
+import shutil
 import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -166,13 +167,12 @@ def refusals(study: "Study", out: Path) -> list[str]:
 def _begun(study: "Study", system: System, out: Path) -> tuple[Batches, bool]:
     """The finished batches of a run, and whether it exists already. The folder of another run is an error."""
     known, folder = parameters(study, system), RunFolder(out / system.name)
-    batches = Batches(folder, known)
-    finished, begun = folder.reusable(known), batches.check()
-    if (finished or begun) and (stages := alike(system.pipeline)):
-        name, where = folder.path.name, folder.path if finished else batches.path
+    batches, finished = Batches(folder, known), folder.reusable(known)
+    if (finished or batches.check()) and (stages := alike(system.pipeline)):
+        where = folder.path if finished else batches.path
         warnings.warn(
-            f"system {name} uses what is kept in {where}, and its stage {', '.join(stages)} may be another one now: if it is, remove the "
-            "folder; a class with a __repr__ that shows what it does is told apart",
+            f"system {system.name} uses what is kept in {where}, and its stage {', '.join(stages)} may be another one now: if it is, "
+            "remove the folder; a class with a __repr__ that shows what it does is told apart",
             AlikeWarning,
             stacklevel=5,
         )
@@ -181,21 +181,22 @@ def _begun(study: "Study", system: System, out: Path) -> tuple[Batches, bool]:
 
 def _run_one(study: "Study", system: System, begun: tuple[Batches, bool], size: int, measures: Sequence[ir_measures.Measure]) -> Scored:
     """The run of a system, scored. A finished one gets the scores that its folder lacks."""
-    batches, finished = begun
-    if finished or batches.seal():
-        scored = Scored.of(batches.folder, batches.folder, study.qrels, measures)
-        scored.keep(study.qrels)
+    (batches, finished), judged = begun, {"qrels_sha256": checksum_of(study.qrels)}
+    folder = batches.folder
+    if finished:
+        shutil.rmtree(batches.path, ignore_errors=True)  # left by a kill
+        scored = Scored.of(folder, folder.ranking(), study.qrels, measures)
+        folder.describe(scored.kept(), folder.parameters() | judged, folder.path.name)
         return scored
-    batches.run(system.pipeline, study.turns_of(system), _ledgers([system]), size)
-    scored = Scored.of(batches.join(), batches.folder, study.qrels, measures)
-    ledger = ledger_of(batches.folder)
-    about = batches.parameters | {"deviations": list(system.deviations), "served": ledger.served()}
-    about["qrels_sha256"] = checksum_of(study.qrels)
+    ranking = batches.run(system.pipeline, study.turns_of(system), _ledgers([system]), size)
+    scored, ledger = Scored.of(folder, ranking, study.qrels, measures), ledger_of(folder)
+    about = batches.parameters | {"deviations": list(system.deviations), "served": ledger.served()} | judged
     if sources := sorted({model.backend.source for model in system.models} - {""}):
         about["sources"] = sources
     if study.dataset is not None:
         about["dataset"] = study.dataset
-    batches.folder.complete_with(scored.kept(), ledger.frame(), about)
+    folder.finish(batches.joined(), scored.kept(), ledger.frame(), about)
+    shutil.rmtree(batches.path)
     return scored
 
 

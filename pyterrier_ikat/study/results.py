@@ -13,13 +13,11 @@ from ..conversations.frame import column
 from ..conversations.qrels import judgements_in
 from ..errors import DataError, counted, list_first
 from ..evaluation import TRACK_2023, as_measures, label
-from ..evaluation.evaluator import Evaluator, experiment_rows, judgements_by_turn
+from ..evaluation.evaluator import Evaluator, Ranking, experiment_rows, judgements_by_turn
 from ..evaluation.experiment_table import DEVIATIONS, experiment_table, notes_of, repeated_rows
-from ..evaluation.finished_runs import ranking_of
 from ..evaluation.measures import computable, is_own
 from ..llms import Ledger
 from ..runs import RunFolder
-from ..runs.run_files import checksum_of
 from ..tables import Table, of_frame, wrapped
 from .account import Spending
 from .systems import System, distinct_models
@@ -183,18 +181,17 @@ class Scored:
     own: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, made: RunFolder, folder: RunFolder, qrels: pd.DataFrame, measures: Iterable[ir_measures.Measure]) -> "Scored":
+    def of(cls, folder: RunFolder, ranking: Ranking, qrels: pd.DataFrame, measures: Iterable[ir_measures.Measure]) -> "Scored":
         """Score a ranking with the track's measures, those in its folder and the given ones.
 
         Args:
-            made: the folder that has the ranking now.
-            folder: the run's folder when it is finished.
+            folder: the run's folder, finished or not.
+            ranking: the scores of its passages.
             qrels: the judgements.
             measures: the given measures.
         """
-        kept = computable(made.measures().columns) if (made.path / "measures.csv").is_file() else []
-        wanted = as_measures([*TRACK_2023, *kept, *measures])
-        ranking, labels = ranking_of("to evaluate", made.results()), judgements_by_turn(judgements_in(qrels)) if len(qrels) else {}
+        kept = computable(folder.measures().columns) if (folder.path / "measures.csv").is_file() else []
+        wanted, labels = as_measures([*TRACK_2023, *kept, *measures]), judgements_by_turn(judgements_in(qrels)) if len(qrels) else {}
         columns = Evaluator(labels, wanted).per_turn("to evaluate", ranking) if labels else {label(measure): [] for measure in wanted}
         judged = sum(len(of_turn.keys() & ranking.get(qid, {}).keys()) for qid, of_turn in labels.items())
         own = tuple(label(measure) for measure in wanted if is_own(measure))
@@ -203,10 +200,3 @@ class Scored:
     def kept(self) -> pd.DataFrame:
         """The scores that the folder keeps."""
         return self.scores.drop(columns=list(self.own))
-
-    def keep(self, qrels: pd.DataFrame) -> None:
-        """Put the scores into the folder of a finished run, unless it has them."""
-        known, now, kept = self.folder.parameters(), {"qrels_sha256": checksum_of(qrels)}, self.kept()
-        path = self.folder.path / "measures.csv"
-        if known | now != known or not path.is_file() or path.read_text(encoding="utf-8") != kept.to_csv(index=False):
-            self.folder.describe(self.folder.path, kept, known | now)

@@ -373,14 +373,11 @@ def test_a_ranking_that_lost_lines_is_refused(tmp_path, left):
         folder.results()
 
 
-def test_a_turn_may_be_edited_by_hand_and_a_folder_of_an_earlier_version_is_read(written):
+def test_a_turn_may_be_edited_by_hand(written):
     lines = (written.path / "turns.jsonl").read_text().replace('"passages": 0', '"response": "No.", "passages": 0')
     (written.path / "turns.jsonl").write_text(lines.rstrip("\n"))
     assert written.turns()[1]["response"] == "No."
-    kept = {name: value for name, value in written.parameters().items() if name != "sha256"}
-    (written.path / "run.json").write_text(json.dumps(kept))
-    (written.path / "measures.csv").write_text("qid,nDCG@5\n1_1,1.0")
-    assert (len(written.results()), len(written.measures()), len(written.turns())) == (1, 1, 2)
+    assert len(written.results()) == 1
 
 
 def test_a_finished_run_that_found_nothing_has_an_empty_ranking(tmp_path):

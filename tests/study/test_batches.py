@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pandas as pd
 import pyterrier as pt
@@ -20,11 +22,12 @@ def test_a_batch_keeps_tuples_arrays_and_marks(tmp_path):
         qstatements=column([(("10", np.float64(0.5)),)] * 2), qfound=column([np.array([7, 3])] * 2), used=column([np.True_, None])
     )
     lost = TOPICS.assign(qsubqueries=column([None, ("milk", "cow")]))
-    batches.keep(0, lost, results, Ledger())
-    tea, milk = batches.join().turns()
+    assert batches.keep(0, lost, results, Ledger()) == {"1_1": {"a": 2.0, "b": 1.0}}
+    files = {name: b"".join(pieces).decode() for name, pieces in batches.joined().items()}
+    tea, milk = map(json.loads, files["turns.jsonl"].splitlines())
     assert (tea["qstatements"], tea["qfound"], tea["used"], tea["passages"]) == ([["10", 0.5]], [7, 3], ["a"], 2)
     assert (milk["qsubqueries"], milk["passages"]) == (["milk", "cow"], 0)
-    assert (tmp_path / "mine.partial" / "run.trec").read_text() == "1_1 Q0 a 1 2 mine\n1_1 Q0 b 2 1 mine\n"
+    assert files["run.trec"] == "1_1 Q0 a 1 2 mine\n1_1 Q0 b 2 1 mine\n"
 
 
 def test_a_batch_that_would_lose_statements_is_refused(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pandas as pd
 import pyterrier as pt
@@ -248,12 +249,18 @@ def test_batches_of_other_versions_are_refused(index, tmp_path, monkeypatch):
     assert files_below(tmp_path) == before
 
 
-def test_a_run_that_was_killed_at_its_very_end_gets_its_name(index, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("renamed", "left"), [(False, [".raw.tmp", "raw.partial"]), (True, ["raw", "raw.partial"])])
+def test_a_run_that_was_killed_at_its_very_end_gets_its_name(index, tmp_path, monkeypatch, renamed, left):
+    def rename(self, target):
+        if renamed:
+            os.rename(self, target)
+        raise Stopped
+
     with monkeypatch.context() as patch:
-        patch.setattr(RunFolder, "seal", lambda self: 1 / 0)  # killed just before
-        with pytest.raises(ZeroDivisionError):
+        patch.setattr(Path, "rename", rename)
+        with pytest.raises(Stopped):
             opened(index, tmp_path, "raw", turns=FIVE).run()
-    assert os.listdir(tmp_path) == ["raw.partial"]
+    assert sorted(os.listdir(tmp_path)) == left
     asked = stop_after(monkeypatch, None)
     opened(index, tmp_path, "raw", turns=FIVE).run()
     assert (asked, os.listdir(tmp_path)) == ([], ["raw"])
