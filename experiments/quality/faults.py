@@ -186,7 +186,7 @@ FAULTS = [
         "list(self._names)[::-1]",
     ),
     Fault("study/account.py", "a cut line stays and spoils the next one", "drop_cut_line(", "str("),
-    Fault("runs/folder.py", "a ranking that was changed is read", "known.get(\"sha256\") != checksum(path)", "known.get(\"sha256\") == 1"),
+    Fault("runs/folder.py", "a ranking that was changed is read", 'known.get("sha256") != checksum(path)', 'known.get("sha256") == 1'),
     Fault("study/identity.py", "other prompts make the same run", '"prompts": prompts_of(pipeline)', '"prompts": {}'),
     Fault("study/identity.py", "an index with other texts makes the same run", "else part.fingerprint()", "else ''"),
     Fault("distribute/on_ray.py", "more parts than turns", "count = min(parts, len(names))", "count = parts"),
