@@ -173,7 +173,7 @@ def _say(chat: Chat, text: str, screen: Screen) -> None:
     except BaseException as error:
         if isinstance(error, Terminated) or not was_interrupted(error):
             raise
-        screen.show(f"(stopped{'' if len(chat.turns) > said else ': nothing of this turn is kept, but for the answers in the cache'})")
+        screen.show(f"(stopped{'' if len(chat.turns) > said else ': nothing of this turn is kept in the chat'})")
     if len(chat.turns) > said:  # also one that couldn't be saved: it was answered, and is in the history
         turn = chat.turns[-1]
         if why := turn.more.get("replaced"):
