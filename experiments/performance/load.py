@@ -34,10 +34,10 @@ from pyterrier_ikat.study.systems import methods_in
 
 TURNS, PASSAGES = 332, 60
 SYSTEMS = (
-    *("qr", "ad", "ad_human", "qd", "qd_human", "aqd", "aqd_human", "aqd_given", "aqd_a", "aqd_a_human"),
+    *("qr", "ad", "qd", "aqd", "aqd_human", "aqd_given_llama", "aqd_a"),
     *("qr_llama", "ad_llama", "qd_llama", "aqd_llama", "aqd_a_llama", "infosense_2023"),
     *("mq4cs_qr_deberta", "gpt4qr_deberta", "gpt4qr_bm25_qd1", "humanqr_deberta", "wghtdrerank_1", "short_long_2"),
-    *("gtr_gpt", "gtr", "baseline_auto_gpt4_bm25_minilm"),
+    *("gtr_gpt", "gtr_claude", "gtr", "baseline_auto_gpt4_bm25_minilm", "baseline_2025_bm25", "mq4cs_ans"),
 )
 SHORTER = 100
 

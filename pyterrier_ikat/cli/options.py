@@ -62,8 +62,8 @@ RESOURCES = (
         multiple=True,
         metavar="FILE|NAME=VALUE",
         help='a TOML file with lines such as second_llm = "openai:gpt-4o" (names that no METHOD needs are ignored); sample, for recorded '
-        "completions; or one line as NAME=VALUE. Can be repeated. Names: index, llm, reranker, second_llm, retriever, dense, rewriter, "
-        "expander, prompts, statements, texts, splade_model, splade_query_model",
+        "completions; or one line as NAME=VALUE. Can be repeated. Names: index, llm, reranker, second_llm, retriever, rewriter, expander, "
+        "prompts, statements, texts, splade_model, splade_query_model",
     ),
 )
 

@@ -113,7 +113,8 @@ def run(
 ) -> None:
     """Run METHODs on a dataset and compare them.
 
-    A METHOD is a name from `ikat methods`, or comes from your own Python file: FILE.py:NAME, or FILE.py for all methods in it. Each leaves
+    A METHOD is a name from `ikat methods`, also with arguments, such as mq4cs:n=3 or raw:retriever=dense; or it comes from your own Python
+    file: FILE.py:NAME, or FILE.py for all methods in it. Each leaves
     a folder with its run, turns, scores and ledger. Finished runs are kept, and a stopped run continues. If --format is not text, stdout
     gets only the table of scores.
     """

@@ -206,7 +206,7 @@ def oracle_row(scores: Mapping[str, Any], measures: Sequence[ir_measures.Measure
 
     Example:
         >>> from ir_measures import nDCG
-        >>> oracle_row({"mq4cs_1": {"nDCG@3": [0.5, 0.0]}, "mq4cs_2": {"nDCG@3": [0.25, 1.0]}}, [nDCG @ 3])
+        >>> oracle_row({"mq4cs-n=1": {"nDCG@3": [0.5, 0.0]}, "mq4cs-n=2": {"nDCG@3": [0.25, 1.0]}}, [nDCG @ 3])
         {'name': 'oracle', 'nDCG@3': 0.75, 'turns': 2}
     """
     if ORACLE in scores:

@@ -47,17 +47,14 @@ def _of_2024(name: str, retriever: str, **models: str) -> Callable[[Decorated], 
 
 
 @method(paper=_OURS)
-@generate_then_retrieve.other_first_stages("the raw utterance")
-def raw(
-    retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, dense: pt.Transformer | None = None, depth: int = 1000
-) -> pt.Transformer:
+def raw(retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, depth: int = 1000) -> pt.Transformer:
     """The user's raw utterance is the query.
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.raw(ikat.PassageIndex("mini.index").bm25())  # doctest: +SKIP
     """
-    return RawUtterance() >> generate_then_retrieve.retrieve(retriever, dense, reranker, depth)
+    return RawUtterance() >> generate_then_retrieve.retrieve(retriever, reranker, depth)
 
 
 @method(paper=_OURS)
@@ -240,4 +237,4 @@ def _with_response(llm: LLM | None, ranking: pt.Transformer) -> pt.Transformer:
 
 
 def _system(queries: pt.Transformer, retriever: pt.Transformer, reranker: pt.Transformer | None, depth: int) -> pt.Transformer:
-    return queries >> generate_then_retrieve.retrieve(retriever, None, reranker, depth)
+    return queries >> generate_then_retrieve.retrieve(retriever, reranker, depth)

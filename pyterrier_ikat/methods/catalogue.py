@@ -2,6 +2,7 @@
 
 import difflib
 import inspect
+import re
 from collections import Counter
 from collections.abc import Mapping
 from functools import cache
@@ -44,21 +45,54 @@ METHODS: dict[str, Method] = {entry.name: entry for paper in _PAPERS for entry i
 
 
 def find(name: str) -> Method:
-    """The method with this name, from the papers or as ``FILE.py:NAME``.
+    """The method with this name, from the papers or as ``FILE.py:NAME``; with arguments of its function as ``NAME:argument=value,...``.
 
-    In a user's file, ``NAME`` is a method, a function whose arguments name resources, or a pipeline.
+    In a user's file, ``NAME`` is a method, a function whose arguments name resources, or a pipeline. The name of a method with arguments
+    has them in alphabetical order, and can be a folder's.
 
     Raises:
-        UsageError: when there is no such method. The message names the nearest one.
+        UsageError: when there is no such method, argument or value. The message names the nearest one.
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.find("aqd_a").needs
         ['llm', 'retriever', 'reranker']
+        >>> ikat.methods.find("mq4cs:n=3").name
+        'mq4cs-n=3'
     """
+    name, arguments = _arguments_of(name)
     path, _, wanted = name.rpartition(":")
-    if not path:
-        return _named(name, METHODS, "`ikat methods` lists them")
+    found = _in_file(path, wanted) if path else _named(name, METHODS, "`ikat methods` lists them")
+    return _with(found, arguments)
+
+
+def find_all(name: str) -> list[Method]:
+    """Like :func:`find`, but for a name that ends in ``.py``, all methods of the file."""
+    path, arguments = _arguments_of(name)
+    return [_with(entry, arguments) for entry in _in(load_python(path, "a method"))] if path.endswith(".py") else [find(name)]
+
+
+def _arguments_of(name: str) -> tuple[str, dict[str, str]]:
+    """A METHOD without its arguments, and the arguments.
+
+    Example:
+        >>> _arguments_of("aqd:second_llm=openai:gpt-4 temperature=0,n=3")
+        ('aqd', {'second_llm': 'openai:gpt-4 temperature=0', 'n': '3'})
+    """
+    method, *given = re.split(r":(?=\w+=)", name, maxsplit=1)
+    return method, dict(one.split("=", 1) for text in given for one in re.split(r",(?=\w+=)", text))
+
+
+def _with(entry: Method, arguments: Mapping[str, str]) -> Method:
+    if not arguments:
+        return entry
+    written = ",".join(f"{name}={arguments[name]}" for name in sorted(arguments))
+    return entry.having(arguments, re.sub(r"[^\w.=,+-]+", "-", f"{entry.name}-{written}"))
+
+
+def _in_file(path: str, wanted: str) -> Method:
+    if not path.endswith(".py") and path in METHODS:
+        raise UsageError(f"{path}:{wanted}: an argument of a method is written {path}:NAME=VALUE")
     module = load_python(path, "a method")
     known = {entry.name: entry for entry in _in(module)}
     value = vars(module).get(wanted)
@@ -69,11 +103,6 @@ def find(name: str) -> Method:
         return Method(wanted, lambda: pipeline)
     own = [name for name, one in vars(module).items() if inspect.isfunction(one) and one.__module__ == module.__name__ and name[0] != "_"]
     return _named(wanted, known, f"{path} has {', '.join(known or own) or 'no method'}")
-
-
-def find_all(name: str) -> list[Method]:
-    """Like :func:`find`, but for a name that ends in ``.py``, all methods of the file."""
-    return _in(load_python(name, "a method")) if name.endswith(".py") else [find(name)]
 
 
 def _named(name: str, known: dict[str, Method], otherwise: str) -> Method:

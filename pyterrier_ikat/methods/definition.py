@@ -2,23 +2,24 @@
 
 The arguments of the function name the resources: ``llm``, ``second_llm``, ``rewriter``, ``expander``, ``retriever``, ``dense``,
 ``reranker``. Resources with a default are optional. :func:`method` gives the function a name and makes it available to ``ikat run``, ``ikat
-methods`` and ``ikat.run``.
+methods`` and ``ikat.run``. Other values for its arguments stand behind the name: ``mq4cs:n=3``, ``raw:retriever=dense``.
 """
 
+import ast
 import inspect
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, overload
 
 import pandas as pd
 import pyterrier as pt
 
 from ..arguments import one_of
-from ..errors import UsageError, counted, option
+from ..errors import UsageError, counted, did_you_mean, option
 from ..generate import SelectStatements, ShowStatements
 from ..operator import Operator
 from ..prompts import prompts_from
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
 RESOURCES = ("llm", "second_llm", "rewriter", "expander", "retriever", "dense", "reranker")
 STATEMENTS = ("none", "chosen")
 """Which statements about the user a method can show to the LLM, instead of all."""
-OF_VARIANTS = ("second_llm", "dense")
-"""Resources that turn a function into another system. If they are optional in the function, a method takes them only if it says so."""
+LLMS = ("llm", "second_llm")
 
 System = Callable[..., pt.Transformer]
 Decorated = TypeVar("Decorated", bound=System)
@@ -67,13 +67,13 @@ class Method:
         name: its name on the command line.
         system: the function that makes the expression.
         paper: where it comes from.
-        settings: the function's arguments that this variant fixes.
+        settings: the function's arguments that this variant fixes. A resource is a text as on the command line, or for an LLM the
+            resource that it is: ``{"llm": "second_llm"}``. A ``second_llm`` with a default is used only where it is set.
         models: the paper's models and parameters, by resource, as text.
         bm25: the paper's BM25 parameters if they are not k1 0.9, b 0.4.
-        roles: resources that replace others, such as ``{"llm": "second_llm"}``.
-        given: the resources among ``second_llm`` and ``dense`` that the method requires although the function has a default.
         several: whether ``reranker`` may be a list.
         uses_gold: whether it reads the organisers' gold data, such as the manual rewrite.
+        of: the method that this one is with other arguments, see :meth:`having`.
     """
 
     name: str
@@ -82,16 +82,68 @@ class Method:
     settings: Mapping[str, Any] = field(default_factory=dict)
     models: Mapping[str, str] = field(default_factory=dict)
     bm25: Mapping[str, float] = field(default_factory=dict)
-    roles: Mapping[str, str] = field(default_factory=dict)
-    given: tuple[str, ...] = ()
     several: bool = False
     uses_gold: bool = False
+    of: "Method | None" = None
 
     def __post_init__(self) -> None:
-        for name, parameter in inspect.signature(self.system).parameters.items():
+        for name, parameter in self.parameters.items():
             if name not in RESOURCES and name not in self.settings and parameter.default is inspect.Parameter.empty:
                 repair = "name it retriever" if name == "index" else f"name it one of {', '.join(RESOURCES)}"
                 raise UsageError(f"method {self.name}: the argument {name!r} is not a resource: {repair}, or give it a default")
+
+    @property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """The arguments of its function."""
+        return inspect.signature(self.system).parameters
+
+    @property
+    def arguments(self) -> list[str]:
+        """Those that a user can give with its name. The vectors of ``dense`` are always those of the index."""
+        return [name for name in self.parameters if name != "dense"]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The values of its arguments that are no resources."""
+        return {name: self._settled(name) for name in self.arguments if name not in RESOURCES}
+
+    def having(self, arguments: Mapping[str, Any], name: str | None = None) -> "Method":
+        """The same method with other arguments of its function, which may be texts.
+
+        Args:
+            arguments: name -> value.
+            name: its name; by default the same.
+
+        Raises:
+            UsageError: for an argument that the function doesn't have, or a value of another kind.
+
+        Example:
+            >>> import pyterrier_ikat as ikat
+            >>> ikat.methods.METHODS["llama10"].having({"judged": "5"}).expression
+            "ikat.Rewrite(llm, style='llama') >> retriever % 1000 >> ikat.LLMRerank(llm, depth=5, style='llama')"
+        """
+        for one in arguments:
+            if one not in self.arguments:
+                repair = did_you_mean(one, self.arguments) or f"choose one of {', '.join(self.arguments)}"
+                raise UsageError(f"method {self.name} has no argument {one!r}: {repair}")
+        values = {one: self._value(one, given) for one, given in arguments.items()}
+        return replace(self, name=name or self.name, settings={**self.settings, **values}, of=self.of or self)
+
+    def _value(self, name: str, given: Any) -> Any:
+        """A text as the value that the function's argument takes: of the type of its default, or of its annotation."""
+        default, annotation = self._settled(name), self.parameters[name].annotation
+        if name in RESOURCES or not isinstance(given, str) or isinstance(default, str):
+            return given
+        named = {"true": True, "false": False, "none": None}
+        try:
+            value = named[given.casefold()] if given.casefold() in named else ast.literal_eval(given)
+        except (SyntaxError, ValueError):
+            value = given
+        kinds = [one for one in (type(default), *get_args(annotation)) if isinstance(one, type)]
+        fits = type(value) in kinds or (float in kinds and type(value) is int) or kinds == [type(None)]
+        if not fits:
+            raise UsageError(f"method {self.name}: {name}={given} is no value for this argument, whose default is {default!r}")
+        return value
 
     @property
     def summary(self) -> str:
@@ -106,24 +158,34 @@ class Method:
     @property
     def depth(self) -> int:
         """Passages per query: the function's ``depth``, or 1000 without one."""
-        parameter = inspect.signature(self.system).parameters.get("depth")
-        return int(self.settings.get("depth", 1000 if parameter is None else parameter.default))
+        return int(self._settled("depth", 1000))
+
+    def _settled(self, name: str, otherwise: Any = None) -> Any:
+        """The value of an argument of its function: as set, or the default."""
+        return self.settings.get(name, self.parameters[name].default if name in self.parameters else otherwise)
 
     @property
     def resources(self) -> dict[str, str]:
         """Argument of the function -> the resource that it takes."""
-        names = inspect.signature(self.system).parameters
-        return {name: self.roles.get(name, name) for name in names if name in RESOURCES and self._uses(name)}
+        named = [name for name in self.parameters if name in RESOURCES and (name != "second_llm" or self._requires(name))]
+        return {name: self.settings[name] if self.settings.get(name) in LLMS else name for name in named}
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """The resources that it has by itself, as ``raw:retriever=dense`` has its retriever: argument -> text."""
+        return {name: value for name, value in self.settings.items() if name in RESOURCES and value not in LLMS}
 
     @property
     def needs(self) -> list[str]:
-        """The required resources."""
-        return [resource for argument, resource in self.resources.items() if self._requires(argument)]
+        """The required resources that it doesn't have by itself; a retriever of its own still needs an index."""
+        found = {argument: one for argument, one in self.resources.items() if argument not in self.own or argument == "retriever"}
+        return [resource for argument, resource in found.items() if self._requires(argument)]
 
     @property
     def takes(self) -> list[str]:
         """The optional resources."""
-        return [resource for argument, resource in self.resources.items() if not self._requires(argument)]
+        found = {argument: one for argument, one in self.resources.items() if argument not in self.own}
+        return [resource for argument, resource in found.items() if not self._requires(argument)]
 
     def deviations(self, given: Mapping[str, Any]) -> list[str]:
         """How the models, the retriever and its depth in a run differ from the paper's, one line each; none without a paper's models.
@@ -140,29 +202,20 @@ class Method:
         depth = returned(given.get("retriever")) if self.models else None
         if depth is not None and depth < self.depth:
             found.append(f"retriever: the paper takes {self.depth} passages per query, this run {depth}")
-        return found
-
-    def is_called_by(self, arguments: Mapping[str, Any]) -> bool:
-        """Whether a call of its function with these arguments makes this method and not another one of the function."""
-        named = inspect.signature(self.system).parameters
-        fixed = {name for other in methods_of(self.system) for name in other.settings}
-        of_variants = {name for name in OF_VARIANTS if arguments.get(name) is not None}
-        same = all(arguments[name] == self.settings.get(name, named[name].default) for name in fixed)
-        return bool(self.models) and same and not self.roles and of_variants == {name for name in OF_VARIANTS if name in self.resources}
+        if self.of is None or not self.models:
+            return found
+        depths = {name: (self.of._settled(name), self._settled(name)) for name in self.settings if name.endswith("depth")}
+        return found + [f"{name}: the paper has {theirs}, this run {ours}" for name, (theirs, ours) in depths.items() if theirs != ours]
 
     def called_with(self, arguments: Mapping[str, Any]) -> list[str]:
-        """Like :meth:`deviations`, for the arguments of a call of its function, with the depths among them."""
-        if not self.models:
-            return []
-        named = inspect.signature(self.system).parameters
-        ours = {name: self.settings.get(name, one.default) for name, one in named.items() if name.endswith("depth")}
-        depths = [f"{name}: the paper has {ours[name]}, this run {arguments[name]}" for name in ours if arguments[name] != ours[name]]
-        return self.deviations({resource: arguments[name] for name, resource in self.resources.items()}) + depths
+        """Like :meth:`deviations`, for the arguments of a call of its function."""
+        depths = {name: value for name, value in arguments.items() if name.endswith("depth")}
+        return self.having(depths).deviations({resource: arguments[name] for name, resource in self.resources.items()})
 
     @property
     def manual(self) -> bool:
         """Whether it makes a manual run, on ``get_topics("manual")``."""
-        return self.uses_gold or self.settings.get("question") == "qresolved" or bool(self.settings.get("manual"))
+        return self.uses_gold or self._settled("question") == "qresolved" or bool(self._settled("manual"))
 
     def build(self, *, prompts: str | Path | None = None, statements: str | None = None, **given: Any) -> pt.Transformer:
         """The operator expression over the resources in ``given``. Other resources are ignored.
@@ -179,20 +232,21 @@ class Method:
         taken = {argument: given.get(resource) for argument, resource in self.resources.items()}
         missing = [self.resources[name] for name, value in taken.items() if value is None and self._requires(name)]
         if missing:
-            options = [option("index" if name == "retriever" else name) for name in missing]
+            options = [option("index" if name in ("retriever", "dense") else name) for name in missing]
             raise UsageError(f"method {self.name} needs {' and '.join(missing)}: give {' and '.join(options)}")
         if isinstance(several := taken.get("reranker"), list) and not self.several:
             raise UsageError(f"method {self.name} takes one re-ranker, not {len(several)}")
         for name in taken.keys() & {"retriever", "dense"}:
             found = getattr(taken[name], "num_results", self.depth)
             if found < self.depth:
-                called = "dense retriever" if self.resources[name] == "dense" else "retriever"
+                called = "dense retriever" if name == "dense" else "retriever"
                 wanted = f"give it num_results={self.depth}"
                 raise UsageError(
                     f"method {self.name} takes {counted(self.depth, 'passage')} per query, the {called} returns {found}: {wanted}"
                 )
         with prompts_from(prompts):
-            built = self._checked(self.system(**{name: value for name, value in taken.items() if value is not None}, **self.settings))
+            found = {name: value for name, value in taken.items() if value is not None}
+            built = self._checked(self.system(**found, **{name: one for name, one in self.settings.items() if name not in RESOURCES}))
             return built if statements is None or "llm" not in taken else _shown(statements, taken["llm"]) >> built
 
     def _checked(self, built: Any) -> pt.Transformer:
@@ -208,13 +262,8 @@ class Method:
         where = f" ({code.co_filename}, line {code.co_firstlineno})" if code else ""
         raise UsageError(f"the function of method {self.name}{where} returns {what}")
 
-    def _uses(self, name: str) -> bool:
-        of_variants = name in OF_VARIANTS and inspect.signature(self.system).parameters[name].default is not inspect.Parameter.empty
-        return name in self.given if of_variants else True
-
     def _requires(self, argument: str) -> bool:
-        default = inspect.signature(self.system).parameters[argument].default
-        return default is inspect.Parameter.empty or argument in OF_VARIANTS
+        return self.parameters[argument].default is inspect.Parameter.empty or is_given(self.settings.get(argument))
 
     @property
     def expression(self) -> str:
@@ -238,7 +287,7 @@ def method(name: str | Decorated | None = None, *, paper: str = "", **said: Any)
     Args:
         name: the method's name; None: that of the function.
         paper: where it comes from.
-        **said: further attributes of :class:`Method`: ``settings``, ``models``, ``bm25``, ``roles``, ``given``, ``several``, ``uses_gold``.
+        **said: further attributes of :class:`Method`: ``settings``, ``models``, ``bm25``, ``several``, ``uses_gold``.
 
     Raises:
         UsageError: when the function has an argument without a default that is not a resource.
@@ -265,10 +314,16 @@ def methods_of(system: System) -> list[Method]:
     return vars(system).get("methods") or [Method(system.__name__, system)]
 
 
+def is_given(value: Any) -> bool:
+    """Whether a resource is given. The text ``none`` means the same as omitting it."""
+    return value is not None and not (isinstance(value, str) and value.strip().lower() == "none")
+
+
 def noting(system: System) -> System:
     """The function of methods, whose pipelines note how they differ from the paper: ``pipeline.deviations``.
 
-    Of several methods, those with the same settings as the call are compared, and the one with the fewest differences counts.
+    Of several methods, those with the same settings and LLMs as the call are compared, and the one with the fewest differences counts. A
+    stage of the pipeline has the note, too, so that a longer expression keeps it.
     """
 
     @wraps(system)
@@ -278,11 +333,21 @@ def noting(system: System) -> System:
             bound = inspect.signature(system).bind(*args, **kwargs)
             bound.apply_defaults()
             given = bound.arguments
-            found = [one.called_with(given) for one in methods_of(system) if one.is_called_by(given)]
-            vars(built)["deviations"] = min(found, key=len, default=[])
+            lines = min((one.called_with(given) for one in _made_by(system, given)), key=len, default=[])
+            own = next((stage for stage in built if not any(stage is one for one in given.values())), built)
+            vars(own)["deviations"] = vars(built)["deviations"] = lines
         return built
 
     return noted
+
+
+def _made_by(system: System, arguments: Mapping[str, Any]) -> list[Method]:
+    """The methods of a function that a call with these arguments makes; with another ``second_llm`` than these, those without one."""
+    known = methods_of(system)
+    fixed = {name for one in known for name in one.settings if name not in RESOURCES}
+    same = [one for one in known if one.models and all(arguments[name] == one._settled(name) for name in fixed)]
+    with_second = arguments.get("second_llm") is not None
+    return [one for one in same if ("second_llm" in one.resources) == with_second] or same
 
 
 def _shown(statements: str, llm: Any) -> pt.Transformer:

@@ -3,75 +3,40 @@
 Each system is one function that returns its operator expression. These arguments mean the same in all of them:
 
 - ``llm``: the model to ask; ``second_llm``: the model that writes the answer from which the queries are made, the paper's [G].
-- ``retriever``: the first stage, which adds the passages' texts; ``dense``: a second one, usually over dense vectors, which retrieves as
-  many passages and is fused with the first by RRF; ``reranker``: any PyTerrier re-ranker, or ``None`` for none.
+- ``retriever``: the first stage, which adds the passages' texts; ``reranker``: any PyTerrier re-ranker, or ``None`` for none.
 - ``style``: ``"gpt"`` (zero-shot, all responses in the history) or ``"llama"`` (few-shot where the paper uses it, last
   response only).
 - ``question``: ``"qutterance"``, or ``"qresolved"`` for the manual rewrite in place of the utterance, the paper's [H].
 - ``depth``: passages per query (section 4: BM25 1000).
 """
 
-from collections.abc import Callable
-from functools import reduce
-
 import pyterrier as pt
 
-from ..fuse import RRF, Interleave, RerankAgainst
+from ..fuse import Interleave, RerankAgainst
 from ..generate import Answer, ManualRewrite, MultiQuery, Rewrite
 from ..llms import LLM
 from ..rank import LLMRerank
-from .definition import Decorated, method
+from .definition import method
 
 PAPER = "Abbasiantaeb and Aliannejadi, Generate then Retrieve"
 _MINILM_6 = "cross-encoder/ms-marco-MiniLM-L-6-v2"
 _GPT_4 = {"llm": "openai:gpt-4", "retriever": "BM25", "reranker": _MINILM_6}
 _LLAMA = {"llm": "Llama-2-13b-chat temperature=0.75 top_p=0.9 top_k=10", "retriever": "BM25", "reranker": _MINILM_6}
+_FEW_SHOT, _HUMAN = {"style": "llama"}, {"question": "qresolved"}
 
 
-def _variants(*, human: bool = False, given: bool = False) -> Callable[[Decorated], Decorated]:
-    """The system with GPT-4 and with LLaMA: on the utterance, on the manual rewrite [H], with GPT-4's answer [G]."""
-
-    def decorate(system: Decorated) -> Decorated:
-        found = []
-        for tail, style, models in (("", {}, _GPT_4), ("_llama", {"style": "llama"}, _LLAMA)):
-            found.append(method(f"{system.__name__}{tail}", paper=PAPER, settings=style, models=models))
-            if human:
-                on_rewrite = style | {"question": "qresolved"}
-                found.append(method(f"{system.__name__}_human{tail}", paper=PAPER, settings=on_rewrite, models=models))
-            if given:
-                of_gpt_4 = models | {"second_llm": "openai:gpt-4"}
-                name = f"{system.__name__}_given{tail}"
-                found.append(method(name, paper=PAPER, settings=style, models=of_gpt_4, given=("second_llm",)))
-        return reduce(lambda made, one: one(made), reversed(found), system)
-
-    return decorate
+def retrieve(retriever: pt.Transformer, reranker: pt.Transformer | None, depth: int) -> pt.Transformer:
+    """The first stage, and the re-ranker if there is one."""
+    return retriever % depth if reranker is None else retriever % depth >> reranker
 
 
-def other_first_stages(paper: str, uses_gold: bool = False) -> Callable[[Decorated], Decorated]:
-    """The system with dense retrieval alone, and with dense retrieval fused with its own first stage. No paper has these."""
-
-    def decorate(system: Decorated) -> Decorated:
-        name, ours = system.__name__, f"ours: {paper} with another first stage"
-        hybrid = method(f"{name}_hybrid", paper=ours, uses_gold=uses_gold, given=("dense",))
-        return method(f"{name}_dense", paper=ours, uses_gold=uses_gold, roles={"retriever": "dense"})(hybrid(system))
-
-    return decorate
-
-
-def retrieve(retriever: pt.Transformer, dense: pt.Transformer | None, reranker: pt.Transformer | None, depth: int) -> pt.Transformer:
-    """The first stage, fused with a dense one if given, and the re-ranker."""
-    found = retriever % depth if dense is None else RRF(retriever % depth, dense % depth, num_results=depth)
-    return found if reranker is None else found >> reranker
-
-
-@_variants(human=True)
-@other_first_stages("AD")
+@method(paper=PAPER, models=_GPT_4)
+@method("ad_llama", paper=PAPER, settings=_FEW_SHOT, models=_LLAMA)
 def ad(
     llm: LLM,
     retriever: pt.Transformer,
     reranker: pt.Transformer | None = None,
     *,
-    dense: pt.Transformer | None = None,
     style: str = "gpt",
     question: str = "qutterance",
     depth: int = 1000,
@@ -83,10 +48,11 @@ def ad(
         >>> bm25 = ikat.PassageIndex("mini.index").bm25()  # doctest: +SKIP
         >>> ikat.methods.ad(ikat.llm("recorded:sample"), bm25)  # doctest: +SKIP
     """
-    return Answer(llm, style=style, question=question) >> retrieve(retriever, dense, reranker, depth)
+    return Answer(llm, style=style, question=question) >> retrieve(retriever, reranker, depth)
 
 
-@_variants(human=True)
+@method(paper=PAPER, models=_GPT_4)
+@method("qd_llama", paper=PAPER, settings=_FEW_SHOT, models=_LLAMA)
 def qd(
     llm: LLM,
     retriever: pt.Transformer,
@@ -106,7 +72,7 @@ def qd(
         >>> ikat.methods.qd(ikat.llm("recorded:sample"), ikat.PassageIndex("mini.index").bm25())  # doctest: +SKIP
     """
     queries = MultiQuery(llm, n, style=style, question=question)
-    return queries >> retrieve(retriever, None, reranker, depth) >> Interleave()
+    return queries >> retrieve(retriever, reranker, depth) >> Interleave()
 
 
 def _answer_then_queries(llm: LLM, second_llm: LLM | None, n: int, style: str, question: str) -> pt.Transformer:
@@ -115,14 +81,16 @@ def _answer_then_queries(llm: LLM, second_llm: LLM | None, n: int, style: str, q
     return Answer(second_llm, question=question) >> MultiQuery(llm, n, "other_answer", style=style, question=question)
 
 
-@_variants(human=True, given=True)
-@other_first_stages("AQD")
+@method(paper=PAPER, models=_GPT_4)
+@method("aqd_human", paper=PAPER, settings=_HUMAN, models=_GPT_4)
+@method("aqd_llama", paper=PAPER, settings=_FEW_SHOT, models=_LLAMA)
+@method("aqd_human_llama", paper=PAPER, settings=_FEW_SHOT | _HUMAN, models=_LLAMA)
+@method("aqd_given_llama", paper=PAPER, settings=_FEW_SHOT | {"second_llm": "second_llm"}, models=_LLAMA | {"second_llm": "openai:gpt-4"})
 def aqd(
     llm: LLM,
     retriever: pt.Transformer,
     reranker: pt.Transformer | None = None,
     *,
-    dense: pt.Transformer | None = None,
     second_llm: LLM | None = None,
     n: int = 5,
     style: str = "gpt",
@@ -138,10 +106,11 @@ def aqd(
         >>> ikat.methods.aqd(ikat.llm("recorded:sample"), ikat.PassageIndex("mini.index").bm25())  # doctest: +SKIP
     """
     queries = _answer_then_queries(llm, second_llm, n, style, question)
-    return queries >> retrieve(retriever, dense, reranker, depth) >> Interleave()
+    return queries >> retrieve(retriever, reranker, depth) >> Interleave()
 
 
-@_variants(human=True, given=True)
+@method(paper=PAPER, models=_GPT_4)
+@method("aqd_a_llama", paper=PAPER, settings=_FEW_SHOT, models=_LLAMA)
 def aqd_a(
     llm: LLM,
     retriever: pt.Transformer,
@@ -166,14 +135,13 @@ def aqd_a(
     return queries >> retriever % depth >> RerankAgainst(reranker, "qanswer")
 
 
-@_variants()
-@other_first_stages("QR")
+@method(paper=PAPER, models=_GPT_4)
+@method("qr_llama", paper=PAPER, settings=_FEW_SHOT, models=_LLAMA)
 def qr(
     llm: LLM,
     retriever: pt.Transformer,
     reranker: pt.Transformer | None = None,
     *,
-    dense: pt.Transformer | None = None,
     style: str = "gpt",
     depth: int = 1000,
 ) -> pt.Transformer:
@@ -183,21 +151,18 @@ def qr(
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.qr(ikat.llm("recorded:sample"), ikat.PassageIndex("mini.index").bm25())  # doctest: +SKIP
     """
-    return Rewrite(llm, style=style) >> retrieve(retriever, dense, reranker, depth)
+    return Rewrite(llm, style=style) >> retrieve(retriever, reranker, depth)
 
 
 @method(paper=PAPER, models={"retriever": "BM25", "reranker": _MINILM_6}, uses_gold=True)
-@other_first_stages("QR Human", uses_gold=True)
-def human_qr(
-    retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, dense: pt.Transformer | None = None, depth: int = 1000
-) -> pt.Transformer:
+def human_qr(retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, depth: int = 1000) -> pt.Transformer:
     """QR Human: the organisers' manual rewrite is the query. No LLM call; needs ``get_topics("manual")``.
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.human_qr(ikat.PassageIndex("mini.index").bm25())  # doctest: +SKIP
     """
-    return ManualRewrite() >> retrieve(retriever, dense, reranker, depth)
+    return ManualRewrite() >> retrieve(retriever, reranker, depth)
 
 
 @method(paper=PAPER, models={"llm": "Llama-2-7b", "retriever": "BM25"})

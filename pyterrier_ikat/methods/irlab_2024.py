@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import pyterrier as pt
 
-from ..errors import UsageError
+from ..arguments import one_of
 from ..fuse import RRF, Interleave, RerankAgainst, Union
 from ..generate import ManualRewrite, MultiQuery, Respond, Rewrite, SelectStatements
 from ..llms import LLM
@@ -32,8 +32,7 @@ def _run(name: str, reranker: str, retriever: str = "SPLADE", uses_gold: bool = 
 
 
 def _pool(name: str, depth: int) -> pt.Transformer:
-    if name not in POOLS:
-        raise UsageError(f"pool={name!r} is unknown: choose one of {', '.join(POOLS)}")
+    one_of(POOLS, pool=name)
     return {"interleave": Interleave(num_results=depth), "union": Union(), "rrf": RRF(num_results=depth)}[name]
 
 

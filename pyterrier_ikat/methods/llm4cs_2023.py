@@ -5,7 +5,7 @@ The paper retrieves with ANCE and the mean of the vectors of all texts. It repor
 
 import pyterrier as pt
 
-from ..errors import UsageError
+from ..arguments import one_of
 from ..fuse import RRF, RerankAgainst
 from ..generate import Aggregate, Answer, ExplodeQueries, RewriteAndAnswer, Samples
 from ..llms import LLM
@@ -56,9 +56,8 @@ def llm4cs(
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.llm4cs(ikat.llm("openai:gpt-4o-mini temperature=0.7"), ikat.PassageIndex("i").bm25())  # doctest: +SKIP
     """
-    for name, value, known in (("form", form, FORMS), ("aggregate", aggregate, (*AGGREGATES, FUSION))):
-        if value not in known:
-            raise UsageError(f"{name}={value!r} is unknown: choose one of {', '.join(known)}")
+    one_of(FORMS, form=form)
+    one_of((*AGGREGATES, FUSION), aggregate=aggregate)
     drawn = _drawn(llm, form, 1 if aggregate == "maxprob" else n, think)
     if aggregate == FUSION:
         ranking = drawn >> ExplodeQueries() >> retriever % depth >> RRF(num_results=depth)

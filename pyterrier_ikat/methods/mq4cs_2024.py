@@ -2,7 +2,7 @@
 
 The first version of this preprint is Generate then Retrieve; the third has another title and other experiments. MQ4CS continues QD, and
 MQ4CS_ans continues AQD. The number of queries becomes a variable: the paper compares several, and an oracle that knows the best number for
-each turn. The methods' names contain the number if it isn't 5. The oracle reads judgements, so it is a row of an evaluation: ``ikat
+each turn. ``ikat run mq4cs:n=1 mq4cs:n=2 mq4cs`` compares them. The oracle reads judgements, so it is a row of an evaluation: ``ikat
 evaluate runs/mq4cs* --measures nDCG@3 --oracle``.
 
 We read the abstract of version 3, public summaries of it, the description in Lupart et al., IRLab@iKAT24, section 3.1, and the prompts with
@@ -11,32 +11,19 @@ at most 200 words. We could not read the full text, so its scores are missing. S
 describe; ``aqd_a`` of version 1 re-ranks by the answer. The re-ranker and the prompts are those of version 1.
 """
 
-from collections.abc import Callable
-
 import pyterrier as pt
 
 from ..fuse import Interleave
 from ..generate import Answer, MultiQuery
 from ..llms import LLM
-from .definition import Decorated, method
+from .definition import method
 from .generate_then_retrieve import retrieve
 
 PAPER = "Abbasiantaeb, Lupart and Aliannejadi, MQ4CS"
 _MODELS = {"llm": "openai:gpt-4", "retriever": "BM25", "reranker": "cross-encoder/ms-marco-MiniLM-L-6-v2"}
 
 
-def _swept(name: str) -> Callable[[Decorated], Decorated]:
-    """The system with up to five queries, and with fewer."""
-
-    def decorate(system: Decorated) -> Decorated:
-        for n in (4, 3, 2, 1):
-            system = method(f"{name}_{n}", paper=PAPER, models=_MODELS, settings={"n": n})(system)
-        return method(name, paper=PAPER, models=_MODELS)(system)
-
-    return decorate
-
-
-@_swept("mq4cs")
+@method(paper=PAPER, models=_MODELS)
 def mq4cs(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, n: int = 5, depth: int = 1000) -> pt.Transformer:
     """MQ4CS: up to ``n`` queries for the aspects of the question, each retrieved and re-ranked separately, interleaved.
 
@@ -46,10 +33,10 @@ def mq4cs(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer | None =
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.mq4cs(ikat.llm("recorded:sample"), ikat.PassageIndex("mini.index").bm25(), n=3)  # doctest: +SKIP
     """
-    return MultiQuery(llm, n) >> retrieve(retriever, None, reranker, depth) >> Interleave()
+    return MultiQuery(llm, n) >> retrieve(retriever, reranker, depth) >> Interleave()
 
 
-@_swept("mq4cs_ans")
+@method(paper=PAPER, models=_MODELS)
 def mq4cs_ans(
     llm: LLM,
     retriever: pt.Transformer,
@@ -69,4 +56,4 @@ def mq4cs_ans(
         >>> ikat.methods.mq4cs_ans(ikat.llm("recorded:sample"), ikat.PassageIndex("mini.index").bm25())  # doctest: +SKIP
     """
     queries = Answer(llm, words=words) >> MultiQuery(llm, n, "answer", words=words)
-    return queries >> retrieve(retriever, None, reranker, depth) >> Interleave()
+    return queries >> retrieve(retriever, reranker, depth) >> Interleave()

@@ -62,8 +62,8 @@ def _gtr_branch(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer, n
 
 
 @method("gtr_gpt", paper=PAPER, models=_GTR)
-@method("gtr_claude", paper=PAPER, models=_GTR, roles={"llm": "second_llm"})
-@method(paper=PAPER, models=_GTR, given=("second_llm",))
+@method("gtr_claude", paper=PAPER, models=_GTR, settings={"llm": "second_llm"})
+@method(paper=PAPER, models=_GTR, settings={"second_llm": "second_llm"})
 def gtr(
     llm: LLM,
     retriever: pt.Transformer,

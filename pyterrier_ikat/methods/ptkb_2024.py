@@ -11,7 +11,6 @@ their code by nothing. ``shots`` shows training conversations of 2023 as example
 a system: each statement is shown alone, and the judgements choose; see :func:`ptkb_statement`.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import pyterrier as pt
@@ -19,7 +18,7 @@ import pyterrier as pt
 from ..generate import Reformulate, SelectStatements, ShowStatements
 from ..generate.examples import TRAINING
 from ..llms import LLM
-from .definition import Decorated, method
+from .definition import method
 
 PAPER = "Mo et al., PTKB selection, run again by Lupart et al."
 _SAID: dict[str, Any] = {
@@ -27,18 +26,13 @@ _SAID: dict[str, Any] = {
     "models": {"llm": "openai:gpt-4o-mini", "retriever": "BM25"},
     "bm25": {"k1": 0.82, "b": 0.68},
 }
+_QUERIES = {"form": "queries"}
 
 
-def _of_both_prompts(name: str, uses_gold: bool = False, **settings: str) -> Callable[[Decorated], Decorated]:
-    def decorate(system: Decorated) -> Decorated:
-        system = method(f"{name}_queries", settings=settings | {"form": "queries"}, uses_gold=uses_gold, **_SAID)(system)
-        return method(name, settings=settings, uses_gold=uses_gold, **_SAID)(system)
-
-    return decorate
-
-
-@_of_both_prompts("ptkb_none", shown="none")
-@_of_both_prompts("ptkb_all", shown="all")
+@method("ptkb_none", settings={"shown": "none"}, **_SAID)
+@method("ptkb_none_queries", settings={"shown": "none"} | _QUERIES, **_SAID)
+@method("ptkb_all", **_SAID)
+@method("ptkb_all_queries", settings=_QUERIES, **_SAID)
 def ptkb(llm: LLM, retriever: pt.Transformer, *, shown: str = "all", form: str = "rewrite", depth: int = 1000) -> pt.Transformer:
     """None or all of the persona is shown, and the query is the rewrite (or queries) with the answer. One LLM call, one query per turn.
 
@@ -52,7 +46,8 @@ def ptkb(llm: LLM, retriever: pt.Transformer, *, shown: str = "all", form: str =
     return pt.Compose(*persona, Reformulate(llm, form), retriever % depth)
 
 
-@_of_both_prompts("ptkb_human", uses_gold=True)
+@method("ptkb_human", uses_gold=True, **_SAID)
+@method("ptkb_human_queries", settings=_QUERIES, uses_gold=True, **_SAID)
 def ptkb_human(llm: LLM, retriever: pt.Transformer, *, form: str = "rewrite", depth: int = 1000) -> pt.Transformer:
     """The statements chosen by people, which come with the topics (``get_topics("manual")``), are shown. The rest is as in ``ptkb_all``.
 
@@ -63,7 +58,8 @@ def ptkb_human(llm: LLM, retriever: pt.Transformer, *, form: str = "rewrite", de
     return ShowStatements("gold") >> Reformulate(llm, form) >> retriever % depth
 
 
-@_of_both_prompts("ptkb_str")
+@method("ptkb_str", **_SAID)
+@method("ptkb_str_queries", settings=_QUERIES, **_SAID)
 def ptkb_str(
     llm: LLM, retriever: pt.Transformer, *, form: str = "rewrite", shots: int = 0, examples: str = TRAINING, depth: int = 1000
 ) -> pt.Transformer:

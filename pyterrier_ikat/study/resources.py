@@ -1,6 +1,5 @@
 """The resources of systems: an index, language models, re-rankers."""
 
-import difflib
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -10,15 +9,20 @@ from typing import Any
 
 import pyterrier as pt
 
-from ..errors import UsageError, advice, option
+from ..arguments import one_of
+from ..errors import UsageError, advice, did_you_mean, option
 from ..fuse import RRF
 from ..generate import Seq2SeqRewrite
 from ..llms import LLM, Ledger, llm
 from ..methods import Method
+from ..methods.definition import is_given
 from ..rank import OF_KIND, load_reranker
-from ..retrieve import DenseIndex, DenseRetriever, Index, PassageIndex, SpladeIndex
+from ..retrieve import DenseIndex, Index, PassageIndex, SpladeIndex
 
 HYBRID = "hybrid"
+RETRIEVERS = ("bm25", "splade", "dense", HYBRID)
+Opened = dict[tuple[str, Any], Any]
+"""What was opened already, so that systems share it: (name, text or identity of the object) -> the object."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +32,9 @@ class Resources:
     Args:
         index: a folder made by ``ikat index``, a PISA index of SPLADE vectors, or an index object.
         llm: a specification such as ``"openai:gpt-4o temperature=0"``, or any other value for :func:`pyterrier_ikat.llm`.
-        second_llm: the LLM that writes the answer in the methods named ``..._given``, and the second LLM of ``gtr``.
+        second_llm: the second LLM of ``gtr``, and the one that writes the answer in ``aqd_given_llama``.
         retriever: ``"bm25"``, ``"splade"`` or ``"dense"``, if ``index`` is a folder that holds several of them; ``"hybrid"``, BM25 and
             dense vectors fused by reciprocal ranks; or, instead of the index, any PyTerrier retriever.
-        dense: the dense retriever in addition to the first stage, if ``index`` has no dense vectors: the folder of an index with dense
-            vectors, an index object, or a retriever.
         reranker: a cross-encoder's name, ``bi:NAME``, ``colbert:NAME``, ``monot5:NAME``, ``listwise:LLM`` (such as
             ``listwise:openai:gpt-4o``), ``ensemble``, or several of these separated by commas; or a transformer, or a list.
         rewriter: a T5 or BART rewriter's name, or an operator.
@@ -44,7 +46,7 @@ class Resources:
         texts: the folder of a passage index that provides the texts for a SPLADE index without texts.
 
     Example:
-        >>> Resources(llm="recorded:sample").opened(Ledger()).llm
+        >>> Resources(llm="recorded:sample").opened(Ledger(), {}).llm
         ikat.llm('recorded:sample')
     """
 
@@ -52,7 +54,6 @@ class Resources:
     llm: Any = None
     second_llm: Any = None
     retriever: Any = None
-    dense: Any = None
     reranker: Any = None
     rewriter: Any = None
     expander: Any = None
@@ -75,57 +76,77 @@ class Resources:
             UsageError: for an unknown name, or a resource that no method takes.
         """
         known = [one.name for one in fields(cls)]
+        entries = list(methods)
         given = {name: one if is_given(one) or name == "statements" else None for name, one in options.items()}
-        taken = taken_by(methods) | {"prompts"}  # only a built system shows whether it reads prompts
+        taken = taken_by(entries) | {"prompts"}  # only a built system shows whether it reads prompts
         if "llm" in taken:
             taken.add("statements")
-        if given.get("retriever") == HYBRID:
-            taken.add("dense")
-        first_stages = taken & {"retriever", "dense"}
-        if first_stages and all(isinstance(given.get(name), pt.Transformer) for name in first_stages):
+        beside = any("dense" in entry.resources or entry.own.get("retriever") in ("dense", HYBRID) for entry in entries)
+        if isinstance(given.get("retriever"), pt.Transformer) and not beside:
             taken -= OF_THE_INDEX
         for name, value in given.items():
             if name not in known:
-                near = difflib.get_close_matches(name, known, 1)
-                repair = f"did you mean {near[0]}?" if near else f"give one of {', '.join(known)}"
-                raise UsageError(f"there is no option {name!r}: {repair}")
+                near = did_you_mean(name, [*known, *(one for entry in entries for one in entry.arguments)])
+                near = near or f"give one of {', '.join(known)}"
+                raise UsageError(f"there is no option {name!r}: {near}")
             if value is not None and name not in taken:
                 if name not in spare:
                     raise unused(name)
                 given[name] = None
         index = given.get("index")
-        if "dense" in taken and isinstance(index, str | Path | Index) and given.get("retriever") is None and given.get("dense") is None:
-            given["retriever"] = _beside_dense(index, "retriever" in taken)
+        if beside and isinstance(index, str | Path | Index) and given.get("retriever") is None:
+            given["retriever"] = _beside_dense(index)
         return cls(**given)
 
-    def opened(self, ledger: Ledger) -> "Resources":
-        """The same resources as objects. LLMs that are given as text count in ``ledger``.
+    def of_method(self, entry: Method) -> "Resources":
+        """These resources, and in their place those that a method has by itself, such as ``raw:retriever=dense``."""
+        other = entry.own.get("retriever", "splade") != "splade"
+        return replace(self, **(dict.fromkeys(OF_SPLADE) if other else {}), **entry.own)
+
+    def opened(self, ledger: Ledger, known: Opened) -> "Resources":
+        """The same resources as objects. LLMs that are given as text count in ``ledger``, and what is in ``known`` isn't opened again.
 
         Raises:
             UsageError: for an unknown name, a SPLADE index that needs its model, or a passage index that is given a model.
             DataError: for an index or recorded file that cannot be used.
         """
-        given = {name: getattr(self, name) for name in OPENERS if getattr(self, name) is not None}
-        return replace(self, **self._opened_index(), **{name: OPENERS[name](one, ledger) for name, one in given.items()})
+        found = {}
+        for name in OPENERS:
+            if is_given(one := getattr(self, name)):
+                key = (name, one if isinstance(one, str) else id(one))
+                found[name] = known[key] if key in known else known.setdefault(key, OPENERS[name](one, ledger))
+            else:
+                found[name] = None
+        return replace(self, **self._opened_index(known), **found)
 
-    def _opened_index(self) -> dict[str, Any]:
-        if not isinstance(self.index, str | Path | Index):
-            if self.index is not None and not hasattr(self.index, "retriever"):
-                shown = " ".join(repr(self.index).split())[:80]
+    def _opened_index(self, known: Opened) -> dict[str, Any]:
+        kind = self.retriever if isinstance(self.retriever, str) else None
+        one_of((None, *RETRIEVERS), retriever=kind)
+        index = self.index
+        if kind and not isinstance(index, str | Path | Index) and hasattr(index, "path"):
+            index = Index(index.path)  # all that the folder of an opened index holds
+        if not isinstance(index, str | Path | Index):
+            if index is not None and not hasattr(index, "retriever"):
+                shown = " ".join(repr(index).split())[:80]
                 raise UsageError(f"index={shown}: give the folder of an index, or an index such as ikat.Index(path)")
-            if isinstance(self.retriever, str):
-                named = advice(f"retriever={self.retriever!r}", f"--resources retriever={self.retriever}")
+            if kind:
+                named = advice(f"retriever={kind!r}", f"--resources retriever={kind}")
                 raise UsageError(f"{named} names what the folder of {option('index')} holds: give that folder, too")
             if self.splade_query_model is not None:
                 raise UsageError(f"{option('splade_query_model')} is for an index's folder: give ikat.SpladeIndex(path, query_model=...)")
             return {}
-        kind = self.retriever if isinstance(self.retriever, str) else None
-        opened = open_index(self.index, "bm25" if kind == HYBRID else kind, self.splade_model, self.texts)
-        if self.splade_query_model is not None:
-            if not isinstance(opened, SpladeIndex):
-                raise UsageError(f"{option('splade_query_model')} is for SPLADE vectors: omit it with the index {self.index}")
-            opened = opened.with_query_model(self.splade_query_model)
-        return {"index": opened, "retriever": None if kind and kind != HYBRID else self.retriever}
+        key = ("index", (str(getattr(index, "path", index)), kind))
+        if key not in known:
+            known[key] = self._index_of(index, "bm25" if kind == HYBRID else kind)
+        return {"index": known[key], "retriever": kind if kind == HYBRID else None if kind else self.retriever}
+
+    def _index_of(self, index: str | Path | Index, kind: str | None) -> Any:
+        opened = open_index(index, kind, self.splade_model, self.texts)
+        if self.splade_query_model is None:
+            return opened
+        if not isinstance(opened, SpladeIndex):
+            raise UsageError(f"{option('splade_query_model')} is for SPLADE vectors: omit it with the index {self.index}")
+        return opened.with_query_model(self.splade_query_model)
 
     def build(self, entry: Method) -> pt.Transformer:
         """The method's expression, on a retriever with its depth and its paper's BM25 parameters.
@@ -136,53 +157,39 @@ class Resources:
         given = {one.name: getattr(self, one.name) for one in fields(self)}
         if self.index is not None and (self.retriever is None or self.retriever == HYBRID):
             given["retriever"] = self.index.retriever(entry.depth, **entry.bm25)
-        if not isinstance(self.dense, pt.Transformer) and (self.retriever == HYBRID or "dense" in entry.resources.values()):
-            given["dense"] = _dense(self.dense or self.index, entry.depth)
-        if self.retriever == HYBRID:
-            if given["dense"] is None:
-                raise UsageError(f"method {entry.name} needs dense: give {option('dense')}")
-            given["retriever"] = RRF(given["retriever"] % entry.depth, given["dense"] % entry.depth, num_results=entry.depth)
-        elif {"retriever", "dense"} <= set(entry.resources.values()) and given["retriever"] is not None:
-            _refuse_twice(entry, given["retriever"], given["dense"])
+        if self.index is not None and (self.retriever == HYBRID or "dense" in entry.resources):
+            dense = _dense(self.index, entry.depth)
+            if "dense" in entry.resources and given["retriever"] == dense:
+                raise UsageError(f"method {entry.name} searches words and vectors, and the index has vectors alone: {_ADD_WORDS}")
+            if self.retriever == HYBRID:
+                given["retriever"] = RRF(given["retriever"] % entry.depth, dense % entry.depth, num_results=entry.depth)
+            given["dense"] = dense
         return entry.build(**given)
 
 
-def is_given(value: Any) -> bool:
-    """Whether a resource is given. The text ``none`` means the same as omitting it."""
-    return value is not None and not (isinstance(value, str) and value.strip().lower() == "none")
-
-
-def _beside_dense(index: str | Path | Index, retrieves: bool) -> str | None:
+def _beside_dense(index: str | Path | Index) -> str | None:
     """The kind of index to open in a folder with dense vectors that systems also search: the only other kind in the folder."""
     others = [kind for kind in _folder(index).kinds if kind != "dense"]
-    return others[0] if retrieves and len(others) == 1 else None if retrieves else "dense"
+    return others[0] if len(others) == 1 else None
 
 
 def _folder(index: str | Path | Index) -> Index:
     return index if isinstance(index, Index) else Index(index)
 
 
-def _refuse_twice(entry: Method, retriever: Any, dense: Any) -> None:
-    """Check that two first stages differ. Otherwise a stage fused with itself would be scored under the name of a hybrid."""
-    searched = [(one.index.fingerprint(), one.query_prefix) for one in (retriever, dense) if isinstance(one, DenseRetriever)]
-    if retriever == dense or len(searched) > len(set(searched)):
-        chosen = advice("retriever='bm25'", "--resources retriever=bm25")
-        built = advice("ikat.PassageIndex(path).index(corpus)", "`ikat index SOURCE PATH`")
-        raise UsageError(
-            f"method {entry.name} fuses two first stages, and both are {dense!r}: add a BM25 index to the folder of "
-            f"{option('index')} with {built}, or choose it with {chosen} if it is there"
-        )
+_ADD_WORDS = "add BM25's index to its folder with `ikat index SOURCE PATH`"
 
 
-def _dense(index: Any, depth: int) -> pt.Transformer | None:
-    """The dense retriever of an index, or of the folder that it shares with dense vectors; None if there is none."""
-    if not hasattr(index, "dense") and "dense" in Index(getattr(index, "path", "")).kinds:
-        index = DenseIndex(index.path)
-    retriever: pt.Transformer | None = index.dense(depth) if hasattr(index, "dense") else None
+def _dense(index: Any, depth: int) -> pt.Transformer:
+    """The dense retriever of an index, or of the folder that it shares with dense vectors."""
+    if not hasattr(index, "dense"):
+        index = Index(index.path).open("dense")
+    retriever: pt.Transformer = index.dense(depth)
     return retriever
 
 
-OF_THE_INDEX = {"index", "splade_model", "splade_query_model", "texts"}
+OF_SPLADE = ("splade_model", "splade_query_model", "texts")
+OF_THE_INDEX = {"index", *OF_SPLADE}
 
 
 def taken_by(methods: Iterable[Method]) -> set[str]:
@@ -193,8 +200,10 @@ def taken_by(methods: Iterable[Method]) -> set[str]:
         >>> sorted(taken_by([ikat.methods.find("infosense_2023")]))
         ['index', 'llm', 'retriever', 'splade_model', 'splade_query_model', 'texts']
     """
-    taken = {resource for entry in methods for resource in entry.resources.values()}
-    return taken | OF_THE_INDEX if taken & {"retriever", "dense"} else taken
+    entries = list(methods)
+    taken = {resource for entry in entries for argument, resource in entry.resources.items() if argument not in entry.own}
+    searches = any({"retriever", "dense"} & entry.resources.keys() for entry in entries)
+    return taken - {"dense"} | (OF_THE_INDEX if searches else set())
 
 
 def unused(name: str) -> UsageError:
@@ -227,14 +236,6 @@ def _open_trained(given: Any, _: Ledger) -> Any:
     return Seq2SeqRewrite(given) if isinstance(given, str) else given
 
 
-def _open_dense(given: Any, _: Ledger) -> Any:
-    if not isinstance(given, str | Path | Index):
-        return given
-    opened = DenseIndex(given.path, text=given.text) if isinstance(given, Index) else DenseIndex(given)
-    opened.describe()
-    return opened
-
-
 def open_rerankers(names: Any) -> Any:
     """The re-ranker with this name, or several, separated by commas. Anything that is not a text is returned unchanged.
 
@@ -260,7 +261,6 @@ OPENERS: Mapping[str, Callable[[Any, Ledger], Any]] = {
     "second_llm": _open_llm,
     "rewriter": _open_trained,
     "expander": _open_trained,
-    "dense": _open_dense,
     "reranker": lambda given, _: open_rerankers(given),
 }
 """Argument of a method's function -> what makes it from a text. The first stage depends on the method: see :meth:`Resources.build`."""

@@ -279,8 +279,8 @@ def run(
 
     Args:
         systems: a dict name -> system, a single system, or a list of systems with names. A system is the name of a method
-            (``"aqd"``), a file of methods (``"my_systems.py"``, ``"my_systems.py:gate"``), a function whose arguments name resources, or
-            any PyTerrier pipeline.
+            (``"aqd"``, or ``"mq4cs:n=3"`` with an argument), a file of methods (``"my_systems.py"``,
+            ``"my_systems.py:gate"``), a function whose arguments name resources, or any PyTerrier pipeline.
         dataset: an iKAT dataset or its name.
         out: the folder of the runs, by default ``runs``. Nothing in it is overwritten.
         topics: the turns, instead of the dataset's. Scores are over the judged turns among them.
@@ -292,8 +292,9 @@ def run(
         baseline: the system that the others are compared with.
         repeats: the number of runs of each system that asks an LLM, each with its own completions. The first is the plain run, in the
             folder NAME. The others are in ``NAME.repeat-2``, ``NAME.repeat-3``, ...
-        **resources: the resources of methods, each as text or as an object: ``index``, ``llm``, ``second_llm``, ``retriever``, ``dense``,
-            ``reranker``, ``rewriter``, ``expander``, ``prompts``; see :class:`~pyterrier_ikat.study.Resources`.
+        **resources: the resources of methods, each as text or as an object: ``index``, ``llm``, ``second_llm``, ``retriever``,
+            ``reranker``, ``rewriter``, ``expander``, ``prompts``; see :class:`~pyterrier_ikat.study.Resources`. Or an argument of
+            the systems' functions, such as ``n=3``, for all that have it. One system alone has it in its name: ``"mq4cs:n=3"``.
 
     Returns:
         The results, which show the table of scores: ``.table`` as a frame, ``.folders`` by name (``.folders["aqd"].results()`` is a

@@ -13,10 +13,11 @@ from ..conversations import Conversation, conversation
 from ..errors import UsageError, advice
 from ..llms import LLM, Ledger
 from ..methods import Method, find_all, methods_of
+from ..methods.definition import is_given
 from ..operator import citing, every_stage, parts_of, subpipelines
 from ..runs.origin import repeat_name
 from .identity import parameters_of
-from .resources import Resources, deviations, is_given, unused
+from .resources import Opened, Resources, deviations, unused
 
 Given = str | Method | Callable[..., pt.Transformer] | pt.Transformer
 """The values that a user can give as systems."""
@@ -150,7 +151,8 @@ def open_systems(
         only_plan: load no model.
         cite: whether responses cite their passages, see :func:`~pyterrier_ikat.operator.citing`.
         spare: resources that may be given although no system takes them. Others are an error.
-        **resources: see :class:`~pyterrier_ikat.study.Resources`.
+        **resources: see :class:`~pyterrier_ikat.study.Resources`; or arguments of the systems' functions, such as ``n=3``, for all that
+            have them.
 
     Raises:
         UsageError: for an unknown system or option, or a missing or unused resource. With ``live`` also for a system that reads manual
@@ -167,24 +169,33 @@ def open_systems(
         >>> mine.name, mine.pipeline, mine.writes_response
         ('mine', ikat.Answer(ikat.llm('Model')), True)
     """
-    methods = methods_in(systems)
+    methods, resources = _with_arguments(methods_in(systems), resources)
     for entry in methods if live else ():
         if entry.manual:
             raise UsageError(
                 f"method {entry.name} reads annotations of each turn, such as manual rewrites, and a live user gives none: choose another"
             )
-    given = Resources.of(resources, methods, spare)
-    opened = given.opened(Ledger() if ledger is None else ledger)
-    left = sorted(name for name in spare if is_given(resources.get(name)) and getattr(given, name) is None)
-    built = [opened.build(entry) for entry in methods]
-    pipelines = [citing(one) for one in built] if cite else built
-    differing = [[*deviations(entry, given, opened), *vars(one).get("deviations", ())] for entry, one in zip(methods, built, strict=True)]
-    found = [System(entry, one, opened, lines, left) for entry, one, lines in zip(methods, pipelines, differing, strict=True)]
+    ledger = Ledger() if ledger is None else ledger
+    common, known, found = Resources.of(resources, methods, spare), Opened(), list[System]()
+    left = sorted(name for name in spare if is_given(resources.get(name)) and getattr(common, name) is None)
+    for entry in methods:
+        given = common.of_method(entry)
+        opened = given.opened(ledger, known)
+        built = opened.build(entry)
+        noted = dict.fromkeys(line for stage in every_stage(built) for line in vars(stage).get("deviations", ()))
+        found.append(System(entry, citing(built) if cite else built, opened, [*deviations(entry, given, opened), *noted], left))
     if "prompts" not in spare:
-        _check_prompts_are_read(given, found)
+        _check_prompts_are_read(common, found)
     if live:
         _make_ready(found, connect, only_plan)
     return found
+
+
+def _with_arguments(methods: list[Method], given: dict[str, Any]) -> tuple[list[Method], dict[str, Any]]:
+    """The methods with the given arguments of their functions, such as ``n=3``; and the other values, which are resources."""
+    arguments = {name: one for name, one in given.items() if name not in ALL and any(name in entry.arguments for entry in methods)}
+    found = [entry.having({name: one for name, one in arguments.items() if name in entry.arguments}) for entry in methods]
+    return found if arguments else methods, {name: one for name, one in given.items() if name not in arguments}
 
 
 def _make_ready(systems: Sequence[System], connect: bool, only_plan: bool) -> None:
@@ -211,7 +222,8 @@ def methods_in(systems: Systems) -> list[Method]:
         entries = [entry for system in given for entry in _methods_of(system)]
     found: dict[str, Method] = {}
     for entry in entries:
-        if found.setdefault(entry.name, entry) != entry:
+        same = found.setdefault(entry.name, entry)
+        if same.system is not entry.system or same.settings != entry.settings:
             raise UsageError(f"two systems are named {entry.name!r}: give each its own name, or run them in two calls")
     if not found:
         raise UsageError("there is no system: give at least one")

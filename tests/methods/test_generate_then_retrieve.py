@@ -190,7 +190,7 @@ def test_the_catalogue_agrees_with_the_expressions(topics):
         (llm, backend), (other, given), retriever = scripted(*texts), scripted(*texts), AnyQuery()
         entry.build(llm=llm, second_llm=other, retriever=retriever, reranker=Reranker())(topics)
         assert (str(len(backend.asked) + len(given.asked)), str(retriever.queries)) == calls_per_turn(entry), entry.name
-        assert bool(given.asked) == ("second_llm" in entry.given), entry.name
+        assert bool(given.asked) == ("second_llm" in entry.resources), entry.name
 
 
 _TRAINED = ("convgqr", "monot5", "infosense_2023")
@@ -222,8 +222,7 @@ def test_catalogue_rows():
         "aqd_a",
         "llama10",
         "aqd_human",
-        "aqd_given",
-        "aqd_a_human_llama",
+        "aqd_given_llama",
     } <= set(table.index)
     assert table.loc["aqd_a", "expression"] == (
         "ikat.Answer(llm) >> ikat.Queries(llm, given='answer') >> ikat.ExplodeQueries() >> retriever % 1000"
@@ -233,7 +232,7 @@ def test_catalogue_rows():
     assert table.loc["aqd_a", "turns"] == {"generate_then_retrieve_1": 133, "generate_then_retrieve_3": 133}
     assert table.loc["raw", "published"] == {}
     assert table.loc[["aqd_human", "human_qr"], "manual"].all()
-    assert not table.loc[["aqd", "aqd_given"], "manual"].any()
+    assert not table.loc[["aqd", "aqd_given_llama"], "manual"].any()
 
 
 @pytest.mark.parametrize("name", ["generate_then_retrieve_1", "generate_then_retrieve_3"])
@@ -254,8 +253,8 @@ def test_an_unknown_table_is_named():
 def test_unknown_methods_and_missing_resources():
     with pytest.raises(ikat.UsageError, match="there is no method 'aqda': did you mean aqd"):
         find("aqda")
-    with pytest.raises(ikat.UsageError, match="method aqd_given needs second_llm: give second_llm="):
-        find("aqd_given").build(llm=scripted()[0], retriever=Retriever())
+    with pytest.raises(ikat.UsageError, match="method aqd_given_llama needs second_llm: give second_llm="):
+        find("aqd_given_llama").build(llm=scripted()[0], retriever=Retriever())
     with pytest.raises(ikat.UsageError, match="method aqd_a needs reranker: give reranker="):
         find("aqd_a").build(llm=scripted()[0], retriever=Retriever())
 

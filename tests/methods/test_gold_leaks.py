@@ -8,7 +8,7 @@ from fakes import ByPrompt
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.topics import topics_frame
-from pyterrier_ikat.methods import METHODS
+from pyterrier_ikat.methods import METHODS, find
 
 AUTOMATIC = [name for name, entry in METHODS.items() if not entry.manual]
 TURN = 3
@@ -127,7 +127,7 @@ def run(topics):
         search, score = Search(), Score()
         resources = {"llm": first.llm, "second_llm": second.llm, "rewriter": rewriter, "expander": rewriter}
         turn = turn.assign(qfacts=[{f"{number}%p0": text for number, text in ptkb.items()} for ptkb in turn["qptkb"]])
-        results = METHODS[name].build(retriever=search, dense=search, reranker=score, **resources)(turn)
+        results = find(name).build(retriever=search, dense=search, reranker=score, **resources)(turn)
         assert len(results)
         prompted = [message["content"] for request in first.asked + second.asked for message in request.messages]
         return prompted + search.queries + score.seen + results["query"].tolist()
@@ -163,7 +163,7 @@ def test_the_sentinels_would_be_seen(name, run):
 
 
 def test_a_manual_run_is_shown_the_manual_rewrite(run):
-    assert any(gold("REWRITE", TURN) in text for text in run("ad_human", turn_of(manual=True)))
+    assert any(gold("REWRITE", TURN) in text for text in run("ad:question=qresolved", turn_of(manual=True)))
 
 
 @pytest.mark.parametrize("name", ["qr", "gtr", "ad"])

