@@ -23,7 +23,7 @@ Exchange = tuple[Any, Any]
 Heard = tuple[Any, Exchange]
 """The `LLM` that was asked, and an exchange with it."""
 Write = Callable[[str], None]
-"""Gets what a model has written so far, each time all of it; what it raises ends the call."""
+"""Gets what a model has written so far, each time all of it, and the same again while it is silent; what it raises ends the call."""
 
 _chain: ContextVar[int] = ContextVar("chain", default=0)
 

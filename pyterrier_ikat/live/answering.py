@@ -52,8 +52,8 @@ def answer(
             None for all.
         halvings: how often at most the history is halved; None until nothing of it is left.
         tell: called when a step begins, and when a language model that does not answer is retried, then in any thread.
-        write: gets the text of the last stage while a model writes it, each time all of it; unchecked, in another thread. What it raises
-            ends the call. Models that can't stream, and known completions, give it nothing.
+        write: gets the text of the last stage while a model writes it, each time all of it, and the same again while the model is silent;
+            unchecked, in any thread. What it raises ends the call. Models that can't stream, and known completions, give it nothing.
 
     Returns:
         The turn, with the calls and seconds of all attempts. Where the history was halved, ``more["history"]`` is its last limit. Where the
@@ -224,7 +224,7 @@ class _Watch(Observer):
         return lambda text: self._show(readable(text))
 
     def _show(self, text: str) -> None:
-        if self._write is not None and text != self.shown:
+        if self._write is not None:
             self.shown = text
             self._write(text)
 

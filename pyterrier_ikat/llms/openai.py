@@ -21,7 +21,7 @@ from .backend import Backend
 from .failures import LONGEST, BadRequest, FatalLLMError, Filtered, LLMFailure, TooLong, Transient, shorten
 from .request import Reply, Request
 from .sending import seconds_of
-from .streaming import STREAMED, Writing, read_stream
+from .streaming import STREAMED, Reader, Writing, read_stream
 
 if TYPE_CHECKING:
     import openai
@@ -134,6 +134,8 @@ class OpenAIBackend(Remade, Backend):
 
         def work(client: openai.OpenAI) -> Any:
             with client.post("/chat/completions", stream=True, stream_cls=openai.Stream[object], **post) as stream:
+                if isinstance(write, Reader):
+                    write.waits_for(stream.response.extensions["network_stream"].get_extra_info("socket"))
                 if "text/event-stream" in stream.response.headers.get("content-type", ""):
                     return read_stream(stream, Writing(write))
                 return json.loads(stream.response.read())  # a server that can't stream may send it whole

@@ -4,12 +4,12 @@ import math
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from itertools import count
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import Any
 
@@ -20,7 +20,10 @@ from ..events import OBSERVERS, Exchange, follower, tell
 from ..progress import bar as bar_of
 from .failures import BudgetExceeded, FatalLLMError, LLMFailure, StageEnded, Transient, Unavailable
 from .request import Completion, Request, of_chain
+from .streaming import Reader
 
+LOOK = 0.5
+"""Seconds in which a stream may be silent before its reader is asked whether they are still there."""
 Outcome = Completion | LLMFailure
 Then = Callable[[int, Outcome], Request | None]
 """Gives the follow-up for the outcome of the request at a place, or of its last follow-up."""
@@ -37,7 +40,8 @@ class Sending:
 
     def __init__(self, llm: Any, then: Then | None = None, calls: int = 0) -> None:
         self.llm, self.then, self.calls = llm, then, calls
-        self._write, self._observers = follower(), OBSERVERS.get()  # of the thread that asks
+        write, self._observers = follower(), OBSERVERS.get()  # of the thread that asks
+        self._reader = None if write is None else Reader(write)
         self._exchanges = defaultdict[int, list[Exchange]](list)
         self._answers: dict[str, Outcome] = {}
         self._waiting: dict[str, list[tuple[int, Request]]] = {}
@@ -123,6 +127,7 @@ class Sending:
             KeyboardInterrupt: after the calls under way are finished; at the second one at once.
         """
         llm, size, hits, left, failed = self.llm, self.llm.backend.batch_size, len(self._answers), 0, 0
+        reader = self._reader
         workers = range(min(llm.backend.concurrency, math.ceil(len(fresh) / size)))
         # Daemons: the program's end does not wait for them, since a second Ctrl-C must end it.
         threads = [Thread(target=self._serve, args=(place == 0,), name=f"ikat-llm_{place}", daemon=True) for place in workers]
@@ -134,7 +139,7 @@ class Sending:
                 for start in range(0, len(items), size):
                     self._todo.put(dict(items[start : start + size]))
                     left += 1
-                found, left = self._done.get(), left - 1
+                found, left = (self._done.get() if reader is None else self._next(reader)), left - 1
                 if isinstance(found, BaseException):
                     raise found.with_traceback(None)  # its frames hold the connections
                 fresh = self._add(self._give(found))
@@ -150,7 +155,20 @@ class Sending:
             for _ in threads:
                 self._todo.put(None)
             for thread in threads:
-                thread.join()
+                thread.join(LOOK if reader and reader.left else None)
+
+    def _next(self, reader: Reader) -> Any:
+        """What is finished next. The reader of a silent stream gets the same text again; if they have left, their error ends the call."""
+        while True:
+            try:
+                return self._done.get(timeout=LOOK)
+            except Empty:
+                try:
+                    reader.again()
+                except BaseException:
+                    self._stop.set()  # before the thread that waits for the server is woken, so that it does not ask again
+                    reader.cut()
+                    raise
 
     def _serve(self, first: bool) -> None:
         """Work on tasks. The first call is on its way alone for a moment, so that a wrong key or name costs one call."""
@@ -172,20 +190,12 @@ class Sending:
         """The outcomes of some requests, tried as often as is allowed. Without those that were not sent because the stage ended."""
         llm, found, tries = self.llm, dict[str, Outcome](), count(1)
 
-        def once() -> None:
-            if llm.cache is not None:
-                found.update(llm.cache.get(batch))  # another process may have asked meanwhile
-            fresh = {key: request for key, request in batch.items() if key not in found}
-            if fresh and not self._stop.is_set():
-                llm.budget.check()
-                self._call(fresh, found, "calls" if next(tries) == 1 else "retries")
-
         def waits(number: int) -> None:
             for one in self._observers:
                 one.wait(number, llm.retry.tries)
 
         try:
-            llm.retry.loop(self._stop, waits)(once)
+            llm.retry.loop(self._stop, waits)(lambda: self._try(batch, found, tries))
         except Transient as error:
             tried = counted(next(tries) - 1, "try")
             if error.unreached:
@@ -196,13 +206,21 @@ class Sending:
                     found[key] = Unavailable(request.stage, request.qid, f"{error.reason} (given up after {tried})")
         return found
 
-    def _call(self, fresh: dict[str, Request], found: dict[str, Outcome], counted_as: str) -> None:
-        llm, requests, started = self.llm, list(fresh.values()), time.perf_counter()
+    def _try(self, batch: dict[str, Request], found: dict[str, Outcome], tries: Iterator[int]) -> None:
+        """Add the outcomes of requests to those that are known."""
+        llm = self.llm
+        if llm.cache is not None:
+            found.update(llm.cache.get(batch))  # another process may have asked meanwhile
+        fresh = {key: request for key, request in batch.items() if key not in found}
+        if not fresh or self._stop.is_set():
+            return
+        llm.budget.check()
+        requests, started, counted_as = list(fresh.values()), time.perf_counter(), "calls" if next(tries) == 1 else "retries"
         try:
-            if self._write is None or len(requests) > 1:
+            if self._reader is None or len(requests) > 1:
                 replies = llm.backend.complete(requests)
             else:
-                replies = [llm.backend.stream(requests[0], self._write)]
+                replies = [llm.backend.stream(requests[0], self._reader)]
         except BaseException:
             for key, request in fresh.items() if not llm.backend.replays else ():
                 llm.ledger.count(request.stage, llm.model, key=key, **{counted_as: 1})

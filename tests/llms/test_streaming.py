@@ -30,7 +30,8 @@ class Follows(Observer):
         return self._write
 
     def _write(self, text):
-        self.texts.append(text)
+        if text != (self.texts or [""])[-1]:  # a slow machine is given the same again
+            self.texts.append(text)
         self.then(text)
 
 
