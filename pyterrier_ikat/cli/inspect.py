@@ -1,12 +1,12 @@
-"""Commands that list datasets and methods, show one method, and show runs and their costs."""
+"""Commands that list datasets and methods, show one method, and show runs."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import counted
-from ..tables import Cell, Column, Table, format_score, of_frame, wrapped
+from ..tables import Table, format_score, of_frame, wrapped
 from .main import main
 from .options import FORMAT, MEASURES, QRELS, RUNS, TEXTS, TURNS, dataset_named, text_loader_of
 from .output import show
@@ -18,28 +18,20 @@ INDENT = "  "
 
 
 @main.command(section="Prepare", example="ikat datasets")
-@FORMAT
-def datasets(form: str) -> None:
+def datasets() -> None:
     """List the datasets with their contents, public outputs of language models, and named lists of turns."""
     from ..conversations.datasets import full_names
     from ..conversations.public_outputs import listed, turn_lists
 
-    rows = [(name, dataset_named(name).summary) for name in full_names()]
-    rows.append(("irds:NAME", "any dataset of ir_datasets, such as irds:vaswani: its queries are turns without a history"))
-    rows.append(
-        (
-            "longmemeval:FILE",
-            "a file of LongMemEval (untried), questions over the user's turns in many sessions, with evidence turns as qrels",
-        )
-    )
-    rows.append(("./FOLDER", "your own: topics.jsonl, passages.jsonl, qrels.txt"))
-    rows += listed()
-    rows += [(f"--turns {name}", f"{counted(len(one.turns), 'turn')}: {one.about} ({one.source})") for name, one in turn_lists().items()]
-    columns = [Column(title, [Cell(row[place]) for row in rows]) for place, title in enumerate(("dataset", "content"))]
-    if form == "text":
-        click.echo("\n".join(f"{click.style(name, fg='cyan')}\n{wrapped(content, INDENT)}" for name, content in rows))
-        return
-    show(Table([{"dataset": name, "content": content} for name, content in rows], columns, []), form)
+    rows = [
+        *((name, dataset_named(name).summary) for name in full_names()),
+        ("irds:NAME", "any dataset of ir_datasets, such as irds:vaswani: its queries are turns without a history"),
+        ("longmemeval:FILE", "a file of LongMemEval (untried), questions over a user's turns in many sessions, evidence turns as qrels"),
+        ("./FOLDER", "your own: topics.jsonl, passages.jsonl, qrels.txt"),
+        *listed(),
+        *((f"--turns {name}", f"{counted(len(one.turns), 'turn')}: {one.about} ({one.source})") for name, one in turn_lists().items()),
+    ]
+    click.echo("\n".join(f"{click.style(name, fg='cyan')}\n{wrapped(content, INDENT)}" for name, content in rows))
 
 
 @main.command(section="Inspect", example="ikat methods\nikat methods gtr\nikat methods my_systems.py:gate")
@@ -193,14 +185,7 @@ def _split(text: str, separator: str) -> list[str]:
 @click.option("--baseline", help="the run that all others are compared with; by default that of the simulation, or the first run")
 @click.option("--out", required=True, type=click.Path(dir_okay=False), help="the HTML file to write")
 def report(
-    paths: tuple[str, ...],
-    dataset_name: str | None,
-    qrels: str | None,
-    turns: str | None,
-    index_path: str | None,
-    measures: str | None,
-    baseline: str | None,
-    out: str,
+    paths: tuple[str, ...], dataset_name: str | None, index_path: str | None, measures: str | None, out: str, **options: Any
 ) -> None:
     """Write one HTML file that shows RUNs as conversations to read and compare.
 
@@ -211,20 +196,4 @@ def report(
     from ..show import report as make
 
     wanted = None if measures is None else as_measures(measures)
-    texts = text_loader_of(index_path)
-    page = make(list(paths), dataset_name, qrels=qrels, turns=turns, texts=texts, measures=wanted, baseline=baseline)
-    click.echo(page.save(out))
-
-
-@main.command(section="Inspect", example="ikat ledger runs/*")
-@RUNS
-@FORMAT
-def ledger(paths: tuple[str, ...], form: str) -> None:
-    """Show the LLM calls, tokens and cost of RUNs by system, stage and model.
-
-    A RUN is a folder made by `ikat run`, `ikat simulate` or `ikat interact`. Costs include all starts of a run, even
-    those that were stopped. The table also shows what cached completions would have cost, and the cost of each system alone.
-    """
-    from ..show import ledger as account
-
-    show(account(list(paths)), form)
+    click.echo(make(list(paths), dataset_name, texts=text_loader_of(index_path), measures=wanted, **options).save(out))

@@ -9,7 +9,7 @@ import click
 from ..errors import counted
 from ..tables import wrapped
 from .main import main
-from .options import BASELINE, FORMAT, resources
+from .options import BASELINE, resources
 from .output import print_ledger, show, show_plan
 
 BOUND = "An upper bound: each user talks to each method until out of patience. Turns that are already in --out are not counted."
@@ -31,14 +31,6 @@ ikat chat rtg --index mini.index --llm openai:gpt-4o \\
 )
 @click.option("--save", "save_to", type=click.Path(), help="a new folder, for the chat's log and topics file")
 @click.option("--continue", "continue_from", metavar="FOLDER", type=click.Path(), help="a saved chat to continue in the same folder")
-@click.option(
-    "--history",
-    type=click.IntRange(min=0),
-    metavar="TOKENS",
-    default=8000,
-    show_default=True,
-    help="maximum number of tokens of the conversation so far that a turn sees",
-)
 def chat(**options: Any) -> None:
     """Talk to METHOD over your own index, with its answers as the history.
 
@@ -69,13 +61,6 @@ ikat serve ad my_systems.py:gate --index mini.index \\
 @resources
 @click.option("--host", default="127.0.0.1", show_default=True, help="the address to listen on; any address but loopback needs IKAT_TOKEN")
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="the port; 0 for a free one")
-@click.option(
-    "--tokens",
-    metavar="FILE",
-    type=click.Path(),
-    help="tokens of several people: for each a line NAME TOKEN, and a number for at most so many requests a minute",
-)
-@click.option("--origin", "origins", multiple=True, metavar="URL", help="another site whose pages may use the server")
 @click.option("--mcp", is_flag=True, help="also offer the tools ask and search over the Model Context Protocol, at /mcp")
 @click.option(
     "--workers",
@@ -120,7 +105,6 @@ ikat interact https://HOST/simulation gtr --run-id gtr \\
 @resources
 @click.option("--run-id", required=True, help="the run's name, without spaces; a team may start two runs")
 @click.option("--out", required=True, type=click.Path(), help="folder of the run")
-@click.option("--description", help="a description of the run for the organisers")
 @click.option("--debug", is_flag=True, help="a debug run, which is never assessed; a team has 100 debug conversations")
 @click.option(
     "--persona",
@@ -131,8 +115,7 @@ ikat interact https://HOST/simulation gtr --run-id gtr \\
     "--memory", metavar="FILE", type=click.Path(), help="statements learned from finished conversations; --llm is asked once for each"
 )
 @click.option("--sessions", type=click.IntRange(min=1), help="stop after this many conversations; the same command without it continues")
-@FORMAT
-def interact(address: str, name: str, out: str, sessions: int | None, form: str, **options: Any) -> None:
+def interact(address: str, name: str, out: str, sessions: int | None, **options: Any) -> None:
     """Let the simulated users of the track at ADDRESS talk to METHOD.
 
     ADDRESS is the server's address before /run/start. METHOD is a name from `ikat methods`, or FILE.py:NAME, and must write responses. The
@@ -146,11 +129,11 @@ def interact(address: str, name: str, out: str, sessions: int | None, form: str,
     ledger, tell = Ledger(), partial(click.echo, err=True)
     doing = tell if sys.stderr.isatty() else None
     run = play(address, name, out=out, sessions=sessions, ledger=ledger, tell=tell, doing=doing, **options)
-    show(run.latency(), form)
-    print_ledger(ledger, " (of this command)", err=form != "text")
+    show(run.latency())
+    print_ledger(ledger, " (of this command)")
     rest = f"stopped after {counted(sessions, 'conversation')}: the same command without --sessions continues" if sessions else ""
     state = "every conversation has ended" if run.finished else rest or "not finished: the same command continues"
-    click.echo(f"\n{out}: {state}", err=form != "text")
+    click.echo(f"\n{out}: {state}")
 
 
 @main.command(
@@ -192,13 +175,9 @@ ikat simulate aqd rtg --users users.jsonl --user-llm openai:gpt-4o \\
     help="what decides what users say: need and open rubrics, until out of patience; or the track's policy of 2025: one rubric at a time, "
     "graded 0 to 5, up to 3 times",
 )
-@click.option(
-    "--threads", default=8, show_default=True, help="sessions that run at the same time; to time a system, give 1 and no other METHOD"
-)
 @BASELINE
 @click.option("--plan", "only_plan", is_flag=True, help="only estimate an upper bound of LLM calls, tokens and cost")
-@FORMAT
-def simulate(names: tuple[str, ...], out: str, only_plan: bool, form: str, **options: Any) -> None:
+def simulate(names: tuple[str, ...], out: str, only_plan: bool, **options: Any) -> None:
     """Let simulated users talk to systems, and compare the systems.
 
     A METHOD is a name from `ikat methods`, or comes from your own Python file, as for `ikat run`. Each user talks to each system until all
@@ -207,16 +186,16 @@ def simulate(names: tuple[str, ...], out: str, only_plan: bool, form: str, **opt
     from ..live.simulation import simulate as play
     from ..llms import Ledger
 
-    ledger, beside = Ledger(), form != "text"
+    ledger = Ledger()
     try:
         done = play(names, out=out, plan=only_plan, ledger=ledger, **options)
     except BaseException:
         print_ledger(ledger, " (of this command)", err=True)
         raise
     if only_plan:
-        show_plan(done, form)
-        click.echo(f"\n{wrapped(BOUND)}", err=beside)
+        show_plan(done)
+        click.echo(f"\n{wrapped(BOUND)}")
         return
-    show(done.shown(), form)
-    print_ledger(ledger, " (of this command: systems, users and judge)", err=beside)
-    click.echo(f"\nSessions: one folder for each system in {out}", err=beside)
+    show(done.shown())
+    print_ledger(ledger, " (of this command: systems, users and judge)")
+    click.echo(f"\nSessions: one folder for each system in {out}")

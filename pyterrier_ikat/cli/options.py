@@ -1,6 +1,5 @@
 """The options that commands share, and the objects that they name: datasets, judgements, turns, runs, resources."""
 
-import os
 from collections.abc import Callable, Sequence
 from functools import reduce, wraps
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from ..errors import DataError, UsageError, did_you_mean
+from ..errors import UsageError, did_you_mean
 from ..tables import FORMS
 
 if TYPE_CHECKING:
@@ -16,17 +15,17 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-NO_RUN = (".partial", ".html", ".png", ".pdf")
-"""How names of unfinished runs, reports and plots end."""
+NO_RUN = {".partial": "an unfinished run: `ikat run` continues it", ".html": "no run", ".png": "no run", ".pdf": "no run"}
+"""How names of unfinished runs, reports and plots end -> what they are."""
 
 
 def _runs_among(_: click.Context, __: click.Parameter, paths: tuple[str, ...]) -> tuple[str, ...]:
     """The RUNs without what a pattern such as ``runs/*`` matches beside them: unfinished runs, reports, plots and indexes."""
-    beside = [path for path in paths if path.rstrip("/").endswith(NO_RUN) or os.path.isfile(os.path.join(path, "pt_meta.json"))]
+    beside = {path: NO_RUN[end] for path in paths if (end := Path(path).suffix) in NO_RUN}
+    beside |= {path: "an index" for path in paths if (Path(path) / "pt_meta.json").is_file()}
     if len(beside) == len(paths):
         return paths  # the command says what is wrong with them
-    for path in beside:
-        what = "an unfinished run: `ikat run` continues it" if path.rstrip("/").endswith(".partial") else "no run"
+    for path, what in beside.items():
         click.echo(f"ikat: warning: {path} is omitted: it is {what}", err=True)
     return tuple(path for path in paths if path not in beside)
 
@@ -39,14 +38,12 @@ TURNS = click.option(
     "--turns", help="only these turns: ids separated by commas, a file with one id per line, or a list named in `ikat datasets`"
 )
 QRELS = click.option("--qrels", help="a TREC qrels file, or the name of one of the dataset's qrels, such as provenance")
-JUDGED_TURNS = click.option("--qrels", help="only the turns judged here: a TREC qrels file, or the name of one of the dataset's qrels")
 TEXTS = click.option("--index", "index_path", help="passage index with the texts")
 DATASET = click.option(
     "--dataset", "dataset_name", help="dataset whose qrels are used, such as ikat:2023-mini; run folders know their dataset"
 )
 FORMAT = click.option("--format", "form", type=click.Choice(FORMS), default="text", show_default=True, help="how tables are printed")
 BASELINE = click.option("--baseline", help="the system that all others are compared with; significant differences are marked")
-PLOT = click.option("--plot", type=click.Path(), help="also draw a plot into this .png, .svg or .pdf file")
 
 RESOURCES = (
     click.option("--index", help="folder made by `ikat index`, or a PISA index of SPLADE vectors"),
@@ -110,7 +107,7 @@ def _alone(text: str) -> dict[str, str]:
         raise UsageError(f"--resources {text}: there is no resource {name!r}: {known}")
     if not value:
         raise UsageError(f"--resources {name} is empty: give a value, or omit it")
-    return {name: os.path.expanduser(value) if value.startswith("~/") else value}
+    return {name: value}
 
 
 def _in_file(path: str, methods: Sequence[str] | None) -> dict[str, str]:
@@ -162,8 +159,8 @@ def judged_by(dataset_name: str | None, qrels: str | None, turns: str | None = N
     return of_turns(found if found.empty else check_qrels(found), turns, name)
 
 
-def turns_of(dataset_name: str, qrels: str | None, turns: str | None) -> list[str] | None:
-    """The turns that ``--qrels`` and ``--turns`` name; None without either.
+def turns_of(dataset_name: str, turns: str | None, qrels: str | None = None) -> list[str] | None:
+    """The turns that ``--turns`` names, of those that ``--qrels`` judges; None without either.
 
     Raises:
         UsageError: when a turn isn't there, or isn't judged.
@@ -174,16 +171,6 @@ def turns_of(dataset_name: str, qrels: str | None, turns: str | None) -> list[st
         return list(judged_by(dataset_name, qrels, turns)["qid"].drop_duplicates())
     data = dataset_named(dataset_name)
     return None if turns is None else read_turns(turns, data.get_topics()["qid"], data.name)
-
-
-def unjudged_turns(dataset_name: str) -> set[str]:
-    """The turns without judgements in the dataset's qrels (Generate then Retrieve, section 4); none if the qrels are not available."""
-    data = dataset_named(dataset_name)
-    try:
-        judged = set(data.get_qrels()["qid"])
-    except DataError:
-        return set()
-    return set(data.get_topics()["qid"]) - judged if judged else set()
 
 
 def load_runs(paths: Sequence[str]) -> "dict[str, pd.DataFrame]":

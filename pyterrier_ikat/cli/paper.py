@@ -1,5 +1,6 @@
 """The command that reproduces a paper's tables and figures."""
 
+from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -8,11 +9,12 @@ import click
 from ..errors import UsageError, counted
 from ..tables import of_frame, wrapped
 from .main import main
-from .options import FORMAT, QRELS, TURNS
+from .options import FORMAT, QRELS
 from .output import show, show_plan
 
 if TYPE_CHECKING:
     from ..methods.tables import PublishedTable
+    from ..papers.published import Matrix
     from ..papers.reproduction import Reproduction
 
 
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 @click.option("--dataset", help="another dataset than the table's, such as ikat:2023-mini")
 @QRELS
 @click.option("--judged-by", help="who judged --qrels: NIST or a model; `ikat judge` writes it beside its file")
-@TURNS
 @click.option("--systems", help="only these rows, separated by commas")
 @click.option("--out", default="papers", show_default=True, type=click.Path(), help="folder of the runs; stopped runs continue")
 @click.option("--plan", "only_plan", is_flag=True, help="only estimate LLM calls, tokens and cost")
@@ -40,78 +41,78 @@ def paper(name: str | None, number: str | None, resources: str | None, only_plan
     Without --resources, the command prints the TABLE as it was published. Without TABLE, it lists the rows of the paper's tables and what
     each row needs. Without PAPER, it lists the papers and their tables.
     """
-    from ..papers.published import Listing, Prompts, find_table
+    from ..papers.published import Listing, Matrix, Prompts, find_table
+    from ..papers.reproduction import Reproduction
     from ..papers.table import published_tables
 
     if name is None:
-        click.echo(_papers())
-    elif number is None:
-        click.echo(_rows(name, resources, options))
+        click.echo("\n".join(_papers()))
+        return
+    systems = options.pop("systems")
+    found = Reproduction(name, resources or {}, systems=systems and [one.strip() for one in systems.split(",")], **options)
+    if number is None:
+        click.echo("\n".join(_rows(found, resources is not None)))
+        return
+    what = find_table(name, number)
+    if resources is None or isinstance(what, Listing | Prompts):  # nothing to run
+        if only_plan:
+            raise UsageError("a plan needs models and indexes: give --resources FILE, or --resources sample to plan for the sample")
+        for place, table in enumerate(published_tables(name, number)):
+            click.echo(nl=bool(place))
+            show(table, form)
+    elif isinstance(what, Matrix):
+        if unused := [one for one, value in {**options, "systems": systems}.items() if value and one in ("qrels", "judged_by", "systems")]:
+            given = unused[0].replace("_", "-")
+            raise UsageError(f"table {number} of {name} is about the labels of all official pairs and scores no system: omit --{given}")
+        _relabel(what, found, only_plan, form)
+    elif only_plan:
+        _plan(what, found, form)
     else:
-        if isinstance(find_table(name, number), Listing | Prompts):  # nothing to run
-            resources = None
-        if resources is None:
-            if only_plan:
-                raise UsageError("a plan needs models and indexes: give --resources FILE, or --resources sample to plan for the sample")
-            for place, table in enumerate(published_tables(name, number)):
-                click.echo(nl=bool(place))
-                show(table, form)
-            return
-        _table(name, number, resources, only_plan, form, options)
+        _reproduce(what, found, f"{name}-{number}.png", form)
 
 
-def _papers() -> str:
+def _papers() -> Iterator[str]:
     from ..papers.published import PAPERS
 
-    lines = []
     for name, paper in PAPERS.items():
-        lines += [name, wrapped(paper.title, "  "), *([f"  {paper.link}"] if paper.link else [])]
-        lines += [f"  tables {', '.join(paper.tables)}" + (f"; {', '.join(paper.figures)}" if paper.figures else ""), ""]
-    said = "`ikat paper PAPER` shows what each row needs; `ikat paper PAPER TABLE --resources FILE` runs a table."
-    return "\n".join([*lines, wrapped(said)])
+        yield from (name, wrapped(paper.title, "  "), *([f"  {paper.link}"] if paper.link else []))
+        yield from (f"  tables {', '.join(paper.tables)}" + (f"; {', '.join(paper.figures)}" if paper.figures else ""), "")
+    yield wrapped("`ikat paper PAPER` shows what each row needs; `ikat paper PAPER TABLE --resources FILE` runs a table.")
 
 
-def _reproduction(name: str, resources: Any, options: dict[str, Any]) -> "Reproduction":
-    from ..papers.reproduction import Reproduction
+def _rows(found: "Reproduction", with_commands: bool) -> Iterator[str]:
+    """The tables of a paper, and what each of their rows needs."""
+    from ..papers.published import Listing, Matrix, Prompts
 
-    systems = None if options["systems"] is None else [one.strip() for one in options["systems"].split(",")]
-    given = {key: options[key] for key in ("dataset", "out", "qrels", "judged_by", "turns")}
-    return Reproduction(name, resources, systems=systems, **given)
-
-
-def _rows(name: str, resources: str | None, options: dict[str, Any]) -> str:
-    from ..papers.published import Listing, Matrix, Prompts, find_paper
-
-    found, paper = _reproduction(name, resources or {}, options), find_paper(name)
-    lines = [wrapped(paper.title), *([paper.link] if paper.link else [])]
+    paper = found.paper
+    yield from (wrapped(paper.title), *([paper.link] if paper.link else []))
     for number, table in paper.tables.items():
         if isinstance(table, Matrix):
             said = f"Table {number}: labels of {table.judge} against NIST's, iKAT {table.year}; needs {table.judge.casefold()!r} and 'bm25'"
-            lines += ["", wrapped(said)]
+            yield from ("", wrapped(said))
         elif isinstance(table, Listing):
             systems = ", ".join(table.systems)
-            lines += ["", wrapped(f"Table {number}: what the systems are made of: {systems}; `ikat methods NAME` shows each")]
+            yield from ("", wrapped(f"Table {number}: what the systems are made of: {systems}; `ikat methods NAME` shows each"))
         elif isinstance(table, Prompts):
-            lines += ["", wrapped(f"{table.what}: {', '.join(table.templates)}")]
+            yield from ("", wrapped(f"{table.what}: {', '.join(table.templates)}"))
         else:
-            lines += [line for part in table for line in _part(number, found, part, resources)]
-    return "\n".join([*lines, *(["", f"Figures: {', '.join(paper.figures)}"] if paper.figures else [])])
+            for part in table:
+                yield from _part(number, found, part, with_commands)
+    if paper.figures:
+        yield from ("", f"Figures: {', '.join(paper.figures)}")
 
 
-def _part(number: str, found: "Reproduction", part: "PublishedTable", resources: str | None) -> list[str]:
+def _part(number: str, found: "Reproduction", part: "PublishedTable", with_commands: bool) -> Iterator[str]:
     from ..papers.paper_resources import keys_of
 
     turns = counted(part.turns, "turn") if part.turns else "an unknown number of turns"
-    lines = ["", wrapped(f"Table {number}: iKAT {part.year}, {part.judgements}, {turns}: {', '.join(part.measures)}")]
-    rows = found.rows(part)
-    keys = dict.fromkeys(key for row in rows for keys in keys_of(row.method).values() for key in keys)
-    lines.append(wrapped(f"needs {_judge(part)}, and {', '.join(map(repr, keys))}", "  ", "  "))
-    for row in rows:
-        needs = ", ".join(repr(key) for keys in keys_of(row.method).values() for key in keys)
-        lines.append(wrapped(f"{row.name}: needs {needs}", "  ", "  "))
-        if resources is not None:
-            lines.append(f"    {row.reason or row.command(found.dataset(part).name, str(found.out(part)))}")
-    return lines
+    yield from ("", wrapped(f"Table {number}: iKAT {part.year}, {part.judgements}, {turns}: {', '.join(part.measures)}"))
+    needs = {row: [repr(key) for keys in keys_of(row.method).values() for key in keys] for row in found.rows(part)}
+    yield wrapped(f"needs {_judge(part)}, and {', '.join(dict.fromkeys(key for keys in needs.values() for key in keys))}", "  ", "  ")
+    for row, keys in needs.items():
+        yield wrapped(f"{row.name}: needs {', '.join(keys)}", "  ", "  ")
+        if with_commands:
+            yield f"    {row.reason or row.command(found.dataset(part).name, str(found.out(part)))}"
 
 
 def _judge(part: "PublishedTable") -> str:
@@ -123,53 +124,62 @@ def _judge(part: "PublishedTable") -> str:
 
     if part.about == ANSWERS:
         return f"the judges {', '.join(repr(JUDGES[name]) for name in part.measures if JUDGES.get(name))}"
-    if part.judgements in (NIST, STATEMENTS_NIST, STATEMENTS_ORGANISERS):
-        return "NIST's judgements" if part.judgements == NIST else part.judgements
-    return f"the judge {model_key(part.judgements)!r} (or its labels: --qrels FILE)"
+    if part.judgements in (STATEMENTS_NIST, STATEMENTS_ORGANISERS):
+        return part.judgements
+    return "NIST's judgements" if part.judgements == NIST else f"the judge {model_key(part.judgements)!r} (or its labels: --qrels FILE)"
 
 
-def _table(name: str, number: str, resources: str, only_plan: bool, form: str, options: dict[str, Any]) -> None:
+def _relabel(matrix: "Matrix", found: "Reproduction", only_plan: bool, form: str) -> None:
+    """Judge the official pairs again, and compare the labels with NIST's."""
     from ..papers.agreement import Relabelled, judge_spec
-    from ..papers.published import Figure, Listing, Matrix, Prompts, find_table
-    from ..papers.reproduction import draw_figure, figure_scores, texts_of
+    from ..papers.reproduction import texts_of
 
-    what, found = find_table(name, number), _reproduction(name, resources, options)
-    if isinstance(what, Matrix):
-        _refuse_unused(options, f"table {number} of {name}")
-        data = found.of_year(what.year)
-        texts = texts_of(found.index_of("bm25"))
-        labels = Relabelled(what, data, judge_spec(found.resources, what), found.root / data.name.replace(":", "-"), texts, found.prompts)
-        if only_plan:
-            show_plan(labels.plan(), form)
-            return
+    data = found.of_year(matrix.year)
+    out, texts = found.root / data.name.replace(":", "-"), texts_of(found.index_of("bm25"))
+    labels = Relabelled(matrix, data, judge_spec(found.resources, matrix), out, texts, found.prompts)
+    if only_plan:
+        show_plan(labels.plan(), form)
+    else:
         labels.run()
         show(labels.shown(), form)
-        return
-    assert not isinstance(what, Listing | Prompts)
-    parts = (what.part,) if isinstance(what, Figure) else what
+
+
+def _parts(what: Any, found: "Reproduction") -> "tuple[PublishedTable, ...]":
+    """The parts of a table, or the one behind a figure, of which only the drawn systems are run."""
+    from ..papers.published import Figure
+
     if isinstance(what, Figure) and found.systems is None:
-        found.systems = list(what.systems)  # don't pay for what isn't drawn
-    for place, part in enumerate(parts) if only_plan else ():
+        found.systems = list(what.systems)
+    return (what.part,) if isinstance(what, Figure) else tuple(what)
+
+
+def _plan(what: Any, found: "Reproduction", form: str) -> None:
+    for place, part in enumerate(_parts(what, found)):
         click.echo(nl=bool(place))
         show_plan(found.plan(part), form)
         for line in _beside_the_plan(part, found):
             click.echo(wrapped(line), err=form != "text")
-    if only_plan:
-        return
-    drawn = find_spec("matplotlib") is not None
-    if isinstance(what, Figure) and not drawn:
-        click.echo("ikat: warning: no picture without matplotlib, only its numbers: pip install pyterrier_ikat[plots]", err=True)
+
+
+def _reproduce(what: Any, found: "Reproduction", picture: str, form: str) -> None:
+    """Run the systems of a table or figure, and show their scores beside the published ones."""
+    from ..papers.published import Figure
+    from ..papers.reproduction import draw_figure, figure_scores
+
+    parts = _parts(what, found)
     for part in parts:
         found.run(part)
-    if isinstance(what, Figure):
-        shown = found.table(what.part)
-        show(of_frame(figure_scores(found, what), shown.notes_of_a_figure, shown.title), form)
-        if drawn:
-            click.echo(f"\n{draw_figure(found, what, found.root / f'{name}-{number}.png')}", err=form != "text")
+    if not isinstance(what, Figure):
+        for place, part in enumerate(parts):
+            click.echo(nl=bool(place))
+            show(found.table(part).shown(), form)
         return
-    for place, part in enumerate(parts):
-        click.echo(nl=bool(place))
-        show(found.table(part).shown(), form)
+    shown = found.table(what.part)
+    show(of_frame(figure_scores(found, what), shown.notes_of_a_figure, shown.title), form)
+    if find_spec("matplotlib") is None:
+        click.echo("ikat: warning: no picture without matplotlib, only its numbers: pip install pyterrier_ikat[plots]", err=True)
+    else:
+        click.echo(f"\n{draw_figure(found, what, found.root / picture)}", err=form != "text")
 
 
 def _beside_the_plan(part: "PublishedTable", found: "Reproduction") -> list[str]:
@@ -182,9 +192,3 @@ def _beside_the_plan(part: "PublishedTable", found: "Reproduction") -> list[str]
         lines.append(pool.said_of_a_plan(sum(not row.reason for row in rows), found.judgements(part).qrels["qid"].nunique()))
     asks = "This plan omits the judges of responses that the resources name: each is asked about every response."
     return lines + [asks] * (part.about == ANSWERS)
-
-
-def _refuse_unused(options: dict[str, Any], table: str) -> None:
-    for name in ("qrels", "judged_by", "turns", "systems"):
-        if options[name] is not None:
-            raise UsageError(f"{table} is about the labels of all official pairs and scores no system: omit --{name.replace('_', '-')}")

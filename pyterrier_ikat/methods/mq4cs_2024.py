@@ -2,8 +2,8 @@
 
 The first version of this preprint is Generate then Retrieve; the third has another title and other experiments. MQ4CS continues QD, and
 MQ4CS_ans continues AQD. The number of queries becomes a variable: the paper compares several, and an oracle that knows the best number for
-each turn. ``ikat run mq4cs:n=1 mq4cs:n=2 mq4cs`` compares them. The oracle reads judgements, so it is a row of an evaluation: ``ikat
-evaluate runs/mq4cs* --measures nDCG@3 --oracle``.
+each turn. ``ikat run mq4cs:n=1 mq4cs:n=2 mq4cs`` compares them. The oracle reads judgements, so it is a row of an evaluation:
+``ikat.evaluate(runs, measures=["nDCG@3"], oracle=True)``.
 
 We read the abstract of version 3, public summaries of it, the description in Lupart et al., IRLab@iKAT24, section 3.1, and the prompts with
 which Mo et al. run it as a baseline of APCIR (``functional/promptor.py`` in YuchenHui22314/TREC_iKAT_2024 at 646ba6d). There, answers have

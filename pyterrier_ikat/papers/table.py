@@ -131,7 +131,7 @@ class PaperTable:
             theirs = self.part.turns or "an unknown number of"
             notes.append(
                 f"Ours are means over {counted(self.turns, 'turn')}, the published scores over {theirs}, which are not published: "
-                "so no differences and no significance are shown. --turns FILE names the turns."
+                "so no differences and no significance are shown. In Python, turns= names the turns."
             )
         notes += [self.judgements.pooled] * bool(self.judgements.pooled) + self._unjudged()
         if name := self.judgements.listed:

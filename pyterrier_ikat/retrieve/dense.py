@@ -307,8 +307,7 @@ def _made_with(model: str, query_prefix: str | None, passage_prefix: str | None,
     loaded = load_bi_encoder(model)  # an error shows before a large corpus is read for hours
     found = similarity or loaded.similarity_fn_name
     if found not in SIMILARITIES:
-        chosen = advice("similarity=...", "--similarity NAME")
-        raise UsageError(f"similarity {found!r}, of {similarity and 'the argument' or model}, is unknown: give cosine or dot with {chosen}")
+        raise UsageError(f"similarity {found!r}, of {similarity and 'the argument' or model}, is unknown: give similarity='cosine' or 'dot'")
     prefixes = {"query_prefix": query_prefix, "passage_prefix": passage_prefix}
     return {"model": model, "encoded_by": checksum_model(model), "similarity": found, **prefixes}
 

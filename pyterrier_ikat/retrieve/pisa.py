@@ -45,7 +45,7 @@ def require_pisa(path: str | Path) -> None:
         UsageError: when it isn't.
     """
     if not has_pisa():
-        again = advice("ikat.PassageIndex(path).index(corpus, engine='eager')", "`ikat index SOURCE PATH --engine eager`")
+        again = advice("ikat.PassageIndex(path).index(corpus, engine='eager')", "`ikat index SOURCE PATH`")
         raise UsageError(
             f"{path} is searched by PISA, and pyterrier-pisa isn't installed: it has files for Linux on x86_64 only. "
             f"There, pip install pyterrier-pisa; elsewhere index the passages again, {again}"

@@ -93,6 +93,8 @@ def experiment(
 
 def _check_turns(study: Study) -> None:
     """Check that each judged turn is among the topics, and that finished runs have only judged turns."""
+    if study.qrels.empty:
+        raise DataError("none of the turns is judged: give qrels=..., or run the systems into folders with ikat.run")
     if study.unasked:
         raise DataError(
             f"{counted(len(study.unasked), 'turn')} of the qrels not in the topics ({list_first(study.unasked)}), which would count "

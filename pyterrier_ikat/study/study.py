@@ -16,14 +16,14 @@ from ..conversations.datasets import IkatDataset
 from ..conversations.frame import each_turn_once, values, with_text_ids
 from ..conversations.own_data import STATEMENTS
 from ..conversations.qrels import check_qrels, read_qrels
-from ..errors import UsageError, advice, option
+from ..errors import DataError, UsageError, advice, option
 from ..evaluation import TRACK_2023, as_measures
 from ..evaluation.evaluator import check_baseline, check_turn_names
 from ..generate.sampled_queries import samples_asked
 from ..llms import Ledger
 from ..planning import PlanTable, estimate
 from .identity import check_collection, indexes_of
-from .in_folders import check_places, run_in_folders
+from .in_folders import NotJudgedWarning, check_places, run_in_folders
 from .results import Results
 from .systems import System, Systems, check_ranking, load_models, methods_in, open_systems
 
@@ -164,12 +164,18 @@ def _repeats(systems: Sequence[System], repeats: int) -> Iterator[System]:
 
 
 def _judgements(data: Any, qrels: QrelsSource | None) -> pd.DataFrame:
+    unjudged = pd.DataFrame({"qid": [], "docno": [], "label": []}, dtype=object)
     if data is None:
-        unjudged = pd.DataFrame({"qid": [], "docno": [], "label": []}, dtype=object)
         return unjudged if qrels is None else check_qrels(qrels) if isinstance(qrels, pd.DataFrame) else read_qrels(str(qrels))
     if is_variant(qrels, data):
         refuse_statements(data.name, None if qrels is None else str(qrels))
-    return find_qrels(qrels, data)
+    try:
+        return find_qrels(qrels, data)
+    except DataError as error:
+        if qrels is not None:
+            raise
+        warnings.warn(f"there will be no scores: {error}", NotJudgedWarning, stacklevel=4)  # a track publishes its judgements after the runs
+        return unjudged
 
 
 def refuse_statements(name: str, variant: str | None) -> None:

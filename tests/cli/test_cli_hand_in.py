@@ -148,7 +148,11 @@ SUBMIT = ("--run-id", "x", "--run-type", "automatic")
             "can't be read (No such file or directory); give the path of a submission",
         ),
         (["submit", "--check", "RUNS", "--dataset", "ikat:sample"], "can't be read (Is a directory)"),
-        (["agree", "OUT", "OUT"], "no such file; give the path of a qrels file"),
+        (["judge", "--pairs", "OUT", "--agree", "OUT", "--dataset", "ikat:sample"], "ikat:sample has no qrels"),
+        (
+            ["judge", "RUNS/raw", "--dataset", "ikat:sample", "--agree", "OUT"],
+            "give --llm and --out to judge, or --pairs QRELS and --agree",
+        ),
         (["evaluate", "--of", "statements", "RUNS/none", "--dataset", "ikat:sample"], "none"),
         (
             ["evaluate", "--of", "statements", "RUNS/rtg", "--dataset", "ikat:sample", "--qrels", "ptkb_nist"],
@@ -237,18 +241,32 @@ def test_a_recorded_judge_that_lacks_a_passage_leaves_nothing(runs, tmp_path):
     assert not out.exists()
 
 
-def test_agree_prints_the_agreement_of_the_package(tmp_path):
-    rows = [("1_1", place, place % 5, max(0, place % 5 - place % 2)) for place in range(20)]
+def test_judge_agree_prints_the_agreement_of_the_package(runs, tmp_path):
+    rows = [("1-1_1", place, place % 5, max(0, place % 5 - place % 2)) for place in range(20)]
     for name, column in (("first", 2), ("second", 3)):
         (tmp_path / name).write_text("".join(f"{row[0]} 0 d{row[1]} {row[column]}\n" for row in rows))
-    shown = call("agree", tmp_path / "first", tmp_path / "second", "--threshold", "1")
+    compare = ("judge", "--dataset", "ikat:sample", "--pairs", tmp_path / "first", "--agree")
+    shown = call(*compare, tmp_path / "second")
     assert shown.exit_code == 0, shown.output
-    assert shown.stdout == f"{agreement(read_qrels(tmp_path / 'first'), read_qrels(tmp_path / 'second'), 1)}\n"
-    same = sum((first >= 1) == (second >= 1) for _, _, first, second in rows)
+    assert shown.stdout == f"{agreement(read_qrels(tmp_path / 'first'), read_qrels(tmp_path / 'second'))}\n"
+    same = sum((first >= 2) == (second >= 2) for _, _, first, second in rows)
     assert "20 pairs judged by both" in shown.stdout
     assert f"agreement {same / 20:.2%}" in shown.stdout
     (tmp_path / "other").write_text("9_9 0 d1 1\n")
-    assert "no pair in common" in refused("agree", tmp_path / "first", tmp_path / "other")
+    assert "no pair in common" in refused(*compare, tmp_path / "other")
+    named = call("judge", runs / "raw", runs / "rtg", "--dataset", "ikat:sample", "--pairs", "default", "--agree", "provenance")
+    assert named.exit_code == 0, named.output
+    assert "Kendall's tau of the systems by nDCG@5" in named.stdout
+
+
+def test_new_labels_are_compared_at_once(runs, tmp_path):
+    labels(runs, tmp_path / "labels.jsonl", lambda place: f"{place % 5}: because")
+    judge = ("judge", tmp_path / "raw.trec", tmp_path / "rtg.trec", "--dataset", "ikat:sample", "--depth", "2")
+    done = call(*judge, "--llm", f"recorded:{tmp_path / 'labels.jsonl'}", "--out", tmp_path / "new.qrels", "--agree", "default")
+    assert done.exit_code == 0, done.output
+    data = ikat.dataset("ikat:sample")
+    made = {name: RunFolder(runs / name).results().query("qid in ['1-1_1', '1-1_2']") for name in ("raw", "rtg")}
+    assert done.stdout.endswith(f"{agreement(read_qrels(tmp_path / 'new.qrels'), data.get_qrels(), runs=made)}\n")
 
 
 @pytest.fixture(scope="module")

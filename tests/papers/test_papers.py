@@ -297,7 +297,7 @@ def test_another_snapshot_of_the_judge_makes_labels_of_its_own(tmp_path):
     assert shares == [pytest.approx(relevant), pytest.approx(1 - relevant)]
 
 
-@pytest.mark.parametrize(("option", "value"), [("--turns", "1-1_1"), ("--systems", "ad"), ("--judged-by", "NIST")])
+@pytest.mark.parametrize(("option", "value"), [("--qrels", "provenance"), ("--systems", "ad"), ("--judged-by", "NIST")])
 def test_a_table_of_labels_takes_no_option_of_scores(tmp_path, option, value):
     arguments = ["paper", "generate_then_retrieve", "4", "--resources", "sample", "--out", str(tmp_path), option, value]
     found = CliRunner().invoke(main, arguments)

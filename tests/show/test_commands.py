@@ -1,4 +1,4 @@
-"""The commands that show things: `ikat report`, `ikat ledger`."""
+"""The commands that show things: `ikat report`, `ikat evaluate --cost`."""
 
 import pytest
 from click.testing import CliRunner
@@ -49,6 +49,6 @@ def test_a_run_that_is_not_there_leaves_no_report(tmp_path):
 
 @pytest.mark.parametrize("form", ["markdown", "latex", "csv"])
 def test_a_ledger_in_each_form(folders, form):
-    done = command("ledger", *(run.path for run in folders), "--format", form)
+    done = command("evaluate", "--cost", *(run.path for run in folders), "--format", form)
     assert done.exit_code == 0, done.output
     assert done.output.strip() == getattr(ikat.show.ledger(folders), form)().strip()

@@ -289,12 +289,12 @@ def test_the_command_writes_the_page_that_python_makes(folders, tmp_path):
 
 
 def test_the_ledger_has_the_calls_and_the_cost_of_each_system(folders):
-    done = command("ledger", *folders, "--format", "csv")
+    done = command("evaluate", "--cost", *folders, "--format", "csv")
     rows = pd.read_csv(pd.io.common.StringIO(done.output)).set_index("system")
     assert rows["calls"].to_dict() == {"one": 18, "two": 5}  # 6 turns of 3 calls, 5 of 1
     assert rows.loc["one", "cost"] == 1.5
     assert pd.isna(rows.loc["two", "cost"])
-    told = " ".join(command("ledger", *folders).output.split())
+    told = " ".join(command("evaluate", "--cost", *folders).output.split())
     assert "one all all 18 0 0 – 1.5000" in told
     assert "calls and cost of the systems only, not of simulated users and judges" in told
 

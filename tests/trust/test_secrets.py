@@ -71,7 +71,7 @@ def test_run_report_chat_and_submission_of_the_command_line(server, address, sam
     said_by = command("run", "aqd", "--dataset", "ikat:sample", *common, "--out", tmp_path / "runs")
     said_by += command("run", "aqd", "--dataset", "ikat:sample", *common, "--out", tmp_path / "runs", "--plan")
     said_by += command("report", tmp_path / "runs" / "aqd", "--out", tmp_path / "report.html")
-    said_by += command("ledger", tmp_path / "runs" / "aqd")
+    said_by += command("evaluate", tmp_path / "runs" / "aqd", "--cost")
     said_by += command("evaluate", tmp_path / "runs" / "aqd", "--dataset", "ikat:sample")
     said_by += command("chat", "aqd", *common, "--save", tmp_path / "chat", input="Where may I walk?\n")
     assert len(server.headers) > 40

@@ -75,8 +75,7 @@ def origins_of(pages: str | Sequence[str]) -> frozenset[str]:
     found = [page.lower().rstrip("/") for page in ([pages] if isinstance(pages, str) else pages)]
     for origin in found:
         if not re.fullmatch(r"https?://[a-z0-9.\-_:\[\]]+", origin):
-            given = advice("origins=[...]", "--origin")
-            raise UsageError(f"{origin!r} is not the origin of a page: give scheme and host, as in {given} https://chat.example.org")
+            raise UsageError(f"{origin!r} is not the origin of a page: give scheme and host, as in https://chat.example.org")
     return frozenset(found)
 
 
@@ -165,7 +164,7 @@ class Guard:
         else:
             foreign = site in ("cross-site", "same-site") and scope["path"] != PAGE
         if foreign:
-            return Failure(403, "a page of another site may not use this server: start it with --origin and that site", code="foreign_page")
+            return Failure(403, "a page of another site may not use this server: start it in Python with origins=[...] and that site", code="foreign_page")
         return None
 
     def _allowed_origin(self, scope: Scope) -> str | None:
