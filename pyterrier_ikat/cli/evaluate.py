@@ -110,6 +110,8 @@ def evaluate(paths: tuple[str, ...], of: str, cost: bool, dataset_name: str | No
 
 def _show_passages(paths: Sequence[str], dataset_name: str | None, given: Mapping[str, Any], form: str) -> None:
     qrels, baseline, by = given["qrels"], given["baseline"], given["by"]
+    if by in ("topic", "turn") and not baseline:
+        raise UsageError(f"--by {by} is the unit of intervals of differences: give --baseline")
     if by and not baseline:
         _show_means(load_runs(paths), judged_by(dataset_name, qrels, given["turns"], paths), dataset_name, given, form)
         return
@@ -138,7 +140,7 @@ def _show_passages(paths: Sequence[str], dataset_name: str | None, given: Mappin
         click.echo()
         means = {system: averaged([scores[name] for name in names]) for system, names in groups.items()}
         show(difference_table(means, evaluator.turns, baseline, by or default_unit(evaluator.turns)), form)
-    for line in _lacking({name: sorted(judged.keys() - ranking) for name, ranking in rankings.items()}):
+    for line in _unmatched(rankings, judged, dataset_name, qrels, chosen=given["turns"] is not None):
         click.echo(wrapped(line), err=form != "text")
 
 
@@ -175,12 +177,25 @@ def _check_repeats(groups: Iterable[Sequence[str]], named: Mapping[str, Path]) -
         check_repeats([RunFolder(named[name]) for name in names if named[name].is_dir()])  # only folders say how they were made
 
 
-def _lacking(turns: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """The judged turns that runs lack, one line per run, or a single line if they are the same for all runs."""
+def _unmatched(
+    rankings: Mapping[str, Mapping[str, Any]], judged: Mapping[str, Any], dataset_name: str | None, qrels: str | None, chosen: bool
+) -> Iterator[str]:
+    """The turns of runs and judgements without a match. A judged one counts 0, another one is in no mean."""
+    topics = set() if dataset_name is None else set(dataset_named(dataset_name).get_topics()["qid"])
+    if topics and qrels is not None and (strange := sorted(judged.keys() - topics)):
+        yield f"{qrels} judges {counted(len(strange), 'turn')} that {dataset_name} lacks: {list_first(strange)}"
+    yield from _per_run({name: sorted(judged.keys() - ranking) for name, ranking in rankings.items()}, "lacks", "judged turn")
+    if topics or not chosen:  # else the run's other turns were omitted on purpose
+        what = [f"turn{s} that {f'{dataset_name} lacks' if topics else f'{be} not judged'}" for s, be in (("", "is"), ("s", "are"))]
+        yield from _per_run({name: sorted(ranking.keys() - judged.keys() - topics) for name, ranking in rankings.items()}, "has", *what)
+
+
+def _per_run(turns: Mapping[str, list[str]], verb: str, one: str, several: str = "") -> Iterator[str]:
+    """One line per run with such turns, or a single line if they are the same for all runs."""
     same = len(turns) > 1 and len(set(map(tuple, turns.values()))) == 1
-    for name, lost in list(turns.items())[: 1 if same else None]:
-        if lost:
-            yield f"{'each run' if same else name} lacks {counted(len(lost), 'judged turn')}: {list_first(lost)}"
+    for name, found in list(turns.items())[: 1 if same else None]:
+        if found:
+            yield f"{'each run' if same else name} {verb} {counted(len(found), one, several)}: {list_first(found)}"
 
 
 def _judged(dataset_name: str | None, qrels: str | None, turns: str | None, paths: Sequence[str]) -> dict[str, dict[str, int]]:

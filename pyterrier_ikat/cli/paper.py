@@ -107,9 +107,9 @@ def _part(number: str, found: "Reproduction", part: "PublishedTable", with_comma
 
     turns = counted(part.turns, "turn") if part.turns else "an unknown number of turns"
     yield from ("", wrapped(f"Table {number}: iKAT {part.year}, {part.judgements}, {turns}: {', '.join(part.measures)}"))
-    needs = {row: [repr(key) for keys in keys_of(row.method).values() for key in keys] for row in found.rows(part)}
-    yield wrapped(f"needs {_judge(part)}, and {', '.join(dict.fromkeys(key for keys in needs.values() for key in keys))}", "  ", "  ")
-    for row, keys in needs.items():
+    needs = [(row, [repr(key) for keys in keys_of(row.method).values() for key in keys]) for row in found.rows(part)]
+    yield wrapped(f"needs {_judge(part)}, and {', '.join(dict.fromkeys(key for _, keys in needs for key in keys))}", "  ", "  ")
+    for row, keys in needs:
         yield wrapped(f"{row.name}: needs {', '.join(keys)}", "  ", "  ")
         if with_commands:
             yield f"    {row.reason or row.command(found.dataset(part).name, str(found.out(part)))}"
@@ -166,7 +166,9 @@ def _reproduce(what: Any, found: "Reproduction", picture: str, form: str) -> Non
     from ..papers.published import Figure
     from ..papers.reproduction import draw_figure, figure_scores
 
-    parts = _parts(what, found)
+    parts, drawn = _parts(what, found), find_spec("matplotlib") is not None
+    if isinstance(what, Figure) and not drawn:
+        click.echo("ikat: warning: no picture without matplotlib, only its numbers: pip install pyterrier_ikat[plots]", err=True)
     for part in parts:
         found.run(part)
     if not isinstance(what, Figure):
@@ -176,9 +178,7 @@ def _reproduce(what: Any, found: "Reproduction", picture: str, form: str) -> Non
         return
     shown = found.table(what.part)
     show(of_frame(figure_scores(found, what), shown.notes_of_a_figure, shown.title), form)
-    if find_spec("matplotlib") is None:
-        click.echo("ikat: warning: no picture without matplotlib, only its numbers: pip install pyterrier_ikat[plots]", err=True)
-    else:
+    if drawn:
         click.echo(f"\n{draw_figure(found, what, found.root / picture)}", err=form != "text")
 
 

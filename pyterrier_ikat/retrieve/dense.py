@@ -14,7 +14,7 @@ import pyterrier as pt
 
 from ..arguments import at_least
 from ..conversations.frame import column, well_formed
-from ..errors import DataError, UsageError, advice
+from ..errors import DataError, UsageError
 from ..operator import Operator, with_fields
 from ..store.models import checksum_model, load_bi_encoder
 from .artifact import PT_META, IndexArtifact, Opened, write_json
@@ -307,7 +307,9 @@ def _made_with(model: str, query_prefix: str | None, passage_prefix: str | None,
     loaded = load_bi_encoder(model)  # an error shows before a large corpus is read for hours
     found = similarity or loaded.similarity_fn_name
     if found not in SIMILARITIES:
-        raise UsageError(f"similarity {found!r}, of {similarity and 'the argument' or model}, is unknown: give similarity='cosine' or 'dot'")
+        raise UsageError(
+            f"similarity {found!r}, of {similarity and 'the argument' or model}, is unknown: give cosine or dot with similarity=..."
+        )
     prefixes = {"query_prefix": query_prefix, "passage_prefix": passage_prefix}
     return {"model": model, "encoded_by": checksum_model(model), "similarity": found, **prefixes}
 

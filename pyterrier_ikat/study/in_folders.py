@@ -81,7 +81,7 @@ def run_in_folders(
     if size < 1:
         raise UsageError(f"batch={batch}: do at least one turn at a time, or omit it for {TURNS_AT_ONCE}")
     check_places([one.name for one in study.systems], Path(out))
-    if len(study.qrels) and not set(study.qrels["qid"]) & study.asked:
+    if not set(study.qrels["qid"]) & study.asked:
         text = f"none of the turns is judged in the qrels of {study.dataset}: there will be no scores"
         warnings.warn(text, NotJudgedWarning, stacklevel=3)
     with lock_folders(*(Path(out) / one.name for one in study.systems)), _counting(study, Path(out)):

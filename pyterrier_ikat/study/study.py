@@ -174,7 +174,7 @@ def _judgements(data: Any, qrels: QrelsSource | None) -> pd.DataFrame:
     except DataError as error:
         if qrels is not None:
             raise
-        warnings.warn(f"there will be no scores: {error}", NotJudgedWarning, stacklevel=4)  # a track publishes its judgements after the runs
+        warnings.warn(f"there will be no scores: {error}", NotJudgedWarning, stacklevel=4)  # a track publishes judgements after the runs
         return unjudged
 
 

@@ -375,6 +375,7 @@ def test_turns_without_judgements_are_run_without_figures(sample_index, tmp_path
     assert {line.split()[0] for line in (tmp_path / "ad" / "run.trec").read_text().splitlines()} == {"1-1_1"}
 
 
+@pytest.mark.filterwarnings("default::pyterrier_ikat.study.NotJudgedWarning")
 def test_before_a_track_publishes_its_judgements_a_run_is_made_without_scores(sample_index, tmp_path, monkeypatch):
     def get_qrels(self, variant=None):
         raise ikat.DataError("qrels.txt isn't published yet")

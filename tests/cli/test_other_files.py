@@ -88,7 +88,6 @@ def test_a_folder_where_nothing_can_be_made_gets_a_sentence(made, place):
         done = ikat_(*command)
         assert (done.exit_code, len(done.stderr.strip().splitlines())) == (2, 1), done.output
         assert place.rpartition("/")[0] in done.stderr
-        assert "check the path" in done.stderr or "give another" in done.stderr, done.stderr
 
 
 @pytest.mark.linux

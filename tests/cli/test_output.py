@@ -4,7 +4,6 @@ import io
 import sys
 
 import click
-import pandas as pd
 import pytest
 from click.testing import CliRunner
 
@@ -14,7 +13,7 @@ from pyterrier_ikat.cli.main import SECTIONS
 from pyterrier_ikat.cli.output import show
 from pyterrier_ikat.evaluation.experiment_table import experiment_table
 from pyterrier_ikat.methods import METHODS
-from pyterrier_ikat.tables import HIGHER, of_frame
+from pyterrier_ikat.tables import HIGHER
 
 COMMANDS = sorted(main.commands)
 

@@ -91,7 +91,7 @@ def test_every_year_has_topics_answers_and_judgements(ikat_data, name, turns, pr
 @pytest.mark.parametrize(("year", "wrong"), [(2024, "no file 2024-qrels.txt in it"), (2025, "2025-qrels.txt isn't published yet")])
 def test_qrels_that_are_not_there_are_asked_for_and_then_used(files, year, wrong):
     files({})
-    with pytest.raises(DataError, match=rf"{wrong}.*get_qrels\('provenance'\) gives the topics' own"):
+    with pytest.raises(DataError, match=rf"{wrong}.*get_qrels\('provenance'\) takes the topics' own"):
         ikat.dataset(f"ikat:{year}").get_qrels()
     files({f"{year}-qrels.txt": "1_1 0 d:0 2\n"})
     assert ikat.dataset(f"ikat:{year}").get_qrels().values.tolist() == [["1_1", "d:0", 2]]

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...errors import UsageError, advice, counted
+from ...errors import UsageError, counted
 from .tokens import Person, find_person
 from .waiting_line import FullError, Limits
 from .wire import Failure, RequestError, as_json, failure_of
@@ -164,7 +164,9 @@ class Guard:
         else:
             foreign = site in ("cross-site", "same-site") and scope["path"] != PAGE
         if foreign:
-            return Failure(403, "a page of another site may not use this server: start it in Python with origins=[...] and that site", code="foreign_page")
+            return Failure(
+                403, "a page of another site may not use this server: start it in Python with origins=[...]", code="foreign_page"
+            )
         return None
 
     def _allowed_origin(self, scope: Scope) -> str | None:
