@@ -102,6 +102,7 @@ FAULTS = [
     Fault("llms/cache.py", "a second answer replaces the first", "kept.update(earlier := _completions(known))", "earlier = {}"),
     Fault("llms/ledger.py", "a spent budget lets calls through", "(used := self.used) < self.limit", "(used := self.used) <= self.limit"),
     Fault("llms/batch.py", "a batch that is not listed yet is sent again", "time.time() - job.begun < SETTLED", "False"),
+    Fault("llms/streaming.py", "a reader who left wakes no thread", "socket.socket.shutdown(one, socket.SHUT_RDWR)", "one.close()"),
     Fault("llms/openai.py", "the log has the key", "hidden(record.getMessage())", "record.getMessage()"),
     Fault(
         "llms/request.py",

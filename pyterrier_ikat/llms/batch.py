@@ -7,12 +7,12 @@ answers in the result file, and they are paid).
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Event
-from typing import Any, cast
+from typing import Any
 from uuid import uuid4
 
 from ..completions.usable import usable_text
@@ -21,7 +21,7 @@ from ..store.files import atomic_write
 from .cache import CompletionCache
 from .failures import BatchUnderWay, FatalLLMError, LLMFailure, Refused, StageEnded, Transient, Unavailable, Waiting
 from .ledger import CHARACTERS_PER_TOKEN
-from .openai import OpenAIBackend, quoted
+from .openai import quoted
 from .request import Request
 from .sending import Outcome, Sending
 
@@ -29,8 +29,6 @@ ENDPOINT = "/v1/chat/completions"
 REQUESTS, BYTES = 50_000, 200_000_000
 """The most in one file."""
 DISCOUNT = 0.5
-TRANSFER = 600.0
-"""Seconds that a file may take."""
 MARK = "pyterrier_ikat"
 """The key in a batch's metadata of the name that we gave it."""
 SETTLED = 60.0
@@ -49,7 +47,6 @@ class Job:
         tries: by cache key how many batches have left the request without an answer.
         at_most: US dollars that it may cost; 0 without a budget.
         begun: when it was about to be sent, in seconds since the epoch.
-        file: the provider's id of its requests, once they are there.
         batch: the provider's id of it, once it is known.
     """
 
@@ -58,7 +55,6 @@ class Job:
     tries: dict[str, int]
     at_most: float
     begun: float
-    file: str | None = None
     batch: str | None = None
 
     def keep(self) -> None:
@@ -70,6 +66,14 @@ class Job:
         """Forget the batch."""
         Path(self.note).unlink()
 
+    def waits(self, batch: Any = None) -> Waiting:
+        """How far it is, in words: as the provider says, or unknown."""
+        if batch is None:
+            return Waiting(self.stage, len(self.tries), "not confirmed yet", INTERRUPTED)
+        status, counts = batch.status.replace("_", " "), batch.request_counts
+        done = f", {counts.completed + counts.failed} of {counts.total} done" if counts and counts.total else ""
+        return Waiting(self.stage, len(self.tries), batch.id, status + done)
+
 
 def folder_of(cache: CompletionCache) -> Path:
     """The folder with the notes on the batches of a cache."""
@@ -78,8 +82,8 @@ def folder_of(cache: CompletionCache) -> Path:
 
 def jobs_of(cache: CompletionCache) -> list[Job]:
     """The batches of a cache, in the order in which they were sent."""
-    jobs = [Job(**json.loads(path.read_text(encoding="utf-8"))) for path in folder_of(cache).glob("*.json")]
-    return sorted(jobs, key=lambda job: (job.begun, job.note))
+    notes = folder_of(cache).glob("*.json")
+    return sorted((Job(**json.loads(note.read_text(encoding="utf-8"))) for note in notes), key=lambda job: job.begun)
 
 
 class BatchSending(Sending):
@@ -93,8 +97,8 @@ class BatchSending(Sending):
             FatalLLMError: when a batch failed, or none can be sent.
             BudgetExceeded: when a batch may cost more than is left. It isn't sent.
         """
-        self.cache, self.backend = cast(CompletionCache, self.llm.cache), cast(OpenAIBackend, self.llm.backend)
-        self.waiting = list[Waiting]()
+        self.cache, self.backend, self.waiting = self.llm.cache, self.llm.backend, list[Waiting]()
+        self.instead = f"remove {folder_of(self.cache)} to ask, and pay for, all that is under way again"
         from filelock import FileLock  # its import takes a while
 
         with FileLock(f"{folder_of(self.cache)}.lock"):  # one process sends or collects
@@ -110,14 +114,11 @@ class BatchSending(Sending):
     def _round(self, fresh: dict[str, Request]) -> dict[str, Outcome]:
         """Collect the ended batches of some requests, and send those that no batch holds."""
         self.fresh, self.settled, self.tries = fresh, dict[str, Outcome](), dict[str, int]()
-        ended, there = list[Job](), set[str]()
-        for job in jobs_of(self.cache):
-            if job.tries.keys() & fresh.keys():
-                if (status := self._collected(job)) is None:
-                    ended.append(job)
-                else:
-                    self._wait_for(job, status)
-                    there |= job.tries.keys()
+        jobs = [job for job in jobs_of(self.cache) if job.tries.keys() & fresh.keys()]
+        waits = {job.note: self._collected(job) for job in jobs}
+        ended = [job for job in jobs if waits[job.note] is None]
+        self.waiting += filter(None, waits.values())
+        there = {key for job in jobs if job not in ended for key in job.tries}
         outcomes = {**self.cache.get(fresh), **self.settled}  # of these, what was just paid for is no repetition
         for key, failure in self.cache.failures([key for key in fresh if key not in outcomes]).items():
             outcomes[key] = self._again(key, fresh[key], failure)
@@ -126,27 +127,21 @@ class BatchSending(Sending):
             job.remove()
         return {key: outcome for key, outcome in outcomes.items() if key in fresh}
 
-    def _wait_for(self, job: Job, status: str) -> None:
-        self.waiting.append(Waiting(job.stage, len(job.tries), job.batch or "not confirmed yet", status))
-
-    def _collected(self, job: Job) -> str | None:
-        """How far a batch is. None when it has ended and its results are kept, or when it was never sent."""
-        if job.batch is None and job.file is not None:
-            name = Path(job.note).stem
-            listed = self._asked(lambda client: list(client.batches.list(limit=100)))
-            job.batch = next((one.id for one in listed if (one.metadata or {}).get(MARK) == name), None)
-            job.keep()
-            if job.batch is None and time.time() - job.begun < SETTLED:
-                return INTERRUPTED
+    def _collected(self, job: Job) -> Waiting | None:
+        """How far a batch is. None when it has ended and its results are kept, or when it was never created."""
         if job.batch is None:
-            return None
+            listed, name = self._asked(lambda client: list(client.batches.list(limit=100))), Path(job.note).stem
+            job.batch = next((one.id for one in listed if (one.metadata or {}).get(MARK) == name), None)
+            if job.batch is None:
+                return job.waits() if time.time() - job.begun < SETTLED else None
+            job.keep()
         batch = self._asked(lambda client: client.batches.retrieve(str(job.batch)))
         if batch.status == "failed":
             job.remove()
             why = quoted("; ".join(f"{one.message} ({one.code})" for one in (batch.errors and batch.errors.data) or []))
             raise FatalLLMError(f"{job.batch} of {counted(len(job.tries), 'request')} was refused: {why}")
         if batch.status not in ("completed", "expired", "cancelled"):
-            return _status(batch)
+            return job.waits(batch)
         self._keep(job, batch)
         return None
 
@@ -156,29 +151,22 @@ class BatchSending(Sending):
         Raises:
             FatalLLMError: if there are fewer than the batch says.
         """
-        known, there = self.cache.get(job.tries).keys() | self.cache.failures(job.tries).keys(), set[str]()
-        for line in self._lines(batch):
-            if (key := str(line.get("custom_id"))) in job.tries:
-                there.add(key)
-                if key not in known and self._settle(job, key, line):
-                    known.add(key)
-        counts = batch.request_counts
-        if len(there) < (counts.completed + counts.failed if counts else len(job.tries) * (batch.status == "completed")):
-            told = f"{job.batch} is {_status(batch)}, and its files of results have {len(there)} of {len(job.tries)} that can be read"
-            raise FatalLLMError(f"{told}: run again later, when the provider may have written them in full; {self._instead()}")
-        for key in [key for key in job.tries if key not in known]:
-            self.tries[key] = tries = job.tries[key] + 1
-            if tries >= self.llm.retry.tries:
-                self._fail(key, Unavailable("", "", f"no answer in {counted(tries, 'batch', 'batches')}"))
-
-    def _lines(self, batch: Any) -> Iterator[Mapping[str, Any]]:
-        """The results of an ended batch, those with answers first. Lines that can't be read are skipped."""
-        for file in filter(None, (batch.output_file_id, batch.error_file_id)):
-            content = self._asked(_content_of(file))
-            for line in content.split(b"\n"):
-                with suppress(ValueError):
-                    if isinstance(found := json.loads(line), dict):
-                        yield found
+        lines = dict[str, Any]()
+        for file in filter(None, (batch.output_file_id, batch.error_file_id)):  # answers come first
+            content = self._asked(lambda client: client.files.content(file).content)  # noqa: B023 - called at once
+            for text in content.split(b"\n"):
+                with suppress(ValueError, TypeError, KeyError):  # no result
+                    lines.setdefault((line := json.loads(text))["custom_id"], line)
+        counts, there = batch.request_counts, len(lines.keys() & job.tries.keys())
+        if there < (counts.completed + counts.failed if counts else len(job.tries) * (batch.status == "completed")):
+            told = f"{job.batch} is {batch.status}, and its files of results have {there} of {len(job.tries)} that can be read"
+            raise FatalLLMError(f"{told}: run again later, when the provider may have written them in full; {self.instead}")
+        known = self.cache.get(job.tries).keys() | self.cache.failures(job.tries).keys()
+        for key, tries in job.tries.items():
+            if key not in known and not (key in lines and self._settle(job, key, lines[key])):
+                self.tries[key] = tries + 1
+                if tries + 1 >= self.llm.retry.tries:
+                    self._fail(key, Unavailable("", "", f"no answer in {counted(tries + 1, 'batch', 'batches')}"))
 
     def _settle(self, job: Job, key: str, line: Mapping[str, Any]) -> bool:
         """Keep what a line says. Returns whether that is the end, and no other batch may bring an answer."""
@@ -211,38 +199,34 @@ class BatchSending(Sending):
             asked = {"custom_id": key, "method": "POST", "url": ENDPOINT, "body": self.backend.body(request)}
             line = json.dumps(asked).encode() + b"\n"
             if not parts or len(parts[-1]) == REQUESTS or size + len(line) > BYTES:
-                parts.append({})
-                size = 0
+                parts, size = [*parts, {}], 0
             parts[-1][key], size = line, size + len(line)
         at_most = [sum(self._at_most(requests[key]) for key in part) for part in parts]
         if parts:
             self.llm.budget.check(sum(at_most) + sum(job.at_most for job in jobs_of(self.cache) if job not in ended))
         for part, most in zip(parts, at_most, strict=True):
             tries = {key: self.tries.get(key, 0) for key in part}
-            note = folder_of(self.cache) / f"{uuid4().hex}.json"
-            job = Job(str(note), requests[next(iter(part))].stage, tries, most, time.time())
-            self._wait_for(job, self._begin(job, b"".join(part.values())))
+            self.waiting.append(self._begin(requests[next(iter(part))].stage, tries, most, b"".join(part.values())))
 
-    def _begin(self, job: Job, content: bytes) -> str:
-        """Send a batch. Each step is noted, so that it is sent once, wherever the process is killed."""
+    def _begin(self, stage: str, tries: dict[str, int], at_most: float, content: bytes) -> Waiting:
+        """Send a batch. It is noted before it is created, so that it is sent once, wherever the process is killed."""
+        name = uuid4().hex
+        file = self._asked(lambda client: client.files.create(file=(f"{name}.jsonl", content), purpose="batch"))
+        asked: Any = {"input_file_id": file.id, "completion_window": "24h", "endpoint": ENDPOINT, "metadata": {MARK: name}}
+        job = Job(str(folder_of(self.cache) / f"{name}.json"), stage, tries, at_most, time.time())
         job.keep()
-        name = Path(job.note).stem
-        upload: Any = {"file": (f"{name}.jsonl", content), "purpose": "batch", "timeout": TRANSFER}
-        batch: Any = {"completion_window": "24h", "endpoint": ENDPOINT, "metadata": {MARK: name}}
         try:
-            job.file, job.begun = self._asked(lambda client: client.files.create(**upload)).id, time.time()
-            job.keep()
-            made: Any = self.backend.call(lambda client: client.batches.create(input_file_id=str(job.file), **batch), NOBODYS)
-            if isinstance(made, LLMFailure):
-                raise FatalLLMError(made.reason)
+            made: Any = self.backend.call(lambda client: client.batches.create(**asked), NOBODYS)
         except Transient:  # nobody knows whether it was created
-            return INTERRUPTED
-        except FatalLLMError:
+            return job.waits()
+        except FatalLLMError as error:
+            made = error
+        if isinstance(made, LLMFailure | FatalLLMError):
             job.remove()
-            raise
+            raise FatalLLMError(made.reason)
         job.batch = made.id
         job.keep()
-        return _status(made)
+        return job.waits(made)
 
     def _at_most(self, request: Request) -> float:
         if self.llm.budget.limit is None:
@@ -253,9 +237,6 @@ class BatchSending(Sending):
         prompt = sum(len(message["content"]) for message in request.messages) // CHARACTERS_PER_TOKEN
         return self.llm.budget.price(prompt, most) or 0.0
 
-    def _instead(self) -> str:
-        return f"remove {folder_of(self.cache)} to ask, and pay for, all that is under way again"
-
     def _asked(self, work: Callable[[Any], Any]) -> Any:
         """What the provider answers.
 
@@ -265,17 +246,7 @@ class BatchSending(Sending):
         try:
             found = self.llm.retry.loop(Event())(self.backend.call, work, NOBODYS)
         except (Transient, FatalLLMError) as error:
-            raise FatalLLMError(f"{error.reason}; or omit batch=on; or {self._instead()}") from None
-        if isinstance(found, LLMFailure):
-            raise FatalLLMError(found.reason)
+            found = error
+        if isinstance(found, LLMFailure | Transient | FatalLLMError):
+            raise FatalLLMError(f"{found.reason}; or omit batch=on; or {self.instead}")
         return found
-
-
-def _status(batch: Any) -> str:
-    """How far a batch is, in words."""
-    status, counts = str(batch.status).replace("_", " "), batch.request_counts
-    return f"{status}, {counts.completed + counts.failed} of {counts.total} done" if counts and counts.total else status
-
-
-def _content_of(file: str) -> Callable[[Any], Any]:
-    return lambda client: client.files.content(file).content

@@ -381,8 +381,8 @@ def test_what_cannot_be_a_batch_is_one_line(text, message):
     assert message in str(raised.value)
 
 
-KILLS = ["keep-0", "upload", "uploaded", "keep-1", "create", "created", "keep-2"]
-"""Before the first note; before and after the upload; before the second note; before and after the creation; before the third note."""
+KILLS = ["upload", "uploaded", "keep-0", "create", "created", "keep-1"]
+"""Before and after the upload; before the first note; before and after the creation; before the second note."""
 
 
 @pytest.mark.parametrize("point", KILLS)
