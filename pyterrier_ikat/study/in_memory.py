@@ -7,7 +7,6 @@ from typing import Any
 import ir_measures
 import pandas as pd
 import pyterrier as pt
-from ir_measures import NumQ
 
 from ..conversations.choice import QrelsSource, Turns
 from ..conversations.datasets import IkatDataset
@@ -18,7 +17,7 @@ from ..evaluation.finished_runs import ranking_of
 from ..evaluation.scores import make_evaluator
 from ..events import in_chain, observed_by
 from ..llms.failures import UnderWay
-from ..operator import Operator, frame_for, stages, without_texts_unread_by_all
+from ..operator import frame_for, stages, without_texts_unread_by_all
 from ..progress import doing
 from .recorder import Shown
 from .results import ScoreTable
@@ -41,9 +40,9 @@ def experiment(
 ) -> pd.DataFrame:
     """Run systems on the judged turns in memory and compare them as TREC does. :func:`pyterrier_ikat.run` does so with folders.
 
-    Systems run through ``pt.Experiment(..., plan="tree")``, so a first stage shared by several systems runs once. Turns without judgements
-    are not run. Means are over all turns of the qrels. A turn for which a system finds nothing counts 0. The order is that of the
-    ranks, as in :func:`pyterrier_ikat.run`: tied scores are lowered by the smallest possible step.
+    A first stage shared by several systems runs once. Turns without judgements are not run. Means are over all turns of the qrels. A turn
+    for which a system finds nothing counts 0. The order is that of the ranks, as in :func:`pyterrier_ikat.run`: tied scores are lowered by
+    the smallest possible step.
 
     Args:
         systems: as for :func:`pyterrier_ikat.run`; a dict may also contain finished runs (result frames).
@@ -75,11 +74,10 @@ def experiment(
     if dataset is None and (topics is None or qrels is None):
         raise UsageError('there is nothing to run or evaluate on: give a dataset such as "ikat:sample", or topics=... and qrels=...')
     study = Study(methods, dataset, topics=topics, qrels=qrels, turns=turns, **resources)
-    pipelines = {one.name: one.pipeline for one in study.systems}
-    check_baseline(pipelines, baseline, "systems")
+    names = [one.name for one in study.systems]
+    check_baseline(names, baseline, "systems")
     _check_turns(study)
-    evaluator = make_evaluator(study.qrels, wanted)
-    scores: dict[str, dict[str, list[float]]] = {}
+    evaluator, scores, under_way = make_evaluator(study.qrels, wanted), dict[str, dict[str, list[float]]](), UnderWay()
 
     def keep(name: str, found: pd.DataFrame) -> None:
         if len(found) == 0:
@@ -87,8 +85,31 @@ def experiment(
         check_common_turns(f"system {name}", found["qid"].unique(), evaluator.turns)
         scores[name] = evaluator.per_turn(name, ranking_of(name, found))
 
-    _run_trees(study, keep).tell()
-    return ScoreTable.of(pd.DataFrame(experiment_rows({name: scores[name] for name in pipelines}, wanted, baseline)), study.systems)
+    for manual, repeat in sorted({(one.method.manual, one.repeat) for one in study.systems}):  # they differ in turns or completions
+        of_kind = [one for one in study.systems if (one.method.manual, one.repeat) == (manual, repeat)]
+        together = without_texts_unread_by_all({one.name: one.pipeline for one in of_kind})
+        asked = study.turns_of(of_kind[0])
+        asked = asked[asked["qid"].isin(study.qrels["qid"])].reset_index(drop=True)
+        with in_chain(repeat - 1), doing(", ".join(together)), observed_by(Shown()):
+            _run_together({name: list(stages(one)) for name, one in together.items()}, asked, keep, under_way)
+    under_way.tell()
+    return ScoreTable.of(pd.DataFrame(experiment_rows({name: scores[name] for name in names}, wanted, baseline)), study.systems)
+
+
+def _run_together(systems: Mapping[str, Sequence[pt.Transformer]], frame: pd.DataFrame, keep: Keep, under_way: UnderWay) -> None:
+    """Run the stages of each system on a frame, and pass on its result. A first stage that several systems share runs once."""
+    shared: list[tuple[pt.Transformer, dict[str, Sequence[pt.Transformer]]]] = []
+    for name, (first, *rest) in systems.items():
+        later = next((later for stage, later in shared if stage == first), None)
+        if later is None:
+            shared.append((first, later := {}))
+        later[name] = rest
+    for stage, later in shared:
+        with under_way.noted():  # the other systems also send their batches today
+            found = stage.transform(frame_for(stage, frame))
+            for name in [name for name, rest in later.items() if not rest]:
+                keep(name, found)
+            _run_together({name: rest for name, rest in later.items() if rest}, found, keep, under_way)
 
 
 def _check_turns(study: Study) -> None:
@@ -107,48 +128,11 @@ def _check_turns(study: Study) -> None:
             check_common_turns(f"run {one.name}", found, study.qrels["qid"])
 
 
-def _run_trees(study: Study, keep: Keep) -> UnderWay:
-    """Run the systems on the judged turns. Manual systems run separately, because their turns differ, and each repeat has its own chain."""
-    under_way = UnderWay()
-    for manual, repeat in sorted({(one.method.manual, one.repeat) for one in study.systems}):
-        of_kind = [one for one in study.systems if (one.method.manual, one.repeat) == (manual, repeat)]
-        together = without_texts_unread_by_all({one.name: one.pipeline for one in of_kind})
-        turns = study.turns_of(of_kind[0])
-        asked = turns[turns["qid"].isin(study.qrels["qid"])].reset_index(drop=True)
-        with in_chain(repeat - 1), under_way.noted(), doing(", ".join(together)), observed_by(Shown()):
-            _run_tree(together, asked, study.qrels, keep)
-        # The tree ends at the first stage that waits for an LLM's batch. The others should also send their batches today.
-        for system in together.values() if under_way.waiting else ():
-            with in_chain(repeat - 1), under_way.noted():
-                system.transform(asked)
-    return under_way
-
-
 def _with_finished(systems: Any) -> Any:
     """The systems, with finished runs as systems."""
     if not isinstance(systems, Mapping):
         return systems
     return {name: _Finished(system) if isinstance(system, pd.DataFrame) else system for name, system in systems.items()}
-
-
-def _run_tree(systems: Mapping[str, pt.Transformer], topics: pd.DataFrame, qrels: pd.DataFrame, keep: Keep) -> None:
-    """Run systems on the judged turns of the topics, and pass on each result with its name."""
-    ending = []
-    for name, system in systems.items():
-        copying = [stage if isinstance(stage, Operator) else _OnCopy(stage) for stage in stages(system)]
-        ending.append(pt.Compose(*copying, _Last(name, keep)))
-    # PyTerrier runs the tree. Its own evaluation goes through every frame row by row, so it gets one passage per turn.
-    pt.Experiment(
-        ending,
-        topics,
-        qrels.drop_duplicates("qid"),
-        [NumQ],
-        names=list(systems),
-        filter_by_topics=False,
-        verbose=False,
-        validate="ignore",
-        plan="tree",
-    )
 
 
 class _Finished(pt.Transformer):
@@ -160,32 +144,3 @@ class _Finished(pt.Transformer):
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         return self.frame
-
-
-class _Last(pt.Transformer):
-    """The last stage of a system. It is unique, so that PyTerrier accepts pipelines that are otherwise equal."""
-
-    def __init__(self, name: str, keep: Keep) -> None:
-        super().__init__()
-        self.name, self.keep = name, keep
-
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        self.keep(self.name, inp)
-        return inp.drop_duplicates("qid")
-
-
-class _OnCopy(pt.Transformer):
-    """A stage that gets a copy of its input. In a tree several stages read one frame, and stages of other packages may change it."""
-
-    def __init__(self, stage: pt.Transformer) -> None:
-        super().__init__()
-        self.stage = stage
-
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        return self.stage.transform(frame_for(self.stage, inp))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _OnCopy) and bool(self.stage == other.stage)
-
-    def __hash__(self) -> int:
-        return hash(self.stage)
