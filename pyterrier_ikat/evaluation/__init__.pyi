@@ -1,4 +1,3 @@
-from .actions import count_actions as count_actions
 from .actions import evaluate_actions as evaluate_actions
 from .citation_judges import CitedSentences as CitedSentences
 from .citation_judges import ExistingCitations as ExistingCitations
@@ -48,6 +47,5 @@ from .responses import response_turns as response_turns
 from .scores import breakdown as breakdown
 from .scores import evaluate as evaluate
 from .scores import per_turn as per_turn
-from .scores import win_tie_loss as win_tie_loss
 from .sessions import session_means as session_means
 from .sessions import session_measures as session_measures

@@ -76,29 +76,6 @@ def evaluate_actions(systems: Mapping[str, System], answers: pd.DataFrame, *, le
     return pd.DataFrame(rows, columns=["name", "action", "turns", "labelled", "chosen", "right", *columns])
 
 
-def count_actions(system: System, answers: pd.DataFrame, *, name: str = "the system") -> pd.DataFrame:
-    """How often a system took each action for turns with each label.
-
-    Args:
-        system: as for :func:`evaluate_actions`.
-        answers: as for :func:`evaluate_actions`.
-        name: the name of the system in errors.
-
-    Returns:
-        One row per label that occurs, with ``answerability``, a column per action, and ``undecided``.
-
-    Example:
-        >>> answers = pd.DataFrame({"qid": ["a", "b"], "gold_answerability": ["unanswerable", "answerable"]})
-        >>> count_actions(pd.DataFrame({"qid": ["a", "b"], "qaction": ["ask", "answer"]}), answers).values.tolist()
-        [['answerable', 1, 0, 0, 0], ['unanswerable', 0, 1, 0, 0]]
-    """
-    labels = labels_by_turn(answers)
-    decided = _decided(name, system, labels)
-    found = [label for label in ANSWERABILITY if label in labels.values()]
-    counts = {action or "undecided": [_count(decided, labels, action, label) for label in found] for action in (*ACTIONS, "")}
-    return pd.DataFrame({"answerability": found, **counts})
-
-
 def labels_by_turn(answers: pd.DataFrame) -> dict[str, str]:
     """The label of each turn that has one. Raises the same errors as :func:`evaluate_actions`."""
     given = values(answers, "gold_answerability", "") if "qid" in answers.columns else []
@@ -149,19 +126,12 @@ def _decided(name: str, system: System, labels: Mapping[str, str]) -> dict[str, 
     return decided
 
 
-def _count(decided: Mapping[str, str], labels: Mapping[str, str], action: str, label: str) -> int:
-    return sum(decided[qid] == action and labels[qid] == label for qid in labels)
-
-
 def _scores(action: str, decided: Mapping[str, str], labels: Mapping[str, str], level: float) -> dict[str, Any]:
-    labelled = sum(label == WANTED[action] for label in labels.values())
-    chosen = sum(taken == action for taken in decided.values())
-    right = _count(decided, labels, action, WANTED[action])
-    either = labelled + chosen - right
-    found: dict[str, Any] = {"turns": len(labels), "labelled": labelled, "chosen": chosen, "right": right}
-    for measure, of in zip(MEASURES, (chosen, labelled, either), strict=True):
-        share = right / of if of else math.nan
-        three = [share, *wilson(right, of, level)]
-        ends = ("", "_low", "_high")
-        found |= {f"{measure}{end}": 2 * one / (1 + one) if measure == "F1" else one for end, one in zip(ends, three, strict=True)}
+    wanted = {qid for qid, label in labels.items() if label == WANTED[action]}
+    taken = {qid for qid, chosen in decided.items() if chosen == action}
+    right = len(wanted & taken)
+    found: dict[str, Any] = {"turns": len(labels), "labelled": len(wanted), "chosen": len(taken), "right": right}
+    for measure, of in zip(MEASURES, (len(taken), len(wanted), len(wanted | taken)), strict=True):
+        for end, share in zip(("", "_low", "_high"), (right / of if of else math.nan, *wilson(right, of, level)), strict=True):
+            found[f"{measure}{end}"] = 2 * share / (1 + share) if measure == "F1" else share
     return found

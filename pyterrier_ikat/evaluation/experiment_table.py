@@ -254,38 +254,3 @@ def differing_pairs(scores: Mapping[str, Any]) -> list[tuple[str, str]]:
     pairs = list(combinations(scores, 2))
     tests = [p_value(np.asarray(scores[one]), np.asarray(scores[other])) for one, other in pairs]
     return [pair for pair, differs in zip(pairs, multipletests(tests, ALPHA, "bonferroni")[0] if pairs else (), strict=True) if differs]
-
-
-def pairwise_table(scores: Mapping[str, Mapping[str, Sequence[float]]], notes: Sequence[str] = ()) -> Table:
-    """The means of runs, with a letter for each run and the letters of the runs from which it differs, as in papers.
-
-    Args:
-        scores: run -> measure -> a score for each turn, in one order.
-        notes: further notes for the reader.
-
-    Example:
-        >>> one, other = {"nDCG": [0.1, 0.2, 0.3, 0.4]}, {"nDCG": [0.6, 0.7, 0.81, 0.9]}
-        >>> print(pairwise_table({"low": one, "high": other}).text().splitlines()[1])
-        a       low     .2500 b
-    """
-    letters = {name: _letter(place) for place, name in enumerate(scores)}
-    measures = list(next(iter(scores.values())))
-    columns = [Column(title, [Cell(text) for text in found]) for title, found in (("letter", letters.values()), ("system", scores))]
-    rows: dict[str, dict[str, Any]] = {name: {"letter": letters[name], "system": name} for name in scores}
-    for measure in measures:
-        differs: dict[str, list[str]] = {name: [] for name in scores}
-        for one, other in differing_pairs({name: of_run[measure] for name, of_run in scores.items()}):
-            differs[one].append(letters[other])
-            differs[other].append(letters[one])
-        for name, found in differs.items():
-            rows[name] |= {measure: float(np.mean(scores[name][measure])), f"{measure} differs": "".join(sorted(found))}
-        cells = [Cell(f"{format_score(row[measure])} {row[f'{measure} differs']}".rstrip()) for row in rows.values()]
-        columns.append(Column(measure, cells))
-    turns, pairs = len(scores[next(iter(scores))][measures[0]]), len(scores) * (len(scores) - 1) // 2
-    said = f"Letters: the runs that differ significantly (two-sided paired t-tests, Bonferroni over {counted(pairs, 'pair')}, p < .05)."
-    mean = f"Mean over {counted(turns, 'judged turn')}; a turn without results counts 0."
-    return Table(list(rows.values()), columns, [mean, said, INDEPENDENT, *notes])
-
-
-def _letter(place: int) -> str:
-    return chr(ord("a") + place) if place < 26 else f"({place + 1})"

@@ -10,14 +10,15 @@ import numpy.typing as npt
 import pandas as pd
 import pyterrier as pt
 
+from ..arguments import at_least
 from ..conversations.frame import object_frame, with_text_ids
 from ..conversations.qrels import check_qrels
-from ..errors import DataError, UsageError, advice, counted
+from ..errors import DataError, UsageError, counted
 from ..runs import strictly_decreasing
 from ..tables import Table, format_score, of_frame
 from .evaluator import check_turn_names
 from .measures import TRACK_2023, as_measures, label
-from .scores import check_runs, evaluate, natural_key
+from .scores import evaluate, natural_key
 
 
 def pool_runs(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame:
@@ -44,9 +45,7 @@ def pool_runs(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame
         >>> pool_runs({"one": one, "two": one.assign(docno=["a", "b"])}, depth=1).values.tolist()
         [['1_1', 'a'], ['1_1', 'b']]
     """
-    if not isinstance(depth, int) or depth < 1:
-        raise UsageError(f"{advice(f'depth={depth!r}', f'--depth {depth}')}: pool at least one passage of each turn")
-    check_runs(runs)
+    at_least(1, depth=depth)
     pairs = {pair for name, run in runs.items() for pair in _top(name, run, depth)}
     ordered = sorted(pairs, key=lambda pair: (natural_key(pair[0]), pair[1]))
     return object_frame({"qid": [qid for qid, _ in ordered], "docno": [docno for _, docno in ordered]})

@@ -47,78 +47,56 @@ def _each_once(texts: Sequence[str], limit: int) -> list[str]:
 
 @dataclass(eq=False, repr=False)
 class _AsksAboutList(AsksLLM):
-    """Shows lists to the model, in one prompt for each row. An unusable completion is a failure."""
+    """Shows a list to the model, in one prompt for each row, and reads a list. An unusable completion is a failure."""
 
     _: KW_ONLY
+    template: str
+    kind: Kind
+    labels: bool = False
+    """Whether it reads one word for each of the row's nuggets."""
     on_error: str | None = None
     stage: ClassVar[str] = "nuggets"
-    template: ClassVar[str]
 
     def templates(self) -> list[str]:
         """The template of its prompt."""
         return [self.template]
 
     def values(self, rows: Sequence[dict[str, Any]]) -> list[Any]:
-        """The model's judgement of each row; None if a call failed and ``on_error`` is ``"fallback"``.
+        """The list that the model gives for each row; None if a call failed and ``on_error`` is ``"fallback"``.
 
         Raises:
             StageError: when a call failed, and ``on_error`` is ``"raise"``.
         """
         requests = [self.request(row["qid"], row, self.template, item=str(row["item"])) for row in rows]
-        found = [self.check(row, value) for row, value in zip(rows, self.ask(requests), strict=True)]
+        found = [self._checked(row, value) for row, value in zip(rows, self.ask(requests), strict=True)]
         failures = [value for value in found if isinstance(value, LLMFailure)]
         if failures and (self.on_error or self.llm.on_error) == "raise":
             raise StageError(self.stage, failures, self.llm.kept_in)
         self.count(fallbacks=len(failures))
         return [None if isinstance(value, LLMFailure) else value for value in found]
 
-    def check(self, row: dict[str, Any], value: Any) -> Any:
-        """The value, or a failure if it doesn't fit the row."""
-        return value
+    def _checked(self, row: dict[str, Any], value: Any) -> Any:
+        if not self.labels or isinstance(value, LLMFailure) or len(value) == len(row["nuggets"]):
+            return value
+        self.count(failures=1)
+        return LLMFailure(self.stage, row["qid"], f"{counted(len(value), 'label')} for {counted(len(row['nuggets']), 'nugget')}")
 
 
-@dataclass(eq=False, repr=False)
-class _Create(_AsksAboutList):
-    limit: int = 30
-    template: ClassVar[str] = "nuggets_create"
+def _list_of_nuggets(limit: int) -> Kind:
+    """A list of texts, each once."""
+    form = answer_in("nuggets", list_of(TEXT))
+    return Kind(lambda text: read_nuggets(text, limit), form, lambda said: _each_once(said["nuggets"], limit))
 
-    @property
-    def kind(self) -> Kind:  # type: ignore[override]
-        """A list of texts, each once."""
-        form = answer_in("nuggets", list_of(TEXT))
-        return Kind(lambda text: read_nuggets(text, self.limit), form, lambda said: _each_once(said["nuggets"], self.limit))
+
+def _list_of_words(known: Sequence[str]) -> Kind:
+    """One of the known words for each nugget."""
+    return Kind(lambda text: _words(text, known), answer_in("labels", list_of(one_of(known))))
 
 
 def _words(text: str, known: Sequence[str]) -> list[str] | None:
     lists = [value for value in json_values(without_reasoning(text)) if isinstance(value, list)]
     words = [str(word).strip().casefold().replace(" ", "_").replace("-", "_") for word in lists[0]] if len(lists) == 1 else [""]
     return words if all(word in known for word in words) else None
-
-
-class _AsksForLabels(_AsksAboutList):
-    """Asks for one word for each of the row's nuggets."""
-
-    known: ClassVar[tuple[str, ...]]
-
-    @property
-    def kind(self) -> Kind:  # type: ignore[override]
-        """One of the known words for each nugget."""
-        return Kind(lambda text: _words(text, self.known), answer_in("labels", list_of(one_of(self.known))))
-
-    def check(self, row: dict[str, Any], value: Any) -> Any:
-        """The list, or a failure if its length is not the number of nuggets."""
-        if isinstance(value, LLMFailure) or len(value) == len(row["nuggets"]):
-            return value
-        self.count(failures=1)
-        return LLMFailure(self.stage, row["qid"], f"{counted(len(value), 'label')} for {counted(len(row['nuggets']), 'nugget')}")
-
-
-class _Rate(_AsksForLabels):
-    template, known = "nuggets_importance", IMPORTANCE
-
-
-class _Assign(_AsksForLabels):
-    template, known = "nuggets_assign", LABELS
 
 
 def create_nuggets(
@@ -155,7 +133,9 @@ def create_nuggets(
     """
     at_least(1, max_nuggets=max_nuggets)
     questions = _questions(pool, "the pool", ("docno", "text"))
-    create = _Create(llm, prompts=prompts, on_error=on_error, limit=max_nuggets)
+    kind, asked = _list_of_nuggets(max_nuggets), {"prompts": prompts, "on_error": on_error}
+    create = _AsksAboutList(llm, template="nuggets_create", kind=kind, **asked)
+    rate = _AsksAboutList(llm, template="nuggets_importance", kind=_list_of_words(IMPORTANCE), labels=True, **asked)
     passages = {qid: list(texts) for qid, texts in pool.groupby("qid", sort=False)["text"]}
     nuggets: dict[str, list[str]] = {qid: [] for qid in passages}
     for start in range(0, max(map(len, passages.values()), default=0), AT_ONCE):
@@ -166,10 +146,10 @@ def create_nuggets(
         ]
         for row, merged in zip(rows, create.values(rows), strict=True):
             nuggets[row["qid"]] = row["nuggets"] if merged is None else merged
-    return _rated(nuggets, questions, _Rate(llm, prompts=prompts, on_error=on_error))
+    return _rated(nuggets, questions, rate)
 
 
-def _rated(nuggets: Mapping[str, list[str]], questions: Mapping[str, str], rate: _Rate) -> pd.DataFrame:
+def _rated(nuggets: Mapping[str, list[str]], questions: Mapping[str, str], rate: _AsksAboutList) -> pd.DataFrame:
     rows = _in_batches(((qid, questions[qid], found, {}) for qid, found in nuggets.items()))
     rated: dict[str, list[tuple[str, str]]] = {qid: [] for qid in nuggets}
     for row, words in zip(rows, rate.values(rows), strict=True):
@@ -221,9 +201,10 @@ def assign_nuggets(
     said = dict(zip(responses["qid"], values(responses, "qanswer"), strict=True))
     turns = [(qid, list(found)) for qid, found in nuggets.groupby("qid", sort=False)["nugget"]]
     asked = [(qid, questions[qid], found, {"response": said[qid]}) for qid, found in turns if str(said.get(qid) or "").strip()]
-    rows = _in_batches(asked)
+    rows, kind = _in_batches(asked), _list_of_words(LABELS)
+    assign = _AsksAboutList(llm, template="nuggets_assign", kind=kind, labels=True, prompts=prompts, on_error=on_error)
     labels: dict[tuple[str, str], str | None] = {}
-    for row, words in zip(rows, _Assign(llm, prompts=prompts, on_error=on_error).values(rows), strict=True):
+    for row, words in zip(rows, assign.values(rows), strict=True):
         words = [None] * len(row["nuggets"]) if words is None else words
         labels |= {(row["qid"], nugget): word for nugget, word in zip(row["nuggets"], words, strict=True)}
     answered = {qid for qid, *_ in asked}

@@ -34,24 +34,6 @@ Measure = ir_measures.Measure | str
 Measures = Sequence[Measure] | Measure
 
 
-def check_runs(runs: Any) -> None:
-    """Check that ``runs`` are result frames by name, at least one.
-
-    Raises:
-        UsageError: when not; the message says what to give.
-
-    Example:
-        >>> check_runs({"AD": pd.DataFrame()})
-    """
-    if not isinstance(runs, Mapping):
-        raise UsageError(f'the runs are a {type(runs).__name__}: give each frame its name, {{"name": frame, ...}}')
-    if not runs:
-        raise UsageError("there is no run: give at least one")
-    for name, run in runs.items():
-        if not isinstance(run, pd.DataFrame):
-            raise UsageError(f"run {name} is a {type(run).__name__}: give a frame, such as read_run(path) or RunFolder(path).results()")
-
-
 def make_evaluator(qrels: pd.DataFrame, measures: Measures) -> Evaluator:
     """The evaluator of runs with these judgements and measures; see :class:`~pyterrier_ikat.evaluation.evaluator.Evaluator`."""
     return Evaluator(judgements_by_turn(judgements_in(qrels)), as_measures(measures))
@@ -189,7 +171,6 @@ def breakdown(
     """
     if by not in GROUPS:
         raise UsageError(f"by={by!r} is unknown: choose one of {', '.join(GROUPS)}")
-    check_runs(runs)
     taken = [name for name in runs if name in (by, "turns")]
     if taken:
         raise UsageError(f"a run is named {taken[0]!r}, as a column of the breakdown: rename it")
@@ -244,39 +225,6 @@ def _places(qids: Sequence[str], frames: Sequence[pd.DataFrame]) -> list[tuple[s
     return [places[qid] for qid in qids]
 
 
-def win_tie_loss(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame | None, measure: Measure, baseline: str) -> pd.DataFrame:
-    """On how many turns each run is better than, equal to and worse than the baseline.
-
-    Args:
-        runs: as for :func:`breakdown`.
-        qrels: as for :func:`breakdown`.
-        measure: an ir_measures measure or its name.
-        baseline: one of the runs.
-
-    Returns:
-        One row per run except the baseline: ``name``, ``wins``, ``ties`` (scores that differ by less than 1e-9), ``losses``, ``turns``.
-
-    Raises:
-        UsageError: when the baseline is not among the runs, or a result frame comes without qrels.
-        DataError: when the runs' scores are not about the same turns.
-
-    Example:
-        >>> base = pd.DataFrame({"qid": ["1_1", "1_2", "1_3"], "nDCG@5": [0.5, 0.5, 0.0]})
-        >>> other = base.assign(**{"nDCG@5": [0.75, 0.5, 0.0]})
-        >>> win_tie_loss({"QR": base, "AD": other}, None, "nDCG@5", "QR").values.tolist()
-        [['AD', 1, 2, 0, 3]]
-    """
-    check_runs(runs)
-    check_baseline(runs, baseline)
-    scores = scores_by_run(runs, qrels, measure)
-    rows = []
-    for name in (name for name in runs if name != baseline):
-        change = scores[name] - scores[baseline]
-        wins, losses = int((change >= SAME).sum()), int((change <= -SAME).sum())
-        rows.append((name, wins, len(change) - wins - losses, losses, len(change)))
-    return pd.DataFrame(rows, columns=["name", "wins", "ties", "losses", "turns"])
-
-
 def scores_by_run(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame | None, measure: Measure) -> pd.DataFrame:
     """The scores of several runs side by side: one row per turn (index: qid), one column per run; arguments as for :func:`breakdown`.
 
@@ -284,7 +232,6 @@ def scores_by_run(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame | None, 
         UsageError: when there is no run, or a result frame comes without qrels.
         DataError: when the runs' scores are not about the same turns.
     """
-    check_runs(runs)
     columns = {name: _scores_of(name, frame, qrels, measure) for name, frame in runs.items()}
     first, turns = next(iter(columns.items()))
     for name, scores in columns.items():

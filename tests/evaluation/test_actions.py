@@ -11,7 +11,7 @@ from pyterrier_ikat.cli import main
 from pyterrier_ikat.completions.verdicts import ACTIONS
 from pyterrier_ikat.conversations.topics import ANSWERABILITY
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluation import count_actions, evaluate_actions
+from pyterrier_ikat.evaluation import evaluate_actions
 from pyterrier_ikat.evaluation.actions import wilson
 
 LETTERS = {"u": "unanswerable", "a": "answerable", "p": "partial", "c": "conversational", "d": "underspecified", "-": ""}
@@ -78,16 +78,12 @@ def test_scores_equal_those_of_a_plain_count(pairs):
         for name in ("precision", "recall", "F1"):
             assert math.isnan(row[name]) == math.isnan(row[f"{name}_low"])
             assert math.isnan(row[name]) or row[f"{name}_low"] - 1e-9 <= row[name] <= row[f"{name}_high"] + 1e-9
-    counts = count_actions(ours, known).set_index("answerability")
-    assert counts.sum().sum() == len(pairs)
-    assert all(counts.loc[label, action] == pairs.count((label, action)) for label, action in pairs)
 
 
 def test_turns_without_a_decision_count_as_answered_and_are_named():
     with pytest.warns(UserWarning, match=r"ours made no decision for 2 of 4 turns \(1, 3\): counted as answered"):
         [row] = evaluate_actions({"ours": system("N-N")}, answers("uuau")).to_dict("records")
     assert (row["labelled"], row["chosen"], row["right"], row["recall"]) == (3, 2, 1, 1 / 3)
-    assert count_actions(system("N-N"), answers("uuau")).values.tolist() == [["answerable", 0, 0, 1, 0], ["unanswerable", 0, 0, 1, 2]]
 
 
 def test_only_labelled_turns_count_and_a_result_frame_has_rows_for_each_passage():

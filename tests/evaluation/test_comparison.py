@@ -7,7 +7,7 @@ from test_evaluate import direct, random_runs
 
 from pyterrier_ikat import experiment
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluation import TRACK_2024, as_measures, breakdown, evaluate, per_turn, win_tie_loss
+from pyterrier_ikat.evaluation import TRACK_2024, as_measures, breakdown, evaluate, per_turn
 from pyterrier_ikat.generate import ExplodeQueries
 from pyterrier_ikat.operator import Operator
 
@@ -223,7 +223,6 @@ def test_breakdowns_by_hand():
     by_depth = breakdown(runs, by="depth")
     assert by_depth["depth"].tolist() == [1, 2, 10]
     assert by_depth[["AD", "QR", "turns"]].values.tolist() == [[0.625, 0.375, 2], [0.5, 0.5, 1], [0.0, 0.3, 1]]
-    assert win_tie_loss(runs, None, "nDCG@5", "QR").values.tolist() == [["AD", 1, 1, 2, 4]]
 
 
 def test_the_interval_of_a_mean_is_that_of_students_t():
@@ -238,9 +237,9 @@ def test_breakdowns_of_rankings_weigh_up_to_the_mean():
     means = evaluate(runs, qrels, ["nDCG@5"]).set_index("name")["nDCG@5"]
     for name in runs:
         assert (table[name] * table["turns"]).sum() / table["turns"].sum() == pytest.approx(means[name])
-    counts = win_tie_loss(runs, qrels, nDCG @ 5, "one").set_index("name")
+    counts = evaluate(runs, qrels, ["nDCG@5"], baseline="one").set_index("name")
     base, other = (per_turn(runs[name], qrels, ["nDCG@5"])["nDCG@5"] for name in ("one", "two"))
-    assert counts.loc["two", ["wins", "ties", "losses"]].tolist() == [(other > base).sum(), (other == base).sum(), (other < base).sum()]
+    assert counts.loc["two", ["nDCG@5 +", "nDCG@5 -"]].tolist() == [(other > base).sum(), (other < base).sum()]
 
 
 def test_frames_say_the_conversation_of_any_qid():
@@ -275,8 +274,6 @@ def test_breakdowns_that_make_no_sense():
         breakdown({"a": random_runs()[0]["one"]})
     with pytest.raises(DataError, match="a has no scores R.rel=1.@20 by qid"):
         breakdown({"a": good}, measure="R@20")
-    with pytest.raises(UsageError, match="baseline 'b' is not one of the runs: a"):
-        win_tie_loss({"a": good}, None, "nDCG@5", "b")
 
 
 def test_a_measure_with_an_unknown_parameter_is_named():

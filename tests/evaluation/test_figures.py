@@ -32,11 +32,11 @@ from ir_measures import (
 from test_evaluate import random_runs
 
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluation import as_measures, breakdown, evaluate, label, per_turn, pool_runs, win_tie_loss
+from pyterrier_ikat.evaluation import as_measures, breakdown, evaluate, label, per_turn, pool_runs
 from pyterrier_ikat.evaluation.evaluator import check_turn_names
 from pyterrier_ikat.evaluation.finished_runs import ranking_of
 from pyterrier_ikat.evaluation.measures import provider_of
-from pyterrier_ikat.evaluation.scores import make_evaluator, scores_by_run
+from pyterrier_ikat.evaluation.scores import make_evaluator
 
 
 def by_rank(run):
@@ -246,15 +246,6 @@ def test_categories_are_texts():
 
 
 @pytest.mark.parametrize(
-    "call",
-    [
-        evaluate,
-        breakdown,
-        lambda runs, qrels: win_tie_loss(runs, qrels, "AP", "one"),
-        lambda runs, qrels: scores_by_run(runs, qrels, "AP"),
-    ],
-)
-@pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda runs: runs["one"], r'runs.*: give each frame its name, {"name": frame, ...}'),
@@ -263,10 +254,10 @@ def test_categories_are_texts():
         (lambda runs: {}, "there is no run: give at least one"),
     ],
 )
-def test_runs_are_frames_by_name(call, change, message):
+def test_runs_have_names(change, message):
     runs, qrels = random_runs(turns=4)
     with pytest.raises(UsageError, match=message):
-        call(change(runs), qrels)
+        evaluate(change(runs), qrels)
 
 
 def test_runs_without_judgements_are_not_evaluated(tmp_path):

@@ -17,9 +17,5 @@ def test_a_pool_refuses_runs_that_are_not_clean():
         pool_runs({"a": run(**{"1_1": "x"}), "b": run(**{"1_1": "x x"})})
     with pytest.raises(UsageError, match="depth=0"):
         pool_runs({"a": run(**{"1_1": "x"})}, depth=0)
-    with pytest.raises(UsageError, match="there is no run"):
-        pool_runs({})
-    with pytest.raises(UsageError, match='the runs are a DataFrame: give each frame its name, {"name": frame, ...}'):
-        pool_runs(run(**{"1_1": "x"}))
     with pytest.raises(DataError, match=r"run a: the qid 7 is not a text: .* convert it with frame\["):
         pool_runs({"a": run(**{"1_1": "x"}).assign(qid=7)})
