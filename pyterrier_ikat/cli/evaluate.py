@@ -295,23 +295,19 @@ def _show_nuggets(paths: Sequence[str], data: Any, turns: Sequence[str] | None, 
 
 
 def _show_actions(paths: Sequence[str], data: Any, wanted: Sequence[str] | None, form: str) -> None:
-    """Whether run folders abstain and ask back when they should. CSV has only the first table."""
-    from ..evaluation.actions import MEASURES, count_actions, evaluate_actions
+    """Whether run folders abstain and ask back when they should."""
+    from ..evaluation.actions import MEASURES, evaluate_actions
     from ..evaluation.evaluator import name_runs
 
     answers = data.get_answers()
     if wanted is not None:
         answers = answers[answers["qid"].isin(wanted)]
-    named = name_runs(paths)
-    scores = evaluate_actions(named, answers)
+    scores = evaluate_actions(name_runs(paths), answers)
     shown = scores.copy()
     for measure in MEASURES:
         triples = zip(shown.pop(measure), shown.pop(f"{measure}_low"), shown.pop(f"{measure}_high"), strict=True)
         shown[measure] = ["" if value != value else "{} [{}, {}]".format(*map(format_score, (value, *ends))) for value, *ends in triples]
     show(Table(scores, of_frame(shown).columns, ["In brackets: intervals of 95 %."]), form)
-    for name, path in named.items() if form != "csv" else ():
-        click.echo()
-        show(of_frame(count_actions(path, answers, name=name), title=name), form)
 
 
 def _judges(names: Sequence[str], spec: str | None) -> list[Any]:
