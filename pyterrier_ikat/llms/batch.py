@@ -15,7 +15,7 @@ from threading import Event
 from typing import Any
 from uuid import uuid4
 
-from ..completions.usable import usable_text
+from ..completions.refusals import is_refusal
 from ..errors import counted
 from ..store.files import atomic_write
 from .cache import CompletionCache
@@ -180,10 +180,10 @@ class BatchSending(Sending):
         outcome = self.llm.settle(key, request, reply, 0.0, calls=1, retries=job.tries[key])
         if isinstance(outcome, LLMFailure):
             self.settled[key] = self._fail(key, outcome)
-        elif usable_text(outcome.text):
-            self.settled[key] = outcome
-        else:
+        elif is_refusal(outcome.text):
             self._fail(key, Refused("", "", f"the model refused: {outcome.text[:80]!r}"))
+        else:
+            self.settled[key] = outcome
         return True
 
     def _fail(self, key: str, failure: LLMFailure) -> LLMFailure:

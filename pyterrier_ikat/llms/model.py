@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from ..completions.usable import usable_text
+from ..completions.refusals import is_refusal
 from ..errors import UsageError
 from ..store.cache import IN_MEMORY
 from .backend import Backend
@@ -195,7 +195,7 @@ class LLM:
         (text, fault), cost = read(reply), self.budget.cost(reply)
         kept = written = reply.completion(self.model, seconds)
         try:
-            if self.cache is not None and fault is None and usable_text(text):
+            if self.cache is not None and fault is None and not is_refusal(text):
                 kept = self.cache.put(key, written)  # as the model wrote it
         finally:
             spent: dict[str, Any] = {"known": int(fault is None), "worth": cost}  # read from a recording, as from a cache

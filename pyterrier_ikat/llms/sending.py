@@ -148,6 +148,7 @@ class Sending:
                 bar.note(cached=hits, failed=failed, cost=f"${llm.budget.spent:.4f}" * (llm.budget.spent > 0))
                 bar.update(len(found))
         except KeyboardInterrupt:
+            self._stop.set()
             print("stopping: waiting for the calls under way; press Ctrl-C again to end at once", file=sys.stderr)
             raise
         finally:

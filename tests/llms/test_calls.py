@@ -493,6 +493,12 @@ def test_a_budget_stops_before_the_next_call_and_resumes(model, server):
     assert server.calls == 6
 
 
+def test_a_budget_is_exceeded_by_no_more_than_the_calls_under_way(model, server):
+    with pytest.raises(BudgetExceeded):
+        model("budget=2.5 price_in=100000 price_out=100000 concurrency=4").ask(ask(*map(str, range(30))))
+    assert 3 <= server.calls <= 6  # 1 dollar each: after 2 dollars, four are under way
+
+
 def test_a_budget_without_token_counts_cannot_be_kept_and_says_so(model, server):
     server.respond = lambda body: said(usage=None)
     made = model("budget=5 price_in=1 price_out=1")
