@@ -170,7 +170,7 @@ FAULTS = [
         'multipletests(tests, ALPHA, "bonferroni")[0]',
         "[test < ALPHA for test in tests]",
     ),
-    Fault("evaluation/sessions.py", "a mean cost omits what is unknown", '(measure != "cost" or len(known) == len(values))', "True"),
+    Fault("evaluation/sessions.py", "a mean cost omits what is unknown", 'skipna=measure != "cost"', "skipna=True"),
     Fault("evaluation/scores.py", "intervals of 90 %", "t.ppf(0.975,", "t.ppf(0.95,"),
     Fault("study/batches.py", "a batch has a turn too many", "end - start == size", "end - start > size"),
     Fault(

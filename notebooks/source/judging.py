@@ -98,7 +98,7 @@ depths = ikat.breakdown(runs, qrels, nDCG@5, by="depth")
 ikat.show.plot_breakdown(depths);
 
 # %%
-ikat.evaluation.evaluate(runs, qrels, [nDCG@5], baseline="QR")[["name", "nDCG@5 +", "nDCG@5 -"]]
+ikat.evaluate(runs, qrels, [nDCG@5], baseline="QR")[["name", "nDCG@5 +", "nDCG@5 -"]]
 
 # %% [markdown]
 # ## Try next

@@ -66,7 +66,7 @@ table[["name", "nDCG@3", "nDCG@5", "nDCG@5 p-value corrected", "R(rel=1)@20", "t
 ikat.show.plot_breakdown(ikat.breakdown(runs, qrels, nDCG@5, by="depth"));
 
 # %%
-ikat.evaluation.evaluate(runs, qrels, [nDCG@5], baseline="raw utterance")[["name", "nDCG@5 +", "nDCG@5 -"]]
+ikat.evaluate(runs, qrels, [nDCG@5], baseline="raw utterance")[["name", "nDCG@5 +", "nDCG@5 -"]]
 
 # %% [markdown]
 # ## Which statements about the user matter?

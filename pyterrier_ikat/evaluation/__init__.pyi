@@ -1,6 +1,4 @@
 from .actions import evaluate_actions as evaluate_actions
-from .citation_judges import CitedSentences as CitedSentences
-from .citation_judges import ExistingCitations as ExistingCitations
 from .experiment_table import repeated_rows as repeated_rows
 from .experiment_table import variance_shares as variance_shares
 from .intervals import difference_interval as difference_interval
@@ -24,15 +22,17 @@ from .nugget_labels import nugget_scores as nugget_scores
 from .nuggets import assign_nuggets as assign_nuggets
 from .nuggets import create_nuggets as create_nuggets
 from .nuggets import nugget_precision as nugget_precision
+from .plain_judges import AnswerEquivalence as AnswerEquivalence
+from .plain_judges import CitedSentences as CitedSentences
+from .plain_judges import ExistingCitations as ExistingCitations
+from .plain_judges import RougeL as RougeL
+from .plain_judges import TokenF1 as TokenF1
 from .ptkb import TRACK_PTKB as TRACK_PTKB
 from .ptkb import evaluate_learned as evaluate_learned
 from .ptkb import evaluate_ptkb as evaluate_ptkb
 from .ptkb import ptkb_per_turn as ptkb_per_turn
 from .ptkb import statement_ranking as statement_ranking
 from .ptkb import with_relevant as with_relevant
-from .reference_judges import AnswerEquivalence as AnswerEquivalence
-from .reference_judges import RougeL as RougeL
-from .reference_judges import TokenF1 as TokenF1
 from .response_judges import Completeness as Completeness
 from .response_judges import Correctness as Correctness
 from .response_judges import Groundedness as Groundedness

@@ -23,22 +23,21 @@ MEASURES = ("precision", "recall", "F1")
 System: TypeAlias = pd.DataFrame | str | Path
 
 
-def evaluate_actions(systems: Mapping[str, System], answers: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
+def evaluate_actions(systems: Mapping[str, System], answers: pd.DataFrame) -> pd.DataFrame:
     """Compare what systems decided with labels of answerability: precision, recall and F1 of abstaining, and of asking back.
 
     Abstaining is right if a turn is labelled unanswerable, and not if it is partially answerable or conversational. Asking back is right if
     a turn is labelled underspecified. If no turn has that label (MTRAG has none, MTRAG-UN does), there is no row for asking. A turn for
     which a system decided nothing, such as one without passages, counts as answered.
 
-    The intervals of precision and recall are Wilson's (Wilson, 1927). F1 is 2 J / (1 + J), where J is the share of right turns among those
-    that are labelled or chosen. So its interval is that of J, converted. All intervals treat turns as independent of each other. The turns
-    of a conversation are not quite independent.
+    The intervals of 95 % of precision and recall are Wilson's (Wilson, 1927). F1 is 2 J / (1 + J), where J is the share of right turns
+    among those that are labelled or chosen. So its interval is that of J, converted. All intervals treat turns as independent of each
+    other. The turns of a conversation are not quite independent.
 
     Args:
         systems: name -> a frame with ``qid`` and ``qaction``, such as the output of a pipeline with :class:`~pyterrier_ikat.Decide`, or a
             folder made by ``ikat run``.
         answers: ``qid`` and ``gold_answerability``, as from ``dataset("mtrag:mini").get_answers()``. Only turns with a label count.
-        level: the confidence level of the intervals.
 
     Returns:
         One row per system and action: ``name``, ``action``, ``turns`` (with a label), ``labelled`` (for which the action is right),
@@ -46,7 +45,7 @@ def evaluate_actions(systems: Mapping[str, System], answers: pd.DataFrame, *, le
         ``_high``. A value is NaN if there are no turns to compute it from.
 
     Raises:
-        UsageError: when the answers have no labels, a frame lacks a column, a system made no decision, or ``level`` isn't between 0 and 1.
+        UsageError: when the answers have no labels, a frame lacks a column, or a system made no decision.
         DataError: when a label or an action is unknown, a turn has several, or a system shares no turn with the labels.
 
     Warns:
@@ -59,8 +58,6 @@ def evaluate_actions(systems: Mapping[str, System], answers: pd.DataFrame, *, le
         >>> row[["precision", "recall", "recall_low", "recall_high"]].astype(float).round(3).tolist()
         [0.5, 0.5, 0.095, 0.905]
     """
-    if not 0 < level < 1:
-        raise UsageError(f"level={level!r}: give a number between 0 and 1, such as 0.95")
     labels = labels_by_turn(answers)
     actions = [action for action, label in WANTED.items() if action == "abstain" or label in labels.values()]
     rows = []
@@ -71,7 +68,7 @@ def evaluate_actions(systems: Mapping[str, System], answers: pd.DataFrame, *, le
                 f"{name} made no decision for {len(without)} of {counted(len(labels), 'turn')} ({list_first(without)}): counted as answered"
             )
             warnings.warn(message, stacklevel=3)
-        rows += [{"name": name, "action": action, **_scores(action, decided, labels, level)} for action in actions]
+        rows += [{"name": name, "action": action, **_scores(action, decided, labels)} for action in actions]
     columns = [f"{measure}{end}" for measure in MEASURES for end in ("", "_low", "_high")]
     return pd.DataFrame(rows, columns=["name", "action", "turns", "labelled", "chosen", "right", *columns])
 
@@ -126,12 +123,12 @@ def _decided(name: str, system: System, labels: Mapping[str, str]) -> dict[str, 
     return decided
 
 
-def _scores(action: str, decided: Mapping[str, str], labels: Mapping[str, str], level: float) -> dict[str, Any]:
+def _scores(action: str, decided: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, Any]:
     wanted = {qid for qid, label in labels.items() if label == WANTED[action]}
     taken = {qid for qid, chosen in decided.items() if chosen == action}
     right = len(wanted & taken)
     found: dict[str, Any] = {"turns": len(labels), "labelled": len(wanted), "chosen": len(taken), "right": right}
     for measure, of in zip(MEASURES, (len(taken), len(wanted), len(wanted | taken)), strict=True):
-        for end, share in zip(("", "_low", "_high"), (right / of if of else math.nan, *wilson(right, of, level)), strict=True):
+        for end, share in zip(("", "_low", "_high"), (right / of if of else math.nan, *wilson(right, of)), strict=True):
             found[f"{measure}{end}"] = 2 * share / (1 + share) if measure == "F1" else share
     return found

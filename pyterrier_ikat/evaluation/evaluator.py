@@ -60,22 +60,13 @@ class Evaluator:
     """
 
     def __init__(self, judged: Judged, measures: Sequence[ir_measures.Measure]) -> None:
-        self.measures, self.turns = list(measures), list(judged)
+        self.measures, self.turns, self._judged = list(measures), list(judged), judged
         # Without a label from 0 on, trec_eval reads what the turn before has left, or ends nowhere.
         readable = {qid: labels if max(labels.values()) >= 0 else {**labels, "a passage of no run": 0} for qid, labels in judged.items()}
-        self._judged, self._passes = judged, list[tuple[list[ir_measures.Measure], Any]]()
-        groups: dict[ir_measures.Measure | None, list[ir_measures.Measure]] = {}
-        for measure in self.measures:
-            if isinstance(measure, BySession):
-                of_sessions = Evaluator({qid: _by_session(labels) for qid, labels in judged.items()}, [measure.of])
-                self._passes.append(([measure], of_sessions))
-            elif provider_of(measure) is not ir_measures.pytrec_eval:
-                self._passes.append(([measure], None))
-            else:
-                alone = measure.params.get("gains") or measure.params.get("judged_only")
-                groups.setdefault(measure if alone else None, []).append(measure)
-        for group in groups.values():
-            self._passes.append((group, ir_measures.pytrec_eval.evaluator(group, readable)))
+        of_trec_eval = [one for one in self.measures if provider_of(one) is ir_measures.pytrec_eval]
+        alone = [one for one in of_trec_eval if one.params.get("gains") or one.params.get("judged_only")]
+        groups = [[one for one in of_trec_eval if one not in alone], *([one] for one in alone)]
+        self._passes = [ir_measures.pytrec_eval.evaluator(group, readable) for group in groups if group]
 
     def per_turn(self, name: str, ranking: Ranking) -> dict[str, list[float]]:
         """Measure -> a score for each judged turn. ``name`` is the name of the run in errors.
@@ -86,18 +77,18 @@ class Evaluator:
         check_turn_names(f"run {name}", ranking, self.turns)
         run = {qid: ranking[qid] for qid in self.turns if qid in ranking}
         scores: dict[ir_measures.Measure, dict[str, float]] = {measure: {} for measure in self.measures}
-        for group, evaluator in self._passes:
-            if evaluator is None:
-                scores[group[0]] = _other_scores(group[0], self._judged, run)
-            elif isinstance(evaluator, Evaluator):
-                (of_sessions,) = evaluator.per_turn(name, {qid: _by_session(of_turn) for qid, of_turn in run.items()}).values()
-                scores[group[0]] = dict(zip(self.turns, of_sessions, strict=True))
-            else:
-                for metric in evaluator.iter_calc(dict(run)):
-                    if metric.query_id in run:
-                        scores[metric.measure][metric.query_id] = metric.value
+        for evaluator in self._passes:
+            for metric in evaluator.iter_calc(dict(run)):
+                if metric.query_id in run:
+                    scores[metric.measure][metric.query_id] = metric.value
         found: dict[str, list[float]] = {}
         for measure, of_turns in scores.items():
+            if isinstance(measure, BySession):
+                of_sessions = Evaluator({qid: _by_session(labels) for qid, labels in self._judged.items()}, [measure.of])
+                (found[label(measure)],) = of_sessions.per_turn(name, {qid: _by_session(of_turn) for qid, of_turn in run.items()}).values()
+                continue
+            if provider_of(measure) is not ir_measures.pytrec_eval:
+                of_turns = _other_scores(measure, self._judged, run)
             lost = float(measure == ir_measures.NumQ)
             found[label(measure)] = [of_turns.get(turn, lost) for turn in self.turns]
         return found
@@ -115,21 +106,16 @@ def _by_session(of_turn: Mapping[str, Any]) -> dict[str, Any]:
 def _other_scores(measure: ir_measures.Measure, judged: Judged, run: Ranking) -> dict[str, float]:
     """The scores for a measure that trec_eval doesn't have."""
     provider: Any = provider_of(measure)
-    if is_own(measure):
-        names = {qid: qid for qid in run}
-        given = {qid: _in_order(scores) for qid, scores in run.items()}
-    else:  # digits alone name the turns: gdeval's script takes off what stands before a hyphen, 9-1_3 and 10-1_3 would be one turn
-        names = {str(number): qid for number, qid in enumerate(judged) if qid in run}
-        given = {name: _ranks_as_scores(_in_order(run[qid])) for name, qid in names.items()}
+    own = is_own(measure)
+    # Digits alone name the turns: gdeval's script takes off what stands before a hyphen, 9-1_3 and 10-1_3 would be one turn.
+    names = {qid if own else str(number): qid for number, qid in enumerate(judged) if qid in run}
+    given = {name: _in_order(run[qid]) for name, qid in names.items()}
     try:
         evaluator = provider.evaluator([measure], {name: dict(judged[qid]) for name, qid in names.items()})
-        metrics = list(evaluator.iter_calc(given)) if names else []
+        metrics = list(evaluator.iter_calc(given if own else {name: _as_ranks(docnos) for name, docnos in given.items()})) if names else []
     except Exception as error:
-        why = f"{type(error).__name__}: {error}"
-        if is_own(measure):
-            given_frames = "qrels (query_id, doc_id, relevance) and run (query_id, doc_id, score), best first"
-            raise DataError(f"{measure} stops with {why}: it gets two frames of one turn, {given_frames}, and returns a number") from error
-        raise DataError(f"ir_measures can't compute {measure} on this run, its provider {provider.NAME} stops with {why}") from error
+        gets = ": it gets two frames of one turn, qrels (query_id, doc_id, relevance) and run (query_id, doc_id, score), and gives a number"
+        raise DataError(f"{measure} of the provider {provider.NAME} stops with {type(error).__name__}: {error}{gets * own}") from error
     return {names[metric.query_id]: metric.value for metric in metrics if metric.query_id in names}
 
 
@@ -140,8 +126,8 @@ def _in_order(scores: Mapping[str, float]) -> dict[str, float]:
     return {docno: score for score, docno in sorted(zip(single.tolist(), scores, strict=True), reverse=True)}
 
 
-def _ranks_as_scores(docnos: Mapping[str, float]) -> dict[str, float]:
-    """The ranks as scores; the last passage has 1."""
+def _as_ranks(docnos: Mapping[str, float]) -> dict[str, float]:
+    """The ranks as scores: the last passage has 1."""
     return dict(zip(docnos, map(float, range(len(docnos), 0, -1)), strict=True))
 
 
@@ -227,14 +213,17 @@ def aggregated(measure: ir_measures.Measure, scores: Iterable[float]) -> float:
 
 def compared(column: str, ours: Any, theirs: Any, comparisons: int) -> dict[str, Any]:
     """How scores differ from those of a baseline, see :func:`experiment_rows`. For the baseline itself, all values are None."""
-    if theirs is None:
-        better, worse, p = None, None, float("nan")
-    else:
+    better, worse, p = None, None, float("nan")
+    if theirs is not None:
         better, worse, p = int((ours > theirs).sum()), int((ours < theirs).sum()), p_value(ours, theirs)
     found: dict[str, Any] = {f"{column} +": better, f"{column} -": worse, f"{column} p-value": p}
     if comparisons:
-        corrected = float(np.minimum(1.0, p * comparisons))
-        found |= {f"{column} reject": bool(p <= ALPHA / comparisons), f"{column} p-value corrected": corrected}
+        from statsmodels.stats.multitest import multipletests
+
+        reject, corrected, *_ = multipletests(
+            [p] * comparisons, ALPHA, "bonferroni"
+        )  # it depends on the number of tests, not on the others
+        found |= {f"{column} reject": bool(reject[0]), f"{column} p-value corrected": float(corrected[0])}
     return found
 
 

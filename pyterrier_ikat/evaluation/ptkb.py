@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from ir_measures import P, R, SetF, SetP, SetR, nDCG
 
 from ..arguments import is_missing
 from ..completions.matching import normalised
-from ..conversations.frame import column, is_persona, object_frame, statements_of, values, with_columns
+from ..conversations.frame import column, is_persona, statements_of, values, with_columns
 from ..conversations.qrels import check_qrels
 from ..errors import DataError, counted
 from ..runs import RunFolder
@@ -45,8 +46,7 @@ def statement_ranking(system: pd.DataFrame | str | Path) -> pd.DataFrame:
     """
     lists = statements_by_turn(system)
     rows = [(qid, name, float(len(names) - rank), rank) for qid, names in lists.items() for rank, name in enumerate(names)]
-    frame = object_frame({title: [row[place] for row in rows] for place, title in enumerate(("qid", "docno", "score", "rank"))})
-    return frame.astype({"score": float, "rank": int})
+    return pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"], dtype=object).astype({"score": float, "rank": int})
 
 
 def statements_by_turn(system: pd.DataFrame | str | Path) -> dict[str, list[str]]:
@@ -206,7 +206,7 @@ def evaluate_learned(systems: Mapping[str, pd.DataFrame | str | Path], labels: p
     """Compare what systems learned about users (``qlearned`` of :class:`~pyterrier_ikat.UpdatePtkb`) with labels.
 
     A label says what was known of the user before a turn, and what should hold after it. A learned statement is a label's new one if the
-    F1 of their words is at least ``least``; each counts once, the best pairs first. So another wording of the same fact may count as
+    F1 of their words is at least ``least``; each counts once. So another wording of the same fact may count as
     wrong, and a negation as right: read some pairs before you trust a figure. A repeat of a known statement, word for word, doesn't count.
 
     Args:
@@ -295,13 +295,8 @@ def word_f1(one: str, other: str) -> float:
 
 
 def _count_pairs(said: list[str], new: list[str], least: float) -> int:
-    """How many statements say the same as a new one, each once, the best pairs first."""
-    alike = sorted(
-        ((word_f1(one, text), -place, -wanted) for place, one in enumerate(said) for wanted, text in enumerate(new)), reverse=True
-    )
-    places, found = set[int](), set[int]()
-    for score, place, wanted in alike:
-        if score >= least and place not in places and wanted not in found:
-            places.add(place)
-            found.add(wanted)
-    return len(found)
+    """How many statements say the same as a new one, if each is paired with one other at most."""
+    from scipy.optimize import linear_sum_assignment
+
+    alike = np.array([[word_f1(one, text) >= least for text in new] for one in said]).reshape(len(said), len(new))
+    return int(alike[linear_sum_assignment(alike, maximize=True)].sum())

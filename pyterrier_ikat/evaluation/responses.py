@@ -1,5 +1,6 @@
 """Responses: which turns have one, a judge's assessment of each, and the means."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -138,11 +139,9 @@ def _passages(answers: pd.DataFrame, firsts: pd.DataFrame) -> dict[str, list[str
     elif {"text", "used"} <= set(answers.columns):
         first = dict(zip(firsts["qid"], firsts["qanswer"], strict=True))
         used = answers.loc[used_marks(answers)]
+        used = used[used["qanswer"] == used["qid"].map(first)]
         used = used.sort_values("rank", kind="stable") if "rank" in used.columns else used
-        shown = {qid: [] for qid in first}
-        for qid, answer, text in zip(used["qid"], used["qanswer"], used["text"], strict=True):
-            if answer == first[qid]:
-                shown[qid].append(text)
+        shown = dict.fromkeys(first, ()) | used.groupby("qid")["text"].agg(list).to_dict()
     else:
         return None
     return {qid: _texts(qid, texts) for qid, texts in shown.items()}
@@ -237,14 +236,11 @@ REPAIRS = {
 
 
 def _check_judges(judges: Sequence[ResponseJudge], frame: pd.DataFrame) -> None:
-    names = [judge.name for judge in judges]
+    if twice := [name for name, times in Counter(judge.name for judge in judges).items() if times > 1]:
+        raise UsageError(f"two judges are called {twice[0]!r}: use each judge once, and compare models in two calls")
     for judge in judges:
-        if names.count(judge.name) > 1:
-            raise UsageError(f"two judges are called {judge.name!r}: use each judge once, and compare models in two calls")
-        for name in judge.needs:
-            if name not in frame.columns:
-                repair = REPAIRS.get(name, "add it to the turns")
-                raise UsageError(f"{judge.name} needs the column {name}, which is missing: {repair}")
+        repair = next((REPAIRS[name] for name in judge.needs if name in REPAIRS), "add it to the turns")
+        check_columns(f"the turns for {judge.name}", frame, judge.needs, repair)
 
 
 def _assessments(judge: ResponseJudge, frame: pd.DataFrame) -> list[Assessment]:

@@ -7,6 +7,7 @@ Success is the share of the user's rubrics that were met. A rubric is a question
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ..conversations.frame import column
-from ..errors import DataError, UsageError, counted, list_first
+from ..errors import DataError, counted, list_first
 from ..llms.ledger import Spend
 from ..runs.answered_turn import Turn
 from ..runs.log import Dialogue
@@ -57,8 +58,7 @@ def session_measures(dialogues: Sequence[Dialogue]) -> pd.DataFrame:
         >>> session_measures([one])[[*MEASURES]].iloc[0].tolist()
         [0.5, nan, 1.0, 2.0, 3.0, 0.25]
     """
-    names = [one.session for one in dialogues]
-    if twice := sorted({name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else ()):
+    if twice := sorted(name for name, times in Counter(one.session for one in dialogues).items() if times > 1):
         raise DataError(f"these sessions appear twice: {list_first(twice)}: give the conversations of one system")
     rows = [_measures(one) for one in dialogues]
     texts = {name: column([getattr(one, name) for one in dialogues]) for name in ("session", "user", "end")}
@@ -91,9 +91,6 @@ def session_means(systems: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         over the sessions that have rubrics, ``turns until satisfied`` over those with a satisfied user, ``seconds`` over those with a
         turn, all others over all sessions. A mean over nothing is NaN, and so is the cost when that of one session is unknown.
 
-    Raises:
-        UsageError: when there is no system.
-
     Example:
         >>> cheap = Dialogue("a", "a", {"r": "Tea?"}, [Turn(1, "", "", spend=Spend(3, cost=0.5), met=("r",))], end="satisfied")
         >>> local = Dialogue("b", "b", {"r": "Tea?"}, [Turn(1, "", "", spend=Spend(4, cost=None))], end="out of patience")
@@ -101,19 +98,12 @@ def session_means(systems: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         >>> session_means({"raw": frame}).values.tolist()
         [['raw', 2, 1, 0.5, 1.0, 1.0, 0.0, 3.5, nan]]
     """
-    if not systems:
-        raise UsageError("there is no system: give the sessions of at least one")
-    counts = {"name": column(list(systems)), "sessions": [], "satisfied": []}
-    for frame in systems.values():
-        counts["sessions"].append(len(frame))
-        counts["satisfied"].append(int((frame["end"] == "satisfied").sum()))
-    means = {name: [_mean(name, frame[name].tolist()) for frame in systems.values()] for name in MEASURES}
-    return pd.DataFrame({**counts, **means})
-
-
-def _mean(measure: str, values: Sequence[float]) -> float:
-    known = [value for value in values if not math.isnan(value)]
-    return math.fsum(known) / len(known) if known and (measure != "cost" or len(known) == len(values)) else UNKNOWN
+    rows = [
+        {"name": name, "sessions": len(frame), "satisfied": int((frame["end"] == "satisfied").sum())}
+        | {measure: frame[measure].mean(skipna=measure != "cost") for measure in MEASURES}
+        for name, frame in systems.items()
+    ]
+    return pd.DataFrame(rows)
 
 
 def session_notes(systems: Mapping[str, pd.DataFrame]) -> list[str]:

@@ -11,7 +11,7 @@ from ..conversations.choice import QrelsSource, Turns, find_qrels, is_variant, r
 from ..conversations.download import is_published
 from ..conversations.qrels import judge_of
 from ..errors import UsageError, counted, list_first, option
-from ..evaluation.reference_judges import AnswerEquivalence, RougeL
+from ..evaluation.plain_judges import AnswerEquivalence, RougeL
 from ..evaluation.response_judges import Correctness, Groundedness, NuggetRecall
 from ..evaluation.responses import evaluate_responses, response_turns
 from ..llms import llm

@@ -126,11 +126,6 @@ def test_what_is_wrong_is_named(ours, known, error, message):
         evaluate_actions({"ours": ours}, known)
 
 
-def test_a_level_is_a_share():
-    with pytest.raises(UsageError, match=r"level=95: give a number between 0 and 1, such as 0.95"):
-        evaluate_actions({"ours": system("NA")}, answers("ua"), level=95)
-
-
 class Abstains:
     """Abstains where a prompt shows the word soup, and says nothing useful otherwise."""
 

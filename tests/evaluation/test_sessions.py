@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.evaluation import session_means, session_measures
 from pyterrier_ikat.evaluation.sessions import MEASURES, format_measure, session_notes, shown_columns
 from pyterrier_ikat.llms.ledger import Spend
@@ -155,8 +155,3 @@ def test_an_interactive_run_of_the_track_has_no_columns_of_success():
 )
 def test_values_are_shown_with_the_decimals_of_their_measure(name, value, shown):
     assert format_measure(name, value) == shown
-
-
-def test_no_system_is_refused():
-    with pytest.raises(UsageError, match="there is no system"):
-        session_means({})

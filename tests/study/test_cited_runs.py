@@ -80,7 +80,7 @@ def test_the_measures_are_those_worked_out_by_hand(folder):
 
 def test_a_run_without_citations_says_how_to_get_them(folder):
     answers = answers_of(folder).drop(columns="qcitations")
-    with pytest.raises(ikat.UsageError, match=r"cited sentences needs the column qcitations.*Respond\(llm, cite=True\)"):
+    with pytest.raises(ikat.UsageError, match=r"no column qcitations in the turns for cited sentences.*Respond\(llm, cite=True\)"):
         evaluate_responses(answers[["qid"]], answers, [CitedSentences()])
 
 

@@ -1,4 +1,4 @@
-"""Judges that compare a response with the gold answer: ROUGE-L, F1 of words, and answer equivalence with a classifier, BEM-style."""
+"""Judges of responses that ask no LLM: comparisons with the gold answer, a classifier of answer equivalence, and counts of citations."""
 
 import re
 import string
@@ -11,11 +11,29 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
+from ..arguments import is_missing
 from ..errors import UsageError, counted
 from ..store.models import load, loaded_once
 from ..tables import format_score
 from .response_judges import asked_column
 from .responses import Assessment
+
+
+@dataclass(frozen=True)
+class PlainJudge:
+    """Judges each response by itself, by default by comparing it with the gold answer."""
+
+    name: ClassVar[str]
+    needs: ClassVar[tuple[str, ...]] = ("gold_answer",)
+    basis: ClassVar[str] = "gold_answer"
+
+    def judge(self, responses: pd.DataFrame) -> list[Assessment]:
+        """Score the responses of a frame with ``qanswer`` and the column that the judge needs."""
+        return [self.assess(row) for row in responses.to_dict("records")]
+
+    def assess(self, row: dict[str, Any]) -> Assessment:
+        """The judgement of one response."""
+        raise NotImplementedError
 
 
 def words(text: str) -> list[str]:
@@ -47,20 +65,12 @@ def longest_common_subsequence(first: Sequence[str], second: Sequence[str]) -> i
     return row[-1]
 
 
-@dataclass(frozen=True)
-class _ReadsGold:
-    """Compares responses with the gold answer."""
-
-    needs: ClassVar[tuple[str, ...]] = ("gold_answer",)
-    basis: ClassVar[str] = "gold_answer"
-
-
 def _f1(common: int, ours: int, gold: int) -> Assessment:
     value = 2 * common / (ours + gold) if common else 0.0
     return Assessment(value, f"{counted(common, 'word')} in common, of {ours} in the response and {gold} in the gold answer")
 
 
-class RougeL(_ReadsGold):
+class RougeL(PlainJudge):
     """ROUGE-L's F measure, 0 to 1, against ``gold_answer``, as the package ``rouge-score`` computes it: over :func:`words`.
 
     With L the longest common subsequence: precision L / words of the response, recall L / words of the gold answer, F
@@ -76,7 +86,7 @@ class RougeL(_ReadsGold):
         [0.8889]
     """
 
-    name: ClassVar[str] = "ROUGE-L"
+    name = "ROUGE-L"
 
     def judge(self, responses: pd.DataFrame) -> list[Assessment]:
         """Score the responses (``qanswer``) of a frame with ``gold_answer``."""
@@ -87,8 +97,12 @@ class RougeL(_ReadsGold):
                 "answers are mostly letters that it can't read, so their scores say little; TokenF1 (--judge token-f1) reads all scripts",
                 stacklevel=2,
             )
-        read = [(words(ours), words(gold)) for ours, gold in pairs]
-        return [_f1(longest_common_subsequence(ours, gold), len(ours), len(gold)) for ours, gold in read]
+        return super().judge(responses)
+
+    def assess(self, row: dict[str, Any]) -> Assessment:
+        """The F measure of the words in common, in their order."""
+        ours, gold = words(row["qanswer"]), words(row["gold_answer"])
+        return _f1(longest_common_subsequence(ours, gold), len(ours), len(gold))
 
 
 def _unreadable(text: str) -> bool:
@@ -108,7 +122,7 @@ def squad_words(text: str) -> list[str]:
     return _ARTICLES.sub(" ", text.lower().translate(dict.fromkeys(map(ord, string.punctuation)))).split()
 
 
-class TokenF1(_ReadsGold):
+class TokenF1(PlainJudge):
     """The F1 of the words of the response and of ``gold_answer``, 0 to 1, in any order: for short answers.
 
     The words are :func:`squad_words`; each counts as often as both texts have it. 0 if either has no words. Where a script has no
@@ -121,20 +135,70 @@ class TokenF1(_ReadsGold):
         [0.5714]
     """
 
-    name: ClassVar[str] = "token F1"
+    name = "token F1"
 
-    def judge(self, responses: pd.DataFrame) -> list[Assessment]:
-        """Score the responses (``qanswer``) of a frame with ``gold_answer``."""
-        pairs = zip(responses["qanswer"], responses["gold_answer"], strict=True)
-        read = [(Counter(squad_words(ours)), Counter(squad_words(gold))) for ours, gold in pairs]
-        return [_f1((ours & gold).total(), ours.total(), gold.total()) for ours, gold in read]
+    def assess(self, row: dict[str, Any]) -> Assessment:
+        """The F1 of the words in common."""
+        ours, gold = Counter(squad_words(row["qanswer"])), Counter(squad_words(row["gold_answer"]))
+        return _f1((ours & gold).total(), ours.total(), gold.total())
+
+
+class CitedSentences(PlainJudge):
+    """The share of sentences that cite one of the shown passages, 0 to 1.
+
+    Reads ``qcitations``, which :class:`~pyterrier_ikat.Respond` writes with ``cite``. Whether the cited passages support the response is
+    another question; :class:`~pyterrier_ikat.evaluation.Groundedness` asks it. Sentences are split by
+    :func:`~pyterrier_ikat.completions.citations.sentences_in`. A line of a list and a heading are one sentence each. A list of sources at
+    the end doesn't count. A response whose system was not asked for citations is not judged.
+
+    Example:
+        >>> said = [{"sentence": "Rooibos.", "docnos": ["d1"], "unknown": []}, {"sentence": "Or mint.", "docnos": [], "unknown": [7]}]
+        >>> CitedSentences().judge(pd.DataFrame({"qcitations": [said]}))[0].value
+        0.5
+    """
+
+    name = "cited sentences"
+    needs = ("qcitations",)
+    basis = ""
+
+    def assess(self, row: dict[str, Any]) -> Assessment:
+        """The share, by the response's ``qcitations``."""
+        if is_missing(row["qcitations"]) or not len(row["qcitations"]):
+            return Assessment(None, "the system was not asked for citations", "no basis")
+        return self.share([one for one in row["qcitations"] if one["sentence"]])
+
+    def share(self, sentences: Sequence[dict[str, Any]]) -> Assessment:
+        """The share of the sentences that cite a passage."""
+        cited = sum(bool(len(one["docnos"])) for one in sentences)
+        return Assessment(cited / len(sentences), f"{cited} of {counted(len(sentences), 'sentence')} with a citation")
+
+
+class ExistingCitations(CitedSentences):
+    """The share of citations with the number of a shown passage, 0 to 1.
+
+    Reads ``qcitations``, as :class:`CitedSentences`. A number counts once per sentence. A response without citations is not judged.
+
+    Example:
+        >>> said = [{"sentence": "Tea.", "docnos": ["d1"], "unknown": []}, {"sentence": "Mint.", "docnos": ["d2"], "unknown": [7, 8]}]
+        >>> ExistingCitations().judge(pd.DataFrame({"qcitations": [said]}))[0].value
+        0.5
+    """
+
+    name = "existing citations"
+
+    def share(self, sentences: Sequence[dict[str, Any]]) -> Assessment:
+        """The share of the citations that are of a passage that was shown."""
+        known, unknown = (sum(len(one[kind]) for one in sentences) for kind in ("docnos", "unknown"))
+        if not known + unknown:
+            return Assessment(None, "the response cites nothing", "no basis")
+        return Assessment(known / (known + unknown), f"{known} of {counted(known + unknown, 'citation')} of a passage that was shown")
 
 
 QUESTION_SHARE = 4
 
 
 @dataclass(frozen=True)
-class AnswerEquivalence(_ReadsGold):
+class AnswerEquivalence(PlainJudge):
     """The probability, according to a classifier, that the response answers the question like the gold answer, 0 to 1.
 
     **This is BEM-style, not BEM.** BEM is one particular BERT, trained on human judgements of short answers and released on TensorFlow Hub.
@@ -172,66 +236,52 @@ class AnswerEquivalence(_ReadsGold):
         Raises:
             UsageError: when the frame has no question, or the model is not usable.
         """
-        asked = asked_column(responses, self.name)
-        tokenizer, model = _load(str(self.model))
-        triples = zip(responses["qanswer"], responses["gold_answer"], responses[asked], strict=True)
-        inputs = [_input(tokenizer, *triple, self.max_length) for triple in triples]
-        found = _probabilities(tokenizer, model, [pair for pair, _ in inputs], self.max_length, self.batch_size)
+        questions = responses[asked_column(responses, self.name)]
+        classify = _load(str(self.model))
+        triples = zip(responses["qanswer"], responses["gold_answer"], questions, strict=True)
+        pairs, cut = zip(*(_input(classify.tokenizer, *triple, self.max_length) for triple in triples), strict=True)
+        limits = {"truncation": "longest_first", "max_length": self.max_length}
+        found = classify(list(pairs), batch_size=self.batch_size, top_k=None, **limits)
+        equivalent = classify.model.config.id2label[classify.model.config.num_labels - 1]
+        values = [next(one["score"] for one in scores if one["label"] == equivalent) for scores in found]
         return [
-            Assessment(value, f"{self.model} gives equivalence the probability {format_score(value)}{', texts cut' if cut else ''}")
-            for value, (_, cut) in zip(found, inputs, strict=True)
+            Assessment(value, f"{self.model} gives equivalence the probability {format_score(value)}{', texts cut' * short}")
+            for value, short in zip(values, cut, strict=True)
         ]
 
 
 @loaded_once(size=2)
-def _load(model: str) -> tuple[Any, Any]:
-    def make() -> tuple[Any, Any, dict[str, Any]]:
-        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+def _load(model: str) -> Any:
+    """The pipeline of ``transformers`` that classifies pairs of texts: by a softmax over two labels, by a sigmoid of one."""
+
+    def make() -> tuple[Any, Any]:
+        from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
         loaded, info = AutoModelForSequenceClassification.from_pretrained(model, output_loading_info=True)
-        return AutoTokenizer.from_pretrained(model), loaded.eval(), info
+        return pipeline("text-classification", model=loaded, tokenizer=AutoTokenizer.from_pretrained(model)), info["missing_keys"]
 
-    tokenizer, loaded, info = load("answer equivalence model", model, make)
-    untrained = sorted(info["missing_keys"])
+    classify, untrained = load("answer equivalence model", model, make)
     if untrained:
-        raise UsageError(
-            f"the model {model!r} lacks {untrained[0]}: it was never trained to classify, and would judge by chance; "
-            "give a classifier of answer equivalence"
-        )
-    labels = loaded.config.num_labels
-    if labels > 2:
+        raise UsageError(f"the model {model!r} lacks {min(untrained)}: it was never trained to classify, and would judge by chance")
+    if (labels := classify.model.config.num_labels) > 2:
         raise UsageError(
             f"the model {model!r} has {labels} labels: answer equivalence needs one, or two of which the second is 'equivalent'"
         )
-    return tokenizer, loaded
+    return classify
 
 
-def _input(tokenizer: Any, response: str, reference: str, question: str, length: int) -> tuple[tuple[str, str], bool]:
-    room = length - tokenizer.num_special_tokens_to_add(pair=True) - 1
+def _input(tokenizer: Any, response: str, gold: str, question: str, length: int) -> tuple[dict[str, str], bool]:
+    """What the classifier reads, and whether a text was cut: the question gets a quarter, the other two share the rest."""
     asked, used = _truncate(tokenizer, question, length // QUESTION_SHARE)
-    sizes = [_truncate(tokenizer, text, sys.maxsize)[1] for text in (response, reference)]
-    half = (room - used) // 2
-    first, _ = _truncate(tokenizer, response, max(half, room - used - sizes[1]))
-    second, _ = _truncate(tokenizer, reference, max(half, room - used - sizes[0]))
-    separator = tokenizer.sep_token or ""
-    return (first, f"{second} {separator} {asked}"), (first, second, asked) != (response, reference, question)
+    room = length - tokenizer.num_special_tokens_to_add(pair=True) - 1 - used
+    of_response, of_gold = (_truncate(tokenizer, text, sys.maxsize)[1] for text in (response, gold))
+    first, _ = _truncate(tokenizer, response, max(room // 2, room - of_gold))
+    second, _ = _truncate(tokenizer, gold, max(room // 2, room - of_response))
+    pair = {"text": first, "text_pair": f"{second} {tokenizer.sep_token or ''} {asked}"}
+    return pair, (first, second, asked) != (response, gold, question)
 
 
 def _truncate(tokenizer: Any, text: str, tokens: int) -> tuple[str, int]:
     """The beginning of ``text`` with at most ``tokens`` tokens, and how many tokens it has."""
     places = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)["offset_mapping"]
     return (text, len(places)) if len(places) <= tokens else (text[: places[tokens - 1][1]], tokens)
-
-
-def _probabilities(tokenizer: Any, model: Any, pairs: Sequence[tuple[str, str]], length: int, batch_size: int) -> list[float]:
-    import torch
-
-    found: list[float] = []
-    for start in range(0, len(pairs), batch_size):
-        firsts, seconds = zip(*pairs[start : start + batch_size], strict=True)
-        batch = tokenizer(list(firsts), list(seconds), truncation="longest_first", max_length=length, padding=True, return_tensors="pt")
-        with torch.inference_mode():
-            logits = model(**batch).logits
-        chances = logits.softmax(-1)[:, 1] if logits.shape[-1] == 2 else logits.sigmoid()[:, 0]
-        found += chances.tolist()
-    return found
