@@ -11,7 +11,7 @@ import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.cli.demo import WHAT_THEY_DO
+from pyterrier_ikat.cli.demo import SYSTEMS
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.papers import PAPERS, find_table
 from pyterrier_ikat.papers.paper_resources import keys_of, read_resources
@@ -329,7 +329,7 @@ def test_every_command_in_the_texts_has_the_options_and_methods_that_it_names():
 def test_the_readme_counts_the_systems_that_there_are():
     written = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "compares fourteen systems" in written
-    assert len(WHAT_THEY_DO) == 14
+    assert len(SYSTEMS) == 14
 
 
 def test_every_make_target_and_script_in_the_texts_exists():

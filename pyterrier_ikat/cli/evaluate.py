@@ -1,13 +1,14 @@
 """The command that evaluates runs: their passages, or the statements, responses and actions of their systems; and what they cost."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import UsageError, counted, did_you_mean, list_first
-from ..tables import Table, format_score, of_frame, wrapped
+from ..tables import of_frame, wrapped
 from .main import main
 from .options import BASELINE, DATASET, FORMAT, MEASURES, QRELS, RUNS, TURNS, dataset_named, judged_by, load_runs, text_loader_of, turns_of
 from .output import show
@@ -37,16 +38,11 @@ TAKEN_BY = {
 @main.command(
     section="Evaluate",
     example="""\
-ikat evaluate runs/* --dataset ikat:2023-mini --baseline raw \\
-    --measures "nDCG@5,P(rel=1)@20"
-ikat evaluate runs/* --by depth
+ikat evaluate runs/* --baseline raw --measures "nDCG@5,P(rel=1)@20"
 ikat evaluate runs/* --cost
-ikat evaluate runs/rtg --of statements --dataset ikat:2023-mini \\
-    --qrels ptkb_nist
+ikat evaluate runs/rtg --of statements --dataset ikat:2023-mini
 ikat evaluate runs/* --of responses --dataset ikat:2024 \\
     --judge rouge-l --judge completeness --llm openai:gpt-4o
-ikat evaluate runs/* --of actions --dataset mtrag:mini
-ikat evaluate published --of responses --dataset ikat:2024
 ikat evaluate published --of nuggets --dataset ikat:2024""",
 )
 @RUNS
@@ -60,17 +56,10 @@ ikat evaluate published --of nuggets --dataset ikat:2024""",
 @click.option(
     "--by",
     type=click.Choice(["depth", "conversation", "category", "topic", "turn"]),
-    help="show the means of one measure by depth (turn number), conversation, or category of the question (locomo:); with --baseline the "
-    "unit that is drawn for confidence intervals of the differences: conversation, topic or turn",
+    help="means of one measure by depth (turn number), conversation or category (locomo:); with --baseline the unit of intervals of "
+    "differences: conversation, topic or turn",
 )
-@click.option(
-    "--judge",
-    "judges",
-    multiple=True,
-    metavar="JUDGE",
-    help=f"of responses, may be repeated: {', '.join(JUDGES)}; by default rouge-l; the first {len(PLAIN)} ask no model, others need "
-    "--llm; bem=FOLDER for a classifier of answer equivalence",
-)
+@click.option("--judge", "judges", multiple=True, metavar="JUDGE", help="of responses, see above; may be repeated; by default rouge-l")
 @click.option("--llm", help="the model that judges responses")
 @click.option("--index", help="passage index with the texts, for groundedness of responses")
 @FORMAT
@@ -82,13 +71,15 @@ def evaluate(paths: tuple[str, ...], of: str, cost: bool, dataset_name: str | No
     their mean, deviation and share of variance. --of statements takes folders and submissions. --of responses, --of actions and --cost take
     folders; actions are whether a run abstains or asks back when it should. `published` in place of RUNs evaluates the responses of the
     track's runs in ikat:2024. With --of nuggets, it shows the labels of people: the share of nuggets that each of six runs states.
+
+    Judges that ask no model: rouge-l, token-f1, cited-sentences, existing-citations, and bem=FOLDER, a classifier of answer equivalence.
+    Judges with --llm: groundedness, completeness, relevance, naturalness, preference, correctness, nuggets.
     """
     there = {"judge" if name == "judges" else name: name for name, value in given.items() if value}
     for shown, name in there.items():
         if cost or name not in TAKEN_BY[of]:
             others = " and ".join(other for other in OF if name in TAKEN_BY[other])
             raise UsageError(f"--{shown} is for {others}: omit it with {'--cost' if cost else f'--of {of}'}")
-    qrels, turns = given["qrels"], given["turns"]
     if cost:
         from ..show import ledger
 
@@ -97,15 +88,9 @@ def evaluate(paths: tuple[str, ...], of: str, cost: bool, dataset_name: str | No
         _show_passages(paths, dataset_name, given, form)
     elif dataset_name is None:
         raise UsageError(f"--of {of} needs the dataset: give --dataset, such as ikat:2023-mini")
-    elif of == "statements":
-        _show_statements(paths, dataset_name, judged_by(dataset_name, qrels or "ptkb", turns), form)
-    elif of == "responses":
-        judges = _judges(given["judges"], given["llm"])
-        _show_responses(paths, dataset_named(dataset_name), turns_of(dataset_name, turns, qrels), given["index"], judges, form)
-    elif of == "nuggets":
-        _show_nuggets(paths, dataset_named(dataset_name), turns_of(dataset_name, turns), form)
     else:
-        _show_actions(paths, dataset_named(dataset_name), turns_of(dataset_name, turns), form)
+        ways = {"statements": _show_statements, "responses": _show_responses, "actions": _show_actions, "nuggets": _show_nuggets}
+        ways[of](paths, dataset_named(dataset_name), given, form)
 
 
 def _show_passages(paths: Sequence[str], dataset_name: str | None, given: Mapping[str, Any], form: str) -> None:
@@ -124,21 +109,26 @@ def _show_passages(paths: Sequence[str], dataset_name: str | None, given: Mappin
     named = name_runs(paths)
     judged, groups = _judged(dataset_name, qrels, given["turns"], paths), grouped(named)
     rankings = {name: _ranking(name, path) for name, path in named.items()}
-    _check_judged(judged, rankings, dataset_name, qrels)
+    _check(judged, rankings, dataset_name, qrels)
     check_baseline(groups, baseline)
     evaluator = Evaluator(judged, wanted)
     scores = turn_scores(rankings.items(), evaluator)
+    of_systems = {system: [scores[name] for name in names] for system, names in groups.items()}
     if len(groups) == len(named):
         rows = experiment_rows(scores, wanted, baseline)
     else:
-        _check_repeats(groups.values(), named)
-        rows = repeated_rows({system: [scores[name] for name in names] for system, names in groups.items()}, wanted, baseline)
+        from ..runs import RunFolder
+        from ..runs.origin import check_repeats
+
+        for names in groups.values():
+            check_repeats([RunFolder(named[name]) for name in names if named[name].is_dir()])  # only folders say how they were made
+        rows = repeated_rows(of_systems, wanted, baseline)
     show(experiment_table(rows), form)
     if baseline and len(groups) > 1 and (by or form != "csv"):  # CSV has one table
         from ..evaluation.intervals import default_unit, difference_table
 
         click.echo()
-        means = {system: averaged([scores[name] for name in names]) for system, names in groups.items()}
+        means = {system: averaged(repeats) for system, repeats in of_systems.items()}
         show(difference_table(means, evaluator.turns, baseline, by or default_unit(evaluator.turns)), form)
     for line in _unmatched(rankings, judged, dataset_name, qrels, chosen=given["turns"] is not None):
         click.echo(wrapped(line), err=form != "text")
@@ -155,26 +145,15 @@ def _show_means(runs: "dict[str, pd.DataFrame]", judged: "pd.DataFrame", data: s
     show(of_frame(breakdown(runs, judged, wanted[0], given["by"], topics=topics)), form)
 
 
-def _check_judged(
-    judged: Mapping[str, Any], rankings: Mapping[str, Mapping[str, Any]], dataset_name: str | None, qrels: str | None
-) -> None:
+def _check(judged: Mapping[str, Any], rankings: Mapping[str, Mapping[str, Any]], dataset_name: str | None, qrels: str | None) -> None:
     """Check that there are judgements, and that they are about passages."""
-    if dataset_name is not None and not any(
-        judged[qid].keys() & found[qid] for found in rankings.values() for qid in judged.keys() & found
-    ):
+    shares = any(judged[qid].keys() & found[qid] for found in rankings.values() for qid in judged.keys() & found)
+    if dataset_name is not None and not shares:
         from ..study.study import refuse_statements
 
         refuse_statements(dataset_name, qrels)
     if not judged:
         raise UsageError(f"{dataset_name} has no judgements: give --qrels FILE instead of --dataset")
-
-
-def _check_repeats(groups: Iterable[Sequence[str]], named: Mapping[str, Path]) -> None:
-    from ..runs import RunFolder
-    from ..runs.origin import check_repeats
-
-    for names in groups:
-        check_repeats([RunFolder(named[name]) for name in names if named[name].is_dir()])  # only folders say how they were made
 
 
 def _unmatched(
@@ -184,18 +163,16 @@ def _unmatched(
     topics = set() if dataset_name is None else set(dataset_named(dataset_name).get_topics()["qid"])
     if topics and qrels is not None and (strange := sorted(judged.keys() - topics)):
         yield f"{qrels} judges {counted(len(strange), 'turn')} that {dataset_name} lacks: {list_first(strange)}"
-    yield from _per_run({name: sorted(judged.keys() - ranking) for name, ranking in rankings.items()}, "lacks", "judged turn")
-    if topics or not chosen:  # else the run's other turns were omitted on purpose
-        what = [f"turn{s} that {f'{dataset_name} lacks' if topics else f'{be} not judged'}" for s, be in (("", "is"), ("s", "are"))]
-        yield from _per_run({name: sorted(ranking.keys() - judged.keys() - topics) for name, ranking in rankings.items()}, "has", *what)
-
-
-def _per_run(turns: Mapping[str, list[str]], verb: str, one: str, several: str = "") -> Iterator[str]:
-    """One line per run with such turns, or a single line if they are the same for all runs."""
-    same = len(turns) > 1 and len(set(map(tuple, turns.values()))) == 1
-    for name, found in list(turns.items())[: 1 if same else None]:
-        if found:
-            yield f"{'each run' if same else name} {verb} {counted(len(found), one, several)}: {list_first(found)}"
+    said = defaultdict[str, list[str]](list)
+    is_none, are_none = (f"{dataset_name} lacks",) * 2 if topics else ("is not judged", "are not judged")
+    for name, ranking in rankings.items():
+        if lost := sorted(judged.keys() - ranking):
+            said[f"lacks {counted(len(lost), 'judged turn')}: {list_first(lost)}"].append(name)
+        strange = sorted(ranking.keys() - judged.keys() - topics)
+        if strange and (topics or not chosen):  # else the run's other turns were omitted on purpose
+            said[f"has {counted(len(strange), f'turn that {is_none}', f'turns that {are_none}')}: {list_first(strange)}"].append(name)
+    for what, names in said.items():
+        yield from (f"{name} {what}" for name in (["each run"] if len(names) == len(rankings) > 1 else names))
 
 
 def _judged(dataset_name: str | None, qrels: str | None, turns: str | None, paths: Sequence[str]) -> dict[str, dict[str, int]]:
@@ -219,47 +196,45 @@ def _ranking(name: str, path: Path) -> Mapping[str, Mapping[str, float]]:
     return ranking_of(name, results_of(name, path))
 
 
-def _show_statements(paths: Sequence[str], dataset_name: str, judged: "pd.DataFrame", form: str) -> None:
+def _show_statements(paths: Sequence[str], data: Any, given: Mapping[str, Any], form: str) -> None:
     """The scores of the PTKB statements that runs (folders or submissions) chose."""
     from ..evaluation.evaluator import name_runs
     from ..evaluation.ptkb import evaluate_ptkb
     from ..submit import read_submission
 
-    dataset = dataset_named(dataset_name)
-    systems = {name: read_submission(path, dataset).turns if path.is_file() else path for name, path in name_runs(paths).items()}
+    judged = judged_by(data.name, given["qrels"] or "ptkb", given["turns"])
+    systems = {name: read_submission(path, data).turns if path.is_file() else path for name, path in name_runs(paths).items()}
     show(of_frame(evaluate_ptkb(systems, judged)), form)
 
 
-def _show_responses(
-    paths: Sequence[str], data: Any, turns: Sequence[str] | None, index_path: str | None, judges: Sequence[Any], form: str
-) -> None:
+def _show_responses(paths: Sequence[str], data: Any, given: Mapping[str, Any], form: str) -> None:
     """The mean of each judge over the responses in run folders, or over those that the dataset has."""
     import pandas as pd
 
+    from ..evaluation.evaluator import name_runs
     from ..evaluation.responses import evaluate_responses, response_means, response_turns
     from ..papers.paper_scores import answers_of
     from ..runs import RunFolder
 
-    wanted, texts = response_turns(data.conversations, turns), text_loader_of(index_path)
-    if hasattr(data, "get_nuggets") and any(type(judge).__name__ == "NuggetRecall" for judge in judges):
+    judges, texts = _judges(given["judges"], given["llm"]), text_loader_of(given["index"])
+    wanted = response_turns(data.conversations, turns_of(data.name, given["turns"], given["qrels"]))
+    if hasattr(data, "get_nuggets") and "nuggets" in given["judges"]:
         gold = data.get_nuggets()
         click.echo(f"nugget recall: all {len(gold)} nuggets of {data.name}; get_nuggets('deduplicated') in Python has fewer", err=True)
         nuggets = gold.groupby("qid")["nugget"].agg(list)
         wanted["gold_nuggets"] = [nuggets.get(qid, []) for qid in wanted["qid"]]
-    published = _is_published(paths, data, "get_responses")
-    tables = []
-    for name, answers in (
-        data.get_responses().groupby("run") if published else [(path, answers_of(RunFolder(path), texts)) for path in paths]
-    ):
-        if answers is None:
-            raise UsageError(f"{name} has no responses: its system writes none")
-        tables.append(response_means(evaluate_responses(wanted, answers, judges)).assign(run=Path(name).name))
-    table = pd.concat(tables, ignore_index=True)
-    asked = {judge.name: judge.llm.model if hasattr(judge, "llm") else getattr(judge, "model", "") for judge in judges}
-    first = {"run": table.pop("run"), "judge": table.pop("judge")}
-    if any(asked.values()):
-        first["model"] = first["judge"].map(asked)
-    show(of_frame(pd.concat([pd.DataFrame(first), table], axis=1)), form)
+    if _is_published(paths, data, "get_responses"):
+        responses: dict[str, Any] = dict(iter(data.get_responses().groupby("run")))
+    else:
+        responses = {name: answers_of(RunFolder(path), texts) for name, path in name_runs(paths).items()}
+    if without := [name for name, answers in responses.items() if answers is None]:
+        raise UsageError(f"{without[0]} has no responses: its system writes none")
+    means = {name: response_means(evaluate_responses(wanted, answers, judges)) for name, answers in responses.items()}
+    table = pd.concat(means, names=["run"]).reset_index(level="run")
+    models = {judge.name: judge.llm.model if hasattr(judge, "llm") else getattr(judge, "model", "") for judge in judges}
+    if any(models.values()):
+        table.insert(2, "model", table["judge"].map(models))
+    show(of_frame(table), form)
 
 
 def _is_published(paths: Sequence[str], data: Any, method: str) -> bool:
@@ -275,7 +250,7 @@ def _is_published(paths: Sequence[str], data: Any, method: str) -> bool:
     return True
 
 
-def _show_nuggets(paths: Sequence[str], data: Any, turns: Sequence[str] | None, form: str) -> None:
+def _show_nuggets(paths: Sequence[str], data: Any, given: Mapping[str, Any], form: str) -> None:
     """The mean share of nuggets that each run states, according to people's labels."""
     import pandas as pd
 
@@ -286,28 +261,22 @@ def _show_nuggets(paths: Sequence[str], data: Any, turns: Sequence[str] | None, 
             f"--of nuggets shows the labels of people: give {PUBLISHED} in place of RUNs; `--of responses --judge nuggets` judges"
         )
     labels = data.get_nugget_labels().drop(columns="nugget")  # a turn may have two nuggets with the same words
-    labels = labels if turns is None else labels[labels["qid"].isin(turns)]
-    if labels.empty:
-        raise UsageError(f"no turn has nugget labels in {data.name}: give other --turns")
+    if (turns := turns_of(data.name, given["turns"])) is not None:
+        labels = labels[labels["qid"].isin(turns)]
     scores = {run: nugget_scores(found) for run, found in labels.groupby("run")}
     rows = [(run, found["all"].mean(), len(found), int(found["nuggets"].sum())) for run, found in scores.items()]
     show(of_frame(pd.DataFrame(rows, columns=["run", "recall", "turns", "nuggets"])), form)
 
 
-def _show_actions(paths: Sequence[str], data: Any, wanted: Sequence[str] | None, form: str) -> None:
+def _show_actions(paths: Sequence[str], data: Any, given: Mapping[str, Any], form: str) -> None:
     """Whether run folders abstain and ask back when they should."""
-    from ..evaluation.actions import MEASURES, evaluate_actions
+    from ..evaluation.actions import evaluate_actions
     from ..evaluation.evaluator import name_runs
 
     answers = data.get_answers()
-    if wanted is not None:
-        answers = answers[answers["qid"].isin(wanted)]
-    scores = evaluate_actions(name_runs(paths), answers)
-    shown = scores.copy()
-    for measure in MEASURES:
-        triples = zip(shown.pop(measure), shown.pop(f"{measure}_low"), shown.pop(f"{measure}_high"), strict=True)
-        shown[measure] = ["" if value != value else "{} [{}, {}]".format(*map(format_score, (value, *ends))) for value, *ends in triples]
-    show(Table(scores, of_frame(shown).columns, ["In brackets: intervals of 95 %."]), form)
+    if (turns := turns_of(data.name, given["turns"])) is not None:
+        answers = answers[answers["qid"].isin(turns)]
+    show(of_frame(evaluate_actions(name_runs(paths), answers), ["_low and _high: intervals of 95 %."]), form)
 
 
 def _judges(names: Sequence[str], spec: str | None) -> list[Any]:
@@ -315,17 +284,17 @@ def _judges(names: Sequence[str], spec: str | None) -> list[Any]:
     from .. import evaluation
     from ..llms import llm
 
-    for name in names:
-        if name not in JUDGES and not name.startswith(BEM):
-            near = did_you_mean(name, JUDGES) or f"choose among {', '.join(JUDGES)}, or give bem=FOLDER"
-            raise UsageError(f"--judge {name} is unknown: {near}")
-        if name in JUDGES and name not in PLAIN and spec is None:
-            raise UsageError(f"--judge {name} needs a language model: give --llm")
-    model = None if spec is None else llm(spec)
-    found: list[Any] = []
+    model, found = None if spec is None else llm(spec), list[Any]()
     for name in names or ["rouge-l"]:
         if name.startswith(BEM):
             found.append(evaluation.AnswerEquivalence(name.removeprefix(BEM)))
+        elif name not in JUDGES:
+            near = did_you_mean(name, JUDGES) or f"choose among {', '.join(JUDGES)}, or give bem=FOLDER"
+            raise UsageError(f"--judge {name} is unknown: {near}")
+        elif name in PLAIN:
+            found.append(getattr(evaluation, JUDGES[name])())
+        elif model is None:
+            raise UsageError(f"--judge {name} needs a language model: give --llm")
         else:
-            found.append(getattr(evaluation, JUDGES[name])(*[] if name in PLAIN else [model]))
+            found.append(getattr(evaluation, JUDGES[name])(model))
     return found

@@ -143,16 +143,12 @@ def broken(expression: str) -> str:
 @MEASURES
 @click.option("--baseline", help="the run that all others are compared with; by default that of the simulation, or the first run")
 @click.option("--out", required=True, type=click.Path(dir_okay=False), help="the HTML file to write")
-def report(
-    paths: tuple[str, ...], dataset_name: str | None, index_path: str | None, measures: str | None, out: str, **options: Any
-) -> None:
+def report(paths: tuple[str, ...], dataset_name: str | None, index_path: str | None, out: str, **options: Any) -> None:
     """Write one HTML file that shows RUNs as conversations to read and compare.
 
     A RUN is a folder made by `ikat run`, a TREC run file or a submission. If all RUNs are folders made by `ikat simulate` or `ikat
     interact`, the report shows the conversations of the systems with each user side by side.
     """
-    from ..evaluation import as_measures
     from ..show import report as make
 
-    wanted = None if measures is None else as_measures(measures)
-    click.echo(make(list(paths), dataset_name, texts=text_loader_of(index_path), measures=wanted, **options).save(out))
+    click.echo(make(list(paths), dataset_name, texts=text_loader_of(index_path), **options).save(out))

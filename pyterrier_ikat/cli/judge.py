@@ -20,13 +20,7 @@ ikat judge runs/* --pairs gpt4 --agree default --dataset ikat:2024""",
 )
 @click.argument("paths", nargs=-1, metavar="[RUN]...")
 @click.option("--pairs", metavar="QRELS", help="judge the pairs of these qrels again, instead of RUNs; without --llm take their labels")
-@click.option(
-    "--style",
-    type=click.Choice(["one-shot", "umbrela"]),
-    default="one-shot",
-    show_default=True,
-    help="the prompt: one example, or UMBRELA's",
-)
+@click.option("--style", type=click.Choice(["one-shot", "umbrela"]), default="one-shot", show_default=True, help="the prompt")
 @click.option("--dataset", "dataset_name", required=True, help="dataset with the utterances of the turns, such as ikat:2023-mini")
 @click.option("--llm", "llm_spec", help="the language model that judges, such as openai:gpt-4o")
 @TEXTS
@@ -37,14 +31,16 @@ ikat judge runs/* --pairs gpt4 --agree default --dataset ikat:2024""",
 def judge(paths: tuple[str, ...], pairs: str | None, dataset_name: str, llm_spec: str | None, out: str | None, **given: Any) -> None:
     """Judge the pooled top passages of RUNs, or given pairs, with an LLM; or compare labels with --agree.
 
-    The command writes a qrels file and, beside it, FILE.json, which names the judge for `ikat paper`. If the dataset has qrels, only their
+    The prompt has one example, or is UMBRELA's. The command writes a qrels file and, beside it, FILE.json, which names the judge for `ikat
+    paper`. If the dataset has qrels, only their
     turns are judged. Choose other turns with --turns. --agree shows confusion matrices, agreement and Cohen's kappa (from label 2 on, a
     passage is relevant), and with RUNs how alike both orders of the runs are (Kendall's tau).
     """
     from ..evaluation import agreement
 
     data, runs, agree = dataset_named(dataset_name), load_runs(paths) if paths else {}, given.pop("agree")
-    if pairs is not None and llm_spec is None and out is None and agree is not None:
+    others = None if agree is None else _qrels(agree, data)  # a wrong name shows before a model is paid
+    if pairs is not None and llm_spec is None and out is None and others is not None:
         labels = _qrels(pairs, data)
     elif llm_spec is None or out is None:
         raise UsageError("give --llm and --out to judge, or --pairs QRELS and --agree QRELS to compare labels")
@@ -52,8 +48,8 @@ def judge(paths: tuple[str, ...], pairs: str | None, dataset_name: str, llm_spec
         raise UsageError("give RUNs to judge their top passages, or --pairs QRELS to judge the pairs of qrels")
     else:
         labels = _judge(runs, pairs, data, llm_spec, Path(out), **given)
-    if agree is not None:
-        click.echo(str(agreement(labels, _qrels(agree, data), runs=runs)))
+    if others is not None:
+        click.echo(str(agreement(labels, others, runs=runs)))
 
 
 def _judge(

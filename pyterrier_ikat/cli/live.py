@@ -9,7 +9,7 @@ import click
 from ..tables import wrapped
 from .main import main
 from .options import BASELINE, resources
-from .output import print_ledger, show, show_plan
+from .output import print_ledger, show
 
 BOUND = "An upper bound: each user talks to each method until out of patience. Turns that are already in --out are not counted."
 
@@ -49,8 +49,6 @@ def chat(**options: Any) -> None:
 @main.command(
     section="Live",
     example="""\
-ikat serve gtr --index mini.index --llm openai:gpt-4o \\
-    --resources second_llm=openai:gpt-4o --port 8000
 ikat serve ad my_systems.py:gate --index mini.index \\
     --llm openai:gpt-4o --mcp""",
 )
@@ -160,7 +158,7 @@ def simulate(names: tuple[str, ...], out: str, only_plan: bool, **options: Any) 
     try:
         done = play(names, out=out, plan=only_plan, ledger=ledger, **options)
         if only_plan:
-            show_plan(done)
+            show(done.shown())
             click.echo(f"\n{wrapped(BOUND)}")
         else:
             show(done.shown())

@@ -32,35 +32,26 @@ def _runs_among(_: click.Context, __: click.Parameter, paths: tuple[str, ...]) -
 
 RUNS = click.argument("paths", nargs=-1, required=True, metavar="RUN...", callback=_runs_among)
 MEASURES = click.option(
-    "--measures", help="measures of ir_measures, or your own as FILE.py:NAME, separated by commas; by default those of the dataset or track"
+    "--measures", help="measures of ir_measures, or your own as FILE.py:NAME, separated by commas; by default the track's"
 )
-TURNS = click.option(
-    "--turns", help="only these turns: ids separated by commas, a file with one id per line, or a list named in `ikat datasets`"
-)
+TURNS = click.option("--turns", help="only these turns: ids with commas, a file with one per line, or a list named in `ikat datasets`")
 QRELS = click.option("--qrels", help="a TREC qrels file, or the name of one of the dataset's qrels, such as provenance")
 TEXTS = click.option("--index", "index_path", help="passage index with the texts")
-DATASET = click.option(
-    "--dataset", "dataset_name", help="dataset whose qrels are used, such as ikat:2023-mini; run folders know their dataset"
-)
+DATASET = click.option("--dataset", "dataset_name", help="dataset whose qrels are used, such as ikat:2023-mini; run folders know theirs")
 FORMAT = click.option("--format", "form", type=click.Choice(FORMS), default="text", show_default=True, help="how tables are printed")
 BASELINE = click.option("--baseline", help="the system that all others are compared with; significant differences are marked")
 
 RESOURCES = (
     click.option("--index", help="folder made by `ikat index`, or a PISA index of SPLADE vectors"),
     click.option("--llm", help='the language model: "openai:gpt-4o temperature=0", hf:MODEL, recorded:FILE or recorded:sample'),
-    click.option(
-        "--reranker",
-        help="a cross-encoder's name, bi:NAME for a bi-encoder, colbert:NAME, monot5:NAME, listwise:LLM, ensemble, or several separated "
-        "by commas",
-    ),
+    click.option("--reranker", help="a cross-encoder, bi:NAME, colbert:NAME, monot5:NAME, listwise:LLM, ensemble, or several with commas"),
     click.option(
         "--resources",
         "given",
         multiple=True,
         metavar="FILE|NAME=VALUE",
-        help='a TOML file with lines such as second_llm = "openai:gpt-4o" (names that no METHOD needs are ignored); sample, for recorded '
-        "completions; or one line as NAME=VALUE. Can be repeated. Names: index, llm, reranker, second_llm, retriever, rewriter, expander, "
-        "prompts, statements, texts, splade_model, splade_query_model",
+        help='a TOML file with lines such as second_llm = "openai:gpt-4o"; sample, for recorded completions; or a line NAME=VALUE. May '
+        "be repeated. Names: second_llm, retriever, rewriter, expander, prompts, statements, texts, splade_model, splade_query_model",
     ),
 )
 

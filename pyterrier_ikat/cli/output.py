@@ -10,7 +10,6 @@ from ..tables import MARKS, Table, wrapped
 
 if TYPE_CHECKING:
     from ..llms import Ledger
-    from ..planning import PlanTable
 
 
 def show(table: Table, form: str = "text", *, err: bool = False) -> None:
@@ -42,11 +41,3 @@ def print_ledger(ledger: "Ledger", about: str = "", *, err: bool = False) -> Non
     if account[["calls", "failures", "cost", "worth"]].fillna(0).to_numpy().any():
         click.echo(err=err)
         show(ledger.shown(f"LLM ledger{about}"), err=err)
-
-
-def show_plan(plan: "PlanTable", form: str = "text") -> None:
-    """Print a plan."""
-    if form == "text" and not len(plan):
-        click.echo(str(plan))
-    else:
-        show(plan.shown(), form)

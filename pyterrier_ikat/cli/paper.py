@@ -10,7 +10,7 @@ from ..errors import UsageError, counted
 from ..tables import of_frame, wrapped
 from .main import main
 from .options import FORMAT, QRELS
-from .output import show, show_plan
+from .output import show
 
 if TYPE_CHECKING:
     from ..methods.tables import PublishedTable
@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 )
 @click.argument("name", required=False, metavar="[PAPER]")
 @click.argument("number", required=False, metavar="[TABLE]")
-@click.option(
-    "--resources",
-    help='TOML file with lines such as "gpt-4" = "openai:gpt-4-0613 temperature=0" and prompts = "FOLDER"; or sample, to run offline',
-)
+@click.option("--resources", help='TOML file with lines such as "gpt-4" = "openai:gpt-4-0613"; or sample, to run offline')
 @click.option("--dataset", help="another dataset than the table's, such as ikat:2023-mini")
 @QRELS
 @click.option("--judged-by", help="who judged --qrels: NIST or a model; `ikat judge` writes it beside its file")
@@ -89,15 +86,15 @@ def _rows(found: "Reproduction", with_commands: bool) -> Iterator[str]:
     for number, table in paper.tables.items():
         if isinstance(table, Matrix):
             said = f"Table {number}: labels of {table.judge} against NIST's, iKAT {table.year}; needs {table.judge.casefold()!r} and 'bm25'"
-            yield from ("", wrapped(said))
         elif isinstance(table, Listing):
-            systems = ", ".join(table.systems)
-            yield from ("", wrapped(f"Table {number}: what the systems are made of: {systems}; `ikat methods NAME` shows each"))
+            said = f"Table {number}: what the systems are made of: {', '.join(table.systems)}; `ikat methods NAME` shows each"
         elif isinstance(table, Prompts):
-            yield from ("", wrapped(f"{table.what}: {', '.join(table.templates)}"))
+            said = f"{table.what}: {', '.join(table.templates)}"
         else:
             for part in table:
                 yield from _part(number, found, part, with_commands)
+            continue
+        yield from ("", wrapped(said))
     if paper.figures:
         yield from ("", f"Figures: {', '.join(paper.figures)}")
 
@@ -138,7 +135,7 @@ def _relabel(matrix: "Matrix", found: "Reproduction", only_plan: bool, form: str
     out, texts = found.root / data.name.replace(":", "-"), texts_of(found.index_of("bm25"))
     labels = Relabelled(matrix, data, judge_spec(found.resources, matrix), out, texts, found.prompts)
     if only_plan:
-        show_plan(labels.plan(), form)
+        show(labels.plan().shown(), form)
     else:
         labels.run()
         show(labels.shown(), form)
@@ -156,7 +153,7 @@ def _parts(what: Any, found: "Reproduction") -> "tuple[PublishedTable, ...]":
 def _plan(what: Any, found: "Reproduction", form: str) -> None:
     for place, part in enumerate(_parts(what, found)):
         click.echo(nl=bool(place))
-        show_plan(found.plan(part), form)
+        show(found.plan(part).shown(), form)
         for line in _beside_the_plan(part, found):
             click.echo(wrapped(line), err=form != "text")
 

@@ -9,7 +9,7 @@ from ..errors import UsageError, counted
 from ..tables import wrapped
 from .main import main
 from .options import BASELINE, FORMAT, MEASURES, TURNS, dataset_named, resources
-from .output import print_ledger, show, show_plan
+from .output import print_ledger, show
 
 if TYPE_CHECKING:
     from ..study import Results
@@ -36,7 +36,7 @@ def index(source: str, path: str, splade: str | None, dense: str | None) -> None
 
     if splade is not None and dense is not None:
         raise UsageError("give --splade or --dense, not both: run the command again with the other one to add it to the same folder")
-    corpus = PassageFiles(source) if Path(source).exists() else _dataset_not_file(source).get_corpus_iter(verbose=False)
+    corpus = PassageFiles(source) if Path(source).exists() else dataset_named(source).get_corpus_iter(verbose=False)
     built: Any
     if splade is not None:
         built = Splade(splade).index(path, corpus)
@@ -45,13 +45,6 @@ def index(source: str, path: str, splade: str | None, dense: str | None) -> None
     else:
         built = PassageIndex(path).index(corpus)
     click.echo(f"{path}: {counted(len(built), 'passage')}")
-
-
-def _dataset_not_file(name: str) -> Any:
-    try:
-        return dataset_named(name)
-    except UsageError as error:
-        raise UsageError(f"there is no file or folder {name}, and {error}") from None
 
 
 @main.command(
@@ -66,29 +59,13 @@ ikat run aqd my_systems.py:gate --dataset ikat:2023-mini --index mini.index \\
 @resources
 @click.option("--out", default="runs", show_default=True, type=click.Path(), help="folder of the runs; each method gets one inside")
 @TURNS
-@click.option(
-    "--repeats",
-    type=int,
-    default=1,
-    show_default=True,
-    help="runs of each system that uses an LLM, each with its own completions; the others are stored as NAME.repeat-2, ...",
-)
+@click.option("--repeats", default=1, show_default=True, help="runs of each system with an LLM; the others are in NAME.repeat-2, ...")
 @MEASURES
 @BASELINE
 @click.option("--cache", type=click.Path(dir_okay=False), help="file that keeps searches and scores, so that later runs do not repeat them")
 @click.option("--plan", "only_plan", is_flag=True, help="only estimate LLM calls, tokens and cost")
 @FORMAT
-def run(
-    names: tuple[str, ...],
-    dataset_name: str,
-    out: str,
-    measures: str | None,
-    baseline: str | None,
-    cache: str | None,
-    only_plan: bool,
-    form: str,
-    **options: Any,
-) -> None:
+def run(names: tuple[str, ...], dataset_name: str, out: str, cache: str | None, only_plan: bool, form: str, **options: Any) -> None:
     """Run METHODs on a dataset and compare them.
 
     A METHOD is a name from `ikat methods`, also with arguments, such as mq4cs:n=3 or raw:retriever=dense; or it comes from your own Python
@@ -96,7 +73,6 @@ def run(
     a folder with its run, turns, scores and ledger. Finished runs are kept, and a stopped run continues. If --format is not text, stdout
     gets only the table of scores.
     """
-    from ..evaluation import as_measures
     from ..store.cache import set_default_cache
     from ..study import Study
     from ..study import run as run_systems
@@ -105,14 +81,14 @@ def run(
     if cache is not None:
         set_default_cache(cache)
     given = {name: value for name, value in options.items() if value is not None}
-    wanted = None if measures is None else as_measures(measures)
     if only_plan:
+        given = {name: value for name, value in given.items() if name not in ("measures", "baseline")}
         planned = Study(names, dataset_name, only_plan=True, **given)
-        show_plan(planned.plan(), form)
+        show(planned.plan().shown(), form)
         for line in refusals(planned, Path(out)):
             click.echo(wrapped(f"the run would be refused: {line}"), err=True)
         return
-    results = run_systems(names, dataset_name, out=out, measures=wanted, baseline=baseline, **given)
+    results = run_systems(names, dataset_name, out=out, **given)
     print_results(results, form)
     results.require_judged()
 

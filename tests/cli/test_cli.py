@@ -15,7 +15,7 @@ from lz4.frame import LZ4FrameFile
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.cli.demo import WHAT_THEY_DO
+from pyterrier_ikat.cli.demo import SYSTEMS
 from pyterrier_ikat.conversations.own_data import SampleDataset
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.retrieve import bm25
@@ -217,7 +217,7 @@ BAD = [
         "holds an index of other passages, or in another order: remove it, or give a new path",
     ),
     (["index", "ikat:2024", "OUT"], "ClueWeb22"),
-    (["index", "nosuch", "OUT"], "there is no file or folder nosuch, and no dataset 'nosuch'; there are ikat:sample"),
+    (["index", "nosuch", "OUT"], "no dataset 'nosuch'; there are ikat:sample"),
     (["evaluate", "--of", "statements", "a/aqd", "b/aqd", "--dataset", "ikat:sample"], "two runs are named aqd"),
     (["evaluate", "nothing.trec", "--dataset", "ikat:sample"], "there is no run file nothing.trec"),
     (["evaluate", "nothing.trec"], "give --dataset NAME or --qrels FILE"),
@@ -577,11 +577,11 @@ def test_the_demo_leaves_folders_that_are_evaluated_and_reported_as_they_lie(fir
     assert done.exit_code == 0, done.output
     assert len(done.stdout.splitlines()[0]) <= 80
     found = sorted(path for path in (tmp_path / "demo").iterdir() if not path.name.startswith("."))
-    assert {path.name for path in found} == {*WHAT_THEY_DO, "sample.index", "report.html"}
-    assert {line.split()[0] for line in done.stdout.splitlines() if line.split()} >= set(WHAT_THEY_DO)
+    assert {path.name for path in found} == {*SYSTEMS, "sample.index", "report.html"}
+    assert {line.split()[0] for line in done.stdout.splitlines() if line.split()} >= set(SYSTEMS)
     again = call("evaluate", *found, "--measures", "nDCG@5", "--format", "csv")
     assert again.exit_code == 0, again.output
-    assert {line.partition(",")[0] for line in again.stdout.splitlines()[1:]} == set(WHAT_THEY_DO)
+    assert {line.partition(",")[0] for line in again.stdout.splitlines()[1:]} == set(SYSTEMS)
     assert [line.split(" is omitted")[0] for line in again.stderr.splitlines()] == [
         f"ikat: warning: {tmp_path / 'demo' / name}" for name in ("report.html", "sample.index")
     ]

@@ -150,7 +150,7 @@ SUBMIT = ("--run-id", "x", "--run-type", "automatic")
         (["submit", "--check", "RUNS", "--dataset", "ikat:sample"], "can't be read (Is a directory)"),
         (["judge", "--pairs", "OUT", "--agree", "OUT", "--dataset", "ikat:sample"], "ikat:sample has no qrels"),
         (
-            ["judge", "RUNS/raw", "--dataset", "ikat:sample", "--agree", "OUT"],
+            ["judge", "RUNS/raw", "--dataset", "ikat:sample", "--agree", "default"],
             "give --llm and --out to judge, or --pairs QRELS and --agree",
         ),
         (["evaluate", "--of", "statements", "RUNS/none", "--dataset", "ikat:sample"], "none"),
