@@ -160,7 +160,7 @@ SUBMIT = ("--run-id", "x", "--run-type", "automatic")
         ),
         (["judge", "RUNS/none", "--dataset", "ikat:sample", "--llm", "recorded:sample", "--out", "OUT"], "none"),
         (["judge", "RUNS/raw", "--dataset", "ikat:sample", "--llm", "gpt", "--out", "OUT"], "gpt"),
-        (["judge", "RUNS/raw", "--dataset", "ikat:sample", "--llm", "recorded:sample", "--depth", "0", "--out", "OUT"], "--depth 0: pool"),
+        (["judge", "RUNS/raw", "--dataset", "ikat:sample", "--llm", "recorded:sample", "--depth", "0", "--out", "OUT"], "depth=0"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value[:2]),
 )
