@@ -4,8 +4,8 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, cast
 
 import pandas as pd
 
@@ -217,6 +217,7 @@ def account_table(frame: pd.DataFrame, notes: Sequence[str] = (), title: str = "
     return Table(frame, shown.columns, shown.notes, title)
 
 
+@dataclass(eq=False, repr=False)
 class Budget(Remade):
     """Prices, the cost so far, and a limit; safe to share between threads.
 
@@ -242,21 +243,17 @@ class Budget(Remade):
 
     of_this_process = {"_lock": threading.Lock, "_spending": lambda: None}
 
-    def __init__(
-        self,
-        *,
-        price_in: float | None = None,
-        price_out: float | None = None,
-        price_cached: float | None = None,
-        limit: float | None = None,
-        model: str = "",
-    ) -> None:
-        if (limit is not None or price_cached is not None) and (price_in is None or price_out is None):
+    _: KW_ONLY
+    price_in: float | None = None
+    price_out: float | None = None
+    price_cached: float | None = None
+    limit: float | None = None
+    model: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.limit is not None or self.price_cached is not None) and (self.price_in is None or self.price_out is None):
             raise UsageError("a budget needs prices, as price_cached does: add price_in=... and price_out=... (dollars per million tokens)")
-        self.price_in, self.price_out, self.price_cached, self.limit, self.model = price_in, price_out, price_cached, limit, model
-        self.spent = 0.0
-        self._spending: Any = None
-        self._lock = threading.Lock()
+        self.spent, self._spending, self._lock = 0.0, cast(Any, None), threading.Lock()
 
     def cost(self, reply: Reply | Completion) -> float | None:
         """US dollars for the call that gave ``reply``, or None when a price or a token count is not known."""

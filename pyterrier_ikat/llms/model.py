@@ -52,6 +52,7 @@ class LLM:
         ledger: the account.
         model: the model's name.
         spec: its specification, without secrets.
+        structured: whether requests have a JSON schema if the operator has one (``structured=on``).
         reached: whether a call has got an answer.
     """
 
@@ -72,7 +73,7 @@ class LLM:
         self.ledger = Ledger() if ledger is None else ledger
         self.cache, self.budget, self.retry = cache, budget or Budget(), retry or Retry()
         self.on_error, self.batches = on_error, batches
-        self.reached = False
+        self.structured, self.reached = "structured" in backend.identity, False
         self._warned_of = set[str]()
 
     def ask(self, requests: Sequence[Request], then: Then | None = None, calls: int = 0) -> list[Completion | LLMFailure]:
@@ -216,11 +217,6 @@ class LLM:
         self._warned_of.add(served)
         known = f"{served!r} answers instead of {self.model!r}, says the server: the ledger and run.json name it"
         warnings.warn(f"{known}; ask for that model if you want it, or correct base_url", OtherModelWarning, stacklevel=2)
-
-    @property
-    def structured(self) -> bool:
-        """Whether requests have a JSON schema if the operator has one (``structured=on``)."""
-        return "structured" in self.backend.identity
 
     def fingerprint(self) -> dict[str, Any]:
         """Everything that determines its answers."""

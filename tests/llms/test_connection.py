@@ -255,15 +255,17 @@ class Silent:
             self.left.set()
 
 
-@pytest.mark.parametrize("deltas", [[{"content": "Rooibos"}], [{"reasoning_content": "hm"}], []])
-def test_a_reader_who_leaves_a_silent_stream_ends_it_within_a_second(raw, deltas):
-    silent, gone = Silent(*deltas), threading.Event()
+@pytest.mark.parametrize(("deltas", "seen"), [([{"content": "Rooibos"}], "Rooibos"), ([{"reasoning_content": "hm"}], ""), ([], "")])
+def test_a_reader_who_leaves_a_silent_stream_ends_it_within_a_second(raw, deltas, seen):
+    silent, reads, gone = Silent(*deltas), threading.Event(), threading.Event()
     made = llm(f"openai:m base_url={raw(silent)[0]} cache=none")
     system, ended = System.of(ikat.Answer(made), "mine"), []
 
     def write(text):
         if gone.is_set():
             raise GoneError
+        if text == seen:
+            reads.set()
 
     def read():
         with pytest.raises(GoneError):
@@ -273,6 +275,7 @@ def test_a_reader_who_leaves_a_silent_stream_ends_it_within_a_second(raw, deltas
     reader = threading.Thread(target=read)
     reader.start()
     assert silent.silent.wait(LONG)
+    assert reads.wait(LONG)
     began = time.monotonic()
     gone.set()
     assert silent.left.wait(1)
