@@ -1,6 +1,6 @@
 """The command that reproduces a paper's tables and figures."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 def paper(name: str | None, number: str | None, resources: str | None, only_plan: bool, form: str, **options: Any) -> None:
     """Reproduce a TABLE or figure of a PAPER: our scores beside the published ones.
 
-    Without --resources, the command prints the TABLE as it was published. Without TABLE, it lists the rows of the paper's tables and what
-    each row needs. Without PAPER, it lists the papers and their tables.
+    Without --resources, the command prints the TABLE as it was published, what each row needs, and what we decided. Without TABLE, it does
+    so for all tables, without their scores. Without PAPER, it lists the papers and their tables.
     """
     from ..papers.published import Listing, Matrix, Prompts, find_table
     from ..papers.reproduction import Reproduction
@@ -47,16 +47,20 @@ def paper(name: str | None, number: str | None, resources: str | None, only_plan
         return
     systems = options.pop("systems")
     found = Reproduction(name, resources or {}, systems=systems and [one.strip() for one in systems.split(",")], **options)
+    known: dict[str, Any] = {**found.paper.tables, **found.paper.figures}
     if number is None:
-        click.echo("\n".join(_rows(found, resources is not None)))
+        lines = [wrapped(found.paper.title), *([found.paper.link] if found.paper.link else []), ""]
+        click.echo("\n".join([*lines, *_about(found, known, resources is not None)]))
         return
     what = find_table(name, number)
     if resources is None or isinstance(what, Listing | Prompts):  # nothing to run
         if only_plan:
             raise UsageError("a plan needs models and indexes: give --resources FILE, or --resources sample to plan for the sample")
-        for place, table in enumerate(published_tables(name, number)):
-            click.echo(nl=bool(place))
+        for table in published_tables(name, number):
             show(table, form)
+            click.echo(err=form != "text")
+        of_table = {one: table for one, table in known.items() if table is what}
+        click.echo("\n".join(_about(found, of_table, False)), err=form != "text")
     elif isinstance(what, Matrix):
         if unused := [one for one, value in {**options, "systems": systems}.items() if value and one in ("qrels", "judged_by", "systems")]:
             given = unused[0].replace("_", "-")
@@ -77,39 +81,36 @@ def _papers() -> Iterator[str]:
     yield wrapped("`ikat paper PAPER` shows what each row needs; `ikat paper PAPER TABLE --resources FILE` runs a table.")
 
 
-def _rows(found: "Reproduction", with_commands: bool) -> Iterator[str]:
-    """The tables of a paper, and what each of their rows needs."""
-    from ..papers.published import Listing, Matrix, Prompts
+def _about(found: "Reproduction", tables: dict[str, Any], with_reasons: bool) -> Iterator[str]:
+    """What the rows of tables need, and what was decided for the paper."""
+    from ..papers.published import Figure, Listing, Matrix, Prompts
 
-    paper = found.paper
-    yield from (wrapped(paper.title), *([paper.link] if paper.link else []))
-    for number, table in paper.tables.items():
+    for number, table in tables.items():
         if isinstance(table, Matrix):
-            said = f"Table {number}: labels of {table.judge} against NIST's, iKAT {table.year}; needs {table.judge.casefold()!r} and 'bm25'"
+            judge = table.judge
+            yield wrapped(f"Table {number}: labels of {judge} against NIST's, iKAT {table.year}; needs {judge.casefold()!r} and 'bm25'")
         elif isinstance(table, Listing):
-            said = f"Table {number}: what the systems are made of: {', '.join(table.systems)}; `ikat methods NAME` shows each"
+            yield wrapped(f"Table {number}: what the systems are made of: {', '.join(table.systems)}; `ikat methods NAME` shows each")
         elif isinstance(table, Prompts):
-            said = f"{table.what}: {', '.join(table.templates)}"
+            yield wrapped(f"{table.what}: {', '.join(table.templates)}")
+        elif isinstance(table, Figure):
+            yield from _part(number, found, table.part, with_reasons, table.systems)
         else:
             for part in table:
-                yield from _part(number, found, part, with_commands)
-            continue
-        yield from ("", wrapped(said))
-    if paper.figures:
-        yield from ("", f"Figures: {', '.join(paper.figures)}")
+                yield from _part(f"Table {number}", found, part, with_reasons, part.systems)
+        yield ""
+    yield "What differs from the paper or was decided:"
+    yield from (wrapped(f"- {what} {why}", "", "  ") for what, why in found.paper.deviations)
 
 
-def _part(number: str, found: "Reproduction", part: "PublishedTable", with_commands: bool) -> Iterator[str]:
-    from ..papers.paper_resources import keys_of
-
+def _part(called: str, found: "Reproduction", part: "PublishedTable", with_reasons: bool, systems: Sequence[str]) -> Iterator[str]:
     turns = counted(part.turns, "turn") if part.turns else "an unknown number of turns"
-    yield from ("", wrapped(f"Table {number}: iKAT {part.year}, {part.judgements}, {turns}: {', '.join(part.measures)}"))
-    needs = [(row, [repr(key) for keys in keys_of(row.method).values() for key in keys]) for row in found.rows(part)]
-    yield wrapped(f"needs {_judge(part)}, and {', '.join(dict.fromkeys(key for _, keys in needs for key in keys))}", "  ", "  ")
-    for row, keys in needs:
-        yield wrapped(f"{row.name}: needs {', '.join(keys)}", "  ", "  ")
-        if with_commands:
-            yield f"    {row.reason or row.command(found.dataset(part).name, str(found.out(part)))}"
+    yield wrapped(f"{called}: iKAT {part.year}, {part.judgements}, {turns}: {', '.join(part.measures)}")
+    rows = [row for row in found.rows(part) if row.name in systems]
+    yield wrapped(f"needs {_judge(part)}, and {', '.join(dict.fromkeys(key for row in rows for key in row.needs))}", "  ", "  ")
+    for row in rows:
+        reason = f"; {row.reason}" if with_reasons and row.reason else ""
+        yield wrapped(f"{row.name}: needs {', '.join(row.needs)}{reason}", "  ", "  ")
 
 
 def _judge(part: "PublishedTable") -> str:
@@ -128,12 +129,9 @@ def _judge(part: "PublishedTable") -> str:
 
 def _relabel(matrix: "Matrix", found: "Reproduction", only_plan: bool, form: str) -> None:
     """Judge the official pairs again, and compare the labels with NIST's."""
-    from ..papers.agreement import Relabelled, judge_spec
-    from ..papers.reproduction import texts_of
+    from ..papers.agreement import Relabelled
 
-    data = found.of_year(matrix.year)
-    out, texts = found.root / data.name.replace(":", "-"), texts_of(found.index_of("bm25"))
-    labels = Relabelled(matrix, data, judge_spec(found.resources, matrix), out, texts, found.prompts)
+    labels = Relabelled.of(matrix, found)
     if only_plan:
         show(labels.plan().shown(), form)
     else:
@@ -154,7 +152,7 @@ def _plan(what: Any, found: "Reproduction", form: str) -> None:
     for place, part in enumerate(_parts(what, found)):
         click.echo(nl=bool(place))
         show(found.plan(part).shown(), form)
-        for line in _beside_the_plan(part, found):
+        for line in found.beside_the_plan(part):
             click.echo(wrapped(line), err=form != "text")
 
 
@@ -177,15 +175,3 @@ def _reproduce(what: Any, found: "Reproduction", picture: str, form: str) -> Non
     show(of_frame(figure_scores(found, what), shown.notes_of_a_figure, shown.title), form)
     if drawn:
         click.echo(f"\n{draw_figure(found, what, found.root / picture)}", err=form != "text")
-
-
-def _beside_the_plan(part: "PublishedTable", found: "Reproduction") -> list[str]:
-    """Lines in addition to the plan of a table: rows that can't be run, and a note on its judges."""
-    from ..papers.published import ANSWERS
-
-    rows = found.rows(part)
-    lines = [f"{row.name} is not run: {row.reason}." for row in rows if row.reason]
-    if (pool := found.pool(part)) is not None:
-        lines.append(pool.said_of_a_plan(sum(not row.reason for row in rows), found.judgements(part).qrels["qid"].nunique()))
-    asks = "This plan omits the judges of responses that the resources name: each is asked about every response."
-    return lines + [asks] * (part.about == ANSWERS)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -18,9 +18,12 @@ from ..planning import PlanTable
 from ..store.files import atomic_write
 from ..study import plan
 from ..tables import Table, format_score, of_frame
-from .paper_resources import EVIDENCE
+from .paper_resources import EVIDENCE, texts_of
 from .paper_scores import MINI, Judgements
 from .published import Matrix
+
+if TYPE_CHECKING:
+    from .reproduction import Reproduction
 
 THRESHOLD = 2
 """Labels below this one count as not relevant (Generate then Retrieve, section 4)."""
@@ -48,32 +51,45 @@ class Relabelled:
     texts: Any = None
     prompts: str | Path | None = None
 
+    @classmethod
+    def of(cls, matrix: Matrix, made: "Reproduction") -> "Relabelled":
+        """The pairs with the user's model in place of the published judge.
+
+        Raises:
+            UsageError: when the resources don't have it.
+        """
+        key, data = model_key(matrix.judge), made.of_year(matrix.year)
+        if key not in made.resources:
+            raise UsageError(f'the resources lack {key!r}, the judge of this table: add "{key}" = "openai:..."')
+        spec = "recorded:sample" if made.resources[key] == "sample" else made.resources[key]
+        texts = texts_of(made.index_of("bm25"))
+        return cls(matrix, data, spec, made.root / data.name.replace(":", "-"), texts, made.prompts)
+
     @property
     def labels(self) -> Path:
         """The file of the new labels."""
         return self.out / f"labels-{model_key(self.spec)}.txt"
 
-    def frame(self) -> pd.DataFrame:
-        """The pairs with the columns that the judge reads."""
-        pairs = self.dataset.get_qrels()[["qid", "docno"]]
-        return with_gold(pairs, self.dataset, self.texts)
-
     def judge(self) -> Judge:
         """The model with the paper's one-shot prompt."""
         return Judge(llm(self.spec), prompts=None if self.prompts is None else str(self.prompts))
 
+    @property
+    def pairs(self) -> pd.DataFrame:
+        """The pairs with the columns that the judge reads."""
+        return with_gold(self.dataset.get_qrels()[["qid", "docno"]], self.dataset, self.texts)
+
     def plan(self) -> PlanTable:
         """The calls that the judge will make."""
-        return plan({"judge": self.judge()}, self.frame())
+        return plan({"judge": self.judge()}, self.pairs)
 
     def run(self) -> None:
         """Judge the pairs and write the labels. Completions of an earlier call come from the cache.
 
         Existing labels are not used, because they may come from another snapshot, decoding or prompt.
         """
-        judged = self.judge().transform(self.frame())
         self.out.mkdir(parents=True, exist_ok=True)
-        write_qrels(judged, str(self.labels))
+        write_qrels(self.judge().transform(self.pairs), str(self.labels))
 
     def found(self) -> Agreement:
         """The agreement of the new labels with the official ones."""
@@ -87,8 +103,7 @@ class Relabelled:
     def shown(self) -> Table:
         """Our matrix, and the published one if it is about the same pairs. Rows are the model's labels, columns the official ones."""
         found = self.found()
-        counts = found.confusion if self.matrix.threshold is None else found.binary_confusion
-        tables = {f"ours, by {self.spec.split()[0]}": counts}
+        tables = {f"ours, by {self.spec.split()[0]}": found.confusion if self.matrix.threshold is None else found.binary_confusion}
         if self.beside:
             tables[f"published, by {self.matrix.judge}"] = pd.DataFrame(self.matrix.counts)
         rows = pd.concat([_labelled(which, table, self.matrix.threshold) for which, table in tables.items()], ignore_index=True)
@@ -96,21 +111,15 @@ class Relabelled:
         return Table(rows.assign(notes=" ".join(notes)), of_frame(rows, texts=2).columns, notes, title)
 
     def _notes(self, found: Agreement) -> list[str]:
-        official = len(self.dataset.get_qrels())
-        notes = [EVIDENCE] if self.dataset.name == "ikat:sample" else []
-        notes.append(
-            f"Ours: {found.pairs} of {counted(official, 'pair')}, binary agreement {found.binary:.2%}, kappa "
-            f"{format_score(found.binary_kappa)}."
-        )
+        official, published, judge = len(self.dataset.get_qrels()), sum(map(sum, self.matrix.counts)), self.matrix.judge
+        agreed = f"binary agreement {found.binary:.2%}, kappa {format_score(found.binary_kappa)}"
+        notes = [EVIDENCE] * (self.dataset.name == "ikat:sample")
+        notes.append(f"Ours: {found.pairs} of {counted(official, 'pair')}, {agreed}.")
         if not self.beside:
             return [*notes, f"No published count stands beside ours: the paper's are about the pairs of ikat:{self.matrix.year}."]
-        published = sum(map(sum, self.matrix.counts))
-        if published not in (0, found.pairs):
+        if published != found.pairs:
             notes.append(f"The published counts are about {counted(published, 'pair')}, a part of the official ones that isn't published.")
-        notes.append(self.matrix.said)
-        if model_key(self.spec) != model_key(self.matrix.judge):
-            notes.append(f"The paper's judge is {self.matrix.judge}.")
-        return notes
+        return [*notes, self.matrix.said, *[f"The paper's judge is {judge}."] * (model_key(self.spec) != model_key(judge))]
 
 
 @dataclass(frozen=True)
@@ -155,10 +164,10 @@ class JudgedPool:
         pool = pool_runs(runs, POOL_DEPTH)
         pool = pool[pool["qid"].isin(set(turns))].reset_index(drop=True)
         judge = Judge(self.model, prompts=None if self.prompts is None else str(self.prompts))
-        judged = judge.transform(with_gold(pool, self.dataset, texts))
+        judged, passages = judge.transform(with_gold(pool, self.dataset, texts)), counted(len(pool), "passage")
         if judged.empty:
-            raise DataError(f"{self.model.model} gave none of {counted(len(pool), 'passage')} a usable label: the table has no judgement")
-        said = f"Judged by {self.model.model}: the top {POOL_DEPTH} of {counted(len(runs), 'run')}, {counted(len(pool), 'passage')} of"
+            raise DataError(f"{self.model.model} gave none of {passages} a usable label: the table has no judgement")
+        said = f"Judged by {self.model.model}: the top {POOL_DEPTH} of {counted(len(runs), 'run')}, {passages} of"
         said += f" {counted(pool['qid'].nunique(), 'turn')}; {len(pool) - len(judged)} got no usable label."
         with atomic_write(self.labels.with_suffix(".note")) as file:
             file.write(said)
@@ -172,11 +181,6 @@ class JudgedPool:
         of_some = official.of_some or f"the passages of {MINI}" * (self.dataset.name == MINI)
         return replace(official, qrels=read_qrels(self.labels), kind=self.model.model, of_some=of_some, pooled=said)
 
-    def said_of_a_plan(self, systems: int, turns: int) -> str:
-        """A note about what a plan can't know: how many passages the runs will share."""
-        most = systems * turns * POOL_DEPTH
-        return f"This plan omits the judge {self.model.model}: it is asked about the top {POOL_DEPTH} of every run, at most {most:,} calls."
-
 
 def _labelled(which: str, table: pd.DataFrame, threshold: int | None) -> pd.DataFrame:
     if threshold is None:
@@ -187,15 +191,3 @@ def _labelled(which: str, table: pd.DataFrame, threshold: int | None) -> pd.Data
     cells.insert(0, "label", names)
     cells.insert(0, "counts", which)
     return cells
-
-
-def judge_spec(resources: Mapping[str, str], matrix: Matrix) -> str:
-    """The user's model in place of the published judge.
-
-    Raises:
-        UsageError: when the resources don't have it.
-    """
-    key = model_key(matrix.judge)
-    if key not in resources:
-        raise UsageError(f'the resources lack {key!r}, the judge of this table: add "{key}" = "openai:..."')
-    return "recorded:sample" if resources[key] == "sample" else resources[key]

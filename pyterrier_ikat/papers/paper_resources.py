@@ -1,6 +1,5 @@
 """The resources file: which of the user's models and indexes replaces each one of the papers."""
 
-import difflib
 import re
 import sys
 from collections.abc import Mapping
@@ -8,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import OF_RESOURCES, DataError, UsageError
+from ..errors import DataError, UsageError, did_you_mean
 from ..methods import METHODS, Method
-from ..methods.differences import model_differences, model_key
+from ..methods.definition import RESOURCES, is_given
+from ..methods.differences import model_key
 from ..retrieve import Index
 from ..study.systems import ALL
 from .published import PAPERS
@@ -34,8 +34,6 @@ JUDGES = {
     "Rouge-L": "",
 }
 """Response measure of InfoSense's Table 4 -> the key of its judge; ROUGE-L needs none."""
-NONE = "none"
-"""The value in a resources file for a re-ranker that should be omitted."""
 UNNAMED = "an unnamed"
 """How a method says that its paper doesn't name a resource. A retriever is then BM25, and any other resource may be omitted."""
 
@@ -54,8 +52,7 @@ def keys_of(entry: Method) -> dict[str, tuple[str, ...]]:
             paper = "BM25"
         if paper:
             found[resource] = tuple(map(model_key, re.split(r",(?! )", paper)))
-    order = ("llm", "second_llm", "rewriter", "expander", "retriever", "dense", "reranker")
-    return {name: found[name] for name in order if name in found}
+    return {name: found[name] for name in RESOURCES if name in found}
 
 
 def known_keys() -> list[str]:
@@ -83,37 +80,19 @@ def read_resources(path: str | Path) -> dict[str, str]:
     if str(path) == SAMPLE:
         return dict.fromkeys(set(known_keys()) - set(ALL), SAMPLE)
     try:
-        text = Path(path).expanduser().read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"the resources file {path} can't be read ({error}): give a TOML file, or --resources sample") from None
-    _refuse_repeated(path, text)
-    try:
-        found = tomllib.loads(text)
+        found = tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise DataError(f'{path} is not a TOML file: {error}; a line is "gpt-4" = "openai:gpt-4-0613 temperature=0"') from None
-    for key, value in found.items():
-        _check(str(path), key, value)
-    return {key.casefold(): value for key, value in found.items()}
-
-
-def _refuse_repeated(path: str | Path, text: str) -> None:
-    """Name a key that occurs twice, because the TOML reader doesn't."""
-    seen: set[str] = set()
-    for number, line in enumerate(text.splitlines(), 1):
-        if key := re.match(r"""\s*["']?([^"'#=\s]+)["']?\s*=""", line):
-            if key[1].casefold() in seen:
-                raise DataError(f"{path}, line {number}: {key[1]!r} is there twice: keep one")
-            seen.add(key[1].casefold())
-
-
-def _check(path: str, key: str, value: object) -> None:
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"the resources file {path} can't be read ({error}): give a TOML file, or --resources sample") from None
     known = known_keys()
-    if key.casefold() not in known:
-        near = difflib.get_close_matches(key.casefold(), known, 1)
-        choice = f"did you mean {near[0]!r}?" if near else "choose one of " + ", ".join(known)
-        raise UsageError(f"{path}: no paper has a resource {key!r}: {choice}")
-    if not isinstance(value, str) or not value.strip():
-        raise UsageError(f'{path}: {key!r} is {value!r}: give a text in quotes, such as "openai:gpt-4o temperature=0" or "full.index"')
+    for key, value in found.items():
+        if key.casefold() not in known:
+            choice = did_you_mean(key.casefold(), known) or "choose one of " + ", ".join(known)
+            raise UsageError(f"{path}: no paper has a resource {key!r}: {choice}")
+        if not isinstance(value, str) or not value.strip():
+            raise UsageError(f'{path}: {key!r} is {value!r}: give a text in quotes, such as "openai:gpt-4o temperature=0" or "full.index"')
+    return {key.casefold(): value for key, value in found.items()}
 
 
 @dataclass(frozen=True)
@@ -140,46 +119,38 @@ class Row:
         return self.method.name
 
     @property
+    def needs(self) -> list[str]:
+        """The keys of its resources, in quotes."""
+        return [repr(key) for keys in keys_of(self.method).values() for key in keys]
+
+    @property
     def reason(self) -> str:
         """Why the system can't be run; empty if it can."""
         return f"the resources lack {', '.join(repr(key) for key in self.missing)}" if self.missing else ""
-
-    def command(self, dataset: str, out: str) -> str:
-        """The command that makes only this run."""
-        options = " ".join(
-            f'--{name} "{value}"' if name not in OF_RESOURCES else f'--resources {name}="{value}"' for name, value in self.options.items()
-        )
-        return f"ikat run {self.name} --dataset {dataset} {options} --out {out}".replace("  ", " ")
-
-
-def is_left_out(entry: Method, resource: str, resources: Mapping[str, Any]) -> bool:
-    """Whether the user gives ``none`` for a re-ranker that the method doesn't need.
-
-    Example:
-        >>> is_left_out(METHODS["ad"], "reranker", {"ms-marco-minilm-l-6-v2": "none"}), is_left_out(METHODS["ad"], "reranker", {})
-        (True, False)
-    """
-    return (
-        resource == "reranker" and resource in entry.takes and any(resources.get(key) == NONE for key in keys_of(entry).get(resource, ()))
-    )
 
 
 def given_to(entry: Method, resources: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The options of ``ikat run`` for a method, and the keys that are missing from the resources.
 
+    A re-ranker that the method can do without is omitted where the user gives ``none``.
+
     Returns:
         Option of :func:`pyterrier_ikat.run` -> the user's resource; and the missing keys.
+
+    Example:
+        >>> given_to(METHODS["ad"], {"gpt-4": "openai:gpt-4", "ms-marco-minilm-l-6-v2": "none"})
+        ({'llm': 'openai:gpt-4'}, ['bm25'])
     """
     options: dict[str, Any] = {}
     missing: list[str] = []
     for resource, keys in keys_of(entry).items():
-        if is_left_out(entry, resource, resources):
-            continue
-        there = [resources[key] for key in keys if resources.get(key, NONE) != NONE]
-        if not entry.models.get(resource, "").startswith(UNNAMED) or resource == "retriever":
-            missing += [key for key in keys if resources.get(key, NONE) == NONE]
+        there = [resources[key] for key in keys if is_given(resources.get(key))]
+        omitted = resource == "reranker" and resource in entry.takes and any(key in resources for key in keys)
+        needed = resource == "retriever" or not entry.models.get(resource, "").startswith(UNNAMED)
         if len(there) == len(keys):
             options["index" if resource == "retriever" else resource] = there[0] if len(there) == 1 else ",".join(there)
+        elif needed and not omitted:
+            missing += [key for key in keys if not is_given(resources.get(key))]
     kind = keys_of(entry).get("retriever", ())
     if "index" in options and kind and len(Index(str(options["index"])).kinds) > 1:
         options["retriever"] = kind[0]
@@ -189,25 +160,19 @@ def given_to(entry: Method, resources: Mapping[str, Any]) -> tuple[dict[str, Any
 
 
 def resource_differences(entry: Method, given: Mapping[str, Any]) -> list[str]:
-    """How the resources of a run differ from the paper's, one line each. Names are compared without provider, owner and snapshot."""
-    notes: list[str] = []
-    for resource in keys_of(entry):
-        if resource != "retriever" and resource in given:
-            ours = given[resource] if isinstance(given[resource], str) else repr(given[resource])
-            notes += model_differences(resource, entry.models[resource], _without_secrets(ours))
-    return notes
+    """How the models of a run differ from the paper's, one line each. Addresses and keys are not shown."""
+    shown = {name: re.sub(r" ?\b\w*(?:url|key)\w*=\S+", "", one) if isinstance(one, str) else one for name, one in given.items()}
+    return entry.deviations(shown | {"retriever": entry.models.get("retriever")})
 
 
 def engine_difference(entry: Method, engine: str) -> str:
     """How the first stage differs. It always does, because ours runs on PISA."""
     paper = entry.models.get("retriever", "BM25")
-    return (
-        "the paper doesn't name its retriever, ours is BM25 on PISA"
-        if paper.startswith(UNNAMED)
-        else f"the paper's {paper} runs on {engine}, ours on PISA"
-    )
+    if paper.startswith(UNNAMED):
+        return "the paper doesn't name its retriever, ours is BM25 on PISA"
+    return f"the paper's {paper} runs on {engine}, ours on PISA"
 
 
-def _without_secrets(spec: str) -> str:
-    """A specification without its addresses and keys."""
-    return " ".join(word for word in spec.split() if not re.match(r"\w*(?:url|key)\w*=", word))
+def texts_of(index: Any) -> Any:
+    """An operator that adds the passages' texts from an index or its folder; None without an index: then the dataset's texts are used."""
+    return None if index is None else (Index(index) if isinstance(index, str | Path) else index).text_loader()

@@ -1,5 +1,6 @@
 """The judgements and measures for our systems, and whether a published score may be shown next to ours."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,29 +22,8 @@ from ..runs import RunFolder
 from .paper_resources import JUDGES, SAMPLE
 from .published import ANSWERS, MISSING, PTKB, STATEMENTS_NIST, STATEMENTS_ORGANISERS
 
-MEASURES = {
-    "nDCG": "nDCG",
-    "nDCG@3": "nDCG@3",
-    "nDCG@5": "nDCG@5",
-    "nDCG@10": "nDCG@10",
-    "P@3": "P(rel=1)@3",
-    "P@5": "P(rel=1)@5",
-    "P@20": "P(rel=1)@20",
-    "Recall@3": "R(rel=1)@3",
-    "Recall@5": "R(rel=1)@5",
-    "Recall@20": "R(rel=1)@20",
-    "Recall@100": "R(rel=1)@100",
-    "Recall": "R(rel=1)@1000",
-    "MRR": "RR(rel=1)",
-    "Recall(rel=2)@20": "R(rel=2)@20",
-    "Recall(rel=2)@100": "R(rel=2)@100",
-    "MRR(rel=2)": "RR(rel=2)",
-    "mAP": "AP(rel=1)",
-    "Precision": "SetP(rel=1)",
-    "F1": "SetF(rel=1)",
-    "Judged@10": "Judged@10",
-}
-"""The papers' names -> ours. If a table is about sets of statements, "Recall" is that of the set."""
+MEASURES = {"P": "P", "Recall": "R", "MRR": "RR", "mAP": "AP", "Precision": "SetP", "F1": "SetF"}
+"""The papers' names of measures with a level of relevance -> ours. The others have our name."""
 TIMES = {"Judged@10": 10}
 """The papers count judged passages, and ir_measures gives their share."""
 
@@ -189,7 +169,13 @@ def our_measures(part: PublishedTable) -> dict[str, str]:
         >>> our_measures(find_table("nii_2024", "I")[0])
         {'nDCG': 'nDCG', 'nDCG@5': 'nDCG@5', 'Recall': 'R(rel=1)@1000'}
     """
-    return {name: "SetR(rel=1)" if name == "Recall" and "F1" in part.measures else MEASURES[name] for name in part.measures}
+    found = {}
+    for name in part.measures:
+        base, level, cut = re.findall(r"^(\w+)(\(.+\))?(@\d+)?$", name)[0]
+        of_sets = base == "Recall" and "F1" in part.measures
+        ours = f"{'SetR' if of_sets else MEASURES.get(base)}{level or '(rel=1)'}{cut or '@1000' * (base == 'Recall' and not of_sets)}"
+        found[name] = ours if base in MEASURES else name
+    return found
 
 
 def response_judges(resources: Mapping[str, str], turns: pd.DataFrame) -> dict[str, Any]:
@@ -197,18 +183,15 @@ def response_judges(resources: Mapping[str, str], turns: pd.DataFrame) -> dict[s
 
     BEM needs the folder of a classifier, the others an LLM, and ROUGE-L nothing.
     """
-    made: dict[str, Any] = {"Rouge-L": lambda spec: RougeL(), "BEM": AnswerEquivalence, "R-Nuggets": _asks(NuggetRecall)}
-    made |= {"Groundedness": _asks(Groundedness), "LLMeval SOLAR": _asks(Correctness), "LLMeval GPT-4o": _asks(Correctness)}
-    found = {}
+    asks = {"R-Nuggets": NuggetRecall, "Groundedness": Groundedness, "LLMeval SOLAR": Correctness, "LLMeval GPT-4o": Correctness}
+    found: dict[str, Any] = {}
     for measure, key in JUDGES.items():
-        spec = resources.get(key, "") if key else "none"
-        if spec and spec != SAMPLE and (measure != "R-Nuggets" or "gold_nuggets" in turns.columns):
-            found[measure] = made[measure](spec)
+        spec = resources.get(key, SAMPLE)
+        if not key:
+            found[measure] = RougeL()
+        elif spec != SAMPLE and (measure != "R-Nuggets" or "gold_nuggets" in turns.columns):
+            found[measure] = asks[measure](llm(spec)) if measure in asks else AnswerEquivalence(spec)
     return found
-
-
-def _asks(judge: Any) -> Any:
-    return lambda spec: judge(llm(spec))
 
 
 def response_scores(folder: Path, dataset: Any, qids: list[str], resources: Mapping[str, str], texts: Any = None) -> pd.DataFrame | None:

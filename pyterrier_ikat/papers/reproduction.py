@@ -1,6 +1,6 @@
 """A paper's systems with the user's resources: planned, run, resumed and scored."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,13 @@ from ..methods import METHODS, Method
 from ..methods.differences import model_key
 from ..methods.tables import PublishedTable
 from ..planning import PlanTable
-from ..retrieve import Index, PassageIndex
+from ..retrieve import PassageIndex
 from ..runs import RunFolder
 from ..show.plots import axes_for, plot_breakdown, save_plot
 from ..study import plan, run
 from ..tables import wrapped
-from .agreement import JudgedPool
-from .paper_resources import OF_THE_SAMPLE, SAMPLE, Row, engine_difference, given_to, is_left_out, read_resources, resource_differences
+from .agreement import POOL_DEPTH, JudgedPool
+from .paper_resources import OF_THE_SAMPLE, SAMPLE, Row, engine_difference, given_to, read_resources, resource_differences, texts_of
 from .paper_scores import TIMES, Given, Judgements, our_measures, response_scores
 from .published import ANSWERS, PASSAGES, PTKB, Figure, Paper, find_paper
 from .table import PaperTable
@@ -98,8 +98,6 @@ class Reproduction:
             return Row(method, self._sample_options(method))
         options, missing = given_to(method, self.resources)
         notes = resource_differences(method, options)
-        if is_left_out(method, "reranker", self.resources):
-            notes.append(f"without a re-ranker, the paper has {method.models['reranker']}")
         return Row(method, options, tuple(missing), tuple(notes), engine_difference(method, self.paper.engine))
 
     def _sample_options(self, method: Method) -> dict[str, Any]:
@@ -118,8 +116,7 @@ class Reproduction:
 
     def _official(self, part: PublishedTable) -> Judgements:
         """The given judgements, or the dataset's own."""
-        asked = self._turns(part) if part.about == ANSWERS else []
-        return self.against.judgements(part, self.dataset(part), asked)
+        return self.against.judgements(part, self.dataset(part), self._turns(part) if part.about == ANSWERS else [])
 
     def pool(self, part: PublishedTable) -> JudgedPool | None:
         """The pool of a part that a model judged in its paper, if the resources have that model and the user gives no judgements."""
@@ -133,6 +130,17 @@ class Reproduction:
         tables = [plan(names, self.dataset(part).name, turns=self._turns(part), **options) for names, options in self._groups(part)]
         return PlanTable(pd.concat(tables, ignore_index=True)) if tables else PlanTable()
 
+    def beside_the_plan(self, part: PublishedTable) -> list[str]:
+        """What a plan doesn't hold: rows that can't be run, and the judges."""
+        rows = self.rows(part)
+        lines = [f"{row.name} is not run: {row.reason}." for row in rows if row.reason]
+        if (pool := self.pool(part)) is not None:
+            most = sum(not row.reason for row in rows) * self.judgements(part).qrels["qid"].nunique() * POOL_DEPTH
+            asked = f"it is asked about the top {POOL_DEPTH} of every run, at most {most:,} calls"
+            lines.append(f"This plan omits the judge {pool.model.model}: {asked}.")
+        asks = "This plan omits the judges of responses that the resources name: each is asked about every response."
+        return lines + [asks] * (part.about == ANSWERS)
+
     def run(self, part: PublishedTable) -> None:
         """Run the systems of a part. Finished ones are not run again, and stopped ones are resumed."""
         for names, options in self._groups(part):
@@ -143,21 +151,20 @@ class Reproduction:
 
     def _turns(self, part: PublishedTable) -> list[str]:
         """The judged turns, and those of the paper's other tables on the same dataset, because one run serves all tables."""
-        same = [
-            other for other in self.paper.parts if self.dataset(other).name == self.dataset(part).name and other.about in (PASSAGES, PTKB)
-        ]
-        judged = {qid for other in same for qid in self._official(other).qrels["qid"]}
-        return [qid for qid in self.dataset(part).get_topics()["qid"] if qid in judged]
+        data = self.dataset(part)
+        same = [one for one in self.paper.parts if self.dataset(one).name == data.name and one.about in (PASSAGES, PTKB)]
+        judged = {qid for one in same for qid in self._official(one).qrels["qid"]}
+        return [qid for qid in data.get_topics()["qid"] if qid in judged]
 
-    def _groups(self, part: PublishedTable) -> Iterator[tuple[list[str], dict[str, Any]]]:
+    def _groups(self, part: PublishedTable) -> list[tuple[list[str], dict[str, Any]]]:
         """The systems that can be run, grouped by equal resources."""
         self._index()
         groups: dict[str, tuple[list[str], dict[str, Any]]] = {}
         for row in self.rows(part):
+            options = dict(row.options) | ({} if self.prompts is None else {"prompts": self.prompts})
             if not row.reason:
-                options = dict(row.options) | ({} if self.prompts is None else {"prompts": self.prompts})
                 groups.setdefault(repr(sorted(options.items(), key=str)), ([], options))[0].append(row.name)
-        yield from groups.values()
+        return list(groups.values())
 
     def _index(self) -> None:
         index = self.root / "sample.index"
@@ -189,11 +196,6 @@ class Reproduction:
         return pd.DataFrame({name: scores[ours] * TIMES.get(name, 1) for name, ours in measures.items()})
 
 
-def texts_of(index: Any) -> Any:
-    """An operator that adds the passages' texts from an index or its folder; None without an index: then the dataset's texts are used."""
-    return None if index is None else (Index(index) if isinstance(index, str | Path) else index).text_loader()
-
-
 def figure_scores(reproduction: Reproduction, figure: Figure) -> pd.DataFrame:
     """The data of a figure: a row per depth, conversation or system, and a column per system, or ours and the published points.
 
@@ -218,9 +220,15 @@ def figure_scores(reproduction: Reproduction, figure: Figure) -> pd.DataFrame:
 
 def draw_figure(reproduction: Reproduction, figure: Figure, path: str | Path) -> Path:
     """Draw a figure into a file. Published points are shown next to ours if the paper prints numbers, over equally many turns."""
-    table = figure_scores(reproduction, figure)
-    axes: Any = _bars(table, figure.measure) if figure.kind == "judged" else plot_breakdown(table)
-    shown = reproduction.table(figure.part)
+    table, shown = figure_scores(reproduction, figure), reproduction.table(figure.part)
+    if figure.kind == "judged":
+        with axes_for(None, (8, 4.8)) as axes:
+            table.set_index("system")["ours"].plot.bar(ax=axes, color="tab:blue", rot=60, xlabel="", ylabel=figure.measure)
+            if table["published"].notna().any():
+                axes.plot(range(len(table)), table["published"], "kD", label="published")
+            axes.legend()
+    else:
+        axes = plot_breakdown(table)
     said = "\n".join(wrapped(note) for note in (shown.title, *shown.notes_of_a_figure))
     axes.figure.text(0.02, -0.02, said, va="top", fontsize=7)
     saved = save_plot(axes, path)
@@ -228,15 +236,3 @@ def draw_figure(reproduction: Reproduction, figure: Figure, path: str | Path) ->
 
     pyplot.close(axes.figure)  # a notebook would show an open figure a second time
     return saved
-
-
-def _bars(table: pd.DataFrame, measure: str) -> Any:
-    with axes_for(None, (8, 4.8)) as axes:
-        places = range(len(table))
-        axes.bar(places, table["ours"], width=0.6, label="ours", color="tab:blue")
-        if table["published"].notna().any():
-            axes.plot(places, table["published"], "kD", label="published")
-        axes.set_xticks(list(places), list(table["system"]), rotation=60, ha="right")
-        axes.set_ylabel(measure)
-        axes.legend()
-    return axes

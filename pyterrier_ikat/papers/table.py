@@ -1,15 +1,15 @@
 """A paper's table: our scores next to the published ones, as a frame, text, LaTeX, Markdown, CSV or HTML; or as it was published."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import pandas as pd
 
 from ..conversations.public_outputs import turn_lists
 from ..errors import UsageError, counted
 from ..evaluation.experiment_table import differing_pairs
+from ..methods import METHODS
 from ..methods.tables import PublishedTable
 from ..prompts import FOLDER
 from ..tables import Table, format_score, of_frame
@@ -23,6 +23,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 PUBLISHED_LETTERS = (
     "Published letters: the systems of its block that a score differs from, as printed; those after a semicolon are of another block."
 )
+OUR_LETTERS = "Letters of ours: the systems of its block that a score differs from (paired t-test, Bonferroni, p < .05)."
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,58 +33,51 @@ class PaperTable:
     Attributes:
         part: what was published.
         rows: the systems.
-        judgements: the judgements of our scores.
+        judgements: the judgements of our scores; None for the table as published, without any of ours.
         scores: system -> a score for each judged turn, with the paper's measures.
         sample: whether this is the bundled sample.
+        engine: the search engine of the paper's first stage.
     """
 
     part: PublishedTable
     rows: Sequence[Row]
-    judgements: Judgements
-    scores: Mapping[str, pd.DataFrame]
+    judgements: Judgements | None = None
+    scores: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     sample: bool = False
+    engine: str = ""
 
     @cached_property
     def turns(self) -> int:
         """Over how many turns our scores average."""
-        return int(self.judgements.qrels["qid"].nunique())
+        return 0 if self.judgements is None else int(self.judgements.qrels["qid"].nunique())
 
     @property
     def beside(self) -> bool:
         """Whether published scores are shown next to ours: the year and the kind of judgement are the same."""
-        return not self.judgements.differ_from(self.part)
+        return self.judgements is None or not self.judgements.differ_from(self.part)
 
     @property
     def same_turns(self) -> bool:
         """Whether both are means over equally many turns, so that a difference is meaningful."""
-        return self.beside and self.turns == self.part.turns
+        return self.judgements is not None and self.beside and self.turns == self.part.turns
 
     @cached_property
     def frame(self) -> pd.DataFrame:
         """Up to three rows per system, ``ours``, ``published`` and ``difference``, with a column per measure and the number of turns."""
-        published = self.part.frame()
-        rows = []
+        published, rows = self.part.frame(), []
         for row in self.rows:
-            ours = self.scores[row.name].mean() if row.name in self.scores else None
             theirs = published.loc[row.name]
-            if ours is not None:
-                rows.append(self._line(row, "ours", ours, self.turns))
+            if row.name in self.scores:
+                ours = self.scores[row.name].mean()
+                rows.append({"system": row.name + "*" * bool(row.notes), "scores": "ours", **ours, "turns": self.turns})
             if self.beside or not self.scores:
-                rows.append(self._line(row, "published", theirs, self.part.turns))
-            if ours is not None and self.same_turns:
-                rows.append(self._line(row, "difference", ours - theirs, None))
-        if self.beside and self.whole:
-            rows += [self._line(None, "published", published.loc[name], self.part.turns, name) for name in self.part.only_published]
+                rows.append({"system": row.name, "scores": "published", **theirs, "turns": self.part.turns})
+            if row.name in self.scores and self.same_turns:
+                rows.append({"system": row.name, "scores": "difference", **(ours - theirs), "turns": None})
+        if self.beside and [row.name for row in self.rows] == self.part.systems:
+            others = published.loc[self.part.only_published]
+            rows += [{"system": name, "scores": "published", **one, "turns": self.part.turns} for name, one in others.iterrows()]
         return pd.DataFrame(rows, columns=["system", "scores", *self.part.measures, "turns"])
-
-    @property
-    def whole(self) -> bool:
-        """Whether all systems of the table are shown."""
-        return [row.name for row in self.rows] == self.part.systems
-
-    def _line(self, row: Row | None, which: str, scores: Mapping[str, float], turns: int | None, name: str = "") -> dict[str, Any]:
-        name = name if row is None else row.name + ("*" if row.notes and which == "ours" else "")
-        return {"system": name, "scores": which, **{measure: scores[measure] for measure in self.part.measures}, "turns": turns}
 
     def significant(self) -> dict[tuple[str, str], str]:
         """(system, measure) -> the letters of the systems in its blocks from which it differs.
@@ -97,17 +91,27 @@ class PaperTable:
             for measure in self.part.measures:
                 for first, second in differing_pairs({name: self.scores[name][measure] for name in run_ones}):
                     for one, other in ((first, second), (second, first)):
-                        found[one, measure] = found.get((one, measure), "") + self.letter(other)
+                        found[one, measure] = found.get((one, measure), "") + self._letter(other)
         return {key: "".join(sorted(set(letters))) for key, letters in found.items()}
 
-    def letter(self, name: str) -> str:
-        """The letter of a system in the marks of significance."""
-        return LETTERS[self.part.systems.index(name)]
+    def _letter(self, name: str) -> str:
+        return LETTERS[list(self.part.frame().index).index(name)]
 
     @property
     def notes(self) -> list[str]:
         """What a reader must know: what differs, what is missing, and which rows can't be run."""
-        notes = self._of_all() + [f"{row.name}: {reason}." for row in self.rows if (reason := self._unscored(row))]
+        part, letters = self.part, [PUBLISHED_LETTERS] * bool(self.beside and self.part.letters().to_numpy().any())
+        if self.judgements is None:
+            turns, others = part.turns or "an unknown number of", ", ".join(part.only_published)
+            scored = f"Means over {turns} turns of iKAT {part.year}, judged by {part.judgements}; the first stage ran on {self.engine}."
+            return [NOTHING_OF_OURS, scored, *letters, *[f"Without a method here: {others}."] * bool(others)]
+        return [*self.notes_of_a_figure[1:], *letters, *[OUR_LETTERS] * bool(self.significant())]
+
+    @property
+    def notes_of_a_figure(self) -> list[str]:
+        """Like :attr:`notes`, but for a figure of these scores: without the marks of significance, and with the number of turns."""
+        notes = [f"Ours: {counted(self.turns, 'turn')}.", *self._of_all()]
+        notes += [f"{row.name}: {reason}." for row in self.rows if (reason := self._unscored(row))]
         notes += [note for row in self.rows for note in self._on_fewer_turns(row)]
         systems: dict[str, list[str]] = {}
         for row in self.rows:
@@ -115,17 +119,10 @@ class PaperTable:
                 systems.setdefault(note, []).append(row.name)
         return notes + [f"* {note} ({', '.join(names)})" for note, names in systems.items()]
 
-    @property
-    def notes_of_a_figure(self) -> list[str]:
-        """Like :attr:`notes`, but for a figure of these scores: without the marks of significance, and with the number of turns."""
-        return [
-            f"Ours: {counted(self.turns, 'turn')}.",
-            *(note for note in self.notes if not note.startswith(("Letters of ours:", "Published letters:"))),
-        ]
-
     def _of_all(self) -> list[str]:
         """The notes about all rows."""
-        reason = self.judgements.differ_from(self.part)
+        assert self.judgements is not None
+        reason, listed = self.judgements.differ_from(self.part), self.judgements.listed
         notes = [EVIDENCE] if self.sample else [f"No published score stands beside ours: {reason}."] * bool(reason)
         if self.beside and not self.same_turns:
             theirs = self.part.turns or "an unknown number of"
@@ -134,35 +131,30 @@ class PaperTable:
                 "so no differences and no significance are shown. In Python, turns= names the turns."
             )
         notes += [self.judgements.pooled] * bool(self.judgements.pooled) + self._unjudged()
-        if name := self.judgements.listed:
-            listed = turn_lists()[name]
-            notes.append(f"Turns, as neither --turns nor --qrels names others: {name}, {listed.about} ({listed.source}).")
+        if listed:
+            about = turn_lists()[listed]
+            notes.append(f"Turns, as none are given: {listed}, {about.about} ({about.source}).")
         if self.part.about == ANSWERS:
             notes.append(
                 "LLMeval: the share of responses that say what the gold answer says, which the track's is inferred to be; "
                 "BEM: that of the user's classifier."
             )
         if self.judgements.unjudged:
-            notes.append(f"{self.judgements.unjudged} of the turns of {self.judgements.listed or '--turns'} are not judged, and left out.")
-        if self.beside and self.part.letters().to_numpy().any():
-            notes.append(PUBLISHED_LETTERS)
-        if self.significant():
-            notes.append("Letters of ours: the systems of its block that a score differs from (paired t-test, Bonferroni, p < .05).")
+            notes.append(f"{self.judgements.unjudged} of the turns of {listed or 'turns='} are not judged, and left out.")
         return notes + [f"All rows: {engine}." for engine in dict.fromkeys(row.engine for row in self.rows if row.engine)]
 
     def _unjudged(self) -> list[str]:
         """How many of the first ten passages are unjudged, over the rows whose runs weren't in the track's own pool."""
-        if JUDGED not in self.part.measures:
+        published = self.part.frame().get(JUDGED, {})
+        later = [row.name for row in self.rows if published.get(row.name, 10) < 10]
+        if not later:
             return []
-        published = self.part.frame()[JUDGED]
-        later = [row.name for row in self.rows if published[row.name] < 10]
-        scored = [name for name in later if name in self.scores]
-        theirs = f"published {1 - published[later].mean() / 10:.2%}"
-        if not scored:
-            return [f"Unjudged in the top 10, over {_rows(len(later))} outside the track's pool: {theirs}."] if later else []
-        ours = 1 - sum(self.scores[name][JUDGED].mean() for name in scored) / len(scored) / 10
-        both = f"ours {ours:.2%}" + (f", {theirs}" if self.beside and scored == later else "")
-        return [f"Unjudged in the top 10, over {_rows(len(scored))} outside the track's pool: {both}."]
+        scored = [name for name in later if name in self.scores] or later
+        shares = [f"ours {1 - sum(self.scores[name][JUDGED].mean() for name in scored) / len(scored) / 10:.2%}"] if self.scores else []
+        if self.beside and scored == later:
+            shares.append(f"published {1 - published[later].mean() / 10:.2%}")
+        rows = "the row" if len(scored) == 1 else f"the {len(scored)} rows"
+        return [f"Unjudged in the top 10, over {rows} outside the track's pool: {', '.join(shares)}."] * bool(shares)
 
     def _unscored(self, row: Row) -> str:
         """Why a row has no score of ours; empty if it has one."""
@@ -179,25 +171,31 @@ class PaperTable:
             if 0 < count < self.turns
         ]
 
+    def shown(self) -> Table:
+        """The table as it is shown. Its frame has a column of notes."""
+        frame = self.frame.drop(columns=["scores", "turns"]) if self.judgements is None else self.frame
+        shown = frame.astype(object)
+        ours, theirs = self.significant(), self.part.letters()
+        lettered = self.part.blocks and self.same_turns or (self.beside and theirs.to_numpy().any())
+        for place, line in enumerate(self.frame.to_dict("records")):
+            name, which = line["system"].rstrip("*"), line["scores"]
+            for measure in self.part.measures:
+                mark = {"ours": ours.get((name, measure), ""), "published": theirs.loc[name, measure]}.get(which, "")
+                shown.loc[place, measure] = f"{_cell(line[measure], measure, which)} {mark}".rstrip()
+            shown.loc[place, "system"] = f"({self._letter(name)}) {line['system']}" if lettered else line["system"]
+        if "turns" in shown:
+            shown["turns"] = ["" if turns != turns else str(int(turns)) for turns in frame["turns"].astype(float)]
+        notes = self.notes
+        return Table(
+            frame.assign(notes=" ".join(notes)),
+            of_frame(shown, texts=frame.columns.get_loc(self.part.measures[0])).columns,
+            notes,
+            self.title,
+        )
+
     def written(self, form: str = "text") -> str:
         """The table as ``text``, ``markdown``, ``latex`` or ``csv``, each with its notes."""
         return self.shown().written(form)
-
-    def shown(self) -> Table:
-        """The table as it is shown. Its frame has a column of notes."""
-        of_all = self._of_all()
-        frame = self.frame.assign(notes=[self._notes_of(name, of_all) for name in self.frame["system"]])
-        return Table(frame, of_frame(self._cells(), texts=2).columns, self.notes, self.title)
-
-    def _notes_of(self, system: str, of_all: list[str]) -> str:
-        """The notes about one row, after those about all rows."""
-        row = next((row for row in self.rows if row.name == system.rstrip("*")), None)
-        if row is None:
-            return " ".join(of_all)
-        reason = self._unscored(row)
-        return " ".join(
-            of_all + [f"{reason.capitalize()}."] * bool(reason) + [f"{note}." for note in row.notes] + self._on_fewer_turns(row)
-        )
 
     def __repr__(self) -> str:
         return self.written()
@@ -208,33 +206,15 @@ class PaperTable:
     @property
     def title(self) -> str:
         """The paper, the table, and what it is about."""
+        if self.judgements is None:
+            return self.part.paper
         return f"{self.part.paper} (the paper: iKAT {self.part.year}, {self.part.about}, judged by {self.part.judgements})"
 
-    def _cells(self) -> pd.DataFrame:
-        marks, theirs = self.significant(), self.part.letters()
-        rows = []
-        for line in self.frame.to_dict("records"):
-            name = line["system"].rstrip("*")
-            cells = {measure: self._cell(line[measure], measure, line["scores"]) for measure in self.part.measures}
-            if line["scores"] == "ours":
-                cells = {measure: f"{text} {marks.get((name, measure), '')}".rstrip() for measure, text in cells.items()}
-            if line["scores"] == "published":
-                cells = {measure: f"{text} {theirs.loc[name, measure]}".rstrip() for measure, text in cells.items()}
-            lettered = self.part.blocks and (self.same_turns or theirs.to_numpy().any())
-            label = f"({self.letter(name)}) {line['system']}" if lettered else line["system"]
-            turns = "" if line["turns"] is None or line["turns"] != line["turns"] else str(int(line["turns"]))
-            rows.append({"system": label, "scores": line["scores"], **cells, "turns": turns})
-        return pd.DataFrame(rows, columns=self.frame.columns)
 
-    @staticmethod
-    def _cell(value: float, measure: str, which: str) -> str:
-        if value != value:
-            return "-"
-        return f"{value:.2f}" if measure in TIMES else format_score(value, signed=which == "difference")
-
-
-def _rows(number: int) -> str:
-    return "the row" if number == 1 else f"the {number} rows"
+def _cell(value: float, measure: str, which: str) -> str:
+    if value != value:
+        return "-"
+    return f"{value:.2f}" if measure in TIMES else format_score(value, signed=which == "difference")
 
 
 # As published, without a model, an index or a run
@@ -263,27 +243,8 @@ def published_tables(name: str, number: str) -> list[Table]:
         return [_prompts(what)]
     if isinstance(what, Figure):
         return [_points(name, number, what)]
-    return [_scores(part, find_paper(name).engine) for part in what]
-
-
-def _scores(part: PublishedTable, engine: str) -> Table:
-    frame = part.frame().rename_axis("system").reset_index()
-    shown, letters = frame.astype(object), part.letters()
-    if letters.to_numpy().any():
-        shown["system"] = [f"({LETTERS[place]}) {name}" for place, name in enumerate(frame["system"])]
-    for measure in part.measures:
-        scores = ["-" if value != value else f"{value:.2f}" if measure in TIMES else format_score(value) for value in frame[measure]]
-        shown[measure] = [f"{score} {marks}".rstrip() for score, marks in zip(scores, letters[measure], strict=True)]
-    turns = part.turns or "an unknown number of"
-    notes = [
-        NOTHING_OF_OURS,
-        f"Means over {turns} turns of iKAT {part.year}, judged by {part.judgements}; the first stage ran on {engine}.",
-    ]
-    if letters.to_numpy().any():
-        notes.append(PUBLISHED_LETTERS)
-    if part.only_published:
-        notes.append(f"Without a method here: {', '.join(part.only_published)}.")
-    return Table(frame.assign(notes=" ".join(notes)), of_frame(shown, texts=1).columns, notes, part.paper)
+    engine = find_paper(name).engine
+    return [PaperTable(part, [Row(METHODS[system], {}) for system in part.systems], engine=engine).shown() for part in what]
 
 
 def _matrix(matrix: Matrix) -> Table:

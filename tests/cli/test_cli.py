@@ -786,4 +786,4 @@ def test_a_file_of_resources_serves_every_command_and_a_method_takes_what_it_nee
     done = call("run", "gtr", *on[:-2], "--resources", "sample", "--out", tmp_path / "runs")
     assert done.exit_code == 0, done.output
     file.write_text('second-llm = "x"')
-    assert "no paper has a resource 'second-llm': did you mean 'second_llm'?" in call("run", "raw", *on, "--out", tmp_path / "o").stderr
+    assert "no paper has a resource 'second-llm': did you mean second_llm?" in call("run", "raw", *on, "--out", tmp_path / "o").stderr

@@ -15,7 +15,6 @@ from fakes import ByPrompt
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.cli.paper import _beside_the_plan
 from pyterrier_ikat.conversations import write_qrels
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.llms.recorded import SAMPLE
@@ -106,7 +105,7 @@ def judged_table(tmp_path, label, **more):
 def test_a_table_by_a_models_labels_pools_and_judges_its_own_runs(tmp_path):
     [part] = find_table("generate_then_retrieve", "1")
     made, model = judged_table(tmp_path, "3")
-    plan = " ".join(_beside_the_plan(part, made))
+    plan = " ".join(made.beside_the_plan(part))
     assert "at most 40 calls" in plan
     made.run(part)
     tops = {

@@ -90,19 +90,34 @@ def test_a_figure_has_the_notes_of_a_table_beside_it_and_in_it(tmp_path):
     assert len(figure_scores(made, find_table("generate_then_retrieve", "figure-4")))
 
 
-def test_a_figure_without_matplotlib_is_its_numbers_and_a_warning_before_the_run(tmp_path, monkeypatch):
+FIGURES = [(name, number) for name, paper in PAPERS.items() for number in paper.figures]
+
+
+@pytest.mark.parametrize(("name", "number"), FIGURES)
+def test_a_figure_without_matplotlib_is_its_numbers_and_a_warning_before_the_run(name, number, tmp_path, monkeypatch, first_words):
     ours = ["matplotlib", *(name for name in sys.modules if name.startswith("matplotlib."))]
-    for name in ours:
-        monkeypatch.setitem(sys.modules, name, None)
-    arguments = ["paper", "generate_then_retrieve", "figure-4", "--resources", "sample", "--systems", "ad", "--out", str(tmp_path)]
+    for module in ours:
+        monkeypatch.setitem(sys.modules, module, None)
+    figure = find_table(name, number)
+    arguments = ["paper", name, number, "--resources", "sample", "--systems", figure.systems[0], "--out", str(tmp_path)]
     found = CliRunner().invoke(main, [*arguments, "--format", "csv"])
     assert found.exit_code == 0, found.output
     assert len(found.stdout.strip().splitlines()) > 1
     assert "pip install pyterrier_ikat[plots]" in found.stderr.splitlines()[0]
     assert not list(tmp_path.rglob("*.png"))
-    made = Reproduction("generate_then_retrieve", "sample", out=tmp_path, systems=["ad"])
+    made = Reproduction(name, "sample", out=tmp_path, systems=[figure.systems[0]])
     with pytest.raises(UsageError, match=r"pip install pyterrier_ikat\[plots\]"):
-        draw_figure(made, find_table("generate_then_retrieve", "figure-4"), tmp_path / "f.svg")
+        draw_figure(made, figure, tmp_path / "f.svg")
+
+
+def test_there_are_six_figures():
+    assert len(FIGURES) == 6
+
+
+def test_a_table_is_followed_by_what_each_row_needs_and_what_was_decided():
+    said = " ".join(printed("nii_2024", "4").split())
+    assert "rtg: needs 'gpt-4', 'bm25', 'ms-marco-minilm-l-12-v2'" in said
+    assert all(" ".join(f"- {what} {why}".split()) in said for what, why in PAPERS["nii_2024"].deviations)
 
 
 def test_a_row_without_its_reranker_is_marked_where_it_can_do_without():
@@ -110,7 +125,7 @@ def test_a_row_without_its_reranker_is_marked_where_it_can_do_without():
     assert given_to(METHODS["ad"], given) == ({"llm": "openai:gpt-4", "index": "i"}, [])
     assert given_to(METHODS["aqd_a"], given)[1] == ["ms-marco-minilm-l-6-v2"]  # its method is to re-rank
     [row] = Reproduction("generate_then_retrieve", given, systems=["ad"]).rows(find_table("generate_then_retrieve", "3")[0])
-    assert row.notes == ("without a re-ranker, the paper has cross-encoder/ms-marco-MiniLM-L-6-v2",)
+    assert row.notes == ("reranker: the paper has cross-encoder/ms-marco-MiniLM-L-6-v2, this run none",)
 
 
 def test_nists_judgements_of_the_full_collection_work_on_the_mini_one(ikat_data):
