@@ -151,7 +151,8 @@ def _parts(what: Any, found: "Reproduction") -> "tuple[PublishedTable, ...]":
 def _plan(what: Any, found: "Reproduction", form: str) -> None:
     for place, part in enumerate(_parts(what, found)):
         click.echo(nl=bool(place))
-        show(found.plan(part).shown(), form)
+        if len(planned := found.plan(part)):
+            show(planned.shown(), form)
         for line in found.beside_the_plan(part):
             click.echo(wrapped(line), err=form != "text")
 
