@@ -51,7 +51,7 @@ for (const turn of document.querySelectorAll(".turn")) {
   if (turn.textContent.includes("%s")) turn.querySelector(".passages > summary").click();
   else turn.hidden = true;
 }
-for (const section of document.querySelectorAll("section.conversation")) {
+for (const section of document.querySelectorAll("section.group")) {
   if (!section.querySelector(".turn:not([hidden])")) section.hidden = true;
 }
 </script>"""

@@ -66,7 +66,7 @@ table[["name", "nDCG@5", "nDCG@5 p-value corrected", "R(rel=2)@20", "turns"]].ro
 # works. It does not show that AQD is better on real conversations: the sample has 24 turns, and its completions were written for it.
 #
 # ## Why does one system win?
-# The report shows the runs side by side, as conversations to read. Filter, search, and walk with `j` and `k`. `.save("report.html")` writes it as one file.
+# The report shows the runs side by side, as conversations to read. Choose the run that is compared with the baseline, sort, filter and search. `.save("report.html")` writes it as one file.
 # (GitHub shows no embedded pages: run the cell, or open the notebook in Colab.)
 
 # %%

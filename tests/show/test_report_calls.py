@@ -1,45 +1,25 @@
-import base64
-import json
-import random
-import zlib
-
+import pandas as pd
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.show.report import page as module
-from pyterrier_ikat.show.report.page import Call, pack_calls, read_kept
-
-PROMPT = [{"role": "user", "content": "History:\nTea?\nAnswer."}]
-
-
-def unpack(packed):
-    return json.loads(zlib.decompress(base64.b64decode(packed)))
+from pyterrier_ikat.show.report import turns
+from pyterrier_ikat.show.report.material import RunData, read_stages
+from pyterrier_ikat.show.report.page import Call
+from pyterrier_ikat.show.report.turns import fit_calls
 
 
-def test_each_line_is_kept_once():
-    runs = [{"1_1": [Call("answer", "Answer()", PROMPT, "Tea?"), Call("queries", "Queries()", PROMPT, "no key", failed=True)]}, {}]
-    packed, note = pack_calls(["1_1", "1_2"], runs, {"1_1": ["one finds a."]})
-    asked = [["user", [0, 1, 2]]]
-    assert unpack(packed) == {
-        "reasons": [["one finds a."], []],
-        "lines": ["History:", "Tea?", "Answer.", "no key"],
-        "calls": [[[["answer", "Answer()", asked, [1], 0], ["queries", "Queries()", asked, [3], 1]], []], [[], []]],
-    }
-    assert note == ""
-
-
-def test_lines_are_cut_where_the_calls_are_many_and_the_page_says_so(monkeypatch):
-    noise = "".join(random.Random(0).choices("abcdefghijklmnopqrstuvwxyz", k=3000))
-    calls = [{"1_1": [Call("answer", "Answer()", [{"role": "user", "content": noise}], "yes")]}]
-    monkeypatch.setattr(module, "BYTES", 400)
-    packed, note = pack_calls(["1_1"], calls, {})
-    assert note == "Lines of prompts and completions are cut at 120 characters."
-    assert unpack(packed)["lines"][0].endswith(" […]")
-    assert len(unpack(packed)["lines"][0]) == 124
-    monkeypatch.setattr(module, "BYTES", 10)
-    packed, note = pack_calls(["1_1"], calls, {})
-    assert unpack(packed)["calls"] == []
-    assert note == "The LLM calls are too many for one page: make a report of fewer turns."
+def test_prompts_are_cut_where_the_calls_are_many_and_the_page_says_so(monkeypatch):
+    call = Call("answer", "Answer()", [{"role": "user", "content": "x" * 3000}], "yes")
+    run = RunData("one", pd.DataFrame(), calls={"1_1": [call]})
+    assert fit_calls([run]) == ([run], [])
+    monkeypatch.setattr(turns, "CHARACTERS", 1100)
+    (cut,), notes = fit_calls([run])
+    assert cut.calls["1_1"][0].messages == [{"role": "user", "content": "x" * 1000 + " […]"}]
+    assert cut.calls["1_1"][0].completion == "yes"
+    assert notes == ["Prompts and completions are cut at 1000 characters: the run folders have them."]
+    monkeypatch.setattr(turns, "CHARACTERS", 10)
+    (none,), notes = fit_calls([run])
+    assert (none.calls, notes) == ({}, ["The LLM calls are too many for one page: make a report of fewer turns."])
 
 
 def test_a_run_folder_tells_the_queries_that_were_searched_for(tmp_path):
@@ -47,9 +27,9 @@ def test_a_run_folder_tells_the_queries_that_were_searched_for(tmp_path):
     ikat.run(["human_qr", "raw"], "ikat:sample", out=tmp_path / "runs", index=index, turns=["1-1_1", "1-1_2"])
     topics = ikat.dataset("ikat:sample").get_topics("manual").set_index("qid")
     for name, column in (("human_qr", "qresolved"), ("raw", "qutterance")):
-        kept = read_kept(ikat.runs.RunFolder(tmp_path / "runs" / name))
-        assert {qid: one.searched for qid, one in kept.items()} == {qid: [topics[column][qid]] for qid in ("1-1_1", "1-1_2")}
-        assert not any(one.calls for one in kept.values())
+        searched, calls = read_stages(ikat.runs.RunFolder(tmp_path / "runs" / name))
+        assert searched == {qid: [topics[column][qid]] for qid in ("1-1_1", "1-1_2")}
+        assert not any(calls.values())
 
 
 def test_a_run_folder_tells_prompts_and_completions(tmp_path):
@@ -62,13 +42,13 @@ def test_a_run_folder_tells_prompts_and_completions(tmp_path):
     ikat.run({"mine": rewrite >> index.bm25(num_results=3)}, "ikat:sample", out=tmp_path / "runs", turns=["1-1_1"])
     topics = ikat.dataset("ikat:sample").get_topics()
     (request,) = rewrite.requests(topics[topics["qid"] == "1-1_1"])
-    kept = read_kept(ikat.runs.RunFolder(tmp_path / "runs" / "mine"))["1-1_1"]
-    (call,) = kept.calls
+    searched, calls = read_stages(ikat.runs.RunFolder(tmp_path / "runs" / "mine"))
+    (call,) = calls["1-1_1"]
     assert (call.name, call.messages, call.completion, call.failed) == ("rewrite", request.messages, "tea with mint", False)
     assert call.stage.startswith("ikat.Rewrite(")
-    assert kept.searched == ["tea with mint"]
+    assert searched == {"1-1_1": ["tea with mint"]}
 
 
 @pytest.mark.usefixtures("sample")
 def test_a_folder_without_stages_tells_nothing(folders):
-    assert read_kept(folders[0]) == {}
+    assert read_stages(folders[0]) == ({}, {})

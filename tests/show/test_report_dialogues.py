@@ -24,9 +24,7 @@ from pyterrier_ikat.llms.ledger import Spend
 from pyterrier_ikat.runs import Log, RunFolder, Source, Turn
 from pyterrier_ikat.runs.log import turn_event
 from pyterrier_ikat.show import report
-from pyterrier_ikat.show.report import dialogues
 from pyterrier_ikat.show.report import rankings as results
-from pyterrier_ikat.show.report.curves import rubric_curves
 
 
 @pytest.fixture
@@ -39,21 +37,6 @@ def page(folders):
     return Page(report(folders).html)
 
 
-def test_the_curves_have_the_mean_share_of_rubrics_after_each_turn(folders, tmp_path):
-    systems = {folder.name: Log(folder).dialogues() for folder in folders}
-    found = rubric_curves(systems)
-    # one: 1/2, 1/1, 0/4 and 0/1 after the first turn; 2/2, 1/1, 1/4 and 0/1 after the second. two: 0/2, 1/1, 2/4; 1/2, 1/1, 4/4
-    assert [value for curve in found.values for value in curve] == pytest.approx([0, 0.375, 0.5625, 0, 0.5, 5 / 6])
-    assert found.points[0] == "0.0,110.0 200.0,68.8 400.0,48.1"  # 110 x (1 - .375) and (1 - .5625) from above
-    assert found.ticks == [(0, 0.0), (1, 200.0), (2, 400.0)]
-    assert "Mean rubrics met after each turn" in Page(report(folders[0]).html).said()
-    bare = tmp_path / "bare"
-    Log.create(bare, {"kind": "chat"}).begin("u1", "u1", {})
-    Log(bare).append(turn("one", "u1", 1, ""))
-    assert rubric_curves({"bare": Log(bare).dialogues()}) is None
-    assert "<svg" not in report(bare).html
-
-
 @pytest.mark.parametrize("same", [True, False])
 def test_means_are_marked_where_the_simulation_finds_a_significant_difference(tmp_path, monkeypatch, same):
     met = {"low": ["r1", "", "", "r1", ""], "high": ["r1 r2", "r1", "r1 r2", "r1 r2", "r1 r2"], "other": ["r1", "", "r1", "", ""]}
@@ -64,12 +47,12 @@ def test_means_are_marked_where_the_simulation_finds_a_significant_difference(tm
         del made["other"]["u4"]  # so that it is tested against no other system
     monkeypatch.setattr(small_dialogues, "turn", lambda _, *rest, **given: turn("one", *rest, **given))
     folders = write_logs(tmp_path, made)
-    cells = re.findall(r'data-lacking="([^"]*)" data-sure="([^"]*)"', report(folders).html)
-    assert [(text, sure) for text, sure in cells if text in (".2000", ".9000")] == [
-        (".2000", "1"),
-        (".9000", "0 2" if same else "0"),
-        *[(".2000", "1")] * same,
-    ]
+    html = report(folders, baseline="low").html
+    (table,) = re.findall(r'<th scope="col">rubrics met</th>.*?</table>', html, re.S)
+    found = re.findall(r'<tr><th scope="row">(\w+)</th>.*?<td class="(\w+)">(.*?)</td>', table, re.S)
+    assert found[:2] == [("low", "quiet", ""), ("high", "win", "↑+.7000") if same else ("high", "quiet", "+.7000")]
+    assert found[2][1] == "quiet"
+    assert ("95 %" in table) == same  # an interval needs the same sessions
     if same:
         rows = simulation_rows(session_frames({name: Log(tmp_path / name).dialogues() for name in made}), "low")
         assert [row["rubrics met reject"] for row in rows] == [False, True, False]
@@ -77,7 +60,7 @@ def test_means_are_marked_where_the_simulation_finds_a_significant_difference(tm
 
 def test_the_baseline_of_a_simulation_is_that_of_its_report(tmp_path):
     def baseline(**given):
-        return re.search(r'name="baseline">.*? selected>(\w+)<', report(folders, **given).html)[1]
+        return re.search(r"Compared with (\w+) ", report(folders, **given).html)[1]
 
     folders = write_logs(tmp_path)
     assert baseline() == "one"
@@ -95,24 +78,23 @@ def test_the_baseline_of_a_simulation_is_that_of_its_report(tmp_path):
 def test_a_session_reads_from_rubrics_to_sources(page):
     said = page.said()
     in_order = [
-        "one two 4 sessions of 4 users",
-        "The first 120 words of each source are shown.",
+        "one, two 4 sessions of 4 users. The first 120 words of each passage are shown.",
         "Turns until satisfied are over the satisfied users only",
         "Missing for two: 1 session (u4). Its means are over fewer users.",
-        "How the conversations were made one one() kind: simulated user_llm: fake:user two two()",
+        "How the systems were made one one() kind: simulated user_llm: fake:user two two()",
         "User person of u1",
         "Session 1 u1 rubrics met one 1.0000 two .5000",
-        "rubric one two r1 Which tea? one turn 1 two turn 2 r2 How hot? one turn 2 two not met",
-        "one satisfied 2 of 2 rubrics met, 2 turns, 2.0 s per turn, 6 LLM calls, 0.5000 USD",
-        "Turn 1 2.0 s, 3 LLM calls, 0.2500 USD Question 1 of u1? Answer 1 of one [1]. meets r1",
-        "1 source, 2 passages cited [1] 1.5 doc-one filler filler",
-        "secret-u1-one Rewrite, 2 queries Rewrite rewrite by one Queries tea mint tea",
+        "rubric one two r1: Which tea? turn 1 turn 2 r2: How hot? turn 2 not met",
+        "one baseline satisfied 2 of 2 rubrics met, 2 turns, 2.0 s per turn, 6 LLM calls, 0.5000 USD",
+        "Turn 1 2.0 s, 3 LLM calls, 0.2500 USD Question 1 of u1? Rewrite rewrite by one 2 queries tea mint tea",
+        "Answer 1 of one [1]. meets r1",
+        "1 source, 2 passages cited 1 doc-one score 1.5 filler filler",
+        "secret-u1-one",
         "two out of patience 1 of 2 rubrics met, 2 turns, 1.0 s per turn, 2 LLM calls, cost unknown",
         "Turn 1 1.0 s, 1 LLM call, cost unknown",
-        "Rewrite, 2 queries, 1 statement, draft answer Rewrite rewrite by two Queries tea mint tea",
-        "Statements I like mint. Draft answer draft by two",
+        "Rewrite rewrite by two 2 queries tea mint tea 1 statement I like mint. Draft answer draft by two Answer 1 of two",
         "User person of u4",
-        "r1 Which tea? one not met – two no session",
+        "r1: Which tea? not met no session",
         "no conversation with this user",
     ]
     places = [said.find(text) for text in in_order]
@@ -122,8 +104,18 @@ def test_a_session_reads_from_rubrics_to_sources(page):
 
 def test_the_overview_has_the_means_of_the_sessions(page, folders):
     # one: (1 + 1 + 1/4 + 0) / 4 rubrics, 2 of 4 satisfied after (2 + 1) / 2 turns; 2 + 1 + 2 + 1 turns; two: (1/2 + 1 + 1) / 3
-    assert "one 4 .5000 .5625 1.50 1.50 2.00 4.50 0.3750" in page.said()
-    assert "two 3 .6667 .8333 1.50 1.67 1.00 1.67 –" in page.said()
+    said = page.said()
+    for column in (
+        "sessions one 4 two 3",
+        "satisfied difference one .5000 two .6667 +.1667",
+        "rubrics met difference one .5625 two .8333 +.2708",
+        "turns until satisfied difference one 1.50 two 1.50 0.00",
+        "turns one 1.50 two 1.67",
+        "seconds one 2.00 two 1.00",  # in a simulation, nobody is faster
+        "calls difference one 4.50 two 1.67 −2.83",
+        "cost difference one 0.3750 two –",
+    ):
+        assert f"system {column} " in f"{said} ", column
     means = ikat.evaluation.session_means(
         {name: ikat.evaluation.session_measures(Log(path).dialogues()) for name, path in zip(SYSTEMS, folders, strict=True)}
     )
@@ -132,11 +124,13 @@ def test_the_overview_has_the_means_of_the_sessions(page, folders):
 
 def test_the_overview_has_the_numbers_that_a_simulation_prints(tmp_path):
     systems = {name: {user: met for user, met in users.items() if user != "u4"} for name, users in SYSTEMS.items()}
-    said = Page(report(write_logs(tmp_path, systems)).html).said()
+    html = report(write_logs(tmp_path, systems)).html
     printed = simulation_table(session_frames({name: Log(tmp_path / name).dialogues() for name in systems}))
     assert [column.title for column in printed.columns][2:] == ["satisfied", *MEASURES]
-    for row in zip(*(column.cells for column in printed.columns), strict=True):
-        assert " ".join(cell.text for cell in row) in said
+    for column in printed.columns[2:]:
+        (table,) = re.findall(rf'<th scope="col">{column.title}</th>.*?</table>', html, re.S)
+        rows = re.findall(r'<th scope="row">(\w+)</th><td>(?:<b>)?(.*?)<', table)
+        assert rows == list(zip(systems, [cell.text for cell in column.cells], strict=True))
 
 
 def test_recordings_are_named(tmp_path):
@@ -167,7 +161,7 @@ def test_text_of_any_field_is_text(tmp_path, attack):
     tags = [tag for tag, _ in page.elements]
     assert (tags.count("script"), tags.count("img"), page.elements.count(("b", {"id": "evil"}))) == (1, 0, 0)
     assert not [attrs for _, attrs in page.elements if any(name.startswith("on") for name in attrs)]
-    assert page.said().count(attack) > 80
+    assert page.said().count(attack) > 30
 
 
 def test_an_interactive_run_shows_what_the_track_knows(tmp_path):
@@ -179,14 +173,14 @@ def test_an_interactive_run_shows_what_the_track_knows(tmp_path):
     log.append(Turn(2, "And coffee?", "", **given))
     page = Page(report(log).html)
     said = page.said()
-    assert "system sessions turns seconds calls run 1 2.00 0.00 4.00" in said
+    for one in ("sessions run 1", "turns run 2.00", "seconds run 0.00", "calls run 4.00"):
+        assert f"system {one} " in said
     assert (
         "not ended 2 turns, 0.0 s per turn, 4 LLM calls Turn 1 0.0 s, 2 LLM calls Which tea? Rooibos. 31 tokens cut off before it was sent"
         in said
     )
-    assert "20 of 1,000 cited passages [1] 9 d0" in said
+    assert "20 of 1,000 cited passages 1 d0 score 9" in said
     assert "no response not sent" in said
-    assert "The first 20 passages of each turn are shown." in said
     assert "Not ended, and measured up to the last turn: 1 session of run (1-1_0)." in said
     for absent in ("rubric", "satisfied", "USD", "cost", "Baseline", "words of"):
         assert absent not in said
@@ -203,25 +197,24 @@ def test_passages_in_place_of_a_response_are_called_so(tmp_path):
 
 def test_fewer_passages_on_request(tmp_path):
     path = write_log(tmp_path / "one", "one", {"u2": (["r1"], "satisfied")}, sources=())
-    assert "2 cited passages [1] 0.5 doc-else [2] 1.5 doc-one" in Page(report(path).html).said()
+    assert "2 cited passages 1 doc-else score 0.5 2 doc-one score 1.5" in Page(report(path).html).said()
     fewer = Page(report(path, passages=1).html).said()
-    assert "1 of 2 cited passages [1] 0.5 doc-else" in fewer
+    assert "1 of 2 cited passages 1 doc-else score 0.5" in fewer
     assert "doc-one" not in fewer
 
 
 def test_texts_that_the_log_lacks_come_from_an_index(tmp_path):
     path = write_log(tmp_path / "one", "one", {"u2": (["r1"], "satisfied")}, sources=())
     loader = pt.apply.text(lambda row: f"text of {row['docno']}")
-    assert (
-        "2 cited passages [1] 0.5 doc-else text of doc-else [2] 1.5 doc-one text of doc-one" in Page(report(path, texts=loader).html).said()
-    )
+    said = Page(report(path, texts=loader).html).said()
+    assert "2 cited passages 1 doc-else score 0.5 text of doc-else 2 doc-one score 1.5 text of doc-one" in said
 
 
 def test_a_draft_that_became_the_response_is_shown_once(tmp_path):
     path = write_log(tmp_path / "one", "one", {"u2": (["r1"], "satisfied")}, response="The one answer.", draft="The one answer.")
     said = Page(report(path).html).said()
     assert said.count("The one answer.") == 1
-    assert "draft answer" not in said
+    assert "Draft answer" not in said
 
 
 def test_conversations_and_runs_of_topics_need_a_report_each(folders):
@@ -261,8 +254,7 @@ def test_a_log_without_a_conversation_is_refused(tmp_path):
 
 
 def test_100_users_3_systems_and_10_turns_stay_within_18_megabytes(tmp_path, monkeypatch):
-    for module in (dialogues, results):  # a tenth of it
-        monkeypatch.setattr(module, "CHARACTERS", results.CHARACTERS / 10)
+    monkeypatch.setattr(results, "CHARACTERS", results.CHARACTERS / 10)  # a tenth of it
     passage, response, query = " ".join(["passage"] * 200), " ".join(["answer"] * 180), " ".join(["query"] * 8)
     for system in "abc":
         log = Log.create(tmp_path / system, {"kind": "simulated"})
@@ -352,96 +344,43 @@ def shown(browser):
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [  # rubrics met: one 1, 1, 1/4, 0; two 1/2, 1, 1, none
-        ({"outcome": "differ"}, ["u1", "u3"]),
         ({"outcome": "win"}, ["u3"]),
         ({"outcome": "loss"}, ["u1"]),
         ({"outcome": "tie"}, ["u2"]),
-        ({"end": "satisfied"}, ["u2", "u3"]),
-        ({"run": "0", "end": "satisfied"}, ["u1", "u2"]),
-        ({"least": "0.75"}, ["u2", "u3"]),
-        ({"conversation": "4"}, ["u4"]),
-        ({"order": "spread"}, ["u3", "u1", "u2", "u4"]),
+        ({"group": "4"}, ["u4"]),
         ({"order": "gain"}, ["u3", "u2", "u1", "u4"]),
         ({"order": "loss"}, ["u1", "u2", "u3", "u4"]),
-        ({"measure": "2", "outcome": "win"}, ["u1", "u2", "u3"]),  # two takes less time
+        ({"measure": "2", "outcome": "win"}, ["u1", "u2", "u3"]),  # two makes fewer calls
         ({"measure": "2", "outcome": "loss"}, []),
         ({"search": "secret-u3-two"}, ["u3"]),  # a source that nobody opened
         ({"search": "draft by"}, ["u1", "u2", "u3"]),
-        ({"search": "tbody"}, []),
+        ({"search": "<p"}, []),
     ],
 )
 def test_sessions_are_filtered_sorted_and_searched(browser, url, fields, expected):
     browser.open(url)
     choose(browser, **fields)
     assert shown(browser) == expected
-    assert texts(browser, "#count") == [f"{len(expected)} of 4 sessions"]
-    browser.open(browser.run("location.href"))  # it is in the address
-    assert shown(browser) == expected
+    assert texts(browser, "#count") == [f"{len(expected)} of 4"]
     assert browser.errors == []
 
 
 @in_a_browser
-def test_systems_are_compared_with_the_chosen_baseline(browser, url):
+def test_the_values_of_a_session_are_those_of_the_chosen_measure(browser, url):
     browser.open(url)
-    assert texts(browser, "#t1 .headline .run > :last-child") == ["1.0000", ".5000 −.5000"]
-    assert texts(browser, "#t4 .headline .run > :last-child") == [".0000", "–"]
-    assert texts(browser, ".means td:nth-child(4)") == [".5625", ".8333 +.2708"]
-    assert texts(browser, ".means td:nth-child(7)") == ["2.00", "1.00"]  # in a simulation, nobody is faster
-    assert texts(browser, ".means td:nth-child(8)") == ["4.50", "1.67 −2.83"]
-    assert texts(browser, ".means td:nth-child(8) b") == ["1.67"]  # the fewest calls are the best
-    assert texts(browser, ".means td:nth-child(8) .quiet") == ["−2.83"]  # not tested: they do not have the same sessions
-    assert texts(browser, ".means td:last-child") == ["0.3750", "–"]
-    assert texts(browser, "#t1 .only > :last-child") == ["turn 2"]
-    choose(browser, baseline="1", measure="2")
-    assert texts(browser, "#t1 .headline .run > :last-child") == ["6 +4", "2"]
-    assert texts(browser, "#t1 .headline .loss") == ["+4"]
-    assert browser.errors == []
-
-
-@in_a_browser
-def test_a_hidden_system_leaves_every_table(browser, url):
-    browser.open(f"{url}#shown=0&run=0")
-    assert texts(browser, "#t1 .name") == ["one"]
-    assert texts(browser, "#t1 .rubrics thead th") == ["rubric", "one"]
-    assert texts(browser, "#t1 .only") == []
-    choose(browser, search="secret-u1-two")
-    assert shown(browser) == []
-    assert texts(browser, "#none") == ["No session has “secret-u1-two”. Reset shows all sessions."]
-
-
-@in_a_browser
-def test_sources_become_elements_when_they_are_opened(browser, url):
-    browser.open(url)
-    assert texts(browser, ".passages tbody tr") == []
-    assert browser.run("document.querySelectorAll('.turn td small').length") == 0
-    browser.run("document.querySelector('#t1 .passages summary').click(); new Promise(done => setTimeout(done, 50))")
-    assert texts(browser, "#t1 .passages tbody th") == ["[1]"]
-    browser.open(f"{url}#search=secret-u1-two")
-    assert browser.run("CSS.highlights.get('found').size") == 2
-    assert browser.run("document.querySelectorAll('#t1 .n1 .passages[open]').length") == 1
-
-
-@in_a_browser
-def test_keys_walk_through_the_sessions_and_open_them(browser, url):
-    browser.open(f"{url}#outcome=differ")
-    walked = []
-    for key in "jjk":
-        browser.press(key)
-        walked.append(browser.run("document.activeElement.id"))
-    assert walked == ["t1", "t3", "t1"]
-    browser.press("o")
-    browser.run("new Promise(done => setTimeout(done, 50))")
-    assert browser.run("[...document.querySelectorAll('#t1 .passages, #t1 .how')].every(box => box.open)")
-    browser.press("o")
-    assert not browser.run("[...document.querySelectorAll('#t1 .passages, #t1 .how')].some(box => box.open)")
-    assert browser.errors == []
+    assert texts(browser, "#t1 .headline > *") == ["rubrics met", "one 1.0000", "two .5000"]
+    assert texts(browser, "#t1 .headline .loss") == [".5000"]
+    assert texts(browser, "#t4 .headline > *") == ["rubrics met", "one .0000", "two –"]
+    choose(browser, measure="2")
+    assert texts(browser, "#t1 .headline > *") == ["calls", "one 6", "two 2"]
+    assert texts(browser, "#t1 .headline .win") == ["2"]
 
 
 @in_a_browser
 def test_all_of_it_can_be_read_without_javascript(browser, url):
     browser.open(url, height=6000, scripts=False)
     seen = browser.visible_text("Answer 1 of two [1].")
-    for text in ("Answer 1 of two [1].", "out of patience", "1 source", "Rewrite, 2 queries", "turn 2"):
+    for text in ("Answer 1 of two [1].", "out of patience", "1 source", "2 queries", "turn 2"):
         assert text in seen
     assert "words in any text" not in seen
 
@@ -450,7 +389,7 @@ def test_all_of_it_can_be_read_without_javascript(browser, url):
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("dark", [False, True])
 def test_people_can_use_it_on_a_phone_and_a_desk_in_light_and_dark(browser, url, width, dark):
-    browser.open(f"{url}#search=mint", width=width, dark=dark)
+    browser.open(url, width=width, dark=dark)
     browser.run("for (const box of document.querySelectorAll('details')) box.open = true; new Promise(done => setTimeout(done, 100))")
     assert browser.run("document.documentElement.scrollWidth") == width
     assert browser.run("[...document.querySelectorAll('.turn')].every(t => t.scrollWidth <= t.clientWidth)")

@@ -5,7 +5,7 @@ from small_runs import ranking
 
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.show.report.material import RunData
-from pyterrier_ikat.show.report.rankings import mean_scores, scores_to_show
+from pyterrier_ikat.show.report.rankings import scores_to_show
 
 QRELS = pd.DataFrame({"qid": ["1_1", "1_1", "1_2"], "docno": ["a", "b", "a"], "label": [1, 1, 1]})
 ONE = RunData("one", ranking([("1_1", "a", 2.0), ("1_1", "b", 1.0)]))
@@ -16,7 +16,6 @@ def test_a_lost_turn_counts_zero():
     names, figures = scores_to_show([ONE, TWO], QRELS, ["1_1", "1_2", "1_3"], ["P@2", "RR"])
     assert names == ["P(rel=1)@2", "RR(rel=1)"]
     assert figures == {"1_1": [[1.0, 1.0], [0.5, 0.5]], "1_2": [[0.0, 0.0], [0.5, 1.0]]}
-    assert mean_scores(figures) == [[0.5, 0.5], [0.5, 0.75]]
 
 
 def test_turns_that_are_not_shown_do_not_count():
@@ -67,4 +66,3 @@ def test_figures_made_with_other_qrels_are_an_error():
 def test_a_run_without_figures_leaves_none():
     assert scores_to_show([kept("one", qid=["1_1"], AP=[0.5]), ONE], None, ["1_1"]) == ([], {})
     assert scores_to_show([kept("one", qid=[], AP=[])], None, ["1_1"]) == ([], {})
-    assert mean_scores({}) == []

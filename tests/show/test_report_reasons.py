@@ -12,7 +12,7 @@ from pyterrier_ikat.evaluation import label, per_turn
 from pyterrier_ikat.evaluation.measures import is_sum, passage_shares
 from pyterrier_ikat.show.report import reasons
 from pyterrier_ikat.show.report.material import RunData
-from pyterrier_ikat.show.report.reasons import Explainer, Relevant, further_down, reasons_by_turn, relevant_by_turn
+from pyterrier_ikat.show.report.reasons import Explainer, missed_by_turn, reasons_by_turn
 
 QRELS = pd.DataFrame({"qid": ["1_1"] * 3 + ["1_2"], "docno": ["a", "b", "c", "a"], "label": [1, 4, 0, 0]})
 
@@ -20,9 +20,10 @@ QRELS = pd.DataFrame({"qid": ["1_1"] * 3 + ["1_2"], "docno": ["a", "b", "c", "a"
 def test_relevant_passages_have_their_ranks_at_any_depth_the_highest_label_first():
     one = RunData("one", ranking([("1_1", f"x{number}", 100.0 - number) for number in range(30)] + [("1_1", "a", 1.0), ("1_2", "a", 1.0)]))
     two = RunData("two", ranking([("1_1", "b", 2.0), ("1_1", "c", 1.0)]))
-    found = relevant_by_turn([one, two], QRELS)
-    assert found == {"1_1": [Relevant("b", 4, (None, 1)), Relevant("a", 1, (31, None))], "1_2": []}
-    assert relevant_by_turn([one], None) == {}
+    found = missed_by_turn([one, two], QRELS, {})
+    assert found == {"1_1": ["b (label 4): two at rank 1", "a (label 1): one at rank 31"]}
+    assert missed_by_turn([one, two], QRELS, {"1_1": {"b"}}) == {"1_1": ["a (label 1): one at rank 31"]}  # b is shown
+    assert missed_by_turn([one], None, {}) == {}
 
 
 def told(measure, labels, one, other):
@@ -124,34 +125,28 @@ def test_the_shares_sum_to_the_scores_and_the_winner_is_named_first(measure, lab
         assert said.split(". ")[1].startswith(said.split()[0] + " finds")
 
 
-def test_every_pair_of_runs_has_a_text_by_each_measure_and_a_run_that_lacks_the_turn_says_so():
+def test_every_run_is_compared_with_the_baseline_by_each_measure_and_one_that_lacks_the_turn_says_so():
     runs = [
         RunData("one", ranking([("1_1", "b", 2.0)])),
         RunData("two", ranking([("1_1", "a", 2.0)])),
         RunData("new", ranking([("1_2", "a", 1.0)]), {"1_2": {}}, parameters={"method": "new"}),
     ]
     scores = {"1_1": [[1.0, 1.0], [0.25, 1.0], [0.0, 0.0]], "1_2": [[0.0, 0.0]] * 3}
-    found = reasons_by_turn(runs, QRELS, scores, [nDCG @ 1, P @ 1])
-    assert found["1_1"] == [
-        [
-            "one leads by .7500 in nDCG@1. one finds b (label 4) at rank 1, two does not find it (+1.0000). "
-            "two finds a (label 1) at rank 1, one does not find it (−.2500).",
-            *["new was not run on this turn."] * 2,
-        ],
-        ["No difference in P(rel=1)@1.", *["new was not run on this turn."] * 2],
-    ]
-    assert found["1_2"][0] == ["No difference in nDCG@1: no passage is judged relevant."] * 3
-    assert reasons_by_turn(runs, None, scores, [nDCG @ 1]) == {}
+    one_leads = (
+        "one leads by .7500 in nDCG@1. one finds b (label 4) at rank 1, two does not find it (+1.0000). "
+        "two finds a (label 1) at rank 1, one does not find it (−.2500)."
+    )
+    for baseline, other in ((0, 1), (1, 0)):  # the same sentence for a win and a loss
+        found = reasons_by_turn(runs, baseline, QRELS, scores, [nDCG @ 1, P @ 1])
+        assert found["1_1"][baseline] == []
+        assert found["1_1"][other] == [one_leads, "No difference in P(rel=1)@1."]
+        assert found["1_1"][2] == ["new was not run on this turn."] * 2
+        assert found["1_2"][2][0] == "No difference in nDCG@1: no passage is judged relevant."
+    assert reasons_by_turn(runs, 0, None, scores, [nDCG @ 1]) == {}
 
 
 def test_a_page_of_very_many_runs_explains_its_first_measure(monkeypatch):
     monkeypatch.setattr(reasons, "MOST", 2)
     runs = [RunData(name, ranking([("1_1", "b", 2.0)])) for name in "abcd"]
-    found = reasons_by_turn(runs, QRELS, {"1_1": [[1.0, 1.0]] * 4}, [nDCG @ 1, P @ 1])
-    assert [len(texts) for texts in found["1_1"]] == [6]
-
-
-def test_relevant_passages_that_no_run_shows_are_listed_the_best_first():
-    relevant = [Relevant("a", 4, (None, None)), Relevant("b", 3, (21, 30)), Relevant("c", 2, (1, 40)), Relevant("d", 1, (None, 99))]
-    assert [one.docno for one in further_down(relevant, {"c"})] == ["b", "d"]
-    assert [one.docno for one in further_down(relevant, {"c"}, most=1)] == ["b"]
+    found = reasons_by_turn(runs, 0, QRELS, {"1_1": [[1.0, 1.0]] * 4}, [nDCG @ 1, P @ 1])
+    assert [len(texts) for texts in found["1_1"]] == [0, 1, 1, 1]

@@ -6,14 +6,19 @@ from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.show.report.material import Material, RunData, find_material, read_runs
 from pyterrier_ikat.show.report.rankings import passages_by_turn
-from pyterrier_ikat.show.report.turn_views import ChosenStatement, PersonaStatement, SubQuery, build_conversations, turns_to_show
+from pyterrier_ikat.show.report.turns import build_conversations, turns_to_show
 
 NOTHING = Material("", {}, None, None, ())
 
 
 def seen(runs, material):
-    passages, *_ = passages_by_turn(runs, material.qrels, None, 20)
+    passages, *_ = passages_by_turn(runs, 0, material.qrels, None, 20)
     return build_conversations(runs, material, passages, {})
+
+
+def notes(side):
+    (step,) = side.steps
+    return {note.label: list(note.texts) for note in step.notes}
 
 
 @pytest.fixture
@@ -23,90 +28,86 @@ def both(folders, sample):
 
 
 def test_a_turn_has_the_users_words_and_the_organisers(both):
-    first = both.turns[0]
-    assert (both.name, first.qid, first.depth, first.number) == ("1-1", "1-1_1", 1, 1)
+    first = both.units[0]
+    assert (both.name, first.name, first.depth) == ("1-1", "1-1_1", 1)
     assert first.utterance.startswith("I'd like to do my first walk of several days")
-    assert first.resolved.startswith("What sort of easy multi-day walking route")
-    assert first.gold
+    (_, resolved), (_, answer) = first.references
+    assert resolved.startswith("What sort of easy multi-day walking route")
+    assert answer
 
 
 def test_what_the_runs_wrote_stands_side_by_side(both):
-    plain, full = both.turns[0].sides
-    assert (plain.rewrite, full.rewrite) == ("Which first walk?", "Which first walk suits a bad knee?")
-    assert (plain.statements, plain.subqueries) == (None, [])
-    assert full.subqueries == [SubQuery("easy first walk", None), SubQuery("soft paths", None)]
-    assert (full.draft, full.response) == ("", "Take the heath, it is level.")
-    assert (plain.found, full.found) == (3, 3)
+    plain, full = both.units[0].sides
+    assert notes(plain) == {"Rewrite": ["Which first walk?"]}
+    assert notes(full) == {
+        "Rewrite": ["Which first walk suits a bad knee?"],
+        "Statements": [f"2: {both.persona['2']} (relevant)", f"6: {both.persona['6']} (relevant)"],
+        "2 sub-queries": ["easy first walk", "soft paths"],
+    }
+    assert full.steps[0].response == "Take the heath, it is level."
+    assert (plain.steps[0].found, full.steps[0].found) == ("3 passages", "3 passages")
 
 
-def test_a_response_names_the_passages_it_is_based_on_by_their_number(both):
-    first = both.turns[0]
-    assert [passage.docno for passage in first.passages] == [DOCNOS[0], DOCNOS[1], DOCNOS[4], DOCNOS[2]]
-    assert (first.sides[1].cited, first.sides[1].missing) == ([2, 1], [])
+def test_a_response_names_the_passages_it_is_based_on_by_their_rank(both):
+    (step,) = both.units[0].sides[1].steps
+    assert [passage.docno for passage in step.passages] == [DOCNOS[1], DOCNOS[4], DOCNOS[0]]
+    assert (step.cited, step.remarks) == ([1, 3], [])
 
 
 def test_a_lost_turn_and_one_that_was_not_asked_are_told_apart(both):
-    plain, full = both.turns[2].sides
-    assert (plain.found, plain.run_on) == (0, True)
-    assert (full.found, full.run_on) == (0, False)
-    assert plain.rewrite == "Poles for a knee?"
+    plain, full = both.units[2].sides
+    assert plain.steps[0].remarks == ["no passage found"]
+    assert full.steps[0].remarks == ["not run on this turn"]
+    assert notes(plain) == {"Rewrite": ["Poles for a knee?"]}
 
 
-def test_the_persona_tells_who_chose_a_statement_when(both, sample):
-    gold = sample.get_topics("manual").head(3)
-    assert both.persona[1] == PersonaStatement(
-        "2",
-        "My left knee is worn and hurts whenever I go downhill for long.",
-        [[], [1]],
-        [turn for turn, ids in zip(gold["qturn"], gold["qgoldptkb"], strict=True) if "2" in ids],
-    )
-    assert both.persona[1].relevant[0] == 1
-    assert both.turns[0].sides[1].statements[0] == ChosenStatement("2", both.persona[1].text, relevant=True)
-    assert both.turns[1].sides[1].statements == []
+def test_the_persona_is_that_of_the_conversation(both):
+    assert both.persona["2"] == "My left knee is worn and hurts whenever I go downhill for long."
+    assert notes(both.units[1].sides[1])["Statements"] == ["none chosen"]
 
 
 def of_turn(**wrote):
     run = RunData("one", ranking([("1_1", "a", 1.0)]), {"1_1": wrote})
-    return seen([run], NOTHING)[0].turns[0].sides[0]
+    return seen([run], NOTHING)[0].units[0].sides[0]
 
 
 def test_a_draft_stands_beside_the_response_and_sub_queries_tell_what_they_found():
-    side = of_turn(qsubqueries=["green tea ", "rooibos"], qfound=[7, 1], qanswer="draft", response="r")
-    assert side.subqueries == [SubQuery("green tea ", 7), SubQuery("rooibos", 1)]
-    assert (side.draft, side.response) == ("draft", "r")
+    side = of_turn(qsubqueries=["green tea", "rooibos"], qfound=[7, 1], qanswer="draft", response="r")
+    assert notes(side) == {"Draft answer": ["draft"], "2 sub-queries": ["green tea (7 passages)", "rooibos (1 passage)"]}
+    assert side.steps[0].response == "r"
+    assert "Draft answer" not in notes(of_turn(qanswer="r", response="r"))
 
 
 @pytest.mark.parametrize(
-    ("wrote", "queries", "source", "rewrite"),
+    ("wrote", "expected"),
     [
-        ({"searched": ["tea"], "qrewrite": "tea"}, ["tea"], "the rewrite", ""),
-        ({"searched": ["tea"], "qutterance": "tea"}, ["tea"], "the utterance", ""),
-        ({"searched": ["tea"], "qresolved": "tea"}, ["tea"], "the manual rewrite", ""),
-        ({"searched": ["tea mint"], "qrewrite": "tea"}, ["tea mint"], "", "tea"),
-        ({"searched": ["tea", "mint", "tea", ""]}, ["tea", "mint"], "", ""),
-        ({"searched": ["tea", "mint"], "qsubqueries": ["mint "]}, ["tea"], "", ""),
-        ({"qrewrite": "tea"}, [], "", "tea"),
+        ({"searched": ["tea"], "qrewrite": "tea"}, {"Final query: the rewrite": ["tea"]}),
+        ({"searched": ["tea"], "qutterance": "tea"}, {"Final query: the utterance": ["tea"]}),
+        ({"searched": ["tea"], "qresolved": "tea"}, {"Final query: the manual rewrite": ["tea"]}),
+        ({"searched": ["tea mint"], "qrewrite": "tea"}, {"Rewrite": ["tea"], "Final query": ["tea mint"]}),
+        ({"searched": ["tea", "mint", "tea", ""]}, {"2 final queries": ["tea", "mint"]}),
+        ({"searched": ["tea", "mint"], "qsubqueries": ["mint "]}, {"Final query": ["tea"], "1 sub-query": ["mint "]}),
+        ({"qrewrite": "tea"}, {"Rewrite": ["tea"]}),
     ],
 )
-def test_the_final_query_says_where_it_comes_from(wrote, queries, source, rewrite):
-    side = of_turn(**wrote)
-    assert (side.queries, side.source, side.rewrite) == (queries, source, rewrite)
+def test_the_final_query_says_where_it_comes_from(wrote, expected):
+    assert notes(of_turn(**wrote)) == expected
 
 
 def test_the_count_of_a_turn_that_was_its_own_sub_query_is_left_out():
     run = RunData("one", ranking([("1_1", "a", 1.0)]), {"1_1": {"qsubqueries": [], "qfound": [7]}})
-    assert seen([run], NOTHING)[0].turns[0].sides[0].subqueries == []
+    assert notes(seen([run], NOTHING)[0].units[0].sides[0]) == {}
 
 
 def test_a_passage_that_the_ranking_lacks_is_named():
     run = RunData("one", ranking([("1_1", "a", 1.0)]), {"1_1": {"response": "r", "used": ["z", "a"]}})
-    side = seen([run], NOTHING)[0].turns[0].sides[0]
-    assert (side.cited, side.missing) == ([1], ["z"])
+    (step,) = seen([run], NOTHING)[0].units[0].sides[0].steps
+    assert (step.cited, step.remarks) == ([1], ["z, which the response uses, is not in the run's ranking"])
 
 
 def test_without_a_dataset_turns_come_in_their_natural_order():
     run = RunData("one", ranking([("10-1_1", "a", 1.0), ("9-1_12", "a", 1.0), ("9-1_3", "a", 1.0)]))
-    assert [(one.name, [turn.depth for turn in one.turns]) for one in seen([run], NOTHING)] == [("9-1", [3, 12]), ("10-1", [1])]
+    assert [(one.name, [turn.depth for turn in one.units]) for one in seen([run], NOTHING)] == [("9-1", [3, 12]), ("10-1", [1])]
 
 
 def test_a_plain_run_is_shown_with_every_turn_of_the_dataset(sample):
@@ -129,15 +130,15 @@ def test_a_turn_of_another_dataset_is_an_error(sample):
 @pytest.mark.parametrize("qid", ["9-1-3", "_3", "9-1_x"])
 def test_a_turn_of_which_nothing_says_the_conversation_is_one_alone(qid):
     chats = seen([RunData("one", ranking([(qid, "a", 1.0), ("9-1_2", "a", 1.0)]))], NOTHING)
-    assert {chat.name: [(turn.qid, turn.depth) for turn in chat.turns] for chat in chats} == {qid: [(qid, 1)], "9-1": [("9-1_2", 2)]}
+    assert {chat.name: [(turn.name, turn.depth) for turn in chat.units] for chat in chats} == {qid: [(qid, 1)], "9-1": [("9-1_2", 2)]}
 
 
 def test_frames_with_a_persona_of_their_own_need_no_dataset():
     frame = ranking([("chat_1", "a", 1.0)])
     (run,) = read_runs({"mine": frame.assign(qutterance="Tea?", qptkb=column([{"1": "I am vegan"}]), qstatements=column([[("1", 0.5)]]))})
     (chat,) = seen([run], NOTHING)
-    assert chat.turns[0].utterance == "Tea?"
-    assert chat.persona == [PersonaStatement("1", "I am vegan", [[1]], [])]
+    assert chat.units[0].utterance == "Tea?"
+    assert chat.persona == {"1": "I am vegan"}
 
 
 def test_nothing_is_changed_in_the_frames(folders):

@@ -2,9 +2,7 @@ import base64
 import hashlib
 import re
 from html import unescape
-from itertools import combinations, product
 
-import numpy as np
 import pandas as pd
 import pytest
 from parsed_page import ATTACKS, Page
@@ -15,7 +13,7 @@ from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.show import report
 from pyterrier_ikat.show.report import describe_calls
-from pyterrier_ikat.show.report.page import COLOURS, FOLDER, OF_RANKINGS, OF_SESSIONS, look, read_script
+from pyterrier_ikat.show.report.page import FOLDER
 
 
 @pytest.fixture
@@ -28,17 +26,18 @@ def test_a_conversation_reads_from_persona_to_passages(page):
     in_order = [
         "Conversation 1-1",
         "Persona: 9 statements",
-        "My left knee is worn and hurts whenever I go downhill for long. full: turn 1",
+        "2: My left knee is worn and hurts whenever I go downhill for long.",
         "Turn 1 1-1_1",
         "I'd like to do my first walk of several days next year.",
-        "full Rewrite Which first walk suits a bad knee?",
-        "Statements 2 My left knee is worn",
-        "2 sub-queries, 3 passages together easy first walk soft paths",
-        "Response Take the heath, it is level. based on [2] [1]",
+        "plain baseline Rewrite Which first walk?",
+        "3 passages, 3 relevant, 0 not judged",
+        "sample-walk-001:0 score 3 full: rank 3 Newcomers to overnight trekking do best",
+        "full Rewrite Which first walk suits a bad knee ?",
+        "Statements 2: My left knee is worn",
+        "2 sub-queries easy first walk soft paths",
+        "Response Take the heath, it is level. based on [1] [3]",
+        "plain: rank 1 used Newcomers to overnight trekking do best",
         "Rewrite and answer of the data",
-        "All measures",
-        "4 passages, 4 relevant, 0 not judged",
-        "sample-walk-001:0 Newcomers to overnight trekking do best",
     ]
     places = [said.find(text) for text in in_order]
     assert -1 not in places, in_order[places.index(-1)]
@@ -46,19 +45,17 @@ def test_a_conversation_reads_from_persona_to_passages(page):
 
 
 def test_lost_turns_and_unasked_turns_are_told(page):
-    said = page.said()
+    said = page.said().partition('{"baseline"')[0]  # without the script's data
     assert said.count("no passage found") == 1
     assert said.count("not run on this turn") == 2  # in the sentence and in the run's column
 
 
 def test_the_passages_that_a_response_is_based_on_are_marked(folders, sample):
-    assert report(folders, sample).html.count(" <b>used</b> ") == 3
+    assert report(folders, sample).html.count('<b class="used">used</b>') == 3
 
 
-def test_a_conversation_and_its_turns_name_their_subject(page):
-    assert (
-        page.said().count("Planning a first long-distance walk at sixty, with a dog") == 1 + 3
-    )  # the conversation and the three turns that were run
+def test_a_conversation_names_its_subject(page):
+    assert page.said().count("Planning a first long-distance walk at sixty, with a dog") == 1
 
 
 def test_how_the_runs_were_made_is_told(page):
@@ -74,6 +71,7 @@ def test_the_means_are_those_of_the_evaluation(folders, sample, page):
     plain, full = table.set_index("name").loc[["plain", "full"], "nDCG@3"]
     for name, mean in (("plain", plain), ("full", full)):
         assert f"{name} {f'{mean:.4f}'.removeprefix('0')}" in page.said()
+    assert f"{f'{abs(full - plain):.4f}'.removeprefix('0')}" in page.said()
     assert plain != full
     assert "Means over the 3 judged turns" in page.said()
 
@@ -91,8 +89,7 @@ def test_every_element_is_closed_ids_are_unique_and_links_lead_somewhere(page):
 def test_every_control_has_a_name(page):
     html_of = {(tag, attrs.get("name")): attrs for tag, attrs in page.elements if tag in ("input", "select")}
     unnamed = [name for (_, name), attrs in html_of.items() if "aria-label" not in attrs]
-    within_labels = ["by", "search", "baseline", "run", "measure", "order", "shown", "conversation", "needs", "outcome"]
-    assert unnamed == within_labels
+    assert unnamed == ["search", "run", "measure", "outcome", "order", "group"]  # within their labels
     assert ("html", {"lang": "en"}) in page.elements
 
 
@@ -104,11 +101,9 @@ def test_nothing_is_loaded_from_anywhere(page):
     style = (FOLDER / "report.css").read_text(encoding="utf-8")
     assert "url(" not in style
     assert "@import" not in style
-    script = read_script(OF_RANKINGS)
+    script = (FOLDER / "report.js").read_text(encoding="utf-8")
     assert not re.search(r"fetch|XMLHttp|\bimport\b|https?:|WebSocket|eval", script)
-    # the only markup it makes: the passages, which jinja has escaped, and inside a textarea, where nothing becomes an element
-    assert re.findall(r"[\w.]+HTML", script) == ["box.insertAdjacentHTML", "plain.innerHTML"]
-    assert sorted(path.name for path in FOLDER.glob("*.js")) == sorted({*OF_RANKINGS, *OF_SESSIONS})
+    assert not re.findall(r"[\w.]+HTML", script)  # it makes no markup
 
 
 def test_the_policy_allows_just_this_style_and_script(folders, sample):
@@ -138,7 +133,8 @@ def test_text_of_any_field_is_text(attack):
     tags = [tag for tag, _ in page.elements]
     assert (tags.count("script"), tags.count("img"), page.elements.count(("b", {"id": "evil"}))) == (1, 0, 0)
     assert not [attrs for _, attrs in page.elements if any(name.startswith("on") for name in attrs)]
-    assert page.said().count(attack) > 40
+    assert page.said().count(attack) > 15
+    assert page.text.count(attack) > 5  # whole, where no word of it is marked
 
 
 def test_conversation_names_are_text():
@@ -166,7 +162,7 @@ def test_a_report_is_saved_whole_and_shown_in_a_frame_of_its_own(folders, tmp_pa
 def test_one_run_has_nothing_to_compare_with(folders, sample):
     page = Page(report(folders[1], sample).html)
     names = {attrs.get("name") for _, attrs in page.elements}
-    assert not names & {"baseline", "run", "order", "shown", "outcome"}
+    assert not names & {"run", "order", "outcome"}
     assert not [attrs for tag, attrs in page.elements if tag == "mark" or attrs.get("class") in ("win", "loss", "only", "reason")]
 
 
@@ -187,7 +183,7 @@ def test_fewer_passages_on_request_but_those_used_stay(folders, sample):
     assert DOCNOS[1] in said
     assert DOCNOS[0] in said
     assert said.count(DOCNOS[4]) == 1
-    assert f"Relevant, but below the best 1 of every run {DOCNOS[4]} (label 2) full at 2" in said
+    assert f"Relevant passages that no system shows {DOCNOS[4]} (label 2): full at rank 2" in said
     with pytest.raises(UsageError, match="passages=0: show at least one"):
         report(folders, sample, passages=0)
 
@@ -195,9 +191,8 @@ def test_fewer_passages_on_request_but_those_used_stay(folders, sample):
 def test_the_dataset_by_name_and_other_measures(folders):
     page = Page(report(folders, "ikat:sample", measures=["RR", "P(rel=2)@5"]).html)
     options = [attrs["value"] for tag, attrs in page.elements if tag == "option"]
-    assert "RR(rel=1) P(rel=2)@5" in page.said()
-    # baseline, compared run, measures, orders, all conversations or one, needs, outcomes; groups of means
-    assert len(options) == 2 + 2 + 2 + 4 + 1 + 1 + 4 + 4 + 3
+    assert "Measure RR(rel=1) P(rel=2)@5" in page.said()
+    assert len(options) == 1 + 2 + 4 + 3 + 2  # the compared run, measures, outcomes, orders, all conversations or one
     with pytest.raises(UsageError, match="no dataset 'ikat:1999'"):
         report(folders, "ikat:1999")
 
@@ -226,8 +221,10 @@ def test_a_whole_test_set_of_three_systems_stays_within_12_megabytes():
             for rank in range(20)
         ]
         runs[system] = ranking(rows).assign(text=words, qanswer="word " * 120, qrewrite="word " * 20, query="word " * 20)
-    size = len(report(runs).html.encode()) / 1e6
+    page = report(runs).html
+    size = len(page.encode()) / 1e6
     assert 8 < size < 12
+    assert "the first 30 words of each" in page
 
 
 def _luminance(colour):
@@ -238,7 +235,6 @@ def _luminance(colour):
 
 TEXT_ON = {
     **dict.fromkeys(("ink", "quiet", "link", "win", "loss"), ("ground", "card")),
-    "found-ink": ("found",),
     "g0-ink": ("g0",),
     "low-ink": ("g1", "g2"),
     "high-ink": ("g3", "g4"),
@@ -250,36 +246,6 @@ def _colours(theme):
     return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", blocks[theme]))
 
 
-# Machado, Oliveira and Fernandes, A Physiologically-based Model for Simulation of Color Vision Deficiency, 2009: severity 1, linear RGB
-EYES = {
-    "normal": np.eye(3),
-    "protanopia": np.array([[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]),
-    "deuteranopia": np.array([[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]),
-    "tritanopia": np.array([[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]),
-}
-
-
-def _seen(colour, eye):
-    """The colour in CIELAB, white D65."""
-    channels = np.array([int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)])
-    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
-    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
-    xyz = to_xyz @ np.clip(eye @ linear, 0, 1) / [0.9505, 1.0, 1.089]
-    x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
-    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
-
-
-@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
-def test_fourteen_runs_look_different_to_normal_and_colour_blind_eyes(theme):
-    looks, colours = [look(run).split() for run in range(14)], _colours(theme)
-    assert len({tuple(one) for one in looks}) == 14
-    for (name, eye), (one, other) in product(EYES.items(), combinations(looks, 2)):
-        if one[1] == other[1]:  # of one shape and dash: a difference of 2 can be seen side by side, one of 18 in small marks
-            assert np.linalg.norm(_seen(colours[one[0]], eye) - _seen(colours[other[0]], eye)) > 18, (name, one, other)
-    for one, other in combinations(range(COLOURS), 2):
-        assert np.linalg.norm(_seen(colours[f"r{one}"], EYES["normal"]) - _seen(colours[f"r{other}"], EYES["normal"])) > 18
-
-
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
 def test_every_text_has_a_contrast_of_at_least_four_and_a_half(theme):
     colours = _colours(theme)
@@ -288,17 +254,13 @@ def test_every_text_has_a_contrast_of_at_least_four_and_a_half(theme):
     for text, ground in pairs:
         light, dark = sorted((_luminance(colours[text]), _luminance(colours[ground])), reverse=True)
         assert (light + 0.05) / (dark + 0.05) >= 4.5, (text, ground)
-    for run in range(COLOURS):  # marks, not text
-        light, dark = sorted((_luminance(colours[f"r{run}"]), _luminance(colours["card"])), reverse=True)
-        assert (light + 0.05) / (dark + 0.05) >= 3, run
+    for bar in ("base", "other"):  # marks, not text
+        light, dark = sorted((_luminance(colours[bar]), _luminance(colours["card"])), reverse=True)
+        assert (light + 0.05) / (dark + 0.05) >= 3, bar
 
 
-def test_levels_and_labels_are_coloured():
+def test_labels_are_coloured():
     qrels = pd.DataFrame({"qid": ["1_1", "1_1", "1_2"], "docno": ["a", "b", "b"], "label": [7, 0, 2]})
     one = ranking([("1_1", "a", 2.0), ("1_1", "b", 1.0), ("1_2", "c", 1.0)])
-    two = ranking([("1_1", "b", 2.0), ("1_2", "b", 1.0)])
-    page = Page(report({"one": one, "two": two}, qrels=qrels, measures=["P@1", "RR"]).html)
-    levels = [attrs["class"] for tag, attrs in page.elements if tag == "i" and "class" in attrs]
-    assert levels == ["l0", "l1", "l2", "l3", "l4", "n0 l4", "n1 l0", "n0 l0", "n1 l4"]
-    labels = [attrs["class"] for tag, attrs in page.elements if tag == "b" and "class" in attrs]
-    assert sorted(labels) == ["g0", "g2", "g4"]
+    page = Page(report(one, qrels=qrels, measures=["P@1", "RR"]).html)
+    assert [attrs["class"] for tag, attrs in page.elements if "label" in attrs.get("class", "")] == ["label g4", "label g0", "label"]

@@ -1,29 +1,35 @@
 """The report: runs as conversations to read, in one HTML file that loads nothing and can be read without scripts.
 
-The page's script compares the runs. The baseline and the run compared with it are chosen in the page.
+The page's script shows two runs at a time: the baseline, and the one that is chosen in the page.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import ir_measures
+import numpy as np
 import pandas as pd
 import pyterrier as pt
 
+from ...arguments import one_of
 from ...conversations import datasets
 from ...conversations.choice import QrelsSource, Turns, read_turns
 from ...conversations.datasets import IkatDataset
 from ...errors import UsageError, counted
 from ...evaluation.evaluator import check_baseline, name_runs
-from ...evaluation.experiment_table import TEST
-from .dialogues import find_logs, refuse_arguments, report_sessions
+from ...evaluation.intervals import UNITS, default_unit, units_of
 from .material import Material, RunData, Runs, find_material, only_turns, read_runs
-from .page import OF_RANKINGS, Report, pack_calls, render_page, shown_first
-from .rankings import Scores, mean_scores, measures_to_show, passages_by_turn, scores_to_show, significant_pairs
-from .reasons import reasons_by_turn, relevant_by_turn
-from .turn_views import build_conversations, turns_to_show
+from .means import ShownMeasure, compare_means, comparison_note
+from .page import Content, Report
+from .rankings import measures_to_show, passages_by_turn, scores_to_show
+from .reasons import missed_by_turn, reasons_by_turn
+from .sessions import find_logs, kept_baseline, refuse_arguments, report_sessions
+from .turns import build_conversations, fit_calls, turns_to_show
 
 __all__ = ["Report", "report"]
+
+DEFAULT = "raw"
+"""The run with which the others are compared if no baseline is named."""
 
 
 def report(
@@ -36,14 +42,15 @@ def report(
     measures: Sequence[ir_measures.Measure | str] | None = None,
     baseline: str | None = None,
     passages: int = 20,
+    by: str | None = None,
 ) -> Report:
     """Show one run, or several side by side, as conversations to read.
 
     Runs of topics are shown turn by turn. Each turn has its utterance and for every run the rewrite, the final query, the chosen statements
     of the persona, the sub-queries, the draft answer, the response and the passages on which it is based, the scores, the best passages
-    with score and relevance label, and the LLM calls. In the page, you can choose the baseline and the run compared with it, and hide runs.
-    Differences from the baseline are marked. For the chosen measure, sentences name the passages that cause them. The page can sort turns
-    by gain or loss, filter and search them.
+    with score and relevance label, and the LLM calls. The page shows the baseline and one other run, which you choose, next to each other.
+    For the chosen measure, sentences name the passages because of which that run wins or loses. The page can sort turns by gain or loss,
+    filter and search them. The table of means has the intervals of all differences.
 
     Conversations (``ikat simulate``, ``ikat interact``, ``ikat chat``, ``ikat serve``) are shown session by session, because a user's next
     utterance depends on the system. For every system, each session has its conversation, the rubrics with the turn that met each one, the
@@ -59,11 +66,13 @@ def report(
             By default the dataset's default.
         turns: only these turns: a list of ids, or the path of a file with one id per line.
         texts: an operator that adds ``text`` by ``docno``, such as ``index.text_loader()``. By default the dataset's own.
-        measures: the first one colours the overview. By default the track's, and the further ones of the run folders. Without qrels, the
-            scores are those of the run folders.
-        baseline: the run with which the others are compared, until another one is chosen in the page. By default that of the simulation,
-            otherwise the first one.
+        measures: the page shows the first three, and the others on a click. By default the track's, and the further ones of the run
+            folders. Without qrels, the scores are those of the run folders.
+        baseline: the run with which the others are compared. By default that of the simulation, otherwise the run ``raw``, otherwise the
+            first one.
         passages: how many passages of each run and turn are shown; for conversations with users, how many sources of each response.
+        by: what the bootstrap of the intervals draws, with all its turns: ``"turn"``, ``"conversation"`` (default) or ``"topic"``. For
+            conversations with users it is the user.
 
     Returns:
         The page. As the last line of a notebook's cell, it is displayed. ``.save(path)`` writes it. It has the first 120 words of a
@@ -84,59 +93,68 @@ def report(
     """
     if passages < 1:
         raise UsageError(f"passages={passages!r}: show at least one")
+    if by is not None:
+        one_of(UNITS, by=by)
     named = name_runs(runs, "run")
     check_baseline(named, baseline)
-    if logs := find_logs(named):
-        refuse_arguments(logs, dataset=dataset, qrels=qrels, turns=turns, measures=measures)
-        return report_sessions(logs, texts, passages, baseline)
+    logs = find_logs(named)
+    base = list(named).index(baseline or kept_baseline(logs) or (DEFAULT if DEFAULT in named else next(iter(named))))
+    if logs:
+        refuse_arguments(logs, dataset=dataset, qrels=qrels, turns=turns, measures=measures, by=by)
+        return report_sessions(logs, texts, passages, base)
     data = None if dataset is None else datasets.dataset(dataset)
     read = read_runs(named, data)
     material = find_material(read, data, qrels, texts)
     if turns is not None:
         read, material = only_turns(read, material, read_turns(turns, turns_to_show(read, material), material.name or "none of the runs"))
-    return _report_rankings(read, material, measures, passages, 0 if baseline is None else list(named).index(baseline))
+    return _report_rankings(read, material, measures, passages, base, by)
 
 
 def _report_rankings(
-    read: Sequence[RunData], material: Material, measures: Sequence[ir_measures.Measure | str] | None, passages: int, baseline: int
+    read: Sequence[RunData],
+    material: Material,
+    measures: Sequence[ir_measures.Measure | str] | None,
+    passages: int,
+    baseline: int,
+    by: str | None,
 ) -> Report:
     """The page of runs of topics, with the turns of all systems side by side."""
-    shown = turns_to_show(read, material)
-    names, scores = scores_to_show(read, material.qrels, shown, measures)
-    listed, words, texts = passages_by_turn(read, material.qrels, material.texts, passages)
-    relevant, means = relevant_by_turn(read, material.qrels), mean_scores(scores)
-    compared = _best_but(baseline, means, len(read))
-    reasons = reasons_by_turn(read, material.qrels, scores, measures_to_show(read, measures), texts)
-    packed, cut = pack_calls(shown, [run.calls for run in read], reasons)
-    page = render_page(
-        "report.html.jinja",
-        OF_RANKINGS,
-        runs=read,
-        dataset=material.name,
-        notes=[*material.notes, *filter(None, [cut])],
-        conversations=build_conversations(read, material, listed, scores, relevant, reasons, (baseline, compared)),
-        turns=shown,
-        measures=names,
-        means=means,
-        sure=significant_pairs(scores),
-        test=TEST,
-        compared=compared,
-        baseline=baseline,
-        shown=shown_first(len(read), baseline, compared),
-        packed=packed,
-        judged=len(scores),
+    turns, names = turns_to_show(read, material), [run.name for run in read]
+    labels, scores = scores_to_show(read, material.qrels, turns, measures)
+    listed, words, texts = passages_by_turn(read, baseline, material.qrels, material.texts, passages)
+    shown = {qid: {passage.docno for of_run in several for passage in of_run} for qid, several in listed.items()}
+    reasons = reasons_by_turn(read, baseline, material.qrels, scores, measures_to_show(read, measures), texts)
+    fitting, cut = fit_calls(read)
+    columns = [ShownMeasure(name) for name in labels]
+    unit = by or default_unit(scores)
+    units = units_of(scores, unit)
+    means = np.mean(list(scores.values()), axis=0).tolist() if scores else []
+    caption = f"Means over the {len(scores)} judged turns. A turn without results counts 0."
+    groups = build_conversations(fitting, material, listed, scores, reasons, missed_by_turn(read, material.qrels, shown))
+    facts = [f"{counted(len(turns), 'turn')} of {counted(len(groups), 'conversation')}"]
+    facts += [f"{len(scores)} of them judged"] * bool(scores) + [f"the best {counted(passages, 'passage')} of every run"]
+    facts += [f"the first {counted(words, 'word')} of each"] * bool(words)
+    content = Content(
+        names,
+        baseline,
+        "turn",
+        "Conversation",
+        f"{', '.join(facts)}.",
+        groups,
+        columns,
+        columns,
+        compare_means(means, scores, columns, baseline, units) if scores else [],
+        [*material.notes, *cut],
+        f"{caption} {comparison_note(units, unit, names[baseline])}" if len(read) > 1 else caption,
+        {
+            run.name: [run.parameters["expression"], describe_calls(run.ledger), *run.parameters.get("deviations", ())]
+            for run in read
+            if run.parameters
+        },
+        material.name,
         labelled=material.qrels is not None,
-        depth=passages,
-        words=words,
-        calls={run.name: describe_calls(run.ledger) for run in read},
     )
-    return Report(page, ", ".join(run.name for run in read))
-
-
-def _best_but(baseline: int, means: Scores, runs: int) -> int:
-    """Which of the other runs has the best mean, or the first one if none is known, or the baseline if there is no other run."""
-    others = [number for number in range(runs) if number != baseline]
-    return max(others, key=lambda number: means[number][0] if means else 0, default=baseline)
+    return Report.of(content)
 
 
 def describe_calls(ledger: pd.DataFrame | None) -> str:

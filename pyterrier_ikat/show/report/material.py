@@ -24,10 +24,11 @@ from ...evaluation.finished_runs import RANKING, check_columns
 from ...runs import RunFolder, read_run, strictly_decreasing
 from ...runs.log import Log
 from ...runs.run_files import as_json, chosen_statements, used_marks
+from ...runs.stages import NAME
 from ...store.trec import is_run_file
 from ...submit import Submission, read_submission
 from ..ledgers import read_ledger
-from .page import Call, read_kept
+from .page import Call
 
 RunSource: TypeAlias = str | Path | RunFolder | Log | Submission | pd.DataFrame
 Runs: TypeAlias = RunSource | Sequence[RunSource] | Mapping[str, RunSource]
@@ -94,10 +95,34 @@ def _read(name: str, run: Any, dataset: IkatDataset | None) -> RunData:
 
 
 def _of_folder(name: str, folder: RunFolder) -> RunData:
-    turns, kept = {turn["qid"]: turn for turn in folder.turns()}, read_kept(folder)
-    turns = {qid: turn | ({"searched": kept[qid].searched} if qid in kept else {}) for qid, turn in turns.items()}
-    calls = {qid: one.calls for qid, one in kept.items() if one.calls}
+    searched, calls = read_stages(folder)
+    turns = {turn["qid"]: turn | ({"searched": searched[turn["qid"]]} if turn["qid"] in searched else {}) for turn in folder.turns()}
     return RunData(name, folder.results(), turns, folder.measures().reset_index(), read_ledger(folder), folder.parameters(), calls)
+
+
+def read_stages(folder: RunFolder) -> tuple[dict[str, list[str]], dict[str, list[Call]]]:
+    """The queries that retrievers got on each turn, and its LLM calls; nothing for a folder without ``stages.jsonl.gz``.
+
+    Raises:
+        DataError: when the file can't be read.
+    """
+    searched: dict[str, list[str]] = {}
+    calls: dict[str, list[Call]] = {}
+    rewritten: dict[str, str] = {}
+    for line in folder.stages() if (folder.path / NAME).is_file() else ():
+        qid = line["qid"]
+        searched.setdefault(qid, []).extend(query["query"] for query in line.get("found", ()))
+        calls.setdefault(qid, []).extend(_call(line["stage"], asked) for asked in line.get("asked", ()))
+        if isinstance(query := line.get("wrote", {}).get("query"), str):
+            rewritten[qid] = query
+    for qid, query in rewritten.items():  # a retriever of another package is not recorded: it got the text that was written last
+        searched[qid] = searched[qid] or [query]
+    return searched, calls
+
+
+def _call(stage: str, asked: Mapping[str, Any]) -> Call:
+    failed, name = "failure" in asked, " ".join(filter(None, (asked.get("prompt"), asked.get("item"))))
+    return Call(name or "call", stage, asked["messages"], asked["failure" if failed else "completion"], failed)
 
 
 def _of_submission(name: str, run: Submission) -> RunData:

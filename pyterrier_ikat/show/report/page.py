@@ -6,10 +6,8 @@ page's only script and style. The browser runs nothing else.
 
 import base64
 import hashlib
-import json
 import re
-import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from html import escape
@@ -20,20 +18,207 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ...errors import counted
-from ...runs import RunFolder
-from ...runs.stages import NAME
 from ...store.files import atomic_write
-from ...tables import format_score
+from .means import Mean, ShownMeasure
 
 FOLDER = Path(__file__).parent / "files"
-OF_RANKINGS = ("turns.js", "compare.js", "overview.js", "rankings.js", "calls.js", "search.js", "notes.js", "moving.js")
-OF_SESSIONS = ("turns.js", "compare.js", "overview.js", "sessions.js", "search.js", "notes.js", "moving.js")
-SHOWN = 4
-"""How many systems are shown side by side at the beginning. If there are more, only the baseline and the one compared with it are shown."""
+FIRST = 3
+"""How many measures are shown before the reader asks for more."""
+LONG_TITLE = 60
+"""The maximum number of characters of the names in the title."""
 
 
-COLOURS, SHAPES = 7, 4
-"""Runs differ by both. Two of fourteen runs that share a colour have different shapes, see ``report.css``."""
+@dataclass(frozen=True)
+class Passage:
+    """A passage in the list of a run.
+
+    Attributes:
+        rank: from 1.
+        docno: its id.
+        score: its score in the run; None if unknown.
+        beginning: the first words of its text.
+        rest: the following words, up to the limit.
+        label: its relevance; None if it is not judged.
+        used: whether the run's response is based on it.
+        elsewhere: its ranks in runs that the list is compared with, as (number of the run, rank or None).
+    """
+
+    rank: int
+    docno: str
+    score: float | None
+    beginning: str = ""
+    rest: str = ""
+    label: int | None = None
+    used: bool = False
+    elsewhere: Sequence[tuple[int, int | None]] = ()
+
+
+@dataclass(frozen=True)
+class Call:
+    """An LLM call: the name of its prompt, the stage that asked, its messages, and the completion, or why there is none (``failed``)."""
+
+    name: str
+    stage: str
+    messages: Sequence[Mapping[str, str]]
+    completion: str
+    failed: bool = False
+
+
+@dataclass(frozen=True)
+class Note:
+    """Texts that a system wrote, with a label. ``kind`` is ``query``, ``draft`` or empty; ``folded`` ones are opened by a click."""
+
+    label: str
+    texts: Sequence[str]
+    kind: str = ""
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a system did for one utterance.
+
+    Attributes:
+        title: ``Turn 1`` of a conversation; empty for a run of topics, where the utterance stands above all sides.
+        facts: time, calls, cost.
+        utterance: the user's words; empty for a run of topics.
+        notes: what the system wrote on its way.
+        response: the answer for the user.
+        remarks: what the reader must know about it, in words.
+        cited: the ranks of the passages on which the response is based.
+        basis: what these are for the response, in words.
+        passages: the ranked passages.
+        found: says what they are, and how many.
+        calls: the LLM calls.
+    """
+
+    title: str = ""
+    facts: str = ""
+    utterance: str = ""
+    notes: Sequence[Note] = ()
+    response: str = ""
+    remarks: Sequence[str] = ()
+    cited: Sequence[int] = ()
+    basis: str = "based on"
+    passages: Sequence[Passage] = ()
+    found: str = ""
+    calls: Sequence[Call] = ()
+
+
+@dataclass(frozen=True)
+class Side:
+    """One system's part: a single step on a turn, or all steps of a session, with its ``end`` and its counts."""
+
+    steps: Sequence[Step]
+    end: str = ""
+    facts: str = ""
+
+    @property
+    def queries(self) -> str:
+        """All texts with which it searched, in which another side's words are looked up."""
+        return " ".join(text for step in self.steps for note in step.notes if note.kind == "query" for text in note.texts)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A turn of all runs, or a session of all systems.
+
+    Attributes:
+        name: its qid, or the session's name.
+        depth: its number in the conversation, or among the user's sessions.
+        sides: one per system; None where a system lacks it.
+        scores: the values of each system for each measure; None if it is not judged.
+        utterance: the user's words on a turn.
+        reasons: for each system and measure, why it differs from the baseline; empty texts for the baseline.
+        references: what the organisers wrote, as (label, text).
+        missed: relevant passages that no system shows, in words.
+        rubrics: the user's questions, as (name, text, for each system the turn that met it or None).
+    """
+
+    name: str
+    depth: int
+    sides: Sequence[Side | None]
+    scores: Sequence[Sequence[float]] | None = None
+    utterance: str = ""
+    reasons: Sequence[Sequence[str]] = ()
+    references: Sequence[tuple[str, str]] = ()
+    missed: Sequence[str] = ()
+    rubrics: Sequence[tuple[str, str, Sequence[int | None]]] = ()
+
+
+@dataclass(frozen=True)
+class Group:
+    """A conversation with its turns, or a user with the sessions. ``persona``: id -> statement."""
+
+    name: str
+    units: Sequence[Unit]
+    title: str = ""
+    persona: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a page shows.
+
+    Attributes:
+        names: the systems.
+        baseline: the number of the one with which the others are compared.
+        unit: ``turn`` or ``session``.
+        group: ``Conversation`` or ``User``.
+        facts: what the page covers, in a sentence.
+        groups: the turns or sessions.
+        measures: the measures of the turns or sessions.
+        columns: the measures of the table of means.
+        means: for each system its means, in the order of the columns.
+        notes: what the reader must know.
+        caption: what the reader must know about the means.
+        made: how the systems were made: name -> lines, the first one the expression.
+        dataset: its name; may be empty.
+        labelled: whether passages have labels.
+    """
+
+    names: Sequence[str]
+    baseline: int
+    unit: str
+    group: str
+    facts: str
+    groups: Sequence[Group]
+    measures: Sequence[ShownMeasure]
+    columns: Sequence[ShownMeasure]
+    means: Sequence[Sequence[Mean]]
+    notes: Sequence[str] = ()
+    caption: str = ""
+    made: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    dataset: str = ""
+    labelled: bool = False
+
+    @property
+    def title(self) -> str:
+        """One line: the names, or their number if they are too long."""
+        names = ", ".join(self.names)
+        return names if len(names) <= LONG_TITLE or len(self.names) == 1 else f"{len(self.names)} systems"
+
+    @property
+    def others(self) -> list[tuple[int, str]]:
+        """The numbers and names of the systems that can be compared with the baseline."""
+        return [(number, name) for number, name in enumerate(self.names) if number != self.baseline]
+
+    @property
+    def compared(self) -> int:
+        """The system that is compared with the baseline first: the best other one by the first measure that has a better side."""
+        others = [number for number, _ in self.others]
+        ranked = next((place for place, one in enumerate(self.columns) if one.better), None)
+        if ranked is None or not self.means:
+            return others[0] if others else self.baseline
+        worth = [row[ranked].value * self.columns[ranked].better for row in self.means]
+        return max(others, key=lambda number: worth[number] if worth[number] == worth[number] else float("-inf"), default=self.baseline)
+
+    def data(self) -> dict[str, Any]:
+        """What the page's script needs: the values of each turn or session, and why systems differ on it."""
+        units = [unit for group in self.groups for unit in group.units]
+        scores = [None if one.scores is None else [[x if x == x else None for x in row] for row in one.scores] for one in units]
+        measures = [{"name": one.name, "digits": one.digits, "better": one.better, "share": one.share} for one in self.measures]
+        return {"baseline": self.baseline, "measures": measures, "scores": scores, "reasons": [one.reasons for one in units]}
 
 
 class Report:
@@ -47,6 +232,15 @@ class Report:
     def __init__(self, html: str, name: str) -> None:
         self.html = html
         self.name = name
+
+    @classmethod
+    def of(cls, content: Content) -> "Report":
+        """The page. Characters that HTML files can't have (zeros, half characters) are replaced."""
+        css, script = ((FOLDER / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
+        policy = f"default-src 'none'; style-src '{_hash(css)}'; script-src '{_hash(script)}'; base-uri 'none'; form-action 'none'"
+        template = _environment().get_template("report.html.jinja")
+        page = template.render(page=content, css=Markup(css), script=Markup(script), policy=policy, first=FIRST)
+        return cls(re.sub("[\x00\ud800-\udfff]", "\ufffd", page), ", ".join(content.names))
 
     def save(self, path: str | Path) -> Path:
         """Write the page into a file, completely or not at all.
@@ -67,45 +261,6 @@ class Report:
         return f"<report of {self.name}, {len(self.html.encode()) / 1e6:.1f} MB: .save(path) writes it>"
 
 
-def render_page(template: str, scripts: Sequence[str], **values: Any) -> str:
-    """The page. Characters that HTML files can't have (zeros, half characters) are replaced.
-
-    Args:
-        template: the name of a template.
-        scripts: the files of its script.
-        values: what the template shows.
-    """
-    css, script = (FOLDER / "report.css").read_text(encoding="utf-8"), read_script(scripts)
-    policy = f"default-src 'none'; style-src '{_hash(css)}'; script-src '{_hash(script)}'; base-uri 'none'; form-action 'none'"
-    page = _environment().get_template(template).render(css=Markup(css), script=Markup(script), policy=policy, **values)
-    return re.sub("[\x00\ud800-\udfff]", "\ufffd", page)
-
-
-def read_script(scripts: Sequence[str]) -> str:
-    """A page's script. Its files share one scope, in this order."""
-    return "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in scripts)
-
-
-def shown_first(systems: int, baseline: int, compared: int) -> Sequence[int]:
-    """The numbers of the systems that are shown at the beginning.
-
-    Example:
-        >>> list(shown_first(3, 0, 1)), list(shown_first(9, 0, 7))
-        ([0, 1, 2], [0, 7])
-    """
-    return range(systems) if systems <= SHOWN else (baseline, compared)
-
-
-def look(number: int) -> str:
-    """The classes of a run's colour and shape, and the dash of its line. Twenty-eight runs look different.
-
-    Example:
-        >>> look(0), look(7), look(13)
-        ('r0 s0', 'r0 s3', 'r6 s1')
-    """
-    return f"r{number % COLOURS} s{number % SHAPES}"
-
-
 def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
@@ -113,124 +268,24 @@ def _hash(text: str) -> str:
 @lru_cache
 def _environment() -> Environment:
     made = Environment(loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    made.filters |= {"format_score": format_score, "counted": counted}
-    made.filters["look"] = look
+    made.filters |= {"counted": counted, "pieces": _pieces}
     return made
 
 
-LONGEST = (None, 2000, 500, 120)
-"""How many characters of each line of a prompt are kept; fewer if a page has many calls."""
-BYTES = 2_500_000
-"""The maximum number of bytes for the calls of a page."""
-
-
-@dataclass(frozen=True)
-class Call:
-    """An LLM call.
-
-    Attributes:
-        name: the prompt, and its object within the turn.
-        stage: the repr of the stage that asked.
-        messages: the messages of the call.
-        completion: what the model wrote, or why there is no completion.
-        failed: whether there is no completion.
-    """
-
-    name: str
-    stage: str
-    messages: Sequence[Mapping[str, str]]
-    completion: str
-    failed: bool = False
-
-
-@dataclass
-class Kept:
-    """The queries that retrievers got on a turn, and its LLM calls."""
-
-    searched: list[str] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
-
-
-def read_kept(folder: RunFolder) -> dict[str, Kept]:
-    """Turn -> the work of its stages; empty for a folder without ``stages.jsonl.gz``.
-
-    Raises:
-        DataError: when the file can't be read.
-    """
-    kept: dict[str, Kept] = {}
-    if not (folder.path / NAME).is_file():
-        return kept
-    rewritten: dict[str, str] = {}
-    for line in folder.stages():
-        turn = kept.setdefault(line["qid"], Kept())
-        turn.searched += [query["query"] for query in line.get("found", ())]
-        turn.calls += [_call(line["stage"], asked) for asked in line.get("asked", ())]
-        if isinstance(query := line.get("wrote", {}).get("query"), str):
-            rewritten[line["qid"]] = query
-    for qid, query in rewritten.items():  # a retriever of another package is not recorded: it got the text that was written last
-        kept[qid].searched = kept[qid].searched or [query]
-    return kept
-
-
-def _call(stage: str, asked: Mapping[str, Any]) -> Call:
-    failed, name = "failure" in asked, " ".join(filter(None, (asked.get("prompt"), asked.get("item"))))
-    return Call(name or "call", stage, asked["messages"], asked["failure" if failed else "completion"], failed)
-
-
-def pack_calls(
-    turns: Sequence[str], runs: Sequence[Mapping[str, Sequence[Call]]], reasons: Mapping[str, Sequence[Sequence[str]]]
-) -> tuple[str, str]:
-    """The calls and the sentences of a page, compressed.
-
-    Args:
-        turns: the turns, in the order of the page.
-        runs: for each run its calls by turn.
-        reasons: for each turn and measure the text on every pair of runs.
-
-    Returns:
-        The JSON ``{"reasons", "lines", "calls"}``, deflated and in base64, or an empty text if there is nothing; and a note on what was
-        cut, or an empty text.
+def _pieces(text: str, known: str | None) -> list[tuple[str, bool]]:
+    """The text in pieces, each with whether it is a word that the baseline's queries lack; one piece without a baseline to compare with.
 
     Example:
-        >>> pack_calls(["9-1_3"], [{}], {})
-        ('', '')
+        >>> _pieces("mint tea", "green tea")
+        [('mint', True), (' tea', False)]
     """
-    said = [list(reasons.get(qid, ())) for qid in turns] if any(map(len, reasons.values())) else []
-    if not any(run.get(qid) for run in runs for qid in turns):
-        return (_deflate({"reasons": said, "lines": [], "calls": []}), "") if said else ("", "")
-    for longest in LONGEST:
-        packed = _deflate({"reasons": said} | _numbered(turns, runs, longest))
-        if len(packed) <= BYTES:
-            return packed, f"Lines of prompts and completions are cut at {longest} characters." if longest else ""
-    return _deflate({"reasons": said, "lines": [], "calls": []}), "The LLM calls are too many for one page: make a report of fewer turns."
-
-
-def _numbered(turns: Sequence[str], runs: Sequence[Mapping[str, Sequence[Call]]], longest: int | None) -> dict[str, Any]:
-    """The distinct lines, and for each turn and run the calls with the numbers of their lines."""
-    numbers: dict[str, int] = {}
-
-    def lines(text: str) -> list[int]:
-        return [numbers.setdefault(_cut(line, longest), len(numbers)) for line in text.split("\n")]
-
-    def shown(calls: Iterable[Call]) -> list[Any]:
-        return [
-            [
-                call.name,
-                call.stage,
-                [[one["role"], lines(one["content"])] for one in call.messages],
-                lines(call.completion),
-                int(call.failed),
-            ]
-            for call in calls
-        ]
-
-    found = [[shown(run.get(qid, ())) for run in runs] for qid in turns]
-    return {"calls": found, "lines": list(numbers)}
-
-
-def _cut(line: str, longest: int | None) -> str:
-    return line if longest is None or len(line) <= longest else f"{line[:longest]} […]"
-
-
-def _deflate(value: Any) -> str:
-    return base64.b64encode(zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 9)).decode()
+    if known is None:
+        return [(text, False)]
+    words, found = set(re.findall(r"\w+", known.lower())), list[tuple[str, bool]]()
+    for piece in re.findall(r"\w+|\W+", text):
+        new = piece[0].isalnum() and piece.lower() not in words
+        if found and not new and not found[-1][1]:
+            found[-1] = (found[-1][0] + piece, False)
+        else:
+            found.append((piece, new))
+    return found

@@ -1,147 +1,80 @@
-"""The passages that the runs found for each turn, and their scores: all passages in one list, each with its rank in every run."""
+"""The passages that the runs found for each turn, and the scores of the turns."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import ir_measures
-import numpy as np
 import pandas as pd
 import pyterrier as pt
 
 from ...errors import DataError
 from ...evaluation import TRACK_2023, as_measures, label, per_turn
-from ...evaluation.evaluator import compared
 from ...evaluation.measures import computable
 from .material import RunData
+from .means import Scores
+from .page import Passage
 
 LIMITS = (120, 90, 60, 45, 30)
 """How many words of a passage are shown; fewer if the page has many passages. The index has the rest."""
 CHARACTERS = 4_800_000
-"""How many characters of passages fit into a page, so that 332 turns of three systems without a common passage stay within 12 MB."""
-WRITTEN = 1_000_000
-"""How many characters written by the runs fit in addition. More than that reduces the passages."""
+"""How many characters of passages fit into a page, so that 332 turns of three systems stay within 12 MB."""
 OPEN_WORDS = 30
 """How many words can be read without opening the passage."""
 
 
-@dataclass(frozen=True)
-class RunPlace:
-    """The rank of a passage in a run.
-
-    Attributes:
-        rank: from 1.
-        score: its score in the run.
-        used: whether the run's response is based on it.
-        deep: whether the rank is below the shown depth.
-    """
-
-    rank: int
-    score: float
-    used: bool = False
-    deep: bool = False
-
-
-@dataclass(frozen=True)
-class ListedPassage:
-    """A passage that at least one run found.
-
-    Attributes:
-        docno: its id.
-        places: one per run; None if the run doesn't have the passage.
-        label: its relevance; None if it is not judged.
-        beginning: the first words of its text.
-        rest: the following words, up to the limit.
-    """
-
-    docno: str
-    places: tuple[RunPlace | None, ...]
-    label: int | None
-    beginning: str
-    rest: str
-
-    @property
-    def shown_by(self) -> list[int]:
-        """The numbers of the runs that have it among their shown passages."""
-        return [number for number, place in enumerate(self.places) if place is not None and not place.deep]
-
-
 def passages_by_turn(
-    runs: Sequence[RunData], qrels: pd.DataFrame | None, texts: pt.Transformer | None, depth: int
-) -> tuple[dict[str, list[ListedPassage]], int, dict[str, str]]:
-    """For each turn, the best ``depth`` passages of every run and those on which a response is based, ordered by best rank.
+    runs: Sequence[RunData], baseline: int, qrels: pd.DataFrame | None, texts: pt.Transformer | None, depth: int
+) -> tuple[dict[str, list[list[Passage]]], int, dict[str, str]]:
+    """For each turn and run, its best ``depth`` passages and those on which its response is based.
 
-    A passage that one run shows also has its rank in the other runs, however low it is.
+    Each passage of the baseline has its ranks in all other runs, each of another run its rank in the baseline, however low it is.
 
     Returns:
-        qid -> passages; how many words of a passage are kept, 0 without texts; and docno -> the whole texts.
+        qid -> for each run its passages; how many words of a passage are kept, 0 without texts; and docno -> the whole texts.
 
     Raises:
         DataError: when ``texts`` lacks a passage.
     """
-    places: dict[str, dict[str, list[RunPlace | None]]] = {}
-    for number, run in enumerate(runs):
-        for qid, docno, place in _places(run, depth):
-            places.setdefault(qid, {}).setdefault(docno, [None] * len(runs))[number] = place
-    for number, run in enumerate(runs):
-        _add_deep(run, number, places)
+    shown = [_shown(run, depth) for run in runs]
+    docnos = {docno for frame in shown for docno in frame["docno"]}
+    known = _texts_of(runs, texts, docnos)
+    limit = word_limit([known.get(docno, "") for frame in shown for docno in frame["docno"]])
+    words = {docno: cut_words(known[docno], limit) for docno in docnos if docno in known}
+    ranks = [ranks_of(run.results[run.results["docno"].isin(docnos)]) for run in runs]
     labels = {} if qrels is None else qrels.set_index(["qid", "docno"])["label"].to_dict()
-    known = _texts_of(runs, texts, {docno for turn in places.values() for docno in turn})
-    limit = word_limit([known.get(docno, "") for turn in places.values() for docno in turn], sum(map(_written, runs)))
-    words = {docno: cut_words(text, limit) for docno, text in known.items()}
-    listed = {
-        qid: [
-            ListedPassage(docno, tuple(by_run), labels.get((qid, docno)), *words.get(docno, ("", "")))
-            for docno, by_run in sorted(found.items(), key=lambda entry: _best_place(entry[1]))
-        ]
-        for qid, found in places.items()
-    }
-    return listed, limit if words else 0, known
+    found: dict[str, list[list[Passage]]] = {}
+    for number, (run, frame) in enumerate(zip(runs, shown, strict=True)):
+        others = [other for other in range(len(runs)) if other != number and baseline in (other, number)]
+        for qid, docno, score, rank in zip(*(frame[name] for name in ("qid", "docno", "score", "rank")), strict=True):
+            elsewhere = [(other, ranks[other].get((qid, docno))) for other in others]
+            used = docno in run.turns.get(qid, {}).get("used", ())
+            row = (int(rank) + 1, docno, float(score), *words.get(docno, ("", "")), labels.get((qid, docno)), used, elsewhere)
+            found.setdefault(qid, [[] for _ in runs])[number].append(Passage(*row))
+    return found, limit if words else 0, known
 
 
-def _best_place(by_run: Sequence[RunPlace | None]) -> tuple[int, int]:
-    return min((place.rank, number) for number, place in enumerate(by_run) if place is not None and not place.deep)
+def _shown(run: RunData, depth: int) -> pd.DataFrame:
+    """The rows of a run that the page shows, by rank."""
+    used = {(qid, docno) for qid, turn in run.turns.items() for docno in turn.get("used", ())}
+    rows = zip(run.results["rank"], zip(run.results["qid"], run.results["docno"], strict=True), strict=True)
+    wanted = [rank < depth or pair in used for rank, pair in rows]
+    return run.results[wanted].sort_values("rank", kind="stable")
 
 
-def _add_deep(run: RunData, number: int, places: Mapping[str, dict[str, list[RunPlace | None]]]) -> None:
-    """Add the ranks of passages that other runs show and that are further down in this one."""
-    found = run.results[run.results["docno"].isin({docno for turn in places.values() for docno in turn})]
-    for qid, docno, rank, score in zip(*(found[name] for name in ("qid", "docno", "rank", "score")), strict=True):
-        by_run = places.get(qid, {}).get(docno)
-        if by_run is not None and by_run[number] is None:
-            by_run[number] = RunPlace(int(rank) + 1, float(score), deep=True)
+def ranks_of(results: pd.DataFrame) -> dict[tuple[str, str], int]:
+    """(qid, docno) -> rank from 1."""
+    return {(qid, docno): int(rank) + 1 for qid, docno, rank in zip(results["qid"], results["docno"], results["rank"], strict=True)}
 
 
-def _written(run: RunData) -> int:
-    """The characters of queries, rewrites and answers, with each text of a turn once."""
-    lists = [[*turn.get("searched", ()), *turn.get("qsubqueries", ())] for turn in run.turns.values()]
-    texts = [[turn[name] for name in ("qrewrite", "qanswer", "response") if isinstance(turn.get(name), str)] for turn in run.turns.values()]
-    return sum(len(text) for several in [*lists, *texts] for text in set(several))
-
-
-def word_limit(texts: Sequence[str], written: int = 0) -> int:
-    """How many words of each text a page can have, in addition to the texts written by the runs.
-
-    Args:
-        texts: the texts of all passages.
-        written: the characters that the runs wrote.
+def word_limit(texts: Sequence[str]) -> int:
+    """How many words of each of these texts a page can have.
 
     Example:
         >>> word_limit(["tea"]), word_limit(["a word " * 500] * 20_000)
         (120, 60)
     """
     sizes = [(len(text), max(len(text.split()), 1)) for text in texts]
-    room = CHARACTERS - max(0, written - WRITTEN)
-    fitting = (limit for limit in LIMITS if sum(size * min(1.0, limit / words) for size, words in sizes) <= room)
+    fitting = (limit for limit in LIMITS if sum(size * min(1.0, limit / words) for size, words in sizes) <= CHARACTERS)
     return next(fitting, LIMITS[-1])
-
-
-def _places(run: RunData, depth: int) -> Iterator[tuple[str, str, RunPlace]]:
-    used = {(qid, docno) for qid, turn in run.turns.items() for docno in turn.get("used", ())}
-    wanted = (run.results["rank"] < depth) | run.results["docno"].isin({docno for _, docno in used})
-    best = run.results[wanted]
-    for qid, docno, rank, score in zip(*(best[name] for name in ("qid", "docno", "rank", "score")), strict=True):
-        if rank < depth or (qid, docno) in used:
-            yield qid, docno, RunPlace(int(rank) + 1, float(score), (qid, docno) in used)
 
 
 def _texts_of(runs: Sequence[RunData], texts: pt.Transformer | None, wanted: set[str]) -> dict[str, str]:
@@ -166,10 +99,6 @@ def cut_words(text: str, limit: int) -> tuple[str, str]:
     words = text.split()
     rest = " ".join(words[OPEN_WORDS:limit])
     return " ".join(words[:OPEN_WORDS]), f"{rest} …" if len(words) > max(limit, OPEN_WORDS) else rest
-
-
-Scores = list[list[float]]
-"""One list per run, with one score per measure."""
 
 
 def scores_to_show(
@@ -204,36 +133,6 @@ def measures_to_show(runs: Sequence[RunData], measures: Sequence[ir_measures.Mea
     """The given measures; by default the track's and the further ones of the run folders."""
     kept = [name for run in runs if run.scores is not None for name in run.scores.columns]
     return as_measures([*TRACK_2023, *computable(kept)] if measures is None else measures)
-
-
-def mean_scores(scores: Mapping[str, Scores]) -> Scores:
-    """The mean over the turns, for each run and measure."""
-    if not scores:
-        return []
-    means: Scores = np.mean([rows for rows in scores.values()], axis=0).tolist()
-    return means
-
-
-def significant_pairs(scores: Mapping[str, Scores]) -> list[list[list[int]]]:
-    """For each run and measure, the numbers of the runs from which it differs according to the corrected test of ``ikat evaluate``.
-
-    That is a two-sided paired t-test over the turns. With each run as the baseline, there are as many comparisons as other runs.
-
-    Example:
-        >>> scores = {f"9-1_{turn}": [[0.0], [0.5 + turn / 100], [turn % 2 / 10]] for turn in range(1, 7)}
-        >>> significant_pairs(scores)
-        [[[1]], [[0, 2]], [[1]]]
-    """
-    if not scores:
-        return []
-    values = np.array(list(scores.values()), dtype=float)  # by turn, run and measure
-    runs, measures = range(values.shape[1]), range(values.shape[2])
-
-    def differ(one: int, other: int, measure: int) -> bool:
-        return bool(compared("", values[:, one, measure], values[:, other, measure], len(runs) - 1)[" reject"])
-
-    found = {(one, other, place) for one in runs for other in range(one) for place in measures if differ(one, other, place)}
-    return [[[other for other in runs if (max(run, other), min(run, other), place) in found] for place in measures] for run in runs]
 
 
 def _scores_of_folders(runs: Sequence[RunData], wanted: Sequence[str] | None) -> list[pd.DataFrame]:

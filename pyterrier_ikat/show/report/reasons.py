@@ -1,8 +1,7 @@
 """Why one run is better than another on a turn, for the shown measure: the passages that make the difference, in sentences."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations, islice
+from itertools import islice
 from math import inf, log2
 
 import ir_measures
@@ -14,59 +13,17 @@ from ...evaluation.measures import cutoff_of, is_sum, level_of, passage_shares
 from ...evaluation.scores import SAME
 from ...tables import format_score
 from .material import RunData
-from .rankings import Scores
+from .means import Scores
+from .rankings import ranks_of
 
 UP, DOWN, INTRUDERS = 2, 1, 2
 """How many passages are named from which the winner gains most, from which the loser gains most, and that came before the first of them."""
-MOST = 60_000
+MOST = 20_000
 """The maximum number of texts of a page, unless there are more for its first measure."""
 OPENING = 6
 """How many first words are the name of a passage."""
-
-
-@dataclass(frozen=True)
-class Relevant:
-    """A relevant passage of a turn.
-
-    Attributes:
-        docno: its id.
-        label: its relevance, above 0.
-        ranks: its rank in each run, from 1; None if the run doesn't have it.
-    """
-
-    docno: str
-    label: int
-    ranks: tuple[int | None, ...]
-
-    @property
-    def best(self) -> int:
-        """Its best rank in any run; 0 if none has it."""
-        return min((rank for rank in self.ranks if rank is not None), default=0)
-
-
-def relevant_by_turn(runs: Sequence[RunData], qrels: pd.DataFrame | None) -> dict[str, list[Relevant]]:
-    """For each judged turn, its relevant passages with their ranks in all runs at any depth: highest label first, then best rank.
-
-    Example:
-        >>> qrels = pd.DataFrame({"qid": ["9-1_3"], "docno": ["a"], "label": [2]})
-        >>> run = RunData("bm25", pd.DataFrame({"qid": ["9-1_3"], "docno": ["a"], "rank": [30], "score": [0.5]}))
-        >>> relevant_by_turn([run], qrels)
-        {'9-1_3': [Relevant(docno='a', label=2, ranks=(31,))]}
-    """
-    if qrels is None:
-        return {}
-    positive = qrels[qrels["label"] > 0]
-    wanted = set(zip(positive["qid"], positive["docno"], strict=True))
-    ranks = [_ranks(run.results[run.results["docno"].isin(positive["docno"])], wanted) for run in runs]
-    found: dict[str, list[Relevant]] = {qid: [] for qid in qrels["qid"].unique()}
-    for qid, docno, grade in zip(positive["qid"], positive["docno"], positive["label"], strict=True):
-        found[qid].append(Relevant(docno, int(grade), tuple(of_run.get((qid, docno)) for of_run in ranks)))
-    return {qid: sorted(one, key=lambda passage: (-passage.label, passage.best or 10**9, passage.docno)) for qid, one in found.items()}
-
-
-def _ranks(results: pd.DataFrame, wanted: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
-    rows = zip(results["qid"], results["docno"], results["rank"], strict=True)
-    return {(qid, docno): int(rank) + 1 for qid, docno, rank in rows if (qid, docno) in wanted}
+MISSED = 5
+"""The maximum number of relevant passages of a turn that are named although no run shows them."""
 
 
 class Explainer:
@@ -186,52 +143,42 @@ def _signed(change: float) -> str:
 
 def reasons_by_turn(
     runs: Sequence[RunData],
+    baseline: int,
     qrels: pd.DataFrame | None,
     scores: Mapping[str, Scores],
     measures: Sequence[ir_measures.Measure],
     texts: Mapping[str, str] | None = None,
 ) -> dict[str, list[list[str]]]:
-    """Why one run is better than another on each scored turn, for each measure. Pages of many runs have this only for the first measures.
+    """Why each run is better or worse than the baseline on each scored turn, for each measure. Of many runs only for the first measures.
 
     Args:
         runs: the runs.
+        baseline: the number of the baseline.
         qrels: the judgements. Without them, there are no reasons.
         scores: the scores of the turns.
         measures: the measures, in the order of the scores.
         texts: docno -> the text of the passage, as far as known.
 
     Returns:
-        For each scored turn and measure, a text about every pair of runs, in the order of ``itertools.combinations``.
+        For each scored turn and run a text by each measure; none for the baseline.
     """
-    if qrels is None or not scores or len(runs) < 2:  # noqa: PLR2004
+    others = [number for number in range(len(runs)) if number != baseline]
+    if qrels is None or not scores or not others:
         return {}
-    pairs = list(combinations(range(len(runs)), 2))
-    told = measures[: max(1, MOST // max(1, len(pairs) * len(scores)))]
+    told = measures[: max(1, MOST // (len(others) * len(scores)))]
     names, rankings = [run.name for run in runs], [_Ranking(run.results) for run in runs]
     labels = {qid: dict(zip(rows["docno"], rows["label"].tolist(), strict=True)) for qid, rows in qrels.groupby("qid", sort=False)}
     called = {docno: _opening(text) for docno, text in (texts or {}).items() if text.strip()}
-    said = {}
+    said: dict[str, list[list[str]]] = {}
     for qid, of_turn in scores.items():
         ranks = [ranking.of(qid) for ranking in rankings]
-        lacking = [run.run_on is not None and qid not in run.run_on for run in runs]
         explained = [Explainer(measure, labels[qid], names, ranks, called) for measure in told]
-        said[qid] = [[_text(one, pair, _lead(of_turn, pair, place), lacking) for pair in pairs] for place, one in enumerate(explained)]
+        said[qid] = [[] for _ in runs]
+        for other in others:
+            leads = [ours - theirs for ours, theirs in zip(of_turn[other], of_turn[baseline], strict=True)]
+            lacking = _not_run([run for run in (runs[baseline], runs[other]) if run.run_on is not None and qid not in run.run_on])
+            said[qid][other] = [lacking or one.explain(other, baseline, lead) for one, lead in zip(explained, leads, strict=False)]
     return said
-
-
-def place_of_pair(one: int, other: int, runs: int) -> int:
-    """The position of a pair of different runs among all pairs, in the order of ``itertools.combinations``.
-
-    Example:
-        >>> place_of_pair(0, 1, 3), place_of_pair(2, 1, 3)
-        (0, 2)
-    """
-    return list(combinations(range(runs), 2)).index((min(one, other), max(one, other)))
-
-
-def _text(one: Explainer, pair: tuple[int, int], lead: float, lacking: Sequence[bool]) -> str:
-    """The text about two runs."""
-    return _not_run(one.names, pair, lacking) or one.explain(*pair, lead)
 
 
 def _opening(text: str) -> str:
@@ -239,13 +186,9 @@ def _opening(text: str) -> str:
     return f"“{' '.join(words[:OPENING])}{' …' if len(words) > OPENING else ''}”"
 
 
-def _lead(scores: Scores, pair: tuple[int, int], place: int) -> float:
-    return scores[pair[0]][place] - scores[pair[1]][place]
-
-
-def _not_run(names: Sequence[str], pair: tuple[int, int], lacking: Sequence[bool]) -> str:
-    found = [names[run] for run in pair if lacking[run]]
-    return f"{' and '.join(found)} {'was' if len(found) == 1 else 'were'} not run on this turn." if found else ""
+def _not_run(lacking: Sequence[RunData]) -> str:
+    names = " and ".join(run.name for run in lacking)
+    return f"{names} {'was' if len(lacking) == 1 else 'were'} not run on this turn." if lacking else ""
 
 
 class _Ranking:
@@ -261,6 +204,28 @@ class _Ranking:
         return {self._docnos[place]: rank for rank, place in enumerate(self._places.get(qid, ()), 1)}
 
 
-def further_down(relevant: Sequence[Relevant], shown: set[str], most: int = 5) -> list[Relevant]:
-    """The ``most`` best relevant passages that a run has, but that are not shown for any run."""
-    return [passage for passage in relevant if passage.best and passage.docno not in shown][:most]
+def missed_by_turn(runs: Sequence[RunData], qrels: pd.DataFrame | None, shown: Mapping[str, set[str]]) -> dict[str, list[str]]:
+    """The relevant passages of each turn that runs have, but so low that the page doesn't show them: highest label first, then best rank.
+
+    Args:
+        runs: the runs.
+        qrels: the judgements.
+        shown: qid -> the docnos that the page shows.
+
+    Example:
+        >>> qrels = pd.DataFrame({"qid": ["9-1_3"], "docno": ["a"], "label": [2]})
+        >>> run = RunData("bm25", pd.DataFrame({"qid": ["9-1_3"], "docno": ["a"], "rank": [30], "score": [0.5]}))
+        >>> missed_by_turn([run], qrels, {})
+        {'9-1_3': ['a (label 2): bm25 at rank 31']}
+    """
+    if qrels is None:
+        return {}
+    relevant = qrels[qrels["label"] > 0]
+    ranks = [ranks_of(run.results[run.results["docno"].isin(relevant["docno"])]) for run in runs]
+    found: dict[str, list[tuple[int, int, str]]] = {}
+    for qid, docno, grade in zip(relevant["qid"], relevant["docno"], relevant["label"], strict=True):
+        places = {run.name: of_run[qid, docno] for run, of_run in zip(runs, ranks, strict=True) if (qid, docno) in of_run}
+        if places and docno not in shown.get(qid, ()):
+            told = ", ".join(f"{name} at rank {rank}" for name, rank in places.items())
+            found.setdefault(qid, []).append((-int(grade), min(places.values()), f"{docno} (label {grade}): {told}"))
+    return {qid: [text for _, _, text in sorted(several)[:MISSED]] for qid, several in found.items()}

@@ -75,7 +75,7 @@ def test_the_folders_keep_the_baseline_and_a_simulation_goes_on_with_another_one
 
     def kept(baseline):
         ikat.simulate(systems, USERS, ScriptedPlayer(), judge(), out=tmp_path, baseline=baseline)
-        chosen = re.search(r"selected>(\w+)</option>", report(sorted(tmp_path.iterdir())).html)  # as ikat report sims/*
+        chosen = re.search(r"Compared with (\w+) ", report(sorted(tmp_path.iterdir())).html)  # as ikat report sims/*
         return chosen[1], Log(tmp_path / "new").baseline
 
     assert kept(None) == ("base", None)  # the first one

@@ -1,0 +1,132 @@
+"""The table of means: for each system and measure the mean, its difference from the baseline's, and the interval of the difference."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...errors import counted
+from ...evaluation.evaluator import compared
+from ...evaluation.experiment_table import INDEPENDENT, TEST
+from ...evaluation.intervals import difference_interval, units_of
+from ...tables import HIGHER, LOWER, UNKNOWN, format_score
+
+Scores = list[list[float]]
+"""One list per run, with one score per measure."""
+
+
+@dataclass(frozen=True)
+class ShownMeasure:
+    """A measure as the page shows it.
+
+    Attributes:
+        name: its name.
+        digits: its decimals.
+        better: 1 if a higher value is better, -1 if a lower one is, 0 if neither.
+        share: whether it is a score from 0 to 1, which is written without the zero before the point.
+        tested: whether differences are tested.
+    """
+
+    name: str
+    digits: int = 4
+    better: int = 1
+    share: bool = True
+    tested: bool = True
+
+    def text(self, value: float, *, signed: bool = False) -> str:
+        """The value as in all tables; an unknown one is a dash."""
+        if value != value:
+            return UNKNOWN
+        text = format_score(abs(value), self.digits) if self.share else f"{abs(value):,.{self.digits}f}"
+        sign = "" if not any(digit in text for digit in "123456789") else "−" if value < 0 else "+" if signed else ""
+        return sign + text
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A system's mean by a measure.
+
+    Attributes:
+        value: the mean.
+        text: the mean as it is shown.
+        best: whether it is the best of all systems.
+        change: the difference from the baseline's mean; empty for the baseline itself.
+        side: ``win`` or ``loss`` if the difference is significant, otherwise empty.
+        interval: the interval of the difference; empty if there is none.
+    """
+
+    value: float
+    text: str
+    best: bool = False
+    change: str = ""
+    side: str = ""
+    interval: str = ""
+
+
+def compare_means(
+    means: Scores, values: Mapping[str, Scores], columns: Sequence[ShownMeasure], baseline: int, units: Sequence[str]
+) -> list[list[Mean]]:
+    """The means of all systems, with their differences from the baseline.
+
+    The test is that of ``ikat evaluate``. A measure is neither tested nor has an interval if a system lacks a value.
+
+    Args:
+        means: for each system its means.
+        values: turn or session -> for each system its values, in the order of the columns.
+        columns: the measures.
+        baseline: the number of the baseline.
+        units: the unit of each turn or session that the bootstrap draws.
+
+    Example:
+        >>> values = {f"9-{turn}_1": [[0.0], [0.5 + turn / 100]] for turn in range(1, 7)}
+        >>> found = compare_means([[0.0], [0.535]], values, [ShownMeasure("P@1")], 0, list(values))
+        >>> [(one.text, one.change, one.side, one.interval) for (one,) in found]
+        [('.0000', '', '', ''), ('.5350', '↑+.5350', 'win', '[+.5217, +.5483]')]
+    """
+    table = np.array(list(values.values()), dtype=float).reshape(-1, len(means), len(columns))
+    return [
+        [_compare(means, table[:, :, place], columns[place], (run, baseline, place), units) for place in range(len(columns))]
+        for run in range(len(means))
+    ]
+
+
+def _compare(means: Scores, values: "np.ndarray", measure: ShownMeasure, of: tuple[int, int, int], units: Sequence[str]) -> Mean:
+    run, baseline, place = of
+    value, column = means[run][place], [row[place] for row in means]
+    known = {measure.text(one): one * measure.better for one in column if one == one}
+    best = bool(measure.better) and len(known) > 1 and value == value and known[measure.text(value)] == max(known.values())
+    if run == baseline or value != value or column[baseline] != column[baseline] or not measure.better:
+        return Mean(value, measure.text(value), best)
+    change, side, interval = value - column[baseline], "", ""
+    ours, theirs = values[:, run], values[:, baseline]
+    if measure.tested and not np.isnan(values).any():
+        low, high = difference_interval(ours, theirs, units)
+        interval = "" if low != low else f"[{measure.text(low, signed=True)}, {measure.text(high, signed=True)}]"
+        if compared("", ours, theirs, len(means) - 1)[" reject"]:
+            side = "win" if change * measure.better >= 0 else "loss"
+    arrow = "" if not side else HIGHER if change > 0 else LOWER
+    return Mean(value, measure.text(value), best, arrow + measure.text(change, signed=True), side, interval)
+
+
+def comparison_note(units: Sequence[str], by: str, baseline: str) -> str:
+    """What the differences, arrows and intervals of the table are, and what they take to be independent.
+
+    Args:
+        units: the unit of each turn or session.
+        by: the kind of unit: ``turn``, ``conversation``, ``topic`` or ``user``.
+        baseline: the name of the baseline.
+
+    Example:
+        >>> comparison_note(["9-1", "9-2"], "conversation", "raw")[-66:]
+        'The intervals treat conversations of one topic as independent.'
+    """
+    number = len(set(units))
+    said = [f"Differences are from {baseline}; their intervals of 95 % are of a paired bootstrap over {counted(number, by)}."]
+    said.append(f"{HIGHER} significantly higher, {LOWER} significantly lower: {TEST}.")
+    if by != "user":
+        said.append(INDEPENDENT)
+    if by == "turn":
+        said.append("So do the intervals.")
+    elif by == "conversation" and len(set(units_of([f"{one}_1" for one in units], "topic"))) < number:
+        said.append("The intervals treat conversations of one topic as independent.")
+    return " ".join(said)
