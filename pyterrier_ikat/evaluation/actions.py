@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from ..arguments import is_missing
 from ..completions.verdicts import ACTIONS
 from ..conversations.frame import values
 from ..conversations.topics import ANSWERABILITY
@@ -86,16 +85,10 @@ def labels_by_turn(answers: pd.DataFrame) -> dict[str, str]:
     return known
 
 
-def actions_by_turn(system: System) -> dict[str, str]:
-    """A system's decision for each of its turns; empty if it made none. Raises the same errors as :func:`evaluate_actions`."""
-    decided: dict[str, str] = {}
-    for qid, given in written_by(system, "qaction", "Decide(llm)"):
-        action = "" if is_missing(given) else given
-        if action not in ("", *ACTIONS):
-            raise DataError(f"turn {qid}: the action is {action!r}: give one of {', '.join(ACTIONS)}")
-        if decided.setdefault(qid, action) != action:
-            raise DataError(f"turn {qid} has rows with different actions, {decided[qid]!r} and {action!r}: give one")
-    return decided
+def _action(qid: str, action: Any) -> str:
+    if action not in (None, "", *ACTIONS):
+        raise DataError(f"turn {qid}: the action is {action!r}: give one of {', '.join(ACTIONS)}")
+    return action or ""
 
 
 def wilson(right: int, of: int, level: float = 0.95) -> tuple[float, float]:
@@ -114,7 +107,7 @@ def wilson(right: int, of: int, level: float = 0.95) -> tuple[float, float]:
 
 
 def _decided(name: str, system: System, labels: Mapping[str, str]) -> dict[str, str]:
-    found = actions_by_turn(system)
+    found = written_by(system, "qaction", "Decide(llm)", _action)
     if not any(found.values()):
         raise UsageError(f"{name} made no decision: it has no column qaction, which ikat.Decide(llm) writes")
     decided = {qid: found.get(qid, "") for qid in labels}

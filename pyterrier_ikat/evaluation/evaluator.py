@@ -251,31 +251,25 @@ def name_runs(runs: Any, nameless: str = "") -> dict[str, Any]:
         {'one': PosixPath('runs/one.trec'), 'two': PosixPath('two.trec')}
     """
     alone = runs if isinstance(runs, list | tuple) else [runs]
-    named = runs.items() if isinstance(runs, Mapping) else ((_name(run) or nameless, run) for run in alone)
-    found: dict[str, Any] = {}
-    for name, run in named:
-        name = str(name)
-        if not name:
-            raise UsageError(
-                f'the runs are of type {type(run).__name__}: give each frame its name, {{"name": frame, ...}}, or give run folders'
-            )
-        if name in found:
-            repair = advice("give each its name, {name: run, ...}, or rename one", "rename one, or give them to two calls")
-            raise UsageError(f"two runs are named {name}: {repair}")
-        found[name] = Path(run) if isinstance(run, str) else run
-    if not found:
+    named = list(runs.items()) if isinstance(runs, Mapping) else [(_name(run) or nameless, run) for run in alone]
+    names = [str(name) for name, _ in named]
+    if not all(names):
+        raise UsageError('the runs are frames without names: give each frame its name, {"name": frame, ...}, or give run folders')
+    if twice := [name for name in names if names.count(name) > 1]:
+        repair = advice("give each its name, {name: run, ...}, or rename one", "rename one, or give them to two calls")
+        raise UsageError(f"two runs are named {twice[0]}: {repair}")
+    if not names:
         raise UsageError("there is no run: give at least one")
-    return found
+    return {str(name): Path(run) if isinstance(run, str) else run for name, run in named}
 
 
 def _name(run: Any) -> str:
     """A run's own name: that of a path, a run folder, a log or a submission."""
-    for place in (run, *(getattr(run, name, None) for name in ("folder", "path"))):
-        if isinstance(place, str | Path):
-            path = Path(place)
-            return path.resolve().name if path.is_dir() else path.stem
-    named = getattr(run, "run_id", "")
-    return named if isinstance(named, str) else ""
+    place = next((one for one in (run, *(getattr(run, name, None) for name in ("folder", "path"))) if isinstance(one, str | Path)), None)
+    if place is None:
+        named = getattr(run, "run_id", "")
+        return named if isinstance(named, str) else ""
+    return Path(place).resolve().name if Path(place).is_dir() else Path(place).stem
 
 
 def check_baseline(runs: Collection[str], baseline: str | None, what: str = "runs") -> None:

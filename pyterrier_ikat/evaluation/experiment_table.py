@@ -1,6 +1,7 @@
 """The experiment table, with marks for the best of each measure and significant differences: for runs, their repeats, and all pairs."""
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -137,7 +138,6 @@ Scores: TypeAlias = Mapping[str, Sequence[float]]
 """Measure -> a score for each turn."""
 
 NO_VALUE = float("nan")
-AVERAGED = "Before the test, each turn's scores are averaged over the repeats."
 
 
 def averaged(repeats: Sequence[Scores]) -> dict[str, list[float]]:
@@ -155,7 +155,7 @@ def variance_shares(scores: Sequence[Sequence[float]]) -> tuple[float, float]:
 
     This is a one-way random-effects analysis of variance. The turns are the groups, and the repeats are the replicates. With k repeats, the
     variance of the LLM is the mean square within turns. The variance of the turns is (mean square between turns - mean square within)/k, at
-    least 0.
+    least 0. Their ratio is F of :func:`scipy.stats.f_oneway`.
 
     Source of the estimator: Searle, Casella and McCulloch, Variance Components (Wiley, 1992), the balanced one-way classification. Source
     of the question: Lupart et al., Investigating LLM Variability in Personalized Conversational Information Retrieval (SIGIR-AP 2025,
@@ -171,16 +171,17 @@ def variance_shares(scores: Sequence[Sequence[float]]) -> tuple[float, float]:
         >>> variance_shares([[0.0, 1.0], [0.0, 1.0]])
         (1.0, 0.0)
     """
+    from scipy.stats import f_oneway
+
     table = np.asarray(scores, dtype=np.float64)
     repeats, turns = table.shape
     if repeats < 2 or turns < 2:
         return NO_VALUE, NO_VALUE
-    means = table.mean(axis=0)
-    between = repeats * ((means - table.mean()) ** 2).sum() / (turns - 1)
-    llm = float(((table - means) ** 2).sum() / (turns * (repeats - 1)))
-    of_turns = max(0.0, float(between - llm) / repeats)
-    whole = of_turns + llm
-    return (of_turns / whole, llm / whole) if whole else (NO_VALUE, NO_VALUE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # without variance within turns the ratio is infinite, without any it is NaN
+        ratio = float(f_oneway(*table.T).statistic)
+    llm = repeats / (repeats + max(ratio - 1, 0))
+    return 1 - llm, llm
 
 
 def repeated_rows(systems: Mapping[str, Sequence[Scores]], measures: Sequence[ir_measures.Measure], baseline: str | None) -> Rows:
@@ -221,22 +222,18 @@ def _of_repeats(repeats: Sequence[Scores], measures: Sequence[ir_measures.Measur
 
 def _notes_on_repeats(rows: Rows, baseline: str | None = None) -> list[str]:
     """Notes for a reader of the table, one sentence each; none if no system was run several times."""
-    counts = sorted({row["repeats"] for row in rows} - {1})
-    if not counts:
+    several = [row for row in rows if row["repeats"] > 1]
+    if not several:
         return []
+    counts = sorted({row["repeats"] for row in several})
     found = [f"\u00b1: standard deviation over {' or '.join(map(str, counts))} repeats (runs of the same system)."]
     if baseline is not None and len(rows) > 1:
-        found.append(AVERAGED)
-    return found + [
-        f"{row['name']}: share of the variance of turns' scores that comes from the LLM: {_shares(row)} (the rest: from the turns)."
-        for row in rows
-        if row["repeats"] > 1
-    ]
-
-
-def _shares(row: Mapping[str, Any]) -> str:
-    shares = {name: row[f"{name} LLM share"] for name in measures_of(row)}
-    return ", ".join(f"{name} {'n/a' if math.isnan(share) else f'{share:.0%}'}" for name, share in shares.items())
+        found.append("Before the test, each turn's scores are averaged over the repeats.")
+    for row in several:
+        shares = {name: row[f"{name} LLM share"] for name in measures_of(row)}
+        told = ", ".join(f"{name} {'n/a' if _unknown(share) else f'{share:.0%}'}" for name, share in shares.items())
+        found.append(f"{row['name']}: share of the variance of turns' scores that comes from the LLM: {told} (the rest: from the turns).")
+    return found
 
 
 def differing_pairs(scores: Mapping[str, Any]) -> list[tuple[str, str]]:

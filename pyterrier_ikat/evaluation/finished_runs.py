@@ -1,6 +1,6 @@
 """Finished runs by name (frames, run folders, run files or submissions), and the judgements that a run folder knows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -8,7 +8,7 @@ import pandas as pd
 
 from ..conversations.choice import find_qrels
 from ..conversations.datasets import IkatDataset, dataset, full_name
-from ..conversations.frame import with_text_ids
+from ..conversations.frame import values, with_text_ids
 from ..errors import DataError, UsageError, advice, list_first, option
 from ..order import scores_by_turn, strictly_decreasing
 from ..runs import RunFolder, read_run
@@ -72,19 +72,36 @@ def check_once(who: str, frame: pd.DataFrame, names: Sequence[str], repair: str)
         raise DataError(f"{which} occurs twice in {who}: {repair}")
 
 
-def written_by(system: pd.DataFrame | str | Path, name: str, operator: str) -> list[tuple[str, Any]]:
-    """The qid and the value of the column ``name`` for each row of a frame, or for each turn of a run folder.
+def turns_of(system: pd.DataFrame | str | Path) -> pd.DataFrame:
+    """A row for each turn of a run folder; a frame as it is.
 
     Raises:
-        UsageError: when a frame lacks the column. The message names the ``operator`` that makes it.
         DataError: when a folder doesn't have a finished run.
     """
     if isinstance(system, pd.DataFrame):
-        check_columns("the frame", system, ("qid", name), f"give the output of a pipeline with ikat.{operator}")
-        return list(zip(system["qid"], system[name], strict=True))
+        return system
     folder = RunFolder(system)
     folder.check_finished()
-    return [(turn["qid"], turn.get(name)) for turn in folder.turns()]
+    return pd.DataFrame(folder.turns())
+
+
+def written_by(system: pd.DataFrame | str | Path, name: str, operator: str, read: Callable[[str, Any], Any]) -> dict[str, Any]:
+    """What a system wrote into the column ``name`` for each turn of a frame or a run folder, as ``read(qid, cell)`` gives it.
+
+    Raises:
+        UsageError: when a frame lacks the column. The message names the ``operator`` that makes it.
+        DataError: when rows of a turn differ, or a folder doesn't have a finished run.
+    """
+    if isinstance(system, pd.DataFrame):
+        check_columns("the frame", system, ("qid", name), f"give the output of a pipeline with ikat.{operator}")
+    frame = turns_of(system)
+    cells = {(qid, id(cell)): cell for qid, cell in zip(frame["qid"], values(frame, name), strict=True)}  # rows of a turn share their cell
+    found: dict[str, Any] = {}
+    for (qid, _), cell in cells.items():
+        value = read(qid, cell)
+        if found.setdefault(qid, value) != value:
+            raise DataError(f"turn {qid} has rows with different {name}, {found[qid]!r} and {value!r}: give one per turn")
+    return found
 
 
 def ranking_of(name: str, run: pd.DataFrame) -> dict[str, dict[str, float]]:

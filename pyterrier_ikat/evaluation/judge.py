@@ -173,14 +173,14 @@ class Judge(LLMOperator):
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request per passage."""
-        requests = []
-        for qid, docno, text, question, ptkb, gold, answer in zip(
-            *(values(frame, name) for name in ("qid", "docno", "text", *GOLD)), strict=True
-        ):
-            chosen = ptkb_text(pick_statements(ptkb, [(number, 1.0) for number in gold]))
-            shown = {"ptkb": chosen, "question": question, "answer": answer, "passage": text}
-            requests.append(self.request(qid, shown, self.template(), docno))
-        return requests
+        names = ("qid", "docno", "text", *self.gold)
+        rows = [dict(zip(names, row, strict=True)) for row in zip(*(values(frame, name) for name in names), strict=True)]
+        return [self.request(row["qid"], self.shown(row), self.template(), row["docno"]) for row in rows]
+
+    def shown(self, row: dict[str, Any]) -> dict[str, Any]:
+        """What the prompt shows of a passage and its turn."""
+        chosen = ptkb_text(pick_statements(row["qptkb"], [(number, 1.0) for number in row["qgoldptkb"]]))
+        return {"ptkb": chosen, "question": row["qresolved"], "answer": row["gold_answer"], "passage": row["text"]}
 
     highest: ClassVar[int] = 4
     """The highest label."""
@@ -258,10 +258,9 @@ class UmbrelaJudge(Judge):
     gold = ("qresolved",)
     highest = 3
 
-    def requests(self, frame: pd.DataFrame) -> list[Request]:
-        """One request per passage."""
-        rows = zip(*(values(frame, name) for name in ("qid", "docno", "qresolved", "text")), strict=True)
-        return [self.request(qid, {"question": question, "passage": text}, self.template(), docno) for qid, docno, question, text in rows]
+    def shown(self, row: dict[str, Any]) -> dict[str, Any]:
+        """What the prompt shows of a passage and its turn."""
+        return {"question": row["qresolved"], "passage": row["text"]}
 
 
 def _check(frame: pd.DataFrame, gold: Sequence[str]) -> None:

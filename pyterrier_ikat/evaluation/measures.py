@@ -79,11 +79,8 @@ def provider_of(measure: ir_measures.Measure) -> Provider | None:
         >>> provider_of(RR).NAME, provider_of(RR @ 10).NAME
         ('pytrec_eval', 'msmarco')
     """
-    one: Provider
-    for one in ir_measures.DefaultPipeline.providers:
-        if one.supports(measure) and one.is_available():
-            return one
-    return None
+    providers: list[Provider] = ir_measures.DefaultPipeline.providers
+    return next((one for one in providers if one.supports(measure) and one.is_available()), None)
 
 
 def is_own(measure: ir_measures.Measure) -> bool:
@@ -129,29 +126,28 @@ def computable(names: Iterable[str]) -> Iterator[ir_measures.Measure]:
             yield from as_measures([name])
 
 
+FORM = "write it as ir_measures does, such as nDCG@5, P(rel=2)@20, R(rel=1)@1000, AP"
+
+
 def _checked(given: ir_measures.Measure | str) -> ir_measures.Measure:
     text = given if isinstance(given, str) else label(given)
+    path, _, name = text.rpartition(":")
     if text.endswith(BY_SESSION):
         return BySession(_checked(text.removesuffix(BY_SESSION)))
-    if (path := text.rpartition(":")[0]).endswith(".py"):
-        return _in_file(path, text.rpartition(":")[2])
+    if path.endswith(".py"):
+        return _in_file(path, name)
     try:
         measure = ir_measures.parse_measure(given) if isinstance(given, str) else given
     except (NameError, ValueError, TypeError, SyntaxError):
-        raise UsageError(
-            f"measure {text!r} is unknown: {_meant(text)}write it as ir_measures does, such as nDCG@5, P(rel=2)@20, R(rel=1)@1000, AP"
-        ) from None
+        raise UsageError(f"measure {text!r} is unknown: {_meant(text)}{FORM}") from None
     try:
-        supported = provider_of(measure) is not None
+        able = [one for one in ir_measures.DefaultPipeline.providers if one.supports(measure)]
     except AssertionError:
-        raise UsageError(
-            f"measure {text!r} has no cutoff, or a parameter that is unknown or of a wrong kind: "
-            f"write it as ir_measures does, such as {text.partition('@')[0]}@20"
-        ) from None
+        raise UsageError(f"measure {text!r} has no cutoff, or a parameter that is unknown or of a wrong kind: {FORM}") from None
     _check_values(measure, text)
-    if not supported:
-        also = "give one of trec_eval's, such as nDCG@5, P(rel=2)@20, AP, or RR@10"
-        raise UsageError(f"measure {text!r} can't be computed here{_missing(measure)}: {also}")
+    if not any(one.is_available() for one in able):
+        needs = " or ".join(one.install_instructions() or one.NAME for one in able)
+        raise UsageError(f"measure {text!r} can't be computed here{f' (it needs {needs})' if able else ''}: {FORM}")
     return measure
 
 
@@ -180,23 +176,15 @@ def _meant(text: str) -> str:
 
 def _check_values(measure: ir_measures.Measure, text: str) -> None:
     """Check the parameters that trec_eval would read as others, or that end our process."""
-    cutoff, level = measure.params.get("cutoff"), measure.params.get("rel")
-    if cutoff is not None and cutoff < 1:
-        raise UsageError(f"measure {text!r} has the cutoff {cutoff}: give one from 1 on, such as {text.partition('@')[0]}@20")
-    if level is not None and level < 1:
-        raise UsageError(f"measure {text!r} has the relevance level {level}: give the least label that counts as relevant, from 1 on")
-    recall = measure.params.get("recall")
-    if recall is not None and not (0 <= recall <= 1 and recall == round(recall, 2)):  # trec_eval gives 0
-        raise UsageError(f"measure {text!r} has the recall {recall}: give one from 0 to 1 with two decimals, which is what trec_eval reads")
-    if odd := [gain for gain in (measure.params.get("gains") or {}).values() if type(gain) is not int]:
-        raise UsageError(f"measure {text!r} has the gain {odd[0]!r}: trec_eval reads whole numbers")
-
-
-def _missing(measure: ir_measures.Measure) -> str:
-    """The package that would compute the measure."""
-    able = [one for one in ir_measures.DefaultPipeline.providers if one.supports(measure)]
-    hints = [one.install_instructions() or one.NAME for one in able]
-    return f" (it needs {' or '.join(hints)})" if hints else ""
+    given, has = measure.params, f"measure {text!r} has the"
+    if given.get("cutoff", 1) < 1:
+        raise UsageError(f"{has} cutoff {given['cutoff']}: give one from 1 on, such as {text.partition('@')[0]}@20")
+    if given.get("rel", 1) < 1:
+        raise UsageError(f"{has} relevance level {given['rel']}: give the least label that counts as relevant, from 1 on")
+    if not (0 <= (recall := given.get("recall", 0)) <= 1 and recall == round(recall, 2)):  # trec_eval gives 0
+        raise UsageError(f"{has} recall {recall}: give one from 0 to 1 with two decimals, which is what trec_eval reads")
+    if odd := [gain for gain in given.get("gains", {}).values() if type(gain) is not int]:
+        raise UsageError(f"{has} gain {odd[0]!r}: trec_eval reads whole numbers")
 
 
 SUMS = ("nDCG", "P", "R")
@@ -243,13 +231,11 @@ def passage_shares(measure: ir_measures.Measure, labels: Mapping[str, int], rank
     """
     cutoff, level = cutoff_of(measure), level_of(measure)
     relevant = {docno: label for docno, label in labels.items() if label >= level}
+    counted = [docno for docno in relevant if docno in ranks and (cutoff is None or ranks[docno] <= cutoff)]
     if measure.NAME == "nDCG":
         ideal = _dcg(sorted(relevant.values(), reverse=True)[:cutoff])
-        weights = {docno: label / log2(ranks[docno] + 1) / ideal for docno, label in relevant.items() if docno in ranks}
-    else:
-        whole = int(measure["cutoff"]) if measure.NAME == "P" else len(relevant)
-        weights = {docno: 1 / whole for docno in relevant if docno in ranks}
-    return {docno: weight for docno, weight in weights.items() if cutoff is None or ranks[docno] <= cutoff}
+        return {docno: relevant[docno] / log2(ranks[docno] + 1) / ideal for docno in counted}
+    return dict.fromkeys(counted, 1 / (int(measure["cutoff"]) if measure.NAME == "P" else max(len(relevant), 1)))
 
 
 def _dcg(gains: Sequence[int]) -> float:

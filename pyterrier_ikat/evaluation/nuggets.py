@@ -14,12 +14,13 @@ from ..arguments import at_least
 from ..completions.json_answers import TEXT, answer_in, json_values, list_of, one_of
 from ..completions.kinds import Kind
 from ..completions.usable import without_reasoning
-from ..conversations.frame import object_frame, question_column, values, with_columns
-from ..errors import DataError, UsageError, counted
+from ..conversations.frame import object_frame, values, with_columns
+from ..errors import DataError, counted
 from ..llm_operator import AsksLLM
 from ..llms import LLMFailure, StageError
 from .finished_runs import check_columns, check_once
 from .nugget_labels import IMPORTANCE, LABELS, nugget_scores
+from .response_judges import asked_column
 
 AT_ONCE = 10
 """How many passages or nuggets one prompt shows."""
@@ -236,10 +237,7 @@ def nugget_precision(responses: pd.DataFrame, nuggets: pd.DataFrame, llm: Any, *
 
 def _questions(frame: pd.DataFrame, who: str, needs: Sequence[str]) -> dict[str, str]:
     check_columns(who, frame, ("qid", *needs), "add it")
-    question = "qresolved" if "qresolved" in frame.columns else question_column(frame)
-    if question not in frame.columns:
-        raise UsageError(f"{who} have no question: add a column qresolved, qutterance or query")
-    return dict(zip(frame["qid"], values(frame, question), strict=True))
+    return dict(zip(frame["qid"], values(frame, asked_column(frame, who)), strict=True))
 
 
 def _in_batches(turns: Iterable[tuple[str, str, list[str], dict[str, Any]]]) -> list[dict[str, Any]]:

@@ -236,7 +236,7 @@ class AnswerEquivalence(PlainJudge):
         Raises:
             UsageError: when the frame has no question, or the model is not usable.
         """
-        questions = responses[asked_column(responses, self.name)]
+        questions = responses[asked_column(responses, f"the turns for {self.name}")]
         classify = _load(str(self.model))
         triples = zip(responses["qanswer"], responses["gold_answer"], questions, strict=True)
         pairs, cut = zip(*(_input(classify.tokenizer, *triple, self.max_length) for triple in triples), strict=True)

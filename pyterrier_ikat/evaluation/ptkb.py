@@ -11,15 +11,13 @@ import numpy as np
 import pandas as pd
 from ir_measures import P, R, SetF, SetP, SetR, nDCG
 
-from ..arguments import is_missing
 from ..completions.matching import normalised
 from ..conversations.frame import column, is_persona, statements_of, values, with_columns
 from ..conversations.qrels import check_qrels
 from ..errors import DataError, counted
-from ..runs import RunFolder
 from ..runs.run_files import chosen_statements
 from .evaluator import Evaluator, check_common_turns, check_turn_names, describe_mismatch, judgements_by_turn
-from .finished_runs import check_columns, check_once, written_by
+from .finished_runs import check_columns, check_once, turns_of, written_by
 from .measures import label
 
 
@@ -51,21 +49,14 @@ def statement_ranking(system: pd.DataFrame | str | Path) -> pd.DataFrame:
 
 def statements_by_turn(system: pd.DataFrame | str | Path) -> dict[str, list[str]]:
     """The ids of the statements that a system chose for each turn, best first. Raises the same errors as :func:`statement_ranking`."""
-    first: dict[str, Any] = {}
-    for qid, chosen in written_by(system, "qstatements", "SelectStatements(llm)"):
-        known = first.setdefault(qid, chosen)
-        if known is not chosen and _ids(qid, known) != _ids(qid, chosen):
-            raise DataError(f"turn {qid} has rows with different statements: {known!r} and {chosen!r}; give one choice per turn")
-    return {qid: _ids(qid, chosen) for qid, chosen in first.items()}
+    return written_by(system, "qstatements", "SelectStatements(llm)", _ids)
 
 
 def _learned_in_words(chosen: Mapping[str, list[str]], system: pd.DataFrame | str | Path, qrels: pd.DataFrame) -> dict[str, list[str]]:
     """The choices, with their words instead of ids for the statements that ``UpdatePtkb`` learned, because these are not judged."""
     judged = set(zip(qrels["qid"], qrels["docno"], strict=True))
-    if isinstance(system, pd.DataFrame):
-        rows = list(zip(system["qid"], values(system, "qlearned"), strict=True))
-    else:
-        rows = [(turn["qid"], turn.get("qlearned")) for turn in RunFolder(system).turns()]
+    turns = turns_of(system)
+    rows = zip(turns["qid"], values(turns, "qlearned"), strict=True)
     words = {(qid, one["id"]): one["statement"] for qid, learned in rows for one in learned or []}
     return {qid: [name if (qid, name) in judged else words.get((qid, name), name) for name in names] for qid, names in chosen.items()}
 
@@ -253,14 +244,14 @@ def evaluate_learned(systems: Mapping[str, pd.DataFrame | str | Path], labels: p
 
 
 def _learned_by_turn(who: str, system: pd.DataFrame | str | Path, qids: list[str]) -> dict[str, list[Any]]:
-    learned = {qid: [] if is_missing(found) else found for qid, found in written_by(system, "qlearned", "UpdatePtkb(llm)")}
+    def read(qid: str, found: Any) -> list[Any]:
+        if found is None or (isinstance(found, list) and all(map(_is_learned, found))):
+            return found or []
+        raise DataError(f"{who}, turn {qid}: qlearned is not a list of dicts with statement and replaces: give the output of UpdatePtkb")
+
+    learned = written_by(system, "qlearned", "UpdatePtkb(llm)", read)
     check_turn_names(who, learned, qids)
     check_common_turns(who, learned, qids)
-    for qid, found in learned.items():
-        if not isinstance(found, list) or not all(map(_is_learned, found)):
-            raise DataError(
-                f"{who}, turn {qid}: qlearned is not a list of dicts with statement and replaces: give the output of UpdatePtkb"
-            )
     return learned
 
 

@@ -10,26 +10,25 @@ from ..completions.json_answers import WHOLE, YES_NO, list_of, one_of
 from ..completions.kinds import Kind, verdict
 from ..completions.verdicts import Verdict, read_choice, read_numbers, read_score, read_yes_no
 from ..conversations.frame import histories, personas, question_column, values, with_columns
-from ..errors import UsageError
 from ..llm_operator import AsksLLM
 from ..llms import LLMFailure, Request
 from ..prompts import history_text, ptkb_text
+from .finished_runs import check_columns
 from .responses import Assessment
 
 
-def asked_column(turns: pd.DataFrame, judge: str) -> str:
+def asked_column(turns: pd.DataFrame, who: str) -> str:
     """The user's question: ``qresolved``, else ``qutterance``, else the first ``query`` (a later one is the system's rewrite).
 
     Raises:
-        UsageError: when the turns have no such column.
+        UsageError: when the turns have no such column. The message says of which frame it is: ``who``.
 
     Example:
-        >>> asked_column(pd.DataFrame(columns=["qid", "query", "query_0"]), "relevance")
+        >>> asked_column(pd.DataFrame(columns=["qid", "query", "query_0"]), "the turns")
         'query_0'
     """
     column = "qresolved" if "qresolved" in turns.columns else question_column(turns)
-    if column not in turns.columns:
-        raise UsageError(f"{judge} is judged by the question, and the turns have none: add qresolved, qutterance or query")
+    check_columns(who, turns, [column], "add the question as qresolved, qutterance or query")
     return column
 
 
@@ -66,7 +65,9 @@ class LLMJudge(AsksLLM):
             FatalLLMError: when no call can succeed (key, model, quota).
             BudgetExceeded: when the budget is spent.
         """
-        questions = values(responses, asked_column(responses, self.name)) if self.about_question else [""] * len(responses)
+        questions = (
+            values(responses, asked_column(responses, f"the turns for {self.name}")) if self.about_question else [""] * len(responses)
+        )
         shown = with_columns(responses, question=questions, qhistory=histories(responses), qptkb=personas(responses))
         rows = shown.to_dict("records")
         asked = [self.requests(row) for row in rows]

@@ -116,7 +116,7 @@ def test_only_labelled_turns_count_and_a_result_frame_has_rows_for_each_passage(
             pd.concat([system("NA"), system("AA")]),
             answers("ua"),
             DataError,
-            "turn 0 has rows with different actions, 'abstain' and 'answer'",
+            "turn 0 has rows with different qaction, 'abstain' and 'answer'",
         ),
         (system("NA").assign(qid=["x_1", "x_2"]), answers("ua"), DataError, "ours has no turn with a label: its turns are like x_1"),
     ],

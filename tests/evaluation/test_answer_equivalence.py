@@ -76,5 +76,5 @@ def test_models_that_cannot_judge(tmp_path):
         AnswerEquivalence(save(tmp_path / "three", labels=3)).judge(turns(*ROWS))
     with pytest.raises(UsageError, match="can't load the answer equivalence model 'no/such/model'"):
         AnswerEquivalence("no/such/model").judge(turns(*ROWS))
-    with pytest.raises(UsageError, match="answer equivalence is judged by the question, and the turns have none"):
+    with pytest.raises(UsageError, match="no column query in the turns for answer equivalence"):
         AnswerEquivalence(str(tmp_path / "three")).judge(turns(*ROWS).drop(columns="query"))

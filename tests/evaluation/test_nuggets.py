@@ -165,7 +165,7 @@ def test_what_is_missing_is_named():
     llm, _ = scripted()
     with pytest.raises(UsageError, match="no column text in the pool"):
         create_nuggets(pool(1).drop(columns="text"), llm)
-    with pytest.raises(UsageError, match="no question"):
+    with pytest.raises(UsageError, match="no column query in the pool, only .*: add the question"):
         create_nuggets(pool(1).drop(columns="query"), llm)
     with pytest.raises(DataError, match="turn 1_1 occurs twice in the responses"):
         assign_nuggets(pd.concat([said("a"), said("b")]), facts(("a", "vital")), llm)

@@ -195,7 +195,7 @@ def test_turns_and_columns_that_do_not_fit():
         evaluate_ptkb({"x": turns.assign(qid="7_1")}, QRELS)
     with pytest.raises(UsageError, match="no column qstatements in the frame, only qid, query"):
         evaluate_ptkb({"x": pd.DataFrame({"qid": ["1-1_1"], "query": ["a"]})}, QRELS)
-    with pytest.raises(DataError, match="turn 1-1_1 has rows with different statements"):
+    with pytest.raises(DataError, match="turn 1-1_1 has rows with different qstatements"):
         statement_ranking(pd.concat([turns, chosen(x1_1=["2"])]))
 
 

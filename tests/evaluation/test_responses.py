@@ -247,7 +247,7 @@ def test_response_turns_show_rewrites_and_gold_answers():
             UsageError,
             "no column gold_answer in .* ROUGE-L.*response_turns",
         ),
-        ({"qresolved": None}, answers(), Relevance, UsageError, "relevance is judged by the question, and the turns have none"),
+        ({"qresolved": None}, answers(), Relevance, UsageError, "no column query in the turns for relevance, only .*: add the question"),
         ({}, answers().drop(columns="qanswer"), Relevance, UsageError, "no column qanswer in the answers, only qid, text"),
         ({"qid": "9-1_1"}, answers(), Relevance, DataError, "turn 9-1_1 occurs twice in the turns to judge"),
         ({}, answers().assign(qid="9-1-1"), Relevance, DataError, "the answers: its turns are like 9-1-1, .* convert the qids"),
