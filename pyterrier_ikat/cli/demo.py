@@ -1,6 +1,7 @@
 """The demo: systems on the bundled sample, what each one does, and the winner."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -41,7 +42,8 @@ def demo(out: str) -> None:
     check_places(SYSTEMS, folder)
     click.echo(f"{wrapped(ABOUT_THE_DEMO)}\n")
     index = PassageIndex(folder / "sample.index").index(dataset.get_corpus_iter(verbose=False))
-    results = run(list(SYSTEMS), dataset, out=folder, baseline="human_qr", index=index, **OF_THE_SAMPLE)
+    resources: dict[str, Any] = {"index": index, **OF_THE_SAMPLE}
+    results = run(list(SYSTEMS), dataset, out=folder, baseline="human_qr", **resources)
     print_results(results)
     click.echo("\nWhat the systems do:\n")
     for name in SYSTEMS:

@@ -19,9 +19,9 @@ DRAW_THEIR_OWN = ("chat", "serve")
 """Commands that show their progress themselves."""
 SECTIONS = ("Prepare", "Run", "Live", "Evaluate", "Inspect", "Submit")
 GROUPS = {
-    "Systems": "name names index llm reranker given user_llm judge_llm memory",
+    "Systems": "index index_path llm llm_spec reranker given user_llm judge_llm style memory",
     "Data": "dataset_name dataset qrels turns users persona number pairs judged_by systems",
-    "Measures": "of measures measure baseline repeats judges by depth agree cost",
+    "Measures": "of measures baseline repeats judges by depth agree cost",
     "Output": "out form save_to continue_from only_plan cache",
 }
 """Title -> the options below it in a long help text, by the names of their values. All others are below "Options"."""
@@ -55,7 +55,8 @@ class _Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The required options first, then the others, in groups if there are many."""
-        records = {str(one.name): record for one in self.get_params(ctx) if (record := one.get_help_record(ctx))}
+        options = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
+        records = {str(one.name): record for one in options if (record := one.get_help_record(ctx))}
         many = len(records) > LONG
         groups = {"Required": " ".join(str(one.name) for one in self.params if one.required)} | (GROUPS if many else {})
         sections = [(title, [records.pop(name) for name in names.split() if name in records]) for title, names in groups.items()]
