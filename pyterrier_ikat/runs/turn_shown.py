@@ -1,8 +1,13 @@
 """A turn of a chat, drawn by rich in a terminal, as text and in a notebook. All texts are shown as they are, and never interpreted."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from io import StringIO
 from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
 
 from ..completions.citations import pieces_with_numbers
 from ..conversations.frame import well_formed
@@ -65,14 +70,11 @@ def doubts(turn: "Turn") -> list[str]:
 
 def turn_drawn(turn: "Turn", note: bool = True) -> Any:
     """The system's part of a turn, for rich. With ``note``, calls, cost and time are shown."""
-    from rich.console import Group
-    from rich.text import Text
-
     shown: list[Any] = [_labelled(background(turn))] if background(turn) else []
     if turn.response:
         answer = Text()
         for piece, numbers in pieces_with_numbers(turn.response, turn.cited or ()):
-            answer.append(strip_controls(piece) + " " * bool(numbers)).append(_numbered(numbers), "bold cyan")
+            answer.append(strip_controls(piece) + " " * bool(numbers)).append("".join(f"[{number}]" for number in numbers), "bold cyan")
         shown += [*[Text()] * bool(shown), answer]
     if turn.sources:
         shown += [*[Text()] * bool(shown), _passages(turn.sources, [one.beginning for one in turn.sources])]
@@ -84,9 +86,6 @@ def turn_drawn(turn: "Turn", note: bool = True) -> Any:
 
 def sources_drawn(turn: "Turn") -> Any:
     """The whole passages of a turn with their scores, for rich."""
-    from rich.console import Group
-    from rich.text import Text
-
     passages = turn.sources or turn.shown
     if not passages:
         return Text("(the answer is based on no passage)", style="dim")
@@ -98,12 +97,9 @@ def sources_drawn(turn: "Turn") -> Any:
 
 def why_drawn(turn: "Turn", account: "Ledger | None") -> Any:
     """How the answer of a turn came about, for rich."""
-    from rich.console import Group
-    from rich.text import Text
-
     head = Text(f"turn {turn.number}" + f", method {strip_controls(turn.method)}" * bool(turn.method), style="bold")
     shown: list[Any] = [head, *([_labelled(background(turn))] if background(turn) else [])]
-    shown += [Text(), _calls_table(account)] if account is not None and len(account.frame()) else []
+    shown += [Text(), Text(strip_controls(str(account)))] if account is not None and len(account.frame()) else []
     for number, (title, prompt, completion) in enumerate(asked_in(turn), 1):
         shown += [Text(), Text(f"{number}. {strip_controls(title)}", style="bold"), Text(strip_controls(prompt), style="dim")]
         shown += [Text("->", style="bold cyan"), Text(strip_controls(completion))]
@@ -114,15 +110,7 @@ def why_drawn(turn: "Turn", account: "Ledger | None") -> Any:
 
 def help_drawn(rows: Sequence[tuple[str, str]]) -> Any:
     """The commands that can be typed, and what they do."""
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(style="bold", no_wrap=True)
-    grid.add_column()
-    for typed, does in rows:
-        grid.add_row(Text(typed), Text(does))
-    return grid
+    return _grid((Text(typed, "bold"), Text(does)) for typed, does in rows)
 
 
 def asked_in(turn: "Turn") -> Iterator[tuple[str, str, str]]:
@@ -135,67 +123,37 @@ def asked_in(turn: "Turn") -> Iterator[tuple[str, str, str]]:
 
 def plain(drawn: Any, width: int = WIDTH) -> str:
     """The text that rich would draw."""
-    from io import StringIO
-
-    from rich.console import Console
-
     out = StringIO()
     console = Console(file=out, width=width, color_system=None, force_terminal=False, highlight=False, markup=False, emoji=False)
     console.print(drawn)
     return "\n".join(line.rstrip() for line in out.getvalue().split("\n")).rstrip("\n")
 
 
-def _numbered(numbers: Sequence[int]) -> str:
-    return "".join(f"[{number}]" for number in numbers)
-
-
-def _labelled(rows: Sequence[tuple[str, Sequence[str]]]) -> Any:
-    """Texts next to their dimmed labels."""
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(width=LABEL, style="dim")
-    grid.add_column(style="dim", overflow="fold")
-    for label, texts in rows:
-        for number, text in enumerate(texts):
-            mark = "- " * (len(texts) > 1)
-            grid.add_row("" if number else label, Text(mark + strip_controls(text.strip())))
-    return grid
-
-
-def _passages(sources: Sequence["Source"], texts: Sequence[str]) -> Any:
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table.grid(padding=(0, 1, 0, 0))
-    grid.add_column(style="cyan", no_wrap=True)
+def _grid(rows: Iterable[tuple[Text, Text]], gap: int = 2) -> Table:
+    """Two columns. Only the second one may be broken into lines."""
+    grid = Table.grid(padding=(0, gap, 0, 0))
+    grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
-    for number, (source, text) in enumerate(zip(sources, texts, strict=True), 1):
-        grid.add_row(f"[{number}]", Text.assemble((strip_controls(source.docno), "bold"), "  ", strip_controls(text)))
+    for row in rows:
+        grid.add_row(*row)
     return grid
 
 
-def _calls_table(account: "Ledger") -> Any:
-    """The ledger of a turn, with a line for each stage and model."""
-    from rich.table import Table
-    from rich.text import Text
+def _labelled(rows: Sequence[tuple[str, Sequence[str]]]) -> Table:
+    """Texts next to their dimmed labels."""
+    lines = [(label * (not number), "- " * (len(texts) > 1) + text.strip()) for label, texts in rows for number, text in enumerate(texts)]
+    return _grid((Text(label.ljust(LABEL), "dim"), Text(strip_controls(text), "dim")) for label, text in lines)
 
-    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    columns = account.shown().columns
-    for column in columns:
-        grid.add_column(column.title, justify="right" if column.numeric else "left", overflow="fold")
-    for cells in zip(*(column.cells for column in columns), strict=True):
-        grid.add_row(*(Text(strip_controls(cell.text)) for cell in cells))
-    return grid
+
+def _passages(sources: Sequence["Source"], texts: Sequence[str]) -> Table:
+    shown = [
+        Text.assemble((strip_controls(one.docno), "bold"), "  ", strip_controls(text)) for one, text in zip(sources, texts, strict=True)
+    ]
+    return _grid(((Text(f"[{number}]", "cyan"), text) for number, text in enumerate(shown, 1)), gap=1)
 
 
 def as_html(drawn: Any) -> str:
     """What rich draws, as HTML for a notebook."""
-    from io import StringIO
-
-    from rich.console import Console
-
     console = Console(file=StringIO(), record=True, width=WIDTH, highlight=False, markup=False, emoji=False)
     console.print(drawn)
     return console.export_html(inline_styles=True, code_format="<pre style='white-space: pre-wrap'>{code}</pre>")
@@ -203,7 +161,4 @@ def as_html(drawn: Any) -> str:
 
 def exchange_drawn(turn: "Turn") -> Any:
     """The user's words and the system's part, for rich."""
-    from rich.console import Group
-    from rich.text import Text
-
     return Group(Text(strip_controls(turn.utterance), style="bold"), Text(), turn_drawn(turn), Text())
