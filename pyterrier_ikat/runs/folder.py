@@ -264,11 +264,9 @@ def checksum(path: Path) -> str:
 
 def _turn(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
-        found = json.loads(line)
+        found: dict[str, Any] = json.loads(line)
     except ValueError as error:
         raise DataError(f"{path}, line {number}: not JSON ({error}): repeat the run") from None
-    if not isinstance(found, dict) or not isinstance(found.get("qid"), str):
-        raise DataError(f"{path}, line {number}: no turn, an object with a qid: repeat the run")
-    if not isinstance(found.get("response", ""), str):
-        raise DataError(f"{path}, line {number}: the response of turn {found['qid']} is {found['response']!r}: give a text")
+    if not isinstance(found, dict) or not isinstance(found.get("qid"), str) or not isinstance(found.get("response", ""), str):
+        raise DataError(f"{path}, line {number}: no turn, an object with a qid and, if it has a response, a text: repair it")
     return found

@@ -21,7 +21,7 @@ disk before the next step begins. A line that a kill cut short is dropped when t
 import json
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +30,6 @@ from typing import Any
 from ..errors import DataError, UsageError, advice
 from ..store.files import append_line, atomic_write, drop_cut_line, read_lines
 from .answered_turn import Turn, messages_of
-from .origin import OURS, versions
 
 KINDS = {"chat": "a chat", "served": "served conversations", "interactive": "an interactive run", "simulated": "a simulation"}
 """The description of a log in words, by its ``kind``."""
@@ -38,7 +37,6 @@ PRIVATE = ("chat", "served")
 """The kinds of logs that only their owner may read: people's own words."""
 LOG = "log.jsonl"
 TOPICS = "topics.json"
-FORM = 2
 ENDS = ("satisfied", "out of patience", "topic ended", "turn limit")
 """Why a conversation ended: each rubric was met; the user gave up; the track's user had no further question; the run's limit."""
 STEPS = ("log", "compared", "start", "message", "sending", "next", "unsent", "stuck")
@@ -132,7 +130,7 @@ class Log:
         log.folder.mkdir(parents=True, exist_ok=True)
         if header.get("kind") in PRIVATE:
             log.path.touch(0o600)
-        log.note({"event": "log", "form": FORM, **header, "package": versions()[OURS]})
+        log.note({"event": "log", **header})
         return log
 
     def check(self, header: Mapping[str, Any]) -> None:
@@ -153,7 +151,7 @@ class Log:
 
     @property
     def header(self) -> dict[str, Any]:
-        """The description of the log, without the version of this package that made it.
+        """The description of the log.
 
         Raises:
             DataError: when the folder has no log, or the log can't be read.
@@ -162,10 +160,9 @@ class Log:
             first = next(self.events(), {})
         except OSError as error:
             raise DataError(f"{self.path} can't be read ({error.strerror}): give a folder of ikat chat, interact or simulate") from None
-        if first.get("event") != "log" or first.get("form") != FORM:
-            repair = "give a folder that ikat chat, ikat interact or ikat simulate made with this version"
-            raise DataError(f"{self.path} does not begin with the description of a log in form {FORM}: {repair}")
-        return {name: value for name, value in first.items() if name not in ("event", "form", "package")}
+        if first.get("event") != "log":
+            raise DataError(f"{self.path} does not begin as a log: give a folder that ikat chat, interact or simulate made")
+        return {name: value for name, value in first.items() if name != "event"}
 
     @property
     def kind(self) -> str:
@@ -254,11 +251,7 @@ class Log:
 
     def topics(self) -> list[dict[str, Any]]:
         """The conversations as topics that :func:`write_topics` can write. Conversations without turns are omitted."""
-        return _topics(self.dialogues())
-
-
-def _topics(dialogues: Iterable[Dialogue]) -> list[dict[str, Any]]:
-    return [topics_of(one.session, one.more.get("ptkb", {}), one.turns) for one in dialogues if one.turns]
+        return [topics_of(one.session, one.more.get("ptkb", {}), one.turns) for one in self.dialogues() if one.turns]
 
 
 def topics_of(number: str, ptkb: Mapping[str, str], turns: Sequence[Turn]) -> dict[str, Any]:
@@ -326,14 +319,10 @@ def take(found: dict[str, Dialogue], event: Event) -> None:
     elif kind == "sent":
         one.sent[event["turn"]] = event["seconds"]
     elif kind == "undone":
-        one.turns.remove(_numbered_turn(one.turns, event["turn"]))
+        one.turns.remove(next(turn for turn in one.turns if turn.number == event["turn"]))
     elif kind == "learned":
         one.learned = True
     elif kind == "end":
         one.end = event["end"]
     else:
         raise KeyError(kind)
-
-
-def _numbered_turn(turns: list[Turn], number: int) -> Turn:
-    return next(turn for turn in turns if turn.number == number)

@@ -110,16 +110,11 @@ def check_repeats(folders: Sequence["RunFolder"]) -> None:
         UsageError: when two of them differ in stages, models, prompts or topics.
         DataError: when one is not a finished run.
     """
-    for other in folders[1:]:
-        if differs := describe_difference(_identity(other), _identity(folders[0])):
-            raise UsageError(
-                f"{folders[0].path} and {other.path} are not repeats of one system: the second has {differs}; evaluate them alone"
-            )
-
-
-def _identity(folder: "RunFolder") -> dict[str, Any]:
-    known = folder.parameters()
-    return {name: known.get(name) for name in IDENTITY}
+    first, *others = [{name: folder.parameters().get(name) for name in IDENTITY} for folder in folders]
+    for folder, other in zip(folders[1:], others, strict=True):
+        if differs := describe_difference(other, first):
+            paths = f"{folders[0].path} and {folder.path}"
+            raise UsageError(f"{paths} are not repeats of one system: the second has {differs}; evaluate them alone")
 
 
 def ir_metadata(tag: str, parameters: Mapping[str, Any], measures: Sequence[str]) -> dict[str, Any]:

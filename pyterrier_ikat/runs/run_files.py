@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ..arguments import is_missing
-from ..conversations.frame import column, each_turn_once, values
+from ..conversations.frame import column, each_turn_once
 from ..errors import DataError, counted, list_first
 from ..order import in_trec_eval_order
 from ..order import strictly_decreasing as strictly_decreasing  # also exported from here
@@ -216,20 +216,22 @@ def turn_lines(topics: pd.DataFrame, results: pd.DataFrame) -> Iterator[str]:
         DataError: as for :func:`check_turns`, and when a column can't be stored.
     """
     check_turns(topics, results)
-    counts = results["qid"].value_counts()
-    found = results.drop_duplicates("qid")
-    turns = pd.concat([found, topics[~topics["qid"].isin(found["qid"])]])
-    turns = turns.set_index(turns["qid"]).reindex(topics["qid"].tolist())
-    columns = [name for name in PER_TURN if name in turns.columns]
-    used = _used(results)
-    for qid, *row in zip(turns["qid"], *(values(turns, name) for name in columns), strict=True):
-        cells = ((name, as_stored(qid, name, value)) for name, value in zip(columns, row, strict=True))
+    counts, used = results["qid"].value_counts(), _used(results)
+    found = {row["qid"]: row for row in _rows(results.drop_duplicates("qid"))}
+    for turn in _rows(topics):
+        qid = turn["qid"]
+        cells = ((name, as_stored(qid, name, value)) for name, value in found.get(qid, turn).items())
         shown = {name: value for name, value in cells if value is not None}
         if qid in used:
             shown |= {"response": shown.pop("qanswer", ""), "used": used[qid]}
         if "qdraft" in shown:
             shown["qanswer"] = shown.pop("qdraft")
         yield json.dumps(shown | {"passages": int(counts.get(qid, 0))}) + "\n"
+
+
+def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    names = [name for name in PER_TURN if name in frame.columns]
+    return [dict(zip(names, row, strict=True)) for row in frame[names].itertuples(index=False, name=None)]
 
 
 def _used(results: pd.DataFrame) -> dict[str, list[str]]:

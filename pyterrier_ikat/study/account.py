@@ -1,11 +1,10 @@
 """The costs of a run, stored call by call, so that a restarted run continues its ledger."""
 
+import csv
 import json
 from collections import Counter
 from pathlib import Path
 from typing import IO, Any
-
-import pandas as pd
 
 from ..errors import DataError, option
 from ..llms import FatalLLMError, Ledger
@@ -94,14 +93,14 @@ def ledger_of(folder: RunFolder) -> Ledger:
             for row in json.loads(path.read_text(encoding="utf-8")):
                 found.count(**row)
         return found
-    path, kinds = folder.path / "ledger.csv", found.frame().dtypes.to_dict()
+    path = folder.path / "ledger.csv"
     try:
-        unknown = {name: [""] for name in (*COUNTS, *AMOUNTS)}
-        rows = pd.read_csv(path, dtype=kinds, keep_default_na=False, na_values=unknown)[list(kinds)].astype(object)
-        for row in rows.where(rows.notna(), None).to_dict("records"):
-            found.count(**row)  # type: ignore[misc]
-    except (OSError, ValueError, KeyError) as error:
-        raise DataError(f"{path} can't be read ({error}): what the run has cost is unknown: repeat the run") from None
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                amounts = {name: json.loads(row[name] or "null") for name in (*COUNTS, *AMOUNTS)}
+                found.count(row["stage"], row["model"], served=row["served"], **amounts)
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise DataError(f"{path} can't be read ({error!r}): what the run has cost is unknown: repeat the run") from None
     return found
 
 

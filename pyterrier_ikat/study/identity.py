@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any
@@ -36,18 +37,21 @@ class Parts:
                 self.named[part] = part
                 continue
             indexes += not isinstance(part, LLM)
-            name = f"ikat.llm({_deciding(part.spec)!r})" if isinstance(part, LLM) else _numbered("index", indexes)
+            name = f"ikat.llm({_deciding(part.spec)!r})" if isinstance(part, LLM) else f"index {indexes}".removesuffix(" 1")
             self.named[name] = part
             self._names.setdefault(repr(part), name)
         for stage in chain.from_iterable(map(every_stage, given)):
             folder = getattr(stage, "prompts", None) if hasattr(stage, "prompt_checksums") else None
             if folder is not None and folder not in folders:
                 folders.append(folder)
-                self._names[f"prompts={folder!r}"] = f"prompts={_numbered('own', len(folders))!r}"
+                self._names[f"prompts={folder!r}"] = f"prompts={f'own {len(folders)}'.removesuffix(' 1')!r}"
 
     def states(self) -> dict[str, Any]:
         """Name -> the values that distinguish a part from another one with this name."""
-        return {name: _state(part) for name, part in self.named.items()}
+        return {
+            name: digest("model", *model_state(part)).hex() if isinstance(part, str) else part.fingerprint()
+            for name, part in self.named.items()
+        }
 
     def written(self, text: str) -> str:
         """The repr of a stage as written in run folders, without the parts that don't change results.
@@ -58,14 +62,6 @@ class Parts:
         for shown in sorted(self._names, key=len, reverse=True):
             text = text.replace(shown, self._names[shown])
         return ADDRESS.sub("", text)
-
-
-def _numbered(name: str, number: int) -> str:
-    return name if number == 1 else f"{name} {number}"
-
-
-def _state(part: Any) -> Any:
-    return digest("model", *model_state(part)).hex() if isinstance(part, str) else part.fingerprint()
 
 
 def _deciding(spec: str) -> str:
@@ -95,19 +91,17 @@ def prompts_of(pipeline: pt.Transformer) -> dict[str, str]:
 
     If a stage runs other stages inside, their templates count as its own, in their order.
     """
-    found: dict[str, str] = {}
+    found = defaultdict[str, list[str]](list)
     for number, stage in enumerate(stages(pipeline), 1):
         for inner in every_stage(stage):
             for template, said in checksums_of(inner).items():
-                name = f"{number} {template}"
-                found[name] = f"{found[name]} {said}" if name in found else said
-    return found
+                found[f"{number} {template}"].append(said)
+    return {name: " ".join(said) for name, said in found.items()}
 
 
 def checksums_of(asks: Any) -> dict[str, str]:
     """Template -> checksum of its text, for all templates of an object that asks a model; empty for other objects."""
-    asked = getattr(asks, "prompt_checksums", None)
-    return asked() if callable(asked) else {}
+    return getattr(asks, "prompt_checksums", dict)()
 
 
 def check_unchanged(pipeline: pt.Transformer, states: Mapping[str, Any]) -> None:
@@ -144,9 +138,8 @@ def check_collection(index: Any, dataset: Any, name: str | None, qrels: pd.DataF
     if judged and next(there, None) is None:
         make = advice(f"ikat.PassageIndex(path).index(pt.get_dataset({name!r}).get_corpus_iter())", f"`ikat index {name} PATH`")
         raise UsageError(
-            f"the index {index.path} has none of the {counted(len(judged), 'passage')} judged in {name} (such "
-            f"as {judged[0]}), so that every score "
-            f"would be 0: give an index of its collection, as {make} makes, or the dataset that {index.path} was made for"
+            f"the index {index.path} has none of the {counted(len(judged), 'passage')} judged in {name} (such as {judged[0]}), so that "
+            f"every score would be 0: give an index of its collection, as {make} makes, or the dataset that {index.path} was made for"
         )
     size, docnos = dataset.collection() if hasattr(dataset, "collection") else (None, None)
     if size is None and not judged:

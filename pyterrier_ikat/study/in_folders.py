@@ -152,17 +152,6 @@ def parameters(study: "Study", system: System) -> dict[str, Any]:
     return about | system.parameters()
 
 
-def refusals(study: "Study", out: Path) -> list[str]:
-    """Why a run of these systems into a folder would be refused; empty if it wouldn't be."""
-    found = []
-    for one in study.systems:
-        try:
-            _begun(study, one, out)
-        except IkatError as error:
-            found.append(str(error))
-    return found
-
-
 def _begun(study: "Study", system: System, out: Path) -> tuple[Batches, bool]:
     """The finished batches of a run, and whether it exists already. The folder of another run is an error."""
     known, folder = parameters(study, system), RunFolder(out / system.name)

@@ -65,9 +65,7 @@ class Recorder(Observer):
             return
         for frame in (inp, out):
             self._learn(frame)
-        found = self._by_turn("found", _found(inp, out))
-        scored = self._by_turn("scored", _scored(inp, out))
-        whole = Turns()
+        found, scored, whole = self._by_turn("found", _found(inp, out)), self._by_turn("scored", _scored(inp, out)), Turns()
         for said in (self._asked(step.asked), _written(inp, out), found, scored):
             for qid, line in said.items():
                 whole.setdefault(qid, {}).update(line)
@@ -91,11 +89,11 @@ class Recorder(Observer):
             turn["asked"].append(named | {"messages": messages} | gave)
         return asked
 
-    def _by_turn(self, name: str, queries: list[dict[str, Any]], **said: Any) -> Turns:
+    def _by_turn(self, name: str, queries: list[dict[str, Any]]) -> Turns:
         found = Turns()
         for query in queries:
             turn, own = self._turn_of.get(query["qid"], query["qid"]), query.pop("own", None)
-            line = found.setdefault(turn, {name: []} | ({} if own is None else {"query": own}) | said)
+            line = found.setdefault(turn, {name: []} | ({} if own is None else {"query": own}))
             line[name].append(query)
         return found
 

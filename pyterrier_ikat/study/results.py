@@ -87,7 +87,7 @@ class Results:
     def gaps(self) -> list[str]:
         """Sentences on the turns that have no results."""
         judged, systems = set(self.study.qrels["qid"]), {one.name: one for one in self.study.systems}
-        lacking, empty = [], []
+        lacking, empty = list[str](), list[str]()
         for name, run in self.runs.items():
             if lost := sorted(judged - run.found):
                 lacking.append(f"{name} lacks {counted(len(lost), 'judged turn')}: {list_first(lost)}")
