@@ -210,18 +210,15 @@ class RunFolder:
         for name, pieces in files.items():
             with atomic_write(made / name, "wb") as file:
                 file.writelines(pieces)
-        with atomic_write(made / "ledger.csv") as file:
-            ledger.to_csv(file, index=False)
+        _write(made / "ledger.csv", ledger.to_csv(index=False))
         RunFolder(made).describe(measures, {**parameters, "sha256": checksum(made / RANKING)}, self.path.name)
         made.rename(self.path)  # replaces an empty folder
 
     def describe(self, measures: pd.DataFrame, parameters: Mapping[str, Any], name: str) -> None:
         """Write scores and parameters of the run with this name."""
-        with atomic_write(self.path / "measures.csv") as file:
-            measures.to_csv(file, index=False)
+        _write(self.path / "measures.csv", measures.to_csv(index=False))
         described = ir_metadata(name, parameters, [column for column in measures.columns if column != "qid"])
-        with atomic_write(self.path / METADATA) as file:
-            yaml.safe_dump(described, file, sort_keys=False, allow_unicode=True)
+        _write(self.path / METADATA, yaml.safe_dump(described, sort_keys=False, allow_unicode=True))
         write_parameters(self.path, parameters)
 
 
@@ -253,8 +250,14 @@ def read_parameters(folder: Path) -> dict[str, Any]:
 
 def write_parameters(folder: Path, parameters: Mapping[str, Any]) -> None:
     """Replace ``run.json`` in a folder."""
-    with atomic_write(folder / "run.json") as file:
-        json.dump(parameters, file, indent=1)
+    _write(folder / "run.json", json.dumps(parameters, indent=1))
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file, unless it has this text."""
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        with atomic_write(path) as file:
+            file.write(text)
 
 
 def checksum(path: Path) -> str:

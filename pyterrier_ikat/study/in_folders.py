@@ -131,14 +131,11 @@ def check_places(names: Iterable[str], out: Path) -> None:
         if Path(name).name != name or name.startswith("."):
             raise UsageError(f"a system is named {name!r}: a name is a text that can be a folder's, without slash or leading dot")
     there = next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.exists() or folder.is_symlink())
-    written = advice(f"out={str(out)!r}", f"--out {out}")
-    if not there.is_dir():
-        raise UsageError(f"{written}: {there} is not a folder: give a folder, or a new path")
     try:
-        with tempfile.TemporaryDirectory(dir=there, prefix=".ikat."):
-            pass
+        tempfile.TemporaryDirectory(dir=there, prefix=".ikat.").cleanup()
     except OSError as error:
-        raise UsageError(f"{written}: {there} can't be written to ({error.strerror}): give another folder") from None
+        why = f"can't be written to ({error.strerror})" if there.is_dir() else "is not a folder"
+        raise UsageError(f"{advice(f'out={str(out)!r}', f'--out {out}')}: {there} {why}: give another folder") from None
 
 
 def parameters(study: "Study", system: System) -> dict[str, Any]:
@@ -150,6 +147,15 @@ def parameters(study: "Study", system: System) -> dict[str, Any]:
     if study.dataset is not None and not Path(study.dataset).is_absolute():  # for a folder the topics count, not its location
         about["dataset"] = study.dataset
     return about | system.parameters()
+
+
+def refusals(study: "Study", out: Path) -> Iterator[str]:
+    """Why a run of these systems into a folder would be refused."""
+    for one in study.systems:
+        try:
+            _begun(study, one, out)
+        except IkatError as error:
+            yield str(error)
 
 
 def _begun(study: "Study", system: System, out: Path) -> tuple[Batches, bool]:

@@ -12,7 +12,7 @@ from ..conversations.choice import QrelsSource, Turns
 from ..conversations.datasets import IkatDataset
 from ..errors import DataError, UsageError, counted, list_first
 from ..evaluation import TRACK_2023, as_measures
-from ..evaluation.evaluator import check_baseline, check_common_turns, check_turn_names, experiment_rows
+from ..evaluation.evaluator import check_baseline, check_common_turns, experiment_rows
 from ..evaluation.finished_runs import ranking_of
 from ..evaluation.scores import make_evaluator
 from ..events import in_chain, observed_by
@@ -76,7 +76,11 @@ def experiment(
     study = Study(methods, dataset, topics=topics, qrels=qrels, turns=turns, **resources)
     names = [one.name for one in study.systems]
     check_baseline(names, baseline, "systems")
-    _check_turns(study)
+    if study.unasked:
+        raise DataError(
+            f"{counted(len(study.unasked), 'turn')} of the qrels not in the topics ({list_first(study.unasked)}), which would count "
+            '0; give the topics they belong to, or omit them with qrels[qrels["qid"].isin(topics["qid"])]'
+        )
     evaluator, scores, under_way = make_evaluator(study.qrels, wanted), dict[str, dict[str, list[float]]](), UnderWay()
 
     def keep(name: str, found: pd.DataFrame) -> None:
@@ -85,8 +89,12 @@ def experiment(
         check_common_turns(f"system {name}", found["qid"].unique(), evaluator.turns)
         scores[name] = evaluator.per_turn(name, ranking_of(name, found))
 
-    for manual, repeat in sorted({(one.method.manual, one.repeat) for one in study.systems}):  # they differ in turns or completions
-        of_kind = [one for one in study.systems if (one.method.manual, one.repeat) == (manual, repeat)]
+    for one in study.systems:
+        if isinstance(one.pipeline, _Finished):
+            keep(one.name, one.pipeline.frame)
+    left = [one for one in study.systems if one.name not in scores]
+    for manual, repeat in sorted({(one.method.manual, one.repeat) for one in left}):  # they differ in turns or completions
+        of_kind = [one for one in left if (one.method.manual, one.repeat) == (manual, repeat)]
         together = without_texts_unread_by_all({one.name: one.pipeline for one in of_kind})
         asked = study.turns_of(of_kind[0])
         asked = asked[asked["qid"].isin(study.qrels["qid"])].reset_index(drop=True)
@@ -110,22 +118,6 @@ def _run_together(systems: Mapping[str, Sequence[pt.Transformer]], frame: pd.Dat
             for name in [name for name, rest in later.items() if not rest]:
                 keep(name, found)
             _run_together({name: rest for name, rest in later.items() if rest}, found, keep, under_way)
-
-
-def _check_turns(study: Study) -> None:
-    """Check that each judged turn is among the topics, and that finished runs have only judged turns."""
-    if study.qrels.empty:
-        raise DataError("none of the turns is judged: give qrels=..., or run the systems into folders with ikat.run")
-    if study.unasked:
-        raise DataError(
-            f"{counted(len(study.unasked), 'turn')} of the qrels not in the topics ({list_first(study.unasked)}), which would count "
-            '0; give the topics they belong to, or omit them with qrels[qrels["qid"].isin(topics["qid"])]'
-        )
-    for one in study.systems:
-        if isinstance(one.pipeline, _Finished):
-            found = one.pipeline.frame["qid"].unique()
-            check_turn_names(f"run {one.name}", found, study.qrels["qid"])
-            check_common_turns(f"run {one.name}", found, study.qrels["qid"])
 
 
 def _with_finished(systems: Any) -> Any:

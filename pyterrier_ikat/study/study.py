@@ -131,6 +131,7 @@ class Study:
     ) -> Results:
         """Run the systems, each into its folder in ``out``: see :func:`pyterrier_ikat.run`."""
         wanted = as_measures(measures)
+        check_baseline([one.method.name for one in self.systems], baseline, "systems")
         return Results.of(self, Path(out), run_in_folders(self, out, batch, wanted), wanted, baseline)
 
     def plan(self) -> PlanTable:
@@ -321,9 +322,6 @@ def run(
     """
     data = None if dataset is None else dataset_named(dataset)
     wanted = as_measures(measures if measures is not None else getattr(data, "measures", ()) or TRACK_2023)
-    methods = methods_in(systems)
-    names = [entry.name for entry in methods]
-    check_baseline(names, baseline, "systems")
-    check_places(names, Path(out))
-    study = Study(methods, data, topics=topics, qrels=qrels, turns=turns, repeats=repeats, **resources)
+    check_places([entry.name for entry in methods_in(systems)], Path(out))
+    study = Study(systems, data, topics=topics, qrels=qrels, turns=turns, repeats=repeats, **resources)
     return study.run(out, batch=batch, measures=wanted, baseline=baseline)

@@ -215,11 +215,9 @@ def methods_in(systems: Systems) -> list[Method]:
     Raises:
         UsageError: when a value is not a system, a system has no name, or two have the same name.
     """
-    if isinstance(systems, Mapping):
-        entries = [_named_method(name, system) for name, system in systems.items()]
-    else:
-        given = systems if isinstance(systems, list | tuple) else [systems]
-        entries = [entry for system in given for entry in _methods_of(system)]
+    unnamed = systems if isinstance(systems, list | tuple) else [systems]
+    named = systems.items() if isinstance(systems, Mapping) else ((None, system) for system in unnamed)
+    entries = [entry for name, system in named for entry in _methods_of(name, system)]
     found: dict[str, Method] = {}
     for entry in entries:
         same = found.setdefault(entry.name, entry)
@@ -230,29 +228,23 @@ def methods_in(systems: Systems) -> list[Method]:
     return list(found.values())
 
 
-def _methods_of(system: Any) -> list[Method]:
-    if isinstance(system, str | Path):
-        return find_all(str(system))
-    if isinstance(system, Method):
-        return [system]
-    if isinstance(system, pt.Transformer):
-        raise UsageError(f"the pipeline {system!r} has no name: give {{'name': pipeline}}")
-    if callable(system):
-        return methods_of(system)
-    raise UsageError(f"a system is a {type(system).__name__}: give the name of a method, a function, or {{'name': pipeline}}")
-
-
-def _named_method(name: Any, system: Any) -> Method:
-    if not isinstance(name, str) or not name.strip():
+def _methods_of(name: Any, system: Any) -> list[Method]:
+    """The methods of a system, or its only one with this name."""
+    if name is not None and (not isinstance(name, str) or not name.strip()):
         raise UsageError(f"a system is named {name!r}: a name is a text that is not blank")
     if isinstance(system, pt.Transformer):
-        return Method(name, lambda: system)
-    found = _methods_of(system)
+        if name is None:
+            raise UsageError(f"the pipeline {system!r} has no name: give {{'name': pipeline}}")
+        return [Method(name, lambda: system)]
+    if not (isinstance(system, str | Path | Method) or callable(system)):
+        raise UsageError(f"a system is a {type(system).__name__}: give the name of a method, a function, or {{'name': pipeline}}")
+    found = find_all(str(system)) if isinstance(system, str | Path) else [system] if isinstance(system, Method) else methods_of(system)
+    if name is None:
+        return found
     if len(found) > 1:
-        raise UsageError(
-            f"system {name} is several methods ({', '.join(entry.name for entry in found)}): give one, or a list without names"
-        )
-    return replace(found[0], name=name)
+        several = ", ".join(entry.name for entry in found)
+        raise UsageError(f"system {name} is several methods ({several}): give one, or a list without names")
+    return [replace(found[0], name=name)]
 
 
 def check_ranking(name: str, columns: Iterable[str]) -> None:

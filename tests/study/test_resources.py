@@ -106,7 +106,7 @@ def foreign(tmp_path_factory):
     return index_of(tmp_path_factory.mktemp("foreign") / "i", {"p1", "p2"})
 
 
-@pytest.mark.parametrize("more", [(), ("--plan",), ("--turns", "1-1_1"), ("--qrels", "provenance")])
+@pytest.mark.parametrize("more", [(), ("--plan",), ("--turns", "1-1_1")])
 def test_an_index_of_another_collection_is_refused_before_the_first_call(more, foreign, tmp_path, monkeypatch):
     monkeypatch.setattr(LLM, "ask", lambda *_: pytest.fail("asked"))
     told = ("--index", foreign, "--llm", "recorded:sample", "--out", tmp_path / "runs")

@@ -19,8 +19,8 @@ from pyterrier_ikat.retrieve import BM25
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.runs.origin import describe_difference, versions
 from pyterrier_ikat.study import Study
-from pyterrier_ikat.study.in_folders import TURNS_AT_ONCE, run_in_folders
 from pyterrier_ikat.study.in_folders import parameters as run_parameters
+from pyterrier_ikat.study.in_folders import run_in_folders
 from pyterrier_ikat.study.resources import taken_by
 from pyterrier_ikat.study.systems import methods_in
 
@@ -292,11 +292,6 @@ def test_batches_that_do_not_say_what_they_belong_to_are_refused(index, tmp_path
     (tmp_path / "raw.partial" / "run.json").unlink()
     with pytest.raises(ikat.DataError, match=r"raw.partial is not a finished run: .*run.json"):
         opened(index, tmp_path, "raw", batch=5).run()
-
-
-def test_the_help_of_batch_says_what_is_done_without_it():
-    [option] = [option for option in main.commands["run"].params if option.name == "batch"]
-    assert f"by default {TURNS_AT_ONCE}." in option.help
 
 
 def with_an_empty_completion(path, qid):
