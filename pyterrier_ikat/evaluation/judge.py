@@ -23,6 +23,7 @@ from ..llms import Request
 from ..operator import with_fields
 from ..prompts import pick_statements, ptkb_text
 from .evaluator import check_turn_names
+from .finished_runs import check_once
 
 if TYPE_CHECKING:
     from ..planning import Plan
@@ -264,10 +265,7 @@ class UmbrelaJudge(Judge):
 
 
 def _check(frame: pd.DataFrame, gold: Sequence[str]) -> None:
-    twice = frame.duplicated(["qid", "docno"])
-    if twice.any():
-        row = frame[twice].iloc[0]
-        raise DataError(f"turn {row['qid']} has passage {row['docno']} twice in the pool: make it with ikat.pool_runs(runs)")
+    check_once("the pool", frame, ["qid", "docno"], "make it with ikat.pool_runs(runs)")
     for name in ("text", *(name for name in gold if name in ("qresolved", "gold_answer"))):
         for qid, docno, text in zip(frame["qid"], frame["docno"], frame[name], strict=True):
             if not isinstance(text, str) or not text.strip():

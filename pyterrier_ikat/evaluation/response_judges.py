@@ -47,15 +47,13 @@ class LLMJudge(AsksLLM):
     """
 
     stage = "judge"
+    name: ClassVar[str]
+    """Its name in tables."""
     topic: ClassVar[str]
+    """The name of its template, after ``response_``."""
     needs: ClassVar[tuple[str, ...]] = ()
     basis: ClassVar[str] = ""
     about_question: ClassVar[bool] = True
-
-    @property
-    def name(self) -> str:
-        """The name of the judge in tables."""
-        return self.topic
 
     def judge(self, responses: pd.DataFrame) -> list[Assessment]:
         """One judgement per row of a frame with ``qid``, ``qanswer`` and the columns that the judge needs.
@@ -132,7 +130,7 @@ class Groundedness(YesOrNo):
         [Assessment(value=1.0, reason='The passage says so.', outcome='judged')]
     """
 
-    topic = "groundedness"
+    name = topic = "groundedness"
     about_question = False
     needs = ("qpassages",)
 
@@ -163,7 +161,7 @@ class Correctness(YesOrNo):
         1.0
     """
 
-    topic = "correctness"
+    name = topic = "correctness"
     needs = ("gold_answer",)
     basis = "gold_answer"
 
@@ -203,7 +201,8 @@ class Completeness(_Graded):
         2.0
     """
 
-    topic, lowest, highest = "completeness", -1, 3
+    name = topic = "completeness"
+    lowest, highest = -1, 3
 
 
 class Relevance(_Graded):
@@ -212,13 +211,15 @@ class Relevance(_Graded):
     The prompt shows persona, conversation, question and response, as in 2023; -1 as for :class:`Completeness`.
     """
 
-    topic, lowest, highest = "relevance", -1, 3
+    name = topic = "relevance"
+    lowest, highest = -1, 3
 
 
 class Naturalness(_Graded):
     """How natural the response reads, 0 to 4. The prompt shows only the response, as in 2023."""
 
-    topic, lowest, highest = "naturalness", 0, 4
+    name = topic = "naturalness"
+    lowest, highest = 0, 4
     about_question = False
 
 
@@ -229,7 +230,8 @@ class Preference(_Graded):
     :class:`PairwisePreference` compares two responses instead.
     """
 
-    topic, lowest, highest = "preference", 0, 4
+    name = topic = "preference"
+    lowest, highest = 0, 4
 
 
 @dataclass(unsafe_hash=True)
@@ -259,20 +261,9 @@ class PairwisePreference(LLMJudge):
     topic = "pairwise"
     kind = verdict("better", one_of(["A", "B", "tie"]), read_choice)
 
-    @property
-    def name(self) -> str:
-        """The name of the judge in tables."""
-        return f"preference over {self.against}"
-
-    @property
-    def basis(self) -> str:  # type: ignore[override]
-        """The other response."""
-        return self.against
-
-    @property
-    def needs(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The other response."""
-        return (self.against,)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.name, self.basis, self.needs = f"preference over {self.against}", self.against, (self.against,)  # type: ignore[misc]
 
     def requests(self, row: dict[str, Any]) -> list[Request]:
         """The response as A, then as B."""
@@ -304,15 +295,10 @@ class NuggetRecall(LLMJudge):
         [Assessment(value=0.5, reason='states nuggets 1 of 2: No word of the taste.', outcome='judged')]
     """
 
-    topic = "nuggets"
+    name, topic = "nugget recall", "nuggets"
     kind = verdict("nuggets", list_of(WHOLE), read_numbers)
     needs = ("gold_nuggets",)
     basis = "gold_nuggets"
-
-    @property
-    def name(self) -> str:
-        """The name of the judge in tables."""
-        return "nugget recall"
 
     def requests(self, row: dict[str, Any]) -> list[Request]:
         """One request with all nuggets, numbered from 1."""

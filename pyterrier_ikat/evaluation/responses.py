@@ -223,8 +223,7 @@ def response_means(judged: pd.DataFrame) -> pd.DataFrame:
     for name, group in judged.groupby("judge", sort=False):
         averaged = group.loc[group["outcome"].isin(["judged", "no response"]), "value"].astype(float)
         counts = {title: int((group["outcome"] == outcome).sum()) for title, outcome in COUNTS.items()}
-        mean = averaged.mean() if len(averaged) else float("nan")
-        rows.append({"judge": name, "mean": mean, "n": len(averaged), **counts, "turns": len(group)})
+        rows.append({"judge": name, "mean": averaged.mean(), "n": len(averaged), **counts, "turns": len(group)})
     return pd.DataFrame(rows, columns=["judge", "mean", "n", *COUNTS, "turns"])
 
 

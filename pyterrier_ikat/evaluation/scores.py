@@ -8,6 +8,7 @@ import ir_measures
 import pandas as pd
 from ir_measures import nDCG
 
+from ..arguments import one_of
 from ..conversations.frame import column, with_text_ids
 from ..conversations.qrels import judgements_in
 from ..errors import DataError, UsageError, advice, list_first
@@ -26,7 +27,8 @@ from .finished_runs import Finished, check_once, folders_in, qrels_of, ranking_o
 from .intervals import difference_interval, units_of
 from .measures import TRACK_2023, as_measures, label
 
-GROUPS = ("conversation", "depth", "category")
+GROUPS = {"conversation": "qconversation", "depth": "qturn", "category": "qcategory"}
+"""By what the scores of turns are grouped -> the column that says it."""
 SAME = 1e-9
 """Scores of a turn are a tie if they differ by less."""
 
@@ -169,60 +171,36 @@ def breakdown(
         >>> breakdown({"AD": scores}, by="depth").values.tolist()
         [[1.0, 0.625, 2.0], [2.0, 0.5, 1.0]]
     """
-    if by not in GROUPS:
-        raise UsageError(f"by={by!r} is unknown: choose one of {', '.join(GROUPS)}")
+    one_of(GROUPS, by=by)
     taken = [name for name in runs if name in (by, "turns")]
     if taken:
         raise UsageError(f"a run is named {taken[0]!r}, as a column of the breakdown: rename it")
+    from scipy.stats import t
+
     scores = scores_by_run(runs, qrels, measure)
-    found: list[Any]
-    if by == "category":
-        found = _categories(scores.index, topics)
-    else:
-        places = _places(scores.index, [*runs.values(), *([] if topics is None else [topics])])
-        found = [place[GROUPS.index(by)] for place in places]
-    groups = pd.Series(found, index=scores.index, name=by)
+    groups = pd.Series(_groups(scores.index, by, [*runs.values(), *([] if topics is None else [topics])]), index=scores.index, name=by)
     grouped = scores.groupby(groups, sort=False)
+    widths = grouped.sem().mul(t.ppf(0.975, grouped.size() - 1), axis=0)
     table = grouped.mean().assign(turns=grouped.size())
     table = table.loc[sorted(table.index, key=lambda key: natural_key(str(key)))]
-    table.attrs["half_widths"] = {name: _half_widths(grouped[name]) for name in scores}
+    table.attrs["half_widths"] = {name: widths[name].dropna().to_dict() for name in scores}
     return table.reset_index().rename_axis(columns=label(as_measures(measure)[0]))
 
 
-def _half_widths(grouped: Any) -> dict[Any, float]:
-    """Half of the 95 % confidence interval of each group's mean. Groups of one have none."""
-    from scipy.stats import t
-
-    counts, errors = grouped.size(), grouped.sem()
-    return {key: float(t.ppf(0.975, counts[key] - 1) * errors[key]) for key in counts.index if counts[key] > 1}
-
-
-def _categories(qids: Sequence[str], topics: pd.DataFrame | None) -> list[str]:
-    known = {} if topics is None or "qcategory" not in topics else dict(zip(topics["qid"], topics["qcategory"], strict=True))
-    if lacking := [qid for qid in qids if qid not in known]:
-        python = 'topics=..., a frame with qid and qcategory, such as ikat.dataset("locomo:").get_topics("manual")'
-        raise DataError(f"nothing says the category of turn {lacking[0]}: give {advice(python, '--dataset locomo:')}")
-    return [known[qid] for qid in qids]
-
-
-def _places(qids: Sequence[str], frames: Sequence[pd.DataFrame]) -> list[tuple[str, int]]:
-    """The conversation and turn number of each qid."""
-    places: dict[str, tuple[str, int]] = {}
+def _groups(qids: Sequence[str], by: str, frames: Sequence[pd.DataFrame]) -> list[Any]:
+    """The conversation, turn number or category of each qid."""
+    known: dict[str, Any] = {}
     for frame in frames:
-        if {"qid", "qconversation", "qturn"} <= set(frame.columns):
-            turns = frame.drop_duplicates("qid")
-            places |= dict(zip(turns["qid"], zip(turns["qconversation"], turns["qturn"], strict=True), strict=True))
-    for qid in qids:
+        if {"qid", GROUPS[by]} <= set(frame.columns):
+            known |= dict(zip(frame["qid"], frame[GROUPS[by]], strict=True))
+    for qid in (qid for qid in qids if qid not in known):
         conversation, _, turn = qid.rpartition("_")
-        if qid not in places:
-            if not conversation or not turn.isdecimal():
-                python = "topics=..., a frame with qid, qconversation, qturn, such as dataset.get_topics()"
-                raise DataError(
-                    f"turn {qid!r} is not <conversation>_<turn>, such as 9-1_3, so its conversation and depth are unknown: "
-                    f"give {advice(python, '--dataset, whose turns these are')}"
-                )
-            places[qid] = conversation, int(turn)
-    return [places[qid] for qid in qids]
+        if by == "category" or not conversation or not turn.isdecimal():
+            which = qid if by == "category" else f"{qid!r}, which is not <conversation>_<turn>"
+            python = f'topics=..., a frame with qid and {GROUPS[by]}, such as dataset.get_topics("manual")'
+            raise DataError(f"nothing says the {by} of turn {which}: give {advice(python, '--dataset, whose turns these are')}")
+        known[qid] = conversation if by == "conversation" else int(turn)
+    return [known[qid] for qid in qids]
 
 
 def scores_by_run(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame | None, measure: Measure) -> pd.DataFrame:

@@ -252,7 +252,9 @@ def test_frames_say_the_conversation_of_any_qid():
     ):
         assert table[["conversation", "AD", "turns"]].values.tolist() == [["x9", 0.5, 3], ["x10", 0.25, 1]]
     assert breakdown({"AD": scores}, by="depth", topics=topics)[["depth", "AD"]].values.tolist() == [[1, 0.625], [2, 0.5], [12, 0.0]]
-    with pytest.raises(DataError, match="turn 'tea' is not .*: give topics=..., a frame with qid, qconversation, qturn"):
+    with pytest.raises(
+        DataError, match="nothing says the conversation of turn 'tea', .*: give topics=..., a frame with qid and qconversation"
+    ):
         breakdown({"AD": scores}, topics=topics[:2])
 
 
@@ -260,7 +262,7 @@ def test_breakdowns_that_make_no_sense():
     good = figures(nDCG_5=[1.0, 0.5, 0.0, 0.25])
     with pytest.raises(UsageError, match="by='topic' is unknown"):
         breakdown({"a": good}, by="topic")
-    with pytest.raises(DataError, match="turn '9-1-1' is not <conversation>_<turn>"):
+    with pytest.raises(DataError, match="turn '9-1-1', which is not <conversation>_<turn>"):
         breakdown({"a": good.assign(qid=good["qid"].str.replace("_", "-"))})
     with pytest.raises(DataError, match="b and a have scores of different turns .9-1_10, 10-1_1."):
         breakdown({"a": good, "b": good[:2]})

@@ -153,7 +153,7 @@ def test_pools_that_cannot_be_judged():
         with_gold(pooled.assign(qid=["1-1_1", "1-1_1", "7_1"]), data)
     with pytest.raises(DataError, match="the pool: its turns are like 1-1-2, the wanted ones like 1-1_2"):
         with_gold(pooled.assign(qid=["1-1_1", "1-1_1", "1-1-2"]), data)
-    with pytest.raises(DataError, match="turn 1-1_1 has passage sample-walk-001:0 twice"):
+    with pytest.raises(DataError, match="turn 1-1_1, docno sample-walk-001:0 occurs twice in the pool"):
         Judge(scripted()[0])(with_gold(pooled.iloc[[0, 0]], data))
     with pytest.raises(DataError, match="turn 1-1_1, passage sample-walk-001:0: text is None"):
         Judge(scripted()[0])(with_gold(pooled, data).assign(text=None))
