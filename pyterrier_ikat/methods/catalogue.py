@@ -17,7 +17,7 @@ import pyterrier as pt
 
 from ..conversations import conversation
 from ..errors import UsageError
-from ..llms import LLM, Backend, LLMFailure, Reply, Request
+from ..llms import llm
 from ..planning import Asks, Plan
 from ..store.models import load_python
 from .definition import Method, StandIn, methods_of
@@ -112,15 +112,6 @@ def _named(name: str, known: dict[str, Method], otherwise: str) -> Method:
     return known[name]
 
 
-class _Unasked(Backend):
-    """A backend that has not been asked yet."""
-
-    model, identity = "any", {"provider": "none", "model": "any"}
-
-    def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
-        raise UsageError("this model only counts calls")
-
-
 @cache
 def calls_per_turn(entry: Method) -> tuple[str, str]:
     """The LLM calls of one turn and its queries to the retriever, as the system's plan counts them.
@@ -133,7 +124,7 @@ def calls_per_turn(entry: Method) -> tuple[str, str]:
         (('2', '5'), ('4 + s', 'at least s'))
     """
     plan, retriever = _Counting(), StandIn("retriever")
-    model, other = LLM(_Unasked()), StandIn("other")
+    model, other = llm("recorded:sample"), StandIn("other")
     resources: dict[str, Any] = {"llm": model, "second_llm": model, "rewriter": other, "expander": other, "reranker": other}
     plan.follow(entry.build(retriever=retriever, dense=retriever, **resources), _turns())
     calls, queries = (_as_text(*(_of_turn(turn, counted) for turn in TURNS)) for counted in (plan.calls, retriever.rows))

@@ -10,16 +10,7 @@ choice.
 import pyterrier as pt
 
 from ..fuse import RRF, RerankAgainst
-from ..generate import (
-    BestQuery,
-    Condense,
-    Enhance,
-    Respond,
-    Rewrite,
-    RewriteAndAnswer,
-    Samples,
-    SelectStatements,
-)
+from ..generate import BestQuery, Condense, Enhance, Respond, Rewrite, RewriteAndAnswer, Samples, SelectStatements
 from ..llms import LLM
 from .definition import method
 

@@ -178,14 +178,13 @@ class Method:
     @property
     def needs(self) -> list[str]:
         """The required resources that it doesn't have by itself; a retriever of its own still needs an index."""
-        found = {argument: one for argument, one in self.resources.items() if argument not in self.own or argument == "retriever"}
-        return [resource for argument, resource in found.items() if self._requires(argument)]
+        own = self.own.keys() - {"retriever"}
+        return [resource for argument, resource in self.resources.items() if self._requires(argument) and argument not in own]
 
     @property
     def takes(self) -> list[str]:
         """The optional resources."""
-        found = {argument: one for argument, one in self.resources.items() if argument not in self.own}
-        return [resource for argument, resource in found.items() if not self._requires(argument)]
+        return [one for argument, one in self.resources.items() if not self._requires(argument) and argument not in self.own]
 
     def deviations(self, given: Mapping[str, Any]) -> list[str]:
         """How the models, the retriever and its depth in a run differ from the paper's, one line each; none without a paper's models.
@@ -246,21 +245,10 @@ class Method:
                 )
         with prompts_from(prompts):
             found = {name: value for name, value in taken.items() if value is not None}
-            built = self._checked(self.system(**found, **{name: one for name, one in self.settings.items() if name not in RESOURCES}))
+            built = self.system(**found, **{name: one for name, one in self.settings.items() if name not in RESOURCES})
+            if not isinstance(built, pt.Transformer):
+                raise UsageError(f"the function of method {self.name} returns {built!r}: end it with return and a PyTerrier pipeline")
             return built if statements is None or "llm" not in taken else _shown(statements, taken["llm"]) >> built
-
-    def _checked(self, built: Any) -> pt.Transformer:
-        """The result of the method's function, if it is a pipeline."""
-        if isinstance(built, pt.Transformer):
-            return built
-        if inspect.iscoroutine(built):
-            built.close()  # otherwise it warns that it was never awaited
-            what = "a coroutine: write def, not async def"
-        else:
-            what = "nothing: end it with return" if built is None else f"{type(built).__name__}: return a PyTerrier pipeline"
-        code = getattr(self.system, "__code__", None)
-        where = f" ({code.co_filename}, line {code.co_firstlineno})" if code else ""
-        raise UsageError(f"the function of method {self.name}{where} returns {what}")
 
     def _requires(self, argument: str) -> bool:
         return self.parameters[argument].default is inspect.Parameter.empty or is_given(self.settings.get(argument))

@@ -138,12 +138,7 @@ def aqd_a(
 @method(paper=PAPER, models=_GPT_4)
 @method("qr_llama", paper=PAPER, settings=_FEW_SHOT, models=_LLAMA)
 def qr(
-    llm: LLM,
-    retriever: pt.Transformer,
-    reranker: pt.Transformer | None = None,
-    *,
-    style: str = "gpt",
-    depth: int = 1000,
+    llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, style: str = "gpt", depth: int = 1000
 ) -> pt.Transformer:
     """QR: one rewritten query (Table 7). One LLM call, one query per turn.
 

@@ -38,13 +38,7 @@ def mq4cs(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer | None =
 
 @method(paper=PAPER, models=_MODELS)
 def mq4cs_ans(
-    llm: LLM,
-    retriever: pt.Transformer,
-    reranker: pt.Transformer | None = None,
-    *,
-    n: int = 5,
-    words: int = 200,
-    depth: int = 1000,
+    llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, n: int = 5, words: int = 200, depth: int = 1000
 ) -> pt.Transformer:
     """MQ4CS_ans: the LLM answers first, then writes up to ``n`` queries that would find its answer. The rest is as in MQ4CS.
 

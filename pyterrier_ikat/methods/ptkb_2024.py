@@ -21,11 +21,7 @@ from ..llms import LLM
 from .definition import method
 
 PAPER = "Mo et al., PTKB selection, run again by Lupart et al."
-_SAID: dict[str, Any] = {
-    "paper": PAPER,
-    "models": {"llm": "openai:gpt-4o-mini", "retriever": "BM25"},
-    "bm25": {"k1": 0.82, "b": 0.68},
-}
+_SAID: dict[str, Any] = {"paper": PAPER, "models": {"llm": "openai:gpt-4o-mini", "retriever": "BM25"}, "bm25": {"k1": 0.82, "b": 0.68}}
 _QUERIES = {"form": "queries"}
 
 

@@ -15,14 +15,7 @@ PAPER = "Lupart et al., uva-irlab-conv at SemEval-2026 Task 8"
 
 
 @method(paper=PAPER, models={"llm": "an unnamed LLM", "retriever": "SPLADE", "reranker": "listwise:an unnamed LLM"})
-def uva_irlab_conv(
-    llm: LLM,
-    retriever: pt.Transformer,
-    reranker: pt.Transformer,
-    *,
-    depth: int = 100,
-    passages: int = 5,
-) -> pt.Transformer:
+def uva_irlab_conv(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer, *, depth: int = 100, passages: int = 5) -> pt.Transformer:
     """uva-irlab-conv: a rewrite, SPLADE, re-ranking by an LLM that sees the conversation, and a response from the best passages.
 
     One query per turn, and two LLM calls besides those of the re-ranker. As ``reranker``, use ``ikat.ListwiseRerank(llm)``, which reads the

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,6 @@ from ..errors import DataError, UsageError, counted
 from ..evaluation import Agreement, Judge, agreement, pool_runs, with_gold
 from ..llms import LLM, llm
 from ..methods.differences import model_key
-from ..methods.tables import PublishedTable
 from ..planning import PlanTable
 from ..store.files import atomic_write
 from ..study import plan
@@ -72,7 +70,7 @@ class Relabelled:
 
     def judge(self) -> Judge:
         """The model with the paper's one-shot prompt."""
-        return Judge(llm(self.spec), prompts=None if self.prompts is None else str(self.prompts))
+        return Judge(llm(self.spec), prompts=self.prompts and str(self.prompts))
 
     @property
     def pairs(self) -> pd.DataFrame:
@@ -122,64 +120,41 @@ class Relabelled:
         return [*notes, self.matrix.said, *[f"The paper's judge is {judge}."] * (model_key(self.spec) != model_key(judge))]
 
 
-@dataclass(frozen=True)
-class JudgedPool:
-    """The top 10 of every run of a table, judged by the user's model. Source: Generate then Retrieve, section 4.
+def judge_pool(model: LLM, runs: Mapping[str, pd.DataFrame], turns: Iterable[str], labels: Path, judged: "Reproduction", data: Any) -> None:
+    """Have a model judge the top 10 of every run of a table. Source: Generate then Retrieve, section 4.
 
-    Attributes:
-        part: what was published.
-        dataset: the dataset of the runs.
-        spec: the model that judges: a specification, or the model itself.
-        out: the folder of the runs, which keeps the labels.
-        prompts: a folder of prompt templates.
+    Completions of an earlier call come from the cache.
+
+    Args:
+        model: the judge.
+        runs: name -> result frame.
+        turns: the turns to judge.
+        labels: the file to write; a note stands beside it.
+        judged: the systems' reproduction.
+        data: the dataset of the runs.
+
+    Raises:
+        DataError: when no passage gets a usable label.
     """
+    pool = pool_runs(runs, POOL_DEPTH)
+    pool = pool[pool["qid"].isin(set(turns))].reset_index(drop=True)
+    shown = with_gold(pool, data, texts_of(judged.index_of("bm25")))
+    found, passages = Judge(model, prompts=judged.prompts and str(judged.prompts)).transform(shown), counted(len(pool), "passage")
+    if found.empty:
+        raise DataError(f"{model.model} gave none of {passages} a usable label: the table has no judgement")
+    said = f"Judged by {model.model}: the top {POOL_DEPTH} of {counted(len(runs), 'run')}, {passages} of"
+    with atomic_write(labels.with_suffix(".note")) as file:
+        file.write(f"{said} {counted(pool['qid'].nunique(), 'turn')}; {len(pool) - len(found)} got no usable label.")
+    write_qrels(found, str(labels))  # behind the note: where labels are, it is read
 
-    part: PublishedTable
-    dataset: Any
-    spec: Any
-    out: Path
-    prompts: str | Path | None = None
 
-    @cached_property
-    def model(self) -> LLM:
-        """The model that judges."""
-        return llm(self.spec)
-
-    @property
-    def labels(self) -> Path:
-        """The file of the labels."""
-        return self.out / f"{self.part.key}-pool-{model_key(self.model.model)}.txt"
-
-    def judge(self, runs: Mapping[str, pd.DataFrame], turns: Iterable[str], texts: Any = None) -> None:
-        """Judge the pool of the runs over some turns and write the labels. Completions of an earlier call come from the cache.
-
-        Args:
-            runs: name -> result frame.
-            turns: the turns to judge.
-            texts: adds the passages' texts by docno.
-
-        Raises:
-            DataError: when no passage gets a usable label.
-        """
-        pool = pool_runs(runs, POOL_DEPTH)
-        pool = pool[pool["qid"].isin(set(turns))].reset_index(drop=True)
-        judge = Judge(self.model, prompts=None if self.prompts is None else str(self.prompts))
-        judged, passages = judge.transform(with_gold(pool, self.dataset, texts)), counted(len(pool), "passage")
-        if judged.empty:
-            raise DataError(f"{self.model.model} gave none of {passages} a usable label: the table has no judgement")
-        said = f"Judged by {self.model.model}: the top {POOL_DEPTH} of {counted(len(runs), 'run')}, {passages} of"
-        said += f" {counted(pool['qid'].nunique(), 'turn')}; {len(pool) - len(judged)} got no usable label."
-        with atomic_write(self.labels.with_suffix(".note")) as file:
-            file.write(said)
-        write_qrels(judged, str(self.labels))  # behind the note: where labels are, it is read
-
-    def judgements(self, official: Judgements) -> Judgements:
-        """The labels, if they exist, instead of the official judgements."""
-        if not self.labels.exists():
-            return official
-        said = self.labels.with_suffix(".note").read_text(encoding="utf-8")
-        of_some = official.of_some or f"the passages of {MINI}" * (self.dataset.name == MINI)
-        return replace(official, qrels=read_qrels(self.labels), kind=self.model.model, of_some=of_some, pooled=said)
+def pooled(official: Judgements, labels: Path, model: LLM, data: Any) -> Judgements:
+    """The labels of a pool, if they exist, instead of the official judgements."""
+    if not labels.exists():
+        return official
+    said = labels.with_suffix(".note").read_text(encoding="utf-8")
+    of_some = official.of_some or f"the passages of {MINI}" * (data.name == MINI)
+    return replace(official, qrels=read_qrels(labels), kind=model.model, of_some=of_some, pooled=said)
 
 
 def _labelled(which: str, table: pd.DataFrame, threshold: int | None) -> pd.DataFrame:

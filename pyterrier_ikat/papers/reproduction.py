@@ -12,7 +12,7 @@ from ..errors import DataError, UsageError
 from ..evaluation import breakdown, per_turn
 from ..evaluation.ptkb import statement_ranking
 from ..generate import Answer, Rewrite
-from ..llms import llm
+from ..llms import LLM, llm
 from ..methods import METHODS, Method
 from ..methods.differences import model_key
 from ..methods.tables import PublishedTable
@@ -22,7 +22,7 @@ from ..runs import RunFolder
 from ..show.plots import axes_for, plot_breakdown, save_plot
 from ..study import plan, run
 from ..tables import wrapped
-from .agreement import POOL_DEPTH, JudgedPool
+from .agreement import POOL_DEPTH, judge_pool, pooled
 from .paper_resources import OF_THE_SAMPLE, SAMPLE, Row, engine_difference, given_to, read_resources, resource_differences, texts_of
 from .paper_scores import TIMES, Given, Judgements, our_measures, response_scores
 from .published import ANSWERS, PASSAGES, PTKB, Figure, Paper, find_paper
@@ -111,19 +111,20 @@ class Reproduction:
 
     def judgements(self, part: PublishedTable) -> Judgements:
         """The judgements with which a part is scored."""
-        pool = self.pool(part)
-        return self._official(part) if pool is None else pool.judgements(self._official(part))
+        model, official = self.judge(part), self._official(part)
+        return official if model is None else pooled(official, self._labels(part, model), model, self.dataset(part))
 
     def _official(self, part: PublishedTable) -> Judgements:
         """The given judgements, or the dataset's own."""
         return self.against.judgements(part, self.dataset(part), self._turns(part) if part.about == ANSWERS else [])
 
-    def pool(self, part: PublishedTable) -> JudgedPool | None:
-        """The pool of a part that a model judged in its paper, if the resources have that model and the user gives no judgements."""
+    def judge(self, part: PublishedTable) -> LLM | None:
+        """The model that judges the pool of a part, as in its paper, if the resources have it and the user gives no judgements."""
         judge = self.resources.get(model_key(part.judgements), SAMPLE)
-        if judge == SAMPLE or self.against.qrels is not None or part.about != PASSAGES:
-            return None
-        return JudgedPool(part, self.dataset(part), judge, self.out(part), self.prompts)
+        return None if judge == SAMPLE or self.against.qrels is not None or part.about != PASSAGES else llm(judge)
+
+    def _labels(self, part: PublishedTable, model: LLM) -> Path:
+        return self.out(part) / f"{part.key}-pool-{model_key(model.model)}.txt"
 
     def plan(self, part: PublishedTable) -> PlanTable:
         """The calls that the systems of a part will make."""
@@ -134,10 +135,10 @@ class Reproduction:
         """What a plan doesn't hold: rows that can't be run, and the judges."""
         rows = self.rows(part)
         lines = [f"{row.name} is not run: {row.reason}." for row in rows if row.reason]
-        if (pool := self.pool(part)) is not None:
+        if (model := self.judge(part)) is not None:
             most = sum(not row.reason for row in rows) * self.judgements(part).qrels["qid"].nunique() * POOL_DEPTH
             asked = f"it is asked about the top {POOL_DEPTH} of every run, at most {most:,} calls"
-            lines.append(f"This plan omits the judge {pool.model.model}: {asked}.")
+            lines.append(f"This plan omits the judge {model.model}: {asked}.")
         asks = "This plan omits the judges of responses that the resources name: each is asked about every response."
         return lines + [asks] * (part.about == ANSWERS)
 
@@ -145,9 +146,9 @@ class Reproduction:
         """Run the systems of a part. Finished ones are not run again, and stopped ones are resumed."""
         for names, options in self._groups(part):
             run(names, self.dataset(part).name, out=self.out(part), turns=self._turns(part), **options)
-        if (pool := self.pool(part)) is not None:
+        if (model := self.judge(part)) is not None:
             runs = {row.name: RunFolder(self.out(part) / row.name).results() for row in self.rows(part) if not row.reason}
-            pool.judge(runs, self._official(part).qrels["qid"], texts_of(self.index_of("bm25")))
+            judge_pool(model, runs, self._official(part).qrels["qid"], self._labels(part, model), self, self.dataset(part))
 
     def _turns(self, part: PublishedTable) -> list[str]:
         """The judged turns, and those of the paper's other tables on the same dataset, because one run serves all tables."""

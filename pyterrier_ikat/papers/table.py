@@ -254,14 +254,12 @@ def _matrix(matrix: Matrix) -> Table:
 
 
 def _prompts(prompts: Prompts) -> Table:
-    files = [f"{name}.jinja" for name in prompts.templates]
-    texts = [(FOLDER / file).read_text(encoding="utf-8") for file in files]
-    rows = [(file, line) for file, text in zip(files, texts, strict=True) for line in text.splitlines() if line.strip()]
-    shown = pd.DataFrame([("" if place and rows[place - 1][0] == file else file, line) for place, (file, line) in enumerate(rows)])
-    columns = ["template", "text"]
+    texts = {f"{name}.jinja": (FOLDER / f"{name}.jinja").read_text(encoding="utf-8") for name in prompts.templates}
+    lines = [(file, line) for file, text in texts.items() for line in text.splitlines() if line.strip()]
+    shown = pd.DataFrame([("" if lines[place - 1][0] == file and place else file, line) for place, (file, line) in enumerate(lines)])
     note = "Our templates, which stand for the paper's prompts: same inputs, order, limits and form of answer, but worded by us."
-    frame = pd.DataFrame({"template": files, "text": texts})
-    return Table(frame, of_frame(shown.set_axis(columns, axis=1), texts=2).columns, [note, f"{prompts.what}."])
+    columns = of_frame(shown.set_axis(["template", "text"], axis=1), texts=2).columns
+    return Table(pd.DataFrame(texts.items(), columns=["template", "text"]), columns, [note, f"{prompts.what}."])
 
 
 def _points(name: str, number: str, figure: Figure) -> Table:

@@ -129,5 +129,5 @@ def test_a_judge_without_a_usable_label_makes_no_table_and_given_judgements_ask_
     with pytest.raises(DataError, match="gave none of .* passages a usable label"):
         made.run(part)
     given, _ = judged_table(tmp_path, "3", qrels=ikat.dataset("ikat:sample").get_qrels())
-    assert given.pool(part) is None
-    assert made.pool(find_table("generate_then_retrieve", "3")[0]) is None
+    assert given.judge(part) is None
+    assert made.judge(find_table("generate_then_retrieve", "3")[0]) is None
