@@ -211,7 +211,7 @@ FAULTS = [
     ),
     Fault("live/serving/waiting_line.py", "the line is one place too long", "self.waiting >= self.most", "self.waiting > self.most"),
     Fault("live/interactive/response_limits.py", "a passage too many is handed in", "[:PASSAGES]", "[: PASSAGES + 1]"),
-    Fault("papers/agreement.py", "labels that nobody gave have no row", "sorted({*range(5), *table.index})", "sorted(table.index)"),
+    Fault("papers/published.py", "labels that nobody gave have no row", "sorted({*range(5), *table.index})", "sorted(table.index)"),
     Fault("cli/output.py", "a table is wider than its terminal", "line_width=width", "line_width=2 * width"),
 ]
 

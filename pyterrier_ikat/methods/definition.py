@@ -247,7 +247,10 @@ class Method:
             found = {name: value for name, value in taken.items() if value is not None}
             built = self.system(**found, **{name: one for name, one in self.settings.items() if name not in RESOURCES})
             if not isinstance(built, pt.Transformer):
-                raise UsageError(f"the function of method {self.name} returns {built!r}: end it with return and a PyTerrier pipeline")
+                code: Any = getattr(self.system, "__code__", None)
+                where = f" ({code.co_filename}, line {code.co_firstlineno})" if code else ""
+                what = f"returns {type(built).__name__}: end it with return and a PyTerrier pipeline"
+                raise UsageError(f"the function of method {self.name}{where} {what}")
             return built if statements is None or "llm" not in taken else _shown(statements, taken["llm"]) >> built
 
     def _requires(self, argument: str) -> bool:

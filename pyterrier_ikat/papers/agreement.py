@@ -101,10 +101,11 @@ class Relabelled:
     def shown(self) -> Table:
         """Our matrix, and the published one if it is about the same pairs. Rows are the model's labels, columns the official ones."""
         found = self.found()
-        tables = {f"ours, by {self.spec.split()[0]}": found.confusion if self.matrix.threshold is None else found.binary_confusion}
+        ours = self.matrix.frame(found.confusion if self.matrix.threshold is None else found.binary_confusion)
+        tables = {f"ours, by {self.spec.split()[0]}": ours}
         if self.beside:
-            tables[f"published, by {self.matrix.judge}"] = pd.DataFrame(self.matrix.counts)
-        rows = pd.concat([_labelled(which, table, self.matrix.threshold) for which, table in tables.items()], ignore_index=True)
+            tables[f"published, by {self.matrix.judge}"] = self.matrix.frame()
+        rows = pd.concat(tables, names=["counts", ""]).reset_index("counts").reset_index(drop=True)
         notes, title = self._notes(found), "The model's labels (rows) against the official ones (columns)"
         return Table(rows.assign(notes=" ".join(notes)), of_frame(rows, texts=2).columns, notes, title)
 
@@ -155,14 +156,3 @@ def pooled(official: Judgements, labels: Path, model: LLM, data: Any) -> Judgeme
     said = labels.with_suffix(".note").read_text(encoding="utf-8")
     of_some = official.of_some or f"the passages of {MINI}" * (data.name == MINI)
     return replace(official, qrels=read_qrels(labels), kind=model.model, of_some=of_some, pooled=said)
-
-
-def _labelled(which: str, table: pd.DataFrame, threshold: int | None) -> pd.DataFrame:
-    if threshold is None:
-        labels = sorted({*range(5), *table.index})
-        table = table.reindex(index=labels, columns=labels, fill_value=0)
-    names = list(map(str, table.index)) if threshold is None else [f"< {threshold}", f">= {threshold}"]
-    cells = pd.DataFrame(table.to_numpy(), columns=names)
-    cells.insert(0, "label", names)
-    cells.insert(0, "counts", which)
-    return cells

@@ -43,16 +43,14 @@ class Matrix:
     said: str
     threshold: int | None = None
 
-    @property
-    def labels(self) -> list[str]:
-        """The names of rows and columns."""
-        return list(map(str, range(len(self.counts)))) if self.threshold is None else [f"< {self.threshold}", f">= {self.threshold}"]
-
-    def frame(self) -> pd.DataFrame:
-        """The published counts: a row per label of the model, a column per label of NIST."""
-        frame = pd.DataFrame(self.counts, columns=self.labels)
-        frame.insert(0, "label", self.labels)
-        return frame
+    def frame(self, counts: pd.DataFrame | None = None) -> pd.DataFrame:
+        """The published counts, or others: a row per label of the model, a column per label of NIST."""
+        table = pd.DataFrame(self.counts) if counts is None else counts
+        if self.threshold is None:
+            labels = sorted({*range(5), *table.index})
+            table = table.reindex(index=labels, columns=labels, fill_value=0)
+        names = list(map(str, table.index)) if self.threshold is None else [f"< {self.threshold}", f">= {self.threshold}"]
+        return pd.DataFrame({"label": names} | dict(zip(names, table.to_numpy().T, strict=True)))
 
 
 @dataclass(frozen=True)
