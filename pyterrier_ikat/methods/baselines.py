@@ -26,6 +26,7 @@ from ..rank import RankStatements
 from ..retrieve import RM3
 from . import generate_then_retrieve, infosense_2024, nii_2024
 from .definition import Decorated, method
+from .generate_then_retrieve import retrieve
 
 _OURS = "baseline without an LLM"
 _TRAINED = generate_then_retrieve.PAPER
@@ -54,7 +55,7 @@ def raw(retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, de
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.raw(ikat.PassageIndex("mini.index").bm25())  # doctest: +SKIP
     """
-    return RawUtterance() >> generate_then_retrieve.retrieve(retriever, reranker, depth)
+    return RawUtterance() >> retrieve(retriever, reranker, depth)
 
 
 @method(paper=_OURS)
@@ -65,7 +66,7 @@ def all_utterances(retriever: pt.Transformer, reranker: pt.Transformer | None = 
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.all_utterances(ikat.PassageIndex("mini.index").bm25())  # doctest: +SKIP
     """
-    return _system(AllUtterances(), retriever, reranker, depth)
+    return AllUtterances() >> retrieve(retriever, reranker, depth)
 
 
 @method(paper=_OURS)
@@ -76,7 +77,7 @@ def hqe(retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, wo
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.hqe(ikat.PassageIndex("mini.index").bm25(), words=5)  # doctest: +SKIP
     """
-    return _system(HistoricalQueryExpansion(retriever, words), retriever, reranker, depth)
+    return HistoricalQueryExpansion(retriever, words) >> retrieve(retriever, reranker, depth)
 
 
 @method("monot5", paper=_TRAINED, models=_MONOT5)
@@ -99,7 +100,7 @@ def rewritten(
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.rewritten(ikat.Seq2SeqRewrite("castorini/t5-base-canard"), bm25, ikat.MonoT5())  # doctest: +SKIP
     """
-    return _with_response(llm if respond else None, _system(rewriter, retriever, reranker, depth))
+    return _with_response(llm if respond else None, rewriter >> retrieve(retriever, reranker, depth))
 
 
 @method(paper=_TRAINED, models=_CONVGQR | {"retriever": "an unnamed one"})
@@ -122,7 +123,7 @@ def convgqr(
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.convgqr(ikat.Seq2SeqRewrite("..."), ikat.Seq2SeqRewrite("..."), bm25)  # doctest: +SKIP
     """
-    return _with_response(llm if respond else None, _system(rewriter >> AppendQuery(expander), retriever, reranker, depth))
+    return _with_response(llm if respond else None, rewriter >> AppendQuery(expander) >> retrieve(retriever, reranker, depth))
 
 
 @method(paper=_TRAINED, models={"llm": "Llama-2-13b-chat", "retriever": "BM25"})
@@ -191,7 +192,7 @@ def organizers_2024(
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.organizers_2024(ikat.llm("openai:gpt-4"), ikat.PassageIndex("i").bm25(), minilm)  # doctest: +SKIP
     """
-    return _with_response(llm if respond else None, _system(Rewrite(llm), retriever, reranker, depth))
+    return _with_response(llm if respond else None, Rewrite(llm) >> retrieve(retriever, reranker, depth))
 
 
 @method(paper="ours, for the labels of MTRAG")
@@ -204,7 +205,7 @@ def decide(
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.decide(ikat.llm("openai:gpt-4o"), ikat.PassageIndex("mini.index").bm25())  # doctest: +SKIP
     """
-    return _system(Rewrite(llm), retriever, reranker, depth) >> Decide(llm, passages=passages) >> Respond(llm, passages=passages)
+    return Rewrite(llm) >> retrieve(retriever, reranker, depth) >> Decide(llm, passages=passages) >> Respond(llm, passages=passages)
 
 
 @method(paper="ours, for generation-only runs")
@@ -234,7 +235,3 @@ def _with_response(llm: LLM | None, ranking: pt.Transformer) -> pt.Transformer:
     if llm is None:
         return ranking
     return SelectStatements(llm, "ids") >> ranking >> Respond(llm, 5, 200)
-
-
-def _system(queries: pt.Transformer, retriever: pt.Transformer, reranker: pt.Transformer | None, depth: int) -> pt.Transformer:
-    return queries >> generate_then_retrieve.retrieve(retriever, reranker, depth)

