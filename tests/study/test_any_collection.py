@@ -74,7 +74,7 @@ def test_submissions_of_other_collections_are_refused_in_a_line(collection, runs
     folder, _ = collection
     options = {"--dataset": folder, "--run-id": "x", "--run-type": "automatic", "--out": tmp_path / "s.json"}
     shown = said("submit", runs / "raw", *(word for option in options.items() for word in option))
-    assert shown.startswith(f"ikat: {folder} is of no year of the track, and each year has its own format of submissions: give a dataset ")
+    assert shown.startswith(f"ikat: {folder} is of no year of the track, and each year has its own format: give a dataset ")
     assert shown.count("\n") == 1
     assert not (tmp_path / "s.json").exists()
 

@@ -3,9 +3,8 @@
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations import read_topics
-from pyterrier_ikat.live.answering import HISTORY, StillTooLong, answer
+from pyterrier_ikat.live.answering import StillTooLong, answer
 from pyterrier_ikat.live.chat import Chat
 from pyterrier_ikat.llms import LLM, Backend, Reply, StageError
 from pyterrier_ikat.llms.failures import TooLong
@@ -127,8 +126,3 @@ def test_other_failures_are_not_repeated():
 def test_a_history_below_zero_is_refused():
     with pytest.raises(ikat.UsageError, match=r"history=\.\.\. is -1"):
         chat_with(10, history=-1)
-
-
-def test_the_command_line_has_the_same_limit():
-    option = next(one for one in main.commands["chat"].params if one.name == "history")
-    assert option.default == HISTORY
