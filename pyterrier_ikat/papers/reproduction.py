@@ -218,11 +218,11 @@ def draw_figure(reproduction: Reproduction, figure: Figure, path: str | Path) ->
     """Draw a figure into a file. Published points are shown next to ours if the paper prints numbers, over equally many turns."""
     table, shown = figure_scores(reproduction, figure), reproduction.table(figure.part)
     if figure.kind == "judged":
-        with axes_for(None, (8, 4.8)) as axes:
-            table.set_index("system")["ours"].plot.bar(ax=axes, color="tab:blue", rot=60, xlabel="", ylabel=figure.measure)
-            if table["published"].notna().any():
-                axes.plot(range(len(table)), table["published"], "kD", label="published")
-            axes.legend()
+        axes = axes_for()
+        table.set_index("system")["ours"].plot.bar(ax=axes, color="tab:blue", rot=60, xlabel="", ylabel=figure.measure)
+        if table["published"].notna().any():
+            axes.plot(range(len(table)), table["published"], "kD", label="published")
+        axes.legend()
     else:
         axes = plot_breakdown(table)
     said = "\n".join(wrapped(note) for note in (shown.title, *shown.notes_of_a_figure))

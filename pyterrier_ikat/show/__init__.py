@@ -3,8 +3,8 @@
 from ..evaluation.experiment_table import table
 from ..tables import Table
 from .drawing import Drawing, draw
-from .ledgers import ledger, ledger_frame, plot_cost, refusals
-from .plots import plot_agreement, plot_breakdown, plot_differences, plot_labels, save_plot
+from .ledgers import ledger, ledger_frame, refusals
+from .plots import plot_breakdown, plot_cost, save_plot
 from .report import Report, report
 
 __all__ = [
@@ -14,11 +14,8 @@ __all__ = [
     "draw",
     "ledger",
     "ledger_frame",
-    "plot_agreement",
     "plot_breakdown",
     "plot_cost",
-    "plot_differences",
-    "plot_labels",
     "refusals",
     "report",
     "save_plot",

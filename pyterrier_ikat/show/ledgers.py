@@ -1,19 +1,16 @@
-"""Cost of the LLM calls of systems: as a frame, as a table for a paper, and plotted against their scores."""
+"""Cost of the LLM calls of systems: as a frame, and as a table for a paper."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-import ir_measures
 import pandas as pd
-from ir_measures import nDCG
 
 from ..completions.refusals import is_refusal
 from ..completions.usable import without_reasoning
-from ..errors import DataError, UsageError, advice, counted
-from ..evaluation import as_measures, label
+from ..errors import UsageError, advice
 from ..evaluation.scores import natural_key
 from ..llms import Ledger
 from ..llms.failures import REFUSED
@@ -23,10 +20,6 @@ from ..runs.log import Log
 from ..runs.stages import NAME as STAGES
 from ..study.account import ledger_of
 from ..tables import Table
-from .plots import Width, add_legend, axes_for, is_narrow, line_styles
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Ledgers: TypeAlias = Sequence[str | Path | RunFolder] | Mapping[str, str | Path | RunFolder | Ledger]
 """Run folders, or a dict name -> run folder or ``Ledger``."""
@@ -196,78 +189,3 @@ def _of_conversations(log: Log) -> pd.DataFrame:
     for turn in (turn for one in log.dialogues() for turn in one.turns):
         account.count(ALL, ALL, served=None, key=None, **asdict(turn.spend), **dict.fromkeys(UNTOLD))
     return account.frame()
-
-
-AGAINST = {"calls": "LLM calls", "tokens": "tokens to and from the LLM", "cost": "cost (USD)"}
-"""The amounts against which systems can be plotted, and their labels."""
-
-
-def plot_cost(
-    table: pd.DataFrame,
-    ledgers: Ledgers,
-    measure: ir_measures.Measure | str = nDCG @ 5,
-    against: str = "calls",
-    ax: "Axes | None" = None,
-    *,
-    width: Width = "page",
-) -> "Axes":
-    """Draw the score of each system against the cost of its LLM calls.
-
-    Args:
-        table: the result of ``ikat.evaluation.evaluate`` or ``ikat.experiment``.
-        ledgers: the systems' accounts: folders made by ``ikat run``, or a dict name -> folder or ``Ledger``; see
-            :func:`~pyterrier_ikat.show.ledger_frame`.
-        measure: one of the table's measures.
-        against: ``"calls"``, ``"tokens"`` (sent and received) or ``"cost"`` (US dollars), of all turns together. Requests that a cache
-            answered cost nothing. The legend has their number.
-        ax: the matplotlib Axes to draw on. New ones when None.
-        width: ``"page"``, or ``"column"``: see :func:`~pyterrier_ikat.show.plot_breakdown`.
-
-    Returns:
-        The Axes, with a marker for each system of the table. A system that was run several times (``repeats=``) also has a bar with the
-        standard deviation over the repeats, at the costs of the plain run.
-
-    Raises:
-        UsageError: when the table lacks the measure, ``against`` is unknown, or matplotlib is not installed.
-        DataError: when a system has no ledger, or its tokens or cost are unknown.
-
-    Example:
-        >>> import pandas as pd
-        >>> from pyterrier_ikat.llms import Ledger
-        >>> spent = Ledger()
-        >>> spent.count("rewrite", "gpt-4o", calls=2)
-        >>> table = pd.DataFrame({"name": ["raw", "QR"], "nDCG@5": [0.25, 0.5], "turns": [2, 2]})
-        >>> plot_cost(table, {"raw": Ledger(), "QR": spent}).get_xlabel()
-        'LLM calls'
-    """
-    column = label(as_measures(measure)[0])
-    if column not in table.columns:
-        raise UsageError(f"the table has no column {column}: evaluate with this measure")
-    if against not in AGAINST:
-        raise UsageError(f"against={against!r} is unknown: choose one of {', '.join(AGAINST)}")
-    spent = ledger_frame(ledgers)
-    with axes_for(ax, (8, 4.8), width) as axes:
-        drawn, names = [], []
-        rows = zip(table["name"], table[column], table.get(f"{column} std", [float("nan")] * len(table)), strict=True)
-        for (name, score, deviation), (colour, marker, _) in zip(rows, line_styles(), strict=False):
-            amount, cached = _spent_by(spent, name, against)
-            drawn += axes.plot(amount, score, color=colour, marker=marker, linestyle="", markersize=5 if is_narrow(axes) else 9)
-            if pd.notna(deviation):
-                axes.errorbar(amount, score, yerr=deviation, color=colour, capsize=4)
-            names.append(f"{name} (and {cached} cached)" if cached else name)
-        axes.set(xlabel=AGAINST[against], ylabel=f"mean {column} of {counted(table['turns'].iloc[0], 'turn')}", ylim=(0, None))
-        axes.margins(x=0.08)
-        axes.grid(alpha=0.3)
-        add_legend(axes, "system", drawn, names)
-    return axes
-
-
-def _spent_by(ledger: pd.DataFrame, name: str, against: str) -> tuple[float, int]:
-    """The cost of a system's calls, and the number of requests that the cache answered."""
-    rows = ledger[ledger["system"] == name]
-    if rows.empty:
-        raise DataError(f"system {name} has no ledger among those of {', '.join(ledger['system'].unique())}: give its run folder or ledger")
-    amounts = rows[["prompt_tokens", "completion_tokens"] if against == "tokens" else [against]]
-    if amounts.isna().any(axis=None):
-        raise DataError(f"{name} has unknown {against}: plot against another of {', '.join(AGAINST)}, or omit the system")
-    return float(amounts.sum().sum()), int(rows["known"].sum())

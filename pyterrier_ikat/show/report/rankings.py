@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import ir_measures
+import numpy as np
 import pandas as pd
 import pyterrier as pt
 
@@ -55,14 +56,15 @@ def passages_by_turn(
 def _shown(run: RunData, depth: int) -> pd.DataFrame:
     """The rows of a run that the page shows, by rank."""
     used = {(qid, docno) for qid, turn in run.turns.items() for docno in turn.get("used", ())}
-    rows = zip(run.results["rank"], zip(run.results["qid"], run.results["docno"], strict=True), strict=True)
-    wanted = [rank < depth or pair in used for rank, pair in rows]
+    pairs = zip(run.results["qid"].tolist(), run.results["docno"].tolist(), strict=True)
+    wanted = (run.results["rank"] < depth).to_numpy() | np.array([pair in used for pair in pairs], dtype=bool)
     return run.results[wanted].sort_values("rank", kind="stable")
 
 
 def ranks_of(results: pd.DataFrame) -> dict[tuple[str, str], int]:
     """(qid, docno) -> rank from 1."""
-    return {(qid, docno): int(rank) + 1 for qid, docno, rank in zip(results["qid"], results["docno"], results["rank"], strict=True)}
+    pairs = zip(results["qid"].tolist(), results["docno"].tolist(), strict=True)
+    return dict(zip(pairs, (results["rank"] + 1).astype(int).tolist(), strict=True))
 
 
 def word_limit(texts: Sequence[str]) -> int:
