@@ -141,7 +141,7 @@ def broken(expression: str) -> str:
 @TURNS
 @TEXTS
 @MEASURES
-@click.option("--baseline", help="the run that all others are compared with; by default that of the simulation, or the first run")
+@click.option("--baseline", help="the run that all others are compared with; by default that of the simulation, `raw`, or the first run")
 @click.option("--out", required=True, type=click.Path(dir_okay=False), help="the HTML file to write")
 def report(paths: tuple[str, ...], dataset_name: str | None, index_path: str | None, out: str, **options: Any) -> None:
     """Write one HTML file that shows RUNs as conversations to read and compare.

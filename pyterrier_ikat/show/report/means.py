@@ -100,7 +100,7 @@ def _compare(means: Scores, values: "np.ndarray", measure: ShownMeasure, of: tup
     change, side, interval = value - column[baseline], "", ""
     ours, theirs = values[:, run], values[:, baseline]
     if measure.tested and not np.isnan(values).any():
-        low, high = difference_interval(ours, theirs, units)
+        low, high = difference_interval(ours.tolist(), theirs.tolist(), units)
         interval = "" if low != low else f"[{measure.text(low, signed=True)}, {measure.text(high, signed=True)}]"
         if compared("", ours, theirs, len(means) - 1)[" reject"]:
             side = "win" if change * measure.better >= 0 else "loss"
