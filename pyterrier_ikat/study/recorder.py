@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from ..arguments import is_missing
-from ..conversations.frame import starts_of_runs
 from ..events import Exchange, Observer, Step
 from ..llms import LLMFailure
 from ..operator import label_of
@@ -76,8 +75,7 @@ class Recorder(Observer):
     def _learn(self, frame: pd.DataFrame) -> None:
         """Note the turn of each sub-query, because a stage inside another one sees only the qids of sub-queries."""
         if "qid_0" in frame.columns:
-            first = starts_of_runs(frame["qid"].to_numpy(dtype=object))
-            self._turn_of.update(zip(frame["qid"].take(first), frame["qid_0"].take(first), strict=True))
+            self._turn_of.update(zip(frame["qid"], frame["qid_0"], strict=True))
 
     def _asked(self, heard: Sequence[Exchange]) -> Turns:
         asked = Turns()
@@ -126,8 +124,8 @@ def _written(inp: pd.DataFrame, out: pd.DataFrame) -> Turns:
     names += ["query"] if whole and "query" in out.columns else []
     before, after, said = _firsts(inp), _firsts(out), Turns()
     for name in names:
-        old = dict(zip(before["qid"], inp[name].take(before["row"]).tolist(), strict=True)) if name in inp.columns else {}
-        for qid, value in zip(after["qid"], out[name].take(after["row"]).tolist(), strict=True):
+        old = dict(zip(before.index, before[name].tolist(), strict=True)) if name in before.columns else {}
+        for qid, value in zip(after.index, after[name].tolist(), strict=True):
             was = old.get(qid)
             if value is was or (is_missing(value) and is_missing(was)) or (qid in old and as_json(value) == as_json(was)):
                 continue
@@ -135,13 +133,11 @@ def _written(inp: pd.DataFrame, out: pd.DataFrame) -> Turns:
     return said
 
 
-def _firsts(frame: pd.DataFrame) -> dict[str, Any]:
-    """The turns and the first row of each."""
-    qids = frame["qid_0" if "qid_0" in frame.columns else "qid"].to_numpy(dtype=object)
-    first: dict[str, int] = {}
-    for row in starts_of_runs(qids).tolist():
-        first.setdefault(qids[row], row)
-    return {"qid": list(first), "row": list(first.values())}
+def _firsts(frame: pd.DataFrame) -> pd.DataFrame:
+    """The first row of each turn, by turn."""
+    turns = frame["qid_0" if "qid_0" in frame.columns else "qid"].to_numpy(dtype=object)
+    first = ~pd.Series(turns).duplicated().to_numpy()
+    return frame[first].set_axis(turns[first])
 
 
 def _found(inp: pd.DataFrame, out: pd.DataFrame) -> list[dict[str, Any]]:
