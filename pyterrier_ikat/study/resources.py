@@ -1,5 +1,6 @@
 """The resources of systems: an index, language models, re-rankers."""
 
+import difflib
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -10,7 +11,7 @@ from typing import Any
 import pyterrier as pt
 
 from ..arguments import one_of
-from ..errors import UsageError, advice, did_you_mean, option
+from ..errors import UsageError, advice, option
 from ..fuse import RRF
 from ..generate import Seq2SeqRewrite
 from ..llms import LLM, Ledger, llm
@@ -86,9 +87,9 @@ class Resources:
             taken -= OF_THE_INDEX
         for name, value in given.items():
             if name not in known:
-                near = did_you_mean(name, [*known, *(one for entry in entries for one in entry.arguments)])
-                near = near or f"give one of {', '.join(known)}"
-                raise UsageError(f"there is no option {name!r}: {near}")
+                near = difflib.get_close_matches(name, [*known, *(one for entry in entries for one in entry.arguments)], 1)
+                repair = f"did you mean {near[0]}?" if near else f"give one of {', '.join(known)}"
+                raise UsageError(f"there is no option {name!r}: {repair}")
             if value is not None and name not in taken:
                 if name not in spare:
                     raise unused(name)

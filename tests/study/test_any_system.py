@@ -300,3 +300,27 @@ def test_turns_are_a_list_a_series_or_a_frame(index):
         )
     ]
     assert [table["turns"].item() for table in tables] == [2] * 6
+
+
+def test_systems_share_a_first_stage_and_one_that_writes_into_its_input_disturbs_no_other():
+    topics, searched = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea", "milk"]}), []
+    qrels = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": ["a", "b"], "label": [1, 1]})
+    found = pd.DataFrame({"docno": ["a", "b"], "score": [2.0, 1.0], "rank": [0, 1]})
+
+    def search(turns):
+        searched.extend(turns["qid"])
+        return turns.merge(found, how="cross")
+
+    def reverse(passages):
+        passages["score"] = -passages["score"]
+        return pt.model.add_ranks(passages)
+
+    first = pt.apply.generic(search)
+    systems = {"reversed": first >> pt.apply.generic(reverse), "plain": first, "cut": first % 1}
+    table = ikat.experiment(systems, measures=["RR"], topics=topics, qrels=qrels)
+    assert searched == ["1_1", "1_2"]
+    assert table.set_index("name")["RR(rel=1)"].to_dict() == {"reversed": 0.75, "plain": 0.75, "cut": 0.5}
+    assert [table["turns"].tolist(), ikat.experiment({"alone": first % 1}, measures=["RR"], topics=topics, qrels=qrels).iloc[0, 1]] == [
+        [2, 2, 2],
+        0.5,
+    ]
