@@ -22,7 +22,7 @@ from .failures import BudgetExceeded, FatalLLMError, LLMFailure, StageEnded, Tra
 from .request import Completion, Request, of_chain
 from .streaming import Reader
 
-LOOK = 0.5
+LOOK = 0.25
 """Seconds in which a stream may be silent before its reader is asked whether they are still there."""
 Outcome = Completion | LLMFailure
 Then = Callable[[int, Outcome], Request | None]
