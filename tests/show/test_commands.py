@@ -34,7 +34,7 @@ def test_a_report_compares_with_the_baseline_that_is_given(folders, tmp_path):
     assert command("report", *(run.path for run in folders), "--baseline", "full", "--out", out).exit_code == 0
     page = out.read_text(encoding="utf-8")
     assert "Compared with full " in page
-    assert '<option value="0" selected>plain</option>' in page
+    assert '<option value="1" selected>plain</option>' in page
     done = command("report", *(run.path for run in folders), "--baseline", "ful", "--out", out)
     assert done.exit_code == 2
     assert "ful" in done.output

@@ -10,7 +10,7 @@ QRELS = pd.DataFrame({"qid": ["1_1", "1_1"], "docno": ["a", "c"], "label": [3, 0
 
 
 def listed(*runs, depth=2, qrels=QRELS, texts=None):
-    return passages_by_turn([RunData(str(number), *run) for number, run in enumerate(runs)], 0, qrels, texts, depth)[:2]
+    return passages_by_turn([RunData(str(number), *run) for number, run in enumerate(runs)], qrels, texts, depth)[:2]
 
 
 def test_each_run_has_its_list_with_the_ranks_in_the_runs_that_it_is_compared_with():

@@ -136,17 +136,18 @@ def test_every_run_is_compared_with_the_baseline_by_each_measure_and_one_that_la
         "one leads by .7500 in nDCG@1. one finds b (label 4) at rank 1, two does not find it (+1.0000). "
         "two finds a (label 1) at rank 1, one does not find it (−.2500)."
     )
-    for baseline, other in ((0, 1), (1, 0)):  # the same sentence for a win and a loss
-        found = reasons_by_turn(runs, baseline, QRELS, scores, [nDCG @ 1, P @ 1])
-        assert found["1_1"][baseline] == []
-        assert found["1_1"][other] == [one_leads, "No difference in P(rel=1)@1."]
+    turned = {qid: [rows[1], rows[0], rows[2]] for qid, rows in scores.items()}
+    for several, by_turn in ((runs, scores), ([runs[1], runs[0], runs[2]], turned)):  # the same sentence for a win and a loss
+        found = reasons_by_turn(several, QRELS, by_turn, [nDCG @ 1, P @ 1])
+        assert found["1_1"][0] == []
+        assert found["1_1"][1] == [one_leads, "No difference in P(rel=1)@1."]
         assert found["1_1"][2] == ["new was not run on this turn."] * 2
         assert found["1_2"][2][0] == "No difference in nDCG@1: no passage is judged relevant."
-    assert reasons_by_turn(runs, 0, None, scores, [nDCG @ 1]) == {}
+    assert reasons_by_turn(runs, None, scores, [nDCG @ 1]) == {}
 
 
 def test_a_page_of_very_many_runs_explains_its_first_measure(monkeypatch):
     monkeypatch.setattr(reasons, "MOST", 2)
     runs = [RunData(name, ranking([("1_1", "b", 2.0)])) for name in "abcd"]
-    found = reasons_by_turn(runs, 0, QRELS, {"1_1": [[1.0, 1.0]] * 4}, [nDCG @ 1, P @ 1])
+    found = reasons_by_turn(runs, QRELS, {"1_1": [[1.0, 1.0]] * 4}, [nDCG @ 1, P @ 1])
     assert [len(texts) for texts in found["1_1"]] == [0, 1, 1, 1]

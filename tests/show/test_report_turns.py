@@ -12,7 +12,7 @@ NOTHING = Material("", {}, None, None, ())
 
 
 def seen(runs, material):
-    passages, *_ = passages_by_turn(runs, 0, material.qrels, None, 20)
+    passages, *_ = passages_by_turn(runs, material.qrels, None, 20)
     return build_conversations(runs, material, passages, {})
 
 

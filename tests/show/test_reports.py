@@ -45,7 +45,7 @@ def test_a_conversation_reads_from_persona_to_passages(page):
 
 
 def test_lost_turns_and_unasked_turns_are_told(page):
-    said = page.said().partition('{"baseline"')[0]  # without the script's data
+    said = page.said().partition('{"measures"')[0]  # without the script's data
     assert said.count("no passage found") == 1
     assert said.count("not run on this turn") == 2  # in the sentence and in the run's column
 

@@ -98,16 +98,17 @@ def report(
     named = name_runs(runs, "run")
     check_baseline(named, baseline)
     logs = find_logs(named)
-    base = list(named).index(baseline or kept_baseline(logs) or (DEFAULT if DEFAULT in named else next(iter(named))))
+    first = baseline or kept_baseline(logs) or (DEFAULT if DEFAULT in named else next(iter(named)))
+    named = {first: named[first], **named}
     if logs:
         refuse_arguments(logs, dataset=dataset, qrels=qrels, turns=turns, measures=measures, by=by)
-        return report_sessions(logs, texts, passages, base)
+        return report_sessions({name: logs[name] for name in named}, texts, passages)
     data = None if dataset is None else datasets.dataset(dataset)
     read = read_runs(named, data)
     material = find_material(read, data, qrels, texts)
     if turns is not None:
         read, material = only_turns(read, material, read_turns(turns, turns_to_show(read, material), material.name or "none of the runs"))
-    return _report_rankings(read, material, measures, passages, base, by)
+    return _report_rankings(read, material, measures, passages, by)
 
 
 def _report_rankings(
@@ -115,15 +116,14 @@ def _report_rankings(
     material: Material,
     measures: Sequence[ir_measures.Measure | str] | None,
     passages: int,
-    baseline: int,
     by: str | None,
 ) -> Report:
-    """The page of runs of topics, with the turns of all systems side by side."""
+    """The page of runs of topics, the baseline first, with the turns of all systems side by side."""
     turns, names = turns_to_show(read, material), [run.name for run in read]
     labels, scores = scores_to_show(read, material.qrels, turns, measures)
-    listed, words, texts = passages_by_turn(read, baseline, material.qrels, material.texts, passages)
+    listed, words, texts = passages_by_turn(read, material.qrels, material.texts, passages)
     shown = {qid: {passage.docno for of_run in several for passage in of_run} for qid, several in listed.items()}
-    reasons = reasons_by_turn(read, baseline, material.qrels, scores, measures_to_show(read, measures), texts)
+    reasons = reasons_by_turn(read, material.qrels, scores, measures_to_show(read, measures), texts)
     fitting, cut = fit_calls(read)
     columns = [ShownMeasure(name) for name in labels]
     unit = by or default_unit(scores)
@@ -136,16 +136,15 @@ def _report_rankings(
     facts += [f"the first {counted(words, 'word')} of each"] * bool(words)
     content = Content(
         names,
-        baseline,
         "turn",
         "Conversation",
         f"{', '.join(facts)}.",
         groups,
         columns,
         columns,
-        compare_means(means, scores, columns, baseline, units) if scores else [],
+        compare_means(means, scores, columns, units) if scores else [],
         [*material.notes, *cut],
-        f"{caption} {comparison_note(units, unit, names[baseline])}" if len(read) > 1 else caption,
+        f"{caption} {comparison_note(units, unit, names[0])}" if len(read) > 1 else caption,
         {
             run.name: [run.parameters["expression"], describe_calls(run.ledger), *run.parameters.get("deviations", ())]
             for run in read

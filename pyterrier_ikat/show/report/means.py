@@ -63,42 +63,39 @@ class Mean:
     interval: str = ""
 
 
-def compare_means(
-    means: Scores, values: Mapping[str, Scores], columns: Sequence[ShownMeasure], baseline: int, units: Sequence[str]
-) -> list[list[Mean]]:
+def compare_means(means: Scores, values: Mapping[str, Scores], columns: Sequence[ShownMeasure], units: Sequence[str]) -> list[list[Mean]]:
     """The means of all systems, with their differences from the baseline.
 
     The test is that of ``ikat evaluate``. A measure is neither tested nor has an interval if a system lacks a value.
 
     Args:
-        means: for each system its means.
+        means: for each system its means, the baseline first.
         values: turn or session -> for each system its values, in the order of the columns.
         columns: the measures.
-        baseline: the number of the baseline.
         units: the unit of each turn or session that the bootstrap draws.
 
     Example:
         >>> values = {f"9-{turn}_1": [[0.0], [0.5 + turn / 100]] for turn in range(1, 7)}
-        >>> found = compare_means([[0.0], [0.535]], values, [ShownMeasure("P@1")], 0, list(values))
+        >>> found = compare_means([[0.0], [0.535]], values, [ShownMeasure("P@1")], list(values))
         >>> [(one.text, one.change, one.side, one.interval) for (one,) in found]
         [('.0000', '', '', ''), ('.5350', '↑+.5350', 'win', '[+.5217, +.5483]')]
     """
     table = np.array(list(values.values()), dtype=float).reshape(-1, len(means), len(columns))
     return [
-        [_compare(means, table[:, :, place], columns[place], (run, baseline, place), units) for place in range(len(columns))]
+        [_compare(means, table[:, :, place], columns[place], (run, place), units) for place in range(len(columns))]
         for run in range(len(means))
     ]
 
 
-def _compare(means: Scores, values: "np.ndarray", measure: ShownMeasure, of: tuple[int, int, int], units: Sequence[str]) -> Mean:
-    run, baseline, place = of
+def _compare(means: Scores, values: "np.ndarray", measure: ShownMeasure, of: tuple[int, int], units: Sequence[str]) -> Mean:
+    run, place = of
     value, column = means[run][place], [row[place] for row in means]
     known = {measure.text(one): one * measure.better for one in column if one == one}
     best = bool(measure.better) and len(known) > 1 and value == value and known[measure.text(value)] == max(known.values())
-    if run == baseline or value != value or column[baseline] != column[baseline] or not measure.better:
+    if run == 0 or value != value or column[0] != column[0] or not measure.better:
         return Mean(value, measure.text(value), best)
-    change, side, interval = value - column[baseline], "", ""
-    ours, theirs = values[:, run], values[:, baseline]
+    change, side, interval = value - column[0], "", ""
+    ours, theirs = values[:, run], values[:, 0]
     if measure.tested and not np.isnan(values).any():
         low, high = difference_interval(ours.tolist(), theirs.tolist(), units)
         interval = "" if low != low else f"[{measure.text(low, signed=True)}, {measure.text(high, signed=True)}]"

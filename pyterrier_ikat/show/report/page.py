@@ -161,8 +161,7 @@ class Content:
     """What a page shows.
 
     Attributes:
-        names: the systems.
-        baseline: the number of the one with which the others are compared.
+        names: the systems. The first one is the baseline, with which the others are compared.
         unit: ``turn`` or ``session``.
         group: ``Conversation`` or ``User``.
         facts: what the page covers, in a sentence.
@@ -178,7 +177,6 @@ class Content:
     """
 
     names: Sequence[str]
-    baseline: int
     unit: str
     group: str
     facts: str
@@ -199,26 +197,21 @@ class Content:
         return names if len(names) <= LONG_TITLE or len(self.names) == 1 else f"{len(self.names)} systems"
 
     @property
-    def others(self) -> list[tuple[int, str]]:
-        """The numbers and names of the systems that can be compared with the baseline."""
-        return [(number, name) for number, name in enumerate(self.names) if number != self.baseline]
-
-    @property
     def compared(self) -> int:
         """The system that is compared with the baseline first: the best other one by the first measure that has a better side."""
-        others = [number for number, _ in self.others]
+        others = range(1, len(self.names))
         ranked = next((place for place, one in enumerate(self.columns) if one.better), None)
         if ranked is None or not self.means:
-            return others[0] if others else self.baseline
+            return int(len(self.names) > 1)
         worth = [row[ranked].value * self.columns[ranked].better for row in self.means]
-        return max(others, key=lambda number: worth[number] if worth[number] == worth[number] else float("-inf"), default=self.baseline)
+        return max(others, key=lambda number: worth[number] if worth[number] == worth[number] else float("-inf"), default=0)
 
     def data(self) -> dict[str, Any]:
         """What the page's script needs: the values of each turn or session, and why systems differ on it."""
         units = [unit for group in self.groups for unit in group.units]
         scores = [None if one.scores is None else [[x if x == x else None for x in row] for row in one.scores] for one in units]
         measures = [{"name": one.name, "digits": one.digits, "better": one.better, "share": one.share} for one in self.measures]
-        return {"baseline": self.baseline, "measures": measures, "scores": scores, "reasons": [one.reasons for one in units]}
+        return {"measures": measures, "scores": scores, "reasons": [one.reasons for one in units]}
 
 
 class Report:

@@ -23,11 +23,12 @@ OPEN_WORDS = 30
 
 
 def passages_by_turn(
-    runs: Sequence[RunData], baseline: int, qrels: pd.DataFrame | None, texts: pt.Transformer | None, depth: int
+    runs: Sequence[RunData], qrels: pd.DataFrame | None, texts: pt.Transformer | None, depth: int
 ) -> tuple[dict[str, list[list[Passage]]], int, dict[str, str]]:
     """For each turn and run, its best ``depth`` passages and those on which its response is based.
 
-    Each passage of the baseline has its ranks in all other runs, each of another run its rank in the baseline, however low it is.
+    The first run is the baseline. Each of its passages has its ranks in all other runs, each of another run its rank in the baseline,
+    however low it is.
 
     Returns:
         qid -> for each run its passages; how many words of a passage are kept, 0 without texts; and docno -> the whole texts.
@@ -44,7 +45,7 @@ def passages_by_turn(
     labels = {} if qrels is None else qrels.set_index(["qid", "docno"])["label"].to_dict()
     found: dict[str, list[list[Passage]]] = {}
     for number, (run, frame) in enumerate(zip(runs, shown, strict=True)):
-        others = [other for other in range(len(runs)) if other != number and baseline in (other, number)]
+        others = [other for other in range(len(runs)) if other != number and 0 in (other, number)]
         for qid, docno, score, rank in zip(*(frame[name] for name in ("qid", "docno", "score", "rank")), strict=True):
             elsewhere = [(other, ranks[other].get((qid, docno))) for other in others]
             used = docno in run.turns.get(qid, {}).get("used", ())

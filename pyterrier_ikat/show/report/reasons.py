@@ -143,7 +143,6 @@ def _signed(change: float) -> str:
 
 def reasons_by_turn(
     runs: Sequence[RunData],
-    baseline: int,
     qrels: pd.DataFrame | None,
     scores: Mapping[str, Scores],
     measures: Sequence[ir_measures.Measure],
@@ -152,8 +151,7 @@ def reasons_by_turn(
     """Why each run is better or worse than the baseline on each scored turn, for each measure. Of many runs only for the first measures.
 
     Args:
-        runs: the runs.
-        baseline: the number of the baseline.
+        runs: the runs, the baseline first.
         qrels: the judgements. Without them, there are no reasons.
         scores: the scores of the turns.
         measures: the measures, in the order of the scores.
@@ -162,10 +160,9 @@ def reasons_by_turn(
     Returns:
         For each scored turn and run a text by each measure; none for the baseline.
     """
-    others = [number for number in range(len(runs)) if number != baseline]
-    if qrels is None or not scores or not others:
+    if qrels is None or not scores or len(runs) == 1:
         return {}
-    told = measures[: max(1, MOST // (len(others) * len(scores)))]
+    told = measures[: max(1, MOST // ((len(runs) - 1) * len(scores)))]
     names, rankings = [run.name for run in runs], [_Ranking(run.results) for run in runs]
     labels = {qid: dict(zip(rows["docno"], rows["label"].tolist(), strict=True)) for qid, rows in qrels.groupby("qid", sort=False)}
     called = {docno: _opening(text) for docno, text in (texts or {}).items() if text.strip()}
@@ -174,10 +171,10 @@ def reasons_by_turn(
         ranks = [ranking.of(qid) for ranking in rankings]
         explained = [Explainer(measure, labels[qid], names, ranks, called) for measure in told]
         said[qid] = [[] for _ in runs]
-        for other in others:
-            leads = [ours - theirs for ours, theirs in zip(of_turn[other], of_turn[baseline], strict=True)]
-            lacking = _not_run([run for run in (runs[baseline], runs[other]) if run.run_on is not None and qid not in run.run_on])
-            said[qid][other] = [lacking or one.explain(other, baseline, lead) for one, lead in zip(explained, leads, strict=False)]
+        for other in range(1, len(runs)):
+            leads = [ours - theirs for ours, theirs in zip(of_turn[other], of_turn[0], strict=True)]
+            lacking = _not_run([run for run in (runs[0], runs[other]) if run.run_on is not None and qid not in run.run_on])
+            said[qid][other] = [lacking or one.explain(other, 0, lead) for one, lead in zip(explained, leads, strict=False)]
     return said
 
 

@@ -75,14 +75,13 @@ def refuse_arguments(logs: Mapping[str, Log], **given: Any) -> None:
             raise UsageError(f"{option(name)} is for runs of topics, and {run} holds {log.kind}: omit it")
 
 
-def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passages: int, baseline: int) -> Report:
+def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passages: int) -> Report:
     """The page of conversations, with the sessions of all systems side by side.
 
     Args:
-        logs: the logs by the names of the systems.
+        logs: the logs by the names of the systems, the baseline first.
         texts: adds ``text`` by ``docno`` if a log has none.
         passages: how many sources of each response are shown.
-        baseline: the number of the system with which the others are compared.
 
     Raises:
         DataError: when a log can't be read or is empty, a session has different users or rubrics in different logs, or ``texts`` lacks a
@@ -104,20 +103,19 @@ def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passa
     notes += [*cached_note(turns), *recorded_note(headers)]
     if len(logs) > 1:
         notes += [] if faster else [UNORDERED]
-        caption += f" {comparison_note(units, 'user', names[baseline])}"
+        caption += f" {comparison_note(units, 'user', names[0])}"
     shown = _Shown(turns, load_missing(turns, texts, passages), passages, list(headers.values()))
     rows = means.assign(satisfied=means["satisfied"] / means["sessions"])[[one.name for one in columns]].to_numpy(dtype=float).tolist()
     facts = f"{counted(len(aligned), 'session')} of {counted(len(set(units)), 'user')}."
     content = Content(
         names,
-        baseline,
         "session",
         "User",
         facts + f" The first {shown.words} words of each passage are shown." * bool(shown.words),
         _groups(aligned, values, places, shown),
         measures,
         columns,
-        compare_means(rows, values, columns, baseline, units),
+        compare_means(rows, values, columns, units),
         notes,
         caption,
         {name: _describe(header) for name, header in headers.items()},

@@ -6,9 +6,9 @@
   const form = one("#filters"), field = form.elements, names = all("article:first-of-type .side h4").map((title) => title.firstChild.data.trim());
   const turns = all(".turn").map((element, place) => ({ element, place, home: element.parentElement, scores: data.scores[place], reasons: data.reasons[place] }));
   const value = (name) => field[name]?.value ?? "";
-  const run = () => Number(value("run") || data.baseline), measure = () => data.measures[Number(value("measure"))];
+  const run = () => Number(value("run")), measure = () => data.measures[Number(value("measure"))];
   const score = (turn, system) => turn.scores?.[system][Number(value("measure"))] ?? NaN;
-  const gain = (turn) => (score(turn, run()) - score(turn, data.baseline)) * measure().better;
+  const gain = (turn) => (score(turn, run()) - score(turn, 0)) * measure().better;
   const SAME = 1e-9; // scores that differ by less are a tie, as in all tables
   const outcome = (turn) => (Number.isNaN(gain(turn)) ? "" : Math.abs(gain(turn)) < SAME ? "tie" : gain(turn) > 0 ? "win" : "loss");
 
@@ -23,7 +23,7 @@
   document.adoptedStyleSheets = [sheet];
 
   function compare() {
-    const hidden = names.map((_, system) => system).filter((system) => system !== run() && system !== data.baseline);
+    const hidden = names.map((_, system) => system).filter((system) => system !== run() && system !== 0);
     sheet.replaceSync(hidden.map((system) => `.turn .n${system} { display: none; }`).join("\n"));
     for (const turn of turns) {
       turn.text = undefined;
@@ -43,23 +43,23 @@
     reason.hidden = !reason.textContent;
   }
 
-  // How many turns are better or worse by how much: 10 bars on each side of that of the ties.
+  // How many turns are better or worse by how much: 10 bars on each side. Ties would dwarf them, and are a number.
   function showBars() {
-    const figure = one("figure"), bars = all("#bars i"), gains = turns.map(gain).filter((number) => !Number.isNaN(number)), HALF = 10;
+    const figure = one("figure"), bars = all("#bars i"), gains = turns.map(gain).filter((number) => Math.abs(number) >= SAME), HALF = 10;
     if (!figure) return;
     const largest = Math.max(...gains.map(Math.abs), 0), unit = largest > SAME ? 10 ** Math.floor(Math.log10(largest) + SAME) : 1;
     const end = Math.max(Math.ceil(largest / unit - SAME), 1) * unit, counts = bars.map(() => 0);
-    for (const number of gains) counts[HALF + (Math.abs(number) < SAME ? 0 : Math.sign(number) * Math.max(1, Math.ceil((Math.abs(number) / end) * HALF - 1e-6)))] += 1;
+    for (const number of gains) counts[HALF + Math.sign(number) * Math.max(1, Math.ceil((Math.abs(number) / end) * HALF - 1e-6))] += 1;
     bars.forEach((bar, place) => { bar.style.height = `${(counts[place] / Math.max(...counts, 1)) * 100}%`; });
     const [won, tied, lost] = ["win", "tie", "loss"].map((side) => turns.filter((turn) => outcome(turn) === side).length);
-    one("figcaption").textContent = `${measure().name} of ${names[run()]} against ${names[data.baseline]}: ${won} won, ${tied} tied, ${lost} lost`;
+    one("figcaption").textContent = `${measure().name} of ${names[run()]} against ${names[0]}: ${won} won, ${tied} tied, ${lost} lost`;
     const [start, , stop] = all(".axis span"), sides = ["worse by", "better by"].map((side) => `${side} ${formatted(end)}`);
     [start.textContent, stop.textContent] = sides;
     figure.hidden = false;
   }
 
   function text(turn) {
-    const hidden = all(".side", turn.element).filter((_, system) => system !== run() && system !== data.baseline).map((side) => side.textContent);
+    const hidden = all(".side", turn.element).filter((_, system) => system !== run() && system !== 0).map((side) => side.textContent);
     turn.text ??= hidden.reduce((left, side) => left.replace(side, " "), turn.element.textContent).toLowerCase();
     return turn.text;
   }
