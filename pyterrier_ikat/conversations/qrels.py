@@ -61,7 +61,8 @@ def judgements_in(qrels: pd.DataFrame, name: str = "the qrels") -> list[tuple[st
         raise DataError(f"{name} {what}: give a frame with qid, docno, label, such as read_qrels(path) returns")
     qrels = with_text_ids(name, qrels)
     labels = []
-    for qid, docno, label in zip(qrels["qid"], qrels["docno"], qrels["label"].tolist(), strict=True):
+    qids, docnos = qrels["qid"].tolist(), qrels["docno"].tolist()  # as lists, because iterating over a column of Arrow's strings is slow
+    for qid, docno, label in zip(qids, docnos, qrels["label"].tolist(), strict=True):
         try:
             labels.append(read_label(label))
         except (TypeError, ValueError):
@@ -70,7 +71,7 @@ def judgements_in(qrels: pd.DataFrame, name: str = "the qrels") -> list[tuple[st
     if len(twice := qrels[qrels.duplicated(["qid", "docno"])]):
         row = twice.iloc[0]
         raise DataError(f"{name} judge turn {row['qid']}, passage {row['docno']} twice: keep one of the two")
-    return list(zip(qrels["qid"], qrels["docno"], labels, strict=True))
+    return list(zip(qids, docnos, labels, strict=True))
 
 
 def check_qrels(qrels: pd.DataFrame, name: str = "the qrels") -> pd.DataFrame:
