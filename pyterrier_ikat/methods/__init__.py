@@ -7,22 +7,10 @@ Every file of this folder is read, so a new one doesn't need an entry anywhere. 
 from typing import Any
 
 from .catalogue import METHODS, find, find_all
-from .definition import RESOURCES, Method, method, methods_of, noting
+from .definition import Method, method, methods_of, noting
 from .tables import TABLES, PublishedTable, catalogue, published
 
-__all__ = [
-    "METHODS",
-    "RESOURCES",
-    "TABLES",
-    "Method",
-    "PublishedTable",
-    "catalogue",
-    "find",
-    "find_all",
-    "method",
-    "methods_of",
-    "published",
-]
+__all__ = ["METHODS", "TABLES", "Method", "PublishedTable", "catalogue", "find", "find_all", "method", "methods_of", "published"]
 
 _SYSTEMS = {entry.system.__name__: noting(entry.system) for entry in METHODS.values()}
 

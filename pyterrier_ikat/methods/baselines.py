@@ -3,7 +3,6 @@
 ``rewriter`` and ``expander`` are operators that make a query from the conversation, such as ``ikat.Seq2SeqRewrite(model)``.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import pyterrier as pt
@@ -25,7 +24,7 @@ from ..llms import LLM
 from ..rank import RankStatements
 from ..retrieve import RM3
 from . import generate_then_retrieve, infosense_2024, nii_2024
-from .definition import Decorated, method
+from .definition import method
 from .generate_then_retrieve import retrieve
 
 _OURS = "baseline without an LLM"
@@ -41,10 +40,9 @@ _MONOT5 = {
 }
 
 
-def _of_2024(name: str, retriever: str, **models: str) -> Callable[[Decorated], Decorated]:
-    """A baseline of 2024. It also chooses statements and responds; the paper doesn't say with which LLM for the trained rewriters."""
-    models = {"llm": "an unnamed LLM"} | models | {"retriever": retriever} | _MINILM
-    return method(name, paper=_ORGANISERS, models=models, settings={"respond": True})
+# The baselines of 2024 also choose statements and respond. The paper doesn't say with which LLM for the trained rewriters.
+_OF_2024: dict[str, Any] = {"paper": _ORGANISERS, "settings": {"respond": True}}
+_BM25, _SPLADE, _UNNAMED = {"retriever": "BM25"} | _MINILM, {"retriever": "SPLADE"} | _MINILM, {"llm": "an unnamed LLM"}
 
 
 @method(paper=_OURS)
@@ -81,7 +79,7 @@ def hqe(retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, wo
 
 
 @method("monot5", paper=_TRAINED, models=_MONOT5)
-@_of_2024("baseline_auto_t5_bm25_minilm", "BM25", **_T5)
+@method("baseline_auto_t5_bm25_minilm", models=_UNNAMED | _T5 | _BM25, **_OF_2024)
 def rewritten(
     rewriter: pt.Transformer,
     retriever: pt.Transformer,
@@ -104,7 +102,7 @@ def rewritten(
 
 
 @method(paper=_TRAINED, models=_CONVGQR | {"retriever": "an unnamed one"})
-@_of_2024("baseline_auto_convgqr_bm25_minilm", "BM25", **_CONVGQR)
+@method("baseline_auto_convgqr_bm25_minilm", models=_UNNAMED | _CONVGQR | _BM25, **_OF_2024)
 def convgqr(
     rewriter: pt.Transformer,
     expander: pt.Transformer,
@@ -171,9 +169,9 @@ def organizers_2023_manual(retriever: pt.Transformer, *, rm3: bool = True, depth
     return _expanded(ManualRewrite() >> AppendStatements("qgoldptkb"), retriever, rm3, depth)
 
 
-@_of_2024("baseline_auto_gpt4_bm25_minilm", "BM25", llm="openai:gpt-4")
-@_of_2024("baseline_auto_gpt4o_splade_minilm", "SPLADE", llm="openai:gpt-4o")
-@_of_2024("baseline_auto_llama3_1_splade_minilm", "SPLADE", llm="Llama 3.1")
+@method("baseline_auto_gpt4_bm25_minilm", models={"llm": "openai:gpt-4"} | _BM25, **_OF_2024)
+@method("baseline_auto_gpt4o_splade_minilm", models={"llm": "openai:gpt-4o"} | _SPLADE, **_OF_2024)
+@method("baseline_auto_llama3_1_splade_minilm", models={"llm": "Llama 3.1"} | _SPLADE, **_OF_2024)
 def organizers_2024(
     llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, depth: int = 1000, respond: bool = True
 ) -> pt.Transformer:

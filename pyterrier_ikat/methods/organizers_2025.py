@@ -4,28 +4,20 @@ The data of TREC iKAT 2025 names that repository for its baselines. It has no co
 describes those of the run ``gpt41mini-bm25-minilm-llama70b-gpt41mini`` or of the organisers' generation-only run. So both are missing here.
 """
 
-from collections.abc import Callable
-
 import pyterrier as pt
 
 from ..generate import ManualRewrite, Rewrite
 from ..llms import LLM
-from .definition import Decorated, method
+from .definition import method
 
 PAPER = "organisers' baselines of 2025, repository SimonLupart/ikat-baseline"
-_MODELS = {"BM25": "BM25", "SPLADE": "SPLADE, naver/splade-cocondenser-ensembledistil"}
+_LLM = {"llm": "openai:gpt-4o-mini"}
+_BM25, _SPLADE = {"retriever": "BM25"}, {"retriever": "SPLADE, naver/splade-cocondenser-ensembledistil"}
+_MINILM, _DEBERTA = {"reranker": "cross-encoder/ms-marco-MiniLM-L-6-v2"}, {"reranker": "naver/trecdl22-crossencoder-debertav3"}
 
 
-def _run(
-    name: str, retriever: str, reranker: str | None = None, llm: str | None = "openai:gpt-4o-mini"
-) -> Callable[[Decorated], Decorated]:
-    models = {"llm": llm, "retriever": _MODELS[retriever], "reranker": reranker}
-    named = {resource: model for resource, model in models.items() if model}
-    return method(name, paper=PAPER, models=named, uses_gold=not llm)
-
-
-@_run("baseline_2025_bm25", "BM25")
-@_run("baseline_2025_splade", "SPLADE")
+@method("baseline_2025_bm25", paper=PAPER, models=_LLM | _BM25)
+@method("baseline_2025_splade", paper=PAPER, models=_LLM | _SPLADE)
 def baseline_2025(llm: LLM, retriever: pt.Transformer, *, depth: int = 1000) -> pt.Transformer:
     """The organisers' 2025 baselines without a re-ranker: one rewrite from the conversation and the whole persona retrieves.
 
@@ -38,8 +30,8 @@ def baseline_2025(llm: LLM, retriever: pt.Transformer, *, depth: int = 1000) -> 
     return Rewrite(llm) >> retriever % depth
 
 
-@_run("baseline_2025_splade_minilm", "SPLADE", "cross-encoder/ms-marco-MiniLM-L-6-v2")
-@_run("baseline_2025_splade_deberta", "SPLADE", "naver/trecdl22-crossencoder-debertav3")
+@method("baseline_2025_splade_minilm", paper=PAPER, models=_LLM | _SPLADE | _MINILM)
+@method("baseline_2025_splade_deberta", paper=PAPER, models=_LLM | _SPLADE | _DEBERTA)
 def baseline_2025_reranked(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer, *, depth: int = 100) -> pt.Transformer:
     """The organisers' 2025 baselines with a re-ranker, which sees the first 100 passages. The others are dropped.
 
@@ -52,8 +44,8 @@ def baseline_2025_reranked(llm: LLM, retriever: pt.Transformer, reranker: pt.Tra
     return Rewrite(llm) >> retriever % depth >> reranker
 
 
-@_run("baseline_2025_human_bm25", "BM25", llm="")
-@_run("baseline_2025_human_splade", "SPLADE", llm="")
+@method("baseline_2025_human_bm25", paper=PAPER, models=_BM25, uses_gold=True)
+@method("baseline_2025_human_splade", paper=PAPER, models=_SPLADE, uses_gold=True)
 def baseline_2025_manual(retriever: pt.Transformer, *, depth: int = 1000) -> pt.Transformer:
     """The organisers' 2025 baselines on the manual rewrite. No LLM call, one query per turn.
 

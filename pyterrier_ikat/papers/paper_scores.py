@@ -82,7 +82,10 @@ class Given:
             return self._of_turns(part, data, judged, None)
         if self.qrels is not None:
             given, of_some = _of_collection(find_qrels(self.qrels, data), data)
-            return replace(self._of_turns(part, data, _of_topics(given, data), self._given_kind(data)), of_some=of_some)
+            if foreign := list(dict.fromkeys(given.loc[~given["qid"].isin(data.get_topics()["qid"]), "qid"])):
+                lacking = f"{option('qrels')} judges turns that {data.name} lacks ({list_first(foreign)})"
+                raise UsageError(f"{lacking}: give judgements of its turns")
+            return replace(self._of_turns(part, data, given, self._given_kind(data)), of_some=of_some)
         variants = data._describe_component("qrels")
         wanted = {STATEMENTS_NIST: "ptkb_nist", STATEMENTS_ORGANISERS: "ptkb_org"}.get(part.judgements) if part.about == PTKB else None
         variant = wanted if wanted is None or wanted in variants else "ptkb"
@@ -127,18 +130,6 @@ def _of_collection(qrels: pd.DataFrame, data: Any) -> tuple[pd.DataFrame, str]:
     shares = f"{len(there)} of the {counted(len(qrels), 'judged pair')}, over {counted(there['qid'].nunique(), 'turn')}"
     relevant = f"relevant there (from 1): {counted(every, 'pair')}, {ours} of its turns"
     return there, f"the {counted(len(passages), 'passage')} of {MINI}: {shares}; {relevant}"
-
-
-def _of_topics(qrels: pd.DataFrame, data: Any) -> pd.DataFrame:
-    """Check that the given judgements are all about turns of the dataset, and return them.
-
-    Raises:
-        UsageError: when they judge turns that are not in the dataset, so they belong to another year.
-    """
-    topics = set(data.get_topics()["qid"])
-    if foreign := [qid for qid in qrels["qid"].drop_duplicates() if qid not in topics]:
-        raise UsageError(f"{option('qrels')} judges turns that {data.name} lacks ({list_first(foreign)}): give judgements of its turns")
-    return qrels
 
 
 MINI = "ikat:2023-mini"
@@ -223,11 +214,9 @@ def answers_of(folder: RunFolder, texts: Any = None) -> pd.DataFrame | None:
         texts: an operator that adds the passages' texts by docno. Without it, the result has no passages.
     """
     answers = pd.DataFrame(folder.turns())
-    if "response" not in answers.columns:
+    if "response" not in answers:
         return None
-    used = answers["used"] if "used" in answers.columns else pd.Series([[]] * len(answers))
-    pairs = [(qid, docno) for qid, docnos in zip(answers["qid"], used, strict=True) if isinstance(docnos, list) for docno in docnos]
-    shown: Any = {}
-    if texts is not None and pairs:
-        shown = texts.transform(pd.DataFrame(pairs, columns=["qid", "docno"])).groupby("qid")["text"].agg(list)
-    return answers.drop(columns="used", errors="ignore").assign(qpassages=[list(shown.get(qid, [])) for qid in answers["qid"]])
+    used = answers.pop("used") if "used" in answers else [[]] * len(answers)
+    pairs = answers[["qid"]].assign(docno=used).explode("docno").dropna()
+    shown = {} if texts is None or pairs.empty else texts.transform(pairs).groupby("qid")["text"].agg(list)
+    return answers.assign(qpassages=[list(shown.get(qid, [])) for qid in answers["qid"]])

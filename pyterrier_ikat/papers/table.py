@@ -110,20 +110,10 @@ class PaperTable:
     @property
     def notes_of_a_figure(self) -> list[str]:
         """Like :attr:`notes`, but for a figure of these scores: without the marks of significance, and with the number of turns."""
-        notes = [f"Ours: {counted(self.turns, 'turn')}.", *self._of_all()]
-        notes += [f"{row.name}: {reason}." for row in self.rows if (reason := self._unscored(row))]
-        notes += [note for row in self.rows for note in self._on_fewer_turns(row)]
-        systems: dict[str, list[str]] = {}
-        for row in self.rows:
-            for note in row.notes:
-                systems.setdefault(note, []).append(row.name)
-        return notes + [f"* {note} ({', '.join(names)})" for note, names in systems.items()]
-
-    def _of_all(self) -> list[str]:
-        """The notes about all rows."""
         assert self.judgements is not None
         reason, listed = self.judgements.differ_from(self.part), self.judgements.listed
-        notes = [EVIDENCE] if self.sample else [f"No published score stands beside ours: {reason}."] * bool(reason)
+        notes = [f"Ours: {counted(self.turns, 'turn')}."]
+        notes += [EVIDENCE] if self.sample else [f"No published score stands beside ours: {reason}."] * bool(reason)
         if self.beside and not self.same_turns:
             theirs = self.part.turns or "an unknown number of"
             notes.append(
@@ -141,7 +131,14 @@ class PaperTable:
             )
         if self.judgements.unjudged:
             notes.append(f"{self.judgements.unjudged} of the turns of {listed or 'turns='} are not judged, and left out.")
-        return notes + [f"The paper's first stage ran on {self.engine}."] * bool(self.engine and not self.sample)
+        notes += [f"The paper's first stage ran on {self.engine}."] * bool(self.engine and not self.sample)
+        notes += [f"{row.name}: {reason}." for row in self.rows if (reason := self._unscored(row))]
+        notes += [note for row in self.rows for note in self._on_fewer_turns(row)]
+        systems: dict[str, list[str]] = {}
+        for row in self.rows:
+            for note in row.notes:
+                systems.setdefault(note, []).append(row.name)
+        return notes + [f"* {note} ({', '.join(names)})" for note, names in systems.items()]
 
     def _unjudged(self) -> list[str]:
         """How many of the first ten passages are unjudged, over the rows whose runs weren't in the track's own pool."""
