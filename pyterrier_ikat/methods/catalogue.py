@@ -127,13 +127,11 @@ def calls_per_turn(entry: Method) -> tuple[str, str]:
     model, other = llm("recorded:sample"), StandIn("other")
     resources: dict[str, Any] = {"llm": model, "second_llm": model, "rewriter": other, "expander": other, "reranker": other}
     plan.follow(entry.build(retriever=retriever, dense=retriever, **resources), _turns())
-    calls, queries = (_as_text(*(_of_turn(turn, counted) for turn in TURNS)) for counted in (plan.calls, retriever.rows))
+    each = [
+        [sum(count for qid, count in counted.items() if qid.startswith(turn)) for turn in TURNS] for counted in (plan.calls, retriever.rows)
+    ]
+    calls, queries = (_as_text(*counts) for counts in each)
     return calls, f"{'at least ' * plan.open_ended}{queries}"
-
-
-def _of_turn(turn: str, counted: Mapping[str, int]) -> int:
-    """The sum of the counts for a turn, its sub-queries and the earlier turns of its conversation."""
-    return sum(count for qid, count in counted.items() if qid.startswith(turn))
 
 
 TURNS = {"1_": 1, "2_": 2}

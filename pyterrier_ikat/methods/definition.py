@@ -238,11 +238,8 @@ class Method:
         for name in taken.keys() & {"retriever", "dense"}:
             found = getattr(taken[name], "num_results", self.depth)
             if found < self.depth:
-                called = "dense retriever" if name == "dense" else "retriever"
-                wanted = f"give it num_results={self.depth}"
-                raise UsageError(
-                    f"method {self.name} takes {counted(self.depth, 'passage')} per query, the {called} returns {found}: {wanted}"
-                )
+                short = f"the {'dense ' * (name == 'dense')}retriever returns {found}: give it num_results={self.depth}"
+                raise UsageError(f"method {self.name} takes {counted(self.depth, 'passage')} per query, {short}")
         with prompts_from(prompts):
             found = {name: value for name, value in taken.items() if value is not None}
             built = self.system(**found, **{name: one for name, one in self.settings.items() if name not in RESOURCES})
@@ -260,8 +257,7 @@ class Method:
     def expression(self) -> str:
         """The expression as text, over the names of its resources."""
         names: dict[str, Any] = {name: StandIn(name) for name in RESOURCES}
-        built = self.build(**names)
-        shown = re.sub(r" >> RankCutoff\((\d+)\)", r" % \1", repr(built))
+        shown = re.sub(r" >> RankCutoff\((\d+)\)", r" % \1", repr(self.build(**names)))
         shown = shown[1:-1] if shown.startswith("(") else shown
         return re.sub(r"\((\w+ % \d+)\)(?=[,)])", r"\1", shown)
 

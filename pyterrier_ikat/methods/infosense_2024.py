@@ -30,6 +30,8 @@ from ..generate import Clarify, ExplodeQueries, OutlineAnswer, PassageQueries, R
 from ..llms import LLM
 from .definition import method
 
+Rerankers = pt.Transformer | Sequence[pt.Transformer]
+
 PAPER = "De Lima and Yang, Passage Query Methods"
 _LUCENE = {"k1": 1.2, "b": 0.75}
 _SMALL = {"llm": "Llama-3.1-8B-Instruct temperature=0", "retriever": "BM25 k1=1.2 b=0.75"}
@@ -42,7 +44,7 @@ def _ranked(
     llm: LLM,
     queries: pt.Transformer,
     retriever: pt.Transformer,
-    reranker: pt.Transformer | Sequence[pt.Transformer],
+    reranker: Rerankers,
     depth: int,
     respond: bool,
     question: str = "qutterance",
@@ -57,13 +59,7 @@ def _ranked(
 @method("wghtdrerank_1", paper=PAPER, models=_SMALL | _ONE, bm25=_LUCENE, several=True)
 @method("wghtdrerank_2", paper=PAPER, models=_SMALL | _BOTH, bm25=_LUCENE, several=True)
 def weighted_reranking(
-    llm: LLM,
-    retriever: pt.Transformer,
-    reranker: pt.Transformer | Sequence[pt.Transformer],
-    *,
-    statements: int = 3,
-    depth: int = 5000,
-    respond: bool = True,
+    llm: LLM, retriever: pt.Transformer, reranker: Rerankers, *, statements: int = 3, depth: int = 5000, respond: bool = True
 ) -> pt.Transformer:
     """Weighted re-ranking (section 4.2.1): a clarified utterance, an article-like passage query, and one per chosen statement.
 
@@ -87,13 +83,7 @@ def weighted_reranking(
 @method("short_long_2", paper=PAPER, models=_SMALL | _BOTH, bm25=_LUCENE, several=True)
 @method("short_long_3", paper=PAPER, settings={"think": True}, models=_SMALL | _LARGE | _BOTH, bm25=_LUCENE, several=True)
 def short_and_long(
-    llm: LLM,
-    retriever: pt.Transformer,
-    reranker: pt.Transformer | Sequence[pt.Transformer],
-    *,
-    think: bool = False,
-    depth: int = 5000,
-    respond: bool = True,
+    llm: LLM, retriever: pt.Transformer, reranker: Rerankers, *, think: bool = False, depth: int = 5000, respond: bool = True
 ) -> pt.Transformer:
     """Short and long passages (section 4.2.2): a 5-sentence answer-like and a 10-sentence article-like passage query, equal weights.
 

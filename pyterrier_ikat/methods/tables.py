@@ -6,7 +6,7 @@ room ``papers`` runs them; here are the tables of scores alone.
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,9 @@ TABLES = {part["key"]: PublishedTable(**part) for paper in PUBLISHED.values() fo
 """Key -> table of scores."""
 
 
+COLUMNS = ["name", "paper", "tables", "expression", "llm_calls", "queries", "depth", "manual", "models", "published", "turns"]
+
+
 def catalogue(methods: Iterable[Method] = METHODS.values()) -> pd.DataFrame:
     """A table of methods: those of the papers, or the given ones.
 
@@ -107,25 +110,14 @@ def catalogue(methods: Iterable[Method] = METHODS.values()) -> pd.DataFrame:
         >>> ikat.methods.catalogue().set_index("name").loc["ad", "expression"]
         'ikat.Answer(llm) >> retriever % 1000 >> reranker'
     """
-    return pd.DataFrame([_row(entry) for entry in methods])
-
-
-def _row(entry: Method) -> Mapping[str, Any]:
-    calls, queries = calls_per_turn(entry)
-    reported = published_scores(entry)
-    return {
-        "name": entry.name,
-        "paper": entry.paper,
-        "tables": ", ".join(reported),
-        "expression": entry.expression,
-        "llm_calls": calls,
-        "queries": queries,
-        "depth": entry.depth,
-        "manual": entry.manual,
-        "models": dict(entry.models),
-        "published": reported,
-        "turns": {table: TABLES[table].turns for table in reported},
-    }
+    rows = []
+    for entry in methods:
+        calls, queries = calls_per_turn(entry)
+        about = {name: getattr(entry, name) for name in ("name", "paper", "expression", "depth", "manual", "models")}
+        reported = published_scores(entry)
+        turns = {table: TABLES[table].turns for table in reported}
+        rows.append({**about, "llm_calls": calls, "queries": queries, "tables": ", ".join(reported), "published": reported, "turns": turns})
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def published_scores(entry: Method) -> dict[str, dict[str, float]]:

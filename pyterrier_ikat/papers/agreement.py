@@ -47,7 +47,7 @@ class Relabelled:
     spec: str
     out: Path
     texts: Any = None
-    prompts: str | Path | None = None
+    prompts: str | None = None
 
     @classmethod
     def of(cls, matrix: Matrix, made: "Reproduction") -> "Relabelled":
@@ -70,7 +70,7 @@ class Relabelled:
 
     def judge(self) -> Judge:
         """The model with the paper's one-shot prompt."""
-        return Judge(llm(self.spec), prompts=self.prompts and str(self.prompts))
+        return Judge(llm(self.spec), prompts=self.prompts)
 
     @property
     def pairs(self) -> pd.DataFrame:
@@ -140,7 +140,7 @@ def judge_pool(model: LLM, runs: Mapping[str, pd.DataFrame], turns: Iterable[str
     pool = pool_runs(runs, POOL_DEPTH)
     pool = pool[pool["qid"].isin(set(turns))].reset_index(drop=True)
     shown = with_gold(pool, data, texts_of(judged.index_of("bm25")))
-    found, passages = Judge(model, prompts=judged.prompts and str(judged.prompts)).transform(shown), counted(len(pool), "passage")
+    found, passages = Judge(model, prompts=judged.prompts).transform(shown), counted(len(pool), "passage")
     if found.empty:
         raise DataError(f"{model.model} gave none of {passages} a usable label: the table has no judgement")
     said = f"Judged by {model.model}: the top {POOL_DEPTH} of {counted(len(runs), 'run')}, {passages} of"

@@ -81,10 +81,9 @@ def read_resources(path: str | Path) -> dict[str, str]:
         return dict.fromkeys(set(known_keys()) - set(ALL), SAMPLE)
     try:
         found = tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise DataError(f'{path} is not a TOML file: {error}; a line is "gpt-4" = "openai:gpt-4-0613 temperature=0"') from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"the resources file {path} can't be read ({error}): give a TOML file, or --resources sample") from None
+    except (OSError, ValueError) as error:
+        given = 'give one with lines such as "gpt-4" = "openai:gpt-4-0613 temperature=0", or --resources sample'
+        raise DataError(f"{path} is not a TOML file: {error}; {given}") from None
     known = known_keys()
     for key, value in found.items():
         if key.casefold() not in known:

@@ -40,7 +40,6 @@ class Reproduction:
         qrels: judgements instead of the dataset's: a frame, the name of one of the dataset's variants, or a TREC qrels file.
         judged_by: who made them: ``"NIST"`` or a model's name; by default as ``ikat judge`` noted next to the file.
         turns: only these turns: a list of ids, or the path of a file with one id per line.
-        prompts: a folder of prompt templates.
         systems: only these rows of a table.
     """
 
@@ -54,14 +53,13 @@ class Reproduction:
         qrels: QrelsSource | None = None,
         judged_by: str | None = None,
         turns: Turns | None = None,
-        prompts: str | Path | None = None,
         systems: Sequence[str] | None = None,
     ) -> None:
         self.paper: Paper = find_paper(paper)
         self.sample = str(resources) == SAMPLE
         self.resources = dict(resources) if isinstance(resources, Mapping) else read_resources(resources)
         self.given = dataset or ("ikat:sample" if self.sample else None)
-        self.root, self.prompts = Path(out), self.resources.get("prompts") if prompts is None else prompts
+        self.root, self.prompts = Path(out), self.resources.get("prompts")
         self.against = Given(qrels, judged_by, turns)
         self.systems = None if systems is None else list(systems)
         known = dict.fromkeys(name for part in self.paper.parts for name in part.systems)
@@ -132,8 +130,8 @@ class Reproduction:
         lines = [f"{row.name} is not run: {row.reason}." for row in rows if row.reason]
         if (model := self.judge(part)) is not None:
             most = sum(not row.reason for row in rows) * self.judgements(part).qrels["qid"].nunique() * POOL_DEPTH
-            asked = f"it is asked about the top {POOL_DEPTH} of every run, at most {most:,} calls"
-            lines.append(f"This plan omits the judge {model.model}: {asked}.")
+            asked = f"the top {POOL_DEPTH} of every run, at most {most:,} calls"
+            lines.append(f"This plan omits the judge {model.model}: it is asked about {asked}.")
         asks = "This plan omits the judges of responses that the resources name: each is asked about every response."
         return lines + [asks] * (part.about == ANSWERS)
 
@@ -157,7 +155,7 @@ class Reproduction:
         self._index()
         groups: dict[str, tuple[list[str], dict[str, Any]]] = {}
         for row in self.rows(part):
-            options = dict(row.options) | ({} if self.prompts is None else {"prompts": self.prompts})
+            options = {**row.options, **({"prompts": self.prompts} if self.prompts else {})}
             if not row.reason:
                 groups.setdefault(repr(sorted(options.items(), key=str)), ([], options))[0].append(row.name)
         return list(groups.values())
@@ -207,11 +205,8 @@ def figure_scores(reproduction: Reproduction, figure: Figure) -> pd.DataFrame:
         return table.assign(published=[points.get(name, float("nan")) for name in scores])
     turns = list(reproduction.judgements(figure.part).qrels["qid"].drop_duplicates())
     measure = our_measures(figure.part)[figure.measure]
-    return breakdown(
-        {name: pd.DataFrame({"qid": turns, measure: frame[figure.measure]}) for name, frame in scores.items()},
-        measure=measure,
-        by=figure.kind,
-    )
+    frames = {name: pd.DataFrame({"qid": turns, measure: frame[figure.measure]}) for name, frame in scores.items()}
+    return breakdown(frames, measure=measure, by=figure.kind)
 
 
 def draw_figure(reproduction: Reproduction, figure: Figure, path: str | Path) -> Path:
@@ -230,5 +225,5 @@ def draw_figure(reproduction: Reproduction, figure: Figure, path: str | Path) ->
     saved = save_plot(axes, path)
     from matplotlib import pyplot
 
-    pyplot.close(axes.figure)  # a notebook would show an open figure a second time
+    pyplot.close()  # a notebook would show an open figure a second time
     return saved

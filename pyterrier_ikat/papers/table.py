@@ -1,5 +1,6 @@
 """A paper's table: our scores next to the published ones, as a frame, text, LaTeX, Markdown, CSV or HTML; or as it was published."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -85,14 +86,14 @@ class PaperTable:
         Two-sided paired t-tests over the turns for each pair of a block that was run, with Bonferroni correction over these pairs, p < .05.
         There are none if we have fewer or more turns than the paper.
         """
-        found: dict[tuple[str, str], str] = {}
+        found = defaultdict[tuple[str, str], set[str]](set)
         for block in self.part.blocks or [tuple(self.part.systems)] if self.same_turns else []:
             run_ones = [name for name in block if name in self.scores]
             for measure in self.part.measures:
                 for first, second in differing_pairs({name: self.scores[name][measure] for name in run_ones}):
-                    for one, other in ((first, second), (second, first)):
-                        found[one, measure] = found.get((one, measure), "") + self._letter(other)
-        return {key: "".join(sorted(set(letters))) for key, letters in found.items()}
+                    found[first, measure].add(self._letter(second))
+                    found[second, measure].add(self._letter(first))
+        return {key: "".join(sorted(letters)) for key, letters in found.items()}
 
     def _letter(self, name: str) -> str:
         return LETTERS[list(self.part.frame().index).index(name)]

@@ -236,7 +236,7 @@ BAD = [
         for more, message in [
             (["--resources", "texts= "], "--resources texts= : it is empty: give a value"),
             (["--resources", "text=x"], "there is no resource 'text': did you mean texts?"),
-            (["--resources", "nothing.toml"], "the resources file nothing.toml can't be read"),
+            (["--resources", "nothing.toml"], "nothing.toml is not a TOML file"),
             (["--turns", "1-1_1,"], "--turns '1-1_1,' names no turn"),
             (["--reranker", "bi:"], "--reranker 'bi:' lacks a model's name"),
             (["--reranker", "none,bi:m"], "--reranker 'none,bi:m': none stands alone"),
