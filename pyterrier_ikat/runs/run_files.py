@@ -5,7 +5,7 @@ Any TREC run file is read in trec_eval's order. The line of a turn has its rewri
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import chain
 from numbers import Real
 from pathlib import Path
@@ -81,7 +81,7 @@ def read_run(path: str | Path) -> pd.DataFrame:
     return ranking_frame(read_rankings(path))
 
 
-def ranking_frame(by_turn: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
+def ranking_frame(by_turn: dict[str, dict[str, float]]) -> pd.DataFrame:
     """Rankings (turn -> passage -> score) as a result frame, in trec_eval's order."""
     sizes = list(map(len, by_turn.values()))
     return in_trec_eval_order(
