@@ -154,11 +154,6 @@ class CitedText(NamedTuple):
     sentences: tuple[CitedSentence, ...] = ()
 
     @property
-    def numbers(self) -> list[int]:
-        """The numbers of the cited passages, in the order of their first citation."""
-        return list(dict.fromkeys(number for one in self.sentences for number in one.numbers))
-
-    @property
     def unknown(self) -> list[int]:
         """The cited numbers that no passage has, with repetitions."""
         return [number for one in self.sentences for number in one.unknown]

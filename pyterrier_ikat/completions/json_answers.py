@@ -114,10 +114,8 @@ def json_values(text: str) -> list[Any]:
     position = unreadable = 0
     while unreadable < TRIED and (start := OPENING.search(text, position)) is not None:
         value, position = value_at(text, start.start())
-        if value is None:
-            unreadable += 1
-        else:
-            found.append(value)
+        unreadable += value is None
+        found += [] if value is None else [value]
     return found
 
 

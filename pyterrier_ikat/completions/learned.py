@@ -145,8 +145,6 @@ def _replaced(labels: Any, ptkb: Mapping[str, str]) -> tuple[list[str], list[str
     """The ids of known statements among ``labels``, each once, and the labels that name no statement."""
     given: Iterable[Any] = labels if isinstance(labels, list) else [] if labels in (None, "", False) else [labels]
     texts = [str(label).strip().strip("[]()#\"'").strip() for label in given]
-    found = {
-        text: text if text in ptkb else next(iter(number for number in _NUMBER.findall(text) if number in ptkb), None) for text in texts
-    }
+    found = {text: next((label for label in (text, *_NUMBER.findall(text)) if label in ptkb), None) for text in texts}
     ids = list(dict.fromkeys(number for number in found.values() if number is not None))
     return ids, [repr(text[:20]) for text, number in found.items() if number is None and not NONE.match(text)]

@@ -5,43 +5,29 @@ import re
 LONGEST = 300
 """The maximum length of a refusal, in characters."""
 
+# The patterns read texts whose blanks are single spaces and whose apostrophes are straight.
 _SORRY = (
-    r"(?:(?:i['’]?m|i am|we['’]?re|we are)\s+(?:\w+\s+)?sorry|sorry|(?:i|we)\s+apologi[sz]e|my apologies|unfortunately|regrettably)"
-    r"[\s,.:!-]*(?:but\s+)?"
+    r"(?:(?:i'?m|i am|we'?re|we are) (?:\w+ )?sorry|sorry|(?:i|we) apologi[sz]e|my apologies|unfortunately|regrettably)[ ,.:!-]*(?:but )?"
 )
-_MACHINE = (
-    r"as an?\s+(?:(?:ai|artificial\s+intelligence)(?:[\s-]+(?:powered|based))?(?:\s+(?:language\s+)?(?:model|assistant|chatbot|system))?"
-    r"|(?:large\s+)?language\s+model)\b(?:\s+\w+\s+by\s+\w+)?,?\s+"
-)
-_UNABLE = (
-    r"(?:(?:i|we)\s+(?:can\s*not|can['’]?t|could\s*not|couldn['’]t|won['’]t|will\s+not|must\s+decline\s+to|have\s+to\s+decline\s+to"
-    r"|(?:do\s+not|don['’]t)\s+feel\s+comfortable)|(?:(?:i['’]?m|i\s+am|we['’]re|we\s+are)\s+)?(?:unable|not\s+able|not\s+allowed)\s+to)"
-    r"(?:\s+be\s+able\s+to)?"
-)
-_WANTED = (
-    r"\s+(?:(?:help|assist)(?:ing)?\b(?:\s+you)?(?=\s+(?:with|in|on)\b|\W*\Z)"
-    r"|do\s+(?:that|this|so)\b"
-    r"|(?:answer|respond\s+to|comply|fulfil+|complete|process|discuss|engage|provid|generat|creat|produc|writ|rewrit|offer|support"
-    r"|continu)(?:e|ing)?\b(?=[^,;:]*\b(?:request|question|query|queries|content|conversation|information|advice|topic|task|text"
-    r"|that|this|it|passage|response|rewrite)s?\b))"
-)
+_KIND = r"(?:ai|artificial intelligence)(?:[ -]+(?:powered|based))?(?: (?:language )?(?:model|assistant|chatbot|system))?"
+_MACHINE = rf"as an? (?:{_KIND}|(?:large )?language model)\b(?: \w+ by \w+)?,? "
+_CANNOT = r"can ?not|can'?t|could ?not|couldn't|won't|will not|(?:must|have to) decline to|(?:do not|don't) feel comfortable"
+_UNABLE = rf"(?:(?:i|we) (?:{_CANNOT})|(?:(?:i'?m|i am|we're|we are) )?(?:unable|not able|not allowed) to)(?: be able to)?"
+_HELP = r"(?:help|assist)(?:ing)?\b(?: you)?(?= (?:with|in|on)\b|\W*\Z)"
+_DEEDS = r"answer|respond to|comply|fulfil+|complete|process|discuss|engage|provid|generat|creat|produc|writ|rewrit|offer|support|continu"
+_MATTERS = r"request|question|query|queries|content|conversation|information|advice|topic|task|text|that|this|it|passage|response|rewrite"
+_WANTED = rf" (?:{_HELP}|do (?:that|this|so)\b|(?:{_DEEDS})(?:e|ing)?\b(?=[^,;:]*\b(?:{_MATTERS})s?\b))"
 _ASIDE = re.compile(
-    r"(?:please|if\s+you|is\s+there|can\s+i|would\s+you|feel\s+free|let\s+me|i['’]m|i\s+(?:am|can|could|cannot|can['’]t|do|don['’]t)\b"
-    r"|my\s+(?:purpose|guidelines|role)|it\s+(?:goes|violates|would)|this\s+(?:request|content|topic|violates|goes)|such\s+|sorry)",
+    r"please|if you|is there|can i|would you|feel free|let me|i'm|i (?:am|can|could|cannot|can't|do|don't)\b|my (?:purpose|guidelines|role)"
+    r"|it (?:goes|violates|would)|this (?:request|content|topic|violates|goes)|such |sorry",
     re.IGNORECASE,
 )
 _TURN = r"\b(?:but|however|although|though|instead|yet)\b"
-_OFFER = (
-    r",?\s*(?:but|however|instead),?\s+(?:please\b|feel\s+free|if\s+you|i(?:['’]m|\s+am|['’]d|\s+would|\s+can|\s+could)\s+"
-    r"(?:be\s+)?(?:happy|glad|try|help)\b)"
-)
-_LACK = r"(?:i|we)\s+(?:can\s*not|can['’]?t|do\s+not|don['’]t|am\s+not|am\s+unable)\b"
+_OFFER = r",? ?(?:but|however|instead),? (?:please\b|feel free|if you|i(?:'m| am|'d| would| can| could) (?:be )?(?:happy|glad|try|help)\b)"
+_LACK = r"(?:i|we) (?:can ?not|can'?t|do not|don't|am not|am unable)\b"
 _REST = rf"(?:(?!{_TURN})[^;:?.!])*(?:{_OFFER}[^;:?.!]*)?"
-_DECLINES = re.compile(
-    rf"(?:(?:{_MACHINE})?(?:{_SORRY})?(?:{_MACHINE})?{_UNABLE}(?:{_WANTED}{_REST})?|(?:{_SORRY})?{_MACHINE}{_LACK}{_REST})"
-    r"(?:[.!]+(?:\s+|\Z)|\Z)",
-    re.IGNORECASE,
-)
+_DECLINING = rf"(?:{_MACHINE})?(?:{_SORRY})?(?:{_MACHINE})?{_UNABLE}(?:{_WANTED}{_REST})?|(?:{_SORRY})?{_MACHINE}{_LACK}{_REST}"
+_DECLINES = re.compile(rf"(?:{_DECLINING})(?:[.!]+(?: |\Z)|\Z)", re.IGNORECASE)
 
 
 def is_refusal(text: str) -> bool:
@@ -52,8 +38,9 @@ def is_refusal(text: str) -> bool:
         (True, False)
     """
     said = " ".join(text.split()).strip("*_\"'“”„«»「」` ") if len(text) <= 2 * LONGEST else ""
+    said = said.replace("’", "'")
     declined = _DECLINES.match(said)
     if declined is None or len(said) > LONGEST:
         return False
-    others = [other for other in re.split(r"(?<=[.!?])\s+", said[declined.end() :]) if other]
+    others = [other for other in re.split(r"(?<=[.!?]) ", said[declined.end() :]) if other]
     return all(_ASIDE.match(other) and not re.search(_TURN, other, re.IGNORECASE) for other in others)

@@ -137,11 +137,7 @@ def _bracket_at(text: str, start: int) -> Found | None:
 
 
 def _labels(items: Iterable[Any]) -> list[str]:
-    kept = [
-        item
-        for item in items
-        if not (isinstance(item, dict) and any(_is_no(item[key]) for key in ("relevant", *_SCORE_KEYS) if key in item))
-    ]
+    kept = [item for item in items if not isinstance(item, dict) or not any(_is_no(item.get(key)) for key in ("relevant", *_SCORE_KEYS))]
     return [label for item in kept for label in (_labels(item) if isinstance(item, list) else [_label(item)])]
 
 
@@ -194,9 +190,7 @@ def read_copies(text: str) -> Found | None:
         (['- I am vegan.', '2: I own a dog.'], ['None'])
     """
     text = FENCE.sub("", own_turn(usable_text(text))).strip()
-    values = (
-        list(value.values()) if isinstance(value, dict) and "".join(map(str, value)).isdecimal() else value for value in json_values(text)
-    )
+    values = (list(value.values()) if isinstance(value, dict) and all(map(str.isdecimal, value)) else value for value in json_values(text))
     first = next((value for value in values if isinstance(value, list) or not value), None)
     if first is not None and all(isinstance(item, str) for item in first) and "\n" not in OPENING.split(text)[0].strip():
         return Found(first)

@@ -125,7 +125,8 @@ def test_sentences_are_counted_without_what_says_nothing():
 )
 def test_what_is_shown_of_a_response_that_is_still_written_is_the_beginning_of_the_whole(said):
     cited = read_citations(said, 9)
-    places = {number: place for place, number in enumerate(cited.numbers, 1)}
+    cited_numbers = dict.fromkeys(number for one in cited.sentences for number in one.numbers)
+    places = {number: place for place, number in enumerate(cited_numbers, 1)}
     whole = with_marks(cited.text, [one._replace(numbers=tuple(places[number] for number in one.numbers)) for one in cited.sentences])
     seen = [while_written(said[:end], 9).rstrip() for end in range(len(said) + 1)]
     assert all(whole.startswith(text) for text in seen)
