@@ -12,12 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import pandas as pd
 
-Args = ParamSpec("Args")
-Found = TypeVar("Found")
 Exchange = tuple[Any, Any]
 """A `Request` to a language model, and its outcome: a `Completion` or an `LLMFailure`."""
 Heard = tuple[Any, Exchange]
@@ -49,24 +47,6 @@ def in_chain(number: int) -> Iterator[None]:
         yield
     finally:
         _chain.reset(token)
-
-
-def carried(work: Callable[Args, Found]) -> Callable[Args, Found]:
-    """``work`` for another thread, bound to the current chain, because a thread does not inherit its caller's context.
-
-    Example:
-        >>> from concurrent.futures import ThreadPoolExecutor
-        >>> with in_chain(2), ThreadPoolExecutor() as threads:
-        ...     threads.submit(current_chain).result(), threads.submit(carried(current_chain)).result()
-        (0, 2)
-    """
-    number = current_chain()
-
-    def run(*args: Args.args, **kwargs: Args.kwargs) -> Found:
-        with in_chain(number):
-            return work(*args, **kwargs)
-
-    return run
 
 
 @dataclass(eq=False)

@@ -195,13 +195,13 @@ def parse_reasoned_rewrite(text: str) -> str:
 
 def _labelled(text: str) -> tuple[str | None, str]:
     """The text after the first label of a rewrite (None without one), and all text after the next label of an answer."""
-    labels = list(_PART.finditer(text))
-    place = next((place for place, label in enumerate(labels) if _REWRITE_KEY.fullmatch(label["name"])), None)
-    if place is None:
+    labels = _PART.finditer(text)
+    start = next((label.end() for label in labels if _REWRITE_KEY.fullmatch(label["name"])), None)
+    if start is None:
         return None, ""
-    later = labels[place + 1 :]
+    later = list(labels)
     answer = next((text[label.end() :] for label in later if _ANSWER_NAME.fullmatch(label["name"])), "")
-    return text[labels[place].end() : later[0].start() if later else None], answer
+    return text[start : later[0].start() if later else None], answer
 
 
 def _lines_of(text: str, *names: str) -> list[str]:

@@ -247,16 +247,15 @@ def history_text(history: Sequence[Mapping[str, str]], style: str = "gpt", numbe
         >>> history_text([{"role": "user", "content": "Hi"}], numbers={0: 3})
         'user 3: Hi'
     """
-    lines, answered = list[str](), False
-    for position in reversed(range(len(history))):
-        message, number = history[position], (numbers or {}).get(position)
-        said = _ROLE.sub(r"\\", str(message["content"]))
+    last = max((place for place, message in enumerate(history) if message["role"] != "user"), default=0)
+    lines = list[str]()
+    for place, message in enumerate(history):
+        said, number = _ROLE.sub(r"\\", str(message["content"])), (numbers or {}).get(place)
         if message["role"] == "user":
             lines.append(f"user: {said}" if number is None else f"user {number}: {said}")
-        elif style != "llama" or not answered:
+        elif style != "llama" or place == last:
             lines.append(f"system: {said}")
-            answered = True
-    return "\n".join(reversed(lines))
+    return "\n".join(lines)
 
 
 def ptkb_text(ptkb: Mapping[str, str]) -> str:
