@@ -61,6 +61,8 @@ def _not_asking(read: Callable[[Any], tuple[str, str] | None]) -> Callable[[Any]
     return lambda said: None if (found := read(said)) is None or found[0] == "ask" else found
 
 
+_SCORED = object_of(id=TEXT, score=NUMBER)
+_NEW = object_of(message=WHOLE, words=TEXT, statement=TEXT, replaces=list_of(TEXT))
 ANSWER = Kind(answer_text, whole=True)
 LINE = Kind(_line, whole=True)
 PASSAGE = Kind(_line)
@@ -69,19 +71,14 @@ QUERIES = Kind(_queries, answer_in("queries", list_of(TEXT)), _each_once)
 IDS = Kind(read_ids, answer_in("statements", list_of(TEXT)))
 COPIES = IDS._replace(parse=read_copies)
 SCORES = Kind(
-    read_scores,
-    answer_in("statements", list_of(object_of(id=TEXT, score=NUMBER))),
-    lambda said: [(one["id"], one["score"]) for one in said["statements"]],
+    read_scores, answer_in("statements", list_of(_SCORED)), lambda said: [(one["id"], one["score"]) for one in said["statements"]]
 )
 RANKING = Kind(read_ranking, answer_in("ranking", list_of(WHOLE)), lambda said: said["ranking"] or None)
 LABEL = Kind(parse_label, answer_in("label", one_of(range(5))))
 ACTION = Kind(read_action, Structure("action", object_of(reason=TEXT, action=one_of(["answer", "ask", "abstain"]), question=TEXT)), _action)
 FINAL_ACTION = ACTION._replace(parse=_not_asking(read_action), of_json=_not_asking(_action))
 """An action, where asking back is not allowed."""
-LEARNED = Kind(
-    read_learned,
-    answer_in("statements", list_of(object_of(message=WHOLE, words=TEXT, statement=TEXT, replaces=list_of(TEXT)))),
-)
+LEARNED = Kind(read_learned, answer_in("statements", list_of(_NEW)))
 
 
 def verdict(name: str, value: Schema, parse: Callable[[str], Verdict | None]) -> Kind:

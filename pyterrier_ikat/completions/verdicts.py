@@ -153,9 +153,8 @@ def read_action(text: str) -> tuple[str, str] | None:
         >>> read_action("Answer: rooibos has none.")
     """
     said = without_reasoning(text)
-    found = _agreed(
-        _in_json(said, "action") or _labelled(said, "action") or [(said, "")] * (said.strip(" \n.*_\"'`").casefold() in ACTIONS), _action
-    )
+    alone = [(said, "")] * (said.strip(" \n.*_\"'`").casefold() in ACTIONS)
+    found = _agreed(_in_json(said, "action") or _labelled(said, "action") or alone, _action)
     if found is None or found.value != "ask":
         return None if found is None else (found.value, "")
     questions = [question for question, _ in _in_json(said, "question") or _labelled(said, "question") if isinstance(question, str)]
