@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from jinja2 import FileSystemLoader, StrictUndefined, TemplateNotFound, TemplatesNotFound
 from jinja2.meta import find_referenced_templates
@@ -144,15 +144,18 @@ def checksum_of(name: str, style: str = "gpt", folder: str | None = None) -> str
             found = environment.select_template(names).name
         except TemplateNotFound:
             return ""  # an operator that makes its requests in another way; for others, the first request raises the error
-        return digest(*_sources(environment, str(found))).hex()
+        return digest(*_sources(environment, str(found), {}).values()).hex()
 
 
-def _sources(environment: _Environment, name: str) -> list[str]:
-    """The source without comments of a template, and of those that it includes or imports."""
-    source = cast(FileSystemLoader, environment.loader).get_source(environment, name)[0]
-    own = "".join(text for _, kind, text in environment.lex(source) if not kind.startswith("comment"))
-    included = find_referenced_templates(environment.parse(source))
-    return [own, *(text for other in included for text in _sources(environment, str(other)))]
+def _sources(environment: _Environment, name: str, found: dict[str, str]) -> dict[str, str]:
+    """Name -> source without comments, for a template and those that it includes or imports."""
+    if name not in found:
+        assert environment.loader is not None
+        source = environment.loader.get_source(environment, name)[0]
+        found[name] = "".join(text for _, kind, text in environment.lex(source) if not kind.startswith("comment"))
+        for included in find_referenced_templates(environment.parse(source)):
+            _sources(environment, str(included), found)
+    return found
 
 
 def _names(name: str, style: str) -> list[str]:
