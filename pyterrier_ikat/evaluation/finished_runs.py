@@ -82,7 +82,7 @@ def turns_of(system: pd.DataFrame | str | Path) -> pd.DataFrame:
         return system
     folder = RunFolder(system)
     folder.check_finished()
-    return pd.DataFrame(folder.turns())
+    return pd.DataFrame(folder.turns() or {"qid": []})
 
 
 def written_by(system: pd.DataFrame | str | Path, name: str, operator: str, read: Callable[[str, Any], Any]) -> dict[str, Any]:
