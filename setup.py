@@ -56,7 +56,7 @@ setup(
         "jinja2>=3.1",
         "tenacity>=8.2",
         "click>=8.1",
-        "rich>=13.0",  # tables in a terminal
+        "rich>=13.0",  # the chat in a terminal
         "lazy-loader>=0.4",
         "tqdm>=4.66",  # the progress line
         "lz4>=4.0",  # the passages' texts
