@@ -264,3 +264,25 @@ def test_labels_are_coloured():
     one = ranking([("1_1", "a", 2.0), ("1_1", "b", 1.0), ("1_2", "c", 1.0)])
     page = Page(report(one, qrels=qrels, measures=["P@1", "RR"]).html)
     assert [attrs["class"] for tag, attrs in page.elements if "label" in attrs.get("class", "")] == ["label g4", "label g0", "label"]
+
+
+def test_the_intervals_are_drawn_by_the_unit_that_is_given_and_the_page_says_what_is_independent():
+    turns = ["1-1_1", "1-2_1", "2-1_1", "3-1_1"]
+    qrels = pd.DataFrame({"qid": turns, "docno": "a", "label": 1})
+    raw = ranking([(qid, docno, 2.0 - place) for qid in turns for place, docno in enumerate("xa")])
+    runs = {"new": ranking([(qid, "xa"[number > 0], 1.0) for number, qid in enumerate(turns)]), "raw": raw}
+
+    def page(**given):
+        return Page(report(runs, qrels=qrels, measures=["RR"], **given).html).said()
+
+    # new less raw: -.5, +.5, +.5, +.5; the two conversations of topic 1 are drawn together
+    assert "paired bootstrap over 4 conversations" in page()
+    assert "The intervals treat conversations of one topic as independent." in page()
+    assert "raw .5000 new .7500 +.2500 [−.2500, +.5000]" in page()
+    assert "paired bootstrap over 3 topics" in page(by="topic")
+    assert "The intervals treat" not in page(by="topic")
+    assert "raw .5000 new .7500 +.2500 [.0000, +.5000]" in page(by="topic")
+    assert "The test treats all turns as independent" in page(by="turn")
+    assert "So do the intervals." in page(by="turn")
+    with pytest.raises(UsageError, match="by='depth'"):
+        page(by="depth")

@@ -114,7 +114,7 @@ def comparison_note(units: Sequence[str], by: str, baseline: str) -> str:
         baseline: the name of the baseline.
 
     Example:
-        >>> comparison_note(["9-1", "9-2"], "conversation", "raw")[-66:]
+        >>> comparison_note(["9-1", "9-2"], "conversation", "raw")[-62:]
         'The intervals treat conversations of one topic as independent.'
     """
     number = len(set(units))
