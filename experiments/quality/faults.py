@@ -209,7 +209,7 @@ FAULTS = [
         "len(known.turns) >= user.turns",
         "len(known.turns) > user.turns",
     ),
-    Fault("live/serving/waiting_line.py", "the line is one place too long", "self.waiting >= self.most", "self.waiting > self.most"),
+    Fault("live/serving/service.py", "whoever leaves keeps the place", "abandon_on_cancel=True", "abandon_on_cancel=False"),
     Fault("live/interactive/response_limits.py", "a passage too many is handed in", "[:PASSAGES]", "[: PASSAGES + 1]"),
     Fault("papers/published.py", "labels that nobody gave have no row", "sorted({*range(5), *table.index})", "sorted(table.index)"),
     Fault("cli/output.py", "a table is wider than its terminal", "line_width=width", "line_width=2 * width"),

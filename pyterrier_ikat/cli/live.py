@@ -64,17 +64,14 @@ def serve(names: tuple[str, ...], workers: int, **options: Any) -> None:
 
     A METHOD is a name from `ikat methods`, or FILE.py:NAME. Clients see each METHOD as a model. Requests hold the whole conversation, so
     nothing is stored without --save. If the environment variable IKAT_TOKEN is set, every request needs this token as its API key. Ctrl-C
-    or SIGTERM stops the server after it has finished the requests under way.
+    stops the server; requests under way get 2 seconds to finish.
     """
-    from ..live.serving import Limits, serve
+    from ..live.serving import serve
     from ..llms import Ledger
 
     ledger = Ledger()
     try:
-        serve(names, limits=Limits(workers=workers, waiting=4 * workers), ledger=ledger, echo=click.echo, **options)
-    except KeyboardInterrupt:
-        click.echo("stopped at once: requests under way were not answered", err=True)
-        raise click.exceptions.Exit(2) from None
+        serve(names, workers=workers, ledger=ledger, echo=click.echo, **options)
     finally:
         print_ledger(ledger)
 

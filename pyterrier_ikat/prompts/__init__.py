@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from jinja2 import FileSystemLoader, StrictUndefined, TemplateNotFound, TemplatesNotFound
@@ -30,6 +31,8 @@ from ..portable import digest
 
 FOLDER = Path(__file__).parent
 STYLES = ("gpt", "llama")
+_COMPILING = Lock()
+"""Threads that need the same template at the same moment compile it once."""
 _ROLE = re.compile(r"(?<=[\n\r\x85\u2028\u2029])(?=[ \t]*(?:user|system|assistant)(?:[ \t]+\d+)?[ \t]*:)", re.IGNORECASE)
 """Places where a line of a message could be mistaken for the next message."""
 _HEADING = re.compile(r"^#+ *([^{}\n]*\w) *$|\bheading *= *[\"']#* *([^\n\"']*\w)[\"']", re.MULTILINE)
@@ -114,7 +117,9 @@ def render(name: str, style: str = "gpt", folder: str | None = None, **values: A
     """
     names = _names(name, style)
     with _explained(names, folder, f"; it may use {', '.join(sorted(values))}"):
-        prompt = _environment(folder).select_template(names).render(**values).strip()
+        with _COMPILING:
+            template = _environment(folder).select_template(names)
+        prompt = template.render(**values).strip()
     if not prompt:
         raise UsageError(f"prompt template {names[-1]} of {folder or FOLDER} makes an empty prompt: write into it what the model is asked")
     return prompt

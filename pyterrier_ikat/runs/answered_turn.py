@@ -27,11 +27,13 @@ class Source:
         docno: its id.
         text: its text; empty if the index has none.
         score: its score in the ranking; None if there is none.
+        url: the address of its document; empty if the ranking has none.
     """
 
     docno: str
     text: str = ""
     score: float | None = None
+    url: str = ""
 
     @property
     def beginning(self) -> str:
@@ -199,8 +201,8 @@ def messages_of(turns: Sequence[Turn]) -> list[dict[str, str]]:
 
 
 def _sources(passages: pd.DataFrame) -> tuple[Source, ...]:
-    rows = zip(passages["docno"], values(passages, "text", ""), values(passages, "score"), strict=True)
-    return tuple(Source(str(docno), str(text), None if is_missing(score) else float(score)) for docno, text, score in rows)
+    rows = zip(passages["docno"], values(passages, "text", ""), values(passages, "score"), values(passages, "url", ""), strict=True)
+    return tuple(Source(str(docno), str(text), None if is_missing(score) else float(score), str(url)) for docno, text, score, url in rows)
 
 
 def _rests_on(passages: tuple[Source, ...], entries: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Systems behind an address: OpenAI's chat protocol, a search endpoint, tools for language models, and a chat page."""
 
-from .server import app, running, serve
-from .waiting_line import Limits
+from .server import running, serve
 
-__all__ = ["Limits", "app", "running", "serve"]
+__all__ = ["running", "serve"]

@@ -1,131 +1,31 @@
-"""Serve systems at an address, until a signal stops the server."""
+"""Serve systems at an address, until Ctrl-C or SIGTERM."""
 
+import ipaddress
 import logging
 import os
-import signal
+import re
 import socket
-import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from ...arguments import at_least
 from ...conversations.frame import NoResultWarning
-from ...errors import UsageError, advice, counted
+from ...errors import UsageError, advice
 from ...llms import Ledger
-from ...store.cache import IN_MEMORY, open_cache
 from ...study.systems import Systems, distinct_models
-from .conversation_logs import ConversationLogs
-from .guard import Guard, is_loopback, log, origins_of
-from .service import Service, open_served
-from .tokens import MAKE_A_TOKEN, TOKEN, people_of
-from .waiting_line import Limits, Line
 
 if TYPE_CHECKING:
-    from .connections import Server
+    from starlette.applications import Starlette
 
-MEMORY = 256 << 20
-"""Bytes for searches and scores in memory: a server runs for days, and most of its queries never come back."""
-
-
-def app(
-    systems: Systems,
-    *,
-    token: str | None = None,
-    tokens: str | Path | None = None,
-    origins: Sequence[str] = (),
-    limits: Limits | None = None,
-    mcp: bool = False,
-    save_to: str | Path | None = None,
-    dataset: str | None = None,
-    ledger: Ledger | None = None,
-    **resources: Any,
-) -> Guard:
-    """The ASGI application that serves systems, for a server of your own.
-
-    Without a token it answers only clients on this machine that call it ``localhost`` or by a loopback address.
-
-    Args:
-        systems: see :func:`serve`.
-        token: what every request needs after ``Authorization: Bearer``; at least 16 characters.
-        tokens: see :func:`serve`.
-        origins: see :func:`serve`.
-        limits: see :func:`serve`.
-        mcp: see :func:`serve`.
-        save_to: see :func:`serve`; of several processes one may save, and ``application.service.logs.close()`` writes the topics files.
-        dataset: see :func:`serve`.
-        ledger: see :func:`serve`.
-        **resources: see :func:`serve`.
-
-    Raises:
-        UsageError: for a system that can't be served, a short token, or a missing package.
-        DataError: for an index or recorded file that can't be used.
-
-    Example:
-        >>> import pyterrier_ikat as ikat
-        >>> class Model:
-        ...     def generate(self, chats):
-        ...         return ["Rooibos." for chat in chats]
-        >>> application = app({"mine": ikat.Answer(ikat.llm(Model()))})  # doctest: +SKIP
-    """
-    people = people_of(token, tokens)
-    with _needed():
-        from .application import application
-
-        if mcp:
-            from .tools import tools_of
-    bounds = limits or Limits()
-    opened = open_served(systems, ledger or Ledger(), dataset=dataset, **resources)
-    logs = None if save_to is None else ConversationLogs(save_to, opened)
-    service = Service(opened, bounds, Line(bounds.workers, bounds.waiting), logs)
-    made = application(service, *tools_of(service)) if mcp else application(service)
-    return Guard(made, bounds, people, origins_of(origins), service)
-
-
-@contextmanager
-def _needed() -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "h11", "mcp"):
-            raise
-        raise UsageError(f"a server needs {error.name}: pip install 'pyterrier_ikat[live]'") from None
-
-
-@contextmanager
-def running(systems: Systems, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None, **options: Any) -> "Iterator[Server]":
-    """Serve systems in a thread while the block runs, for a notebook or a test. The arguments are those of :func:`serve`.
-
-    Example:
-        >>> import pyterrier_ikat as ikat
-        >>> class Model:
-        ...     def generate(self, chats):
-        ...         return ["Rooibos." for chat in chats]
-        >>> with running({"mine": ikat.Answer(ikat.llm(Model()))}) as server:  # doctest: +SKIP
-        ...     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none")
-    """
-    given = (os.environ.get(TOKEN) if token is None else token) or None
-    listener = _bound(host, port, given is not None or options.get("tokens") is not None)
-    with listener, warnings.catch_warnings():
-        guard = app(systems, token=given, **options)
-        from .connections import Server  # uvicorn is there: the application was made
-
-        service: Service = guard.service
-        server = Server(guard, service.line, listener, service.notes())
-        try:
-            warnings.simplefilter("ignore", NoResultWarning)  # the answer says it
-            if not server.start():
-                raise UsageError(f"the server did not start at {server.url}: choose another port with {advice('port=...', '--port')}")
-            yield server
-        finally:
-            server.stop()
-            for model in distinct_models(service.systems.values()):
-                model.close()
-            if service.logs is not None:
-                service.logs.close()
+TOKEN = "IKAT_TOKEN"
+MAKE_A_TOKEN = f"export {TOKEN}=$(python -c 'import secrets; print(secrets.token_urlsafe(32))')"
+GRACE = 2
+"""Seconds that requests under way get to finish when the server stops."""
 
 
 def serve(
@@ -134,9 +34,8 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8000,
     token: str | None = None,
-    tokens: str | Path | None = None,
     origins: Sequence[str] = (),
-    limits: Limits | None = None,
+    workers: int = 16,
     mcp: bool = False,
     save_to: str | Path | None = None,
     dataset: str | None = None,
@@ -144,10 +43,9 @@ def serve(
     echo: Callable[[str], None] = print,
     **resources: Any,
 ) -> None:
-    """Serve systems by OpenAI's chat protocol, with a search endpoint and a chat page, until Ctrl-C or SIGTERM.
+    """Serve systems by OpenAI's chat protocol, with a search endpoint and a chat page, until Ctrl-C.
 
-    Every name is checked and every model loaded before it listens. After the signal nothing new is accepted, requests that wait are
-    refused, and those under way get ``limits.stop`` seconds to finish; a second Ctrl-C ends the server at once.
+    Every name is checked and every model loaded before it listens. After Ctrl-C, requests under way get 2 seconds to finish.
 
     Args:
         systems: any pipelines, functions or names of methods, as for :func:`pyterrier_ikat.run`; each is a model.
@@ -155,10 +53,8 @@ def serve(
         port: the port; 0 for a free one.
         token: what every request needs after ``Authorization: Bearer``; by default the environment variable ``IKAT_TOKEN``. Required
             on any other address than loopback.
-        tokens: a file with the tokens of several people, a line ``NAME TOKEN`` for each; a number after them is the most requests that
-            the person may send in a minute.
         origins: pages of other sites that may use it from a browser, such as ``"https://chat.example.org"``.
-        limits: the bounds.
+        workers: the requests that are worked on at a time; others wait.
         mcp: whether the tools ``ask`` and ``search`` are offered by the Model Context Protocol at ``/mcp``.
         save_to: a folder for the conversations whose clients name them, a log for each system; without it nothing is stored.
         dataset: with recorded completions, the dataset whose conversations they answer.
@@ -174,79 +70,162 @@ def serve(
         >>> import pyterrier_ikat as ikat
         >>> ikat.serve("gtr", index="mini.index", llm="openai:gpt-4o", second_llm="openai:gpt-4o")  # doctest: +SKIP
     """
-    stopped = threading.Event()
-    memory = open_cache()
-    if memory.path == IN_MEMORY:
-        memory.max_bytes = min(memory.max_bytes, MEMORY)
-    options: dict[str, Any] = {"host": host, "port": port, "token": token, "tokens": tokens, "origins": origins, "limits": limits}
-    options |= {"mcp": mcp, "save_to": save_to, "dataset": dataset, "ledger": ledger}
-    with _logged(), running(systems, **options, **resources) as server, _stopped_by_signals(stopped):
+    options: dict[str, Any] = {"host": host, "port": port, "token": token, "origins": origins, "workers": workers}
+    options |= {"mcp": mcp, "save_to": save_to, "dataset": dataset, "ledger": ledger, **resources}
+    with running(systems, log=True, **options) as server:
         echo(f"chat page      {server.url}/\nmodels         {server.url}/v1\nsearch         {server.url}/search")
-        if mcp:
-            echo(f"MCP            {server.url}/mcp")
-        for note in server.notes:
-            echo(f"note: {note}")
+        for line in [f"MCP            {server.url}/mcp"] * mcp + server.notes:
+            echo(line)
         echo("Ctrl-C stops")
-        server.wait(stopped)
-        echo("stopping: finishing the requests under way")
-        server.stop()
-    if server.unfinished:
-        echo(f"not finished in time: {counted(server.unfinished, 'request')}")
+        with suppress(KeyboardInterrupt):  # the command line makes one of SIGTERM, too
+            while server.thread.is_alive():
+                server.thread.join(1)
 
 
-def _bound(host: str, port: int, guarded: bool) -> socket.socket:
-    """A socket at the address, which doesn't listen yet."""
-    if not is_loopback(host) and not guarded:
-        again = advice(f"and call serve(..., host={host!r}) again", "and run the same command again")
-        raise UsageError(f"{host} is reached from other machines, and there is no token: {MAKE_A_TOKEN}, {again}")
-    if not 0 <= port <= 65535:
-        raise UsageError(f"there is no port {port}: give a number from 0 to 65535 with {advice('port=...', '--port')}")
+class Running:
+    """A server in a thread.
+
+    Attributes:
+        url: its address.
+        notes: what its user should know.
+        thread: where it runs. It is a daemon, and so are the threads that it starts: the process ends while a model is still asked.
+    """
+
+    def __init__(self, made: "Starlette", listener: socket.socket, notes: list[str], log: bool) -> None:
+        import uvicorn
+
+        config = uvicorn.Config(
+            made,
+            ws="none",
+            lifespan="on",
+            access_log=log,
+            proxy_headers=False,
+            server_header=False,
+            limit_concurrency=1000,
+            timeout_graceful_shutdown=GRACE,
+            **({} if log else {"log_config": None}),
+        )
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # of requests that the stop cuts off it prints tracebacks
+        address, port = listener.getsockname()[:2]
+        self.url, self.notes = f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}", notes
+        self._server = uvicorn.Server(config)
+        self.thread = threading.Thread(target=self._server.run, args=([listener],), name="ikat-serve", daemon=True)
+        self.thread.start()
+        while not self._server.started and self.thread.is_alive():
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        """Accept nothing new, and wait until the requests under way are finished, at most for 2 seconds."""
+        self._server.should_exit = True
+        self.thread.join()
+
+
+@contextmanager
+def running(
+    systems: Systems,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    token: str | None = None,
+    origins: Sequence[str] = (),
+    workers: int = 16,
+    mcp: bool = False,
+    save_to: str | Path | None = None,
+    dataset: str | None = None,
+    ledger: Ledger | None = None,
+    log: bool = False,
+    **resources: Any,
+) -> "Iterator[Running]":
+    """Serve systems in a thread while the block runs, for a notebook or a test. The arguments are those of :func:`serve`.
+
+    Args:
+        log: whether uvicorn prints a line for each request.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> class Model:
+        ...     def generate(self, chats):
+        ...         return ["Rooibos." for chat in chats]
+        >>> with running({"mine": ikat.Answer(ikat.llm(Model()))}) as server:  # doctest: +SKIP
+        ...     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none")
+    """
+    token, whence = _token(host, token)
+    allowed = [_origin(page) for page in ([origins] if isinstance(origins, str) else origins)]
+    at_least(1, workers=workers)
+    with _bound(host, port) as listener, warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoResultWarning)  # the answer says it
+        with _needed():
+            import anyio
+
+            from .application import application
+            from .service import Service, open_served
+            from .saved import SavedConversations
+            from .tools import tools_of
+        opened = open_served(systems, ledger or Ledger(), dataset=dataset, **resources)
+        saved = None if save_to is None else SavedConversations(save_to, opened)
+        service = Service(opened, anyio.CapacityLimiter(workers), saved)
+        made = application(service, token, allowed, *(tools_of(service) if mcp else ()))
+        notes = [whence] + [f"{one.name} writes no response: its answers list passages" for one in opened.values() if not one.writes_response]
+        notes += [] if saved is None else [f"conversations whose clients name them are saved in {saved.folder}"]
+        server = Running(made, listener, notes, log)
+        try:
+            yield server
+        finally:
+            server.stop()
+            for model in distinct_models(opened.values()):
+                model.close()
+            if saved is not None:
+                saved.close()
+
+
+@contextmanager
+def _needed() -> Iterator[None]:
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-    except (socket.gaierror, UnicodeError, OverflowError) as error:
-        raise UsageError(f"there is no address {host}:{port} ({error}): correct {advice('host=...', '--host')}") from None
-    listener = socket.socket(family, socket.SOCK_STREAM)
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "pyterrier_ikat":
+            raise
+        raise UsageError(f"a server needs {error.name}: pip install 'pyterrier_ikat[live]'") from None
+
+
+def _token(host: str, given: str | None) -> tuple[str | None, str]:
+    """The token that requests need, and a sentence on where it comes from."""
+    token = (os.environ.get(TOKEN) if given is None else given) or None
+    if token is None:
+        if not is_loopback(host):
+            raise UsageError(f"{host} is reached from other machines, and there is no token: {MAKE_A_TOKEN}, and call it again")
+        return None, f"no token: only this machine is answered; {TOKEN} is not set"
+    if len(token) < 16 or not re.fullmatch("[!-~]+", token):
+        raise UsageError(f"the token ({TOKEN}) needs at least 16 letters, digits or punctuation marks of ASCII: {MAKE_A_TOKEN}")
+    source = f"the environment variable {TOKEN}" if given is None else "the argument token"
+    return token, f"requests need the token of {source}, as Authorization: Bearer TOKEN"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address means this machine.
+
+    Example:
+        >>> [is_loopback(host) for host in ("localhost", "127.0.0.1", "::1", "0.0.0.0", "localhost.example.org")]
+        [True, True, True, False, False]
+    """
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _origin(page: str) -> str:
+    """The origin of a page, as a browser sends it."""
+    origin = page.lower().rstrip("/")
+    if not re.fullmatch(r"https?://[a-z0-9.\-_:\[\]]+", origin):
+        given = advice("origins=[...]", "--origin")
+        raise UsageError(f"{origin!r} is not the origin of a page: give scheme and host, as in {given} https://chat.example.org")
+    return origin
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=1000)
     except OSError as error:
-        listener.close()
         free = advice("port=0", "--port 0")
-        raise UsageError(f"{host}:{port} can't be used ({error.strerror}): choose another port, or a free one with {free}") from None
-    return listener
-
-
-@contextmanager
-def _logged() -> Iterator[None]:
-    """The log on stderr."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S"))
-    level, log.propagate = log.level, False
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        log.removeHandler(handler)
-        log.setLevel(level)
-        log.propagate = True
-
-
-@contextmanager
-def _stopped_by_signals(stopped: threading.Event) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM sets the event, the second one ends the program; elsewhere than in the main thread signals do nothing."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        if stopped.is_set():
-            raise KeyboardInterrupt
-        stopped.set()
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        raise UsageError(f"{host}:{port} can't be used ({error}): choose another port, or a free one with {free}") from None

@@ -1,25 +1,27 @@
-"""What a server does, apart from HTTP: its systems are opened before it listens, asked by requests, and their conversations saved."""
+"""What a server does, apart from HTTP: its systems are opened before it listens, and asked in a bounded number of threads."""
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
+import anyio
 import pandas as pd
 
 from ...conversations import dataset as dataset_named
 from ...conversations.frame import object_frame, values
 from ...conversations.topics import Conversation
-from ...errors import UsageError, advice
+from ...errors import UsageError, advice, list_first
 from ...events import Write, in_chain
 from ...llms import LLM, Ledger
 from ...runs.answered_turn import Turn
 from ...study.systems import System, Systems, open_systems
 from ..answering import answer
-from .conversation_logs import ConversationLogs
-from .requests import ChatRequest, SearchRequest, read_chat, read_search
-from .waiting_line import Limits, Line
-from .wire import RequestError
+from .replies import Failure, failure_of
+from .requests import ChatRequest, SearchRequest
+from .saved import SavedConversations
+
+Result = TypeVar("Result")
 
 
 @dataclass
@@ -28,59 +30,78 @@ class Service:
 
     Attributes:
         systems: the systems by name.
-        limits: the bounds.
-        line: where requests wait.
-        logs: where conversations are saved; None where nothing is.
+        workers: bounds the requests that are worked on at a time.
+        saved: where conversations are saved; None where nothing is.
     """
 
     systems: Mapping[str, System]
-    limits: Limits
-    line: Line
-    logs: ConversationLogs | None = None
+    workers: anyio.CapacityLimiter
+    saved: SavedConversations | None = None
 
-    def read_chat(self, data: Mapping[str, Any], named: Sequence[str] = (), person: str = "") -> ChatRequest:
-        """A checked chat request; ``named`` are the ids of its conversation in the header. No ``person`` gets at another one's."""
-        asked = read_chat(data, list(self.systems), self.limits, None if self.logs is None else named)
-        return replace(asked, conversation=f"{person}.{asked.conversation}") if person and asked.conversation else asked
+    def system(self, name: str | None) -> System:
+        """A system by its name, which a request may omit where there is only one.
 
-    def read_search(self, data: Mapping[str, Any]) -> SearchRequest:
-        """A checked search request."""
-        return read_search(data, list(self.systems), self.limits)
+        Raises:
+            Failure: when there is none of that name.
+        """
+        found = self.systems.get(name or "") or (next(iter(self.systems.values())) if name is None and len(self.systems) == 1 else None)
+        if found is None:
+            known = f"there is no model {str(name)[:60]!r}: give one of {list_first(list(self.systems))}"
+            raise Failure(404, known, param="model", code="model_not_found")
+        return found
 
-    async def answer(self, asked: ChatRequest, tell: Callable[[str], None], write: Write | None = None) -> Turn:
-        """The answer, which is saved where the request names its conversation; ``tell`` and ``write`` are called in other threads."""
+    async def answer(
+        self, asked: ChatRequest, chat: str = "", tell: Callable[[str], None] | None = None, write: Write | None = None
+    ) -> Turn:
+        """The answer, which is saved if the conversation has a name; ``tell`` and ``write`` are called in other threads.
+
+        Raises:
+            Failure: when there is none.
+        """
+        system = self.system(asked.model)
 
         def work() -> Turn:
-            turn = answer_request(self.systems[asked.model], asked, tell, write)
-            return turn if self.logs is None or not asked.conversation else self.logs.save(asked, turn)
+            turn = answer_request(system, asked, tell, write)
+            return turn if self.saved is None or not chat else self.saved.save(system.name, chat, asked, turn)
 
-        return await self.line.run(work)
+        return await self._run(work)
 
     async def search(self, asked: SearchRequest) -> list[dict[str, Any]]:
-        """For each query its passages."""
-        found = await self.line.run(lambda: search(self.systems[asked.model], asked.queries, asked.k))
-        return [{"query": query, "passages": passages} for query, passages in zip(asked.queries, found, strict=True)]
+        """The passages of each query.
 
-    def notes(self) -> list[str]:
-        """What the server's user should know."""
-        silent = [f"{one.name} writes no response: its answers list passages" for one in self.systems.values() if not one.writes_response]
-        return silent + ([] if self.logs is None else [f"conversations whose clients name them are saved in {self.logs.folder}"])
+        Raises:
+            Failure: when there are none.
+        """
+        system = self.system(asked.model)
+        return await self._run(lambda: search(system, asked.every_query, asked.k))
+
+    async def _run(self, work: Callable[[], Result]) -> Result:
+        """Work in a thread. Who stops waiting frees the place; a call that has begun is finished, since it is paid for and cached."""
+
+        def told() -> Result:
+            try:
+                return work()
+            except BaseException as error:  # also SystemExit of a system, which would end the server
+                raise failure_of(error) from None
+
+        return await anyio.to_thread.run_sync(told, limiter=self.workers, abandon_on_cancel=True)
 
 
-def answer_request(system: System, asked: ChatRequest, tell: Any, write: Write | None = None) -> Turn:
+def answer_request(system: System, asked: ChatRequest, tell: Any = None, write: Write | None = None) -> Turn:
     """The answer of a system to a request; see :func:`~pyterrier_ikat.live.answering.answer` for ``tell`` and ``write``.
 
     Raises:
-        RequestError: when recorded completions don't answer this conversation, or are for other statements about the user.
+        Failure: when recorded completions don't answer this conversation, or are for other statements about the user.
         StillTooLong: when the model has no room for the prompt, even without the history.
         IkatError: when the system fails.
     """
-    number, ptkb = f"chat-{uuid.uuid4().hex}", asked.ptkb or {}  # no other request's turn has this name, so none can pass for it
+    number, ptkb = f"chat-{uuid.uuid4().hex}", asked.metadata.ptkb or {}  # no other request's turn has this name, so none can pass for it
     if system.recorded:
-        found = _replayed(system, [message["content"] for message in asked.messages if message["role"] == "user"], list(ptkb.values()))
+        said = [message["content"] for message in asked.said if message["role"] == "user"]
+        found = _replayed(system, said, list(ptkb.values()))
         number, ptkb = found.number, dict(found.ptkb)
     with in_chain(0 if system.recorded else asked.sample):
-        return answer(system, asked.messages, ptkb, number=number, tell=tell, write=write)
+        return answer(system, asked.said, ptkb, number=number, tell=tell, write=write)
 
 
 def _replayed(system: System, said: list[str], statements: list[str]) -> Conversation:
@@ -95,33 +116,26 @@ def _replayed(system: System, said: list[str], statements: list[str]) -> Convers
     else:
         wrong = "are recorded, and this conversation is not among them"
         repair = f"begin a new conversation with what a recorded user said, such as {system.recorded[0].turns[0].utterance!r}"
-    raise RequestError(
-        f"the completions of the language model {wrong}: {repair}, or serve a live model",
-        param="metadata" if begun else "messages",
-        code="not_recorded",
-    )
+    told = f"the completions of the language model {wrong}: {repair}, or serve a live model"
+    raise Failure(400, told, param="metadata" if begun else "messages", code="not_recorded")
 
 
-def search(system: System, queries: list[str], k: int) -> list[list[dict[str, Any]]]:
-    """The passages of its first stage: for each query a list of ``id``, ``text`` and ``score``, best first.
+def search(system: System, queries: list[str], k: int) -> list[dict[str, Any]]:
+    """For each query the passages of the system's first stage: a list of ``id``, ``text`` and ``score``, best first.
 
     Raises:
-        RequestError: when it has no such stage.
+        Failure: when it has no such stage.
         IkatError: when the search fails.
     """
     if system.retriever is None:
-        raise RequestError(f"model {system.name} has no stage that searches: choose another one", param="model")
+        raise Failure(400, f"model {system.name} has no stage that searches: choose another one", param="model")
     qids = [f"search_{number}" for number in range(1, len(queries) + 1)]
     found: pd.DataFrame = (system.retriever % k).compile().transform(object_frame({"qid": qids, "query": queries}))
     passages: dict[str, list[dict[str, Any]]] = {qid: [] for qid in qids}
-    for qid, docno, text, score in _rows(found.sort_values("rank", kind="stable")):
-        passages[qid].append({"id": docno, "text": text, "score": score})
-    return list(passages.values())
-
-
-def _rows(found: pd.DataFrame) -> Iterator[tuple[str, str, str, float]]:
-    rows = zip(found["qid"], found["docno"], values(found, "text", ""), found["score"], strict=True)
-    return ((qid, str(docno), str(text), float(score)) for qid, docno, text, score in rows)
+    ranked = found.sort_values("rank", kind="stable")
+    for qid, docno, text, score in zip(ranked["qid"], ranked["docno"], values(ranked, "text", ""), ranked["score"], strict=True):
+        passages[qid].append({"id": str(docno), "text": str(text), "score": float(score)})
+    return [{"query": query, "passages": passages[qid]} for qid, query in zip(qids, queries, strict=True)]
 
 
 def open_served(systems: Systems, ledger: Ledger, *, dataset: str | None = None, **resources: Any) -> dict[str, System]:

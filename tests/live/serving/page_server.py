@@ -5,11 +5,15 @@ import threading
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from pyterrier_ikat.completions.citations import pieces_with_numbers, read_citations, with_marks
-from pyterrier_ikat.live.serving import application
+from pyterrier_ikat.completions.citations import read_citations
+from pyterrier_ikat.live.serving.application import CSP, PAGE
+from pyterrier_ikat.live.serving.replies import as_html, citations, content_of
+from pyterrier_ikat.runs import Source, Turn
 
-PAGE = application.PAGE.read_text(encoding="utf-8")
+KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 FACTS = {
+    "unknown": [],
+    "cites_none": False,
     "rewrite": "",
     "queries": [],
     "statements": [],
@@ -34,11 +38,11 @@ def chunk(content="", **more):
 def answer(text, *passages, activity=("answering",), **facts):
     """The chunks of an answer: what the system does, the text in two pieces, and the passages as (id, text, score)."""
     cited = read_citations(text, len(passages))
-    pieces = pieces_with_numbers(cited.text, cited.sentences)
-    text, facts = with_marks(cited.text, cited.sentences), {"pieces": pieces, "response": cited.text} | facts
-    citations = [{"id": docno, "text": words, "score": score} for docno, words, score in passages]
+    sources = tuple(Source(docno, words, score) for docno, words, score in passages)
+    turn = Turn(1, "", cited.text, sources, cited=tuple(cited.sentences))
+    text, facts = content_of(turn) if cited.text else "", {"response": cited.text, "html": as_html(turn)} | facts
     sent = [chunk(text[: len(text) // 2]), chunk(text[len(text) // 2 :])] if text else []
-    end = chunk(finish_reason="stop", citations=citations, ikat={**FACTS, **facts})
+    end = chunk(finish_reason="stop", citations=citations(turn), ikat={**FACTS, **facts})
     return [*[chunk(ikat={"activity": one}) for one in activity], *sent, end]
 
 
@@ -66,7 +70,7 @@ class Server(ThreadingHTTPServer):
         for event in self.held:
             event.set()
         self.replies, self.asked, self.paths, self.held, self.token, self.late = {}, [], [], [], "", {}
-        self.models = [{"id": name, "title": title, "writes_response": True} for name, title in (("plain", "plain"), ("gtr", "Generate"))]
+        self.models = [{"id": name, "about": about, "writes_response": True} for name, about in (("plain", "Plain."), ("gtr", "Generates."))]
 
     def told(self, model):
         """The messages of each request to a model."""
@@ -78,10 +82,9 @@ class Handler(BaseHTTPRequestHandler):
         self.server.paths.append(self.path)
 
     def do_GET(self):
-        if self.path == "/":
-            self.send(
-                200, PAGE.encode(), {"Content-Security-Policy": application.policy_of(PAGE), "Content-Type": "text/html; charset=utf-8"}
-            )
+        if self.path == "/" or self.path.startswith("/page/"):
+            path = PAGE / (self.path.removeprefix("/page/") if self.path != "/" else "index.html")
+            self.send(200, path.read_bytes(), CSP | {"Content-Type": f"{KINDS[path.suffix[1:]]}; charset=utf-8"})
         elif self.allowed():
             self.send(200, json.dumps({"object": "list", "data": self.server.models}).encode())
 

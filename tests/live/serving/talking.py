@@ -3,11 +3,16 @@
 import asyncio
 import json
 import threading
+from contextlib import suppress
 
+import anyio
 import pyterrier as pt
 
 from pyterrier_ikat.conversations.frame import column
-from pyterrier_ikat.live.serving import app
+from pyterrier_ikat.live.serving.application import application
+from pyterrier_ikat.live.serving.saved import SavedConversations
+from pyterrier_ikat.live.serving.service import Service, open_served
+from pyterrier_ikat.llms import Ledger
 
 PASSAGES = {"d1": "Rooibos has no caffeine.", "d2": "Mint is a herb."}
 
@@ -61,9 +66,13 @@ def says(*texts, **more):
     return {"model": "talks", "messages": [{"role": role, "content": text} for role, text in zip(roles, texts, strict=False)], **more}
 
 
-def served(systems=None, **options):
-    """The application of a server."""
-    return app({"talks": Talks()} if systems is None else systems, **options)
+def served(systems=None, token=None, origins=(), save_to=None):
+    """The application of a server; its ``state`` has what saves."""
+    opened = open_served({"talks": Talks()} if systems is None else systems, Ledger())
+    saved = None if save_to is None else SavedConversations(save_to, opened)
+    made = application(Service(opened, anyio.CapacityLimiter(4), saved), token, origins)
+    made.state.saved = saved
+    return made
 
 
 class Client:
@@ -72,12 +81,12 @@ class Client:
     def __init__(self, application, came=lambda part: None):
         self.application, self.came = application, came
 
-    def ask(self, method, path, body=b"", headers=(), client=("127.0.0.1", 5000), chunks=None, query=b""):
+    def ask(self, method, path, body=b"", headers=(), chunks=None):
         """The status, the headers and the body of the response; ``chunks`` are the messages that the client sends."""
         given = {"host": "127.0.0.1:8000", "content-type": "application/json", **dict(headers)}
         scope = {
-            "type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": query, "scheme": "http",
-            "http_version": "1.1", "root_path": "", "client": client, "server": ("127.0.0.1", 8000), "asgi": {"version": "3.0"},
+            "type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": b"", "scheme": "http",
+            "http_version": "1.1", "root_path": "", "client": ("127.0.0.1", 5000), "server": ("127.0.0.1", 8000), "asgi": {"version": "3.0"},
             "headers": [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in given.items() if value is not None],
         }  # fmt: skip
         return asyncio.run(self._call(scope, body if isinstance(body, bytes) else json.dumps(body).encode(), chunks))
@@ -103,9 +112,8 @@ class Client:
             sent.append(message)
             self.came(message.get("body", b""))
 
-        await self.application(scope, receive, send)
-        if not sent:
-            return 0, {}, b""
+        with suppress(Exception):  # that the server's operator sees, after the response was sent
+            await self.application(scope, receive, send)
         headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
         return sent[0]["status"], headers, b"".join(message.get("body", b"") for message in sent[1:])
 

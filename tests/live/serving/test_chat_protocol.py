@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import threading
+import time
 from pathlib import Path
 
 import pyterrier as pt
@@ -11,16 +12,17 @@ import pytest
 from fakes import ByPrompt, Types
 from hypothesis import example, given
 from hypothesis import strategies as st
+from openai.types.chat import ChatCompletion
 from talking import PASSAGES, Client, Fails, Talks, events, says, served
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.live.serving import Limits
-from pyterrier_ikat.live.serving.application import _News
-from pyterrier_ikat.live.serving.guard import Guard
-from pyterrier_ikat.live.serving.wire import model_object
+from pyterrier_ikat.completions.citations import CitedSentence
+from pyterrier_ikat.live.serving.application import News
+from pyterrier_ikat.live.serving.replies import LONGEST, about, as_html
 from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, FatalLLMError, Reply, StageError
 from pyterrier_ikat.llms.failures import Refused, TooLong, Unavailable
 from pyterrier_ikat.methods.catalogue import METHODS
+from pyterrier_ikat.runs import Source, Turn
 from pyterrier_ikat.study.systems import System
 
 
@@ -31,7 +33,7 @@ def talks():
 
 @pytest.fixture(scope="module")
 def client(talks):
-    return Client(served({"talks": talks, "ranks": talks >> _without_response()}, limits=Limits(messages=9, body=4000, statements=3)))
+    return Client(served({"talks": talks, "ranks": talks >> _without_response()}))
 
 
 def _without_response():
@@ -55,8 +57,8 @@ def test_an_answer_has_openai_s_form_and_its_passages(client):
     assert (choice["finish_reason"], choice["message"]["role"]) == ("stop", "assistant")
     assert choice["message"]["content"] == '[{}, [], "Which tea?"]\n\nSources: [1][2]'
     assert answer["citations"] == [
-        {"id": "d1-Which tea?", "text": PASSAGES["d1"], "score": 2.0},
-        {"id": "d2-Which tea?", "text": PASSAGES["d2"], "score": 1.0},
+        {"id": f"{docno}-Which tea?", "title": PASSAGES[docno], "text": PASSAGES[docno], "score": score}
+        for docno, score in (("d1", 2.0), ("d2", 1.0))
     ]
     assert answer["ikat"].keys() >= {"rewrite", "queries", "statements", "draft", "seconds", "calls", "known", "tokens", "cost", "omitted"}
 
@@ -68,7 +70,7 @@ def test_the_messages_are_the_history_and_instructions_are_ignored_by_name(clien
     status, answer = client.chat(body)
     history = [{"role": "user", "content": "Which tea?"}, {"role": "assistant", "content": "Rooibos."}]
     assert (status, heard(answer)) == (200, [{"1": "I like tea."}, history, "And\ncold?"])
-    assert answer["ikat"]["ignored"] == ["messages[0] (system)", "metadata.chat_id", "temperature"]
+    assert answer["ikat"]["ignored"] == ["messages[0] (system)", "temperature"]
 
 
 def test_consecutive_messages_stay_and_an_empty_answer_says_nothing(client):
@@ -119,8 +121,25 @@ def test_what_the_model_cites_is_sent_with_its_passages(said, shown, docnos):
     assert [one["id"][:2] for one in answer["citations"]] == docnos
     facts = answer["ikat"]
     assert (facts["unknown"], facts["cites_none"], len(facts["shown"])) == ([7] * ("7]" in said), not docnos, 2 * (not docnos))
-    assert facts["response"] == "".join(text for text, _ in facts["pieces"])
     assert "[1]" not in facts["response"]
+    assert facts["html"].count("<button") == shown.count("[1]") + shown.count("[2]")
+
+
+def test_sources_are_annotations_as_openai_sends_them():
+    linked = Talks("Rooibos.") >> pt.apply.generic(lambda frame: frame.assign(url=["https://tea.example/1", ""] * (len(frame) // 2)))
+    client = Client(served({"talks": linked}))
+    _, answer = client.chat(says("Which tea?"))
+    message = answer["choices"][0]["message"]
+    cited = [one["url_citation"] for one in message["annotations"]]
+    assert [(one["url"], one["title"]) for one in cited] == [
+        ("https://tea.example/1", "Rooibos has no caffeine."),
+        ("urn:passage:d2-Which%20tea%3F", "Mint is a herb."),
+    ]
+    assert [message["content"][one["start_index"] : one["end_index"]] for one in cited] == ["[1]", "[2]"]
+    assert {one["type"] for one in message["annotations"]} == {"url_citation"}
+    ChatCompletion.model_validate(answer, strict=True)
+    *_, last = events(client.ask("POST", "/v1/chat/completions", says("Which tea?", stream=True))[2])
+    assert last["choices"][0]["delta"]["annotations"] == message["annotations"]
 
 
 def test_a_response_that_was_not_asked_for_citations_is_based_on_what_was_shown():
@@ -214,13 +233,46 @@ def test_another_answer_to_the_same_words_is_asked_of_the_model_anew():
     assert [request.chain for request in backend.asked] == [0, 1, 2]
 
 
-def test_a_system_is_described_in_plain_words_without_its_paper_s_sections():
-    listed = [model_object(System(method, pt.apply.generic(_found)), 0) for method in METHODS.values()]
-    assert not [one for one in listed if re.search(r"(?i)section|table \d|`", one["title"])]
-    described = next(one for one in listed if one["id"] == "aqd")
-    assert described["title"] == "AQD: the LLM's answer, then up to n queries for it, each retrieved and re-ranked separately, interleaved."
-    assert described["paper"] == "Abbasiantaeb and Aliannejadi, Generate then Retrieve"
-    assert described["steps"] == []
+def test_a_system_is_described_by_one_sentence_in_plain_words():
+    described = {name: about(System(method, pt.apply.generic(_found))) for name, method in METHODS.items()}
+    assert not [one for one in described.values() if re.search(r"(?i)section|table \d|`", one)]
+    assert all(one.count(". ") == 0 and one.endswith(".") for one in described.values())
+    wanted = "AQD: the LLM's answer, then up to n queries for it, each retrieved and re-ranked separately, interleaved."
+    assert described["aqd"] == wanted
+    assert about(System.of(ikat.Answer(ikat.llm("recorded:sample")))) == "Works by drafting an answer."
+
+
+def shown(text, *numbers):
+    return as_html(Turn(1, "", text, (Source("d1"), Source("d2")), cited=(CitedSentence(text, numbers),)))
+
+
+def test_markdown_is_drawn_without_html_images_and_other_links_than_http():
+    text = "**Rooibos** `no` [a](http://a) [b](javascript:alert(1)) [c](data:text/html,x) ![d](http://d) <img src=x onerror=alert(1)>"
+    drawn = shown(text, 1, 2)
+    assert re.findall(r"<(\w+)", drawn) == ["p", "strong", "code", "a", "a", "button", "button"]
+    assert re.findall('href="(.*?)"', drawn) == ["http://a", "http://d"]
+    table = "| tea | caffeine |\n|---|---|\n| rooibos | none |"
+    assert "<td>rooibos</td>" in shown(table)
+    assert shown("# Teas\n- mint\n\n3. three") == '<p><strong>Teas</strong></p>\n<ul>\n<li>mint</li>\n</ul>\n<ol start="3">\n<li>three</li>\n</ol>\n'
+
+
+@pytest.mark.parametrize("attack", ['[x](http://a "t{}t")', "[x](http://a{})", "```\n{}", "`{}`", "{}\ue0009\ue001<b>\u202e"])
+def test_a_mark_of_a_citation_lets_nothing_through(attack):
+    drawn = shown(attack.format('"><script>'), 1)
+    assert set(re.findall(r"<(\w+)", drawn)) <= {"p", "a", "pre", "code", "button"}
+    assert not re.search("[\ue000\ue001\u202e]", drawn)
+    assert drawn.count("<button") <= 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["**a " * 12000, "`" * 49000, "| a |\n|---|\n" * 3000, f"| a |\n|{'-' * 49000}x", "[" * 25000, "> " * 25000, "<b>" * LONGEST],
+)
+def test_hostile_markdown_is_drawn_at_once_and_stays_inert(text):
+    began = time.process_time()
+    drawn = shown(text)
+    assert time.process_time() - began < 10
+    assert not re.search("<(b|a|img|script)[ >]", drawn)
 
 
 def test_unchecked_words_are_taken_back_with_the_reason():
@@ -234,7 +286,7 @@ def test_unchecked_words_are_taken_back_with_the_reason():
 
 def test_a_text_that_is_written_faster_than_it_is_read_waits_once():
     async def queued():
-        news = _News()
+        news = News()
         for number in range(1000):
             news.write("word " * number)
         await asyncio.sleep(0)  # what other threads put is in the queue
@@ -250,14 +302,14 @@ TOOL = {"type": "function", "function": {"name": "weather", "description": "The 
 
 
 @pytest.mark.parametrize(
-    "choice", [{}, *({"tool_choice": one} for one in ("auto", "none", {"type": "allowed_tools", "allowed_tools": {"mode": "auto"}}))]
+    "choice", [{}, {"tool_choice": "auto"}, {"tool_choice": "none"}]
 )
 def test_tools_that_a_model_may_call_are_ignored_by_name(client, choice):
     status, answer = client.chat(says("Which tea?", tools=[TOOL], parallel_tool_calls=False, **choice))
     assert (status, heard(answer)) == (200, [{}, [], "Which tea?"])
-    assert answer["ikat"]["ignored"] == ["tools", "parallel_tool_calls", *choice]
+    assert answer["ikat"]["ignored"] == ["tools", "parallel_tool_calls"]
     status, answer = client.chat(says("Which tea?", functions=[TOOL["function"]], function_call="auto"))
-    assert (status, answer["ikat"]["ignored"]) == (200, ["functions", "function_call"])
+    assert (status, answer["ikat"]["ignored"]) == (200, ["functions"])
 
 
 def test_calls_of_tools_and_their_results_are_no_part_of_the_conversation(client):
@@ -265,7 +317,7 @@ def test_calls_of_tools_and_their_results_are_no_part_of_the_conversation(client
     said = [says("Which tea?")["messages"][0], called, {"role": "tool", "tool_call_id": "1", "content": "cold"}]
     status, answer = client.chat(says() | {"messages": said})
     assert (status, heard(answer)) == (200, [{}, [], "Which tea?"])
-    assert answer["ikat"]["ignored"] == ["messages[1] (tool_calls)", "messages[2] (tool)"]
+    assert answer["ikat"]["ignored"] == ["messages[1] (assistant)", "messages[2] (tool)"]
     said += [{"role": "assistant", "content": "A hot one."}, {"role": "user", "content": "And now?"}]
     _, answer = client.chat(says() | {"messages": said})
     history = [{"role": "user", "content": "Which tea?"}, {"role": "assistant", "content": "A hot one."}]
@@ -279,7 +331,7 @@ RECORDED = [json.loads(line) for line in Path(__file__).with_name("client_reques
 def test_what_clients_were_recorded_to_send_is_answered_unless_it_demands_a_call_or_json(client, recorded):
     status, headers, content = client.ask("POST", "/v1/chat/completions", recorded["body"])
     if recorded["refused"]:
-        assert (status, json.loads(content)["error"]["param"]) == (400, recorded["refused"])
+        assert (status, json.loads(content)["error"]["param"].partition(".")[0]) == (400, recorded["refused"])
         return
     assert status == 200
     answer = next(one for one in events(content) if "citations" in one) if recorded["body"].get("stream") else json.loads(content)
@@ -289,37 +341,34 @@ def test_what_clients_were_recorded_to_send_is_answered_unless_it_demands_a_call
 
 REFUSED = [
     (says("Which tea?", model="gpt-4"), 404, "model", "there is no model 'gpt-4': give one of talks, ranks"),
-    (says("Which tea?", model=7), 400, "model", "the model is missing, or not a text: give one of talks, ranks"),
-    ({"model": "talks"}, 400, "messages", 'give messages, such as [{"role": "user", "content": "Which tea?"}]'),
-    (says(), 400, "messages", 'give messages, such as [{"role": "user", "content": "Which tea?"}]'),
+    (says("Which tea?", model=7), 400, "model", "Input should be a valid string"),
+    ({"model": "talks"}, 400, "messages", "Field required"),
+    (says(), 400, "messages", "at least 1 item"),
     (says("Hi", "Hello"), 400, "messages", "the last message has to be the user's: append the question that is to be answered"),
-    (says(" "), 400, "messages[0]", "messages[0] of the user is blank: omit it, or say something"),
-    (says(*["Hi"] * 11), 400, "messages", "the conversation has 11 messages: this server takes 9; omit the oldest ones"),
-    (says("Hi", n=2), 400, "n", "n asks for another form of answer than one text: omit it"),
-    (says("Hi", n=True), 400, "n", "n asks for another form of answer than one text: omit it"),
-    (says("Hi", tools={}), 400, "tools", "tools is a JSON object: give a list, or omit it"),
-    (says("Hi", tools=[TOOL], tool_choice="required"), 400, "tool_choice", "tool_choice demands a call, and the systems here call nothing"),
-    (says("Hi", tool_choice={"type": "function", "function": {"name": "weather"}}), 400, "tool_choice", "omit it, or give auto or none"),
-    (says("Hi", tool_choice={"type": "allowed_tools", "allowed_tools": {"mode": "required"}}), 400, "tool_choice", "demands a call"),
-    (says("Hi", functions=[TOOL["function"]], function_call={"name": "weather"}), 400, "function_call", "function_call demands a call"),
-    (says("Hi", response_format={"type": "json_object"}), 400, "response_format", "another form of answer"),
-    (says("Hi", stream="yes"), 400, "stream", "stream is a JSON string: give true or false"),
-    (says("Hi", sample=-1), 400, "sample", "give a whole number from 0 to 1000"),
-    (says("Hi", sample="1"), 400, "sample", "give a whole number from 0 to 1000"),
-    (says("Hi", metadata=[]), 400, "metadata", "metadata is a JSON array: give an object"),
-    (says("Hi", metadata={"ptkb": [""]}), 400, "metadata.ptkb", "metadata.ptkb has no statements about the user"),
-    (says("Hi", metadata={"ptkb": "[1]"}), 400, "metadata.ptkb", "metadata.ptkb has no statements about the user"),
-    (says("Hi", metadata={"ptkb": list("abcd")}), 400, "metadata.ptkb", "metadata.ptkb has 4 statements: give at most 3"),
-    (says("Hi") | {"messages": [{"role": "robot", "content": "7"}]}, 400, "messages[0]", "messages[0] has no role, or an unknown one"),
+    (says(" "), 400, "messages", "the last message has to be the user's"),
+    (says(*["Hi"] * 1001), 400, "messages", "at most 1000 items"),
+    (says("Hi", n=2), 400, "n", "Input should be 1"),
+    (says("Hi", tools=[TOOL], tool_choice="required"), 400, "tool_choice", "Input should be 'auto' or 'none'"),
+    (says("Hi", tool_choice={"type": "function", "function": {"name": "weather"}}), 400, "tool_choice", "Input should be 'auto' or 'none'"),
+    (says("Hi", functions=[TOOL["function"]], function_call={"name": "weather"}), 400, "function_call", "Input should be 'auto' or 'none'"),
+    (says("Hi", response_format={"type": "json_object"}), 400, "response_format.type", "Input should be 'text'"),
+    (says("Hi", modalities=["audio"]), 400, "modalities.0", "Input should be 'text'"),
+    (says("Hi", logprobs=True), 400, "logprobs", "Input should be False"),
+    (says("Hi", audio={"voice": "x"}), 400, "audio", "Input should be null"),
+    (says("Hi", stream="yes"), 400, "stream", "Input should be a valid boolean"),
+    (says("Hi", sample=-1), 400, "sample", "greater than or equal to 0"),
+    (says("Hi", metadata=[1]), 400, "metadata", "Input should be an object"),
+    (says("Hi", metadata={"chat_id": 7}), 400, "metadata.chat_id", "Input should be a valid string"),
+    (says("Hi", metadata={"ptkb": [""]}), 400, "metadata.ptkb.1", "at least 1 character"),
+    (says("Hi", metadata={"ptkb": "[1]"}), 400, "metadata.ptkb.1", "Input should be a valid string"),
+    (says("Hi", metadata={"ptkb": ["a"] * 501}), 400, "metadata.ptkb", "at most 500 items"),
+    (says("Hi") | {"messages": [{"role": "robot", "content": "7"}]}, 400, "messages.0.role", "Input should be 'user', 'assistant'"),
     (says("Hi") | {"messages": [{"role": "tool", "content": "7"}]}, 400, "messages", "the last message has to be the user's"),
-    (says("Hi") | {"messages": [{"role": "user", "tool_calls": [{}]}]}, 400, "messages[0]", "of the user calls a tool"),
-    (says("Hi") | {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, "messages[0]", "a part that is not text"),
-    ([], 400, None, "the body is a JSON array: send an object"),
-    (b"{", 400, None, "the body is not JSON"),
-    (b"\xff", 400, None, "the body is not JSON"),
-    (b"[" * 3000, 400, None, "the body is nested too deeply"),
-    (b'{"model": NaN}', 400, None, "the body is not JSON (NaN is not JSON)"),
-    (says("tea " * 1000), 413, None, "the body has more than 4000 bytes: send a shorter conversation"),
+    (says("Hi") | {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, "messages.0.content.0.type", "be 'text'"),
+    ([], 400, None, "the body: Input should be an object"),
+    (b"{", 400, None, "the body: Invalid JSON"),
+    (b"\xff", 400, None, "the body: Invalid JSON"),
+    (b"[" * 3000, 400, None, "the body: Invalid JSON"),
 ]
 
 
@@ -416,14 +465,6 @@ def test_a_prompt_that_is_too_long_is_repeated_with_less_of_the_history_and_is_t
 
 
 @pytest.mark.parametrize(
-    "twice", ['{"messages": 1, "messages": 2}', '{"messages": [], "metadata": {"ptkb": {"1": "I run.", "1": "I cook."}}}']
-)
-def test_a_key_that_is_there_twice_is_refused(client, twice):
-    status, answer = client.chat(twice.encode())
-    assert (status, "an object has the same key twice" in answer["error"]["message"]) == (400, True)
-
-
-@pytest.mark.parametrize(
     ("column", "value", "shown"), [("text", 5, "5"), ("qanswer", 7, "7"), ("text", None, ""), ("score", float("nan"), None)]
 )
 def test_cells_of_other_kinds_are_shown_as_text_and_missing_ones_stay_missing(column, value, shown):
@@ -453,19 +494,6 @@ def test_a_turn_sees_at_most_8000_tokens_of_history():
     assert answer["ikat"]["omitted"] == 12
 
 
-def test_an_error_while_a_response_is_sent_is_logged_by_its_place(caplog):
-    def breaks():
-        raise KeyError("xyzzy")
-
-    async def application(scope, receive, send):
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        breaks()
-
-    assert Client(Guard(application, Limits())).ask("GET", "/v1/models")[0] == 200
-    assert "unexpected KeyError in breaks" in caplog.text
-    assert "xyzzy" not in caplog.text
-
-
 def test_each_request_has_a_turn_of_its_own_name(client, talks):
     client.chat(says("Hi"))
     client.chat(says("Hi"))
@@ -486,17 +514,10 @@ def test_an_error_ends_a_stream():
     assert content.endswith(b"data: [DONE]\n\n")
 
 
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
-        ("/v1/responses", "no Responses API here: choose Chat Completions in the client, which is POST /v1/chat/completions"),
-        ("/chat/completions", "POST /v1/chat/completions, so the base address of a client ends in /v1"),
-        ("/v1/embeddings", "there is no such address: /v1/models lists the models"),
-    ],
-)
-def test_a_client_at_another_address_is_told_the_right_one(client, path, message):
+@pytest.mark.parametrize("path", ["/v1/responses", "/chat/completions", "/v1/embeddings"])
+def test_a_client_at_another_address_is_told_the_right_one(client, path):
     status, answer = client.post(path, {"model": "talks", "input": "Which tea?"})
-    assert (status, message in answer["error"]["message"]) == (404, True)
+    assert (status, "answers come from POST /v1/chat/completions" in answer["error"]["message"]) == (404, True)
 
 
 @pytest.mark.parametrize("task", ["### Task:\nName this chat.\n<chat_history>\n{}\n</chat_history>", "{}"])
@@ -504,6 +525,6 @@ def test_what_a_page_asks_for_itself_reaches_no_system(client, talks, task):
     words = task.format("Provide a concise, 5-word-or-less title for the conversation, please.\nUSER: Which tea?")
     before = len(talks.seen)
     status, answer = client.chat(says(words))
-    assert (status, answer["error"]["code"], len(talks.seen)) == (400, "not_a_question", before)
+    assert (status, answer["error"]["param"], len(talks.seen)) == (400, "messages", before)
     assert client.chat(says("Which tea?", "Rooibos.", words))[0] == 200  # a user's own words
     assert client.chat(says("### Task:\nAnswer from <context>tea</context>: which?"))[0] == 200

@@ -42,7 +42,7 @@ def wire():
 def _tidy(browser):
     """The next page opens without a question, and as if it were the first."""
     yield
-    browser.run("window.onbeforeunload = null; sessionStorage.clear(); localStorage.clear(); Storage.prototype.setItem = () => {}")
+    browser.run("sessionStorage.clear(); Storage.prototype.setItem = () => {}")
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def test_systems_on_the_sample_answer_in_the_page_and_the_export_is_what_they_sa
         press(browser, "Enter")
         until(browser, "!document.querySelector('#send').disabled")
         choose(browser, "ranks")
-        assert texts(browser, "#title0") == ["Works by rewriting and answering."]
+        assert texts(browser, "#about0") == ["Works by rewriting, answering."]
         write(browser, "\n".join(talk.ptkb.values()), "persona")
         for turn in talk.turns[:2]:
             say(browser, turn.utterance)
@@ -162,12 +162,12 @@ def test_systems_on_the_sample_answer_in_the_page_and_the_export_is_what_they_sa
         assert [len(texts(browser, f".turn:last-child .s{place} .passages li")) for place in (0, 1)] == [3, 2]
         assert texts(browser, ".s1 .problem") == ["This system writes no response. It found these passages."] * 2
         assert "rewriting" in browser.run("document.querySelector('#news').textContent")
-        assert texts(browser, ".turn:last-child .s0 h4") == ["Rewrite"]
+        assert drawn(browser, ".turn:last-child .s0 h4") == ["Rewrite"]
         click(browser, "#exports button")
         exported = topics_frame(ikat.dataset(saved(browser, "responds")).conversations).drop(columns=["qid", "qconversation"])
     turns = pd.concat([turn for turn in seen.turns if len(turn)][-2:], ignore_index=True)
     pd.testing.assert_frame_equal(exported[turns.columns], turns)
-    assert turns["qhistory"][1][1]["content"] == texts(browser, ".s0 .answer")[0].partition("\n\nSources: ")[0]
+    assert turns["qhistory"][1][1]["content"].split() == texts(browser, ".s0 .answer")[0].partition("\n\nSources: ")[0].split()
     assert all("401" in error for error in browser.errors)
 
 
@@ -188,15 +188,6 @@ def test_two_systems_answer_the_same_words_with_their_own_histories(browser, ser
     assert browser.errors == []
 
 
-def test_both_may_answer_on_the_first_systems_history(browser, server):
-    open_page(browser, server, [answer("Rooibos."), answer("Hot.")], [answer("Mint."), answer("Cold.")])
-    browser.run("document.querySelector('#history').value = '0'")
-    say(browser, "Which tea?")
-    say(browser, "And how?")
-    assert server.told("gtr") == server.told("plain")
-    assert texts(browser, "#exports button") == ["Export with answers of plain"]  # those of the other were no history
-
-
 def test_a_turn_shows_how_it_was_answered_and_what_it_cost(browser, server):
     facts = {
         "rewrite": "tea without caffeine",
@@ -215,25 +206,25 @@ def test_a_turn_shows_how_it_was_answered_and_what_it_cost(browser, server):
         browser, server, [answer("Rooibos [1].", TEA, **facts), answer("", seconds=1.0, calls=1, cost=None)], [one_query, answer("y")]
     )
     say(browser, "Which tea?")
+    browser.run("document.querySelectorAll('.steps').forEach(one => { one.open = true })")
     assert texts(browser, ".side.s0 h4") == ["Rewrite", "3 queries", "1 statement about you", "Draft answer"]
-    assert texts(browser, ".side.s0 li.text") == ["rooibos", "the draft answer", "mint", "I avoid caffeine."]
+    assert texts(browser, ".side.s0 .steps li") == ["rooibos", "the draft answer", "mint", "I avoid caffeine."]
     assert texts(browser, ".side.s0 .draft") == ["a draft"]
     assert texts(browser, ".side.s1 .steps > :not(summary)") == ["Rewrite, the only query", "mint tea"]
     assert texts(browser, ".side.s0 .figures") == [
         "2.3 s · 3 LLM calls · 1 known completion · 1,204 tokens · $0.0031 · without the oldest 4 messages of the history"
     ]
-    assert texts(browser, ".side.s0 .passages summary > *") == ["[1]", "tea:1", "12.35", "Rooibos has no caffeine."]
+    assert texts(browser, ".side.s0 .labels") == ["Sources\nscore"]
+    assert texts(browser, ".side.s0 .passages summary > *") == ["[1]", "Rooibos has no caffeine.", "12.35", "tea:1"]
     say(browser, "And else?")
     assert texts(browser, ".turn:last-child .s0") == [
-        "plain\n\nThe response is empty.\n\n1.0 s · 1 LLM call · 100 tokens · cost unknown\n\nRegenerate"
+        "plain\n\nThe response is empty.\n\n1.0 s · 1 LLM call · 100 tokens · cost unknown\n\nAsk again"
     ]
-    assert texts(browser, "#spent0") == ["So far: 3.3 s · 4 LLM calls · 1 known completion · 1,304 tokens · cost unknown"]
-    assert texts(browser, "#spent1") == ["So far: 3.0 s · 4 LLM calls · 200 tokens · $0.50"]
 
 
 def test_a_list_of_passages_is_no_response_in_the_history(browser, server):
-    server.models = [{"id": "plain", "title": "", "writes_response": False}]
-    listed = answer("(Its best passages:) [1] Rooibos", TEA, response="")
+    server.models = [{"id": "plain", "about": "", "writes_response": False}]
+    listed = answer("(Its best passages:) [1] Rooibos", TEA, response="", html="")
     open_page(browser, server, [listed, listed])
     assert browser.run("document.querySelector('#system0').innerText") == "plain (passages only)"
     say(browser, "Which tea?")
@@ -244,9 +235,9 @@ def test_a_list_of_passages_is_no_response_in_the_history(browser, server):
 
 
 def test_numbers_that_the_server_adds_are_shown_and_not_said(browser, server):
-    open_page(browser, server, [answer("Rooibos.\n\nSources: [1]", TEA, response="Rooibos."), answer("Hot.")], [answer("x"), answer("y")])
+    open_page(browser, server, [answer("Rooibos [1].", TEA), answer("Hot.")], [answer("x"), answer("y")])
     say(browser, "Which tea?")
-    assert texts(browser, ".s0 .answer") == ["Rooibos.\n\nSources: [1]"]
+    assert texts(browser, ".s0 .answer") == ["Rooibos. [1]"]
     assert texts(browser, ".s0 .cite") == ["[1]"]
     say(browser, "And how?")
     assert server.told("plain")[1][1] == {"role": "assistant", "content": "Rooibos."}
@@ -264,24 +255,21 @@ def test_a_citation_opens_its_passage(browser, server):
     assert texts(browser, ".s0 .target code") == ["tea:1"]
 
 
-def test_each_answer_shows_its_activity_and_can_be_stopped(browser, server):
+def test_answers_show_their_activity_and_can_be_stopped(browser, server):
     held, other = server.hold(), server.hold()
     slow = [chunk(ikat={"activity": "searching 5 queries"}), chunk("Never "), held, *answer("shown.")]
-    open_page(browser, server, [slow, answer("Rooibos."), answer("Hot.")], [[other, *answer("Mint.")], answer("Cold.")])
+    open_page(browser, server, [slow, answer("Rooibos.")], [[other, *answer("Mint.")], answer("Cold.")])
     say(browser, "Which tea?", wait=False)
     until(browser, f"{SIDE.format(0, 0)}.querySelector('.answer')")
-    assert texts(browser, ".s0 .stage") == ["searching 5 queries"]
-    click(browser, ".s0 .activity button")
-    until(browser, f"{SIDE.format(0, 0)}.querySelector('.retry')")
-    assert texts(browser, ".s0 .problem") == ["Stopped."]
-    assert texts(browser, ".s1 .stage") == ["waiting"]
-    other.set()
-    until(browser, f"{SIDE.format(0, 1)}.querySelector('.answer')")
+    assert texts(browser, ".stage") == ["searching 5 queries", "waiting"]
+    click(browser, "#stop")
+    until(browser, "document.querySelectorAll('.retry').length === 2")
+    assert texts(browser, ".problem") == ["Stopped."] * 2
     say(browser, "And how?")
-    # nothing of the stopped answer is in the history
+    # nothing of the stopped answers is in the history
     assert server.told("plain")[1] == [{"role": "user", "content": "Which tea?"}, {"role": "user", "content": "And how?"}]
-    assert texts(browser, ".retry") == ["Regenerate"] * 2  # a later answer was given without it
-    assert texts(browser, ".answer") == ["Mint.", "Rooibos.", "Cold."]
+    assert texts(browser, ".retry") == ["Ask again"] * 2  # a later answer was given without it
+    assert texts(browser, ".answer") == ["Rooibos.", "Cold."]
 
 
 def test_an_answer_appears_as_it_is_written_and_one_that_fails_its_check_is_replaced(browser, server):
@@ -302,7 +290,6 @@ def test_an_answer_appears_as_it_is_written_and_one_that_fails_its_check_is_repl
 def test_an_error_is_readable_and_the_answer_retried(browser, server):
     told = {
         "The model is down: start it.": [chunk(ikat={"activity": "answering"}), {"error": {"message": "The model is down: start it."}}],
-        "Eight people are asking. Retry in 3 s.": (429, "Eight people are asking.", {"Retry-After": "3"}),
         "Full: ask again in 3 seconds": (503, "Full: ask again in 3 seconds", {"Retry-After": "3"}),
         "The server refused the request (status 413).": (413, "", {}),
         "The connection ended before the answer was complete. Retry.": [chunk("Half an an"), CUT],
@@ -315,7 +302,7 @@ def test_an_error_is_readable_and_the_answer_retried(browser, server):
         click(browser, ".retry")
         until(browser, "!document.querySelector('.activity')")
     assert texts(browser, ".answer") == ["Rooibos.", "Mint."]
-    assert server.told("plain") == [[{"role": "user", "content": "Which tea?"}]] * 6
+    assert server.told("plain") == [[{"role": "user", "content": "Which tea?"}]] * 5
 
 
 def test_a_token_is_asked_for_and_kept_out_of_addresses(browser, server):
@@ -335,7 +322,7 @@ def test_a_token_is_asked_for_and_kept_out_of_addresses(browser, server):
     say(browser, "Which tea?")
     assert texts(browser, ".answer") == ["Rooibos.", "Mint."]
     assert browser.run("[sessionStorage.getItem('ikat-token'), document.querySelector('#token').value]") == ["s3cret", ""]
-    assert "s3cret" not in browser.run("JSON.stringify(localStorage)")
+    assert browser.run("localStorage.length") == 0
     assert "s3cret" not in "".join(server.paths) + browser.run("document.documentElement.outerHTML + location.href")
     server.token = "another"  # the server was started again: one question for both systems, and nothing is lost
     say(browser, "And how?", wait=False)
@@ -346,12 +333,6 @@ def test_a_token_is_asked_for_and_kept_out_of_addresses(browser, server):
         until(browser, "!document.querySelector('#ask-token').open || document.querySelector('#token').value === ''")
     until(browser, "document.querySelectorAll('.figures').length === 4")
     assert texts(browser, ".answer") == ["Rooibos.", "Mint.", "Hot.", "Cold."]
-    names = browser.run("Object.keys(localStorage).map(name => name.split(' '))")
-    assert len({name for name, *_ in names}) == 2  # nothing is kept for a token that was refused
-    for token, answers in (("another", ["Rooibos.", "Mint.", "Hot.", "Cold."]), ("s3cret", ["Rooibos.", "Mint."])):
-        server.token = token
-        reload(browser, server, token)
-        assert drawn(browser, ".answer") == answers
 
 
 def test_a_refusal_that_arrives_after_the_new_token_asks_no_second_time(browser, server):
@@ -369,13 +350,13 @@ def test_a_refusal_that_arrives_after_the_new_token_asks_no_second_time(browser,
 
 
 def test_texts_of_models_and_passages_stay_text(browser, server):
-    server.models[1]["title"] = ATTACK
+    server.models[1]["about"] = ATTACK
     facts = {"rewrite": ATTACK, "queries": [ATTACK, BIDI], "statements": [ATTACK], "draft": ATTACK}
     attack = answer(f"{ATTACK} {BIDI} [1]", (f"d{ATTACK}", f"{ATTACK} {BIDI}", 1.0), activity=(ATTACK,), **facts)
     open_page(browser, server, [attack], [[{"error": {"message": ATTACK}}]])
     say(browser, f"{ATTACK} {BIDI}")
     click(browser, ".cite")
-    assert texts(browser, ".s0 .answer") == [f"{ATTACK} gnp.exe isolated [1]"]
+    assert texts(browser, ".s0 .answer")[0].replace("\n", "") == f"{ATTACK} gnp.exe isolated [1]"
     assert texts(browser, ".s0 .whole") == [f"{ATTACK} gnp.exe isolated"]
     assert browser.run("document.querySelectorAll('main script, img, main a, iframe, [onerror]').length") == 0
     assert browser.run("document.title") == "Chat · pyterrier_ikat"
@@ -394,9 +375,9 @@ def test_markup_that_gets_into_the_page_does_not_run(browser, server):
 
 def test_the_page_loads_nothing_but_itself(browser, server):
     open_page(browser, server)
-    assert browser.run("performance.getEntriesByType('resource').map(one => new URL(one.name).pathname)") == ["/v1/models"]
-    assert server.paths == ["/", "/v1/models"]
-    assert "http" not in PAGE
+    assert browser.run("performance.getEntriesByType('resource').map(one => new URL(one.name).pathname)") == ["/page/page.css", "/page/page.js", "/v1/models"]
+    assert sorted(server.paths) == ["/", "/page/page.css", "/page/page.js", "/v1/models"]
+    assert not any("http" in one.read_text(encoding="utf-8") for one in PAGE.iterdir())
     assert browser.errors == []
 
 
@@ -416,8 +397,9 @@ def test_a_conversation_is_held_by_keyboard_alone(browser, server):
         press(browser, "Tab")
         walked.append(focused(browser))
         assert browser.run("document.activeElement.matches(':focus-visible')")
-    tools = [f"{does} {who}" for who in ("plain", "gtr") for does in ("Copy", "Regenerate")]
-    found = ["Edit turn 1", "Passage 1", "[1]tea:112.35Rooibos has no ca", *tools, "words", "send"]
+    tools = [("Copy the answer of plain", "Ask again: plain"), ("Copy the answer of gtr", "Ask again: gtr")]
+    source = "[1]Rooibos has no caffeine.12."
+    found = ["Edit turn 1", "Passage 1", source, *tools[0], *tools[1], "words", "send"]
     assert [name.removesuffix(" with its sources") for name in walked] == found
     for _ in range(7):
         press(browser, "Tab", shift=True)
@@ -438,33 +420,9 @@ def test_a_screen_reader_hears_activities_and_whole_answers(browser, server):
     say(browser, "Which tea?")
     heard = browser.run("[...document.querySelectorAll('#news p')].map(one => one.textContent)")
     plain = [line for line in heard if line.startswith("plain")]
-    assert plain == ["plain: rewriting", "plain: searching 5 queries", "plain: Rooibos. [1] 1 passage."]
+    assert plain == ["plain: rewriting", "plain: searching 5 queries", "plain: Rooibos. 1 passage."]
     assert "gtr: The connection ended before the answer was complete. Retry." in heard
     assert browser.run("document.querySelectorAll('[aria-live]').length") == 1
-
-
-def test_the_last_turn_is_undone_and_a_new_conversation_begun(browser, server):
-    open_page(browser, server, [answer("a"), answer("b"), answer("c")], [answer("d"), answer("e"), answer("f")])
-    fixed = "[document.querySelector('#choice').disabled, document.querySelector('#persona').readOnly]"
-    assert browser.run(fixed) == [False, False]
-    say(browser, "one")
-    say(browser, "two")
-    assert browser.run(fixed) == [True, True]  # every answer of a conversation has the same conditions
-    click(browser, "#undo")
-    assert texts(browser, ".utterance") == ["one"]
-    assert browser.run("document.querySelector('#words').value") == "two"
-    press(browser, "Enter")
-    until(browser, "document.querySelectorAll('.figures').length === 4")
-    assert server.told("plain")[2] == server.told("plain")[1]
-    assert texts(browser, "#spent0") == ["So far: 4.5 s · 6 LLM calls · 300 tokens · $0.75"]  # with the turn that was undone
-    click(browser, "#fresh")
-    assert browser.run("document.querySelector('#ask-fresh').open")
-    press(browser, "Escape")
-    assert texts(browser, ".utterance") == ["one", "two"]
-    click(browser, "#fresh")
-    click(browser, "#ask-fresh [value=fresh]")
-    until(browser, "!document.querySelector('.turn')")
-    assert browser.run(fixed) == [False, False]
 
 
 def test_an_export_is_a_topics_file_of_what_the_system_saw(browser, server):
@@ -486,7 +444,7 @@ def test_an_export_is_a_topics_file_of_what_the_system_saw(browser, server):
     for turn, history, messages in zip(chat.turns, chat.histories(), server.told("plain"), strict=True):
         frame = conversation(messages, list(chat.ptkb.values()), number=chat.number)
         assert frame.loc[0, ["qutterance", "qhistory", "qptkb"]].tolist() == [turn.utterance, history, chat.ptkb]
-    click(browser, "#fresh")  # it is exported: nothing to ask
+    click(browser, "#fresh")
     assert texts(browser, ".turn") == []
 
 
@@ -499,63 +457,39 @@ def saved(browser, model, kind="json"):
     raise AssertionError(f"no download of {model}")
 
 
-def reload(browser, server, token=""):
-    browser.run(f"sessionStorage.setItem('ikat-token', {token!r})")
+def reload(browser, server):
     browser.open(server.url)
     until(browser, "!document.querySelector('#send').disabled")
 
 
-def test_a_conversation_survives_a_reload_until_it_is_cleared_and_tokens_do_not_see_each_other_s(browser, server):
+def test_a_conversation_survives_a_reload_until_a_new_one_is_begun(browser, server):
     held = server.hold()
-    first, second = (
-        [answer("Rooibos [1].", TEA), [chunk("Half"), held], answer("Cold.")],
-        [answer("Mint."), answer("Hot."), answer("Cold.")],
-    )
-    open_page(browser, server, first, second)
+    first = [answer("Rooibos [1].", TEA), [chunk("Half"), held], answer("Cold.")]
+    open_page(browser, server, first, [answer("Mint."), answer("Hot."), answer("Cold.")])
     write(browser, "I avoid caffeine.", "persona")
     say(browser, "Which tea?")
     say(browser, "And how?", wait=False)
     until(browser, f"{SIDE.format(1, 0)}.querySelector('.answer') && {SIDE.format(1, 1)}.querySelector('.figures')")
     reload(browser, server)
     assert drawn(browser, ".utterance") == ["Which tea?", "And how?"]
-    assert drawn(browser, ".answer") == ["Rooibos. [1]", "Mint.", "Hot."]
+    assert [text.strip() for text in drawn(browser, ".answer")] == ["Rooibos. [1]", "Mint.", "Hot."]
     assert texts(browser, ".problem") == ["The page was reloaded meanwhile."]
     assert browser.run("document.querySelector('#persona').value") == "I avoid caffeine."
-    assert "This browser keeps the conversation and its persona" in texts(browser, "#kept")[0]
     click(browser, ".cite")
     assert texts(browser, ".s0 .target .whole") == [TEA[1]]
     say(browser, "And cold?")
     assert server.told("plain")[-1][:2] == [{"role": "user", "content": "Which tea?"}, {"role": "assistant", "content": "Rooibos."}]
     assert {body["metadata"]["chat_id"] for body in server.asked} == {server.asked[0]["metadata"]["chat_id"]}  # it is the same conversation
-    reload(browser, server, "another-token")
-    assert texts(browser, ".turn") == []
-    reload(browser, server)
-    assert len(texts(browser, ".turn")) == 3
-    names = browser.run("Object.keys(localStorage)")
-    assert {name.split()[0] for name in names} == {re.match("ikat-conversation-[0-9a-f]{64}", names[0])[0]}
-    assert sorted(name.split()[1:] for name in names) == [[], ["1"], ["2"], ["3"]]
-    server.models = server.models[:1]
-    reload(browser, server)
-    assert texts(browser, "#kept")[0].startswith("The kept conversation is with gtr, which this server does not have.")
-    assert texts(browser, ".turn") == []
-    click(browser, "#clear")
-    assert browser.run("[localStorage.length, document.querySelector('#persona').value]") == [0, ""]
+    click(browser, "#fresh")
     reload(browser, server)
     assert texts(browser, ".turn") == []
+    assert browser.run("document.querySelector('#choice').disabled") is False
 
 
-def test_a_conversation_that_is_too_long_for_the_browser_loses_the_texts_of_passages_and_then_says_that_it_is_not_kept(browser, server):
-    open_page(browser, server, [answer("Rooibos [1].", TEA), answer("Hot.")], both=False)
-    full = "Storage.prototype.setItem = function (name, value) { if (%s) throw new Error('full'); this[name] = value }"
-    browser.run(full % "value.includes('caffeine')")
+def test_a_conversation_that_the_browser_can_not_keep_is_said(browser, server):
+    open_page(browser, server, [answer("Rooibos.")], both=False)
+    browser.run("Storage.prototype.setItem = () => { throw new Error('full') }")
     say(browser, "Which tea?")
-    assert "all but the texts of passages" in texts(browser, "#kept")[0]
-    reload(browser, server)
-    assert drawn(browser, ".answer") == ["Rooibos. [1]"]
-    click(browser, ".cite")
-    assert texts(browser, ".target .whole") == ["The text of this passage is not kept: ask again to see it."]
-    browser.run(full % "true")
-    say(browser, "And how?")
     assert "does not keep the conversation" in texts(browser, "#kept")[0]
 
 
@@ -563,7 +497,7 @@ def test_what_another_program_has_stored_is_no_conversation(browser, server):
     open_page(browser, server, [answer("Rooibos.")], [answer("Mint.")])
     say(browser, "Which tea?")
     for stored in ("{", "3", "{}", '{"systems": ["plain"], "turns": [{"words": 3}]}'):
-        browser.run(f"localStorage.setItem(Object.keys(localStorage).sort()[0], {stored!r})")
+        browser.run(f"sessionStorage.setItem('ikat-talk', {stored!r})")
         reload(browser, server)
         assert texts(browser, ".turn") == []
         assert browser.errors == []
@@ -591,41 +525,52 @@ MARKDOWN = """## Teas
 ![x](http://a/x.png) [link](http://a) <u>html</u>"""
 
 
-def test_markdown_is_drawn_and_links_images_and_html_stay_text(browser, server):
+def test_markdown_is_drawn_and_only_links_of_http_are_links(browser, server):
     open_page(browser, server, [answer(MARKDOWN, TEA)], both=False)
     say(browser, "Which tea?")
     inside = "[...document.querySelectorAll('.answer {}')].map(one => one.textContent)"
     assert browser.run(inside.format("strong")) == ["Teas", "Rooibos", "mint", "none"]
     assert browser.run(inside.format("em")) == ["red"]
-    assert browser.run(inside.format("code")) == ["none", "<b>**no**</b>"]
-    assert browser.run(inside.format("ul > li")) == ["mintpepper mintspear mint", "pepper mint", "spear mint", "sage"]
-    assert browser.run(inside.format("ol > li")) == ["three", "four"]
-    assert browser.run("document.querySelector('.answer ol').start") == 3
     assert browser.run(inside.format("tr > *")) == ["tea", "caffeine", "rooibos", "none [1]"]
-    assert browser.run(inside.format("> p:last-child")) == ["![x](http://a/x.png) [link](http://a) <u>html</u>"]
-    kinds = browser.run("[...new Set([...document.querySelectorAll('.answer *')].map(one => one.localName))].sort()")
-    assert kinds == ["button", "code", "div", "em", "li", "ol", "p", "pre", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul"]
+    assert browser.run("document.querySelector('.answer ol').start") == 3
+    assert browser.run("[...document.querySelectorAll('.answer a')].map(one => [one.href, one.rel])") == [
+        ["http://a/x.png", "noreferrer"],
+        ["http://a/", "noreferrer"],
+    ]
+    assert browser.run("document.querySelectorAll('.answer img, .answer u, .answer b').length") == 0
     assert texts(browser, ".answer .cite") == ["[1]"] * 2
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "**a " * 12000,
-        "`" * 49000,
-        "| a |\n|---|\n" * 3000,
-        f"| a |\n|{'-' * 49000}x",
-        "- x\n" + "  " * 20000 + "- y\n" * 4000,
-        "<b>" * 100000,
-    ],
-)
-def test_hostile_markdown_is_drawn_at_once_and_stays_inert(browser, server, text):
-    open_page(browser, server, [answer(text, response=text, pieces=[[text, []]])], both=False)
-    began = time.monotonic()
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_line_of_an_answer_has_at_most_seventy_characters(browser, server, width):
+    words = "Rooibos is a red tea of little tannin, it is ill in it, till lilies fill a mill. " * 8
+    open_page(browser, server, [answer(words)], both=False, width=width)
     say(browser, "Which tea?")
-    assert time.monotonic() - began < 10
-    assert browser.run("document.querySelectorAll('.answer b, .answer a, .answer img').length") == 0
-    assert browser.errors == []
+    lengths = browser.run("""(node => {
+        const range = document.createRange(), lines = {};
+        for (let at = 0; at < node.length; at += 1) {
+            range.setStart(node, at);
+            range.setEnd(node, at + 1);
+            const top = Math.round(range.getBoundingClientRect().top);
+            lines[top] = (lines[top] ?? 0) + 1;
+        }
+        return Object.values(lines);
+    })(document.querySelector('.answer p').firstChild)""")
+    assert 30 < max(lengths) <= 70
+
+
+def test_three_examples_stand_at_the_start_and_one_click_asks(browser, server):
+    server.models[0]["examples"] = ["Which tea?", "And how?", "Why?"]
+    open_page(browser, server, [answer("Rooibos.")], both=False)
+    assert texts(browser, "#examples button") == ["Which tea?", "And how?", "Why?"]
+    choose(browser, "gtr")
+    browser.run("(one => { one.value = 'gtr'; one.dispatchEvent(new Event('change')) })(document.querySelector('#system0'))")
+    assert len(texts(browser, "#examples button")) == 3  # of any system
+    browser.run("(one => { one.value = 'plain'; one.dispatchEvent(new Event('change')) })(document.querySelector('#system0'))")
+    choose(browser, "")
+    click(browser, "#examples button")
+    until(browser, "document.querySelector('.figures')")
+    assert server.told("plain") == [[{"role": "user", "content": "Which tea?"}]]
 
 
 def test_an_answer_is_copied_with_its_sources(browser, server):
@@ -641,131 +586,46 @@ def test_an_answer_is_asked_for_anew(browser, server):
     open_page(browser, server, [answer("Rooibos."), answer("Mint."), answer("Sage."), answer("Hot.")], both=False)
     say(browser, "Which tea?")
     for text in ("Mint.", "Sage."):
-        click(browser, "[aria-label^=Regenerate]")
+        click(browser, ".retry")
         until(browser, f"document.querySelector('.answer')?.innerText === {text!r} && !document.querySelector('.activity')")
-    assert [body.get("sample") for body in server.asked] == [None, 1, 2]
+    assert [body.get("sample") for body in server.asked] == [0, 1, 2]
     say(browser, "And how?")
     assert server.told("plain")[-1][1]["content"] == "Sage."
 
 
-def test_an_edited_question_begins_a_branch_and_the_other_one_stays(browser, server):
+@pytest.mark.parametrize("way", ["Enter", "button"])
+def test_an_edited_question_is_asked_again_and_the_later_turns_are_dropped(browser, server, way):
     open_page(browser, server, [answer(text) for text in ("A.", "B.", "C.", "D.")], both=False)
     for text in ("one", "two", "three"):
         say(browser, text)
     click(browser, "[aria-label='Edit turn 2']")
-    browser.run("document.querySelector('[aria-label=\"The question\"]').value = 'other'")
-    click(browser, ".turn .main")
+    assert focused(browser) == "The question"
+    browser.run("document.activeElement.value = 'other'")
+    if way == "Enter":
+        press(browser, "Enter")
+    else:
+        click(browser, ".turn .main")
     until(browser, "document.querySelectorAll('.answer').length === 2 && !document.querySelector('.activity')")
     assert drawn(browser, ".utterance") == ["one", "other"]
     assert texts(browser, "h3") == ["plain"] * 2  # one system, one side
     assert [message["content"] for message in server.told("plain")[-1]] == ["one", "A.", "other"]
-    assert texts(browser, ".branch") == ["Branch 2 of 2 Earlier"]
-    click(browser, ".branch button")
-    assert drawn(browser, ".utterance") == ["one", "two", "three"]
-    assert drawn(browser, ".answer") == ["A.", "B.", "C."]
     reload(browser, server)
-    assert drawn(browser, ".utterance") == ["one", "two", "three"]
-    click(browser, ".branch button")
-    assert drawn(browser, ".answer") == ["A.", "D."]
-    click(browser, "#undo")  # the branch is gone, and the other one is there
-    assert drawn(browser, ".utterance") == ["one", "two", "three"]
-    assert texts(browser, ".branch") == []
-
-
-def test_an_exported_conversation_is_imported_and_goes_on(browser, server, tmp_path):
-    topics = [{"number": "9-1", "title": "", "ptkb": {"1": "I avoid caffeine."}, "turns": [
-        {"turn_id": 1, "utterance": "Which tea?", "response": "Rooibos.", "response_provenance": ["tea:1"]},
-        {"turn_id": 2, "utterance": "<b>Why?</b>", "response": None, "response_provenance": []},
-    ]}]  # fmt: skip
-    (tmp_path / "chat.json").write_text(json.dumps(topics))
-    (tmp_path / "no.json").write_text("[3]")
-    open_page(browser, server, [answer("Hot.")], [answer("Cold.")])
-    click(browser, "#blind")
-    for name in ("no.json", "chat.json"):
-        found = browser.call("Runtime.evaluate", expression="document.querySelector('#file')")["result"]["objectId"]
-        browser.call("DOM.setFileInputFiles", files=[str(tmp_path / name)], objectId=found)
-        until(browser, "document.querySelector('.turn') || !document.querySelector('#problem').hidden")
-        assert texts(browser, "#problem .problem") == [
-            "no.json has no conversation: choose a file that this page or ikat chat exported."
-        ] * (name == "no.json")
-    assert drawn(browser, ".utterance") == ["Which tea?", "<b>Why?</b>"]
-    assert drawn(browser, ".passages code") == ["tea:1"]
-    assert drawn(browser, "h3") == ["imported answer"] * 2  # of none of the two systems, and nothing to vote on
-    assert texts(browser, ".vote") == []
-    say(browser, "And how?")
-    assert len(texts(browser, ".vote")) == 1
-    said = [("user", "Which tea?"), ("assistant", "Rooibos."), ("user", "<b>Why?</b>"), ("user", "And how?")]
-    assert server.told("plain") == server.told("gtr") == [[{"role": role, "content": text} for role, text in said]]
-    assert server.asked[0]["metadata"]["ptkb"] == ["I avoid caffeine."]
-
-
-def test_passages_that_both_have_and_words_that_only_one_has_are_marked(browser, server):
-    first, second = answer("**Rooibos** is a red tea [1].", TEA, MINT), answer("A tea it is: mint [1].", MINT)
-    open_page(browser, server, [first], [second])
-    say(browser, "Which tea?")
-    assert texts(browser, ".s0 .differs") == ["Rooibos", "red"]
-    assert texts(browser, ".s1 .differs") == ["it", "mint"]
-    assert texts(browser, ".s0 .answer strong") == ["Rooibos"]
-    assert texts(browser, ".passages li:has(.both) code") == ["tea:2", "tea:2"]
-    click(browser, "#differ")
-    assert browser.run("getComputedStyle(document.querySelector('.differs')).textDecorationLine") == "none"
-
-
-def test_a_vote_is_blind_and_is_exported_for_the_sign_test(browser, server):
-    facts = {"rewrite": "tea"}
-    open_page(browser, server, [answer(f"Plain {at}.", **facts) for at in range(6)], [answer(f"Other {at}.", **facts) for at in range(6)])
-    click(browser, "#blind")
-    wanted, choices, last = [], ["left", "right", "tie", "neither"], ".turn:last-child"
-    browser.run("{ const given = [.1, .9, .1, .9, .9, .1]; Math.random = () => given.shift() }")  # swapped, straight, swapped, ...
-    for at, vote in enumerate([*choices, None]):
-        say(browser, f"question {at}")
-        assert texts(browser, f"{last} h3") == ["Answer A", "Answer B"]
-        assert texts(browser, f"{last} .steps") == texts(browser, f"{last} .figures") == []
-        swapped = at in (0, 2)
-        assert texts(browser, f"{last} .answer") == ([f"Other {at}.", f"Plain {at}."] if swapped else [f"Plain {at}.", f"Other {at}."])
-        assert not re.search("gtr|plain", browser.run(f"document.querySelector('{last}').outerHTML"))
-        assert not re.search(f"(gtr|plain)[^<]*{at}", browser.run("document.querySelector('#news').innerHTML"))
-        if vote is None:
-            continue
-        click(browser, f"{last} .vote button", choices.index(vote))
-        names = ["gtr", "plain"] if swapped else ["plain", "gtr"]
-        assert texts(browser, f"{last} h3") == names
-        assert len(texts(browser, f"{last} .figures")) == 2
-        assert texts(browser, f"{last} .retry") == []  # the vote is on these answers
-        wanted.append([f"question {at}", *names, vote])
-    assert texts(browser, "#spent0") == []
-    click(browser, "[aria-label='Edit turn 4']")
-    browser.run("document.querySelector('[aria-label=\"The question\"]').value = 'another'")
-    click(browser, ".turn .main")
-    until(browser, f"document.querySelectorAll('{last} .vote').length")
-    click(browser, f"{last} .vote button")  # a vote in this branch does not replace the one in the other
-    wanted.append(["another", "gtr", "plain", "left"])
-    click(browser, "#exports button", 2)
-    until(browser, "document.querySelector('#news').textContent.includes('votes.jsonl is saved')")
-    path = saved(browser, "votes", "jsonl")
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [[line["utterance"], line["left"], line["right"], line["vote"]] for line in lines] == wanted
-    assert [line["turn"] for line in lines] == [1, 2, 3, 4, 6]
+    assert drawn(browser, ".utterance") == ["one", "other"]
 
 
 def test_two_hundred_turns_do_not_slow_it_down(browser, server):
     open_page(browser, server, [answer("**Rooibos** [1].", TEA)] * 3, [answer("Mint [1].", MINT)] * 3)
     say(browser, "first")
     browser.run("""{
-        const [head, turn] = Object.keys(localStorage).sort(), found = JSON.parse(localStorage[head]), numbers = [...Array(200).keys()];
-        for (const at of numbers) localStorage[`${head} ${at + 1}`] = localStorage[turn];
-        localStorage[head] = JSON.stringify({ ...found, asked: 200, turns: numbers.map(at => ({ asked: at + 1, fork: null })) });
+        const talk = JSON.parse(sessionStorage['ikat-talk']);
+        sessionStorage['ikat-talk'] = JSON.stringify({ ...talk, turns: Array(200).fill(talk.turns[0]) });
     }""")
     reload(browser, server)
     assert browser.run("document.querySelectorAll('.turn').length") == 200
-    browser.run(
-        "Storage.prototype.setItem = function (name, value) { window.written = (window.written ?? 0) + value.length; this[name] = value }"
-    )
     began = time.monotonic()
     say(browser, "the last question")
     assert time.monotonic() - began < 5
     assert len(server.told("plain")[-1]) == 401
-    assert browser.run("window.written") < 60000  # this turn, and which turns there are: not the conversation
 
 
 def test_a_turn_touches_no_earlier_one(browser, server):
@@ -791,14 +651,11 @@ def test_nothing_keeps_people_from_using_the_page(browser, server, width, dark):
     full = answer(f"Rooibos [1] {'y' * 120}\n{MARKDOWN}", long, MINT, **facts)
     slow = [chunk(ikat={"activity": "searching"}), held]
     open_page(browser, server, [full, full, slow], [[CUT], answer("Mint [1].", MINT), [held]], width=width, dark=dark)
-    click(browser, "#blind")
     assert violations(browser) == []
     say(browser, "Which tea?")
     say(browser, "Which one?")
     click(browser, "[aria-label='Edit turn 1']")
-    assert len(texts(browser, ".vote")) == 1
     assert violations(browser) == []
-    click(browser, ".vote button")
     browser.run("[...document.querySelectorAll('.turn button')].find(one => one.innerText === 'Cancel').click()")
     click(browser, ".cite")
     browser.run("document.querySelectorAll('details').forEach(one => { one.open = true })")

