@@ -177,9 +177,7 @@ def _ask(browser: Any, url: str, persona: list[str], question: str, view: dict[s
     browser.run("document.querySelector('#send').click()")
     browser.run(WAIT % "!document.querySelector('#stop').hidden")
     browser.run("document.querySelector('.cite').click(); document.activeElement.blur(); scrollTo(0, 0)")
-    browser.run(
-        "document.querySelector('#persona').scrollTop = 0; sessionStorage.clear()"
-    )
+    browser.run("document.querySelector('#persona').scrollTop = 0; sessionStorage.clear()")
 
 
 def _shrink(picture: Path) -> None:

@@ -69,7 +69,9 @@ def application(
         ],
         middleware=[
             Middleware(TrustedHostMiddleware, allowed_hosts=["*"] if token else THIS_MACHINE),
-            Middleware(CORSMiddleware, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=["authorization", "content-type"]),
+            Middleware(
+                CORSMiddleware, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=["authorization", "content-type"]
+            ),
             Middleware(Guard, token=token, origins=origins),
         ],
         exception_handlers={HTTPException: _http_error, Failure: _error, Exception: _error},

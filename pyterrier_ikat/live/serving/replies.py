@@ -156,7 +156,7 @@ _MARKDOWN.add_render_rule(
 
 
 def as_html(turn: Turn) -> str:
-    """A response for the page: its Markdown without HTML and images, links of http and https, and a button for each citation.
+    r"""A response for the page: its Markdown without HTML and images, links of http and https, and a button for each citation.
 
     Example:
         >>> from pyterrier_ikat.runs import Source

@@ -44,7 +44,9 @@ class SavedConversations:
         self._lock, self._held = threading.Lock(), ExitStack()
         self._held.enter_context(lock_folders(*(self.folder / name for name in systems)))
         try:
-            headers = {name: {"kind": "served", "system": name, "recorded": one.replays, **settings_of(one)} for name, one in systems.items()}
+            headers = {
+                name: {"kind": "served", "system": name, "recorded": one.replays, **settings_of(one)} for name, one in systems.items()
+            }
             self._logs = {name: Log.create(self.folder / name, header) for name, header in headers.items()}
             self._write_topics()  # of what a killed server left
         except BaseException:
@@ -102,9 +104,7 @@ def safe_name(chat: str) -> str:
     return f"{plain}-{hashlib.sha256(chat.encode(errors='surrogatepass')).hexdigest()[:16]}"
 
 
-def _events(
-    session: str, ptkb: Mapping[str, str], turn: Turn, known: Dialogue | None, said: Sequence[tuple[str, str]]
-) -> Iterator[Event]:
+def _events(session: str, ptkb: Mapping[str, str], turn: Turn, known: Dialogue | None, said: Sequence[tuple[str, str]]) -> Iterator[Event]:
     """What a request says of its conversation that the log doesn't have."""
     noted = [] if known is None else [one.utterance for one in known.turns]
     if known is None or known.more["ptkb"] != ptkb:

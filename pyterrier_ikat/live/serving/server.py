@@ -28,39 +28,17 @@ GRACE = 2
 """Seconds that requests under way get to finish when the server stops."""
 
 
-def serve(
-    systems: Systems,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 8000,
-    token: str | None = None,
-    origins: Sequence[str] = (),
-    workers: int = 16,
-    mcp: bool = False,
-    save_to: str | Path | None = None,
-    dataset: str | None = None,
-    ledger: Ledger | None = None,
-    echo: Callable[[str], None] = print,
-    **resources: Any,
-) -> None:
+def serve(systems: Systems, *, port: int = 8000, echo: Callable[[str], None] = print, **options: Any) -> None:
     """Serve systems by OpenAI's chat protocol, with a search endpoint and a chat page, until Ctrl-C.
 
     Every name is checked and every model loaded before it listens. After Ctrl-C, requests under way get 2 seconds to finish.
 
     Args:
         systems: any pipelines, functions or names of methods, as for :func:`pyterrier_ikat.run`; each is a model.
-        host: the address to listen on; by default only this machine reaches it.
         port: the port; 0 for a free one.
-        token: what every request needs after ``Authorization: Bearer``; by default the environment variable ``IKAT_TOKEN``. Required
-            on any other address than loopback.
-        origins: pages of other sites that may use it from a browser, such as ``"https://chat.example.org"``.
-        workers: the requests that are worked on at a time; others wait.
-        mcp: whether the tools ``ask`` and ``search`` are offered by the Model Context Protocol at ``/mcp``.
-        save_to: a folder for the conversations whose clients name them, a log for each system; without it nothing is stored.
-        dataset: with recorded completions, the dataset whose conversations they answer.
-        ledger: the account that language models given as text count in.
         echo: prints a line.
-        resources: the resources of methods, see :class:`~pyterrier_ikat.study.Resources`.
+        options: ``host``, ``token``, ``origins``, ``workers``, ``mcp``, ``save_to``, ``dataset``, ``ledger`` and the resources of
+            methods, see :func:`pyterrier_ikat.live.serving.running`.
 
     Raises:
         UsageError: for a system that can't be served, a missing token or package, or an address that can't be used.
@@ -70,11 +48,9 @@ def serve(
         >>> import pyterrier_ikat as ikat
         >>> ikat.serve("gtr", index="mini.index", llm="openai:gpt-4o", second_llm="openai:gpt-4o")  # doctest: +SKIP
     """
-    options: dict[str, Any] = {"host": host, "port": port, "token": token, "origins": origins, "workers": workers}
-    options |= {"mcp": mcp, "save_to": save_to, "dataset": dataset, "ledger": ledger, **resources}
-    with running(systems, log=True, **options) as server:
+    with running(systems, port=port, log=True, **options) as server:
         echo(f"chat page      {server.url}/\nmodels         {server.url}/v1\nsearch         {server.url}/search")
-        for line in [f"MCP            {server.url}/mcp"] * mcp + server.notes:
+        for line in server.notes:
             echo(line)
         echo("Ctrl-C stops")
         with suppress(KeyboardInterrupt):  # the command line makes one of SIGTERM, too
@@ -136,10 +112,26 @@ def running(
     log: bool = False,
     **resources: Any,
 ) -> "Iterator[Running]":
-    """Serve systems in a thread while the block runs, for a notebook or a test. The arguments are those of :func:`serve`.
+    """Serve systems in a thread while the block runs, for a notebook or a test.
 
     Args:
+        systems: any pipelines, functions or names of methods, as for :func:`pyterrier_ikat.run`; each is a model.
+        host: the address to listen on; by default only this machine reaches it.
+        port: the port; 0 for a free one.
+        token: what every request needs after ``Authorization: Bearer``; by default the environment variable ``IKAT_TOKEN``. Required
+            on any other address than loopback.
+        origins: pages of other sites that may use it from a browser, such as ``"https://chat.example.org"``.
+        workers: the requests that are worked on at a time; others wait.
+        mcp: whether the tools ``ask`` and ``search`` are offered by the Model Context Protocol at ``/mcp``.
+        save_to: a folder for the conversations whose clients name them, a log for each system; without it nothing is stored.
+        dataset: with recorded completions, the dataset whose conversations they answer.
+        ledger: the account that language models given as text count in.
         log: whether uvicorn prints a line for each request.
+        **resources: the resources of methods, see :class:`~pyterrier_ikat.study.Resources`.
+
+    Raises:
+        UsageError: for a system that can't be served, a missing token or package, or an address that can't be used.
+        DataError: for an index or recorded file that can't be used.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -158,14 +150,17 @@ def running(
             import anyio
 
             from .application import application
-            from .service import Service, open_served
             from .saved import SavedConversations
+            from .service import Service, open_served
             from .tools import tools_of
         opened = open_served(systems, ledger or Ledger(), dataset=dataset, **resources)
         saved = None if save_to is None else SavedConversations(save_to, opened)
         service = Service(opened, anyio.CapacityLimiter(workers), saved)
         made = application(service, token, allowed, *(tools_of(service) if mcp else ()))
-        notes = [whence] + [f"{one.name} writes no response: its answers list passages" for one in opened.values() if not one.writes_response]
+        notes = [whence] + [
+            f"{one.name} writes no response: its answers list passages" for one in opened.values() if not one.writes_response
+        ]
+        notes += ["tools of the Model Context Protocol are at /mcp"] * mcp
         notes += [] if saved is None else [f"conversations whose clients name them are saved in {saved.folder}"]
         server = Running(made, listener, notes, log)
         try:

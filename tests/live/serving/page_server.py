@@ -70,7 +70,9 @@ class Server(ThreadingHTTPServer):
         for event in self.held:
             event.set()
         self.replies, self.asked, self.paths, self.held, self.token, self.late = {}, [], [], [], "", {}
-        self.models = [{"id": name, "about": about, "writes_response": True} for name, about in (("plain", "Plain."), ("gtr", "Generates."))]
+        self.models = [
+            {"id": name, "about": about, "writes_response": True} for name, about in (("plain", "Plain."), ("gtr", "Generates."))
+        ]
 
     def told(self, model):
         """The messages of each request to a model."""

@@ -86,7 +86,7 @@ class Client:
         given = {"host": "127.0.0.1:8000", "content-type": "application/json", **dict(headers)}
         scope = {
             "type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": b"", "scheme": "http",
-            "http_version": "1.1", "root_path": "", "client": ("127.0.0.1", 5000), "server": ("127.0.0.1", 8000), "asgi": {"version": "3.0"},
+            "http_version": "1.1", "root_path": "", "client": ("127.0.0.1", 5000), "server": ("127.0.0.1", 80), "asgi": {"version": "3.0"},
             "headers": [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in given.items() if value is not None],
         }  # fmt: skip
         return asyncio.run(self._call(scope, body if isinstance(body, bytes) else json.dumps(body).encode(), chunks))

@@ -253,7 +253,10 @@ def test_markdown_is_drawn_without_html_images_and_other_links_than_http():
     assert re.findall('href="(.*?)"', drawn) == ["http://a", "http://d"]
     table = "| tea | caffeine |\n|---|---|\n| rooibos | none |"
     assert "<td>rooibos</td>" in shown(table)
-    assert shown("# Teas\n- mint\n\n3. three") == '<p><strong>Teas</strong></p>\n<ul>\n<li>mint</li>\n</ul>\n<ol start="3">\n<li>three</li>\n</ol>\n'
+    assert (
+        shown("# Teas\n- mint\n\n3. three")
+        == '<p><strong>Teas</strong></p>\n<ul>\n<li>mint</li>\n</ul>\n<ol start="3">\n<li>three</li>\n</ol>\n'
+    )
 
 
 @pytest.mark.parametrize("attack", ['[x](http://a "t{}t")', "[x](http://a{})", "```\n{}", "`{}`", "{}\ue0009\ue001<b>\u202e"])
@@ -301,9 +304,7 @@ def test_a_text_that_is_written_faster_than_it_is_read_waits_once():
 TOOL = {"type": "function", "function": {"name": "weather", "description": "The weather.", "parameters": {"type": "object"}}}
 
 
-@pytest.mark.parametrize(
-    "choice", [{}, {"tool_choice": "auto"}, {"tool_choice": "none"}]
-)
+@pytest.mark.parametrize("choice", [{}, {"tool_choice": "auto"}, {"tool_choice": "none"}])
 def test_tools_that_a_model_may_call_are_ignored_by_name(client, choice):
     status, answer = client.chat(says("Which tea?", tools=[TOOL], parallel_tool_calls=False, **choice))
     assert (status, heard(answer)) == (200, [{}, [], "Which tea?"])

@@ -1,6 +1,5 @@
 """The chat page in Chromium: once against a real server on the sample, else against one that answers what the test queues."""
 
-import json
 import re
 import time
 from itertools import islice
@@ -375,7 +374,11 @@ def test_markup_that_gets_into_the_page_does_not_run(browser, server):
 
 def test_the_page_loads_nothing_but_itself(browser, server):
     open_page(browser, server)
-    assert browser.run("performance.getEntriesByType('resource').map(one => new URL(one.name).pathname)") == ["/page/page.css", "/page/page.js", "/v1/models"]
+    assert browser.run("performance.getEntriesByType('resource').map(one => new URL(one.name).pathname)") == [
+        "/page/page.css",
+        "/page/page.js",
+        "/v1/models",
+    ]
     assert sorted(server.paths) == ["/", "/page/page.css", "/page/page.js", "/v1/models"]
     assert not any("http" in one.read_text(encoding="utf-8") for one in PAGE.iterdir())
     assert browser.errors == []

@@ -326,5 +326,8 @@ def test_a_missing_package_is_told_with_its_extra(monkeypatch, package, module):
         monkeypatch.delitem(sys.modules, f"pyterrier_ikat.live.serving.{name}", raising=False)
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(ikat.UsageError, match=rf"needs {package}.*: pip install 'pyterrier_ikat\[live\]'"), running({"talks": Talks()}, mcp=True):
+    with (
+        pytest.raises(ikat.UsageError, match=rf"needs {package}.*: pip install 'pyterrier_ikat\[live\]'"),
+        running({"talks": Talks()}, mcp=True),
+    ):
         pass

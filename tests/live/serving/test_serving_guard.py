@@ -48,7 +48,9 @@ def test_without_a_token_only_this_machine_s_names_and_its_own_pages_enter(local
     assert "access-control-allow-origin" not in sent
 
 
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", None, "application/jsonp"])
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", None, "application/jsonp"]
+)
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/search", "/mcp"])
 def test_a_form_of_a_foreign_page_is_refused(local, kind, path):
     status, _, content = local.ask("POST", path, says("Hi"), headers={"content-type": kind})
@@ -60,7 +62,12 @@ def test_the_page_runs_only_its_own_script(local):
     assert (status, content[:15].lower()) == (200, b"<!doctype html>")
     assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'")
     assert "unsafe" not in headers["content-security-policy"]
-    assert [local.ask("GET", f"/page/{name}")[0] for name in ("page.js", "page.css", "../server.py", "%2e%2e/server.py")] == [200, 200, 404, 404]
+    assert [local.ask("GET", f"/page/{name}")[0] for name in ("page.js", "page.css", "../server.py", "%2e%2e/server.py")] == [
+        200,
+        200,
+        404,
+        404,
+    ]
 
 
 @pytest.mark.parametrize("given", [None, "", TOKEN, f"Basic {TOKEN}", "Bearer", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", "Bearer \xe9"])
