@@ -64,7 +64,7 @@ def serve(names: tuple[str, ...], workers: int, **options: Any) -> None:
 
     A METHOD is a name from `ikat methods`, or FILE.py:NAME. Clients see each METHOD as a model. Requests hold the whole conversation, so
     nothing is stored without --save. If the environment variable IKAT_TOKEN is set, every request needs this token as its API key. Ctrl-C
-    stops the server; requests under way get 2 seconds to finish.
+    stops the server; requests under way get a second to finish.
     """
     from ..live.serving import serve
     from ..llms import Ledger

@@ -94,7 +94,9 @@ class Guard:
     def _refusal(self, headers: Headers, scope: Scope) -> Failure | None:
         origin = headers.get("origin")
         if origin is not None and origin not in self.origins and origin.partition("://")[2] != headers.get("host"):
-            return Failure(403, "a page of another site may not use this server: start it in Python with origins=[...]", code="foreign_page")
+            return Failure(
+                403, "a page of another site may not use this server: start it in Python with origins=[...]", code="foreign_page"
+            )
         if self.token and scope["path"] not in ("/", HEALTH) and not scope["path"].startswith("/page/"):
             scheme, _, given = headers.get("authorization", "").partition(" ")
             if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self.token.encode()):

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 TOKEN = "IKAT_TOKEN"
 MAKE_A_TOKEN = f"export {TOKEN}=$(python -c 'import secrets; print(secrets.token_urlsafe(32))')"
-GRACE = 2
+GRACE = 1
 """Seconds that requests under way get to finish when the server stops."""
 
 
 def serve(systems: Systems, *, port: int = 8000, echo: Callable[[str], None] = print, **options: Any) -> None:
     """Serve systems by OpenAI's chat protocol, with a search endpoint and a chat page, until Ctrl-C.
 
-    Every name is checked and every model loaded before it listens. After Ctrl-C, requests under way get 2 seconds to finish.
+    Every name is checked and every model loaded before it listens. After Ctrl-C, requests under way get a second to finish.
 
     Args:
         systems: any pipelines, functions or names of methods, as for :func:`pyterrier_ikat.run`; each is a model.
@@ -49,13 +49,13 @@ def serve(systems: Systems, *, port: int = 8000, echo: Callable[[str], None] = p
         >>> ikat.serve("gtr", index="mini.index", llm="openai:gpt-4o", second_llm="openai:gpt-4o")  # doctest: +SKIP
     """
     with running(systems, port=port, log=True, **options) as server:
-        echo(f"chat page      {server.url}/\nmodels         {server.url}/v1\nsearch         {server.url}/search")
-        for line in server.notes:
-            echo(line)
-        echo("Ctrl-C stops")
         with suppress(KeyboardInterrupt):  # the command line makes one of SIGTERM, too
+            echo(f"chat page      {server.url}/\nmodels         {server.url}/v1\nsearch         {server.url}/search")
+            for line in server.notes:
+                echo(line)
+            echo("Ctrl-C stops")
             while server.thread.is_alive():
-                server.thread.join(1)
+                time.sleep(1)  # an interrupted join takes the thread for ended
 
 
 class Running:
@@ -91,7 +91,7 @@ class Running:
             time.sleep(0.01)
 
     def stop(self) -> None:
-        """Accept nothing new, and wait until the requests under way are finished, at most for 2 seconds."""
+        """Accept nothing new, and wait until the requests under way are finished, at most for a second."""
         self._server.should_exit = True
         self.thread.join()
 
