@@ -48,14 +48,13 @@ def serve(systems: Systems, *, port: int = 8000, echo: Callable[[str], None] = p
         >>> import pyterrier_ikat as ikat
         >>> ikat.serve("gtr", index="mini.index", llm="openai:gpt-4o", second_llm="openai:gpt-4o")  # doctest: +SKIP
     """
-    with running(systems, port=port, log=True, **options) as server:
-        with suppress(KeyboardInterrupt):  # the command line makes one of SIGTERM, too
-            echo(f"chat page      {server.url}/\nmodels         {server.url}/v1\nsearch         {server.url}/search")
-            for line in server.notes:
-                echo(line)
-            echo("Ctrl-C stops")
-            while server.thread.is_alive():
-                time.sleep(1)  # an interrupted join takes the thread for ended
+    with running(systems, port=port, log=True, **options) as server, suppress(KeyboardInterrupt):  # SIGTERM is one on the command line
+        echo(f"chat page      {server.url}/\nmodels         {server.url}/v1\nsearch         {server.url}/search")
+        for line in server.notes:
+            echo(line)
+        echo("Ctrl-C stops")
+        while server.thread.is_alive():
+            time.sleep(1)  # an interrupted join takes the thread for ended
 
 
 class Running:
