@@ -135,7 +135,7 @@ def report_picture() -> list[Path]:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.html")
         subprocess.run([ikat, "demo", "--out", folder], check=True, stdout=subprocess.DEVNULL)
-        runs = [Path(folder, "runs", name) for name in SYSTEMS]
+        runs = [Path(folder, name) for name in SYSTEMS]
         subprocess.run([ikat, "report", *runs, "--out", report], check=True)
         photograph(report, TURN, PICTURE)
     return [PICTURE]

@@ -96,7 +96,10 @@ def ledger_of(folder: RunFolder) -> Ledger:
     path = folder.path / "ledger.csv"
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file):
+            reader = csv.DictReader(file)
+            if set(COUNTS) - set(reader.fieldnames or ()):
+                raise ValueError("it lacks columns")
+            for row in reader:
                 amounts = {name: json.loads(row[name] or "null") for name in (*COUNTS, *AMOUNTS)}
                 found.count(row["stage"], row["model"], served=row["served"], **amounts)
     except (OSError, ValueError, LookupError, TypeError) as error:

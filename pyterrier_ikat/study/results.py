@@ -76,8 +76,7 @@ class Results:
         """The runs as conversations to read and compare, the baseline first: see :func:`pyterrier_ikat.report`."""
         from .. import report  # from a room below
 
-        first = sorted(self.folders, key=lambda name: name != self.baseline)
-        return report([self.folders[name] for name in first], **options)
+        return report(list(self.folders.values()), **{"baseline": self.baseline, **options})
 
     def shown(self) -> Table:
         """The table of scores, to print. Its last notes say how the systems differ from those of the papers."""

@@ -26,6 +26,10 @@ def test_a_run_gives_what_the_command_line_prints(index, tmp_path):
     pd.testing.assert_frame_equal(ikat.evaluate(list(results.folders.values()), baseline="raw"), pd.DataFrame(results.table))
     page = results.report(passages=2).html
     assert page.index(">raw<") < page.index(">ad<")  # the baseline first
+    assert "Compared with raw " in page
+    results.baseline = "ad"
+    assert "Compared with ad " in results.report(passages=2).html  # raw is the baseline only where none is named
+    results.baseline = "raw"
     options = ["--dataset", "ikat:sample", "--index", index.path, "--llm", "recorded:sample", "--turns", ",".join(TURNS)]
     done = CliRunner().invoke(main, ["run", "ad", "raw", *options, "--baseline", "raw", "--out", str(tmp_path / "runs")])
     assert done.exit_code == 0, done.output
