@@ -165,10 +165,11 @@ class CitedSentences(PlainJudge):
         """The share, by the response's ``qcitations``."""
         if is_missing(row["qcitations"]) or not len(row["qcitations"]):
             return Assessment(None, "the system was not asked for citations", "no basis")
-        return self.share([one for one in row["qcitations"] if one["sentence"]])
+        return self.share(row["qcitations"])
 
-    def share(self, sentences: Sequence[dict[str, Any]]) -> Assessment:
+    def share(self, entries: Sequence[dict[str, Any]]) -> Assessment:
         """The share of the sentences that cite a passage."""
+        sentences = [one for one in entries if one["sentence"]]
         cited = sum(bool(len(one["docnos"])) for one in sentences)
         return Assessment(cited / len(sentences), f"{cited} of {counted(len(sentences), 'sentence')} with a citation")
 
@@ -186,9 +187,9 @@ class ExistingCitations(CitedSentences):
 
     name = "existing citations"
 
-    def share(self, sentences: Sequence[dict[str, Any]]) -> Assessment:
+    def share(self, entries: Sequence[dict[str, Any]]) -> Assessment:
         """The share of the citations that are of a passage that was shown."""
-        known, unknown = (sum(len(one[kind]) for one in sentences) for kind in ("docnos", "unknown"))
+        known, unknown = (sum(len(one[kind]) for one in entries) for kind in ("docnos", "unknown"))
         if not known + unknown:
             return Assessment(None, "the response cites nothing", "no basis")
         return Assessment(known / (known + unknown), f"{known} of {counted(known + unknown, 'citation')} of a passage that was shown")

@@ -102,3 +102,14 @@ def test_the_report_says_which_response_cites_nothing(folder):
     uncited = sum("cited" in turn["response"] for turn in folder.turns())
     assert page.count("cites none of the passages that it was shown:") == uncited
     assert "based on" in page
+
+
+def test_a_citation_outside_of_sentences_counts_as_a_citation_only():
+    """By hand: one sentence of two cites; of four citations three are of shown passages, one of them in a list of sources."""
+    said = [
+        {"sentence": "Tea.", "docnos": ["d1"], "unknown": [7]},
+        {"sentence": "Mint.", "docnos": [], "unknown": []},
+        {"sentence": "", "docnos": ["d1", "d2"], "unknown": []},
+    ]
+    frame = pd.DataFrame({"qcitations": [said]})
+    assert [judge.judge(frame)[0].value for judge in (CitedSentences(), ExistingCitations())] == [1 / 2, 3 / 4]
