@@ -1,6 +1,6 @@
-from dataclasses import replace
-
 """What `ikat.run` gives: the table, the folders, the ledger and the report, which the command line prints."""
+
+from dataclasses import replace
 
 import pandas as pd
 import pytest
