@@ -39,7 +39,7 @@ def _as_statements(given: Any) -> Any:
     """Statements about a user, id -> text, from a list, an object, or a text with one per line or with either as JSON."""
     if isinstance(given, str):
         given = json.loads(given) if given.lstrip()[:1] in ("[", "{") else [line for line in given.split("\n") if line.strip()]
-    return {str(number): text for number, text in enumerate(given, 1)} if isinstance(given, list) else given
+    return {str(number): text for number, text in enumerate(given, 1)} if isinstance(given, list) else given or {}
 
 
 class Message(_Given):
@@ -69,7 +69,7 @@ class _TextFormat(BaseModel):
 class Metadata(_Given):
     """What the client says of the conversation: the user's statements (``ptkb``), and the id by which it is saved."""
 
-    ptkb: Annotated[dict[str, Text] | None, BeforeValidator(_as_statements), Field(max_length=500)] = None
+    ptkb: Annotated[dict[str, Text], BeforeValidator(_as_statements), Field(max_length=500)] = {}
     chat_id: str = ""
 
 

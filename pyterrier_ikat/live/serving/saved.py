@@ -62,7 +62,7 @@ class SavedConversations:
             with self._lock:
                 said = list(exchanges(asked.said))
                 session, known = self._session(self._logs[system], safe_name(chat), said[0][0])
-                self._logs[system].note(*_events(session, asked.metadata.ptkb or {}, turn, known, said))
+                self._logs[system].note(*_events(session, asked.metadata.ptkb, turn, known, said))
         except (OSError, UsageError) as error:
             log.error("a conversation with %s can't be saved: %s", system, getattr(error, "strerror", None) or error)
             return turn

@@ -95,7 +95,7 @@ def answer_request(system: System, asked: ChatRequest, tell: Any = None, write: 
         StillTooLong: when the model has no room for the prompt, even without the history.
         IkatError: when the system fails.
     """
-    number, ptkb = f"chat-{uuid.uuid4().hex}", asked.metadata.ptkb or {}  # no other request's turn has this name, so none can pass for it
+    number, ptkb = f"chat-{uuid.uuid4().hex}", asked.metadata.ptkb  # no other request's turn has this name, so none can pass for it
     if system.recorded:
         said = [message["content"] for message in asked.said if message["role"] == "user"]
         found = _replayed(system, said, list(ptkb.values()))

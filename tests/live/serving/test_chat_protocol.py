@@ -153,6 +153,14 @@ def test_statements_come_in_every_form(client, ptkb):
     assert heard(answer)[0] == {"1": "I run.", "2": "I cook."}
 
 
+@pytest.mark.parametrize(
+    "more", [{}, {"metadata": None}, {"metadata": {"ptkb": None}}, {"metadata": {"ptkb": []}}, {"metadata": {"ptkb": ""}}]
+)
+def test_no_statements_are_none_in_every_form(client, more):
+    status, answer = client.chat(says("Which tea?", **more))
+    assert (status, heard(answer)[0]) == (200, {})
+
+
 def test_a_stream_tells_its_steps_and_then_the_checked_answer(client):
     status, headers, content = client.ask(
         "POST", "/v1/chat/completions", says("Which tea?", stream=True, stream_options={"include_usage": True})

@@ -108,6 +108,7 @@ def test_a_client_of_the_tools_asks_and_searches(url):
             names = [tool.name for tool in (await client.list_tools()).tools]
             history = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
             answer = await client.call_tool("ask", {"question": "Which tea?", "history": history, "statements": ["I run."]})
+            assert (await client.call_tool("ask", {"question": "Which tea?"})).structured_content["answer"].startswith("[{}, [], ")
             found = [await client.call_tool("search", given | {"k": 1}) for given in ({"queries": ["tea", "mint"]}, {"query": "tea"})]
             given = ({"queries": []}, {"queries": 7, "k": "x"}, {"query": "tea", "queries": ["tea"]}, {"query": "tea", "model": "no"})
             wrong = [await client.call_tool("search", one) for one in given]
