@@ -21,7 +21,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from jinja2 import FileSystemLoader, StrictUndefined, TemplateNotFound, TemplatesNotFound
+from jinja2 import FileSystemLoader, StrictUndefined, Template, TemplateNotFound, TemplatesNotFound
 from jinja2.meta import find_referenced_templates
 from jinja2.runtime import Context, Macro
 from jinja2.sandbox import SandboxedEnvironment
@@ -31,8 +31,9 @@ from ..portable import digest
 
 FOLDER = Path(__file__).parent
 STYLES = ("gpt", "llama")
+_OWN = dict[tuple[str, ...], Template]()
 _COMPILING = Lock()
-"""Threads that need the same template at the same moment compile it once."""
+"""Many threads that need a template of ours at the same moment compile it once, and later ones look at no file."""
 _ROLE = re.compile(r"(?<=[\n\r\x85\u2028\u2029])(?=[ \t]*(?:user|system|assistant)(?:[ \t]+\d+)?[ \t]*:)", re.IGNORECASE)
 """Places where a line of a message could be mistaken for the next message."""
 _HEADING = re.compile(r"^#+ *([^{}\n]*\w) *$|\bheading *= *[\"']#* *([^\n\"']*\w)[\"']", re.MULTILINE)
@@ -83,6 +84,15 @@ def _headings(folders: list[str]) -> re.Pattern[str]:
     return re.compile(rf"(?:\A|(?<=[{_BREAKS}]))(?={heading})", re.IGNORECASE)
 
 
+def _template(names: tuple[str, ...], folder: str | None) -> Template:
+    if folder is not None:
+        return _environment(folder).select_template(list(names))
+    if names not in _OWN:
+        with _COMPILING:
+            _OWN[names] = _OWN.get(names) or _environment(None).select_template(list(names))
+    return _OWN[names]
+
+
 def quoted(text: str) -> str:
     """Escape the delimiters of our templates inside a text: they become ``&lt;passage>``, ``&lt;/passage>`` and so on.
 
@@ -117,9 +127,7 @@ def render(name: str, style: str = "gpt", folder: str | None = None, **values: A
     """
     names = _names(name, style)
     with _explained(names, folder, f"; it may use {', '.join(sorted(values))}"):
-        with _COMPILING:
-            template = _environment(folder).select_template(names)
-        prompt = template.render(**values).strip()
+        prompt = _template(tuple(names), folder).render(**values).strip()
     if not prompt:
         raise UsageError(f"prompt template {names[-1]} of {folder or FOLDER} makes an empty prompt: write into it what the model is asked")
     return prompt

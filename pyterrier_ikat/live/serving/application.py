@@ -3,8 +3,8 @@
 import asyncio
 import hmac
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -29,21 +29,13 @@ PAGE = Path(__file__).with_name("page")
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:"
 CSP = {"content-security-policy": f"{POLICY}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}
 """The page may load its own script and style, and ask this server, nothing else."""
-HEALTH = "/healthz"
 THIS_MACHINE = ("localhost", "127.0.0.1", "[::1]")
 LARGEST = 1 << 20
 """Bytes of a request's body."""
 NO_ADDRESS = "there is no such address: the base address of a client ends in /v1, and answers come from POST /v1/chat/completions"
-WRITTEN_ANEW = "the model writes it anew"
 
 
-def application(
-    service: Service,
-    token: str | None = None,
-    origins: Sequence[str] = (),
-    more: Sequence[BaseRoute] = (),
-    lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]] | None = None,
-) -> Starlette:
+def application(service: Service, token: str | None = None, origins: Sequence[str] = (), tools: Any = ((), None)) -> Starlette:
     """The application.
 
     Without a token it answers only under this machine's own names, so that no page of the web reaches it under a name of its own.
@@ -52,30 +44,26 @@ def application(
         service: what it does.
         token: what every request needs but those for the page.
         origins: pages of other sites that may use it.
-        more: further routes.
-        lifespan: what runs while it serves.
+        tools: further routes, and what runs while it serves.
     """
     routes = _Routes(service)
     return Starlette(
         routes=[
             Route("/", routes.page),
-            Route(HEALTH, routes.health),
             Mount("/page", StaticFiles(directory=PAGE)),
             Route("/v1/models", routes.models),
             Route("/v1/models/{name:path}", routes.model),
             Route("/v1/chat/completions", routes.chat, methods=["POST"]),
             Route("/search", routes.search, methods=["POST"]),
-            *more,
+            *tools[0],
         ],
         middleware=[
             Middleware(TrustedHostMiddleware, allowed_hosts=["*"] if token else THIS_MACHINE),
-            Middleware(
-                CORSMiddleware, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=["authorization", "content-type"]
-            ),
+            Middleware(CORSMiddleware, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=["*"]),
             Middleware(Guard, token=token, origins=origins),
         ],
         exception_handlers={HTTPException: _http_error, Failure: _error, Exception: _error},
-        lifespan=lifespan,
+        lifespan=tools[1],
         max_body_size=LARGEST,
     )
 
@@ -94,10 +82,8 @@ class Guard:
     def _refusal(self, headers: Headers, scope: Scope) -> Failure | None:
         origin = headers.get("origin")
         if origin is not None and origin not in self.origins and origin.partition("://")[2] != headers.get("host"):
-            return Failure(
-                403, "a page of another site may not use this server: start it in Python with origins=[...]", code="foreign_page"
-            )
-        if self.token and scope["path"] not in ("/", HEALTH) and not scope["path"].startswith("/page/"):
+            return Failure(403, "a page of another site may not use this server: serve with origins=[...]", code="foreign_page")
+        if self.token and scope["path"] != "/" and not scope["path"].startswith("/page/"):
             scheme, _, given = headers.get("authorization", "").partition(" ")
             if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self.token.encode()):
                 message = "the token is missing or wrong: send it as the header Authorization: Bearer TOKEN (the API key)"
@@ -115,10 +101,6 @@ class _Routes:
     async def page(self, request: Request) -> Response:
         """The chat page."""
         return FileResponse(PAGE / "index.html", headers=CSP)
-
-    async def health(self, request: Request) -> Response:
-        """That the server answers, and nothing else."""
-        return _json({"status": "ok"})
 
     async def models(self, request: Request) -> Response:
         """The systems."""
@@ -154,7 +136,7 @@ async def _stream(service: Service, asked: ChatRequest, chat: str, reply: Reply)
         yield _event(reply.chunk({"role": "assistant", "content": ""}))
         while (step := await news.queue.get()) is not None:
             text = sent if step else news.take()
-            for chunk in [reply.chunk({}, ikat={"activity": step})] if step else reply.text(text, sent, WRITTEN_ANEW):
+            for chunk in [reply.chunk({}, ikat={"activity": step})] if step else reply.text(text, sent, "the model writes it anew"):
                 yield _event(chunk)
             sent = text
         turn = await job
@@ -232,7 +214,6 @@ async def _error(request: Request, error: Exception) -> Response:
     return _response(failure_of(error))
 
 
-async def _http_error(request: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Any) -> Response:
     """An unknown path, or an HTTP method that it doesn't take."""
-    assert isinstance(error, HTTPException)
     return _response(Failure(error.status_code, NO_ADDRESS if error.status_code == 404 else error.detail))

@@ -1,7 +1,6 @@
 """Answers, streams and errors in the form of OpenAI's chat protocol; what the server adds to a text never reaches a prompt."""
 
 import html
-import json
 import logging
 import re
 import time
@@ -13,11 +12,12 @@ from typing import Any
 from urllib.parse import quote
 
 from markdown_it import MarkdownIt
+from pydantic_core import to_json
 
 from ...completions.citations import CitedSentence, pieces_with_numbers, with_marks, without_marks
 from ...errors import IkatError, list_first
 from ...llms import BudgetExceeded, FatalLLMError, StageError
-from ...llms.failures import CutOff, Empty, Filtered, Refused, TooLong, Unavailable
+from ...llms.failures import Unavailable
 from ...llms.ledger import Spend
 from ...operator import Operator, every_stage
 from ...runs.answered_turn import Source, Turn
@@ -25,17 +25,7 @@ from ...study.systems import System
 from ..answering import StillTooLong
 
 log = logging.getLogger("pyterrier_ikat.live.serving")
-TRY_LATER = 10
-"""Seconds after which a client may ask again when the language model was not available."""
 OPERATOR = "whoever runs this server"
-UNUSABLE = {
-    Refused: "it refuses to",
-    Filtered: "its provider withholds the text",
-    CutOff: "its text was cut off",
-    Empty: "it wrote nothing",
-    TooLong: "the prompt is too long for it",
-}
-"""Why a language model gave no answer, for whoever asked."""
 PASSAGES_ONLY = "(This method writes no response. Its best passages:)"
 NOTHING_FOUND = "(No passage was found.)"
 TOLD = ("response", "rewrite", "queries", "statements", "draft", "seconds", "method", "omitted", "unknown", "cites_none")
@@ -103,10 +93,9 @@ def _of_stage(error: StageError) -> Failure:
     told = [one.reason if isinstance(one, Unavailable) else type(one).__name__ for one in error.failures]
     log.error("stage %s: %s", error.stage, list_first(told))
     if any(isinstance(one, Unavailable) for one in error.failures):
-        message = f"the language model does not answer: ask again in {TRY_LATER} seconds"
-        return Failure(503, message, type="llm_error", code="llm_unavailable")
-    why = next((words for kind, words in UNUSABLE.items() if isinstance(error.failures[0], kind)), "its answer can't be used")
-    return Failure(502, f"the language model gave no answer ({why}): ask in other words", type="llm_error", code="llm_failed")
+        return Failure(503, "the language model does not answer: ask again later", type="llm_error", code="llm_unavailable")
+    message = f"the language model gave no answer ({told[0]}): ask in other words"
+    return Failure(502, message, type="llm_error", code="llm_failed")
 
 
 def content_of(turn: Turn) -> str:
@@ -206,17 +195,9 @@ def as_json(value: Any) -> str:
 
     Example:
         >>> as_json({"score": float("nan")})
-        '{"score": null}'
+        '{"score":null}'
     """
-    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False).encode("utf-8", "replace").decode()
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _finite(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
-    return None if isinstance(value, float) and value - value != 0 else value
+    return to_json(value, inf_nan_mode="null").decode()
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ class ChatRequest(_Given):
     stream_options: _StreamOptions | None = None
     stream_unchecked: bool = False
     sample: int = Field(0, ge=0, le=1000)
-    metadata: Metadata = Metadata()
+    metadata: Annotated[Metadata, BeforeValidator(lambda given: given or {})] = Metadata()
     n: Literal[1] | None = None
     response_format: _TextFormat | None = None
     modalities: list[Literal["text"]] | None = None
@@ -105,11 +105,6 @@ class ChatRequest(_Given):
     audio: None = None
     tool_choice: Literal["auto", "none"] | None = None
     function_call: Literal["auto", "none"] | None = None
-
-    @field_validator("metadata", mode="before")
-    @classmethod
-    def _nothing_is_empty(cls, given: Any) -> Any:
-        return given or {}
 
     @field_validator("messages")
     @classmethod

@@ -1,6 +1,5 @@
 """Serve systems at an address, until Ctrl-C or SIGTERM."""
 
-import ipaddress
 import logging
 import os
 import re
@@ -11,16 +10,12 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ...arguments import at_least
 from ...conversations.frame import NoResultWarning
-from ...errors import UsageError, advice
+from ...errors import UsageError
 from ...llms import Ledger
 from ...study.systems import Systems, distinct_models
-
-if TYPE_CHECKING:
-    from starlette.applications import Starlette
 
 TOKEN = "IKAT_TOKEN"
 MAKE_A_TOKEN = f"export {TOKEN}=$(python -c 'import secrets; print(secrets.token_urlsafe(32))')"
@@ -49,10 +44,8 @@ def serve(systems: Systems, *, port: int = 8000, echo: Callable[[str], None] = p
         >>> ikat.serve("gtr", index="mini.index", llm="openai:gpt-4o", second_llm="openai:gpt-4o")  # doctest: +SKIP
     """
     with running(systems, port=port, log=True, **options) as server, suppress(KeyboardInterrupt):  # SIGTERM is one on the command line
-        echo(f"chat page      {server.url}/\nmodels         {server.url}/v1\nsearch         {server.url}/search")
-        for line in server.notes:
-            echo(line)
-        echo("Ctrl-C stops")
+        addresses = [f"chat page      {server.url}/", f"models         {server.url}/v1", f"search         {server.url}/search"]
+        echo("\n".join([*addresses, *server.notes, "Ctrl-C stops"]))
         while server.thread.is_alive():
             time.sleep(1)  # an interrupted join takes the thread for ended
 
@@ -66,24 +59,16 @@ class Running:
         thread: where it runs. It is a daemon, and so are the threads that it starts: the process ends while a model is still asked.
     """
 
-    def __init__(self, made: "Starlette", listener: socket.socket, notes: list[str], log: bool) -> None:
-        import uvicorn
+    def __init__(self, made: Any, listener: socket.socket, notes: list[str], log: bool) -> None:
+        from uvicorn.config import LOGGING_CONFIG, Config
+        from uvicorn.server import Server
 
-        config = uvicorn.Config(
-            made,
-            ws="none",
-            lifespan="on",
-            access_log=log,
-            proxy_headers=False,
-            server_header=False,
-            limit_concurrency=1000,
-            timeout_graceful_shutdown=GRACE,
-            **({} if log else {"log_config": None}),
-        )
+        logged = LOGGING_CONFIG if log else None
+        config = Config(made, log_config=logged, access_log=log, limit_concurrency=1000, timeout_graceful_shutdown=GRACE)
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # of requests that the stop cuts off it prints tracebacks
         address, port = listener.getsockname()[:2]
         self.url, self.notes = f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}", notes
-        self._server = uvicorn.Server(config)
+        self._server = Server(config)
         self.thread = threading.Thread(target=self._server.run, args=([listener],), name="ikat-serve", daemon=True)
         self.thread.start()
         while not self._server.started and self.thread.is_alive():
@@ -142,23 +127,23 @@ def running(
     """
     token, whence = _token(host, token)
     allowed = [_origin(page) for page in ([origins] if isinstance(origins, str) else origins)]
-    at_least(1, workers=workers)
     with _bound(host, port) as listener, warnings.catch_warnings():
         warnings.simplefilter("ignore", NoResultWarning)  # the answer says it
-        with _needed():
+        try:
             import anyio
 
             from .application import application
             from .saved import SavedConversations
             from .service import Service, open_served
             from .tools import tools_of
+        except ModuleNotFoundError as error:
+            raise UsageError(f"a server needs {error.name}: pip install 'pyterrier_ikat[live]'") from None
         opened = open_served(systems, ledger or Ledger(), dataset=dataset, **resources)
         saved = None if save_to is None else SavedConversations(save_to, opened)
         service = Service(opened, anyio.CapacityLimiter(workers), saved)
-        made = application(service, token, allowed, *(tools_of(service) if mcp else ()))
-        notes = [whence] + [
-            f"{one.name} writes no response: its answers list passages" for one in opened.values() if not one.writes_response
-        ]
+        made = application(service, token, allowed, *([tools_of(service)] if mcp else []))
+        silent = [name for name, one in opened.items() if not one.writes_response]
+        notes = [whence] + [f"{name} writes no response: its answers list passages" for name in silent]
         notes += ["tools of the Model Context Protocol are at /mcp"] * mcp
         notes += [] if saved is None else [f"conversations whose clients name them are saved in {saved.folder}"]
         server = Running(made, listener, notes, log)
@@ -172,21 +157,11 @@ def running(
                 saved.close()
 
 
-@contextmanager
-def _needed() -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "pyterrier_ikat":
-            raise
-        raise UsageError(f"a server needs {error.name}: pip install 'pyterrier_ikat[live]'") from None
-
-
 def _token(host: str, given: str | None) -> tuple[str | None, str]:
     """The token that requests need, and a sentence on where it comes from."""
     token = (os.environ.get(TOKEN) if given is None else given) or None
     if token is None:
-        if not is_loopback(host):
+        if host not in ("localhost", "127.0.0.1", "::1"):
             raise UsageError(f"{host} is reached from other machines, and there is no token: {MAKE_A_TOKEN}, and call it again")
         return None, f"no token: only this machine is answered; {TOKEN} is not set"
     if len(token) < 16 or not re.fullmatch("[!-~]+", token):
@@ -195,31 +170,18 @@ def _token(host: str, given: str | None) -> tuple[str | None, str]:
     return token, f"requests need the token of {source}, as Authorization: Bearer TOKEN"
 
 
-def is_loopback(host: str) -> bool:
-    """Whether an address means this machine.
-
-    Example:
-        >>> [is_loopback(host) for host in ("localhost", "127.0.0.1", "::1", "0.0.0.0", "localhost.example.org")]
-        [True, True, True, False, False]
-    """
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def _origin(page: str) -> str:
     """The origin of a page, as a browser sends it."""
     origin = page.lower().rstrip("/")
     if not re.fullmatch(r"https?://[a-z0-9.\-_:\[\]]+", origin):
-        given = advice("origins=[...]", "--origin")
-        raise UsageError(f"{origin!r} is not the origin of a page: give scheme and host, as in {given} https://chat.example.org")
+        raise UsageError(f"{origin!r} is not the origin of a page: give scheme and host, as in https://chat.example.org")
     return origin
 
 
 def _bound(host: str, port: int) -> socket.socket:
     try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=1000)
+        listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=1000)
     except OSError as error:
-        free = advice("port=0", "--port 0")
-        raise UsageError(f"{host}:{port} can't be used ({error}): choose another port, or a free one with {free}") from None
+        raise UsageError(f"{host}:{port} can't be used ({error}): choose another port; 0 is a free one") from None
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # connections inherit it: else an answer waits 40 ms for its head
+    return listener

@@ -109,15 +109,11 @@ def _replayed(system: System, said: list[str], statements: list[str]) -> Convers
     words = [text.split() for text in said]
     begun = [chat for chat in system.recorded if [turn.utterance.split() for turn in chat.turns[: len(said)]] == words]
     found = next((chat for chat in begun if not statements or list(chat.ptkb.values()) == statements), None)
-    if found is not None:
-        return found
-    if begun:
-        wrong, repair = "are recorded for other statements about the user", "give no statements"
-    else:
-        wrong = "are recorded, and this conversation is not among them"
-        repair = f"begin a new conversation with what a recorded user said, such as {system.recorded[0].turns[0].utterance!r}"
-    told = f"the completions of the language model {wrong}: {repair}, or serve a live model"
-    raise Failure(400, told, param="metadata" if begun else "messages", code="not_recorded")
+    if found is None:
+        first = f"begin a new conversation with what a recorded user said, such as {system.recorded[0].turns[0].utterance!r}"
+        wrong = "the completions of the language model are recorded for other words or other statements about the user"
+        raise Failure(400, f"{wrong}: {first}, and give no statements, or serve a live model", param="messages", code="not_recorded")
+    return found
 
 
 def search(system: System, queries: list[str], k: int) -> list[dict[str, Any]]:

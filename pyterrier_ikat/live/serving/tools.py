@@ -1,24 +1,19 @@
 """Two tools for language models and their clients, by the Model Context Protocol: ask a system, and search its collection."""
 
 import logging
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import ValidationError
-from starlette.applications import Starlette
-from starlette.routing import BaseRoute
 
 from ...runs.origin import OURS, versions
-from .replies import Failure, citations, content_of
+from .replies import citations, content_of
 from .requests import ChatRequest, SearchRequest, first_error, read
 from .service import Service
 
 ABOUT = "Conversational search over a collection of passages. Answers cite their passages as [1], [2], ..."
-Running = Callable[[Starlette], AbstractAsyncContextManager[None]]
 
 
 class _Server(MCPServer[Any]):
@@ -29,46 +24,39 @@ class _Server(MCPServer[Any]):
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
             cause = error.__cause__
-            told = ": ".join(first_error(cause)) if isinstance(cause, ValidationError) else str(cause or error)
+            told = ": ".join(first_error(cause)) if isinstance(cause, ValidationError) else getattr(cause, "message", str(error))
             raise ToolError(" ".join(told.split())) from None
 
 
-def tools_of(service: Service) -> tuple[list[BaseRoute], Running]:
+def tools_of(service: Service) -> tuple[list[Any], Any]:
     """The route ``/mcp`` of an application, and what has to run while it serves. Each request stands alone: nothing is stored."""
     root = logging.getLogger()
     root.addHandler(quiet := logging.NullHandler())  # else the package sets up the program's logging
-    server = _Server("ikat", version=versions()[OURS], instructions=ABOUT, log_level="CRITICAL")
-    root.removeHandler(quiet)
     first, models = next(iter(service.systems)), ", ".join(service.systems)
+    about = f"{ABOUT} `model` is one of {models}, by default the first."
+    server = _Server("ikat", version=versions()[OURS], instructions=about, log_level="CRITICAL")
+    root.removeHandler(quiet)
 
     async def ask(
         question: str, history: list[dict[str, str]] | None = None, statements: list[str] | None = None, model: str = first
     ) -> dict[str, Any]:
+        """Answer a question from the collection.
+
+        `history` has the earlier messages of the conversation, each with role (user or assistant) and content; `statements` are known
+        about the user.
+        """
         messages = [*(history or []), {"role": "user", "content": question}]
         given = {"model": model, "messages": messages, "metadata": {"ptkb": statements}}
-        turn = await _told(lambda: service.answer(read(ChatRequest, given)))
+        turn = await service.answer(read(ChatRequest, given))
         return {"answer": content_of(turn), "citations": citations(turn)}
 
     async def search(query: str | None = None, queries: list[str] | None = None, k: int = 10, model: str = first) -> dict[str, Any]:
+        """Find the best k passages for `query`, or for each of `queries`."""
         given = {"model": model, "query": query, "queries": queries or [], "k": k}
-        return {"results": await _told(lambda: service.search(read(SearchRequest, given)))}
+        return {"results": await service.search(read(SearchRequest, given))}
 
-    server.add_tool(
-        ask,
-        description="Answer a question from the collection. `history` has the earlier messages of the conversation, each with role (user "
-        f"or assistant) and content; `statements` is known about the user; `model` is one of {models}, by default the first.",
-    )
-    server.add_tool(
-        search,
-        description=f"Find the best k passages for `query`, or for each of `queries`. `model` is one of {models}, by default the first.",
-    )
+    server.add_tool(ask)
+    server.add_tool(search)
     unguarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # the application's guard stands before it
     mounted = server.streamable_http_app(stateless_http=True, json_response=True, transport_security=unguarded)
     return list(mounted.routes), lambda _: server.session_manager.run()
-
-
-async def _told(work: Callable[[], Any]) -> Any:
-    try:
-        return await work()
-    except Failure as failure:
-        raise ToolError(failure.message) from failure

@@ -195,7 +195,7 @@ def types(*texts, **options):
     system = pt.apply.generic(_found) >> ikat.Respond(model, **options)
 
     def came(part):
-        if re.search(rb'"content": "[^"]', part):
+        if re.search(rb'"content":"[^"]', part):
             read.set()
 
     return Client(served({"talks": system}), came), model.backend
@@ -434,8 +434,8 @@ def failing(error):
     ("error", "status", "code", "words", "logged"),
     [
         (FatalLLMError("no server answers at http://inner:1"), 502, "llm_unusable", "can't be asked", "no server answers"),
-        (StageError("answer", [Unavailable("answer", "1", "503 of http://inner:1")]), 503, "llm_unavailable", "ask again in 10", "503"),
-        (StageError("answer", [Refused("answer", "1", "No xyzzy.")]), 502, "llm_failed", "(it refuses to)", "answer: Refused"),
+        (StageError("answer", [Unavailable("answer", "1", "503 of http://inner:1")]), 503, "llm_unavailable", "ask again later", "503"),
+        (StageError("answer", [Refused("answer", "1", "No xyzzy.")]), 502, "llm_failed", "(Refused)", "answer: Refused"),
         (BudgetExceeded(spent=2.0, budget=1.0, where="runs/inner"), 402, "budget_exceeded", "budget of this", "runs/inner has cost 2"),
         (ikat.DataError("the index /inner/a is gone"), 500, "system_failed", "in the log of", "the index /inner/a is gone"),
     ],

@@ -75,7 +75,7 @@ def test_with_a_token_nothing_but_the_page_is_served_without_it(guarded, given):
     for method, path in (("GET", "/v1/models"), ("POST", "/search"), ("GET", "/elsewhere"), ("OPTIONS", "/search"), ("POST", "/mcp")):
         status, headers, content = guarded.ask(method, path, headers={"authorization": given})
         assert (status, headers["www-authenticate"], TOKEN in content.decode()) == (401, "Bearer", False)
-    for path in ("/", "/page/page.js", "/healthz"):
+    for path in ("/", "/page/page.js"):
         assert guarded.ask("GET", path, headers={"authorization": given})[0] == 200
 
 
