@@ -56,12 +56,6 @@ FAULTS = [
         "return None if one is None or other is None else one + other",
         "return (one or 0) + (other or 0)",
     ),
-    Fault(
-        "events.py",
-        "a thread forgets its chain",
-        "        with in_chain(number):\n            return work",
-        "        with in_chain(0):\n            return work",
-    ),
     Fault("planning.py", "requests that systems share are counted twice", "first = key not in self.seen", "first = True"),
     Fault(
         "planning.py",
