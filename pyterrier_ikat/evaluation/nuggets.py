@@ -134,7 +134,8 @@ def create_nuggets(
     """
     at_least(1, max_nuggets=max_nuggets)
     questions = _questions(pool, "the pool", ("docno", "text"))
-    kind, asked = _list_of_nuggets(max_nuggets), {"prompts": prompts, "on_error": on_error}
+    kind = _list_of_nuggets(max_nuggets)
+    asked: dict[str, Any] = {"prompts": prompts, "on_error": on_error}
     create = _AsksAboutList(llm, template="nuggets_create", kind=kind, **asked)
     rate = _AsksAboutList(llm, template="nuggets_importance", kind=_list_of_words(IMPORTANCE), labels=True, **asked)
     passages = {qid: list(texts) for qid, texts in pool.groupby("qid", sort=False)["text"]}
