@@ -113,7 +113,7 @@ def test_which_one_is_meant_has_to_be_said_where_there_are_several(together, bui
     with pytest.raises(ikat.UsageError, match="is a passage index for BM25: omit splade_model="):
         open_index(together.path, "bm25", "some/model")
     with pytest.raises(ikat.UsageError, match="retriever='dense' names what the folder of index=... holds: give that folder, too"):
-        Resources(retriever="dense").opened(None)
+        Resources(retriever="dense").opened(None, {})
 
 
 def test_a_model_that_has_moved_is_named_as_the_folder_is_opened(together):

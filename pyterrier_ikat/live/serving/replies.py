@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from markdown_it import MarkdownIt
-from pydantic_core import to_json
+from pydantic_core import to_json as encoded
 
 from ...completions.citations import CitedSentence, pieces_with_numbers, with_marks, without_marks
 from ...errors import IkatError, list_first
@@ -197,7 +197,7 @@ def as_json(value: Any) -> str:
         >>> as_json({"score": float("nan")})
         '{"score":null}'
     """
-    return to_json(value, inf_nan_mode="null").decode()
+    return encoded(value, inf_nan_mode="null").decode()
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ def safe_name(chat: str) -> str:
 
     Example:
         >>> safe_name("7d1-a"), safe_name("room 7")
-        ('7d1-a', 'room-7-ffcb413df61f8ce2')
+        ('7d1-a', 'room-7-f64ddcb7b2ac1be3')
     """
     if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", chat):
         return chat
