@@ -10,6 +10,9 @@ What the model alone needs is measured with the same readers, who then ask the m
 all conversations each, so that other work on the machine slows down both. Each person's turns build on the answers before them. An answer
 that is lost, for another person or about another turn is an error here, not a figure.
 
+The clients at once are 50 connections that ask 50 workers at the same moment, where a call of the model takes 2 s and nothing is searched.
+All are to be answered within 2.4 s.
+
 The 10,000 requests are answers as they are written, checked streams, whole answers, searches, wrong requests, and clients that leave. The
 model answers at once. Searches in memory are bounded with 4 MiB, so that the first 2,000
 requests fill it, and that of a server's account as well. More threads or descriptors at the end than after these is an error here.
@@ -50,6 +53,7 @@ REQUESTS, WARM, READERS, MEMORY = 10_000, 2_000, 20, 4 << 20
 OF_WORDS = 1000
 """Numbers in the questions: each word that was never asked before takes a place in the memory of stems, of which there are 65,536."""
 MODEL = "typist"
+CALL = 2.0
 REST = " [1]. All of them begin at a village, and a bus goes back."
 Said = list[dict[str, str]]
 
@@ -64,6 +68,9 @@ def rows() -> Iterator[Row]:
             f"{what}, from the model itself": direct[what] for what in WAITS
         }
         yield Row(task, ours["seconds"], None, "", direct["seconds"], why, waits | {"load average": load})
+    with running({MODEL: ikat.Answer(ikat.llm(Slow()))}, workers=PEOPLE) as at_once:
+        seconds = apart(ask_at_once, at_once.url)
+        yield Row(f"{PEOPLE} clients at once, a call of {CALL:.0f} s", seconds, None, "", CALL, "the call of the model", {})
     with running_server(partial(typing, 0, 0)) as model, serving(model) as served:
         seconds, figures = soak(served)
         yield Row(f"{REQUESTS:,} requests, {READERS} at a time", seconds, None, "", None, "", figures)
@@ -109,6 +116,38 @@ def typing(first: float, token: float, pipe: Connection) -> None:
         await server.serve_forever()
 
     asyncio.run(go())
+
+
+class Slow:
+    """A model whose call takes 2 s."""
+
+    def generate(self, chats: list[Said]) -> list[str]:
+        """The end of each chat."""
+        time.sleep(CALL)
+        return [f"An answer to: {chat[-1]['content'][-40:]}" for chat in chats]
+
+
+def ask_at_once(url: str) -> float:
+    """Seconds until all clients, who are connected and ask at the same moment, have their own answers."""
+    host, port = url.removeprefix("http://").split(":")
+
+    async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> str:
+        content = json.dumps({"messages": [{"role": "user", "content": f"Who is {number}?"}]}).encode()
+        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\n"
+        writer.write(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+        answered = await reader.readuntil(b"\r\n\r\n")
+        (length,) = re.findall(rb"content-length: (\d+)", answered.lower())
+        return str(json.loads(await reader.readexactly(int(length)))["choices"][0]["message"]["content"])
+
+    async def go() -> float:
+        opened = [await asyncio.open_connection(host, int(port)) for _ in range(PEOPLE)]
+        began = time.perf_counter()
+        answers = await asyncio.gather(*[ask(*one, number) for number, one in enumerate(opened)])
+        seconds = time.perf_counter() - began
+        assert all(f"Who is {number}?" in answer for number, answer in enumerate(answers))
+        return seconds
+
+    return asyncio.run(go())
 
 
 def question_of(person: int, turn: int) -> str:
