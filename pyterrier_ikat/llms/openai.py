@@ -1,6 +1,6 @@
 """A server with OpenAI's chat completions: requests, and the meaning of its answers and refusals."""
 
-import gc
+import importlib
 import json
 import logging
 import os
@@ -74,15 +74,6 @@ def is_here(address: str) -> bool:
     return urlsplit(address).hostname in ("localhost", "127.0.0.1", "::1")
 
 
-def _import_client() -> None:
-    """Import the client. It makes thousands of classes: the collector need not look through what was there before again and again."""
-    gc.freeze()
-    try:
-        import openai  # noqa: F401
-    finally:
-        gc.unfreeze()
-
-
 class OpenAIBackend(Remade, Backend):
     """Asks an OpenAI-compatible server, one request per call.
 
@@ -124,7 +115,7 @@ class OpenAIBackend(Remade, Backend):
         self._clients: dict[int, openai.OpenAI] = {}
         self._lock = threading.Lock()
         if "openai" not in sys.modules:  # its import takes longer than a call, and the pipeline is built meanwhile
-            threading.Thread(target=_import_client, name="ikat-import", daemon=True).start()
+            threading.Thread(target=importlib.import_module, args=("openai",), name="ikat-import", daemon=True).start()
 
     def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
         """Answer the one request (see `Backend.complete`)."""
