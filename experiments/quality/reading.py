@@ -311,20 +311,20 @@ def readers() -> dict[str, Callable[[Case], Any]]:
     }
 
 
-def corpus(_: Path) -> Iterator[Case]:
+def written(_: Path) -> Iterator[Case]:
     """The texts of the tests' authors, with their decisions."""
     sys.path.insert(0, str(ROOT / "tests"))
-    from trust.test_parsers import CORPORA
+    from trust.test_parsers import READERS, corpus
 
-    for name, made in CORPORA.items():
-        yield from (Case(f"corpus {name}", f"corpus {name}", text, json.loads(json.dumps(outcome))) for _, text, outcome in made())
+    for name in READERS:
+        yield from (Case(f"corpus {name}", f"corpus {name}", case["text"], case["outcome"]) for case in corpus(name))
 
 
 def corpus_readers() -> dict[str, Callable[[Case], Any]]:
     """The parsers of the tests' corpora."""
     from trust.test_parsers import READERS
 
-    return {f"corpus {name}": lambda case, read=read: Read(read({"text": case.text})) for name, read in READERS.items()}
+    return {f"corpus {name}": lambda case, read=read: Read(read(case.text)) for name, read in READERS.items()}
 
 
 def once(cases: Iterable[Case]) -> list[Case]:
@@ -380,7 +380,7 @@ def main() -> None:
     sys.meta_path.insert(0, _Finder())
     sys.path.insert(0, str(ROOT))
     cases = once(case for made in (statements, small, published) for case in made(given.shared))
-    cases += once(corpus(given.shared)) if given.corpus else []
+    cases += once(written(given.shared)) if given.corpus else []
     by_name = readers() | (corpus_readers() if given.corpus else {})
     read = []
     for number, case in enumerate(cases):

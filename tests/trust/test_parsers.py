@@ -4,6 +4,7 @@ import json
 import re
 import time
 from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -26,31 +27,35 @@ from pyterrier_ikat.completions.texts import (
 from pyterrier_ikat.completions.usable import opening_mark, readable, split_reasoning, usable_text, without_reasoning
 from pyterrier_ikat.completions.verdicts import parse_label, read_action, read_choice, read_numbers, read_score, read_yes_no
 from pyterrier_ikat.evaluation.judge import parse_judgement
-from trust.corpus.corpora import CORPORA
-from trust.corpus.statements import PERSONA
 
+CORPUS = Path(__file__).with_name("corpus")
+"""One file per parser: a line has an output of a model, its outcome as somebody decided it, and the family of such outputs."""
+PERSONA = {
+    "1": "I am vegan.",
+    "2": "I own a dog called Bo.",
+    "3": "I live in Oslo.",
+    "4": "Ich wohne in der Nähe von Köln.",
+    "5": "Je n'aime pas le café.",
+    "6": "我喜欢喝茶。",
+    "7": "أعيش في القاهرة.",
+    "10": "I run 10 km every Sunday.",
+    "11": "I am allergic to nuts & seeds.",
+    "12": "My budget is 200 euros.",
+}
 VERDICTS = {"score": lambda text: read_score(text, -1, 3), "yes_no": read_yes_no, "choice": read_choice, "numbers": read_numbers}
 
 
 @cache
 def corpus(name):
     """The corpus of this name: dicts of family, text, outcome."""
-    cases = [{"family": family, "text": text, "outcome": outcome} for family, text, outcome in CORPORA[name]()]
-    return json.loads(json.dumps(cases))  # outcomes as JSON keeps them
-
-
-def wrong(name, read):
-    """The outputs of a corpus that are read as something else than was decided, with what they are read as."""
-    found = [(case["family"], case["text"], case["outcome"], read(case)) for case in corpus(name)]
-    return [case for case in found if case[2] != case[3]]
+    return [json.loads(line) for line in (CORPUS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
 def chosen(form, read):
-    """What a statements parser and the persona make of a case: ids, for scores pairs; None where nothing was read."""
+    """What a statements parser and the persona make of a text: ids, for scores pairs; None where nothing was read."""
 
-    def decide(case):
-        found = read(case["text"])
-        if found is None:
+    def decide(text):
+        if (found := read(text)) is None:
             return None
         picked = choose(form, found, PERSONA).statements
         return [list(pair) for pair in picked] if form == "scores" else [number for number, _ in picked]
@@ -58,81 +63,41 @@ def chosen(form, read):
     return decide
 
 
-def verdict(kind):
-    """What a parser of verdicts makes of a case: the value; None where there is none."""
-
-    def decide(case):
-        found = VERDICTS[kind](case["text"])
-        return None if found is None else found.value
-
-    return decide
-
-
-def judged(case):
-    found = parse_judgement(case["text"])
-    return None if found is None else found.label
-
-
-def as_json(read):
-    """What JSON keeps of what a parser reads: keys are texts."""
-    return lambda case: json.loads(json.dumps(read(case["text"])))
+def field(read, name):
+    """What a parser makes of a text: one field of what it gives; None where it reads nothing."""
+    return lambda text: getattr(read(text), name, None)
 
 
 READERS = {
-    "queries": lambda case: parse_queries(case["text"]).items,
+    "queries": field(parse_queries, "items"),
     "ids": chosen("ids", read_ids),
     "copies": chosen("copies", read_copies),
     "scores": chosen("scores", read_scores),
-    "labels": lambda case: parse_label(case["text"]),
-    "judgements": judged,
-    "score_verdicts": verdict("score"),
-    "yes_no_verdicts": verdict("yes_no"),
-    "choice_verdicts": verdict("choice"),
-    "number_verdicts": verdict("numbers"),
-    "passages": lambda case: parse_passage(case["text"]),
-    "rewrites": lambda case: parse_rewrite(case["text"]),
-    "answers": lambda case: usable_text(case["text"]),
-    "refusals": lambda case: is_refusal(case["text"]),
-    "thinking": lambda case: without_reasoning(case["text"]),
-    "values": as_json(json_values),
+    "labels": parse_label,
+    "judgements": field(parse_judgement, "label"),
+    "score_verdicts": field(VERDICTS["score"], "value"),
+    "yes_no_verdicts": field(read_yes_no, "value"),
+    "choice_verdicts": field(read_choice, "value"),
+    "number_verdicts": field(read_numbers, "value"),
+    "passages": parse_passage,
+    "rewrites": parse_rewrite,
+    "answers": usable_text,
+    "refusals": is_refusal,
+    "thinking": without_reasoning,
+    "values": lambda text: json.loads(json.dumps(json_values(text))),  # JSON's keys are texts
 }
 """One parser for each corpus, by the corpus's name."""
 
 
 @pytest.mark.parametrize("name", READERS)
 def test_every_output_of_the_corpus_is_read_as_decided(name):
-    assert len({case["text"] for case in corpus(name)}) >= 150
-    assert wrong(name, READERS[name]) == []
+    cases = corpus(name)
+    assert len({case["text"] for case in cases}) >= 150
+    assert [(case, read) for case in cases if (read := READERS[name](case["text"])) != case["outcome"]] == []
 
 
-def test_every_corpus_has_its_parser():
-    assert list(READERS) == list(CORPORA)
-
-
-EVERYTHING = sorted({case["text"] for name in CORPORA for case in corpus(name)})
-MARKS = [
-    "[",
-    "]",
-    "{",
-    "}",
-    '"',
-    "'",
-    "`",
-    "```",
-    ":",
-    ",",
-    "\n",
-    "1.",
-    "- ",
-    "<think>",
-    "</think>",
-    "**",
-    "\\",
-    "\x00",
-    "\ud800",
-    "、",
-    "3",
-]
+EVERYTHING = sorted({case["text"] for name in READERS for case in corpus(name)})
+MARKS = [*"[]{}\"'`:,\n\\\0、3", "```", "1.", "- ", "<think>", "</think>", "**", "\ud800"]
 
 
 def damaged(text, rng):
@@ -200,90 +165,44 @@ def test_no_text_breaks_a_parser(text):
     check_all(text)
 
 
-LOOPS = [*"aé中0 \n\t\x00", *"-_*#`'\"“[](){}<>/\\|&;:,.!?=+~$%@^「、", "\ud800", "\r\n", "***", "*_", "**a** "]
-LOOPS += [
-    "[1] ",
-    "[1, ",
-    "[[",
-    "{} ",
-    '{"a":',
-    "{1: 2} ",
-    "{'1': ",
-    "'a",
-    '"a", ',
-    "// ",
-    "1, ",
-    "1\n",
-    "1-2, ",
-    "0-4 ",
-    "3/4 ",
-    "(1) ",
-    "1. a\n",
-]
-LOOPS += [
-    "- a\n",
-    "a:\n",
-    "# Query\n",
-    "```\n",
-    "<think>",
-    "</think>",
-    "<style>",
-    "<a ",
-    "&lt;",
-    "tea ",
-    "the ",
-    "A, ",
-    "No, ",
-    "not statement 1 ",
-]
-LOOPS += ["except 1, ", "I'm sorry, ", "Es tut mir leid, ", "抱歉", "Score: ", "Rewrite: ", "Passage: ", "Nuggets: [", "Question: a\n"]
-LOOP = 16_000
+LOOPS = json.loads((CORPUS / "loops.json").read_text(encoding="utf-8"))
+LOOP = 8_000
 FRONTS = ["", "[1]\n[", "Answer: ", "<think>", "1. ", "I'm sorry, ", '{"score": "', "<"]
 
 
-KEPT = (
-    "answers",
-    "thinking",
-    "reason",
-    "mark",
-    "passages",
-    "rewrites",
-    "rewrite_and_answer",
-    "reasoned_rewrite",
-    "refusals",
-    "prompts",
-    "values",
-    "label",
-    "merge",
-    "citations",
-    "streamed",
-)
+KEPT = {"answers", "thinking", "reason", "mark", "passages", "rewrites", "rewrite_and_answer", "reasoned_rewrite", "refusals", "prompts"}
+KEPT |= {"values", "label", "merge", "citations", "streamed"}
 """The parsers that see a text with all its repetitions, because it is kept or a person wrote it; others see it with these cut."""
 
 
-def readers():
-    """Every parser, by the name of its corpus, and those that no corpus has."""
-    others = {"learned": read_learned, "rewrite_and_answer": parse_rewrite_and_answer, "reasoned_rewrite": parse_reasoned_rewrite}
-    others |= {"citations": lambda text: read_citations(text, 5), "streamed": lambda text: while_written(text, 5)}
-    others |= {"action": read_action, "ranking": read_ranking, "reason": split_reasoning, "prompts": readable, "mark": opening_mark}
-    others |= {
-        "label": lambda text: match_label(text, PERSONA),
-        "merge": lambda text: merge([{"statement": text, "words": text}], {}, {1: text}),
-    }
-    return {name: lambda text, read=read: read({"text": text}) for name, read in READERS.items()} | others
+EVERY = READERS | {
+    "learned": read_learned,
+    "rewrite_and_answer": parse_rewrite_and_answer,
+    "reasoned_rewrite": parse_reasoned_rewrite,
+    "citations": lambda text: read_citations(text, 5),
+    "streamed": lambda text: while_written(text, 5),
+    "action": read_action,
+    "ranking": read_ranking,
+    "reason": split_reasoning,
+    "prompts": readable,
+    "mark": opening_mark,
+    "label": lambda text: match_label(text, PERSONA),
+    "merge": lambda text: merge([{"statement": text, "words": text}], {}, {1: text}),
+}
+"""Every parser, also those that no corpus has."""
 
 
 @pytest.mark.parametrize("piece", LOOPS, ids=ascii)
 def test_a_model_that_repeats_itself_without_end_breaks_no_parser(piece):
-    assert len(LOOPS) >= 82
-    loop, parsers = (piece * LOOP)[:LOOP], readers()
+    loop = (piece * LOOP)[:LOOP]
     check_all(readable(loop)[0])
-    texts = {front: readable(front + loop)[0] for front in FRONTS}
-    for front, text in [*texts.items(), ("whole", readable(loop, whole=True)[0])]:
-        for name, read in [(name, parsers[name]) for name in (KEPT if front == "whole" else parsers)]:
+    by_turns = FRONTS[LOOPS.index(piece) % 2 :: 2]
+    texts = [(readable(front + loop)[0], EVERY) for front in by_turns] + [(readable(loop, whole=True)[0], KEPT)]
+    for text, names in texts:
+        for name in names:
             started = time.process_time()
-            read(text)
-            assert time.process_time() - started < 1, (name, front)
+            EVERY[name](text)
+            assert time.process_time() - started < 0.5, (name, text[:20])
 
 
 @pytest.mark.parametrize(("opening", "closing"), ["[]", "{}", ('{"a":[', "]}")])
