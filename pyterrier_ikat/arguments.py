@@ -1,8 +1,8 @@
 """Checks of what a user gives: values of arguments, and frames at the entrance of every operator."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -32,6 +32,21 @@ def one_of(choices: Iterable[str | None], **values: Any) -> None:
         if value not in (known := list(choices)):
             near = did_you_mean(str(value), map(str, known))
             raise UsageError(f"{name}={value!r} is unknown: {near}{' ' * bool(near)}choose one of {', '.join(map(str, known))}")
+
+
+class Checked:
+    """Checks its arguments once it is made, by two tables of its class."""
+
+    least: ClassVar[Mapping[str, int]] = {}
+    """Argument -> the smallest number that it may be."""
+    choices: ClassVar[Mapping[str, Collection[str | None]]] = {}
+    """Argument -> what it may be."""
+
+    def __post_init__(self) -> None:
+        for name, number in self.least.items():
+            at_least(number, **{name: getattr(self, name)})
+        for name, known in self.choices.items():
+            one_of(known, **{name: getattr(self, name)})
 
 
 MAKERS = {

@@ -12,12 +12,12 @@ from weakref import WeakValueDictionary
 import pandas as pd
 import pyterrier as pt
 
-from .arguments import one_of
+from .arguments import Checked, one_of
 from .completions.json_answers import Structure
 from .completions.kinds import Kind
 from .completions.refusals import is_refusal
 from .completions.usable import readable, without_reasoning
-from .conversations.frame import each_turn_once, histories, personas, question_column, texts_in, values
+from .conversations.frame import each_turn_once, histories, personas, question_column, texts_in, values, with_columns, with_query
 from .errors import UsageError, counted, list_first
 from .events import repaired
 from .llms import LLM, Completion, LLMFailure, Request, StageError, llm
@@ -54,7 +54,7 @@ def as_llm(given: Any) -> LLM:
 
 
 @dataclass(eq=False, repr=False)
-class AsksLLM:
+class AsksLLM(Checked):
     """Base class of operators and judges, which ask a model.
 
     Subclasses give ``stage``, and ``kind`` or :meth:`parse`.
@@ -78,6 +78,7 @@ class AsksLLM:
     """Whether the model decides how many texts it writes, so that a plan counts the fewest."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.llm, self.prompts = as_llm(self.llm), prompts_or_default(self.prompts)
 
     def prompt_of(self, template: str) -> str:
@@ -206,8 +207,8 @@ def as_long_as(words: int, text: str) -> str:
 class LLMOperator(AsksLLM, Operator):
     """Ask a model once per turn and write its answer into the frame.
 
-    Subclasses give ``stage``, ``kind`` (or :meth:`parse`) and :meth:`write`, and :meth:`requests` where a row's request is not just
-    the template of the stage. Arguments of their own are annotated attributes, under the decorator ``with_fields``. The arguments
+    Subclasses give ``stage``, ``kind`` (or :meth:`parse`) and ``writes`` (or :meth:`write`), and :meth:`requests` where a row's request is
+    not just the template of the stage. Arguments of their own are annotated attributes, under the decorator ``with_fields``. The arguments
     below are those of every subclass. They are added to a subclass's docstring unless it describes them itself.
 
     Args:
@@ -239,6 +240,10 @@ class LLMOperator(AsksLLM, Operator):
     """The arguments that prompts show, besides the conversation and the persona."""
     typical_words = 0
     """How many words a completion typically has, for a plan; 0: as many as the fallback."""
+    writes = ""
+    """The column that the answers are written into; see :meth:`write`."""
+    makes_query = False
+    """Whether the answers also become the query."""
     statements = "all"
     """The statements that prompts show, ``"all"`` or ``"chosen"``. Without the column ``qstatements``, all are shown."""
 
@@ -321,7 +326,8 @@ class LLMOperator(AsksLLM, Operator):
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """A new frame with the outcomes ``found``, one for each request."""
-        raise NotImplementedError
+        written = with_columns(frame, **{self.writes: found})
+        return with_query(written, found) if self.makes_query else written
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Ask for every row of a query frame (``qid``, ``query``; optional: ``qutterance``, ``qhistory``, ``qptkb``)."""

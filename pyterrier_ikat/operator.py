@@ -22,7 +22,7 @@ import pandas as pd
 import pyterrier as pt
 from typing_extensions import dataclass_transform
 
-from .arguments import checked_frame, missing_columns
+from .arguments import Checked, checked_frame, missing_columns
 from .errors import counted
 from .events import OBSERVERS, observed
 
@@ -59,7 +59,7 @@ class _Cutoff(pt.RankCutoff):
         return {**drawn, "help_url": ""}  # otherwise drawing looks it up on the network
 
 
-class Operator(pt.Transformer):
+class Operator(Checked, pt.Transformer):
     """A PyTerrier transformer that is a value: equal arguments make equal operators.
 
     Subclasses store every ``__init__`` argument under its own name and set ``schematic = {"label": ...}`` (at most 20 characters).

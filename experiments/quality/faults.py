@@ -111,7 +111,7 @@ FAULTS = [
         "if count_words(text) < words:",
     ),
     Fault(
-        "generate/update_ptkb.py",
+        "generate/statements.py",
         "one message too many is read",
         "number > len(said) - self.messages",
         "number >= len(said) - self.messages",

@@ -1,20 +1,20 @@
-"""Several search queries written by an LLM (for the conversation, an answer or each chosen statement), and one row per query."""
+"""Several search queries written by an LLM (for the conversation, an answer or a statement, or like passages), and one row per query."""
 
 import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 import pyterrier as pt
 
-from ..arguments import at_least, one_of
-from ..completions.kinds import QUERIES
+from ..completions.kinds import PASSAGE, QUERIES
 from ..conversations.frame import each_turn_once, texts_in, values, with_columns, with_query
 from ..errors import DataError, UsageError
-from ..llm_operator import LLMOperator, log
+from ..llm_operator import LLMOperator, as_long_as, log
 from ..llms import Request
 from ..operator import Operator, with_fields
+from ..prompts import ptkb_text
 
 
 @with_fields
@@ -26,19 +26,21 @@ class QueryLists(LLMOperator):
     As for every operator, an empty completion, or one that only declines, is a failure.
     """
 
-    n: int | None = 5
     stage = "queries"
     kind = QUERIES
     activity = "writing queries"
+    least = {"n": 1}
+
+    n: int | None = 5
 
     def __post_init__(self) -> None:
-        at_least(1, n=self.n)
-        self.open_ended = self.n is None
         super().__post_init__()
+        self.open_ended = self.n is None
 
-    def stand_ins(self, text: str) -> list[str]:
-        """``n`` queries like ``text``, for a plan; one query without a limit."""
-        return [f"{text} {number}" for number in range(1 if self.n is None else self.n)]
+    def typical(self, frame: pd.DataFrame) -> list[list[str]]:
+        """``n`` queries as long as the question, all different; one query without a limit."""
+        numbers = range(1 if self.n is None else self.n)
+        return [[f"{text} {place}.{number}" for number in numbers] for place, [text] in enumerate(self.fallback(frame))]
 
     def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
         """The queries beyond ``n``."""
@@ -144,17 +146,17 @@ class Queries(QueryLists):
 
     schematic = {"label": "Queries"}
     shows = ("n", "words")
+    least = {"n": 1, "words": 1}
+    choices = {"given": GIVEN}
 
     given: str | None = None
     _: KW_ONLY
     words: int | None = None
 
     def __post_init__(self) -> None:
-        one_of(GIVEN, given=self.given)
+        super().__post_init__()
         if self.n is None:
             raise UsageError("n=None: give the maximum number of queries, which the prompt names, such as n=5")
-        at_least(1, words=self.words)
-        super().__post_init__()
 
     def template(self) -> str:
         """The prompt for the source of the queries."""
@@ -187,10 +189,6 @@ class Queries(QueryLists):
         """The rewrite if there is one, else the question."""
         pairs = zip(values(frame, "qrewrite"), self.questions(frame), strict=True)
         return [[question if rewrite is None else rewrite] for rewrite, question in pairs]
-
-    def typical(self, frame: pd.DataFrame) -> list[list[str]]:
-        """``n`` queries as long as the question."""
-        return [self.stand_ins(question) for question in self.questions(frame)]
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """Set ``qsubqueries``."""
@@ -259,11 +257,6 @@ class StatementQueries(QueryLists):
         questions = self.questions(frame)
         return [[questions[row]] for row, _, _ in self._asks(frame)]
 
-    def typical(self, frame: pd.DataFrame) -> list[list[str]]:
-        """``n`` queries as long as the question (one without a limit), different for each statement."""
-        questions = self.questions(frame)
-        return [self.stand_ins(f"{questions[row]} {item}") for row, item, _ in self._asks(frame)]
-
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """Set ``qsubqueries``."""
         lists: list[dict[str, str]] = [{} for _ in range(len(frame))]
@@ -275,3 +268,118 @@ class StatementQueries(QueryLists):
     def _asks(self, frame: pd.DataFrame) -> Iterator[tuple[int, str, str]]:
         for row, persona in enumerate(self.personas(frame)):
             yield from ((row, number, statement) for number, statement in (persona or {"": ""}).items())
+
+
+FORMS = ("article", "short", "long", "styled")
+
+
+WEIGHT_OF_ALL = 1.0
+
+
+class Ask(NamedTuple):
+    """One passage query: its row, its form, its statement (``""``: all shown statements), its weight and what its prompt shows."""
+
+    row: int
+    form: str
+    item: str
+    weight: float
+    shown: dict[str, Any]
+
+
+@with_fields
+class PassageQueries(LLMOperator):
+    """Ask the model for passages of web pages that would answer the question, and use them as queries.
+
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``, ``qstatements`` (without it, the whole persona is
+    shown) and ``qrewrite``. Writes ``qsubqueries``, the passages, and ``qweights``, their weights. :class:`ExplodeQueries` turns them into
+    rows. Calls per turn: first one for each of the ``forms``, about all chosen statements together, with weight 1. Then one call with the
+    first form for each of the ``per_statement`` best chosen statements, with the statement's score as weight. A passage that fails is
+    replaced by the question with the same weight.
+
+    The prompt tells the model to write as an author of web pages, so that the text resembles the passages of the collection. Forms:
+    ``"article"``: 10 sentences of an online article. If the frame has ``qrewrite``, the question is this clarified utterance, and the
+    history is not shown (section 4.2.1). ``"short"``: 5 sentences of a direct answer. ``"long"``: 10 sentences of an article. ``"styled"``:
+    10 sentences in the style of an encyclopedia, a blog or a government website, which the model chooses and names first. The query omits
+    the name (section 4.2.2, appendix A.2). Source: De Lima and Yang, Passage Query Methods.
+
+    Args:
+        llm: the model to ask.
+        forms: the forms, one query each.
+        per_statement: how many of the best chosen statements get a query of their own. It needs ``qstatements``.
+
+    Raises:
+        UsageError: when there is no form, a form is unknown, or ``per_statement`` is below 0.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.PassageQueries(ikat.llm("recorded:sample"), per_statement=3)
+        ikat.PassageQueries(ikat.llm('recorded:sample'), per_statement=3)
+    """
+
+    stage = "passage_queries"
+    kind = PASSAGE
+    activity = "writing queries from passages"
+    schematic = {"label": "Passage queries"}
+    statements = "chosen"
+    least = {"per_statement": 0}
+
+    forms: Sequence[str] = ("article",)
+    per_statement: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.forms, list | tuple) or not self.forms or not all(form in FORMS for form in self.forms):
+            raise UsageError(f"forms={self.forms!r}: give a list of one or more of {', '.join(FORMS)}")
+        self.forms = tuple(self.forms)
+        super().__post_init__()
+
+    def template(self) -> str:
+        """The prompt of the first form."""
+        return self._template(self.forms[0])
+
+    def templates(self) -> list[str]:
+        """The prompt of each form."""
+        return [self._template(form) for form in self.forms]
+
+    def needs(self) -> list[str]:
+        """Also ``qstatements`` when statements get queries of their own."""
+        return super().needs() + (["qstatements"] if self.per_statement else [])
+
+    def requests(self, frame: pd.DataFrame) -> list[Request]:
+        """For each row, one request per form, then one per statement."""
+        qids = frame["qid"].tolist()
+        return [self.request(qids[ask.row], ask.shown, self._template(ask.form), ask.item) for ask in self._asks(frame)]
+
+    def fallback(self, frame: pd.DataFrame) -> list[str]:
+        """The question that the passage answers."""
+        return [ask.shown["question"] for ask in self._asks(frame)]
+
+    def typical(self, frame: pd.DataFrame) -> list[str]:
+        """15 words per sentence."""
+        return [as_long_as(75 if ask.form == "short" else 150, ask.shown["question"]) for ask in self._asks(frame)]
+
+    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+        """Set ``qsubqueries`` and ``qweights``."""
+        texts: list[list[str]] = [[] for _ in range(len(frame))]
+        weights: list[list[float]] = [[] for _ in range(len(frame))]
+        for ask, text in zip(self._asks(frame), found, strict=True):
+            texts[ask.row].append(text)
+            weights[ask.row].append(ask.weight)
+        return with_columns(frame, qsubqueries=texts, qweights=weights)
+
+    def _template(self, form: str) -> str:
+        return f"passage_queries_{form}"
+
+    def _contexts_of(self, frame: pd.DataFrame, form: str) -> list[dict[str, Any]]:
+        rows = self.contexts(frame)
+        if form != "article" or "qrewrite" not in frame.columns:
+            return rows
+        return [{**row, "context": "", "question": text} for row, text in zip(rows, texts_in(frame, "qrewrite"), strict=True)]
+
+    def _asks(self, frame: pd.DataFrame) -> Iterator[Ask]:
+        shown = {form: self._contexts_of(frame, form) for form in self.forms}
+        first = self.forms[0]
+        for row, (statements, persona) in enumerate(zip(values(frame, "qstatements", []), self.personas(frame), strict=True)):
+            yield from (Ask(row, form, "", WEIGHT_OF_ALL, shown[form][row]) for form in self.forms)
+            known = [(number, score) for number, score in statements if number in persona]
+            for number, score in known[: self.per_statement]:
+                yield Ask(row, first, number, float(score), {**shown[first][row], "ptkb": ptkb_text({number: persona[number]})})

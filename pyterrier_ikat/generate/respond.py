@@ -1,25 +1,264 @@
-"""The response to the user, written from the retrieved passages and cut at the end of a sentence."""
+"""Read the retrieved passages: decide whether to answer, condense them, and write the response to the user."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY
 from functools import partial
-from typing import Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from ..arguments import at_least, one_of
 from ..completions.citations import CitedSentence, CitedText, count_words, cut_at_sentence, read_citations, sentences_in, while_written
-from ..completions.kinds import ANSWER
-from ..conversations.frame import column, turns_of
-from ..errors import UsageError, counted
-from ..llm_operator import as_long_as
+from ..completions.kinds import ACTION, ANSWER, FINAL_ACTION, Kind
+from ..completions.verdicts import ACTIONS
+from ..conversations.frame import column, texts_in, turns_of, values, with_columns
+from ..errors import DataError, UsageError, counted
+from ..llm_operator import LLMOperator, as_long_as
+from ..llms import Request
 from ..operator import with_fields
 from ..prompts import render
-from .decide import ReadsPassages, told_instead
+
+if TYPE_CHECKING:
+    from ..planning import Plan
+
+
+@with_fields
+class ReadsPassages(LLMOperator):
+    """Asks the LLM once per turn, shows the turn's best passages, and keeps the rows and the ranking of a result frame."""
+
+    one_row_per_turn = False
+    least = {"passages": 1}
+
+    passages: int = 5
+
+    def needs(self) -> list[str]:
+        """Also the passages."""
+        return [*super().needs(), "rank", "text"]
+
+    def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
+        """For each turn, the values that every prompt shows, and its ``passages``."""
+        turns = frame.drop_duplicates("qid")
+        used = frame.loc[self.used(frame)].sort_values("rank", kind="stable")
+        texts_in(used, "text")
+        shown = used.groupby("qid", sort=False)["text"].agg(list)
+        return [{**row, "passages": shown[qid]} for row, qid in zip(super().contexts(turns), turns["qid"], strict=True)]
+
+    def requests(self, frame: pd.DataFrame) -> list[Request]:
+        """One request per turn, in the order in which they first occur."""
+        return [self.request(qid, row, self.template()) for qid, row in zip(frame["qid"].unique(), self.contexts(frame), strict=True)]
+
+    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+        """One request per turn, with placeholders for the passages."""
+        plan.ask(self, plan.passages(frame, self.passages))
+        return frame
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Ask for every turn of a result frame."""
+        pt.validate.result_frame(inp, extra_columns=self.needs(), context=self)
+        turns_of(inp)
+        return self.ask_and_write(inp)
+
+    def per_row(self, frame: pd.DataFrame, of_turn: Mapping[str, Any]) -> pd.Series:
+        """For each row the value of its turn."""
+        return column([of_turn[qid] for qid in frame["qid"]], frame.index)
+
+    def used(self, frame: pd.DataFrame) -> "pd.Series[bool]":
+        """Which passages are shown."""
+        without = frame["qid"][frame["rank"].isna()]
+        if len(without):
+            raise DataError(f"a passage of turn {without.iloc[0]} has no rank: rank the frame first with pt.model.add_ranks(frame)")
+        places = frame["rank"].astype(float).groupby(frame["qid"], sort=False).rank(method="first")
+        return places <= self.passages
+
+
+@with_fields
+class Decide(ReadsPassages):
+    """Ask the model for an action, given each turn's best passages: answer, ask a clarifying question, or say that there is no answer.
+
+    Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``.
+    Keeps rows and ranking. Writes ``qaction`` (``"answer"``, ``"ask"`` or ``"abstain"``) and ``qaskback``, the clarifying question to the
+    user if the action is ``"ask"``. A later :class:`Respond` calls its model only for turns whose action is ``"answer"``. One call per
+    turn. The fallback for a failed turn is ``"answer"``. A turn without passages has no row in a result frame, so nothing is decided for
+    it.
+
+    The actions are those that turns of MTRAG (Katsis et al., TACL 2025) and MTRAG-UN (Rosenthal et al., 2026, arXiv 2602.23184) require.
+    The prompt is ours. :func:`~pyterrier_ikat.evaluation.evaluate_actions` compares actions with labels.
+
+    Args:
+        llm: the model to ask.
+        passages: how many of the best passages are shown.
+        may_ask: whether the model may ask a clarifying question.
+
+    Raises:
+        UsageError: when ``passages`` is below 1.
+        DataError: when a passage has no rank or qid, or a passage to be shown has no text.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> class Model:
+        ...     def generate(self, prompts):
+        ...         said = '{"reason": "Nothing on prices.", "action": "abstain"}'
+        ...         return [type("Reply", (), {"text": said}) for _ in prompts]
+        >>> turn = ikat.conversation([{"role": "user", "content": "How dear is rooibos?"}])
+        >>> found = turn.assign(docno="d1", text="Rooibos tea has no caffeine.", score=1.0, rank=0)
+        >>> decided = ikat.Decide(Model())(found)
+        >>> decided["qaction"].item(), ikat.Respond(Model())(decided)["qanswer"].item()
+        ('abstain', 'The collection has no answer to this.')
+    """
+
+    stage = "decide"
+    activity = "deciding whether to answer"
+    schematic = {"label": "Decide"}
+
+    may_ask: bool = True
+
+    def template(self) -> str:
+        """The prompt with or without asking back."""
+        return "decide" if self.may_ask else "decide_abstain"
+
+    @property
+    def kind(self) -> Kind:  # type: ignore[override]
+        """An action, and the question to the user; asking only where it is allowed."""
+        return ACTION if self.may_ask else FINAL_ACTION
+
+    def fallback(self, frame: pd.DataFrame) -> list[tuple[str, str]]:
+        """The action ``"answer"`` for every turn."""
+        return [("answer", "")] * frame["qid"].nunique()
+
+    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+        """Set ``qaction`` and ``qaskback``."""
+        decided = self.per_row(frame, dict(zip(frame["qid"].unique(), found, strict=True)))
+        return with_columns(frame, qaction=[action for action, _ in decided], qaskback=[question for _, question in decided])
+
+
+def told_instead(frame: pd.DataFrame, abstention: str) -> dict[str, str]:
+    """The response of each turn whose ``qaction`` is not to answer: the clarifying question, or ``abstention``.
+
+    Raises:
+        DataError: naming the turn, when its action is unknown, or it is ``"ask"`` and there is no question.
+
+    Example:
+        >>> told_instead(pd.DataFrame({"qid": ["1_1", "1_2"], "qaction": ["answer", "abstain"]}), "There is no answer.")
+        {'1_2': 'There is no answer.'}
+    """
+    turns = frame.drop_duplicates("qid")
+    told = {}
+    for qid, action, question in zip(turns["qid"], values(turns, "qaction", "answer"), values(turns, "qaskback", ""), strict=True):
+        if action not in ACTIONS:
+            raise DataError(f"turn {qid}: qaction is {action!r}: give one of {', '.join(ACTIONS)}")
+        if action == "ask" and not (isinstance(question, str) and question.strip()):
+            raise DataError(f"turn {qid}: qaction is 'ask', but qaskback has no question: give one")
+        if action != "answer":
+            told[qid] = question if action == "ask" else abstention
+    return told
+
+
+@with_fields
+class Condense(ReadsPassages):
+    """Ask the model to summarise each turn's passages below the first ones. The first ones stay whole.
+
+    Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text`` and, if present, ``score``, ``qutterance``, ``qhistory``.
+    Keeps rows and ranking. Writes ``qpassages``, a list of texts that ``Respond(form="condensed")`` shows: the first ``direct`` passages,
+    then one summary for every ``chunk`` other passages, counted from the last (so the first summary may have fewer). Also writes ``used``:
+    whether a passage is in this list. One call per summary. The fallback for a failed summary is the beginning of its passages. Source: the
+    code of Chang et al., CFDA & CLIP at TREC iKAT 2025 (gyeozai/CFDA-TREC-iKAT2025 at 68884f9, ``ikat-offline``).
+
+    Args:
+        llm: the model to ask.
+        passages: the maximum number of best passages that are read.
+        direct: how many of them stay whole.
+        chunk: the number of passages per summary.
+        threshold: from the second passage on, passages are read until the first one that does not score above this value. ``None``: read
+            all.
+        words: the word limit of a summary in the prompt.
+
+    Raises:
+        UsageError: when ``passages``, ``chunk`` or ``words`` is below 1, or ``direct`` below 0.
+        DataError: when a passage has no rank or qid, or a passage to be read has no text.
+
+    Example:
+        >>> import pandas as pd, pyterrier_ikat as ikat
+        >>> class Model:
+        ...     def generate(self, chats):
+        ...         return ["Two teas." for chat in chats]
+        >>> found = pd.DataFrame({"qid": ["t"] * 3, "query": ["tea?"] * 3, "docno": ["a", "b", "c"], "rank": [0, 1, 2],
+        ...     "text": ["Mint.", "Sage.", "Rooibos."]})
+        >>> ikat.Condense(ikat.llm(Model()), direct=1)(found)["qpassages"][0]
+        ['Mint.', 'Two teas.']
+    """
+
+    stage = "condense"
+    kind = ANSWER
+    activity = "summing up passages"
+    shows = ("words",)
+    template_name = "condense_passages"
+    schematic = {"label": "Condense"}
+    least = {"passages": 1, "direct": 0, "chunk": 1, "words": 1}
+
+    passages: int = 20
+    _: KW_ONLY
+    direct: int = 3
+    chunk: int = 5
+    threshold: float | None = None
+    words: int = 250
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.typical_words = self.words
+
+    def used(self, frame: pd.DataFrame) -> "pd.Series[bool]":
+        """Which passages are read."""
+        first = super().used(frame)
+        if self.threshold is None or "score" not in frame.columns:
+            return first
+        order = frame["rank"].astype(float).groupby(frame["qid"], sort=False).rank(method="first")
+        low = frame["score"].le(self.threshold) & order.gt(1)
+        stop = order.where(low).groupby(frame["qid"], sort=False).transform("min")
+        return first & ~order.ge(stop)
+
+    def requests(self, frame: pd.DataFrame) -> list[Request]:
+        """One request for each summary, turn by turn."""
+        return [
+            self.request(qid, {**row, "passages": texts}, self.template(), str(number)) for qid, row, number, texts in self._chunks(frame)
+        ]
+
+    def _chunks(self, frame: pd.DataFrame) -> Iterator[tuple[str, dict[str, Any], int, Sequence[str]]]:
+        for qid, row in zip(frame["qid"].unique(), self.contexts(frame), strict=True):
+            rest = row["passages"][self.direct :]
+            bounds = sorted({0, *range(len(rest) % self.chunk, len(rest), self.chunk), len(rest)})
+            for number, (start, end) in enumerate(pairwise(bounds), 1):
+                yield qid, row, number, rest[start:end]
+
+    def fallback(self, frame: pd.DataFrame) -> list[str]:
+        """The beginning of the passages."""
+        return [cut_at_sentence(" ".join(texts), self.words) for *_, texts in self._chunks(frame)]
+
+    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+        """The requests for the maximum number of passages, and summaries of maximum length."""
+        passages, before = plan.passages(frame, min(self.passages, plan.cut)), plan.fewer_passages
+        plan.fewer_passages = before or self.threshold is not None
+        shown = self._shown(passages, plan.ask(self, passages))
+        plan.fewer_passages = before
+        return frame.assign(qpassages=self.per_row(frame, shown))
+
+    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+        """Set ``qpassages`` and ``used``."""
+        shown = self._shown(frame, found) if len(frame) else {}
+        return frame.assign(qpassages=self.per_row(frame, shown), used=self.used(frame))
+
+    def _shown(self, frame: pd.DataFrame, found: Sequence[Any]) -> dict[str, list[str]]:
+        """For each turn the first passages and the summaries."""
+        shown = {qid: list(row["passages"][: self.direct]) for qid, row in zip(frame["qid"].unique(), self.contexts(frame), strict=True)}
+        for (qid, *_), text in zip(self._chunks(frame), found, strict=True):
+            shown[qid].append(text)
+        return shown
+
 
 ABSTENTION = "The collection has no answer to this."
+
+
 TEMPLATES = {"rag": "respond", "passages_only": "respond_passages_only", "suggested": "respond_suggested", "condensed": "respond"}
 
 
@@ -71,6 +310,8 @@ class Respond(ReadsPassages):
     activity = "answering"
     shows = ("words",)
     schematic = {"label": "Respond"}
+    least = {"passages": 1, "words": 1, "passage_words": 1}
+    choices = {"form": TEMPLATES}
 
     passages: int = 5
     words: int = 200
@@ -82,11 +323,9 @@ class Respond(ReadsPassages):
     cite: bool = False
 
     def __post_init__(self) -> None:
-        at_least(1, words=self.words, passage_words=self.passage_words)
-        one_of(TEMPLATES, form=self.form)
+        super().__post_init__()
         if self.cite and self.form == "condensed":
             raise UsageError("cite: a summary of several passages can't be cited as one: take another form, or omit cite")
-        super().__post_init__()
 
     def template(self) -> str:
         """The prompt of the form."""
@@ -171,8 +410,8 @@ class Respond(ReadsPassages):
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """Set ``qanswer``, ``used`` and, with ``cite``, ``qcitations``; an answer that was there before becomes ``qdraft``."""
         cited = {qid: one.cut(self.words) for qid, one in self._cited(frame, found).items()}
-        answers = column([cited[qid].text for qid in frame["qid"]], frame.index)
-        frame = self._with_draft(frame).assign(qanswer=answers, used=self.used(frame))
+        answers = {qid: one.text for qid, one in cited.items()}
+        frame = self._with_draft(frame).assign(qanswer=self.per_row(frame, answers), used=self.used(frame))
         return self._with_citations(frame, cited) if self.cite else frame
 
     def _with_citations(self, frame: pd.DataFrame, cited: Mapping[str, CitedText]) -> pd.DataFrame:
@@ -188,7 +427,7 @@ class Respond(ReadsPassages):
         named = {qid: {docno for one in entries for docno in one["docnos"]} for qid, entries in citations.items()}
         pairs = zip(frame["qid"], frame["docno"], frame["used"], strict=True)
         used = [bool(was) and (not named[qid] or docno in named[qid]) for qid, docno, was in pairs]
-        return frame.assign(qcitations=column([citations[qid] for qid in frame["qid"]], frame.index), used=used)
+        return frame.assign(qcitations=self.per_row(frame, citations), used=used)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Respond to every turn of a result frame."""
@@ -202,7 +441,7 @@ class Respond(ReadsPassages):
         return both.iloc[np.argsort(np.concatenate([np.flatnonzero(~told), np.flatnonzero(told)]))]
 
     def _tell(self, frame: pd.DataFrame, told: Mapping[str, str]) -> pd.DataFrame:
-        made = self._with_draft(frame).assign(qanswer=column([told[qid] for qid in frame["qid"]], frame.index), used=False)
+        made = self._with_draft(frame).assign(qanswer=self.per_row(frame, told), used=False)
         return made.assign(qcitations=column([None] * len(made), made.index)) if self.cite else made
 
     def _with_draft(self, frame: pd.DataFrame) -> pd.DataFrame:

@@ -1,18 +1,131 @@
-"""Rewriting with an LLM: a rewritten query, a clarified utterance, or a shorter history."""
+"""Queries that an LLM writes: its answer, a rewrite, or both in one completion; and its outline of an answer."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, field
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from ..arguments import at_least, one_of
-from ..completions.kinds import LINE, REWRITE, Kind
-from ..completions.texts import parse_reasoned_rewrite, parse_rewrite_and_answer
-from ..conversations.frame import histories, values, with_columns, with_query
+from ..completions.kinds import ANSWER, REWRITE, Kind
+from ..completions.matching import Chosen, choose
+from ..completions.texts import (
+    parse_answer_and_queries,
+    parse_chosen_rewrite,
+    parse_level,
+    parse_reasoned_rewrite,
+    parse_rewrite_and_answer,
+)
+from ..conversations.frame import values, with_columns, with_query
+from ..errors import UsageError
 from ..llm_operator import LLMOperator, as_long_as
-from ..llms import Request
 from ..operator import with_fields
+from .statements import TRAINING, examples_of
+
+
+@with_fields
+class Answer(LLMOperator):
+    """Ask the model for an answer to the user's question and make it the query.
+
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qanswer``, sets ``query`` to it and pushes
+    the old query to ``query_0``. One call per turn. Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 3 and Table 5
+    (1). The fallback for a failed turn is the question itself.
+
+    Args:
+        llm: the model to ask.
+        words: the word limit named in the prompt (Fu et al., NII@TREC iKAT 2024, appendix A5: 200); a longer answer is not cut, because it
+            is only a query. ``None``: the prompt names no limit.
+        statements: ``"all"``: show the whole persona; ``"chosen"``: only the statements in ``qstatements``, with one
+            example (InfoSense 2023, as Abbasiantaeb and Aliannejadi describe it).
+
+    Raises:
+        UsageError: when ``words`` is below 1, or another argument has an unknown value.
+
+    Example:
+        >>> import pyterrier as pt, pyterrier_ikat as ikat
+        >>> topics = pt.get_dataset("ikat:sample").get_topics().head(1)
+        >>> answered = ikat.Answer(ikat.llm("recorded:sample"))(topics)
+        >>> answered["query"].tolist() == answered["qanswer"].tolist()
+        True
+    """
+
+    stage = "answer"
+    kind = ANSWER
+    activity = "drafting an answer"
+    shows = ("words",)
+    typical_words = 120
+    writes = "qanswer"
+    makes_query = True
+    schematic = {"label": "Answer"}
+    least = {"words": 1}
+
+    _: KW_ONLY
+    words: int | None = None
+    statements: str = "all"
+
+    def template(self) -> str:
+        """The prompt, with one example when only chosen statements are shown."""
+        return "answer" if self.statements == "all" else "answer_one_shot"
+
+    def needs(self) -> list[str]:
+        """``qstatements`` too when only those are shown."""
+        return super().needs() + (["qstatements"] if self.statements == "chosen" else [])
+
+    def while_written(self, frame: pd.DataFrame) -> Callable[[str], str]:
+        """The text as it is."""
+        return str
+
+
+OUTLINES = {"elements": ("suggest", 100), "context": ("suggest_context", 30)}
+"""Form -> its prompt, and how many words an outline typically has."""
+
+
+@with_fields
+class OutlineAnswer(LLMOperator):
+    """Ask the model for an outline of what a good answer needs, before the answer is written.
+
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``; as in the papers, the prompt does not show the persona. Writes
+    ``qsuggestion``, which ``SelectStatements(given="suggestion")`` and ``Respond(form="suggested")`` read. One call per turn. The fallback
+    for a failed turn is an empty text.
+
+    Args:
+        llm: the model to ask.
+        form: ``"elements"``: what the answer should contain and which preferences matter, in at most 300 words (Fu et
+            al., NII@TREC iKAT 2024, appendix A4, first prompt); ``"context"``: which further information would help (De
+            Lima and Yang, Passage Query Methods, section 4.2.2, the extra step of short_long_3).
+        question: the column with the user's question, by default the utterance. For the rewrite, as in the papers, use ``"query"`` after a
+            ``Rewrite``.
+
+    Raises:
+        UsageError: when ``form`` is unknown.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.OutlineAnswer(ikat.llm("recorded:sample"), "context")
+        ikat.OutlineAnswer(ikat.llm('recorded:sample'), form='context')
+    """
+
+    stage = "suggest"
+    kind = ANSWER
+    activity = "outlining an answer"
+    writes = "qsuggestion"
+    schematic = {"label": "Outline answer"}
+    choices = {"form": OUTLINES}
+
+    form: str = "elements"
+
+    @property
+    def typical_words(self) -> int:  # type: ignore[override]
+        """As many as an outline of the form has."""
+        return OUTLINES[self.form][1]
+
+    def template(self) -> str:
+        """The prompt of the form."""
+        return OUTLINES[self.form][0]
+
+    def fallback(self, frame: pd.DataFrame) -> list[str]:
+        """No suggestion."""
+        return [""] * len(frame)
+
 
 TEMPLATES = {
     "full": "rewrite",
@@ -23,16 +136,8 @@ TEMPLATES = {
 }
 
 
-class _OneQuery(LLMOperator):
-    kind = REWRITE
-
-    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
-        """Set ``qrewrite`` and ``query``."""
-        return with_query(with_columns(frame, qrewrite=found), found)
-
-
 @with_fields
-class Rewrite(_OneQuery):
+class Rewrite(LLMOperator):
     """Ask the model to rewrite the user's question as one self-contained query.
 
     Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qrewrite``, sets ``query`` to it and pushes
@@ -60,21 +165,20 @@ class Rewrite(_OneQuery):
     """
 
     stage = "rewrite"
+    kind = REWRITE
     activity = "rewriting"
+    writes = "qrewrite"
+    makes_query = True
+    history_style = "gpt"
+    """All messages: only the paper's prompts for answers and queries omit earlier responses."""
     schematic = {"label": "Rewrite"}
+    choices = {"form": TEMPLATES}
 
     form: str = "full"
-
-    def __post_init__(self) -> None:
-        one_of(TEMPLATES, form=self.form)
-        super().__post_init__()
 
     def template(self) -> str:
         """The prompt of the form."""
         return TEMPLATES[self.form]
-
-    history_style = "gpt"
-    """All messages: only the paper's prompts for answers and queries omit earlier responses."""
 
     def columns_shown(self) -> dict[str, str]:
         """The guess for the enhanced and the personal form, and the preferences for the personal one."""
@@ -88,7 +192,68 @@ class Rewrite(_OneQuery):
 
 
 @with_fields
-class RewriteAndAnswer(LLMOperator):
+class Clarify(LLMOperator):
+    """Ask the model to restate the utterance so that it is self-contained, and make that the query.
+
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``, ``qstatements``. The prompt shows the history and the
+    chosen statements (the whole persona if the frame has no ``qstatements``). Writes ``qrewrite``, sets ``query`` to it and pushes the old
+    query to ``query_0``. One call per turn. Source: De Lima and Yang, Passage Query Methods, section 4.2.1. The fallback for a failed turn
+    is the question itself.
+
+    Args:
+        llm: the model to ask.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.Clarify(ikat.llm("recorded:sample"))
+        ikat.Clarify(ikat.llm('recorded:sample'))
+    """
+
+    stage = "clarify"
+    kind = REWRITE
+    activity = "clarifying the question"
+    writes = "qrewrite"
+    makes_query = True
+    schematic = {"label": "Clarify"}
+    statements = "chosen"
+
+
+class Reformulation(NamedTuple):
+    """The parts of a completion. ``statements`` are the pieces that name statements."""
+
+    rewrite: str
+    answer: str
+    statements: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        return f"{self.rewrite} {self.answer}".strip()
+
+
+class RewritesAndAnswers(LLMOperator):
+    """Asks for a rewrite and an answer, which together become the query."""
+
+    stage = "rewrite"
+    kind = Kind(whole=True)
+    activity = "rewriting"
+    answer = True
+
+    def fallback(self, frame: pd.DataFrame) -> list[Reformulation]:
+        """The question, and no answer."""
+        return [Reformulation(question, "") for question in self.questions(frame)]
+
+    def typical(self, frame: pd.DataFrame) -> list[Reformulation]:
+        """The question as the rewrite, and repeated up to 60 words as the answer."""
+        return [Reformulation(question, as_long_as(60 * self.answer, question)) for question in self.questions(frame)]
+
+    def write(self, frame: pd.DataFrame, found: Sequence[Reformulation]) -> pd.DataFrame:
+        """Set ``qrewrite``, ``qanswer`` and ``query``."""
+        answers = {"qanswer": [one.answer for one in found]} if self.answer else {}
+        written = with_columns(frame, qrewrite=[one.rewrite for one in found], **answers)
+        return with_query(written, map(str, found))
+
+
+@with_fields
+class RewriteAndAnswer(RewritesAndAnswers):
     """Ask the model for a reason, a rewrite of the user's question and an answer, in one completion.
 
     Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qrewrite`` and ``qanswer``, sets ``query``
@@ -111,11 +276,8 @@ class RewriteAndAnswer(LLMOperator):
         True
     """
 
-    stage = "rewrite"
-    kind = Kind(whole=True)
     shows = ("answer", "think")
     template_name = "rewrite_and_answer"
-    activity = "rewriting"
     schematic = {"label": "Rewrite and answer"}
 
     answer: bool = True
@@ -131,126 +293,134 @@ class RewriteAndAnswer(LLMOperator):
         """Its name in recorded files ends in ``_without_persona`` if the persona is not shown."""
         return super().prompt_of(template) + "_without_persona" * (not self.persona)
 
-    def parse(self, text: str) -> tuple[str, str] | None:
+    def parse(self, text: str) -> Reformulation | None:
         """The rewrite and the answer, which is empty without ``answer``."""
         if self.answer:
-            return parse_rewrite_and_answer(text)
+            both = parse_rewrite_and_answer(text)
+            return Reformulation(*both) if both else None
         rewrite = parse_reasoned_rewrite(text)
-        return (rewrite, "") if rewrite else None
+        return Reformulation(rewrite, "") if rewrite else None
 
-    def fallback(self, frame: pd.DataFrame) -> list[tuple[str, str]]:
-        """The question, and no answer."""
-        return [(question, "") for question in self.questions(frame)]
 
-    def typical(self, frame: pd.DataFrame) -> list[tuple[str, str]]:
-        """The question as the rewrite, and repeated up to 60 words as the answer."""
-        return [(question, as_long_as(60 * self.answer, question)) for question in self.questions(frame)]
-
-    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
-        """Set ``qrewrite``, ``qanswer`` and ``query``."""
-        rewrites, answers = [rewrite for rewrite, _ in found], [answer for _, answer in found]
-        written = with_columns(frame, qrewrite=rewrites, **({"qanswer": answers} if self.answer else {}))
-        return with_query(written, [f"{rewrite} {answer}".strip() for rewrite, answer in found])
+PARSERS: dict[str, Callable[[str], tuple[Any, ...] | None]] = {
+    "rewrite": parse_rewrite_and_answer,
+    "queries": parse_answer_and_queries,
+    "select": parse_chosen_rewrite,
+}
+"""Form -> what reads its answers."""
 
 
 @with_fields
-class Clarify(_OneQuery):
-    """Ask the model to restate the utterance so that it is self-contained, and make that the query.
+class Reformulate(RewritesAndAnswers):
+    """Ask the model for a rewrite (or queries) and an answer of at most ``words`` words, and show it the persona.
 
-    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``, ``qstatements``. The prompt shows the history and the
-    chosen statements (the whole persona if the frame has no ``qstatements``). Writes ``qrewrite``, sets ``query`` to it and pushes the old
-    query to ``query_0``. One call per turn. Source: De Lima and Yang, Passage Query Methods, section 4.2.1. The fallback for a failed turn
-    is the question itself.
-
-    Args:
-        llm: the model to ask.
-
-    Example:
-        >>> import pyterrier_ikat as ikat
-        >>> ikat.Clarify(ikat.llm("recorded:sample"))
-        ikat.Clarify(ikat.llm('recorded:sample'))
-    """
-
-    stage = "clarify"
-    activity = "clarifying the question"
-    schematic = {"label": "Clarify"}
-    statements = "chosen"
-
-
-Past = tuple[str, str]
-"""A past response: the qid of its turn, its text."""
-
-
-@with_fields
-class Summarise(LLMOperator):
-    """Replace long past responses in the history by the model's summaries.
-
-    Reads ``qid``, ``query`` and, if present, ``qhistory``, ``qconversation``. Writes a new ``qhistory``. The histories of the input are not
-    changed. The response just before the current turn is kept unchanged. Each response of at least ``min_characters`` takes one call, even
-    if many later turns repeat it. The request is identified by the qid of the response's own turn, ``<conversation>_<turn>``, where turns
-    are counted by the user's messages (without ``qconversation``: by the qid of the row). The fallback for a failed response is the
-    response itself. Source: De Lima and Yang, Passage Query Methods, section 3.1 (1).
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qrewrite`` and ``qanswer``, sets ``query``
+    to "<rewrite> <answer>" and pushes the old query to ``query_0``. With ``"select"`` it also writes ``qstatements``, with scores 1 /
+    position. One call per turn. The fallback for a failed turn is the question, with an empty answer. Source: Mo et al., How to Leverage
+    Personal Textual Knowledge (arXiv 2407.16192), and the prompts of its reproduction by Lupart et al. (arXiv 2510.03795,
+    EricLangezaal/PersonalizedCIR at 45079e8).
 
     Args:
         llm: the model to ask.
-        min_characters: responses shorter than this are kept unchanged.
+        form: ``"rewrite"``: a rewrite, then the answer (their prompt 2); ``"queries"``: the answer, then on one line up to five queries for
+            it, which replace the rewrite (their prompt 1); ``"select"``: the numbers of the relevant statements, the rewrite and the answer
+            (SAR).
+        words: the word limit of the answer in the prompt. A longer answer is not cut.
+        shots: how many conversations the prompt shows as examples, for ``"select"`` only.
+        examples: the dataset, or topics file, that they are taken from.
 
     Raises:
-        UsageError: when ``min_characters`` is below 0.
+        UsageError: when ``form`` is unknown, ``words`` is below 1, ``shots`` below 0, or a form shows no examples.
 
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat
-        >>> ikat.Summarise(ikat.llm("recorded:sample"), min_characters=200)
-        ikat.Summarise(ikat.llm('recorded:sample'), min_characters=200)
+        >>> topics = pt.get_dataset("ikat:sample").get_topics().head(1)
+        >>> made = ikat.Reformulate(ikat.llm("recorded:sample"), "select")(topics).iloc[0]
+        >>> made["query"] == f"{made['qrewrite']} {made['qanswer']}"
+        True
     """
 
-    stage = "summarise"
-    kind = LINE
-    activity = "summarising earlier responses"
-    typical_words = 40
-    schematic = {"label": "Summarise"}
+    shows = ("form", "words")
+    template_name = "reformulate"
+    schematic = {"label": "Reformulate"}
+    least = {"words": 1, "shots": 0}
+    choices = {"form": PARSERS}
 
-    min_characters: int = 150
-    style: str = field(default="gpt", init=False)
-    question: str = field(default="qutterance", init=False)
+    form: str = "rewrite"
+    _: KW_ONLY
+    words: int = 200
+    shots: int = 0
+    examples: str = TRAINING
 
     def __post_init__(self) -> None:
-        at_least(0, min_characters=self.min_characters)
         super().__post_init__()
+        if self.form != "select" and self.shots:
+            raise UsageError(f"shots={self.shots}: form={self.form!r} shows no examples; form='select' does")
 
-    def requests(self, frame: pd.DataFrame) -> list[Request]:
-        """One request per distinct past response that is long enough."""
-        return [self.request(qid, {"response": text}, self.template()) for qid, text in self._distinct(frame)]
+    def prompt_of(self, template: str) -> str:
+        """Its name in recorded files ends in the form."""
+        return super().prompt_of(f"{template}_{self.form}")
 
-    def fallback(self, frame: pd.DataFrame) -> list[str]:
-        """The responses themselves."""
-        return [text for _, text in self._distinct(frame)]
+    def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
+        """The values that every prompt shows, and ``examples``."""
+        examples = examples_of(self.shots, self.examples, True)
+        return [{**row, "examples": examples} for row in super().contexts(frame)]
 
-    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
-        """Set ``qhistory``."""
-        summaries = dict(zip(self._distinct(frame), found, strict=True))
-        shortened = [
-            [
-                message if past is None else {**message, "content": summaries[past]}
-                for message, past in zip(history, self._long(history, name), strict=True)
-            ]
-            for history, name in self._rows(frame)
-        ]
-        return with_columns(frame, qhistory=shortened)
+    def parse(self, text: str) -> Reformulation | None:
+        """The rewrite or queries, the answer, and the pieces that name statements."""
+        found = PARSERS[self.form](text)
+        return Reformulation(*found) if found else None
 
-    def _rows(self, frame: pd.DataFrame) -> list[tuple[list[dict[str, str]], str]]:
-        names = frame["qconversation" if "qconversation" in frame.columns else "qid"]
-        return list(zip(histories(frame), names, strict=True))
+    def list_dropped(self, frame: pd.DataFrame, found: Sequence[Reformulation]) -> list[str]:
+        """The pieces that name no statement."""
+        return [piece for chosen in self._chosen(frame, found) for piece in chosen.dropped]
 
-    def _distinct(self, frame: pd.DataFrame) -> list[Past]:
-        return list(dict.fromkeys(past for row in self._rows(frame) for past in self._long(*row) if past is not None))
+    def write(self, frame: pd.DataFrame, found: Sequence[Reformulation]) -> pd.DataFrame:
+        """Set ``qrewrite``, ``qanswer`` and ``query``, and ``qstatements`` if the form chooses them."""
+        if self.form == "select":
+            frame = with_columns(frame, qstatements=[chosen.statements for chosen in self._chosen(frame, found)])
+        return super().write(frame, found)
 
-    def _long(self, history: Sequence[Mapping[str, str]], name: str) -> list[Past | None]:
-        responses = [position for position, message in enumerate(history) if message["role"] != "user"]
-        found: list[Past | None] = [None] * len(history)
-        for position in responses[:-1]:
-            text = history[position]["content"]
-            if len(text) >= self.min_characters:
-                turn = sum(message["role"] == "user" for message in history[:position])
-                found[position] = (f"{name}_{turn}", text)
-        return found
+    def _chosen(self, frame: pd.DataFrame, found: Sequence[Reformulation]) -> list[Chosen]:
+        return [choose("ids", one.statements, ptkb) for one, ptkb in zip(found, self.personas(frame), strict=True)]
+
+
+@with_fields
+class RewriteByLevel(LLMOperator):
+    """Ask the model how much of the persona the question needs, for a rewrite of that level, and for an answer.
+
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qlevel`` (``"a"``: the question does not
+    need the persona; ``"b"``: the persona would help; ``"c"``: there is no good answer without it) and ``qpersonal``, the rewrite. Sets
+    ``query`` to the rewrite and pushes the old query to ``query_0``. One call per turn. As in the paper, the prompt asks for an answer, but
+    the answer is not kept. The fallback for a failed turn is the question at level ``"a"``. Source: Mo et al., Adaptive Personalized
+    Conversational Information Retrieval (APCIR, arXiv 2508.08634), and their code (YuchenHui22314/TREC_iKAT_2024 at 646ba6d), Their prompt
+    has examples of levels and rewrites. Ours has none.
+
+    Args:
+        llm: the model to ask.
+        think: whether the model first gives a reason.
+
+    Example:
+        >>> import pyterrier as pt, pyterrier_ikat as ikat
+        >>> topics = pt.get_dataset("ikat:sample").get_topics().head(1)
+        >>> ikat.RewriteByLevel(ikat.llm("recorded:sample"))(topics)["qlevel"].item() in ("a", "b", "c")
+        True
+    """
+
+    stage = "rewrite"
+    activity = "rewriting"
+    kind = Kind(parse_level)
+    shows = ("think",)
+    template_name = "rewrite_by_level"
+    schematic = {"label": "Rewrite by level"}
+
+    think: bool = True
+
+    def fallback(self, frame: pd.DataFrame) -> list[tuple[str, str]]:
+        """The question at level ``"a"``."""
+        return [("a", question) for question in self.questions(frame)]
+
+    def write(self, frame: pd.DataFrame, found: Sequence[tuple[str, str]]) -> pd.DataFrame:
+        """Set ``qlevel``, ``qpersonal`` and ``query``."""
+        rewrites = [rewrite for _, rewrite in found]
+        return with_query(with_columns(frame, qlevel=[level for level, _ in found], qpersonal=rewrites), rewrites)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyterrier as pt
 
-from ..arguments import at_least
 from ..conversations.frame import histories, question_column, texts_in, well_formed, with_columns, with_query
 from ..errors import counted, list_first
 from ..operator import Operator, with_fields
@@ -62,6 +61,7 @@ class Seq2SeqRewrite(Operator):
     schematic = {"label": "Seq2Seq rewrite"}
     loads_models = True
     activity = "rewriting"
+    least = {"responses": 0, "num_beams": 1, "batch_size": 1, "max_length": 2}
 
     model: str
     responses: int = 0
@@ -70,9 +70,7 @@ class Seq2SeqRewrite(Operator):
     batch_size: int = 8
 
     def __post_init__(self) -> None:
-        at_least(0, responses=self.responses)
-        at_least(1, num_beams=self.num_beams, batch_size=self.batch_size)
-        at_least(2, max_length=self.max_length)
+        super().__post_init__()
         self.model = str(self.model)
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:

@@ -2,14 +2,13 @@
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING
 
 import pandas as pd
 import pyterrier as pt
 
-from ..arguments import at_least
 from ..conversations.frame import each_turn_once, histories, object_frame, question_column, texts_in, with_query
 from ..errors import DataError, counted
 from ..operator import Operator, with_fields
@@ -18,11 +17,30 @@ if TYPE_CHECKING:
     from ..planning import Plan
 
 
-def _user_messages(history: Sequence[dict[str, str]] | None) -> list[str]:
-    return [message["content"] for message in history or [] if message["role"] == "user"]
+def _user_messages(history: Sequence[dict[str, str]]) -> list[str]:
+    return [message["content"] for message in history if message["role"] == "user"]
 
 
-class RawUtterance(Operator):
+class WritesQuery(Operator):
+    """Sets the query of each turn without asking a model."""
+
+    one_row_per_turn = True
+
+    def needs(self) -> list[str]:
+        """The columns that it reads besides ``qid``."""
+        return ["query"]
+
+    def queries(self, frame: pd.DataFrame) -> Iterable[str]:
+        """The new query of each row: by default, the text of the last column that it needs."""
+        return texts_in(frame, self.needs()[-1])
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Set ``query``."""
+        pt.validate.query_frame(inp, extra_columns=self.needs(), context=self)
+        return with_query(inp, self.queries(inp))
+
+
+class RawUtterance(WritesQuery):
     """Make the user's raw utterance the query.
 
     Reads ``qid``, ``query`` and, if present, ``qutterance`` (otherwise the oldest pushed query is the utterance). Sets ``query`` and pushes
@@ -34,17 +52,15 @@ class RawUtterance(Operator):
         ['Hi']
     """
 
-    one_row_per_turn = True
     schematic = {"label": "Raw utterance"}
 
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Set ``query``."""
-        pt.validate.query_frame(inp, extra_columns=["query"], context=self)
-        return with_query(inp, texts_in(inp, question_column(inp)))
+    def queries(self, frame: pd.DataFrame) -> list[str]:
+        """The user's own words."""
+        return texts_in(frame, question_column(frame))
 
 
 @with_fields
-class AllUtterances(Operator):
+class AllUtterances(WritesQuery):
     """Join all the user's utterances so far, and make them the query.
 
     Reads ``qid``, ``query``, and ``qutterance``, ``qhistory`` where there are any; sets ``query`` and pushes the old one to ``query_0``.
@@ -65,7 +81,6 @@ class AllUtterances(Operator):
         ['Green? [SEP] Yes. [SEP] Tea?']
     """
 
-    one_row_per_turn = True
     schematic = {"label": "All utterances"}
 
     _: KW_ONLY
@@ -73,11 +88,10 @@ class AllUtterances(Operator):
     newest_first: bool = False
     separator: str = " "
 
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Set ``query``."""
-        pt.validate.query_frame(inp, extra_columns=["query"], context=self)
-        last = texts_in(inp, question_column(inp))
-        return with_query(inp, [self._join(history or [], text) for history, text in zip(histories(inp), last, strict=True)])
+    def queries(self, frame: pd.DataFrame) -> list[str]:
+        """The messages of each row, joined."""
+        rows = zip(histories(frame), texts_in(frame, question_column(frame)), strict=True)
+        return [self._join(history, last) for history, last in rows]
 
     def _join(self, history: Sequence[dict[str, str]], last: str) -> str:
         said = [message["content"] for message in history if message["content"].strip()] if self.responses else _user_messages(history)
@@ -85,7 +99,7 @@ class AllUtterances(Operator):
         return self.separator.join(reversed(messages) if self.newest_first else messages)
 
 
-class ManualRewrite(Operator):
+class ManualRewrite(WritesQuery):
     """Make the organisers' manual rewrite the query: a manual run, the papers' "Human".
 
     Reads ``qid``, ``query``, ``qresolved`` (only in ``get_topics("manual")``); sets ``query`` and pushes the old one to
@@ -99,17 +113,15 @@ class ManualRewrite(Operator):
         True
     """
 
-    one_row_per_turn = True
     schematic = {"label": "Manual rewrite"}
 
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Set ``query``."""
-        pt.validate.query_frame(inp, extra_columns=["query", "qresolved"], context=self)
-        return with_query(inp, texts_in(inp, "qresolved"))
+    def needs(self) -> list[str]:
+        """Also the manual rewrite."""
+        return ["query", "qresolved"]
 
 
 @with_fields
-class QueryColumn(Operator):
+class QueryColumn(WritesQuery):
     """Make a column of the turn the query, such as the newest rewrite.
 
     Reads ``qid``, ``query`` and ``column``; sets ``query`` and pushes the old one to ``query_0``.
@@ -127,19 +139,17 @@ class QueryColumn(Operator):
         ['is rooibos safe?']
     """
 
-    one_row_per_turn = True
     schematic = {"label": "Query column"}
 
     column: str
 
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Set ``query``."""
-        pt.validate.query_frame(inp, extra_columns=["query", self.column], context=self)
-        return with_query(inp, texts_in(inp, self.column))
+    def needs(self) -> list[str]:
+        """Also the column."""
+        return ["query", self.column]
 
 
 @with_fields
-class HistoricalQueryExpansion(Operator):
+class HistoricalQueryExpansion(WritesQuery):
     """Add the topic words of the past turns to the utterance.
 
     A word's weight is the highest score of any passage when ``retriever`` searches for that word alone, as in the historical query
@@ -158,25 +168,23 @@ class HistoricalQueryExpansion(Operator):
         >>> ikat.HistoricalQueryExpansion(ikat.PassageIndex("mini.index").bm25(), words=5)  # doctest: +SKIP
     """
 
+    one_row_per_turn = False  # it searches, so a run calls it batch by batch
     schematic = {"label": "HQE"}
+    least = {"words": 1}
 
     retriever: pt.Transformer
     words: int = 10
-
-    def __post_init__(self) -> None:
-        at_least(1, words=self.words)
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
         """The utterance alone: nothing is searched."""
         return with_query(frame, texts_in(frame, question_column(frame)))
 
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Set ``query``."""
-        pt.validate.query_frame(inp, extra_columns=["query"], context=self)
-        utterances = texts_in(inp, question_column(inp))
-        past = [_words(" ".join(_user_messages(history))) for history in histories(inp)]
+    def queries(self, frame: pd.DataFrame) -> list[str]:
+        """The utterances with the best topic words."""
+        past = [_words(" ".join(_user_messages(history))) for history in histories(frame)]
         weights = self._weights({word for words in past for word in words})
-        return with_query(inp, [self._expanded(text, words, weights) for text, words in zip(utterances, past, strict=True)])
+        rows = zip(texts_in(frame, question_column(frame)), past, strict=True)
+        return [self._expanded(text, words, weights) for text, words in rows]
 
     def _weights(self, words: set[str]) -> dict[str, float]:
         if not words:
@@ -199,7 +207,7 @@ def _words(text: str) -> list[str]:
 
 
 @with_fields
-class AppendQuery(Operator):
+class AppendQuery(WritesQuery):
     """Append the query that ``operator`` writes for the turn to the current query, as ConvGQR appends an expansion to its rewrite.
 
     Reads ``qid``, ``query`` and the columns that ``operator`` reads. Sets ``query`` to "<query> <the operator's query>" and pushes the old
@@ -218,25 +226,22 @@ class AppendQuery(Operator):
         ['no caffeine rooibos tea']
     """
 
-    one_row_per_turn = True
     schematic = {"label": "Append query"}
 
     operator: pt.Transformer
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
         """The query and what the operator leaves of it."""
-        return self.append_queries(frame, plan.follow(self.operator, frame))
+        return with_query(frame, self._appended(frame, plan.follow(self.operator, frame)))
 
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Set ``query``."""
-        pt.validate.query_frame(inp, extra_columns=["query"], context=self)
-        return self.append_queries(inp, self.operator.transform(inp))
+    def queries(self, frame: pd.DataFrame) -> list[str]:
+        """The query of each row and the operator's."""
+        return self._appended(frame, self.operator.transform(frame))
 
-    def append_queries(self, frame: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
-        """``frame`` with the queries of ``made``, one per ``qid``, appended to its own."""
+    def _appended(self, frame: pd.DataFrame, made: pd.DataFrame) -> list[str]:
         each_turn_once(frame)
         if sorted(made["qid"]) != sorted(frame["qid"]):
             gave = f"{counted(len(made), 'row')} for {counted(len(frame), 'turn')}"
             raise DataError(f"{self.operator} gave {gave}: append an operator that gives one row per turn")
         added = dict(zip(made["qid"], texts_in(made, "query"), strict=True))
-        return with_query(frame, [f"{query} {added[qid]}" for qid, query in zip(frame["qid"], texts_in(frame, "query"), strict=True)])
+        return [f"{query} {added[qid]}" for qid, query in zip(frame["qid"], texts_in(frame, "query"), strict=True)]

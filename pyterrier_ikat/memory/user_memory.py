@@ -13,7 +13,7 @@ from ..completions.learned import highest_number, merge
 from ..completions.matching import normalised
 from ..conversations.frame import conversation, statements_of, well_formed
 from ..errors import UsageError, advice
-from ..generate.update_ptkb import UpdatePtkb
+from ..generate.statements import UpdatePtkb
 from ..llm_operator import as_llm
 from ..llms import LLM
 from ..prompts import checksum_of

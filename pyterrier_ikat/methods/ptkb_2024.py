@@ -16,7 +16,7 @@ from typing import Any
 import pyterrier as pt
 
 from ..generate import Reformulate, SelectStatements, ShowStatements
-from ..generate.examples import TRAINING
+from ..generate.statements import TRAINING
 from ..llms import LLM
 from .definition import method
 

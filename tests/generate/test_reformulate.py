@@ -11,7 +11,7 @@ from operators import PTKB, a_turn, ledger, texts, two_turns
 import pyterrier_ikat as ikat
 from pyterrier_ikat.completions.texts import parse_answer_and_queries, parse_chosen_rewrite, parse_level
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.generate.examples import examples_of
+from pyterrier_ikat.generate.statements import examples_of
 
 BOTH = "Rewrite: Which tea helps against a cold?\nResponse: Sage tea."
 TestReformulate = pt.testing.transformer_test_class(lambda: ikat.Reformulate(ikat.llm("recorded:sample")))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from operators import ledger, texts
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.generate.update_ptkb import EARLIER
+from pyterrier_ikat.generate.statements import EARLIER
 
 TestUpdatePtkb = pt.testing.transformer_test_class(lambda: ikat.UpdatePtkb(ikat.llm("recorded:sample")))
 

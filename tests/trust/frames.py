@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import object_frame
-from pyterrier_ikat.generate.enhance import FORMS
+from pyterrier_ikat.generate.history import FORMS
 
 ODD = [
     "",

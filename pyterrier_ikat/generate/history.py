@@ -1,23 +1,100 @@
-"""Enhance a turn before its rewrite: remove an old topic, restate the last response, guess the answer, find preferences, summarise."""
+"""Change the history or read hints out of a turn before its rewrite: summaries, an old topic, the last response, a guess, preferences."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import KW_ONLY
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, field
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from ..arguments import at_least, one_of
 from ..completions.kinds import ANSWER, LINE, Kind
 from ..completions.usable import usable_words
 from ..conversations.frame import histories, values, with_columns
 from ..llm_operator import LLMOperator
 from ..llms import Request
 from ..operator import with_fields
+from .statements import AsksSome
 
 History = list[dict[str, str]]
+Past = tuple[str, str]
+"""A past response: the qid of its turn, its text."""
+
+
+@with_fields
+class Summarise(LLMOperator):
+    """Replace long past responses in the history by the model's summaries.
+
+    Reads ``qid``, ``query`` and, if present, ``qhistory``, ``qconversation``. Writes a new ``qhistory``. The histories of the input are not
+    changed. The response just before the current turn is kept unchanged. Each response of at least ``min_characters`` takes one call, even
+    if many later turns repeat it. The request is identified by the qid of the response's own turn, ``<conversation>_<turn>``, where turns
+    are counted by the user's messages (without ``qconversation``: by the qid of the row). The fallback for a failed response is the
+    response itself. Source: De Lima and Yang, Passage Query Methods, section 3.1 (1).
+
+    Args:
+        llm: the model to ask.
+        min_characters: responses shorter than this are kept unchanged.
+
+    Raises:
+        UsageError: when ``min_characters`` is below 0.
+
+    Example:
+        >>> import pyterrier as pt, pyterrier_ikat as ikat
+        >>> ikat.Summarise(ikat.llm("recorded:sample"), min_characters=200)
+        ikat.Summarise(ikat.llm('recorded:sample'), min_characters=200)
+    """
+
+    stage = "summarise"
+    kind = LINE
+    activity = "summarising earlier responses"
+    typical_words = 40
+    schematic = {"label": "Summarise"}
+    least = {"min_characters": 0}
+
+    min_characters: int = 150
+    style: str = field(default="gpt", init=False)
+    question: str = field(default="qutterance", init=False)
+
+    def requests(self, frame: pd.DataFrame) -> list[Request]:
+        """One request per distinct past response that is long enough."""
+        return [self.request(qid, {"response": text}, self.template()) for qid, text in self._distinct(frame)]
+
+    def fallback(self, frame: pd.DataFrame) -> list[str]:
+        """The responses themselves."""
+        return [text for _, text in self._distinct(frame)]
+
+    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+        """Set ``qhistory``."""
+        summaries = dict(zip(self._distinct(frame), found, strict=True))
+        shortened = [
+            [
+                message if past is None else {**message, "content": summaries[past]}
+                for message, past in zip(history, self._long(history, name), strict=True)
+            ]
+            for history, name in self._rows(frame)
+        ]
+        return with_columns(frame, qhistory=shortened)
+
+    def _rows(self, frame: pd.DataFrame) -> list[tuple[list[dict[str, str]], str]]:
+        names = frame["qconversation" if "qconversation" in frame.columns else "qid"]
+        return list(zip(histories(frame), names, strict=True))
+
+    def _distinct(self, frame: pd.DataFrame) -> list[Past]:
+        return list(dict.fromkeys(past for row in self._rows(frame) for past in self._long(*row) if past is not None))
+
+    def _long(self, history: Sequence[Mapping[str, str]], name: str) -> list[Past | None]:
+        responses = [position for position, message in enumerate(history) if message["role"] != "user"]
+        found: list[Past | None] = [None] * len(history)
+        for position in responses[:-1]:
+            text = history[position]["content"]
+            if len(text) >= self.min_characters:
+                turn = sum(message["role"] == "user" for message in history[:position])
+                found[position] = (f"{name}_{turn}", text)
+        return found
+
 
 _TOPIC = re.compile(r"\b(new|same|old|existing)(?:[ _-]?topic)?\b", re.IGNORECASE)
+
+
 _NEGATED = re.compile(rf"(?:\b(?:not|no|never|cannot|neither|nor)\b|n['’]t\b)[^.;:,!?\n]*?{_TOPIC.pattern}", re.IGNORECASE)
 
 
@@ -26,28 +103,6 @@ def _is_new_topic(text: str) -> bool | None:
     words = usable_words(text)
     said = {name.casefold() == "new" for name in _TOPIC.findall(words)}
     return said.pop() if len(said) == 1 and not _NEGATED.search(words) else None
-
-
-class AsksSome(LLMOperator):
-    """Asks the model only for the rows that :meth:`asked` names."""
-
-    def asked(self, frame: pd.DataFrame) -> list[bool]:
-        """For each row whether the model is asked; by default, whether it has a persona."""
-        return [bool(ptkb) for ptkb in self.personas(frame)]
-
-    def rows_asked(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The rows for which the model is asked."""
-        return frame[self.asked(frame)]
-
-    def requests(self, frame: pd.DataFrame) -> list[Request]:
-        """One request for each of these rows. Every row needs a question."""
-        self.questions(frame)
-        return super().requests(self.rows_asked(frame))
-
-    def by_row(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[Any]:
-        """For each row its outcome; ``None`` if the model was not asked."""
-        outcomes = iter(found)
-        return [next(outcomes) if asked else None for asked in self.asked(frame)]
 
 
 class Form(NamedTuple):
@@ -75,6 +130,8 @@ class Form(NamedTuple):
 
 
 _RESPONSE = Form("Expand response", "expanding the last response", "expand", "expand_response", "qhistory")
+
+
 FORMS = {
     "topic": Form("Topic switch", "looking for a new topic", "topic", "topic_switch", "qhistory", Kind(_is_new_topic)),
     "response": _RESPONSE,
@@ -131,13 +188,13 @@ class Enhance(AsksSome):
     words: int = 20
 
     shows = ("words",)
+    least = {"words": 1}
+    choices = {"form": FORMS}
 
     def __post_init__(self) -> None:
-        one_of(FORMS, form=self.form)
-        at_least(1, words=self.words)
-        self.stage, self.activity = self._form.stage, self._form.activity  # type: ignore[misc]
-        self.typical_words = self._form.words
         super().__post_init__()
+        self.stage, self.activity = self._form.stage, self._form.activity  # type: ignore[misc]
+        self.writes, self.typical_words = self._form.column, self._form.words
 
     @property
     def _form(self) -> Form:  # looked up, because an operator travels to other processes and the readers of its answers don't
@@ -179,7 +236,7 @@ class Enhance(AsksSome):
         """Set the form's column, and ``qnewtopic`` for ``"topic"``."""
         outcomes = self.by_row(frame, found)
         if self._form.column != "qhistory":
-            return with_columns(frame, **{self._form.column: [text or "" for text in outcomes]})
+            return super().write(frame, [text or "" for text in outcomes])
         put, more = (_last_turn, {"qnewtopic": map(bool, outcomes)}) if self.form == "topic" else (_with_last_response, {})
         rows = zip(histories(frame), outcomes, strict=True)
         return with_columns(frame, qhistory=[put(history, said) if said else history for history, said in rows], **more)
