@@ -241,7 +241,7 @@ class LLMOperator(AsksLLM, Operator):
     typical_words = 0
     """How many words a completion typically has, for a plan; 0: as many as the fallback."""
     writes = ""
-    """The column that the answers are written into; see :meth:`write`."""
+    """The column that the answers are written into; empty: none."""
     makes_query = False
     """Whether the answers also become the query."""
     statements = "all"
@@ -326,7 +326,7 @@ class LLMOperator(AsksLLM, Operator):
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """A new frame with the outcomes ``found``, one for each request."""
-        written = with_columns(frame, **{self.writes: found})
+        written = with_columns(frame, **{self.writes: found}) if self.writes else frame
         return with_query(written, found) if self.makes_query else written
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:

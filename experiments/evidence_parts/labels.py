@@ -10,7 +10,7 @@ from statsmodels.stats.inter_rater import cohens_kappa as weighted_kappa
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.evaluation.judgements import agreement, cohens_kappa
-from pyterrier_ikat.evaluation.plain_judges import longest_common_subsequence
+from pyterrier_ikat.evaluation.response_judges import longest_common_subsequence
 from pyterrier_ikat.retrieve.words import stop_terms, tokenize
 from pyterrier_ikat.tables import format_score
 

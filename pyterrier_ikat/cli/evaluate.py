@@ -125,7 +125,7 @@ def _show_passages(paths: Sequence[str], dataset_name: str | None, given: Mappin
         rows = repeated_rows(of_systems, wanted, baseline)
     show(experiment_table(rows), form)
     if baseline and len(groups) > 1 and (by or form != "csv"):  # CSV has one table
-        from ..evaluation.intervals import default_unit, difference_table
+        from ..evaluation.experiment_table import default_unit, difference_table
 
         click.echo()
         means = {system: averaged(repeats) for system, repeats in of_systems.items()}
@@ -254,7 +254,7 @@ def _show_nuggets(paths: Sequence[str], data: Any, given: Mapping[str, Any], for
     """The mean share of nuggets that each run states, according to people's labels."""
     import pandas as pd
 
-    from ..evaluation.nugget_labels import nugget_scores
+    from ..evaluation.nuggets import nugget_scores
 
     if not _is_published(paths, data, "get_nugget_labels"):
         raise UsageError(

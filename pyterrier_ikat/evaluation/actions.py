@@ -12,7 +12,7 @@ from ..completions.verdicts import ACTIONS
 from ..conversations.frame import values
 from ..conversations.topics import ANSWERABILITY
 from ..errors import DataError, UsageError, counted, list_first
-from .evaluator import describe_mismatch
+from .evaluator import check_common_turns
 from .finished_runs import check_once, written_by
 
 WANTED = {"abstain": "unanswerable", "ask": "underspecified"}
@@ -111,8 +111,7 @@ def _decided(name: str, system: System, labels: Mapping[str, str]) -> dict[str, 
     if not any(found.values()):
         raise UsageError(f"{name} made no decision: it has no column qaction, which ikat.Decide(llm) writes")
     decided = {qid: found.get(qid, "") for qid in labels}
-    if not found.keys() & labels.keys():
-        raise DataError(f"{name} has no turn with a label: {describe_mismatch(next(iter(found)), next(iter(labels)))}")
+    check_common_turns(name, found, labels, "turn with a label")
     return decided
 
 

@@ -220,9 +220,8 @@ def compared(column: str, ours: Any, theirs: Any, comparisons: int) -> dict[str,
     if comparisons:
         from statsmodels.stats.multitest import multipletests
 
-        reject, corrected, *_ = multipletests(
-            [p] * comparisons, ALPHA, "bonferroni"
-        )  # it depends on the number of tests, not on the others
+        # it depends on the number of tests, not on the others
+        reject, corrected, *_ = multipletests([p] * comparisons, ALPHA, "bonferroni")
         found |= {f"{column} reject": bool(reject[0]), f"{column} p-value corrected": float(corrected[0])}
     return found
 
@@ -284,11 +283,6 @@ def check_baseline(runs: Collection[str], baseline: str | None, what: str = "run
         raise UsageError(f"the baseline {baseline!r} is not one of the {what}: {', '.join(runs)}")
 
 
-def describe_mismatch(ours: str, theirs: str) -> str:
-    """The message if no turn is shared: both kinds of qid."""
-    return f"its turns are like {ours}, the wanted ones like {theirs}; take the topics that the judgements were made for"
-
-
 def check_turn_names(who: str, ours: Iterable[str], theirs: Iterable[str]) -> None:
     """Raise an error for turns that differ from wanted ones only by a hyphen for the underscore. Each would silently count 0.
 
@@ -305,8 +299,8 @@ def check_turn_names(who: str, ours: Iterable[str], theirs: Iterable[str]) -> No
             raise DataError(f"{who}: its turns are like {qid}, the wanted ones like {meant}: convert the qids of one of them")
 
 
-def check_common_turns(who: str, ours: Iterable[str], theirs: Iterable[str]) -> None:
-    """Raise an error if there are turns and none of them is wanted.
+def check_common_turns(who: str, ours: Iterable[str], theirs: Iterable[str], what: str = "turn of the qrels") -> None:
+    """Raise an error if there are turns and none of them is wanted, or as :func:`check_turn_names`.
 
     Raises:
         DataError: with an example of both.
@@ -315,8 +309,10 @@ def check_common_turns(who: str, ours: Iterable[str], theirs: Iterable[str]) -> 
         >>> check_common_turns("run a", [], ["9-1_3"])
     """
     given, wanted = list(ours), list(theirs)
-    if given and not set(given) & set(wanted):
-        raise DataError(f"{who} has no turn of the qrels: {describe_mismatch(given[0], wanted[0])}")
+    check_turn_names(who, given, wanted)
+    if given and wanted and not set(given) & set(wanted):
+        mismatch = f"its turns are like {given[0]}, the wanted ones like {wanted[0]}"
+        raise DataError(f"{who} has no {what}: {mismatch}; take the topics that the judgements were made for")
 
 
 class OtherTurnsWarning(UserWarning):
@@ -331,10 +327,6 @@ def warn_of_other_turns(who: str, ours: Iterable[str], theirs: Iterable[str]) ->
     """
     foreign, lost = sorted({*ours} - {*theirs}), sorted({*theirs} - {*ours})
     if foreign and lost:
-        warnings.warn(
-            f"{who} lacks {counted(len(lost), 'judged turn')}, counted 0 ({list_first(lost)}), and has "
-            f"{counted(len(foreign), 'turn that is', 'turns that are')} not "
-            f"judged ({list_first(foreign)})",
-            OtherTurnsWarning,
-            stacklevel=4,
-        )
+        others = f"{counted(len(foreign), 'turn that is', 'turns that are')} not judged ({list_first(foreign)})"
+        what = f"{who} lacks {counted(len(lost), 'judged turn')}, counted 0 ({list_first(lost)}), and has {others}"
+        warnings.warn(what, OtherTurnsWarning, stacklevel=4)

@@ -1,8 +1,11 @@
-"""Pools of passages to judge from several runs, and the agreement of two judges."""
+"""Relevance judgements of passages: pools of runs, an LLM as assessor, and the agreement of two judges."""
 
+import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import ir_measures
 import numpy as np
@@ -11,14 +14,27 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import at_least
-from ..conversations.frame import object_frame, with_text_ids
+from ..completions.json_answers import answer_in, one_of
+from ..completions.kinds import Kind
+from ..completions.usable import without_reasoning
+from ..completions.verdicts import grade, without_scale
+from ..conversations import IkatDataset, datasets
+from ..conversations.frame import column, object_frame, question_column, values, with_columns, with_text_ids
 from ..conversations.qrels import check_qrels
-from ..errors import DataError, UsageError, counted
+from ..errors import DataError, UsageError, advice, counted, list_first
+from ..llm_operator import LLMOperator
+from ..llms import Request
+from ..operator import with_fields
+from ..prompts import pick_statements, ptkb_text
 from ..runs import strictly_decreasing
 from ..tables import Table, format_score, of_frame
 from .evaluator import check_turn_names
+from .finished_runs import check_once
 from .measures import TRACK_2023, as_measures, label
 from .scores import evaluate, natural_key
+
+if TYPE_CHECKING:
+    from ..planning import Plan
 
 
 def pool_runs(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame:
@@ -59,6 +75,252 @@ def _top(name: str, run: pd.DataFrame, depth: int) -> set[tuple[str, str]]:
         raise DataError(f"run {name}: {error}") from None
     top = ordered[ordered["rank"] < depth]
     return set(zip(top["qid"], top["docno"], strict=True))
+
+
+GOLD = ("qresolved", "qptkb", "qgoldptkb", "gold_answer")
+ANSWER_STAND_IN = "word " * 100
+_FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
+_STEP = re.compile(r"[\s*_#]*1[.)][*_]*[ \t]")
+"""The beginning of a list of steps, and also of a label followed by its reason."""
+_SECOND = re.compile(r"^[\s*_#]*2[.)]", re.MULTILINE)
+_BEFORE_SCORE = re.compile(r"[\W_]*(?:\w+[\W_]+){0,2}")
+"""Words that may precede the score on its line, such as ``**Final``."""
+_REASON = re.compile(r"^[\s\W_]*(?:(?:reason|explanation|justification)\W*[:=]\W*)?", re.IGNORECASE)
+
+
+class Judgement(NamedTuple):
+    """A label from 0 to 4, its reason (or an empty text), and the whole completion."""
+
+    label: int
+    reason: str
+    raw: str
+
+
+@cache
+def _patterns(highest: int) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """The patterns for a label at the beginning of a text, and for one that is called the score."""
+    first = rf"[\s*_\"'`(\[]*{grade(highest)}[\s*_\"'`)\]]*(?=$|\n|[.,:;!–—-])"
+    titles = r"\b(?:score|rating|label|grade|relevance|rate(?:[ \t]+(?:it|this))?)\b"
+    named = rf"{titles}[\W_]{{0,6}}?(?:(?:is|of|as)\b)?[\s:=*_\"'`(]{{0,6}}{grade(highest)}"
+    return re.compile(first, re.IGNORECASE), re.compile(named, re.IGNORECASE)
+
+
+def parse_judgement(text: str, highest: int = 4) -> Judgement | None:
+    r"""Read a judgement: a number from 0 to ``highest`` at the beginning of the completion, or one that is called the score.
+
+    Returns:
+        The judgement; ``None`` if there is no such number, it is off the scale, or there are several different ones. A number somewhere in
+        prose is not a judgement.
+
+    Example:
+        >>> parse_judgement("3\nIt names 2 of the 5 sizes.")[:2]
+        (3, 'It names 2 of the 5 sizes.')
+        >>> parse_judgement("The passage lists 3 trails.") is None
+        True
+    """
+    opening, named = _patterns(highest)
+    said = without_scale(_FENCE.sub("", without_reasoning(text)).strip(), highest)
+    scores = list(named.finditer(said))
+    first = None if _opens_a_list(said, scores) else opening.match(said)
+    found = [first] if first else scores
+    labels = {match[1] for match in found}
+    if len(labels) != 1 or not labels <= set(map(str, range(highest + 1))):
+        return None
+    reason = " ".join(_REASON.sub("", said[found[-1].end() :], count=1).split())
+    return Judgement(int(labels.pop()), reason.rstrip('"}').rstrip(), text)
+
+
+def _judgement(said: dict[str, Any]) -> Judgement:
+    return Judgement(said["label"], " ".join(said["reason"].split()), json.dumps(said, ensure_ascii=False))
+
+
+def _opens_a_list(text: str, scores: Sequence[re.Match[str]]) -> bool:
+    """Whether the number at the beginning of a text is that of a step: a second step follows, or a line that begins with the score."""
+    openings = (text[: score.start()].rpartition("\n")[2] for score in scores if "\n" in text[: score.start()])
+    return bool(_STEP.match(text)) and (bool(_SECOND.search(text)) or any(_BEFORE_SCORE.fullmatch(opening) for opening in openings))
+
+
+def with_gold(pooled: pd.DataFrame, dataset: IkatDataset, texts: pt.Transformer | None = None) -> pd.DataFrame:
+    """Join a pool with what a judge reads about each turn and passage. This is gold data that systems must not see.
+
+    Args:
+        pooled: ``qid``, ``docno``, such as the result of :func:`pool_runs`.
+        dataset: the dataset of the turns.
+        texts: an operator that adds ``text`` by ``docno``; None: the dataset's own text loader. The full collection has none: give
+            ``PassageIndex(path).text_loader()``.
+
+    Returns:
+        ``qid``, ``docno``, ``qresolved`` (the manual rewrite), ``qptkb``, ``qgoldptkb`` (ids of the gold statements),
+        ``gold_answer`` (the canonical response), ``text``.
+
+    Raises:
+        DataError: when the pool has turns that the dataset lacks or names with hyphens, or a passage has no text.
+
+    Example:
+        >>> import pandas as pd, pyterrier as pt
+        >>> pooled = pd.DataFrame({"qid": ["1-1_1"], "docno": ["sample-walk-001:0"]})
+        >>> with_gold(pooled, pt.get_dataset("ikat:sample")).columns.tolist()
+        ['qid', 'docno', 'qresolved', 'qptkb', 'qgoldptkb', 'gold_answer', 'text']
+    """
+    dataset = datasets.dataset(dataset)
+    gold = dataset.get_topics("manual").merge(dataset.get_answers(), on="qid").set_index("qid")
+    check_turn_names("the pool", pooled["qid"].unique(), gold.index)
+    unknown = [qid for qid in dict.fromkeys(pooled["qid"]) if qid not in gold.index]
+    if unknown:
+        raise DataError(
+            f"{dataset.name} lacks {counted(len(unknown), 'turn')} of the pool ({list_first(unknown)}): "
+            f"pool runs of this dataset, whose turns are named like {next(iter(gold.index), 'no turn')}"
+        )
+    rows = gold.loc[pooled["qid"].tolist()]
+    shown = {name: column(pooled[name]) for name in ("qid", "docno")} | {name: column(rows[name]) for name in GOLD}
+    return (texts or dataset.text_loader()).transform(pd.DataFrame(shown))
+
+
+@with_fields
+class Judge(LLMOperator):
+    """Ask a model for the relevance label, 0 to 4, of every passage of a pool.
+
+    Reads a frame with ``qid``, ``docno``, ``text``, ``qresolved``, ``qptkb``, ``qgoldptkb`` and ``gold_answer``, as made by
+    :func:`with_gold`. Returns qrels. It makes one call per passage, which shows the turn's gold statements, the manual rewrite, the
+    canonical response as an example of score 4, and the passage. Labels below 2 count as not relevant. Source: Abbasiantaeb and
+    Aliannejadi, Generate then Retrieve, section 4 and Table 8; asking for a reason is ours.
+
+    A passage without a usable label (prose, a number off the scale, a failed call) is missing from the qrels (it is never 0) and counted in
+    the ledger as ``fallbacks``. If a judge was stopped and is called again, completions in the cache are not repeated.
+
+    Args:
+        llm: the model to ask.
+        prompts: a folder of your own prompt templates (``judge.jinja``).
+        on_error: ``"fallback"``: omit passages without a label; ``"raise"``: judge all, then raise a
+            ``StageError``.
+
+    Raises:
+        DataError: when the frame has a pair twice, or one without passage text, rewrite or canonical response.
+
+    Example:
+        >>> import pandas as pd, pyterrier as pt, pyterrier_ikat as ikat
+        >>> from pyterrier_ikat.evaluation import Judge, with_gold
+        >>> class Model:
+        ...     def generate(self, chats):
+        ...         return ["3: it names two gentle trails" for chat in chats]
+        >>> pooled = pd.DataFrame({"qid": ["1-1_1"], "docno": ["sample-walk-001:0"]})
+        >>> judged = Judge(ikat.llm(Model()))(with_gold(pooled, pt.get_dataset("ikat:sample")))
+        >>> judged[["label", "reason"]].values.tolist()
+        [[3, 'it names two gentle trails']]
+    """
+
+    one_row_per_turn = False
+    stage = "judge"
+    schematic = {"label": "Judge"}
+    gold: ClassVar[tuple[str, ...]] = GOLD
+    """The columns that it reads besides the passage."""
+
+    style: str = field(default="gpt", init=False)
+    question: str = field(default="qutterance", init=False)
+    _: KW_ONLY
+    on_error: str = "fallback"
+
+    def requests(self, frame: pd.DataFrame) -> list[Request]:
+        """One request per passage."""
+        names = ("qid", "docno", "text", *self.gold)
+        rows = [dict(zip(names, row, strict=True)) for row in zip(*(values(frame, name) for name in names), strict=True)]
+        return [self.request(row["qid"], self.shown(row), self.template(), row["docno"]) for row in rows]
+
+    def shown(self, row: dict[str, Any]) -> dict[str, Any]:
+        """What the prompt shows of a passage and its turn."""
+        chosen = ptkb_text(pick_statements(row["qptkb"], [(number, 1.0) for number in row["qgoldptkb"]]))
+        return {"ptkb": chosen, "question": row["qresolved"], "answer": row["gold_answer"], "passage": row["text"]}
+
+    highest: ClassVar[int] = 4
+    """The highest label."""
+
+    @property
+    def kind(self) -> Kind:  # type: ignore[override]
+        """A label of the scale, with its reason."""
+        form = answer_in("label", one_of(range(self.highest + 1)), reason=True)
+        return Kind(lambda text: parse_judgement(text, self.highest), form, _judgement)
+
+    def fallback(self, frame: pd.DataFrame) -> list[None]:
+        """No label."""
+        return [None] * len(frame)
+
+    def typical(self, frame: pd.DataFrame) -> list[Judgement]:
+        """A label with a reason of ordinary length."""
+        return [Judgement(2, "", "2\nIt is about the question but leaves out what matters to this user.")] * len(frame)
+
+    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+        """One request per passage of the frame, or per passage that the cut before the judge leaves."""
+        plan.ask(self, self._with_stand_ins(frame if "docno" in frame.columns else plan.passages(frame, plan.cut)))
+        return frame
+
+    def _with_stand_ins(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The frame with stand-ins for missing gold columns: the user's words, no statements, a typical answer."""
+        stand_ins = {
+            "qresolved": values(frame, question_column(frame)),
+            "qptkb": [{}] * len(frame),
+            "qgoldptkb": [[]] * len(frame),
+            "gold_answer": [ANSWER_STAND_IN] * len(frame),
+        }
+        return with_columns(frame, **{name: texts for name, texts in stand_ins.items() if name not in frame.columns})
+
+    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+        """Qrels of the passages with a label: ``qid``, ``docno``, ``label`` (int64), ``reason``, ``raw`` (the completion)."""
+        rows = zip(frame["qid"], frame["docno"], found, strict=True)
+        judged = [(qid, docno, *judgement) for qid, docno, judgement in rows if judgement is not None]
+        columns = {name: [row[place] for row in judged] for place, name in enumerate(("qid", "docno", *Judgement._fields))}
+        return object_frame(columns).astype({"label": np.int64})
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Judge a pool."""
+        pt.validate.result_frame(inp, extra_columns=["text", *self.gold], context=self)
+        _check(inp, self.gold)
+        return self.ask_and_write(inp)
+
+
+@with_fields
+class UmbrelaJudge(Judge):
+    """Ask a model for the relevance label, 0 to 3, of every passage of a pool, zero-shot, from the question and the passage alone.
+
+    Like :class:`Judge`, but with another prompt and scale, and without persona and example. Reads ``qid``, ``docno``, ``text``,
+    ``qresolved``. Its labels do not correspond directly to TREC iKAT's scale of 0 to 4: use a threshold to compare them. Source: Upadhyay
+    et al., UMBRELA, arXiv 2406.06519, section 3, and the code castorini/umbrela; the wording is ours. For their model, use ``"openai:gpt-4o
+    temperature=0 top_p=1 frequency_penalty=0.5"``. Here a passage is marked as a quotation, as a protection against instructions in it.
+
+    Args:
+        llm: the model to ask.
+        prompts: a folder of your own prompt templates (``judge_umbrela.jinja``).
+        on_error: as for :class:`Judge`.
+
+    Example:
+        >>> import pandas as pd, pyterrier_ikat as ikat
+        >>> from pyterrier_ikat.evaluation import UmbrelaJudge
+        >>> class Model:
+        ...     def generate(self, chats):
+        ...         return ["##final score: 3" for chat in chats]
+        >>> pool = pd.DataFrame({"qid": ["1_1"], "docno": ["d"], "qresolved": ["Which tea?"], "text": ["Rooibos."], "score": [1.0]})
+        >>> UmbrelaJudge(ikat.llm(Model()))(pool)["label"].tolist()
+        [3]
+    """
+
+    schematic = {"label": "Umbrela"}
+    template_name = "judge_umbrela"
+    gold = ("qresolved",)
+    highest = 3
+
+    def shown(self, row: dict[str, Any]) -> dict[str, Any]:
+        """What the prompt shows of a passage and its turn."""
+        return {"question": row["qresolved"], "passage": row["text"]}
+
+
+def _check(frame: pd.DataFrame, gold: Sequence[str]) -> None:
+    check_once("the pool", frame, ["qid", "docno"], "make it with ikat.pool_runs(runs)")
+    for name in ("text", *(name for name in gold if name in ("qresolved", "gold_answer"))):
+        for qid, docno, text in zip(frame["qid"], frame["docno"], frame[name], strict=True):
+            if not isinstance(text, str) or not text.strip():
+                repair = advice("add the column with with_gold from a dataset that has it", "give a --dataset that has it")
+                if name == "gold_answer":
+                    repair += f", or judge without one: {advice('UmbrelaJudge', '--style umbrela')}"
+                raise DataError(f"turn {qid}, passage {docno}: {name} is {text!r}, a judge needs a text: {repair}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,18 +14,21 @@ from ..arguments import at_least
 from ..completions.json_answers import TEXT, answer_in, json_values, list_of, one_of
 from ..completions.kinds import Kind
 from ..completions.usable import without_reasoning
-from ..conversations.frame import object_frame, values, with_columns
-from ..errors import DataError, counted
+from ..conversations.frame import object_frame, values, with_columns, with_text_ids
+from ..errors import DataError, UsageError, counted
 from ..llm_operator import AsksLLM
 from ..llms import LLMFailure, StageError
 from .finished_runs import check_columns, check_once
-from .nugget_labels import IMPORTANCE, LABELS, nugget_scores
-from .response_judges import asked_column
+from .judgements import cohens_kappa
+from .responses import asked_column
 
 AT_ONCE = 10
 """How many passages or nuggets one prompt shows."""
 KEPT = 20
 """How many nuggets of a turn are kept after they are sorted by importance."""
+WEIGHT = {"vital": 1.0, "okay": 0.5}
+SHARE = {"support": 1.0, "partial_support": 0.5, "not_support": 0.0}
+IMPORTANCE, LABELS = tuple(WEIGHT), tuple(SHARE)
 
 
 def read_nuggets(text: str, limit: int) -> list[str] | None:
@@ -35,10 +38,13 @@ def read_nuggets(text: str, limit: int) -> list[str] | None:
         >>> read_nuggets('["No caffeine.", "no caffeine", "Sweet taste"]', 30)
         ['No caffeine', 'Sweet taste']
     """
+    found = _only_list(text)
+    return None if found is None or not all(isinstance(item, str) for item in found) else _each_once(found, limit)
+
+
+def _only_list(text: str) -> list[Any] | None:
     lists = [value for value in json_values(without_reasoning(text)) if isinstance(value, list)]
-    if len(lists) != 1 or not all(isinstance(item, str) for item in lists[0]):
-        return None
-    return _each_once(lists[0], limit)
+    return lists[0] if len(lists) == 1 else None
 
 
 def _each_once(texts: Sequence[str], limit: int) -> list[str]:
@@ -82,6 +88,18 @@ class _AsksAboutList(AsksLLM):
         self.count(failures=1)
         return LLMFailure(self.stage, row["qid"], f"{counted(len(value), 'label')} for {counted(len(row['nuggets']), 'nugget')}")
 
+    def words(self, turns: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], str | None]:
+        """For each nugget of each turn (``qid``, ``nuggets`` and what the prompt shows) its word; None if its call failed."""
+        rows = [
+            {**turn, "item": start, "nuggets": turn["nuggets"][start : start + AT_ONCE]}
+            for turn in turns
+            for start in range(0, len(turn["nuggets"]), AT_ONCE)
+        ]
+        found: dict[tuple[str, str], str | None] = {}
+        for row, words in zip(rows, self.values(rows), strict=True):
+            found |= zip(((row["qid"], nugget) for nugget in row["nuggets"]), words or [None] * len(row["nuggets"]), strict=True)
+        return found
+
 
 def _list_of_nuggets(limit: int) -> Kind:
     """A list of texts, each once."""
@@ -95,9 +113,9 @@ def _list_of_words(known: Sequence[str]) -> Kind:
 
 
 def _words(text: str, known: Sequence[str]) -> list[str] | None:
-    lists = [value for value in json_values(without_reasoning(text)) if isinstance(value, list)]
-    words = [str(word).strip().casefold().replace(" ", "_").replace("-", "_") for word in lists[0]] if len(lists) == 1 else [""]
-    return words if all(word in known for word in words) else None
+    found = _only_list(text)
+    words = [str(word).strip().casefold().replace(" ", "_").replace("-", "_") for word in found or []]
+    return None if found is None or not set(words) <= set(known) else words
 
 
 def create_nuggets(
@@ -148,20 +166,10 @@ def create_nuggets(
         ]
         for row, merged in zip(rows, create.values(rows), strict=True):
             nuggets[row["qid"]] = row["nuggets"] if merged is None else merged
-    return _rated(nuggets, questions, rate)
-
-
-def _rated(nuggets: Mapping[str, list[str]], questions: Mapping[str, str], rate: _AsksAboutList) -> pd.DataFrame:
-    rows = _in_batches(((qid, questions[qid], found, {}) for qid, found in nuggets.items()))
-    rated: dict[str, list[tuple[str, str]]] = {qid: [] for qid in nuggets}
-    for row, words in zip(rows, rate.values(rows), strict=True):
-        words = ["okay"] * len(row["nuggets"]) if words is None else words
-        rated[row["qid"]] += zip(row["nuggets"], words, strict=True)
-    kept = [
-        (qid, nugget, importance)
-        for qid, found in rated.items()
-        for nugget, importance in sorted(found, key=lambda one: IMPORTANCE.index(one[1]))[:KEPT]
-    ]
+    words = rate.words({"qid": qid, "question": questions[qid], "nuggets": found} for qid, found in nuggets.items())
+    rated = {qid: [(nugget, words[qid, nugget] or "okay") for nugget in found] for qid, found in nuggets.items()}
+    best = {qid: sorted(found, key=lambda one: IMPORTANCE.index(one[1]))[:KEPT] for qid, found in rated.items()}
+    kept = [(qid, *one) for qid, found in best.items() for one in found]
     return object_frame({name: [row[place] for row in kept] for place, name in enumerate(("qid", "nugget", "importance"))})
 
 
@@ -201,15 +209,11 @@ def assign_nuggets(
     if not set(responses["qid"]) & set(nuggets["qid"]):
         raise DataError("none of the responses is about a turn of the nuggets")
     said = dict(zip(responses["qid"], values(responses, "qanswer"), strict=True))
-    turns = [(qid, list(found)) for qid, found in nuggets.groupby("qid", sort=False)["nugget"]]
-    asked = [(qid, questions[qid], found, {"response": said[qid]}) for qid, found in turns if str(said.get(qid) or "").strip()]
-    rows, kind = _in_batches(asked), _list_of_words(LABELS)
+    turns = nuggets.groupby("qid", sort=False)["nugget"].agg(list)
+    answered = [qid for qid in turns.index if str(said.get(qid) or "").strip()]
+    kind = _list_of_words(LABELS)
     assign = _AsksAboutList(llm, template="nuggets_assign", kind=kind, labels=True, prompts=prompts, on_error=on_error)
-    labels: dict[tuple[str, str], str | None] = {}
-    for row, words in zip(rows, assign.values(rows), strict=True):
-        words = [None] * len(row["nuggets"]) if words is None else words
-        labels |= {(row["qid"], nugget): word for nugget, word in zip(row["nuggets"], words, strict=True)}
-    answered = {qid for qid, *_ in asked}
+    labels = assign.words({"qid": qid, "question": questions[qid], "nuggets": turns[qid], "response": said[qid]} for qid in answered)
     pairs = zip(nuggets["qid"], nuggets["nugget"], strict=True)
     return with_columns(nuggets, label=[labels[pair] if pair[0] in answered else "not_support" for pair in pairs])
 
@@ -241,9 +245,93 @@ def _questions(frame: pd.DataFrame, who: str, needs: Sequence[str]) -> dict[str,
     return dict(zip(frame["qid"], values(frame, asked_column(frame, who)), strict=True))
 
 
-def _in_batches(turns: Iterable[tuple[str, str, list[str], dict[str, Any]]]) -> list[dict[str, Any]]:
-    return [
-        {"qid": qid, "item": start, "question": question, "nuggets": found[start : start + AT_ONCE], **more}
-        for qid, question, found, more in turns
-        for start in range(0, len(found), AT_ONCE)
-    ]
+def nugget_scores(assigned: pd.DataFrame) -> pd.DataFrame:
+    """The nugget recall of each turn (arXiv 2411.09607, section 4): the share of its nuggets that the response states.
+
+    Args:
+        assigned: ``qid``, ``importance``, ``label``, as from :func:`assign_nuggets`. A nugget without a label is omitted and counted.
+
+    Returns:
+        One row per turn: ``qid``; ``all`` and ``vital``: partial support counts half; ``all strict`` and ``vital strict``: only full
+        support counts; ``weighted``: okay nuggets have half the weight of vital ones; ``nuggets``, ``unlabelled``. A value is NaN if a turn
+        has no nuggets of the kind.
+
+    Raises:
+        DataError: when a turn has a nugget twice, as in the labels of two runs, or a label or an importance is unknown.
+
+    Example:
+        >>> assigned = pd.DataFrame({"qid": ["1_1"] * 3, "importance": ["vital", "vital", "okay"],
+        ...                          "label": ["support", "partial_support", "not_support"]})
+        >>> nugget_scores(assigned)[["all", "all strict", "vital", "vital strict", "weighted"]].round(2).values.tolist()
+        [[0.5, 0.33, 0.75, 0.5, 0.6]]
+    """
+    if "nugget" in assigned.columns:
+        check_once("the labels", assigned, ["qid", "nugget"], "score the labels of each run separately")
+    known = assigned[assigned["label"].notna()]
+    _check_words("the labels", known["label"], LABELS)
+    _check_words("the labels", known["importance"], IMPORTANCE)
+    share, strict = known["label"].map(SHARE).astype(float), (known["label"] == "support").astype(float)
+    vital, weight = known["importance"] == "vital", known["importance"].map(WEIGHT).astype(float)
+    by = known["qid"]
+    found = pd.DataFrame(
+        {
+            "all": share.groupby(by).mean(),
+            "all strict": strict.groupby(by).mean(),
+            "vital": share.where(vital).groupby(by).mean(),
+            "vital strict": strict.where(vital).groupby(by).mean(),
+            "weighted": (share * weight).groupby(by).sum() / weight.groupby(by).sum(),
+            "nuggets": by.groupby(by).size(),
+        }
+    ).reindex(assigned["qid"].drop_duplicates())
+    found = found.assign(nuggets=found["nuggets"].fillna(0).astype(int), unlabelled=assigned["label"].isna().groupby(assigned["qid"]).sum())
+    return found.rename_axis("qid").reset_index()
+
+
+def nugget_agreement(ours: pd.DataFrame, given: pd.DataFrame) -> dict[str, float]:
+    """The agreement of labels with given ones, such as those of people, on the nuggets that both labelled.
+
+    Args:
+        ours: ``qid``, ``nugget``, ``label``; and ``run`` if the labels are about the responses of several runs.
+        given: the same.
+
+    Returns:
+        ``nuggets``, how many both labelled; ``agreement``, the share with the same label; ``kappa``, Cohen's.
+
+    Raises:
+        UsageError: when a column is missing, or only one of the two has a column ``run``.
+        DataError: when one labels a nugget of a turn (and run) twice, has an unknown label, or the two share no labelled nugget.
+
+    Example:
+        >>> one = pd.DataFrame({"qid": ["1_1"] * 2, "nugget": ["a", "b"], "label": ["support", "not_support"]})
+        >>> nugget_agreement(one, one)
+        {'nuggets': 2, 'agreement': 1.0, 'kappa': 1.0}
+    """
+    if ("run" in ours.columns) != ("run" in given.columns):
+        raise UsageError("only one of the two has a column run, which tells the runs' labels apart: add it to the other, or drop it")
+    first, second = _labelled("our labels", ours), _labelled("the given labels", given)
+    both = first.merge(second, on=_label_key(first), suffixes=("", "_given"), validate="one_to_one")
+    if both.empty:
+        raise DataError("the two share no nugget with a label: their turns and nuggets must be named alike")
+    confusion = pd.crosstab(both["label"], both["label_given"]).reindex(index=LABELS, columns=LABELS, fill_value=0)
+    same = float((both["label"] == both["label_given"]).mean())
+    return {"nuggets": len(both), "agreement": same, "kappa": float(cohens_kappa(confusion.to_numpy()))}
+
+
+def _label_key(frame: pd.DataFrame) -> list[str]:
+    """The columns that identify the object of a label."""
+    return [name for name in ("run", "qid", "nugget") if name in frame.columns]
+
+
+def _labelled(who: str, frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows with a label, each nugget of a turn (and run) once."""
+    check_columns(who, frame, ("qid", "nugget", "label"), "add it")
+    found = with_text_ids(who, frame[frame["label"].notna()], _label_key(frame))
+    _check_words(who, found["label"], LABELS)
+    key = _label_key(frame)
+    check_once(who, found, key, "keep one" if "run" in key else "keep one; labels of several runs need a column run")
+    return found[[*key, "label"]]
+
+
+def _check_words(who: str, words: "pd.Series[Any]", known: Sequence[str]) -> None:
+    if unknown := [word for word in words.unique() if word not in known]:
+        raise DataError(f"{who} have {unknown[0]!r}, which is not one of {', '.join(known)}: convert it")

@@ -16,7 +16,7 @@ from ..conversations.frame import column, is_persona, statements_of, values, wit
 from ..conversations.qrels import check_qrels
 from ..errors import DataError, counted
 from ..runs.run_files import chosen_statements
-from .evaluator import Evaluator, check_common_turns, check_turn_names, describe_mismatch, judgements_by_turn
+from .evaluator import Evaluator, check_common_turns, judgements_by_turn
 from .finished_runs import check_columns, check_once, turns_of, written_by
 from .measures import label
 
@@ -138,7 +138,7 @@ def ptkb_per_turn(system: pd.DataFrame | str | Path, qrels: pd.DataFrame, name: 
     """
     who, qrels = f"system {name}" if name else "the system", _check_ptkb_qrels(qrels)
     chosen = _learned_in_words(statements_by_turn(system), system, qrels)
-    check_turn_names(who, chosen, qrels["qid"])
+    check_common_turns(who, chosen, qrels["qid"].unique(), "turn of the PTKB qrels")
     _check_statements(who, chosen, qrels)
     evaluator = Evaluator(judgements_by_turn(qrels.itertuples(index=False, name=None)), TRACK_PTKB)
     ranking = {qid: {name: float(-place) for place, name in enumerate(names)} for qid, names in chosen.items() if names}
@@ -165,12 +165,10 @@ def _check_ptkb_qrels(qrels: pd.DataFrame) -> pd.DataFrame:
 
 def _check_statements(who: str, chosen: Mapping[str, list[str]], qrels: pd.DataFrame) -> None:
     """Check that there are choices for judged turns, and that the chosen statements were judged. Warn of new ones in words."""
-    turns = set(qrels["qid"])
-    if chosen and not turns & chosen.keys():
-        raise DataError(f"{who} has no turn of the PTKB qrels: {describe_mismatch(next(iter(chosen)), qrels['qid'].iloc[0])}")
     if not any(chosen.values()):
         warnings.warn(f"{who} chose no statement for any turn: all its scores are 0", stacklevel=4)
     known = set(zip(qrels["qid"], qrels["docno"], strict=True))
+    turns = set(qrels["qid"])
     judged = [(qid, name) for qid, names in chosen.items() if qid in turns for name in names]
     new = [pair for pair in judged if pair not in known]
     for qid, statement in new:
@@ -250,8 +248,7 @@ def _learned_by_turn(who: str, system: pd.DataFrame | str | Path, qids: list[str
         raise DataError(f"{who}, turn {qid}: qlearned is not a list of dicts with statement and replaces: give the output of UpdatePtkb")
 
     learned = written_by(system, "qlearned", "UpdatePtkb(llm)", read)
-    check_turn_names(who, learned, qids)
-    check_common_turns(who, learned, qids)
+    check_common_turns(who, learned, qids, "turn of the labels")
     return learned
 
 

@@ -3,17 +3,17 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 
 from ..arguments import is_missing
 from ..conversations import Conversation, answers_frame, topics_frame
-from ..conversations.frame import values, with_columns, with_text_ids
+from ..conversations.frame import question_column, values, with_columns, with_text_ids
 from ..errors import DataError, UsageError, list_first
 from ..runs.run_files import as_json, response_column, used_marks
-from .evaluator import check_turn_names, describe_mismatch
+from .evaluator import check_common_turns
 from .finished_runs import check_columns, check_once
 
 Outcome = Literal["judged", "unable", "failed", "no response", "no basis"]
@@ -36,27 +36,34 @@ class Assessment:
     outcome: Outcome = "judged"
 
 
-class ResponseJudge(Protocol):
-    """Anything with one method that gives a value and a reason per response."""
+class ResponseJudge:
+    """Gives each response a value and a reason. A judge of your own has the same attributes and this method."""
 
-    @property
-    def name(self) -> str:
-        """The name of the judge in tables."""
-        ...
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The columns without which it can't judge at all."""
-        ...
-
-    @property
-    def basis(self) -> str:
-        """The column among them with which a response is compared, or ``""``. A turn without a value there is omitted and counted."""
-        ...
+    name: ClassVar[str]
+    """The name of the judge in tables."""
+    needs: ClassVar[tuple[str, ...]] = ()
+    """The columns without which it can't judge at all."""
+    basis: ClassVar[str] = ""
+    """The column among them with which a response is compared, or ``""``. A turn without a value there is omitted and counted."""
 
     def judge(self, responses: pd.DataFrame) -> list[Assessment]:
         """One judgement per row of a frame with ``qid``, ``qanswer`` and the turn's other columns."""
-        ...
+        raise NotImplementedError
+
+
+def asked_column(turns: pd.DataFrame, who: str) -> str:
+    """The user's question: ``qresolved``, else ``qutterance``, else the first ``query`` (a later one is the system's rewrite).
+
+    Raises:
+        UsageError: when the turns have no such column. The message says of which frame it is: ``who``.
+
+    Example:
+        >>> asked_column(pd.DataFrame(columns=["qid", "query", "query_0"]), "the turns")
+        'query_0'
+    """
+    column = "qresolved" if "qresolved" in turns.columns else question_column(turns)
+    check_columns(who, turns, [column], "add the question as qresolved, qutterance or query")
+    return column
 
 
 def response_turns(conversations: Iterable[Conversation], qids: Iterable[str] | None = None) -> pd.DataFrame:
@@ -107,29 +114,19 @@ def response_frame(turns: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     for what, frame, needed in (("turns", turns, ["qid"]), ("answers", answers, ["qid", response_column(answers)])):
         check_columns(f"the {what}", frame, needed, "add it")
     turns, answers = with_text_ids("the turns", turns, ["qid"]), with_text_ids("the answers", answers, ["qid"])
-    _check_turns(turns, answers)
+    check_once("the turns to judge", turns, ["qid"], "give each once")
+    check_common_turns("the answers", answers["qid"].unique(), turns["qid"], "turn to judge")
     answers = answers.assign(qanswer=answers[response_column(answers)])[answers["qid"].isin(turns["qid"])]
     firsts = answers.drop_duplicates("qid")
-    given = {qid: _response(qid, text) for qid, text in zip(firsts["qid"], firsts["qanswer"], strict=True)}
+    given = dict(zip(firsts["qid"], values(firsts, "qanswer", ""), strict=True))
+    if odd := [qid for qid, text in given.items() if not isinstance(text, str)]:
+        raise DataError(f"turn {odd[0]}: the response is {given[odd[0]]!r}, no text")
     frame = with_columns(turns.reset_index(drop=True), qanswer=[given.get(qid, "") for qid in turns["qid"]])
     if "qcitations" in firsts.columns:
         cited = dict(zip(firsts["qid"], values(firsts, "qcitations"), strict=True))
         frame = with_columns(frame, qcitations=[cited.get(qid) for qid in turns["qid"]])
     shown = _passages(answers, firsts)
     return frame if shown is None else with_columns(frame, qpassages=[shown.get(qid, []) for qid in turns["qid"]])
-
-
-def _check_turns(turns: pd.DataFrame, answers: pd.DataFrame) -> None:
-    check_once("the turns to judge", turns, ["qid"], "give each once")
-    check_turn_names("the answers", answers["qid"].unique(), turns["qid"])
-    if len(turns) and len(answers) and not answers["qid"].isin(turns["qid"]).any():
-        raise DataError(f"the answers have none of the turns: {describe_mismatch(answers['qid'].iloc[0], turns['qid'].iloc[0])}")
-
-
-def _response(qid: str, text: Any) -> str:
-    if not (is_missing(text) or isinstance(text, str)):
-        raise DataError(f"turn {qid}: the response is {text!r}, no text")
-    return text if isinstance(text, str) else ""
 
 
 def _passages(answers: pd.DataFrame, firsts: pd.DataFrame) -> dict[str, list[str]] | None:
@@ -149,13 +146,8 @@ def _passages(answers: pd.DataFrame, firsts: pd.DataFrame) -> dict[str, list[str
 
 def _texts(qid: str, texts: Any) -> list[str]:
     given: Any = [] if is_missing(texts) else as_json(texts)
-    if not isinstance(given, list):
-        raise DataError(f"turn {qid}: qpassages is {texts!r}: give a list of texts")
-    without = [text for text in given if not isinstance(text, str)]
-    if without:
-        raise DataError(
-            f"turn {qid}: a passage that the response is based on has the text {without[0]!r}: add the texts with a text_loader()"
-        )
+    if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
+        raise DataError(f"turn {qid}: the response is based on {texts!r}: give a list of texts, which come from a text_loader()")
     return given
 
 

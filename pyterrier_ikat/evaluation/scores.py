@@ -23,8 +23,8 @@ from .evaluator import (
     turn_scores,
     warn_of_other_turns,
 )
+from .experiment_table import difference_interval, units_of
 from .finished_runs import Finished, check_once, folders_in, qrels_of, ranking_of, results_of
-from .intervals import difference_interval, units_of
 from .measures import TRACK_2023, as_measures, label
 
 GROUPS = {"conversation": "qconversation", "depth": "qturn", "category": "qcategory"}

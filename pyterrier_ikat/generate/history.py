@@ -93,8 +93,6 @@ class Summarise(LLMOperator):
 
 
 _TOPIC = re.compile(r"\b(new|same|old|existing)(?:[ _-]?topic)?\b", re.IGNORECASE)
-
-
 _NEGATED = re.compile(rf"(?:\b(?:not|no|never|cannot|neither|nor)\b|n['’]t\b)[^.;:,!?\n]*?{_TOPIC.pattern}", re.IGNORECASE)
 
 
@@ -130,8 +128,6 @@ class Form(NamedTuple):
 
 
 _RESPONSE = Form("Expand response", "expanding the last response", "expand", "expand_response", "qhistory")
-
-
 FORMS = {
     "topic": Form("Topic switch", "looking for a new topic", "topic", "topic_switch", "qhistory", Kind(_is_new_topic)),
     "response": _RESPONSE,

@@ -271,8 +271,6 @@ class StatementQueries(QueryLists):
 
 
 FORMS = ("article", "short", "long", "styled")
-
-
 WEIGHT_OF_ALL = 1.0
 
 

@@ -257,8 +257,6 @@ class Condense(ReadsPassages):
 
 
 ABSTENTION = "The collection has no answer to this."
-
-
 TEMPLATES = {"rag": "respond", "passages_only": "respond_passages_only", "suggested": "respond_suggested", "condensed": "respond"}
 
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from ..planning import Plan
 
 TRAINING = "ikat:2023-train"
-
-
 ORDER = {TRAINING: ("1-1", "1-2", "2-1", "2-2", "7-1")}
 """The conversations that the PTKB study uses as examples, in their order. Of other data, the first ones are used."""
 

@@ -12,8 +12,7 @@ from ..conversations.choice import QrelsSource, Turns, find_qrels, is_variant, r
 from ..conversations.download import is_published
 from ..conversations.qrels import judge_of
 from ..errors import UsageError, counted, list_first, option
-from ..evaluation.plain_judges import AnswerEquivalence, RougeL
-from ..evaluation.response_judges import Correctness, Groundedness, NuggetRecall
+from ..evaluation.response_judges import AnswerEquivalence, Correctness, Groundedness, NuggetRecall, RougeL
 from ..evaluation.responses import evaluate_responses, response_turns
 from ..llms import llm
 from ..methods.differences import model_key

@@ -12,7 +12,7 @@ from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations.datasets import IkatProvider
 from pyterrier_ikat.conversations.topic_files import CollectionWarning
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluation.judge import with_gold
+from pyterrier_ikat.evaluation.judgements import with_gold
 
 
 def user(text):

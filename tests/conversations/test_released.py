@@ -11,7 +11,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations.datasets import DATASETS, IkatDataset, IkatProvider
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluation.nugget_labels import nugget_scores
+from pyterrier_ikat.evaluation.nuggets import nugget_scores
 
 OF_IKAT = [name for name in DATASETS if ":" not in name]
 TOPIC_COLUMNS = ["qid", "query", "qutterance", "qhistory", "qptkb", "qconversation", "qturn"]

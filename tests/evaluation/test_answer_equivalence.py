@@ -7,7 +7,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import BertConfig, BertForSequenceClassification, BertModel, PreTrainedTokenizerFast
 
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.evaluation.plain_judges import AnswerEquivalence
+from pyterrier_ikat.evaluation.response_judges import AnswerEquivalence
 from pyterrier_ikat.evaluation.responses import evaluate_responses
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "tea", "rooibos", "no", "caffeine", "has", "which", "green"]

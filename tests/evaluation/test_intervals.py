@@ -8,7 +8,7 @@ from click.testing import CliRunner
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.evaluation import difference_interval, evaluate, units_of
-from pyterrier_ikat.evaluation.intervals import RESAMPLES, default_unit, difference_table
+from pyterrier_ikat.evaluation.experiment_table import RESAMPLES, default_unit, difference_table
 
 
 def scores(conversations=12, turns=5, seed=3):

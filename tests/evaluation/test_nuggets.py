@@ -8,8 +8,7 @@ import pytest
 from fakes import scripted
 
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluation.nugget_labels import nugget_agreement, nugget_scores
-from pyterrier_ikat.evaluation.nuggets import assign_nuggets, create_nuggets, nugget_precision
+from pyterrier_ikat.evaluation.nuggets import assign_nuggets, create_nuggets, nugget_agreement, nugget_precision, nugget_scores
 from pyterrier_ikat.llms import StageError
 
 

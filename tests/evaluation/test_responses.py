@@ -255,8 +255,8 @@ def test_response_turns_show_rewrites_and_gold_answers():
         ({}, answers().assign(used="False"), Relevance, DataError, "turn 9-1_1: used is 'False', neither true nor false"),
         ({"qid": [1, 2, 3]}, answers(), Relevance, DataError, r"the turns: the qid 1 is not a text: .* convert it with frame\["),
         ({}, answers().assign(qid=7), Relevance, DataError, "the answers: the qid 7 is not a text"),
-        ({}, answers().assign(qpassages="x"), Groundedness, DataError, "turn 9-1_1: qpassages is 'x': give a list of texts"),
-        ({}, answers().assign(text=None), Groundedness, DataError, "turn 9-1_1: a passage that .* has the text None"),
+        ({}, answers().assign(qpassages="x"), Groundedness, DataError, "turn 9-1_1: the response is based on .x.: give a list of texts"),
+        ({}, answers().assign(text=None), Groundedness, DataError, "turn 9-1_1: the response is based on \[None"),
     ],
 )
 def test_bad_input(change, given, judge, error, message):

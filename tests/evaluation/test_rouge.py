@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyterrier_ikat.evaluation import RougeL, TokenF1
-from pyterrier_ikat.evaluation.plain_judges import longest_common_subsequence, words
+from pyterrier_ikat.evaluation.response_judges import longest_common_subsequence, words
 
 
 def rouge_l(response, reference):

@@ -17,7 +17,7 @@ from ...conversations.choice import QrelsSource, Turns, read_turns
 from ...conversations.datasets import IkatDataset
 from ...errors import UsageError, counted
 from ...evaluation.evaluator import check_baseline, name_runs
-from ...evaluation.intervals import UNITS, default_unit, units_of
+from ...evaluation.experiment_table import UNITS, default_unit, units_of
 from .material import Material, RunData, Runs, find_material, only_turns, read_runs
 from .means import ShownMeasure, compare_means, comparison_note
 from .page import Content, Report

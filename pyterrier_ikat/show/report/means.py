@@ -7,8 +7,7 @@ import numpy as np
 
 from ...errors import counted
 from ...evaluation.evaluator import compared
-from ...evaluation.experiment_table import INDEPENDENT, TEST
-from ...evaluation.intervals import difference_interval, units_of
+from ...evaluation.experiment_table import INDEPENDENT, TEST, difference_interval, units_of
 from ...tables import HIGHER, LOWER, UNKNOWN, format_score
 
 Scores = list[list[float]]
