@@ -256,7 +256,7 @@ def test_response_turns_show_rewrites_and_gold_answers():
         ({"qid": [1, 2, 3]}, answers(), Relevance, DataError, r"the turns: the qid 1 is not a text: .* convert it with frame\["),
         ({}, answers().assign(qid=7), Relevance, DataError, "the answers: the qid 7 is not a text"),
         ({}, answers().assign(qpassages="x"), Groundedness, DataError, "turn 9-1_1: the response is based on .x.: give a list of texts"),
-        ({}, answers().assign(text=None), Groundedness, DataError, "turn 9-1_1: the response is based on \[None"),
+        ({}, answers().assign(text=None), Groundedness, DataError, r"turn 9-1_1: the response is based on \[None"),
     ],
 )
 def test_bad_input(change, given, judge, error, message):
