@@ -63,7 +63,7 @@ if PORTABLE:
 LONGEST = (
     "test_on_ray.py",
     "test_notebooks.py",
-    "test_cli.py",
+    "test_running.py",
     "test_cross_encoders.py",
     "test_frames.py",
     "test_parsers.py",
@@ -219,3 +219,15 @@ def first_words_all_along():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(load_bi_encoder(BUNDLED), "max_seq_length", 16)
         yield
+
+
+@pytest.fixture(scope="session")
+def sample_index(tmp_path_factory):
+    """The path of an index of the bundled sample."""
+    import pyterrier as pt
+
+    import pyterrier_ikat as ikat
+
+    path = tmp_path_factory.mktemp("index") / "sample.index"
+    ikat.PassageIndex(path).index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
+    return str(path)

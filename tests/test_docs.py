@@ -11,7 +11,7 @@ import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.cli.demo import SYSTEMS
+from pyterrier_ikat.cli.run import SYSTEMS
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.papers import PAPERS, find_table
 from pyterrier_ikat.papers.paper_resources import keys_of, read_resources

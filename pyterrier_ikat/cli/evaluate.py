@@ -10,8 +10,21 @@ import click
 from ..errors import UsageError, counted, did_you_mean, list_first
 from ..tables import of_frame, wrapped
 from .main import main
-from .options import BASELINE, DATASET, FORMAT, MEASURES, QRELS, RUNS, TURNS, dataset_named, judged_by, load_runs, text_loader_of, turns_of
-from .output import show
+from .options import (
+    BASELINE,
+    DATASET,
+    FORMAT,
+    MEASURES,
+    QRELS,
+    RUNS,
+    TURNS,
+    dataset_named,
+    judged_by,
+    load_runs,
+    show,
+    text_loader_of,
+    turns_of,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,8 +8,7 @@ import click
 
 from ..tables import wrapped
 from .main import main
-from .options import BASELINE, resources
-from .output import print_ledger, show
+from .options import BASELINE, print_ledger, resources, show
 
 BOUND = "An upper bound: each user talks to each method until out of patience. Turns that are already in --out are not counted."
 

@@ -1,4 +1,4 @@
-"""The options that commands share, and the objects that they name: datasets, judgements, turns, runs, resources."""
+"""What commands share: options, the objects that these name (datasets, judgements, turns, runs, resources), and how tables are printed."""
 
 from collections.abc import Callable, Sequence
 from functools import reduce, wraps
@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from ..errors import UsageError, did_you_mean
-from ..tables import FORMS
+from ..tables import FORMS, Table
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from ..llms import Ledger
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -148,3 +150,16 @@ def load_runs(paths: Sequence[str]) -> "dict[str, pd.DataFrame]":
     from ..evaluation.finished_runs import results_of
 
     return {name: results_of(name, path) for name, path in name_runs(paths).items()}
+
+
+def show(table: Table, form: str = "text", *, err: bool = False) -> None:
+    """Print a table in one of `FORMS`."""
+    click.echo(table.written(form), nl=False, err=err)
+
+
+def print_ledger(ledger: "Ledger", about: str = "", *, err: bool = False) -> None:
+    """Print the account of the LLM calls. It is omitted if there were no calls and all else is free, like recorded completions."""
+    account = ledger.frame()
+    if account[["calls", "failures", "cost", "worth"]].fillna(0).to_numpy().any():
+        click.echo(err=err)
+        show(ledger.shown(f"LLM ledger{about}"), err=err)

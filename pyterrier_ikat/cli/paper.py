@@ -9,8 +9,7 @@ import click
 from ..errors import UsageError, counted
 from ..tables import of_frame, wrapped
 from .main import main
-from .options import FORMAT, QRELS
-from .output import show
+from .options import FORMAT, QRELS, show
 
 if TYPE_CHECKING:
     from ..methods.tables import PublishedTable

@@ -1,4 +1,4 @@
-"""Commands that build indexes and run systems."""
+"""Commands that build indexes and run systems, the demo among them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import UsageError, counted
-from ..tables import wrapped
+from ..tables import format_score, wrapped
 from .main import main
-from .options import BASELINE, FORMAT, MEASURES, TURNS, dataset_named, resources
-from .output import print_ledger, show
+from .options import BASELINE, FORMAT, MEASURES, TURNS, dataset_named, print_ledger, resources, show
 
 if TYPE_CHECKING:
     from ..study import Results
@@ -105,3 +104,47 @@ def print_results(results: "Results", form: str = "text") -> None:
     print_ledger(results.ledger, " (of this command; each run folder has its own)", err=beside)
     for line in [*results.budgets(), f"Runs: one folder for each system in {results.out}"]:
         click.echo(f"\n{line}", err=beside)
+
+
+SYSTEMS = (
+    *("raw", "all_utterances", "human_qr", "qr", "ad", "qd", "aqd", "aqd_a", "llama10"),
+    *("mq4cs_qr_deberta", "wghtdrerank_1", "short_long_2", "rtg", "gtr"),
+)
+MEASURE = "nDCG@5"
+ABOUT_THE_DEMO = (
+    "The bundled sample has 4 conversations, 24 turns and 230 passages. It was written for this package, with recorded completions (model "
+    "`recorded`, no live LLM). It shows how the systems work; its scores do not show that one is better than another. MiniLM stands in for "
+    "every re-ranker, BM25 for SPLADE, recorded rewrites for T5."
+)
+REPORTED = 10
+"""How many passages of each run and turn the report of the demo has."""
+
+
+@main.command(section="Run", example="ikat demo\nikat report demo-out/raw demo-out/gtr --out two.html")
+@click.option("--out", default="demo-out", show_default=True, type=click.Path(), help="folder for the index, the runs and the report")
+def demo(out: str) -> None:
+    """Compare systems on the bundled sample, offline, with recorded completions.
+
+    At the end, the command says what each system does. It also writes a report: one HTML file that shows each conversation with the
+    queries and passages of every system, and says why one wins.
+    """
+    from ..methods import METHODS
+    from ..papers.paper_resources import OF_THE_SAMPLE
+    from ..retrieve import PassageIndex
+    from ..study import run as run_systems
+    from ..study.in_folders import check_places
+
+    folder, dataset = Path(out), dataset_named("ikat:sample")
+    check_places(SYSTEMS, folder)
+    click.echo(f"{wrapped(ABOUT_THE_DEMO)}\n")
+    index = PassageIndex(folder / "sample.index").index(dataset.get_corpus_iter(verbose=False))
+    resources: dict[str, Any] = {"index": index, **OF_THE_SAMPLE}
+    results = run_systems(list(SYSTEMS), dataset, out=folder, baseline="human_qr", **resources)
+    print_results(results)
+    click.echo("\nWhat the systems do:\n")
+    for name in SYSTEMS:
+        click.echo(wrapped(f"{name.ljust(16)}  {METHODS[name].summary.replace('``', '')}", "  ", " " * 18))
+    score, best = max(zip(results.table[MEASURE], results.table["name"], strict=True))
+    click.echo(f"\n{best} has the highest {MEASURE}: {format_score(score)}.")
+    report = results.report(dataset=dataset, passages=REPORTED).save(folder / "report.html")
+    click.echo(f"\nReport, to open in a browser: {Path(report).resolve().as_uri()}")

@@ -5,49 +5,30 @@ import json
 from pathlib import Path
 
 import pandas as pd
-import pyterrier as pt
 import pytest
-from click.testing import CliRunner
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations.qrels import read_qrels
-from pyterrier_ikat.evaluation import agreement, evaluate_ptkb, pool_runs
+from pyterrier_ikat.evaluation import agreement, pool_runs
 from pyterrier_ikat.runs import RunFolder, write_run
 from pyterrier_ikat.submit import read_submission
 
 
-def call(*arguments):
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+@pytest.fixture
+def runs(made):
+    return made.runs
 
 
-def refused(*arguments):
-    """The one line of an error; nothing is printed besides."""
-    result = call(*arguments)
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    [line] = result.stderr.splitlines()
-    assert line.startswith("ikat: ")
-    return line
+@pytest.fixture
+def handed_in(call, runs):
+    """Write the submission of rtg."""
+    about = ("--dataset", "ikat:sample", "--run-id", "rtg", "--run-type", "automatic")
+    return lambda out, run=runs / "rtg": call("submit", run, *about, "--out", out)
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """The folders of two systems on the sample: rtg responds and chooses statements, raw does neither."""
-    path, data = tmp_path_factory.mktemp("sample"), ikat.dataset("ikat:sample")
-    index = ikat.PassageIndex(path / "index").index(data.get_corpus_iter(verbose=False))
-    done = call("run", "raw", "--dataset", "ikat:sample", "--index", path / "index", "--out", path / "runs")
-    assert done.exit_code == 0, done.output
-    by_overlap = pt.apply.doc_score(lambda row: len({*row["query"].split()} & {*row["text"].split()}))
-    system = ikat.methods.rtg(ikat.llm("recorded:sample"), index.bm25(), by_overlap)
-    topics = data.get_topics()
-    RunFolder(path / "runs" / "rtg").write(topics, system(topics), pd.DataFrame(), pd.DataFrame(), {"method": "rtg"})
-    return path / "runs"
-
-
-def test_submit_validate_and_read_back(runs, tmp_path):
+def test_submit_validate_and_read_back(call, handed_in, runs, tmp_path):
     out = tmp_path / "new" / "rtg.json"
-    done = call("submit", runs / "rtg", "--dataset", "ikat:sample", "--run-id", "rtg", "--run-type", "automatic", "--out", out)
+    done = handed_in(out)
     assert (done.exit_code, done.stdout) == (0, f"{out}\n"), done.output
     assert {line.split(":")[0] for line in done.stderr.splitlines()} == {"warning"}
     assert [path.name for path in out.parent.iterdir()] == ["rtg.json"]
@@ -63,7 +44,7 @@ def test_submit_validate_and_read_back(runs, tmp_path):
     assert "Mean over 24 judged turns" in figures[0]
 
 
-def test_validate_names_every_problem_and_exits_with_1(tmp_path):
+def test_validate_names_every_problem_and_exits_with_1(call, tmp_path):
     (tmp_path / "run.json").write_text('{"run_name": "my run", "run_type": "lucky", "turns": []}')
     checked = call("submit", "--check", tmp_path / "run.json", "--dataset", "ikat:sample")
     assert checked.exit_code == 1
@@ -75,9 +56,9 @@ def test_validate_names_every_problem_and_exits_with_1(tmp_path):
     assert lines[3:] == [f"{tmp_path / 'run.json'}: 26 errors, 0 warnings"]
 
 
-def test_equal_warnings_are_one_line_with_the_turns(runs, tmp_path):
+def test_equal_warnings_are_one_line_with_the_turns(call, handed_in, runs, tmp_path):
     out = tmp_path / "rtg.json"
-    call("submit", runs / "rtg", "--dataset", "ikat:sample", "--run-id", "rtg", "--run-type", "automatic", "--out", out)
+    handed_in(out)
     submission = json.loads(out.read_text())
     for turn in submission["turns"]:
         turn["responses"][0]["ptkb_provenance"] = []
@@ -92,7 +73,7 @@ def test_equal_warnings_are_one_line_with_the_turns(runs, tmp_path):
 
 
 @pytest.mark.filterwarnings("default:.*not judged, counted as wrong")
-def test_a_submission_of_2025_with_new_statements_goes_through_every_command(tmp_path, ikat_data):
+def test_a_submission_of_2025_with_new_statements_goes_through_every_command(call, tmp_path, ikat_data):
     out, turns = tmp_path / "new.jsonl", ikat.dataset("ikat:2025").get_topics()
     metadata = {"team_id": "t", "run_id": "r", "run_type": "automatic"}
     with out.open("w") as file:
@@ -123,75 +104,24 @@ def evaluate_of_firsts(turns, qrels):
     return sum(0.5 for pair in pairs if pair in relevant) / len(judged)
 
 
-def test_validate_of_another_year(runs, tmp_path, ikat_data):
+def test_validate_of_another_year(call, handed_in, runs, tmp_path, ikat_data):
     out = tmp_path / "rtg.json"
-    call("submit", runs / "rtg", "--dataset", "ikat:sample", "--run-id", "rtg", "--run-type", "automatic", "--out", out)
+    handed_in(out)
     checked = call("submit", "--check", out, "--dataset", "ikat:2025")
     assert checked.exit_code == 1
     assert "this is a submission of 2023, not of 2025: give --dataset ikat:2023" in checked.stdout
 
 
-SUBMIT = ("--run-id", "x", "--run-type", "automatic")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["submit", "RUNS/raw", "--dataset", "ikat:sample", *SUBMIT, "--out", "OUT"], "raw has no responses: run a system that ends with"),
-        (["submit", "RUNS/none", "--dataset", "ikat:sample", *SUBMIT, "--out", "OUT"], "none is not a finished run"),
-        (["submit", "RUNS/rtg", "--dataset", "ikat:2022", *SUBMIT, "--out", "OUT"], "no dataset 'ikat:2022'"),
-        (["submit", "RUNS/rtg", "--dataset", "ikat:sample", *SUBMIT, "--team", "t", "--out", "OUT"], "2023 asks for no team"),
-        (["submit", "RUNS/rtg", "--dataset", "ikat:sample", "--run-id", "x", "--run-type", "lucky", "--out", "OUT"], "'lucky' is none of"),
-        (["submit", "RUNS/rtg", "--dataset", "ikat:sample", *SUBMIT, "--out", "RUNS"], "is a folder: give the path of the file"),
-        (
-            ["submit", "--check", "OUT", "--dataset", "ikat:sample"],
-            "can't be read (No such file or directory); give the path of a submission",
-        ),
-        (["submit", "--check", "RUNS", "--dataset", "ikat:sample"], "can't be read (Is a directory)"),
-        (["judge", "--pairs", "OUT", "--agree", "OUT", "--dataset", "ikat:sample"], "ikat:sample has no qrels"),
-        (
-            ["judge", "RUNS/raw", "--dataset", "ikat:sample", "--agree", "default"],
-            "give --llm and --out to judge, or --pairs QRELS and --agree",
-        ),
-        (["evaluate", "--of", "statements", "RUNS/none", "--dataset", "ikat:sample"], "none"),
-        (
-            ["evaluate", "--of", "statements", "RUNS/rtg", "--dataset", "ikat:sample", "--qrels", "ptkb_nist"],
-            "ikat:sample has no qrels 'ptkb_nist'",
-        ),
-        (["judge", "RUNS/none", "--dataset", "ikat:sample", "--llm", "recorded:sample", "--out", "OUT"], "none"),
-        (["judge", "RUNS/raw", "--dataset", "ikat:sample", "--llm", "gpt", "--out", "OUT"], "gpt"),
-        (["judge", "RUNS/raw", "--dataset", "ikat:sample", "--llm", "recorded:sample", "--depth", "0", "--out", "OUT"], "depth=0"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else " ".join(value[:2]),
-)
-def test_bad_input_is_one_line_and_leaves_nothing(runs, tmp_path, arguments, message):
-    given = [str(argument).replace("RUNS", str(runs)).replace("OUT", str(tmp_path / "out")) for argument in arguments]
-    before = sorted(runs.rglob("*"))
-    assert message in refused(*given)
-    assert sorted(runs.rglob("*")) == before
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_turn_without_a_response_is_refused(runs, tmp_path):
+def test_a_turn_without_a_response_is_refused(handed_in, runs, tmp_path):
     made, out = RunFolder(runs / "rtg"), tmp_path / "out"
     results = made.results().query("qid != '1-1_2'").assign(used=True, qanswer="Yes.")
     RunFolder(tmp_path / "fewer").write(ikat.dataset("ikat:sample").get_topics(), results, pd.DataFrame(), pd.DataFrame(), {})
-    done = call("submit", tmp_path / "fewer", "--dataset", "ikat:sample", *SUBMIT, "--out", out)
+    done = handed_in(out, tmp_path / "fewer")
     assert done.exit_code == 2
     first, last = done.stderr.splitlines()
     assert first == f"ikat: {out} was not written, 1 error:"
     assert last == "error: turn 1-1_2, responses[0].text: the response is empty: write one"
     assert not out.exists()
-
-
-def test_evaluate_ptkb_prints_the_figures_of_the_package(runs):
-    shown = call("evaluate", "--of", "statements", runs / "rtg", "--dataset", "ikat:sample")
-    assert shown.exit_code == 0, shown.output
-    table = evaluate_ptkb({"rtg": runs / "rtg"}, ikat.dataset("ikat:sample").get_qrels("ptkb"))
-    header, row = (line.split() for line in shown.stdout.splitlines())
-    assert header == list(table.columns)
-    means, counts = table.iloc[0, 1:-2], table.iloc[0, -2:]
-    assert row == ["rtg", *(f"{value:.4f}".removeprefix("0") for value in means), *map(str, counts)]
 
 
 def labels(runs, path, label):
@@ -208,7 +138,7 @@ def labels(runs, path, label):
     return pooled
 
 
-def test_judge_leaves_qrels_and_counts_what_got_no_label(runs, tmp_path):
+def test_judge_leaves_qrels_and_counts_what_got_no_label(sample_index, call, runs, tmp_path):
     pooled = labels(runs, tmp_path / "labels.jsonl", lambda place: "It depends, I would say." if place == 1 else f"{place % 5}: because")
     out = tmp_path / "new.qrels"
     files = (tmp_path / "raw.trec", tmp_path / "rtg.trec")
@@ -221,27 +151,27 @@ def test_judge_leaves_qrels_and_counts_what_got_no_label(runs, tmp_path):
     shown = call("evaluate", *files, "--qrels", out, "--measures", "nDCG@3,Judged@2")
     assert shown.exit_code == 0, shown.output
     out.unlink()
-    assert call(*judge, "--index", runs.parent / "index").stdout == done.stdout
+    assert call(*judge, "--index", sample_index).stdout == done.stdout
 
 
-def test_judge_does_not_overwrite_labels_that_are_there(runs, tmp_path, monkeypatch):
+def test_judge_does_not_overwrite_labels_that_are_there(call, refused, runs, tmp_path, monkeypatch):
     monkeypatch.setattr("pyterrier_ikat.evaluation.Judge.transform", lambda *_: pytest.fail("a model was asked"))
     out = tmp_path / "labels.qrels"
     out.write_text("1-1_1 0 sample-walk-001:0 3\n")
-    line = refused("judge", runs / "raw", "--dataset", "ikat:sample", "--llm", "recorded:sample", "--out", out)
+    line = refused(call("judge", runs / "raw", "--dataset", "ikat:sample", "--llm", "recorded:sample", "--out", out))
     assert line == f"ikat: {out} exists, and its labels may have cost money: choose another --out, or remove it"
     assert out.read_text() == "1-1_1 0 sample-walk-001:0 3\n"
 
 
-def test_a_recorded_judge_that_lacks_a_passage_leaves_nothing(runs, tmp_path):
+def test_a_recorded_judge_that_lacks_a_passage_leaves_nothing(call, refused, runs, tmp_path):
     labels(runs, tmp_path / "labels.jsonl", lambda place: "3")
     out = tmp_path / "out"
     llm = f"recorded:{tmp_path / 'labels.jsonl'}"
-    assert "lacks" in refused("judge", runs / "raw", "--dataset", "ikat:sample", "--llm", llm, "--out", out)
+    assert "lacks" in refused(call("judge", runs / "raw", "--dataset", "ikat:sample", "--llm", llm, "--out", out))
     assert not out.exists()
 
 
-def test_judge_agree_prints_the_agreement_of_the_package(runs, tmp_path):
+def test_judge_agree_prints_the_agreement_of_the_package(call, refused, runs, tmp_path):
     rows = [("1-1_1", place, place % 5, max(0, place % 5 - place % 2)) for place in range(20)]
     for name, column in (("first", 2), ("second", 3)):
         (tmp_path / name).write_text("".join(f"{row[0]} 0 d{row[1]} {row[column]}\n" for row in rows))
@@ -253,13 +183,13 @@ def test_judge_agree_prints_the_agreement_of_the_package(runs, tmp_path):
     assert "20 pairs judged by both" in shown.stdout
     assert f"agreement {same / 20:.2%}" in shown.stdout
     (tmp_path / "other").write_text("9_9 0 d1 1\n")
-    assert "no pair in common" in refused(*compare, tmp_path / "other")
+    assert "no pair in common" in refused(call(*compare, tmp_path / "other"))
     named = call("judge", runs / "raw", runs / "rtg", "--dataset", "ikat:sample", "--pairs", "default", "--agree", "provenance")
     assert named.exit_code == 0, named.output
     assert "Kendall's tau of the systems by nDCG@5" in named.stdout
 
 
-def test_new_labels_are_compared_at_once(runs, tmp_path):
+def test_new_labels_are_compared_at_once(call, runs, tmp_path):
     labels(runs, tmp_path / "labels.jsonl", lambda place: f"{place % 5}: because")
     judge = ("judge", tmp_path / "raw.trec", tmp_path / "rtg.trec", "--dataset", "ikat:sample", "--depth", "2")
     done = call(*judge, "--llm", f"recorded:{tmp_path / 'labels.jsonl'}", "--out", tmp_path / "new.qrels", "--agree", "default")

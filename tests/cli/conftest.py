@@ -1,0 +1,79 @@
+import json
+from types import SimpleNamespace
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+from click.testing import CliRunner
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.cli import main
+from pyterrier_ikat.methods import METHODS
+from pyterrier_ikat.runs import RunFolder
+
+TWO = ["1-1_1", "1-1_2"]
+
+
+@pytest.fixture(scope="session")
+def call():
+    """Call the command line."""
+    return lambda *words: CliRunner().invoke(main, [str(word) for word in words])
+
+
+@pytest.fixture
+def run(call, sample_index):
+    """Run methods on the sample, with its recorded completions."""
+
+    def run(out, *more, llm="recorded:sample", index=sample_index):
+        asked = ("--llm", llm) if any("llm" in METHODS[name].needs for name in more if name in METHODS) else ()
+        return call("run", *more, "--dataset", "ikat:sample", "--index", index, *asked, "--out", out)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def refused():
+    """The one line of a fault that a user can repair."""
+
+    def refused(result):
+        [line] = [line for line in result.stderr.splitlines() if line.startswith("ikat: ") and "warning" not in line]
+        assert (result.exit_code, "Traceback" in result.output) == (2, False)
+        return line.removeprefix("ikat: ")
+
+    return refused
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, sample_index):
+    """A folder with runs of the sample (rtg responds and chooses statements, raw does neither), qrels of two turns, and files of turns."""
+    folder, sample = tmp_path_factory.mktemp("made"), ikat.dataset("ikat:sample")
+    ikat.run("raw", sample, out=folder / "runs", index=sample_index)
+    by_overlap = pt.apply.doc_score(lambda row: len({*row["query"].split()} & {*row["text"].split()}))
+    rtg, topics = ikat.methods.rtg(ikat.llm("recorded:sample"), ikat.PassageIndex(sample_index).bm25(), by_overlap), sample.get_topics()
+    parameters = {"method": "rtg", "dataset": "ikat:sample"}
+    RunFolder(folder / "runs" / "rtg").write(topics, rtg(topics), pd.DataFrame(), pd.DataFrame(), parameters)
+    for name, qrels in {"two.txt": sample.get_qrels(), "statements.txt": sample.get_qrels("ptkb")}.items():
+        ikat.conversations.write_qrels(qrels[qrels["qid"].isin(TWO)], folder / name)
+    (folder / "one-turn").write_text("\n1-1_2\n")
+    (folder / "wrong").write_text("1-1_2\n\n9-9_9\n")
+    return SimpleNamespace(path=folder, runs=folder / "runs")
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """A folder with a run of two passages for one turn, and judgements of two turns."""
+    (tmp_path / "one.trec").write_text("1_1 Q0 a 1 2.0 one\n1_1 Q0 b 2 1.0 one\n")
+    (tmp_path / "qrels").write_text("1_1 0 b 1\n1_2 0 b 1\n")
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def recorded():
+    """Write a file of recorded completions: (qid, stage, text), and the passage where there is one."""
+
+    def recorded(path, *completions):
+        names = ("qid", "stage", "completion", "item")
+        path.write_text("\n".join(json.dumps(dict(zip(names, one, strict=False)) | {"model": "recorded"}) for one in completions))
+        return f"recorded:{path}"
+
+    return recorded

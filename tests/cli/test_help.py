@@ -1,0 +1,59 @@
+"""The commands and their help, the ledger they print, and how `ikat methods` breaks an expression into lines."""
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from pyterrier_ikat.cli import main
+from pyterrier_ikat.cli.inspect import broken
+from pyterrier_ikat.cli.main import SECTIONS
+from pyterrier_ikat.cli.options import print_ledger
+from pyterrier_ikat.llms import Ledger
+from pyterrier_ikat.methods import METHODS
+
+COMMANDS = sorted(main.commands)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_a_section_an_example_and_a_help_for_each_option(name, call):
+    assert main.commands[name].section in SECTIONS
+    assert call(name, "--help").output.partition("Example")[2].partition(":\n")[2].startswith(f"  ikat {name}")
+    assert all(one.help for one in main.commands[name].params if isinstance(one, click.Option))
+
+
+def test_there_are_fourteen_commands_with_at_most_a_hundred_options(call):
+    options = [one for command in main.commands.values() for one in command.params if isinstance(one, click.Option)]
+    assert (len(COMMANDS), len(options) <= 100) == (14, True)
+    assert {word for line in call().output.splitlines() for word in line.split()} >= set(COMMANDS)
+
+
+def test_options_stand_in_groups_each_once_the_required_ones_first():
+    shown = CliRunner().invoke(main, ["simulate", "--help"], terminal_width=80).output
+    titles = [line for line in shown.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert titles == ["Required:", "Systems:", "Measures:", "Output:", "Options:", "Examples:"]
+    assert all(shown.count(f"\n  {one.opts[0]} ") == 1 for one in main.commands["simulate"].params if isinstance(one, click.Option))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_an_expression_over_several_lines_is_the_same_expression(name):
+    shown = broken(METHODS[name].expression)
+    same = ["".join(text.split()).replace(",)", ")") for text in (shown, METHODS[name].expression)]
+    assert same[0] == same[1]
+    compile(f"({shown})", name, "eval")
+
+
+@pytest.mark.parametrize(
+    ("counted", "shown"),
+    [
+        ({"known": 24, "cost": 0.0, "worth": None}, False),
+        ({"known": 24, "worth": 0.5}, True),
+        ({"calls": 2, "cost": None}, True),
+        ({"calls": 2, "cost": 0.25}, True),
+        ({"failures": 1}, True),
+    ],
+)
+def test_no_ledger_where_nothing_was_asked_or_paid(counted, shown, capsys):
+    ledger = Ledger()
+    ledger.count("answer", "m", **counted)
+    print_ledger(ledger)
+    assert ("LLM ledger" in capsys.readouterr().out) is shown
