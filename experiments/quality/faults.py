@@ -206,7 +206,12 @@ FAULTS = [
     Fault("live/serving/service.py", "whoever leaves keeps the place", "abandon_on_cancel=True", "abandon_on_cancel=False"),
     Fault("live/interactive/response_limits.py", "a passage too many is handed in", "[:PASSAGES]", "[: PASSAGES + 1]"),
     Fault("papers/published.py", "labels that nobody gave have no row", "sorted({*range(5), *table.index})", "sorted(table.index)"),
-    Fault("cli/evaluate.py", "a judged turn that a run lacks is not named", "sorted(judged.keys() - ranking)", "sorted(ranking.keys() - judged)"),
+    Fault(
+        "cli/evaluate.py",
+        "a judged turn that a run lacks is not named",
+        "sorted(judged.keys() - ranking)",
+        "sorted(ranking.keys() - judged)",
+    ),
 ]
 
 VALUE = re.compile(r"\{\{ (?!guard|loop\.).*?\}\}|\{% include .*? %\}")

@@ -159,7 +159,7 @@ def test_judge_does_not_overwrite_labels_that_are_there(call, refused, runs, tmp
     out = tmp_path / "labels.qrels"
     out.write_text("1-1_1 0 sample-walk-001:0 3\n")
     line = refused(call("judge", runs / "raw", "--dataset", "ikat:sample", "--llm", "recorded:sample", "--out", out))
-    assert line == f"ikat: {out} exists, and its labels may have cost money: choose another --out, or remove it"
+    assert line == f"{out} exists, and its labels may have cost money: choose another --out, or remove it"
     assert out.read_text() == "1-1_1 0 sample-walk-001:0 3\n"
 
 
