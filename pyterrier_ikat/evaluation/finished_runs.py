@@ -14,7 +14,7 @@ from ..order import scores_by_turn, strictly_decreasing
 from ..runs import RunFolder, read_run
 from ..runs.run_files import checksum_of
 from ..store.trec import is_run_file
-from ..submit.reading import read_ranking
+from ..submit.submissions import read_ranking
 
 Source: TypeAlias = pd.DataFrame | RunFolder | str | Path
 RANKING = ("qid", "docno", "score", "rank")

@@ -3,8 +3,7 @@
 from .checks import validate
 from .predictions import check_predictions, read_predictions, write_predictions
 from .problem import Problem, RefusedError
-from .reading import Submission, read_submission
-from .writing import ResponseCutWarning, UncitedWarning, write_submission
+from .submissions import ResponseCutWarning, Submission, UncitedWarning, read_submission, write_submission
 
 __all__ = [
     "Problem",

@@ -120,10 +120,8 @@ def _check_provenance(place: Place, response: Any) -> None:
         inside.warning(f"{counted(unmarked, 'passage lacks', 'passages lack')} the field used, read as false: add it")
     check_passages(inside, passages, lambda score: float(np.float32(score)), ordered=True)
     if not response.statements:
-        place.at("ptkb_provenance").warning(
-            "no statement is named: name some, if any matters (the organisers' checkers warn of each such turn; "
-            "that of 2023 stops after 2000 warnings, unless started with -m)"
-        )
+        checkers = "the organisers' checkers warn of each such turn; that of 2023 stops after 2000 warnings, unless started with -m"
+        place.at("ptkb_provenance").warning(f"no statement is named: name some, if any matters ({checkers})")
 
 
 def _check_citations(place: Place, response: Any, turn: Any) -> None:
@@ -153,29 +151,28 @@ def check_passages(place: Place, passages: Sequence[RankedPassage], as_read: Cal
     for docno, count in Counter(passage.id for passage in passages).items():
         if count > 1:
             place.error(f"passage {printable(docno)} occurs {count} times: keep the best one")
-    broken = [one.id for one in passages if one.id.split() != [one.id]]
-    foreign = [one.id for one in passages if not _PASSAGE_ID.fullmatch(one.id) and one.id not in broken]
-    for wrong, severity, what, rule in (
-        (broken, ERROR, "a passage id", "an id has no white space"),
-        (foreign, WARNING, "an id of the collection", "ids look like clueweb22-en0035-25-01897:1"),
-    ):
-        if wrong:
-            others = f" (nor {counted(len(wrong) - 1, 'other')})" if len(wrong) > 1 else ""
-            place.note(severity, f"{short_json(wrong[0])} is not {what}{others}: {rule}")
+    if broken := [one.id for one in passages if one.id.split() != [one.id]]:
+        place.error(f"{short_json(broken[0])} is not a passage id{_others(broken)}: an id has no white space")
+    if foreign := [one.id for one in passages if not _PASSAGE_ID.fullmatch(one.id) and one.id not in broken]:
+        rule = "ids look like clueweb22-en0035-25-01897:1"
+        place.warning(f"{short_json(foreign[0])} is not an id of the collection{_others(foreign)}: {rule}")
     _check_falling(place, [(passage.id, passage.score) for passage in passages], ordered)
     _warn_of_ties(place, [passage.score for passage in passages], as_read)
 
 
+def _others(wrong: Sequence[str]) -> str:
+    return f" (nor {counted(len(wrong) - 1, 'other')})" if len(wrong) > 1 else ""
+
+
 def _check_falling(place: Place, scored: Sequence[tuple[str, float]], ordered: bool) -> None:
     """Check that scores don't rise. Only the first place where they rise is named."""
-    for (_, before), (name, score) in pairwise(scored):
-        if score > before and ordered:
-            wrong = f"is above the {short_json(before)} of the entry before"
-            place.error(f"the score {short_json(score)} of {printable(name)} {wrong}: write scores that strictly decrease")
-            return
-        if score > before:
-            place.warning("the entries are not in the order of their scores: write the best first")
-            return
+    rising = next(((before, name, score) for (_, before), (name, score) in pairwise(scored) if score > before), None)
+    if rising is not None and not ordered:
+        place.warning("the entries are not in the order of their scores: write the best first")
+    elif rising is not None:
+        before, name, score = rising
+        what = f"the score {short_json(score)} of {printable(name)} is above the {short_json(before)} of the entry before"
+        place.error(f"{what}: write scores that strictly decrease")
 
 
 def _warn_of_ties(place: Place, scores: Sequence[float], as_read: Callable[[float], float]) -> None:
@@ -192,10 +189,8 @@ def _warn_of_ties(place: Place, scores: Sequence[float], as_read: Callable[[floa
     if equal:
         place.warning(f"tied scores ({equal}): trec_eval orders such entries by id: write scores that strictly decrease")
     if close:
-        place.warning(
-            f"{counted(close, 'score is', 'scores are')} so close to the one above that the organisers' tools "
-            f"read a tie: write scores further apart"
-        )
+        so = f"{counted(close, 'score is', 'scores are')} so close to the one above"
+        place.warning(f"{so} that the organisers' tools read a tie: write scores further apart")
 
 
 def check_statements(place: Place, statements: Sequence[Statement], known: Mapping[str, str] | None) -> None:

@@ -220,7 +220,5 @@ def read_json_values(path: str | Path, place: Place) -> Values:
 def _parse_json(text: str) -> tuple[Any, str]:
     try:
         return json.loads(text), ""
-    except RecursionError:
-        return None, "nested too deeply"
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return None, str(error)

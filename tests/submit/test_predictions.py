@@ -12,7 +12,7 @@ from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.submit import check_predictions, read_predictions, write_predictions
-from pyterrier_ikat.submit.reading import read_ranking
+from pyterrier_ikat.submit.submissions import read_ranking
 
 pytestmark = pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.download.OtherDataWarning")
 GOVT = "mt-rag-govt-elser-512-100-20240611"

@@ -8,7 +8,7 @@ from two_turns import DATA, IDS, text_of, valid
 
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.submit import read_submission
-from pyterrier_ikat.submit.reading import read_ranking
+from pyterrier_ikat.submit.submissions import read_ranking
 
 
 def test_several_responses_are_merged_as_the_organisers_do(tmp_path):
@@ -76,7 +76,7 @@ def test_what_cannot_be_read_is_listed(tmp_path):
         (b"\xff", "not UTF-8"),
         (b" \n", "not JSON"),
         (b"[1", "not JSON"),
-        (b"[" * 99_999, "nested"),
+        (b"[" * 99_999, "recursion"),
     ],
 )
 def test_a_file_that_is_no_submission_says_why(tmp_path, content, message):

@@ -289,7 +289,7 @@ def test_all_problems_in_one_pass(tmp_path, year):
         (b"\n \n", "not JSON"),
         (b'{"run_name": "r", "turns": [', "it may be cut short"),
         (b"\xff\xfe", "byte 0 is not UTF-8"),
-        (b"[" * 100_000, "nested too deeply"),
+        (b"[" * 100_000, "recursion depth"),
         (b"[1, 2]", "valid dictionary"),
         (b"\xef\xbb\xbf" + text_of(valid(2023)).encode(), "byte order mark"),
         (gzip.compress(text_of(valid(2023)).encode(), mtime=0), "byte 1 is not UTF-8"),

@@ -9,7 +9,7 @@ from ...completions.citations import whole_sentences
 from ...errors import DataError, UsageError
 from ...runs.turn_shown import strip_controls
 from ...submit.checks import PASSAGES, six_decimals
-from ...submit.writing import lower_score
+from ...submit.submissions import lower_score
 
 TOKENS = 250
 """The most tokens of a response; the server refuses a longer one."""

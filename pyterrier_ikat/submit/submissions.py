@@ -1,24 +1,33 @@
-"""Write a submission from a run's folder or frames. A submission with errors is not written."""
+"""Submissions of runs: written from a run's folder or frames, and any submission read as frames that can be evaluated.
+
+A submission with errors is not written.
+"""
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
+from pydantic import BaseModel
 
 from ..completions.citations import count_words, cut_at_sentence
 from ..conversations.datasets import IkatDataset
-from ..conversations.frame import statements_of, values
+from ..conversations.frame import column, object_frame, statements_of, values
 from ..errors import DataError, UsageError, advice, counted, list_first
+from ..order import in_trec_eval_order
 from ..runs import RunFolder, strictly_decreasing
 from ..runs.run_files import as_stored, chosen_statements, response_column, used_marks
-from .checks import WORDS, six_decimals, validate
-from .formats import RUN_TYPES, Passage, Statement, Topics, file_lines
-from .problem import Problem, write_checked
+from .checks import WORDS, check_turn_ids, find_statement_id, six_decimals, validate
+from .formats import RANKINGS, RUN_TYPES, TURNS, Line, Passage, Run, Statement, Topics, file_lines, load_run
+from .predictions import is_predictions, read_predictions
+from .problem import Place, Problem, list_errors, read_json_values, select_errors, write_checked
 
 Frames = tuple[pd.DataFrame, pd.DataFrame]
+
+
 Value = TypeVar("Value")
 
 
@@ -151,10 +160,8 @@ def _results_first(name: str, results: Mapping[str, Value], turns: Mapping[str, 
             what = f"the results have another {name} than the turns, and only one can be submitted"
             raise DataError(f"turn {qid}: {what}: drop the column {name} from the frame with the wrong value")
     if any(turns.get(qid, value) != value for qid, value in results.items()) and (lacking := [qid for qid in turns if qid not in results]):
-        raise DataError(
-            f"turn {lacking[0]}: the results have no response, and the {name} of the turns are drafts: keep {name} in the turns where it "
-            "is a response, and leave it empty elsewhere"
-        )
+        what = f"turn {lacking[0]}: the results have no response, and the {name} of the turns are drafts"
+        raise DataError(f"{what}: keep {name} in the turns where it is a response, and leave it empty elsewhere")
     return {**turns, **results}
 
 
@@ -172,11 +179,9 @@ def _rankings(results: pd.DataFrame, year: int) -> dict[str, list[Passage]]:
 
 
 def _check_known(qids: Iterable[str], topics: Topics) -> None:
-    unknown = [str(qid) for qid in dict.fromkeys(qids) if qid not in topics.statements]
-    if not unknown:
-        return
-    repair = f"give the dataset that the run was made for, its turns are like {next(iter(topics.statements))}"
-    raise DataError(f"the run has {counted(len(unknown), 'turn')} that {topics.name} lacks ({list_first(unknown)}): {repair}")
+    if unknown := [str(qid) for qid in dict.fromkeys(qids) if qid not in topics.statements]:
+        repair = f"give the dataset that the run was made for, its turns are like {next(iter(topics.statements))}"
+        raise DataError(f"the run has {counted(len(unknown), 'turn')} that {topics.name} lacks ({list_first(unknown)}): {repair}")
 
 
 def _format_statements(qid: str, chosen: Sequence[tuple[str, float]], topics: Topics, ptkb: Mapping[str, str]) -> list[Statement]:
@@ -205,20 +210,127 @@ def lower_score(score: float, before: float, as_read: Callable[[float], float], 
 
 def _warn_of_uncited(citations: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     if uncited := [qid for qid, entries in citations.items() if not any(one["docnos"] for one in entries)]:
-        message = (
-            f"{len(uncited)} of {counted(len(citations), 'response')} without a citation "
-            f"({list_first(uncited)}): the passages shown to the model are used"
-        )
-        warnings.warn(f"{message} in the submission", UncitedWarning, stacklevel=3)
+        what = f"{len(uncited)} of {counted(len(citations), 'response')} without a citation ({list_first(uncited)})"
+        warnings.warn(f"{what}: the passages shown to the model are used in the submission", UncitedWarning, stacklevel=3)
 
 
 def _cut_long(responses: Mapping[str, str]) -> dict[str, str]:
     """Responses of at most 250 words; longer ones are cut at the end of a sentence, with a warning that names their turns."""
     cut = {qid: cut_at_sentence(text, WORDS) for qid, text in responses.items() if count_words(text) > WORDS}
     if cut:
-        message = (
-            f"{counted(len(cut), 'response')} of more than {WORDS} words cut at the end of a sentence, "
-            f"or after {WORDS} words where no sentence ends before: {list_first(list(cut))}"
-        )
-        warnings.warn(message, ResponseCutWarning, stacklevel=3)
+        where = f"at the end of a sentence, or after {WORDS} words where no sentence ends before"
+        what = f"{counted(len(cut), 'response')} of more than {WORDS} words cut {where}: {list_first(list(cut))}"
+        warnings.warn(what, ResponseCutWarning, stacklevel=3)
     return {**responses, **cut}
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A submission as frames.
+
+    Attributes:
+        year: the year of its format.
+        run_id: the run's name.
+        run_type: automatic, manual, ...
+        team: the team's id; None before 2025.
+        results: ``qid``, ``docno``, ``score``, ``rank`` (from 0), ``used``.
+        turns: ``qid``, ``qanswer`` (the first response), ``qstatements`` (its statements as (id, score), best first).
+    """
+
+    year: int
+    run_id: str
+    run_type: str
+    team: str | None
+    results: pd.DataFrame
+    turns: pd.DataFrame
+
+
+def read_submission(path: str | Path, dataset: IkatDataset | None = None) -> Submission:
+    """Read a submission of 2023, 2024 or 2025. The year is recognised by the file's format.
+
+    The ranking is that of the organisers' own converters. In 2025, it has the references by score. In 2023 and 2024, it has the passages of
+    the responses in the order of their ranks, each once. With several responses, a score is divided by the response's rank + 1. Statements
+    without scores (2024, 2025) get n, n - 1, ..., 1. A duplicate keeps its first position.
+
+    Args:
+        path: the file.
+        dataset: the dataset of the submission. With it, the statements of 2025 become ids. Without it, and for new statements, the words
+            are the ids.
+
+    Raises:
+        DataError: when a field is missing or has a wrong type, a turn occurs twice or isn't in the dataset, a statement is not the user's,
+            or the years of file and dataset differ. For all other problems use :func:`validate`.
+    """
+    topics = None if dataset is None else Topics.of(dataset)
+    run, year = _load(path, topics, TURNS)
+    return Submission(year, str(run.run_id), str(run.run_type), run.team, _results_frame(run), _turns_frame(run, topics))
+
+
+def read_ranking(path: str | Path) -> pd.DataFrame:
+    """The ranking of a submission or of predictions, as in :func:`read_submission`. Problems with other fields are ignored.
+
+    Raises:
+        DataError: when the file is truncated or not a submission, a turn occurs twice, or a passage, score or whole ranking is missing.
+    """
+    if is_predictions(read_json_values(path, Place())):
+        return read_predictions(path)[0]
+    return _results_frame(_load(path, None, RANKINGS)[0])
+
+
+def _load(path: str | Path, topics: Topics | None, models: Mapping[int, type[BaseModel]]) -> tuple[Run, int]:
+    """The submission and its year. Errors are raised."""
+    place = Place()
+    year, run = load_run(path, topics.year if topics else None, place, models)
+    if run is not None:
+        check_turn_ids(run, topics, place)
+    if run is None or select_errors(place.found):
+        raise DataError(list_errors(f"{path} can't be read as a submission of {year}", place.found))
+    return run, year
+
+
+def _results_frame(run: Run) -> pd.DataFrame:
+    rows = [
+        (turn.turn_id, docno, score, rank, used) for turn in run.turns for rank, (docno, (score, used)) in enumerate(_ranking(turn).items())
+    ]
+    qids, docnos, scores, ranks, used = zip(*rows, strict=True) if rows else ((), (), (), (), ())
+    numbers = {"score": pd.Series(scores, dtype=float), "rank": pd.Series(ranks, dtype=int), "used": pd.Series(used, dtype=bool)}
+    return in_trec_eval_order(pd.DataFrame({"qid": column(qids), "docno": column(docnos), **numbers}))
+
+
+def _ranking(turn: Any) -> dict[str, tuple[float, bool]]:
+    found: dict[str, tuple[float, bool]] = {}
+    if turn.references is not None:
+        cited = {docno for response in turn.responses for docno in response.citations} if isinstance(turn, Line) else set()
+        found = {docno: (float(score), docno in cited) for docno, score in turn.references.items()}
+    else:
+        responses = _by_rank(turn)
+        for response in responses:
+            share = 1.0 if len(responses) == 1 else 1 / (response.rank + 1)
+            for passage in response.passages:
+                found.setdefault(passage.id, (share * passage.score, bool(passage.used)))
+    return dict(sorted(found.items(), key=lambda entry: -entry[1][0]))
+
+
+def _by_rank(turn: Any) -> list[Any]:
+    return sorted(turn.responses, key=lambda response: int(response.rank))
+
+
+def _turns_frame(run: Run, topics: Topics | None) -> pd.DataFrame:
+    known = topics.statements if topics else {}
+    rows = []
+    for turn in run.turns:
+        first = next(iter(_by_rank(turn)), None)
+        statements = _named_statements(first.statements, known.get(turn.turn_id, {})) if first else []
+        rows.append((turn.turn_id, first.text if first else "", statements))
+    return object_frame(dict(zip(("qid", "qanswer", "qstatements"), zip(*rows, strict=True) if rows else ((), (), ()), strict=True)))
+
+
+def _named_statements(named: Sequence[Statement], known: Mapping[str, str]) -> list[tuple[str, float]]:
+    """The statements as (id, score), new ones by their words. If one occurs twice, the first is kept."""
+    found: dict[str, float] = {}
+    for position, one in enumerate(named):
+        score = float(len(named) - position) if one.score is None else float(one.score)
+        words = one.text or ""
+        new = f'"{words}"' if words in known else words  # quoted if it looks like an id
+        found.setdefault(one.id or find_statement_id(words, known) or new, score)
+    return list(found.items())
