@@ -1,27 +1,22 @@
-"""The benchmarks: ours, what a user would write today and the computed limit, on the same inputs in one run.
+"""The benchmarks: ours, what a user would write today, and the limit, on the same inputs in one run.
 
-    python experiments/performance/bench.py                     # all of them, as `make bench`
-    python experiments/performance/bench.py fusion --out fusion.json
+    python experiments/performance/bench.py                        # all of them, as `make bench`
+    python experiments/performance/bench.py search --out mine.csv
 
-A benchmark is a module in this folder with ``rows() -> Iterator[Row]``. Nothing here is a test: times depend on the machine, so the JSON
-file names the machine and the versions. In an existing file, results of other benchmarks, and of the same ones with other settings, are
-kept. New results replace those of the same command.
+A benchmark is a module in this folder with ``rows() -> Iterator[Row]``. Nothing here is a test: times depend on the machine. ``--out``
+writes the rows into a CSV file like ``results.csv``, from which docs/performance.md is made; a row that is measured again is replaced.
 """
 
+import csv
 import gc
 import importlib
-import json
-import os
-import platform
-import re
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,44 +25,10 @@ import click
 from pyterrier_ikat.store import cache as result_cache
 from pyterrier_ikat.store.files import atomic_write
 
-BENCHMARKS: dict[str, tuple[str, ...]] = {
-    "startup": (),
-    "counts": (),
-    "llm_stage": (),
-    "llm_client": (),
-    "listwise": (),
-    "search": ("IKAT_BENCH_PASSAGES", "IKAT_BENCH_VECTORS"),
-    "reranking": (),
-    "fusion": (),
-    "evaluation": (),
-    "memory": (),
-    "user_memory": (),
-    "statements": (),
-    "load": (),
-    "readers": ("IKAT_BENCH_PASSAGES", "IKAT_BENCH_SECONDS"),
-    "report_size": (),
-    "serve": (),
-    "first_word": (),
-}
-"""Name of a benchmark -> the environment variables that configure it."""
-PACKAGES = (
-    "pyterrier",
-    "pyterrier-pisa",
-    "pyterrier-dr",
-    "pandas",
-    "numpy",
-    "torch",
-    "transformers",
-    "sentence-transformers",
-    "openvino",
-    "optimum-intel",
-    "ir-measures",
-    "openai",
-    "bm25s",
-    "numba",
-    "faiss-cpu",
-    "litellm",
-)
+BENCHMARKS = ("search", "reranking", "llm_stage", "llm_client", "fusion", "evaluation", "serve", "load")
+UNITS = {"s": 1.0, "s of CPU, 1 thread": 1.0, "ms of CPU": 1e3, "ms of CPU, 1 thread": 1e3}
+COLUMNS = ("benchmark", "stage", "unit", "ours", "best other", "limit", "measured")
+Line = dict[str, str]
 Result = TypeVar("Result")
 
 
@@ -76,33 +37,37 @@ class Row:
     """One comparison.
 
     Attributes:
-        task: the work and its size.
-        ours: seconds that our operator takes, the median of several runs.
-        today: seconds of what a user would write today; None if there is no alternative.
-        instead: a description of that.
-        limit: the minimum number of seconds for the work; None if it can't be computed.
-        why: how the limit is computed: bytes, operations or calls divided by the rate of the machine (or server).
-        more: further figures, such as how well the results agree.
+        stage: the work and its size.
+        ours: the seconds that our operator takes.
+        others: the seconds of other ways to do the same, by name.
+        limit: the seconds that the machine, the server or the library below us needs; None if that isn't known.
+        unit: of ``UNITS``, to show the seconds in.
+        more: further figures, which are printed.
     """
 
-    task: str
+    stage: str
     ours: float
-    today: float | None
-    instead: str
-    limit: float | None
-    why: str
+    others: Mapping[str, float] = field(default_factory=dict)
+    limit: float | None = None
+    unit: str = "s"
     more: Mapping[str, Any] = field(default_factory=dict)
 
-    def line(self) -> str:
-        """The row as it is printed."""
-        shown = f"{self.task}: ours {self.ours:.3g} s"
-        if self.today is not None:
-            shown += f"; {self.instead} {self.today:.3g} s = {self.today / self.ours:.2f} x ours"
-        if self.limit is not None:
-            shown += f"; limit {self.limit:.3g} s ({self.why}), ours is {self.ours / self.limit:.2f} x that"
-        for name, value in self.more.items():
-            shown += f"; {name} {value:.4g}" if isinstance(value, float) else f"; {name} {value}"
-        return shown
+    def line(self, benchmark: str, measured: str) -> Line:
+        """The row as the file has it."""
+        least = min(self.others, key=self.others.__getitem__, default="")
+        other = f"{self._shown(self.others[least])} ({least})" if least else ""
+        limit = "" if self.limit is None else self._shown(self.limit)
+        return dict(zip(COLUMNS, (benchmark, self.stage, self.unit, self._shown(self.ours), other, limit, measured), strict=True))
+
+    def _shown(self, seconds: float) -> str:
+        value = seconds * UNITS[self.unit]
+        return f"{value:.0f}" if value >= 1000 else f"{value:#.3g}".rstrip(".")
+
+    def __str__(self) -> str:
+        figures = {"ours": self._shown(self.ours)} | {name: self._shown(seconds) for name, seconds in self.others.items()}
+        figures |= {} if self.limit is None else {"limit": self._shown(self.limit)}
+        figures |= {name: f"{value:.4g}" if isinstance(value, float) else str(value) for name, value in self.more.items()}
+        return f"{self.stage} ({self.unit}): " + "; ".join(f"{name} {value}" for name, value in figures.items())
 
 
 def median_seconds(work: Callable[[], Any], repeats: int = 3, warm: int = 1) -> float:
@@ -136,86 +101,36 @@ def anew(work: Callable[..., Result], *given: Any) -> Result:
     return work(*given)
 
 
-def command(name: str) -> str:
-    """The command for the rows of a benchmark, with its settings. A path becomes ``PATH``."""
-    given = {setting: os.environ[setting] for setting in BENCHMARKS[name] if setting in os.environ}
-    settings = [f"{setting}={value if re.fullmatch('[0-9.,]+', value) else 'PATH'} " for setting, value in given.items()]
-    return f"{''.join(settings)}python experiments/performance/bench.py {name}"
+def measured() -> str:
+    """The day and the commit."""
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True).stdout
+    return f"{datetime.now(timezone.utc):%Y-%m-%d} {commit}".strip()
 
 
-def machine() -> dict[str, Any]:
-    """The machine on which the figures were measured."""
-    cpu = next((line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), platform.processor())
-    versions = {name: metadata.version(name) for name in PACKAGES if _installed(name)}
-    date, commit = datetime.now(timezone.utc).strftime("%Y-%m-%d"), _output("git", "rev-parse", "--short", "HEAD")
-    return {
-        "date": date,
-        "commit": commit,
-        "cpu": cpu,
-        "cores": os.cpu_count(),
-        "load": os.getloadavg()[0],
-        "python": platform.python_version(),
-        "versions": versions,
-    }
-
-
-def _output(*command: str) -> str:
-    return subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True).stdout.strip()
-
-
-def _lines(path: str) -> list[str]:
-    return Path(path).read_text(encoding="utf-8").splitlines() if Path(path).exists() else []
-
-
-def _installed(name: str) -> bool:
-    return any(metadata.distributions(name=name))
-
-
-def _run(name: str) -> dict[str, Any]:
-    """The rows of one benchmark, printed as they come, with the command that makes them and the machine."""
-    click.echo(f"\n{name}")
-    found: dict[str, Any] = {"benchmark": name, "command": command(name), "machine": machine(), "rows": []}
-    for row in importlib.import_module(name).rows():
-        click.echo(f"  {row.line()}")
-        found["rows"].append(asdict(row))
-    return found
-
-
-def _kept(path: Path) -> dict[str, Any]:
-    """The content of the file, by command."""
-    if not path.exists():
-        return {}
-    try:
-        return {run["command"]: run for run in json.loads(path.read_text(encoding="utf-8"))["runs"]}
-    except (ValueError, KeyError, TypeError) as error:
-        raise click.UsageError(
-            f"{path} is not a file of these benchmarks ({error!r}): name another one with --out, or move it away"
-        ) from error
-
-
-def _write(path: Path, runs: Mapping[str, Any]) -> None:
-    """Write them in the order of ``BENCHMARKS``."""
-    ordered = [run for name in BENCHMARKS for run in runs.values() if run["benchmark"] == name]
+def write(path: Path, lines: Iterable[Line]) -> None:
+    """Add lines to the file; one of the same stage is replaced."""
+    with path.open(encoding="utf-8", newline="") if path.exists() else Path("/dev/null").open() as file:
+        known = {(line["benchmark"], line["stage"]): line for line in csv.DictReader(file)}
+    known |= {(line["benchmark"], line["stage"]): line for line in lines}
     with atomic_write(path) as file:
-        file.write(json.dumps({"runs": ordered}, indent=1) + "\n")
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(sorted(known.values(), key=lambda line: BENCHMARKS.index(line["benchmark"])))
 
 
 @click.command()
-@click.argument("names", nargs=-1)
-@click.option("--out", type=click.Path(dir_okay=False), default="bench.json", show_default=True, help="the JSON file to write or renew")
-def main(names: tuple[str, ...], out: str) -> None:
+@click.argument("names", nargs=-1, type=click.Choice(BENCHMARKS))
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="a CSV file to write, or whose rows are renewed")
+def main(names: tuple[str, ...], out: Path | None) -> None:
     """Run the benchmarks NAMES, all of them by default, one after the other."""
-    unknown = sorted(set(names) - set(BENCHMARKS))
-    if unknown:
-        raise click.UsageError(f"no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
-    runs = _kept(Path(out))
     for name in names or BENCHMARKS:
-        found = _run(name)
-        if not found["rows"]:
-            click.echo("  this machine has nothing to measure it on")
-            continue
-        runs[found["command"]] = found
-        _write(Path(out), runs)
+        click.echo(f"\n{name}")
+        lines = []
+        for row in importlib.import_module(name).rows():
+            click.echo(f"  {row}")
+            lines.append(row.line(name, measured()))
+        if out:
+            write(out, lines)
 
 
 if __name__ == "__main__":

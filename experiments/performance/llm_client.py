@@ -26,12 +26,11 @@ MESSAGES = [{"role": "user", "content": PROMPT}]
 
 def rows() -> Iterator[Row]:
     """Ours compared with each other client that is installed."""
-    others: dict[str, Callable[[str], float]] = {"the openai client": by_openai}
+    ways: dict[str, Callable[[str], float]] = {"the openai client": by_openai}
     if find_spec("litellm"):
-        others["litellm"] = by_litellm
-    ours = _median(ours_of)
-    for instead, work in others.items():
-        yield Row(f"a call to a language model, of {CALLS}, {ALLOWED} at a time, CPU seconds", ours, _median(work), instead, None, "")
+        ways["litellm"] = by_litellm
+    others = {name: _median(work) for name, work in ways.items()}
+    yield Row(f"LLM client, one call of {CALLS}, {ALLOWED} at a time", _median(ours_of), others, unit="ms of CPU")
 
 
 def _median(work: Callable[[str], float]) -> float:

