@@ -231,3 +231,15 @@ def sample_index(tmp_path_factory):
     path = tmp_path_factory.mktemp("index") / "sample.index"
     ikat.PassageIndex(path).index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
     return str(path)
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """Chromium, one for all tests; what a page may not do is in its ``errors`` until the next page is opened."""
+    from chromium import Browser, find_browser
+
+    if find_browser() is None:
+        pytest.skip("no Chromium here: apt-get install chromium")
+    browser = Browser(tmp_path_factory.mktemp("chromium"))
+    yield browser
+    browser.close()

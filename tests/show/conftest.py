@@ -1,7 +1,6 @@
 """Two runs on the bundled sample, small enough to be worked out by hand."""
 
 import pytest
-from chromium import Browser
 from small_runs import DOCNOS, ranking
 
 import pyterrier_ikat as ikat
@@ -9,14 +8,6 @@ from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.evaluation import per_turn
 from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.runs import RunFolder
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    """Chromium, for the tests of a module."""
-    browser = Browser(tmp_path_factory.mktemp("chromium"))
-    yield browser
-    browser.close()
 
 
 @pytest.fixture

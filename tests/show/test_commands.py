@@ -1,6 +1,5 @@
 """The commands that show things: `ikat report`, `ikat evaluate --cost`."""
 
-import pytest
 from click.testing import CliRunner
 from small_runs import DOCNOS
 
@@ -38,17 +37,3 @@ def test_a_report_compares_with_the_baseline_that_is_given(folders, tmp_path):
     done = command("report", *(run.path for run in folders), "--baseline", "ful", "--out", out)
     assert done.exit_code == 2
     assert "ful" in done.output
-
-
-def test_a_run_that_is_not_there_leaves_no_report(tmp_path):
-    done = command("report", tmp_path / "none", "--out", tmp_path / "report.html")
-    assert done.exit_code == 2
-    assert "give a folder made by `ikat run`" in done.output
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("form", ["markdown", "latex", "csv"])
-def test_a_ledger_in_each_form(folders, form):
-    done = command("evaluate", "--cost", *(run.path for run in folders), "--format", form)
-    assert done.exit_code == 0, done.output
-    assert done.output.strip() == getattr(ikat.show.ledger(folders), form)().strip()

@@ -11,8 +11,6 @@ from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import breakdown
 from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.show.plots import (
-    COLOURS,
-    line_styles,
     plot_breakdown,
     plot_cost,
     save_plot,
@@ -99,29 +97,6 @@ def test_lines_end_where_fewer_than_five_turns_are_left(turns, shown, counted):
     assert ax.lines[0].get_xdata().tolist() == shown
     assert ax.get_xlabel() == f"depth: number of the turn in its conversation (in brackets: turns, {counted})"
     assert len(ticks(ax.xaxis)) == len(shown)
-
-
-def test_conversations_of_few_turns_are_all_drawn():
-    assert len(plot_breakdown(breakdown({"one": of_depths(7, 1)})).lines[0].get_xdata()) == 7
-
-
-def test_a_depth_without_turns_leaves_a_gap():
-    one = pd.DataFrame({"qid": ["1_1", "1_4"], "nDCG@5": [0.5, 0.25]})
-    assert plot_breakdown(breakdown({"one": one}, by="depth")).lines[0].get_xdata().tolist() == [1, 4]
-
-
-def test_looks_repeat_only_after_all_of_them():
-    found = [look for look, _ in zip(line_styles(), range(169), strict=False)]
-    assert len(set(found[:168])) == 168
-    assert found[168] == found[0]
-
-
-def test_every_colour_stands_out_from_white():
-    def luminance(colour):
-        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in matplotlib.colors.to_rgb(colour)]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    assert min(1.05 / (luminance(colour) + 0.05) for colour in COLOURS) > 2
 
 
 def test_names_with_dollars_and_underscores_are_shown_as_they_are():

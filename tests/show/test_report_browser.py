@@ -2,13 +2,11 @@ import json
 
 import pandas as pd
 import pytest
-from chromium import find_browser
+from seen import choose, turns
 from small_runs import ranking
 
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.show import report
-
-pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium here: apt-get install chromium")
 
 ATTACK = "<script>document.title = 'owned'</script><img src=x onerror=\"document.title = 'owned'\">"
 
@@ -38,24 +36,11 @@ def url(tmp_path_factory):
     return report(runs, qrels=qrels, measures=["P@1", "AP", "nDCG@3", "nDCG@5", "nDCG", "R@20", "R@1000"]).save(path).as_uri()
 
 
-def shown(browser):
-    return browser.run(
-        "[...document.querySelectorAll('.turn')].filter(t => t.checkVisibility()).map(t => t.querySelector('h3 .quiet').textContent)"
-    )
-
-
-def set_field(browser, **values):
-    for name, value in values.items():
-        field = f"document.forms[0].elements[{json.dumps(name)}]"
-        browser.run(f"{field}.value = {json.dumps(value)}; {field}.dispatchEvent(new Event('input', {{bubbles: true}}))")
-    browser.run("new Promise(done => setTimeout(done, 150))")
-
-
 def test_the_page_opens_without_an_error_and_no_text_becomes_script(browser, url):
     browser.open(url)
     assert browser.errors == []
     assert browser.run("document.title") == "a, b"
-    assert len(shown(browser)) == 6
+    assert len(turns(browser)) == 6
     assert browser.run("document.querySelectorAll('img, script').length") == 1
     assert browser.run("performance.getEntriesByType('resource').length") == 0
 
@@ -84,18 +69,18 @@ def test_a_script_that_gets_into_the_page_does_not_run(browser, url, tmp_path):
 )
 def test_filters(browser, url, fields, expected):
     browser.open(url)
-    set_field(browser, **fields)
-    assert shown(browser) == expected
+    choose(browser, **fields)
+    assert turns(browser) == expected
     assert browser.run("document.querySelector('#count').textContent") == f"{len(expected)} of 6"
     assert browser.run("document.querySelector('#none').hidden") == bool(expected)
     browser.run("document.querySelector('[type=reset]').click(); new Promise(done => setTimeout(done, 50))")
-    assert len(shown(browser)) == 6
+    assert len(turns(browser)) == 6
     assert browser.errors == []
 
 
 def test_a_citation_and_an_address_lead_to_a_passage(browser, url):
     browser.open(url)
-    set_field(browser, outcome="loss")
+    choose(browser, outcome="loss")
     browser.run("location.hash = '#p5-0-1-2'; new Promise(done => setTimeout(done, 100))")  # of a turn that the filter has hidden
     assert browser.run("document.querySelector('#p5-0-1-2').checkVisibility()")
     browser.run("document.querySelector('#t2 .n1 .cited a').click(); new Promise(done => setTimeout(done, 100))")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluation import evaluate, evaluate_ptkb
+from pyterrier_ikat.evaluation import evaluate
 from pyterrier_ikat.evaluation.experiment_table import INDEPENDENT
 from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.show import table
@@ -95,47 +95,6 @@ def test_an_arrow_says_what_is_significantly_higher_or_lower_than_the_baseline()
     assert f"</b><sup>{HIGHER}</sup></td>" in shown._repr_html_()
 
 
-def test_text_has_aligned_columns_and_no_note_on_fonts():
-    spent = Ledger()
-    spent.count("rewrite", "gpt_4o", calls=1064, prompt_tokens=None, completion_tokens=40, seconds=14.21, cost=None)
-    assert ledger({"QR": spent, "all_utterances": Ledger()}).text().splitlines() == [
-        "system          stage    model   calls  tokens in  tokens out  seconds  cost (USD)",
-        "QR              rewrite  gpt_4o  1,064          –          40     14.2           –",
-        "all_utterances  none     none        0          0           0      0.0      0.0000",
-        "",
-        "All turns together; seconds: the time of the calls added up.",
-        "The cost is known with price_in= and price_out= of the model, where the server",
-        "tells the tokens.",
-        "–: unknown.",
-    ]
-    shown = table(experiment_table(**{"nDCG@5": [0.5, 0.25, 0.125]})).text()
-    assert shown.splitlines()[1:] == [
-        "QR       .5000",
-        "AD       .2500",
-        "AQD      .1250",
-        "",
-        "Mean over 24 judged turns; a turn without results counts 0.",
-    ]
-
-
-def test_markdown_is_a_table_with_the_notes_below():
-    shown = table(experiment_table(**{"nDCG@5": [0.5, 0.25, 0.125]})).markdown()
-    assert shown.splitlines() == [
-        "| system | nDCG@5 |",
-        "| :--- | ---: |",
-        "| QR | **.5000** |",
-        "| AD | <ins>.2500</ins> |",
-        "| AQD | .1250 |",
-        "",
-        "Mean over 24 judged turns; a turn without results counts 0. Best bold, second best underlined.",
-    ]
-
-
-def test_scores_with_arrows_stand_below_each_other():
-    shown = table(compared())
-    assert shown.markdown().splitlines()[1] == "| :--- | :--- |"
-
-
 def test_csv_has_every_column_unrounded():
     evaluated = compared()
     read = list(csv.DictReader(io.StringIO(table(evaluated).csv())))  # pandas 2 reads the last digit of a number in its own way
@@ -159,16 +118,6 @@ def test_what_markdown_shows_is_the_text(text):
     shown = escape_markdown(text)
     assert re.sub(r"\\([^A-Za-z0-9\s])", r"\1", shown) == " ".join(text.split())
     assert re.search(r"(?<!\\)(\\\\)*[|*_`<\[]", shown) is None
-
-
-def test_a_table_of_chosen_statements_has_no_column_of_counts():
-    qrels = pd.DataFrame({"qid": ["1_1", "1_1", "1_2"], "docno": ["1", "2", "1"], "label": [1, 0, 1]})
-    turns = pd.DataFrame({"qid": ["1_1", "1_2"], "qstatements": [[("2", 0.8), ("1", 0.7)], []]})
-    evaluated = evaluate_ptkb({"ours": turns}, qrels)
-    titles = [column.title for column in table(evaluated).columns]
-    assert "relevant_turns" in evaluated.columns
-    assert titles[0] == "system"
-    assert not {"turns", "relevant_turns"} & set(titles)
 
 
 def test_what_is_no_experiment_table_is_refused():
