@@ -42,7 +42,7 @@ def test_turns_are_answered_once_each_and_all_that_failed_are_named(load, tmp_pa
     assert counted["calls"].sum() == 2 * TURNS + len(chat.lasting)
     assert counted["retries"].sum() == chat.troubles["dropped"] + chat.troubles["refused"] - len(chat.lasting)
     assert min(chat.troubles["dropped"], chat.troubles["refused"]) > 0.03 * figures["calls"]
-    assert len(failures) == len(chat.lasting) > 3
+    assert len(failures) == len(chat.lasting) > 1
     # One start stops both systems: ad at its answers, and aqd, which has these answers then, at its queries.
     assert ({failure.stage for failure in failures}, figures["times that the run was started"]) == ({"answer", "queries"}, 2)
     assert figures["MB at most"] - figures["MB at the beginning"] < HELD_MB
