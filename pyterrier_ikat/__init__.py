@@ -6,38 +6,12 @@
 (ikat.Answer(ikat.llm('recorded:sample')) >> ikat.Queries(ikat.llm('recorded:sample'), given='answer') >> ikat.ExplodeQueries())
 """
 
-import ast
-from pathlib import Path
-
 import lazy_loader
 
 __version__ = "0.1.0"
 
-
-def _exports() -> tuple[set[str], dict[str, list[str]]]:
-    """The packages and names that the stub next to this file exports. Nothing is imported until it is used."""
-    rooms, names = set[str](), dict[str, list[str]]()
-    for line in _read(Path(__file__).with_suffix(".pyi")):
-        if isinstance(line, ast.ImportFrom):
-            found = [one.name for one in line.names]
-            if line.module is None:
-                rooms.update(found)
-            else:
-                names.setdefault(line.module, []).extend(_listed(line.module) if found == ["*"] else found)
-    return rooms, names
-
-
-def _listed(room: str) -> list[str]:
-    lines = _read(Path(__file__).with_name(room) / "__init__.py")
-    (names,) = [line.value for line in lines if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == "__all__"]
-    return list(ast.literal_eval(names))
-
-
-def _read(path: Path) -> list[ast.stmt]:
-    return ast.parse(path.read_text(encoding="utf-8")).body
-
-
-_load, __dir__, __all__ = lazy_loader.attach(__name__, *_exports())
+# The stub beside this file says what is exported; nothing is imported until it is used.
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> object:

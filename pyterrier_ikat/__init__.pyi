@@ -1,6 +1,7 @@
-"""The public names, and where each is; ``__init__.py`` loads them at first use. A star stands for the ``__all__`` of that room."""
+"""The public names, and where each is; ``__init__.py`` loads them at first use. Operators of one paper are in ``ikat.generate`` alone."""
 
 from . import evaluation as evaluation
+from . import generate as generate
 from . import live as live
 from . import methods as methods
 from . import runs as runs
@@ -23,8 +24,24 @@ from .evaluation import breakdown as breakdown
 from .evaluation import evaluate as evaluate
 from .evaluation import measures as measures
 from .evaluation import pool_runs as pool_runs
-from .fuse import *
-from .generate import *
+from .fuse import RRF as RRF
+from .fuse import Interleave as Interleave
+from .fuse import MeanScore as MeanScore
+from .fuse import RerankAgainst as RerankAgainst
+from .fuse import Union as Union
+from .fuse import WeightedSum as WeightedSum
+from .generate import AllUtterances as AllUtterances
+from .generate import Answer as Answer
+from .generate import ExplodeQueries as ExplodeQueries
+from .generate import ManualRewrite as ManualRewrite
+from .generate import MultiQuery as MultiQuery
+from .generate import Queries as Queries
+from .generate import RawUtterance as RawUtterance
+from .generate import Respond as Respond
+from .generate import Rewrite as Rewrite
+from .generate import RewriteAndAnswer as RewriteAndAnswer
+from .generate import Samples as Samples
+from .generate import SelectStatements as SelectStatements
 from .live import Chat as Chat
 from .live import interact as interact
 from .live import serve as serve
@@ -33,7 +50,17 @@ from .live import simulation as simulation
 from .llms import llm as llm
 from .memory import UserMemory as UserMemory
 from .methods import method as method
-from .rank import *
+from .rank import BiEncoder as BiEncoder
+from .rank import ColBERT as ColBERT
+from .rank import CrossEncoder as CrossEncoder
+from .rank import Ensemble as Ensemble
+from .rank import ListStatements as ListStatements
+from .rank import ListwiseRerank as ListwiseRerank
+from .rank import LLMRerank as LLMRerank
+from .rank import MonoT5 as MonoT5
+from .rank import RankStatements as RankStatements
+from .rank import SourceTurns as SourceTurns
+from .rank import load_reranker as load_reranker
 from .retrieve import RM3 as RM3
 from .retrieve import BM25Rerank as BM25Rerank
 from .retrieve import DenseIndex as DenseIndex

@@ -54,15 +54,15 @@ MAKERS = {
     "a retriever over an index with texts, or index.text_loader()": "text",
     "ikat.Rewrite(llm)": "qrewrite",
     "ikat.Answer(llm)": "qanswer",
-    "ikat.OutlineAnswer(llm)": "qsuggestion",
+    "ikat.generate.OutlineAnswer(llm)": "qsuggestion",
     "ikat.SelectStatements(llm) or ikat.RankStatements(scorer)": "qstatements",
-    "ikat.Queries(llm), ikat.StatementQueries(llm) or ikat.PassageQueries(llm)": "qsubqueries",
-    "ikat.PassageQueries(llm)": "qweights",
+    "ikat.Queries(llm), ikat.generate.StatementQueries(llm) or ikat.generate.PassageQueries(llm)": "qsubqueries",
+    "ikat.generate.PassageQueries(llm)": "qweights",
     "ikat.ExplodeQueries()": "qid_0 qquery qsub query_0",
     "ikat.Samples(operator)": "qsamples",
-    'ikat.Enhance(llm, "summary")': "qsummary",
-    "ikat.UpdatePtkb(llm)": "qlearned",
-    "ikat.Decide(llm)": "qaction qaskback",
+    'ikat.generate.Enhance(llm, "summary")': "qsummary",
+    "ikat.generate.UpdatePtkb(llm)": "qlearned",
+    "ikat.generate.Decide(llm)": "qaction qaskback",
     "ikat.Respond(llm, cite=True)": "qcitations",
 }
 """Stage -> the columns that it makes."""
@@ -97,7 +97,7 @@ def checked_frame(stage: Any, frame: Any) -> pd.DataFrame:
         DataError: when chosen statements are not pairs of id and score: a prompt would omit them without a word.
 
     Example:
-        >>> checked_frame("ikat.AppendStatements()", pd.DataFrame({"qid": ["1_1"], "query": ["tea"], "qstatements": [[(1, 0.5)]]}))
+        >>> checked_frame("ikat.generate.AppendStatements()", pd.DataFrame({"qid": ["1_1"], "query": ["tea"], "qstatements": [[(1, 0.5)]]}))
         Traceback (most recent call last):
         pyterrier_ikat.errors.DataError: turn 1_1 has the qstatements [(1, 0.5)]: give a list of pairs of id and score, such as [("2", 0.9)]
     """

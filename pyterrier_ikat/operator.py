@@ -11,6 +11,7 @@ another package is identified by its repr and by the models and indexes in its a
 import inspect
 import os
 import re
+import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial, wraps
@@ -171,9 +172,13 @@ class Operator(Checked, pt.Transformer):
     @classmethod
     def _called(cls) -> str:
         """The class name as a user writes it, such as ``ikat.RRF``. A class of another package has its module's name in front."""
-        house, _, _ = cls.__module__.partition(".")
-        of = {__package__: "ikat.", "__main__": ""}.get(house, f"{cls.__module__}.")
-        return f"{of}{cls.__name__}"
+        house, *rooms = cls.__module__.split(".")
+        if house != __package__:
+            return cls.__name__ if house == "__main__" else f"{cls.__module__}.{cls.__name__}"
+        front = sys.modules[house].__all__
+        listed = getattr(sys.modules.get(f"{house}.{rooms[0]}"), "__all__", ())
+        of = f"ikat.{rooms[0]}" if cls.__name__ in listed and cls.__name__ not in front else "ikat"
+        return f"{of}.{cls.__name__}"
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):

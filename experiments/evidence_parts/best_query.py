@@ -79,7 +79,7 @@ def measure(turns: pd.DataFrame, by: pd.DataFrame, found: pd.DataFrame, qrels: p
     of_query = samples.drop_duplicates(["qid", "query"]).set_index(["qid", "query"])["value"]
     values = {"mean": of_turns.mean(), "first": of_turns.first()}
     for rule in RULES:
-        chosen = ikat.BestQuery(replay(found if rule == "score" else by), rule=rule)(turns)
+        chosen = ikat.generate.BestQuery(replay(found if rule == "score" else by), rule=rule)(turns)
         values[rule] = pd.Series(of_query.loc[pd.MultiIndex.from_frame(chosen[["qid", "query"]])].to_numpy(), index=chosen["qid"])
     values["cross-validated"] = cross_validate({rule: values[rule] for rule in RULES})
     values["fusion"] = ndcg((ikat.ExplodeQueries() >> replay(found) >> ikat.RRF())(turns), qrels)

@@ -79,7 +79,7 @@ class Asking(NamedTuple):
 
 def asking(llm: LLM) -> dict[str, Asking]:
     """The ways to ask, by name."""
-    joined = ikat.Samples(ikat.RewriteAndAnswer(llm), 1, ("qrewrite", "qanswer")) >> ikat.Aggregate("first")
+    joined = ikat.Samples(ikat.RewriteAndAnswer(llm), 1, ("qrewrite", "qanswer")) >> ikat.generate.Aggregate("first")
     llm4cs, agreed, spread, fused_5, fused_10 = (
         partial(of_samples, llm, maker, options)
         for maker, options in (
@@ -92,7 +92,7 @@ def asking(llm: LLM) -> dict[str, Asking]:
     )
     lists = partial(two_lists, llm)
     return {
-        "raw utterance": simple(ikat.QueryColumn("qutterance"), 0),
+        "raw utterance": simple(ikat.generate.QueryColumn("qutterance"), 0),
         "manual rewrite (a person's)": simple(ikat.ManualRewrite(), 0),
         "rewrite": simple(ikat.Rewrite(llm), 1),
         "answer": simple(ikat.Answer(llm), 1),
@@ -115,7 +115,7 @@ def simple(question: pt.Transformer, calls: int) -> Asking:
 
 def two_lists(llm: LLM, search: pt.Transformer) -> pt.Transformer:
     """A search for the rewrite and one for the answer, with the sum of their scaled scores."""
-    lists = [ikat.QueryColumn(column) >> search for column in ("qrewrite", "qanswer")]
+    lists = [ikat.generate.QueryColumn(column) >> search for column in ("qrewrite", "qanswer")]
     return ikat.RewriteAndAnswer(llm) >> ikat.WeightedSum(*lists, num_results=LISTS)
 
 

@@ -34,8 +34,8 @@ def evaluate_actions(systems: Mapping[str, System], answers: pd.DataFrame) -> pd
     other. The turns of a conversation are not quite independent.
 
     Args:
-        systems: name -> a frame with ``qid`` and ``qaction``, such as the output of a pipeline with :class:`~pyterrier_ikat.Decide`, or a
-            folder made by ``ikat run``.
+        systems: name -> a frame with ``qid`` and ``qaction``, such as the output of a pipeline with
+            :class:`~pyterrier_ikat.generate.Decide`, or a folder made by ``ikat run``.
         answers: ``qid`` and ``gold_answerability``, as from ``dataset("mtrag:mini").get_answers()``. Only turns with a label count.
 
     Returns:
@@ -109,7 +109,7 @@ def wilson(right: int, of: int, level: float = 0.95) -> tuple[float, float]:
 def _decided(name: str, system: System, labels: Mapping[str, str]) -> dict[str, str]:
     found = written_by(system, "qaction", "Decide(llm)", _action)
     if not any(found.values()):
-        raise UsageError(f"{name} made no decision: it has no column qaction, which ikat.Decide(llm) writes")
+        raise UsageError(f"{name} made no decision: it has no column qaction, which ikat.generate.Decide(llm) writes")
     decided = {qid: found.get(qid, "") for qid in labels}
     check_common_turns(name, found, labels, "turn with a label")
     return decided

@@ -192,7 +192,7 @@ SHARES = {"added": "new", "replaced": "outdated", "kept": "still", "wrong": "lea
 
 
 def evaluate_learned(systems: Mapping[str, pd.DataFrame | str | Path], labels: pd.DataFrame, *, least: float = 0.5) -> pd.DataFrame:
-    """Compare what systems learned about users (``qlearned`` of :class:`~pyterrier_ikat.UpdatePtkb`) with labels.
+    """Compare what systems learned about users (``qlearned`` of :class:`~pyterrier_ikat.generate.UpdatePtkb`) with labels.
 
     A label says what was known of the user before a turn, and what should hold after it. A learned statement is a label's new one if the
     F1 of their words is at least ``least``; each counts once. So another wording of the same fact may count as

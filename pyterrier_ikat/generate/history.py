@@ -39,8 +39,8 @@ class Summarise(LLMOperator):
 
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat
-        >>> ikat.Summarise(ikat.llm("recorded:sample"), min_characters=200)
-        ikat.Summarise(ikat.llm('recorded:sample'), min_characters=200)
+        >>> ikat.generate.Summarise(ikat.llm("recorded:sample"), min_characters=200)
+        ikat.generate.Summarise(ikat.llm('recorded:sample'), min_characters=200)
     """
 
     stage = "summarise"
@@ -173,9 +173,9 @@ class Enhance(AsksSome):
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat
         >>> llm, topics = ikat.llm("recorded:sample"), pt.get_dataset("ikat:sample").get_topics().head(3)
-        >>> [len(history) for history in ikat.Enhance(llm, "topic")(topics)["qhistory"]]
+        >>> [len(history) for history in ikat.generate.Enhance(llm, "topic")(topics)["qhistory"]]
         [0, 2, 4]
-        >>> ikat.Enhance(llm, "preferences")(topics)["qpreferences"][0]
+        >>> ikat.generate.Enhance(llm, "preferences")(topics)["qpreferences"][0]
         '- Walks with a dog\n- Travels by train'
     """
 

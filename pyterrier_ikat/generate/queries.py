@@ -228,8 +228,8 @@ class StatementQueries(QueryLists):
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.StatementQueries(ikat.llm("recorded:sample")) >> ikat.ExplodeQueries()
-        (ikat.StatementQueries(ikat.llm('recorded:sample')) >> ikat.ExplodeQueries())
+        >>> ikat.generate.StatementQueries(ikat.llm("recorded:sample")) >> ikat.ExplodeQueries()
+        (ikat.generate.StatementQueries(ikat.llm('recorded:sample')) >> ikat.ExplodeQueries())
     """
 
     schematic = {"label": "Statement queries"}
@@ -310,8 +310,8 @@ class PassageQueries(LLMOperator):
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.PassageQueries(ikat.llm("recorded:sample"), per_statement=3)
-        ikat.PassageQueries(ikat.llm('recorded:sample'), per_statement=3)
+        >>> ikat.generate.PassageQueries(ikat.llm("recorded:sample"), per_statement=3)
+        ikat.generate.PassageQueries(ikat.llm('recorded:sample'), per_statement=3)
     """
 
     stage = "passage_queries"

@@ -103,7 +103,7 @@ class Decide(ReadsPassages):
         ...         return [type("Reply", (), {"text": said}) for _ in prompts]
         >>> turn = ikat.conversation([{"role": "user", "content": "How dear is rooibos?"}])
         >>> found = turn.assign(docno="d1", text="Rooibos tea has no caffeine.", score=1.0, rank=0)
-        >>> decided = ikat.Decide(Model())(found)
+        >>> decided = ikat.generate.Decide(Model())(found)
         >>> decided["qaction"].item(), ikat.Respond(Model())(decided)["qanswer"].item()
         ('abstain', 'The collection has no answer to this.')
     """
@@ -185,7 +185,7 @@ class Condense(ReadsPassages):
         ...         return ["Two teas." for chat in chats]
         >>> found = pd.DataFrame({"qid": ["t"] * 3, "query": ["tea?"] * 3, "docno": ["a", "b", "c"], "rank": [0, 1, 2],
         ...     "text": ["Mint.", "Sage.", "Rooibos."]})
-        >>> ikat.Condense(ikat.llm(Model()), direct=1)(found)["qpassages"][0]
+        >>> ikat.generate.Condense(ikat.llm(Model()), direct=1)(found)["qpassages"][0]
         ['Mint.', 'Two teas.']
     """
 

@@ -100,8 +100,8 @@ class OutlineAnswer(LLMOperator):
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.OutlineAnswer(ikat.llm("recorded:sample"), "context")
-        ikat.OutlineAnswer(ikat.llm('recorded:sample'), form='context')
+        >>> ikat.generate.OutlineAnswer(ikat.llm("recorded:sample"), "context")
+        ikat.generate.OutlineAnswer(ikat.llm('recorded:sample'), form='context')
     """
 
     stage = "suggest"
@@ -205,8 +205,8 @@ class Clarify(LLMOperator):
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.Clarify(ikat.llm("recorded:sample"))
-        ikat.Clarify(ikat.llm('recorded:sample'))
+        >>> ikat.generate.Clarify(ikat.llm("recorded:sample"))
+        ikat.generate.Clarify(ikat.llm('recorded:sample'))
     """
 
     stage = "clarify"
@@ -335,7 +335,7 @@ class Reformulate(RewritesAndAnswers):
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat
         >>> topics = pt.get_dataset("ikat:sample").get_topics().head(1)
-        >>> made = ikat.Reformulate(ikat.llm("recorded:sample"), "select")(topics).iloc[0]
+        >>> made = ikat.generate.Reformulate(ikat.llm("recorded:sample"), "select")(topics).iloc[0]
         >>> made["query"] == f"{made['qrewrite']} {made['qanswer']}"
         True
     """
@@ -403,7 +403,7 @@ class RewriteByLevel(LLMOperator):
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat
         >>> topics = pt.get_dataset("ikat:sample").get_topics().head(1)
-        >>> ikat.RewriteByLevel(ikat.llm("recorded:sample"))(topics)["qlevel"].item() in ("a", "b", "c")
+        >>> ikat.generate.RewriteByLevel(ikat.llm("recorded:sample"))(topics)["qlevel"].item() in ("a", "b", "c")
         True
     """
 

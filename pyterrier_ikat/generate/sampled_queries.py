@@ -187,7 +187,7 @@ class Aggregate(Operator):
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
         >>> drawn = pd.DataFrame({"qid": ["1_2"], "query": ["safe?"], "qsamples": [[["is mint safe"], ["safe herbs"], ["is mint safe"]]]})
-        >>> [ikat.Aggregate(how)(drawn)["query"].item() for how in ("mean", "consistent")]
+        >>> [ikat.generate.Aggregate(how)(drawn)["query"].item() for how in ("mean", "consistent")]
         ['is mint safe safe herbs is mint safe', 'is mint safe']
     """
 
@@ -355,11 +355,11 @@ class BestQuery(Operator):
         >>> import pandas as pd, pyterrier as pt, pyterrier_ikat as ikat
         >>> by_length = pt.apply.generic(lambda rows: rows.assign(docno="d", rank=0, score=rows["query"].str.len().astype(float)))
         >>> turn = pd.DataFrame({"qid": ["1_2"], "query": ["safe?"], "qsubqueries": [["mint", "is mint safe", "tea"]]})
-        >>> ikat.BestQuery(by_length)(turn)["query"].item()
+        >>> ikat.generate.BestQuery(by_length)(turn)["query"].item()
         'is mint safe'
         >>> by_word = pt.apply.generic(lambda rows: rows.assign(docno=rows["query"].str[-4:], rank=0, score=1.0))
         >>> turn["qsubqueries"] = [["mint", "is mint safe", "safe"]]
-        >>> ikat.BestQuery(by_word, 1, rule="agreement")(turn)["query"].item()  # two of three find "safe"
+        >>> ikat.generate.BestQuery(by_word, 1, rule="agreement")(turn)["query"].item()  # two of three find "safe"
         'is mint safe'
     """
 

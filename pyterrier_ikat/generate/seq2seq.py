@@ -53,8 +53,8 @@ class Seq2SeqRewrite(Operator):
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.Seq2SeqRewrite("castorini/t5-base-canard", responses=1)
-        ikat.Seq2SeqRewrite('castorini/t5-base-canard', responses=1)
+        >>> ikat.generate.Seq2SeqRewrite("castorini/t5-base-canard", responses=1)
+        ikat.generate.Seq2SeqRewrite('castorini/t5-base-canard', responses=1)
     """
 
     one_row_per_turn = True

@@ -211,7 +211,7 @@ class ShowStatements(Operator):
     Example:
         >>> import pyterrier_ikat as ikat
         >>> turn = ikat.conversation([{"role": "user", "content": "Breakfast?"}], ["I own a dog.", "I am vegan."])
-        >>> ikat.ShowStatements("chosen")(turn.assign(qstatements=[[("2", 0.9)]]))["qptkb"].tolist()
+        >>> ikat.generate.ShowStatements("chosen")(turn.assign(qstatements=[[("2", 0.9)]]))["qptkb"].tolist()
         [{'2': 'I am vegan.'}]
     """
 
@@ -257,7 +257,7 @@ class AppendStatements(WritesQuery):
     Example:
         >>> import pyterrier_ikat as ikat
         >>> turn = ikat.conversation([{"role": "user", "content": "Breakfast?"}], ["I own a dog.", "I am vegan."])
-        >>> ikat.AppendStatements()(turn.assign(qstatements=[[("2", 0.9)]]))["query"].tolist()
+        >>> ikat.generate.AppendStatements()(turn.assign(qstatements=[[("2", 0.9)]]))["query"].tolist()
         ['Breakfast? I am vegan.']
     """
 
@@ -326,7 +326,7 @@ class UpdatePtkb(LLMOperator):
         ...     def generate(self, chats):
         ...         return ['[{"message": 1, "words": "I moved to Oslo", "statement": "I live in Oslo.", "replaces": [1]}]']
         >>> turn = ikat.conversation([{"role": "user", "content": "I moved to Oslo. Any vegan cafés?"}], ["I live in Lyon.", "I am vegan."])
-        >>> updated = ikat.UpdatePtkb(Model())(turn)
+        >>> updated = ikat.generate.UpdatePtkb(Model())(turn)
         >>> updated["qptkb"].item()
         {'2': 'I am vegan.', '3': 'I live in Oslo.'}
         >>> updated["qlearned"].item()[0]["replaces"]

@@ -135,7 +135,7 @@ class QueryColumn(WritesQuery):
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
         >>> answered = pd.DataFrame({"qid": ["1"], "query": ["safe?"], "qrewrite": ["is rooibos safe?"]})
-        >>> ikat.QueryColumn("qrewrite")(answered)["query"].tolist()
+        >>> ikat.generate.QueryColumn("qrewrite")(answered)["query"].tolist()
         ['is rooibos safe?']
     """
 
@@ -165,7 +165,7 @@ class HistoricalQueryExpansion(WritesQuery):
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.HistoricalQueryExpansion(ikat.PassageIndex("mini.index").bm25(), words=5)  # doctest: +SKIP
+        >>> ikat.generate.HistoricalQueryExpansion(ikat.PassageIndex("mini.index").bm25(), words=5)  # doctest: +SKIP
     """
 
     one_row_per_turn = False  # it searches, so a run calls it batch by batch
@@ -214,14 +214,14 @@ class AppendQuery(WritesQuery):
     one to ``query_0``. Columns that the operator writes are not kept.
 
     Args:
-        operator: a query rewriter, from query frame to query frame, such as ``ikat.Seq2SeqRewrite(model)``.
+        operator: a query rewriter, from query frame to query frame, such as ``ikat.generate.Seq2SeqRewrite(model)``.
 
     Raises:
         DataError: when a turn has several rows or no text in ``query``, or the operator does not give one row for each turn.
 
     Example:
         >>> import pandas as pd, pyterrier as pt, pyterrier_ikat as ikat
-        >>> add_tea = ikat.AppendQuery(pt.apply.query(lambda row: "rooibos tea"))
+        >>> add_tea = ikat.generate.AppendQuery(pt.apply.query(lambda row: "rooibos tea"))
         >>> add_tea(pd.DataFrame({"qid": ["1"], "query": ["no caffeine"]}))["query"].tolist()
         ['no caffeine rooibos tea']
     """

@@ -1,6 +1,6 @@
 """Baselines of the papers: without an LLM, with trained rewriters, and those of the organisers.
 
-``rewriter`` and ``expander`` are operators that make a query from the conversation, such as ``ikat.Seq2SeqRewrite(model)``.
+``rewriter`` and ``expander`` are operators that make a query from the conversation, such as ``ikat.generate.Seq2SeqRewrite(model)``.
 """
 
 from typing import Any
@@ -96,7 +96,7 @@ def rewritten(
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.rewritten(ikat.Seq2SeqRewrite("castorini/t5-base-canard"), bm25, ikat.MonoT5())  # doctest: +SKIP
+        >>> ikat.methods.rewritten(ikat.generate.Seq2SeqRewrite("castorini/t5-base-canard"), bm25, ikat.MonoT5())  # doctest: +SKIP
     """
     return _with_response(llm if respond else None, rewriter >> retrieve(retriever, reranker, depth))
 
@@ -119,7 +119,7 @@ def convgqr(
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.convgqr(ikat.Seq2SeqRewrite("..."), ikat.Seq2SeqRewrite("..."), bm25)  # doctest: +SKIP
+        >>> ikat.methods.convgqr(ikat.generate.Seq2SeqRewrite("..."), ikat.generate.Seq2SeqRewrite("..."), bm25)  # doctest: +SKIP
     """
     return _with_response(llm if respond else None, rewriter >> AppendQuery(expander) >> retrieve(retriever, reranker, depth))
 
@@ -152,7 +152,7 @@ def organizers_2023(
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> rewriter = ikat.Seq2SeqRewrite("castorini/t5-base-canard")
+        >>> rewriter = ikat.generate.Seq2SeqRewrite("castorini/t5-base-canard")
         >>> ikat.methods.organizers_2023(rewriter, ikat.PassageIndex("i").bm25(), minilm)  # doctest: +SKIP
     """
     return _expanded(rewriter >> RankStatements(reranker, 3) >> AppendStatements(), retriever, rm3, depth)

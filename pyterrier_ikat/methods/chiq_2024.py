@@ -23,8 +23,8 @@ def enhanced(llm: LLM, *, summarise: bool = True, words: int = 30) -> pt.Transfo
     Example:
         >>> import pyterrier_ikat as ikat
         >>> enhanced(ikat.llm("recorded:sample"), summarise=False)
-        (ikat.Enhance(ikat.llm('recorded:sample'), 'topic') >> ikat.Rewrite(ikat.llm('recorded:sample'), form='short') >> \
-ikat.Enhance(ikat.llm('recorded:sample'), 'response') >> ikat.Answer(ikat.llm('recorded:sample'), words=30, question='qrewrite'))
+        (ikat.generate.Enhance(ikat.llm('recorded:sample'), 'topic') >> ikat.Rewrite(ikat.llm('recorded:sample'), form='short') >> \
+ikat.generate.Enhance(ikat.llm('recorded:sample'), 'response') >> ikat.Answer(ikat.llm('recorded:sample'), words=30, question='qrewrite'))
     """
     made = Enhance(llm, "topic") >> Rewrite(llm, "short") >> Enhance(llm, "response") >> Answer(llm, words=words, question="qrewrite")
     return made >> Enhance(llm, "summary") if summarise else made

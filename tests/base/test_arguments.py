@@ -9,7 +9,7 @@ import joblib
 import pandas as pd
 import pyterrier as pt
 import pytest
-from trust.frames import ASKING, EVERY, Says, Words
+from trust.frames import ASKING, EVERY, EXPORTED, Says, Words
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import LLM, Request
@@ -52,7 +52,7 @@ def test_operators_are_equal_after_a_journey(name, home):
 
 @pytest.mark.parametrize("name", ASKING)
 def test_an_operator_takes_what_llm_takes_and_refuses_the_rest(name):
-    make, says = getattr(ikat, name), Says("mint tea")
+    make, says = EXPORTED[name], Says("mint tea")
     assert make("recorded:sample") == make(ikat.llm("recorded:sample"))
     assert make(says) == make(ikat.llm(says))
     for wrong in (5, None, "gpt-4o", Says, b"x", [says], ikat.RawUtterance(), pd.DataFrame()):
@@ -73,7 +73,7 @@ def test_operators_given_the_same_text_or_object_share_account_and_budget():
     [
         (lambda: ikat.RRF(k=math.nan), "k=nan"),
         (lambda: ikat.BiEncoder("m", batch_size=0), "batch_size=0: give 1 or more"),
-        (lambda: ikat.PassageQueries(Says("x"), 5), "forms=5: give a list"),
+        (lambda: ikat.generate.PassageQueries(Says("x"), 5), "forms=5: give a list"),
         (lambda: ikat.plan([], pd.DataFrame()), "there is no system: give at least one"),
         (lambda: ikat.experiment(5), "a system is a int: give"),
         (lambda: ikat.conversation([5]), "message 1 of the conversation is 5"),
@@ -104,7 +104,13 @@ HISTORIES = [
     5,
     [{"role": "user", "content": 5}],
 ]
-READERS = [ikat.Answer, ikat.Rewrite, ikat.Summarise, lambda llm: ikat.AllUtterances(), lambda llm: ikat.Seq2SeqRewrite("m")]
+READERS = [
+    ikat.Answer,
+    ikat.Rewrite,
+    ikat.generate.Summarise,
+    lambda llm: ikat.AllUtterances(),
+    lambda llm: ikat.generate.Seq2SeqRewrite("m"),
+]
 
 
 @pytest.mark.parametrize("history", HISTORIES, ids=repr)

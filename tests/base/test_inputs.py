@@ -32,7 +32,9 @@ def test_an_odd_frame_is_one_line(operator, message):
 
 
 @pytest.mark.parametrize("value", ["12", ["1"], [("1", 0.5, 3)], 5, {"1": 0.5}, ["12"], [(1, 0.5)]], ids=repr)
-@pytest.mark.parametrize("make", [ikat.StatementQueries, ikat.PassageQueries, lambda llm: ikat.AppendStatements()])
+@pytest.mark.parametrize(
+    "make", [ikat.generate.StatementQueries, ikat.generate.PassageQueries, lambda llm: ikat.generate.AppendStatements()]
+)
 def test_statements_of_another_shape_are_named_before_anything_is_asked(make, value):
     says = Says("tea")
     with pytest.raises(ikat.DataError, match=r"turn 9-1_1 has the qstatements .*: give a list of pairs of id and score"):
@@ -43,7 +45,7 @@ def test_statements_of_another_shape_are_named_before_anything_is_asked(make, va
 def test_frames_of_parquet_files_and_of_categories_are_taken():
     statements = np.array([np.array(["1", 0.5], dtype=object)], dtype=object)
     frame = with_cells(one_turn(), "qstatements", [*statements]).assign(qid=pd.Series(["9-1_1"], dtype="category"))
-    assert ikat.AppendStatements()(frame)["query"].tolist() == ["Which tea? I like mint."]
+    assert ikat.generate.AppendStatements()(frame)["query"].tolist() == ["Which tea? I like mint."]
     assert ikat.RRF()(one_turn_expanded().assign(qsub=0.0))["qid"].tolist() == ["9-1_1"] * 2
 
 
@@ -62,7 +64,7 @@ MAKERS = {
 
 @pytest.mark.parametrize("column", MAKERS)
 def test_the_operator_that_a_message_names_makes_the_column(column):
-    assert f"ikat.{MAKERS[column].partition(' ')[0]}(" in REPAIRS[column]
+    assert f"{MAKERS[column].partition(chr(32))[0]}(" in REPAIRS[column]
     made = EVERY[MAKERS[column]].make(ikat.llm(Says("[1]")), None)
     made.on_error = "fallback"
     assert column in made(one_turn(needed(made))).columns
@@ -92,5 +94,5 @@ def test_what_another_packages_stage_lacks_is_its_own_message():
             return inp
 
     with pytest.raises(pt.validate.InputValidationError, match="Foreign") as caught:
-        ikat.AppendQuery(Foreign())(TURN)
+        ikat.generate.AppendQuery(Foreign())(TURN)
     assert not isinstance(caught.value, ikat.IkatError)

@@ -103,9 +103,9 @@ def test_only_labelled_turns_count_and_a_result_frame_has_rows_for_each_passage(
             system("NA")[["qid"]],
             answers("ua"),
             UsageError,
-            "no column qaction in the frame, only qid: .* with ikat.Decide",
+            "no column qaction in the frame, only qid: .* with ikat.generate.Decide",
         ),
-        (system("--"), answers("ua"), UsageError, "ours made no decision: it has no column qaction, which ikat.Decide"),
+        (system("--"), answers("ua"), UsageError, "ours made no decision: it has no column qaction, which ikat.generate.Decide"),
         (
             system("NA").assign(qaction="refuse"),
             answers("ua"),
@@ -147,7 +147,7 @@ def test_a_run_keeps_its_actions_and_the_command_evaluates_them(tmp_path, monkey
     (tmp_path / "mine" / "qrels.txt").write_text("b_1 0 d1 1\n")
     data = ikat.dataset("./mine")
     bm25 = ikat.PassageIndex("mine.index").index(data.get_corpus_iter(verbose=False)).bm25()
-    ikat.run({"ours": bm25 % 3 >> ikat.Decide(Abstains())}, data, out="runs")
+    ikat.run({"ours": bm25 % 3 >> ikat.generate.Decide(Abstains())}, data, out="runs")
     # abstained on a and c, which ask for soup, and only a has no answer
     [row] = evaluate_actions({"ours": "runs/ours"}, data.get_answers()).to_dict("records")
     assert (row["labelled"], row["chosen"], row["right"], row["precision"], row["recall"]) == (1, 2, 1, 0.5, 1.0)

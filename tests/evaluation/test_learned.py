@@ -66,7 +66,7 @@ def test_what_update_ptkb_writes_is_compared():
     said = json.dumps([{"message": 1, "words": "moved to Oslo", "statement": "I live in Oslo.", "replaces": [1]}])
     llm, _ = scripted(said)
     turn = ikat.conversation([{"role": "user", "content": "I moved to Oslo."}], [LYON, VEGAN], number="a")
-    got = evaluate_learned({"ours": ikat.UpdatePtkb(llm)(turn)}, LABELS[:1])
+    got = evaluate_learned({"ours": ikat.generate.UpdatePtkb(llm)(turn)}, LABELS[:1])
     assert got[["added", "replaced", "kept", "wrong"]].values.tolist() == [[1, 1, 1, 0]]
 
 

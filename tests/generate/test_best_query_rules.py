@@ -36,7 +36,7 @@ def turns(*lists):
 
 
 def chosen(ranker, *queries, **options):
-    return ikat.BestQuery(ranker, **options)(turns(queries))["query"].item()
+    return ikat.generate.BestQuery(ranker, **options)(turns(queries))["query"].item()
 
 
 # y 1/62 + 1/61 + 1/63, x 1/61 + 1/62, z 1/63 + 1/61, w 1/63 + 1/62
@@ -71,7 +71,7 @@ def test_a_query_that_finds_nothing_is_last_and_where_none_does_the_first_is_cho
 @pytest.mark.parametrize("rule", ["score", "agreement", "spread"])
 def test_one_query_or_none_needs_no_search(rule):
     found = Table(THREE)
-    assert ikat.BestQuery(found, rule=rule)(turns("a", "bb", ""))["query"].tolist() == ["a", "b", "it?"]
+    assert ikat.generate.BestQuery(found, rule=rule)(turns("a", "bb", ""))["query"].tolist() == ["a", "b", "it?"]
     assert not found.searched
 
 
@@ -99,7 +99,7 @@ def test_the_spread_reads_a_hundred_passages_unless_told():
 
 def test_an_unknown_rule_is_refused():
     with pytest.raises(ikat.UsageError, match="rule='oracle' is unknown: choose one of score, agreement, spread"):
-        ikat.BestQuery(Table({}), rule="oracle")
+        ikat.generate.BestQuery(Table({}), rule="oracle")
 
 
 RANKINGS = st.dictionaries(st.sampled_from("abcd"), st.lists(st.sampled_from("uvwxyz"), unique=True), min_size=1)
@@ -129,6 +129,6 @@ def test_spread_is_the_standard_deviation_by_the_mean(scores, samples, passages)
 @given(RANKINGS, st.lists(SAMPLES, min_size=1, max_size=4), st.randoms(), st.sampled_from(["score", "agreement", "spread"]))
 def test_the_choice_depends_on_the_turn_alone(rankings, lists, random, rule):
     frame = turns(*lists)
-    together = ikat.BestQuery(Table(rankings), rule=rule)(frame.sample(frac=1, random_state=random.randrange(9)))
+    together = ikat.generate.BestQuery(Table(rankings), rule=rule)(frame.sample(frac=1, random_state=random.randrange(9)))
     alone = {qid: chosen(Table(rankings), *queries, rule=rule) for qid, queries in zip(frame["qid"], lists, strict=True)}
     assert dict(zip(together["qid"], together["query"], strict=True)) == alone

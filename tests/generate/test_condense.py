@@ -17,7 +17,7 @@ def found(count, scores=None, qid="t"):
     return turn.merge(rows.assign(score=scores or [float(-n) for n in range(count)]), how="cross")
 
 
-class TestCondense(pt.testing.transformer_test_class(lambda: ikat.Condense(ikat.llm("recorded:sample")))):
+class TestCondense(pt.testing.transformer_test_class(lambda: ikat.generate.Condense(ikat.llm("recorded:sample")))):
     pass
 
 
@@ -34,7 +34,7 @@ class TestCondense(pt.testing.transformer_test_class(lambda: ikat.Condense(ikat.
 )
 def test_the_first_three_stay_whole_and_the_others_go_by_fives(count, chunks):
     llm, backend = scripted(*[f"Summary {n}." for n in range(len(chunks))])
-    out = ikat.Condense(llm)(found(count))
+    out = ikat.generate.Condense(llm)(found(count))
     assert out["qpassages"][0] == [f"P{n}." for n in range(1, min(count, 3) + 1)] + [f"Summary {n}." for n in range(len(chunks))]
     assert out["used"].tolist() == [True] * min(count, 20) + [False] * (count - min(count, 20))
     for prompt, chunk in zip(texts(backend), chunks, strict=True):
@@ -53,7 +53,7 @@ def test_the_first_three_stay_whole_and_the_others_go_by_fives(count, chunks):
     ],
 )
 def test_scores_above_the_threshold_are_read(scores, used):
-    out = ikat.Condense(scripted("Sum.", "Sum.")[0], threshold=0.3)(found(5, scores))
+    out = ikat.generate.Condense(scripted("Sum.", "Sum.")[0], threshold=0.3)(found(5, scores))
     assert out["used"].tolist() == [True] * used + [False] * (5 - used)
     assert len(out["qpassages"][0]) == min(used, 3) + (used > 3)
 
@@ -61,7 +61,7 @@ def test_scores_above_the_threshold_are_read(scores, used):
 def test_turns_are_kept_apart_and_a_failed_summary_is_the_beginning_of_its_passages():
     llm, _ = scripted("", "Second.")
     both = pd.concat([found(4, qid="t"), found(5, qid="u")], ignore_index=True)
-    out = ikat.Condense(llm, on_error="fallback")(both).drop_duplicates("qid").set_index("qid")["qpassages"]
+    out = ikat.generate.Condense(llm, on_error="fallback")(both).drop_duplicates("qid").set_index("qid")["qpassages"]
     assert out["t"] == ["P1.", "P2.", "P3.", "P4."]
     assert out["u"] == ["P1.", "P2.", "P3.", "Second."]
     assert ledger(llm, "fallbacks") == 1
@@ -69,7 +69,7 @@ def test_turns_are_kept_apart_and_a_failed_summary_is_the_beginning_of_its_passa
 
 def test_the_response_reads_the_condensed_texts_and_keeps_what_was_used():
     model = ByPrompt(condense_passages="Sum of the others.", respond="Sage.")
-    system = ikat.Condense(model.llm, 5) >> ikat.Respond(model.llm, 2, form="condensed")
+    system = ikat.generate.Condense(model.llm, 5) >> ikat.Respond(model.llm, 2, form="condensed")
     out = system(found(7))
     [prompt] = [str(request.messages[-1]["content"]) for request in model.asked if request.prompt == "respond"]
     assert all(text in prompt for text in ("P1.", "P2.", "P3.", "Sum of the others."))
@@ -83,14 +83,14 @@ def test_a_plan_counts_as_many_summaries_as_there_may_be(tmp_path):
     model = ByPrompt()
     bm25 = ikat.PassageIndex(tmp_path / "i").index([{"docno": f"d{n}", "text": f"tea {n}"} for n in range(30)]).bm25()
     for depth, calls in ((1000, 4), (8, 1)):
-        system = bm25 % depth >> ikat.Condense(model.llm) >> ikat.Respond(model.llm, form="condensed")
+        system = bm25 % depth >> ikat.generate.Condense(model.llm) >> ikat.Respond(model.llm, form="condensed")
         rows = ikat.plan({"one": system}, ikat.conversation(CHAT, PTKB)).set_index("stage")["calls"]
         assert dict(rows) == {"condense": calls, "respond": 1}
-    low = bm25 >> ikat.Condense(model.llm, threshold=0.3) >> ikat.Respond(model.llm, form="condensed")
+    low = bm25 >> ikat.generate.Condense(model.llm, threshold=0.3) >> ikat.Respond(model.llm, form="condensed")
     assert ikat.plan({"one": low}, ikat.conversation(CHAT, PTKB))["stage"].tolist() == ["condense, at most", "respond"]
 
 
 def test_arguments_are_checked():
     for options in ({"chunk": 0}, {"direct": -1}, {"words": 0}, {"passages": 0}):
         with pytest.raises(UsageError, match=next(iter(options))):
-            ikat.Condense(scripted()[0], **options)
+            ikat.generate.Condense(scripted()[0], **options)

@@ -26,7 +26,7 @@ def test_actions_and_questions_are_written_and_rows_stay():
     llm, backend = scripted(ASK, ABSTAIN)
     results = found(two_turns(), 4)
     before = results.copy()
-    out = ikat.Decide(llm, passages=2)(results)
+    out = ikat.generate.Decide(llm, passages=2)(results)
     assert out.drop(columns=["qaction", "qaskback"]).equals(before)
     assert results.equals(before)
     assert out["qaction"].tolist() == ["ask"] * 4 + ["abstain"] * 4
@@ -42,19 +42,19 @@ def test_actions_and_questions_are_written_and_rows_stay():
 
 def test_without_asking_back_the_prompt_does_not_offer_it_and_such_a_completion_is_a_failure():
     llm, backend = scripted(ANSWER)
-    operator = ikat.Decide(llm, may_ask=False)
+    operator = ikat.generate.Decide(llm, may_ask=False)
     assert operator(found(a_turn(), 1))["qaction"].tolist() == ["answer"]
     assert '"ask"' not in texts(backend)[0]
     assert [request.prompt for request in operator.requests(found(a_turn(), 1))] == ["decide_abstain"]
     with pytest.raises(StageError, match=r"stage decide: 1 request failed .*chat_2"):
-        ikat.Decide(scripted(ASK)[0], may_ask=False)(found(a_turn(), 1))
+        ikat.generate.Decide(scripted(ASK)[0], may_ask=False)(found(a_turn(), 1))
 
 
 def test_a_failed_turn_is_answered_and_counted():
     with pytest.raises(StageError, match=r"stage decide: 1 request failed .*other_1"):
-        ikat.Decide(scripted(ANSWER, "Rooibos has no caffeine.")[0])(found(two_turns(), 2))
+        ikat.generate.Decide(scripted(ANSWER, "Rooibos has no caffeine.")[0])(found(two_turns(), 2))
     llm, _ = scripted(ABSTAIN, "Rooibos has no caffeine.")
-    out = ikat.Decide(llm, on_error="fallback")(found(two_turns(), 2))
+    out = ikat.generate.Decide(llm, on_error="fallback")(found(two_turns(), 2))
     assert out["qaction"].tolist() == ["abstain", "abstain", "answer", "answer"]
     assert (ledger(llm, "failures"), ledger(llm, "fallbacks")) == (1, 1)
 
@@ -136,12 +136,12 @@ def test_an_action_of_your_own_that_nobody_knows_is_named(columns, message):
 
 def test_the_number_of_passages_is_positive():
     with pytest.raises(UsageError, match="passages=0"):
-        ikat.Decide(scripted()[0], passages=0)
+        ikat.generate.Decide(scripted()[0], passages=0)
 
 
 def test_the_plan_counts_a_decision_and_a_response_for_each_turn():
     llm, backend = scripted()
-    plan = ikat.plan({"ours": ikat.RawUtterance() >> ikat.Decide(llm) >> ikat.Respond(llm)}, two_turns())
+    plan = ikat.plan({"ours": ikat.RawUtterance() >> ikat.generate.Decide(llm) >> ikat.Respond(llm)}, two_turns())
     assert plan[["stage", "calls"]].values.tolist()[:2] == [["decide", 2], ["respond", 2]]
     assert backend.asked == []
 
@@ -155,11 +155,11 @@ def test_the_method_answers_asks_or_abstains():
 
 def test_recorded_decisions_of_the_sample():
     llm = ikat.llm("recorded:sample")
-    out = ikat.Decide(llm)(found(pt.get_dataset("ikat:sample").get_topics(), 1))
+    out = ikat.generate.Decide(llm)(found(pt.get_dataset("ikat:sample").get_topics(), 1))
     asked = out[out["qaction"] != "answer"]
     assert asked[["qid", "qaction"]].values.tolist() == [["1-2_5", "ask"]]
     assert asked["qaskback"].item().startswith("Which country")
     assert json.dumps(out["qaction"].tolist()).count("answer") == 23
 
 
-TestDecide = pt.testing.transformer_test_class(lambda: ikat.Decide(ikat.llm("recorded:sample"), may_ask=False))
+TestDecide = pt.testing.transformer_test_class(lambda: ikat.generate.Decide(ikat.llm("recorded:sample"), may_ask=False))

@@ -2,12 +2,12 @@ import inspect
 import re
 
 import pytest
+from trust.frames import EXPORTED
 
-import pyterrier_ikat as ikat
 from pyterrier_ikat.llm_operator import LLMOperator
 from pyterrier_ikat.operator import with_fields
 
-ASKING = [value for value in [getattr(ikat, name) for name in ikat.__all__] if isinstance(value, type) and issubclass(value, LLMOperator)]
+ASKING = [value for value in EXPORTED.values() if isinstance(value, type) and issubclass(value, LLMOperator)]
 
 
 def described(operator):

@@ -10,11 +10,11 @@ import pyterrier_ikat as ikat
 
 LONG = [*CHAT[:2], {"role": "user", "content": "And fennel?"}, {"role": "assistant", "content": "It has none."}, CHAT[2]]
 
-TestTopicSwitch = pt.testing.transformer_test_class(lambda: ikat.Enhance(ikat.llm("recorded:sample"), "topic"))
-TestExpandResponse = pt.testing.transformer_test_class(lambda: ikat.Enhance(ikat.llm("recorded:sample"), "response"))
-TestGuessAnswer = pt.testing.transformer_test_class(lambda: ikat.Enhance(ikat.llm("recorded:sample"), "guess"))
-TestPreferences = pt.testing.transformer_test_class(lambda: ikat.Enhance(ikat.llm("recorded:sample"), "preferences"))
-TestSummariseHistory = pt.testing.transformer_test_class(lambda: ikat.Enhance(ikat.llm("recorded:sample"), "summary"))
+TestTopicSwitch = pt.testing.transformer_test_class(lambda: ikat.generate.Enhance(ikat.llm("recorded:sample"), "topic"))
+TestExpandResponse = pt.testing.transformer_test_class(lambda: ikat.generate.Enhance(ikat.llm("recorded:sample"), "response"))
+TestGuessAnswer = pt.testing.transformer_test_class(lambda: ikat.generate.Enhance(ikat.llm("recorded:sample"), "guess"))
+TestPreferences = pt.testing.transformer_test_class(lambda: ikat.generate.Enhance(ikat.llm("recorded:sample"), "preferences"))
+TestSummariseHistory = pt.testing.transformer_test_class(lambda: ikat.generate.Enhance(ikat.llm("recorded:sample"), "summary"))
 
 
 def long_turn():
@@ -37,7 +37,7 @@ def long_turn():
 )
 def test_of_a_new_topic_only_the_last_turn_is_left(said, left):
     turn = long_turn()
-    out = ikat.Enhance(scripted(said)[0], "topic")(turn)
+    out = ikat.generate.Enhance(scripted(said)[0], "topic")(turn)
     assert out["qhistory"].item() == LONG[:4][-left:]
     assert turn["qhistory"].item() == LONG[:4]
 
@@ -51,15 +51,15 @@ UNCLEAR = [
 @pytest.mark.parametrize("said", UNCLEAR)
 def test_an_unclear_verdict_is_a_failure_and_falls_back_to_the_same_topic(said):
     with pytest.raises(ikat.IkatError, match="stage topic"):
-        ikat.Enhance(scripted(said)[0], "topic")(long_turn())
+        ikat.generate.Enhance(scripted(said)[0], "topic")(long_turn())
     llm, _ = scripted(said)
-    assert ikat.Enhance(llm, "topic", on_error="fallback")(long_turn())["qhistory"].item() == LONG[:4]
+    assert ikat.generate.Enhance(llm, "topic", on_error="fallback")(long_turn())["qhistory"].item() == LONG[:4]
     assert ledger(llm, "fallbacks") == 1
 
 
 def test_the_last_response_is_said_in_full_and_the_others_stay():
     turn, (llm, backend) = long_turn(), scripted("Fennel tea has no caffeine.")
-    out = ikat.Enhance(llm, "response")(turn)
+    out = ikat.generate.Enhance(llm, "response")(turn)
     assert [message["content"] for message in out["qhistory"].item()] == [
         *("Which tea has no caffeine?", "Rooibos.", "And fennel?", "Fennel tea has no caffeine."),
     ]
@@ -69,7 +69,9 @@ def test_the_last_response_is_said_in_full_and_the_others_stay():
 
 def test_a_failed_response_stays_and_a_failed_summary_is_empty():
     llm, _ = scripted("", "")
-    out = (ikat.Enhance(llm, "response", on_error="fallback") >> ikat.Enhance(llm, "summary", on_error="fallback"))(long_turn())
+    out = (ikat.generate.Enhance(llm, "response", on_error="fallback") >> ikat.generate.Enhance(llm, "summary", on_error="fallback"))(
+        long_turn()
+    )
     assert out["qhistory"].item() == LONG[:4]
     assert out["qsummary"].item() == ""
     assert ledger(llm, "fallbacks") == 2
@@ -79,19 +81,19 @@ def test_a_failed_response_stays_and_a_failed_summary_is_empty():
 def test_a_turn_without_a_response_is_not_asked_and_the_plan_knows(form):
     llm, backend = scripted("same")
     turns = two_turns()  # only the first has a history
-    assert ikat.plan({"x": ikat.Enhance(llm, form)}, turns).total["calls"] == 1
-    out = ikat.Enhance(llm, form)(turns)
+    assert ikat.plan({"x": ikat.generate.Enhance(llm, form)}, turns).total["calls"] == 1
+    out = ikat.generate.Enhance(llm, form)(turns)
     assert len(backend.asked) == 1
     assert out["qhistory"].tolist()[1] == []
     no_reply = ikat.conversation([CHAT[0], CHAT[2]])
-    assert ikat.Enhance(llm, form)(no_reply)["qhistory"].item() == [CHAT[0]]
+    assert ikat.generate.Enhance(llm, form)(no_reply)["qhistory"].item() == [CHAT[0]]
     assert len(backend.asked) == 1
 
 
 def test_the_enhanced_rewrite_sees_the_summary_the_clear_question_and_the_guess():
     llm, backend = scripted("They spoke about rooibos.", "rooibos against a cold")
     turn = a_turn(qrewrite="Does rooibos help against a cold?", qanswer="It may soothe the throat.")
-    out = (ikat.Enhance(llm, "summary") >> ikat.Rewrite(llm, "enhanced", question="qrewrite"))(turn)
+    out = (ikat.generate.Enhance(llm, "summary") >> ikat.Rewrite(llm, "enhanced", question="qrewrite"))(turn)
     shown = texts(backend)[1]
     assert out["query"].item() == out["qrewrite"].item() == "rooibos against a cold"
     assert "# Conversation so far\nThey spoke about rooibos.\n" in shown
@@ -115,24 +117,26 @@ def test_a_turn_without_a_guess_is_named():
 
 def test_a_guess_is_made_for_turns_that_go_on_with_a_topic():
     turns, (llm, backend) = two_turns().assign(qnewtopic=False), scripted("Mint helps.")
-    assert ikat.Enhance(llm, "guess", words=7)(turns)["qanswer"].tolist() == ["Mint helps.", ""]  # the other turn has no history
+    assert ikat.generate.Enhance(llm, "guess", words=7)(turns)["qanswer"].tolist() == ["Mint helps.", ""]  # the other turn has no history
     (asked,) = texts(backend)
     assert "at most 7 words" in asked
     llm, backend = scripted()
-    assert ikat.Enhance(llm, "guess")(a_turn(qnewtopic=True))["qanswer"].item() == ""
+    assert ikat.generate.Enhance(llm, "guess")(a_turn(qnewtopic=True))["qanswer"].item() == ""
     assert backend.asked == []
 
 
 def test_a_failed_guess_is_empty_and_so_are_failed_preferences():
     llm, _ = scripted("", "")
-    turn = ikat.Enhance(llm, "preferences", on_error="fallback")(ikat.Enhance(llm, "guess", on_error="fallback")(a_turn()))
+    turn = ikat.generate.Enhance(llm, "preferences", on_error="fallback")(
+        ikat.generate.Enhance(llm, "guess", on_error="fallback")(a_turn())
+    )
     assert (turn["qanswer"].item(), turn["qpreferences"].item()) == ("", "")
     assert ledger(llm, "fallbacks") == 2
 
 
 def test_preferences_are_asked_of_personas_alone():
     turns, (llm, backend) = two_turns(), scripted("- No chamomile")
-    assert ikat.Enhance(llm, "preferences")(turns)["qpreferences"].tolist() == ["- No chamomile", ""]
+    assert ikat.generate.Enhance(llm, "preferences")(turns)["qpreferences"].tolist() == ["- No chamomile", ""]
     assert len(backend.asked) == 1
     assert backend.asked[0][0]["role"] == "system"
 
@@ -140,17 +144,17 @@ def test_preferences_are_asked_of_personas_alone():
 def test_with_the_persona_the_response_before_a_new_topic_stays():
     llm, backend = scripted()
     turn = a_turn(qnewtopic=True)
-    assert ikat.Enhance(llm, "personal_response")(turn)["qhistory"].item() == CHAT[:2]
+    assert ikat.generate.Enhance(llm, "personal_response")(turn)["qhistory"].item() == CHAT[:2]
     assert backend.asked == []
     llm, _ = scripted("Rooibos has none.")
-    assert ikat.Enhance(llm, "response")(turn)["qhistory"].item()[1]["content"] == "Rooibos has none."
+    assert ikat.generate.Enhance(llm, "response")(turn)["qhistory"].item()[1]["content"] == "Rooibos has none."
 
 
 def test_a_template_for_the_system_message_counts_in_the_checksums(tmp_path):
     llm, _ = scripted()
     names = ["preferences", "preferences_system"]
-    assert list(ikat.Enhance(llm, "preferences").prompt_checksums()) == names
+    assert list(ikat.generate.Enhance(llm, "preferences").prompt_checksums()) == names
     (tmp_path / "preferences_system.jinja").write_text("Be short.")
-    other = ikat.Enhance(llm, "preferences", prompts=str(tmp_path))
-    before, after = ikat.Enhance(llm, "preferences").prompt_checksums(), other.prompt_checksums()
+    other = ikat.generate.Enhance(llm, "preferences", prompts=str(tmp_path))
+    before, after = ikat.generate.Enhance(llm, "preferences").prompt_checksums(), other.prompt_checksums()
     assert [before[name] == after[name] for name in names] == [True, False]

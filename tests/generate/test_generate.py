@@ -205,9 +205,9 @@ class OneWord(pt.Transformer):
 
 
 def test_historical_expansion_adds_the_heaviest_words_of_past_turns(turn):
-    assert ikat.HistoricalQueryExpansion(OneWord(), words=2)(turn)["query"].tolist() == ["And against a cold? caffeine tea"]
+    assert ikat.generate.HistoricalQueryExpansion(OneWord(), words=2)(turn)["query"].tolist() == ["And against a cold? caffeine tea"]
     first = ikat.conversation(CHAT[:1])
-    assert ikat.HistoricalQueryExpansion(OneWord())(first)["query"].tolist() == [CHAT[0]["content"]]
+    assert ikat.generate.HistoricalQueryExpansion(OneWord())(first)["query"].tolist() == [CHAT[0]["content"]]
 
 
 @pytest.mark.parametrize(
@@ -247,13 +247,13 @@ TestExpand = pt.testing.transformer_test_class(ikat.ExplodeQueries)
 TestUtterance = pt.testing.transformer_test_class(ikat.RawUtterance)
 TestAllUtterances = pt.testing.transformer_test_class(ikat.AllUtterances)
 TestResolved = pt.testing.transformer_test_class(ikat.ManualRewrite)
-TestHQE = pt.testing.transformer_test_class(lambda: ikat.HistoricalQueryExpansion(OneWord()))
+TestHQE = pt.testing.transformer_test_class(lambda: ikat.generate.HistoricalQueryExpansion(OneWord()))
 TestRerank = pt.testing.transformer_test_class(lambda: ikat.LLMRerank(_llm))
 
 
 def test_append_joins_two_queries_by_turn():
     upper = pt.apply.generic(lambda frame: frame.assign(query=frame["query"].str.upper()).iloc[::-1])
-    out = ikat.AppendQuery(upper)(pd.DataFrame({"qid": ["1", "2"], "query": ["a", "b"], "qrewrite": ["a", "b"]}))
+    out = ikat.generate.AppendQuery(upper)(pd.DataFrame({"qid": ["1", "2"], "query": ["a", "b"], "qrewrite": ["a", "b"]}))
     assert out[["query", "query_0", "qrewrite"]].values.tolist() == [["a A", "a", "a"], ["b B", "b", "b"]]
 
 

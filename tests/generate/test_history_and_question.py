@@ -33,7 +33,7 @@ def test_long_past_responses_but_the_last_are_replaced_and_asked_once():
     llm, backend = scripted("A!", "Summary: B!")
     turns = talk(4)
     before = copy.deepcopy(turns["qhistory"].tolist())
-    out = ikat.Summarise(llm)(turns)
+    out = ikat.generate.Summarise(llm)(turns)
     assert [responses(history) for history in out["qhistory"]] == [[], [long("a")], ["A!", long("b")], ["A!", "B!", long("c")]]
     assert turns["qhistory"].tolist() == before
     assert [long("a") in text for text in texts(backend)] == [True, False]
@@ -42,37 +42,37 @@ def test_long_past_responses_but_the_last_are_replaced_and_asked_once():
 
 
 def test_a_response_goes_by_the_qid_of_its_own_turn():
-    operator = ikat.Summarise(scripted()[0])
+    operator = ikat.generate.Summarise(scripted()[0])
     assert [(request.qid, request.prompt) for request in operator.requests(talk(4))] == [("talk_1", "summarise"), ("talk_2", "summarise")]
     plain = talk(3).iloc[[2]].drop(columns="qconversation")
     assert [request.qid for request in operator.requests(plain)] == ["talk_3_1"]
 
 
 def test_only_responses_of_at_least_the_given_length_are_asked():
-    assert len(ikat.Summarise(scripted()[0], min_characters=150).requests(talk(3))) == 1
-    assert ikat.Summarise(scripted()[0], min_characters=151).requests(talk(3)) == []
+    assert len(ikat.generate.Summarise(scripted()[0], min_characters=150).requests(talk(3))) == 1
+    assert ikat.generate.Summarise(scripted()[0], min_characters=151).requests(talk(3)) == []
     with pytest.raises(ikat.UsageError, match="min_characters=-1"):
-        ikat.Summarise(scripted()[0], -1)
+        ikat.generate.Summarise(scripted()[0], -1)
 
 
 def test_a_response_without_summary_stays_or_is_named_by_its_turn():
     with pytest.raises(StageError, match=r"stage summarise: 1 request failed .*: talk_1 \("):
-        ikat.Summarise(scripted("...")[0])(talk(3))
+        ikat.generate.Summarise(scripted("...")[0])(talk(3))
     llm, _ = scripted("...", "B!")
-    out = ikat.Summarise(llm, on_error="fallback")(talk(4))
+    out = ikat.generate.Summarise(llm, on_error="fallback")(talk(4))
     assert responses(out["qhistory"][3]) == [long("a"), "B!", long("c")]
     assert ledger(llm, "fallbacks") == 1
 
 
 def test_without_history_nothing_is_asked():
     llm, backend = scripted()
-    assert ikat.Summarise(llm)(pd.DataFrame({"qid": ["1"], "query": ["tea"]}))["qhistory"].tolist() == [[]]
+    assert ikat.generate.Summarise(llm)(pd.DataFrame({"qid": ["1"], "query": ["tea"]}))["qhistory"].tolist() == [[]]
     assert backend.asked == []
 
 
 def test_clarify_shows_the_chosen_statements_and_becomes_the_query():
     llm, backend = scripted("Clarified utterance: Which tea without chamomile helps against a cold?")
-    out = ikat.Clarify(llm)(a_turn(qstatements=[("3", 0.9), ("1", 0.5)]))
+    out = ikat.generate.Clarify(llm)(a_turn(qstatements=[("3", 0.9), ("1", 0.5)]))
     assert out["query"].tolist() == out["qrewrite"].tolist() == ["Which tea without chamomile helps against a cold?"]
     assert out["query_0"].tolist() == ["And against a cold?"]
     [text] = texts(backend)
@@ -83,8 +83,8 @@ def test_clarify_shows_the_chosen_statements_and_becomes_the_query():
 
 def test_clarify_shows_the_whole_persona_when_nothing_was_chosen_before():
     llm, backend = scripted("Which tea?", "Which tea?")
-    ikat.Clarify(llm)(a_turn())
-    ikat.Clarify(llm)(a_turn(qstatements=[]))
+    ikat.generate.Clarify(llm)(a_turn())
+    ikat.generate.Clarify(llm)(a_turn(qstatements=[]))
     first, second = texts(backend)
     assert all(statement in first for statement in PTKB.values())
     assert not any(statement in second for statement in PTKB.values())
@@ -92,13 +92,13 @@ def test_clarify_shows_the_whole_persona_when_nothing_was_chosen_before():
 
 def test_clarify_falls_back_to_the_question():
     llm, _ = scripted("...")
-    assert ikat.Clarify(llm, on_error="fallback")(a_turn())["query"].tolist() == ["And against a cold?"]
+    assert ikat.generate.Clarify(llm, on_error="fallback")(a_turn())["query"].tolist() == ["And against a cold?"]
 
 
 @pytest.mark.parametrize(("form", "prompt"), [("elements", "suggest"), ("context", "suggest_context")])
 def test_suggest_sees_conversation_and_question_but_no_persona(form, prompt):
     llm, backend = scripted("<think>hm</think>Name a tea.")
-    operator = ikat.OutlineAnswer(llm, form)
+    operator = ikat.generate.OutlineAnswer(llm, form)
     out = operator(a_turn())
     assert out["qsuggestion"].tolist() == ["Name a tea."]
     assert out["query"].tolist() == ["And against a cold?"]
@@ -112,14 +112,14 @@ def test_suggest_sees_conversation_and_question_but_no_persona(form, prompt):
 
 def test_a_missing_suggestion_is_an_empty_text():
     llm, _ = scripted("<think>")
-    assert ikat.OutlineAnswer(llm, on_error="fallback")(a_turn())["qsuggestion"].tolist() == [""]
+    assert ikat.generate.OutlineAnswer(llm, on_error="fallback")(a_turn())["qsuggestion"].tolist() == [""]
     with pytest.raises(ikat.UsageError, match="form='long' is unknown: choose one of elements, context"):
-        ikat.OutlineAnswer(llm, "long")
+        ikat.generate.OutlineAnswer(llm, "long")
 
 
 def test_the_question_may_be_the_current_query():
     llm, backend = scripted("Name a tea.")
-    operator = ikat.OutlineAnswer(llm, question="query")
+    operator = ikat.generate.OutlineAnswer(llm, question="query")
     turn = a_turn().assign(query="Which tea helps?")
     operator(turn)
     assert "Which tea helps?" in texts(backend)[0]
@@ -162,7 +162,7 @@ def test_an_answer_from_chosen_statements_has_one_example():
 
 def test_empty_frames_have_the_columns_of_full_ones():
     turn = ikat.conversation(CHAT, PTKB)
-    for make in (ikat.Summarise, ikat.Clarify, ikat.OutlineAnswer):
+    for make in (ikat.generate.Summarise, ikat.generate.Clarify, ikat.generate.OutlineAnswer):
         silent, backend = scripted()
         assert make(silent)(turn.iloc[:0]).columns.tolist() == make(scripted("Tea.")[0])(turn).columns.tolist()
         assert backend.asked == []

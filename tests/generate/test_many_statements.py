@@ -22,8 +22,8 @@ def test_every_statement_is_shown_chosen_and_used(form, turn):
     chosen = ikat.SelectStatements(llm, form)(turn)
     assert [number for number, _ in chosen["qstatements"][0]] == list(PTKB)
     assert all(statement in backend.asked[0][-1]["content"] for statement in PTKB.values())
-    assert ikat.AppendStatements()(chosen)["query"][0] == " ".join(["What do I eat?", *PTKB.values()])
-    assert ikat.StatementQueries(llm)(chosen)["qsubqueries"][0] == [f"dish {number}" for number in PTKB]
+    assert ikat.generate.AppendStatements()(chosen)["query"][0] == " ".join(["What do I eat?", *PTKB.values()])
+    assert ikat.generate.StatementQueries(llm)(chosen)["qsubqueries"][0] == [f"dish {number}" for number in PTKB]
     found = chosen.assign(docno="d", score=1.0, rank=0, text="Rice.")
     llm, backend = scripted("Rice.")
     ikat.Respond(llm, statements="chosen")(found)

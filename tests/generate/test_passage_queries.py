@@ -13,7 +13,7 @@ CHOSEN = [("3", 0.9), ("1", 0.5), ("2", 0.1)]
 
 def test_one_passage_about_all_statements_and_one_for_each_of_the_best():
     llm, backend = scripted("About all.", "About Oslo.", "About chamomile.")
-    operator = ikat.PassageQueries(llm, per_statement=2)
+    operator = ikat.generate.PassageQueries(llm, per_statement=2)
     turn = a_turn(qstatements=CHOSEN, qrewrite="Which tea helps against a cold?")
     out = operator(turn)
     assert out["qsubqueries"].tolist() == [["About all.", "About Oslo.", "About chamomile."]]
@@ -33,8 +33,8 @@ def test_one_passage_about_all_statements_and_one_for_each_of_the_best():
 
 def test_the_article_answers_the_clarified_utterance_without_history():
     llm, backend = scripted("Tea.", "Tea.")
-    ikat.PassageQueries(llm)(a_turn(qrewrite="Which tea helps against a cold?"))
-    ikat.PassageQueries(llm)(a_turn())
+    ikat.generate.PassageQueries(llm)(a_turn(qrewrite="Which tea helps against a cold?"))
+    ikat.generate.PassageQueries(llm)(a_turn())
     clarified, raw = texts(backend)
     assert "Which tea helps against a cold?" in clarified
     assert "Rooibos" not in clarified
@@ -45,7 +45,7 @@ def test_the_article_answers_the_clarified_utterance_without_history():
 
 def test_the_other_forms_see_the_history_and_the_raw_question():
     llm, backend = scripted("Short.", "Long.", "Style: blog\nStyled.")
-    operator = ikat.PassageQueries(llm, ["short", "long", "styled"])
+    operator = ikat.generate.PassageQueries(llm, ["short", "long", "styled"])
     turn = a_turn(qstatements=CHOSEN[:1], qrewrite="Which tea helps?")
     out = operator(turn)
     assert out["qsubqueries"].tolist() == [["Short.", "Long.", "Styled."]]
@@ -63,18 +63,18 @@ def test_the_other_forms_see_the_history_and_the_raw_question():
 def test_statements_of_their_own_only_where_some_were_chosen():
     llm, backend = scripted("A.", "B.")
     turns = two_turns().assign(qstatements=[[], []])
-    assert ikat.PassageQueries(llm, per_statement=3)(turns)["qweights"].tolist() == [[1.0], [1.0]]
+    assert ikat.generate.PassageQueries(llm, per_statement=3)(turns)["qweights"].tolist() == [[1.0], [1.0]]
     assert len(backend.asked) == 2
     with pytest.raises(pt.validate.InputValidationError, match="qstatements"):
-        ikat.PassageQueries(llm, per_statement=3)(two_turns())
+        ikat.generate.PassageQueries(llm, per_statement=3)(two_turns())
 
 
 def test_a_failed_passage_is_replaced_by_the_question_and_keeps_its_weight():
     turn = a_turn(qstatements=CHOSEN, qrewrite="Which tea helps?")
     with pytest.raises(StageError, match=r"stage passage_queries: 1 request failed .*chat_2"):
-        ikat.PassageQueries(scripted("All.", "...")[0], per_statement=1)(turn)
+        ikat.generate.PassageQueries(scripted("All.", "...")[0], per_statement=1)(turn)
     llm, _ = scripted("All.", "...")
-    out = ikat.PassageQueries(llm, per_statement=1, on_error="fallback")(turn)
+    out = ikat.generate.PassageQueries(llm, per_statement=1, on_error="fallback")(turn)
     assert out["qsubqueries"].tolist() == [["All.", "Which tea helps?"]]
     assert out["qweights"].tolist() == [[1.0, 0.9]]
     assert ledger(llm, "fallbacks") == 1
@@ -83,7 +83,7 @@ def test_a_failed_passage_is_replaced_by_the_question_and_keeps_its_weight():
 @pytest.mark.parametrize("arguments", [{"forms": ()}, {"forms": ["poem"]}, {"forms": "article"}, {"per_statement": -1}])
 def test_wrong_arguments(arguments):
     with pytest.raises(ikat.UsageError, match=next(iter(arguments))):
-        ikat.PassageQueries(scripted()[0], **arguments)
+        ikat.generate.PassageQueries(scripted()[0], **arguments)
 
 
 def test_expand_gives_each_row_its_weight():
@@ -107,12 +107,12 @@ def test_other_queries_do_not_keep_the_weights_of_passage_queries():
     llm, _ = scripted("1. ginger tea", '["ginger tea"]')
     turn = a_turn(qweights=[1.0, 0.5], qstatements=[])
     assert "qweights" not in ikat.Queries(llm)(turn)
-    assert "qweights" not in ikat.StatementQueries(llm)(turn)
+    assert "qweights" not in ikat.generate.StatementQueries(llm)(turn)
 
 
 def test_statement_queries_ask_for_each_statement_and_drop_repeats():
     llm, backend = scripted('["tea Oslo", "cold remedy"]', 'Here:\n```json\n["Cold remedy", "tea without chamomile"]\n```')
-    operator = ikat.StatementQueries(llm, n=2)
+    operator = ikat.generate.StatementQueries(llm, n=2)
     turn = a_turn(qstatements=CHOSEN[:2]).assign(query="Which tea helps?")
     out = operator(turn)
     assert out["qsubqueries"].tolist() == [["tea Oslo", "cold remedy", "tea without chamomile"]]
@@ -131,7 +131,7 @@ def test_statement_queries_ask_for_each_statement_and_drop_repeats():
 
 def test_without_a_statement_the_rewrite_alone_is_asked_for():
     llm, backend = scripted('["tea"]')
-    operator = ikat.StatementQueries(llm)
+    operator = ikat.generate.StatementQueries(llm)
     out = operator(a_turn(qstatements=[]).assign(query="Which tea helps?"))
     assert out["qsubqueries"].tolist() == [["tea"]]
     assert "statement" not in texts(backend)[0].casefold()
@@ -139,7 +139,7 @@ def test_without_a_statement_the_rewrite_alone_is_asked_for():
 
 
 def test_the_manual_variant_asks_with_the_manual_rewrite():
-    operator = ikat.StatementQueries(scripted()[0], question="qresolved")
+    operator = ikat.generate.StatementQueries(scripted()[0], question="qresolved")
     [request] = operator.requests(a_turn(qstatements=[], qresolved="Which tea helps against a cold?"))
     assert request.prompt == "queries_statement_human"
     assert "Which tea helps against a cold?" in request.messages[0]["content"]
@@ -147,23 +147,23 @@ def test_the_manual_variant_asks_with_the_manual_rewrite():
 
 def test_no_query_for_a_statement_falls_back_to_the_question_counted():
     llm, _ = scripted("...", '["tea Oslo"]')
-    out = ikat.StatementQueries(llm)(a_turn(qstatements=CHOSEN[:2]))
+    out = ikat.generate.StatementQueries(llm)(a_turn(qstatements=CHOSEN[:2]))
     assert out["qsubqueries"].tolist() == [["And against a cold?", "tea Oslo"]]
     assert ledger(llm, "fallbacks") == 1
     with pytest.raises(ikat.UsageError, match="n=0: give 1 or more"):
-        ikat.StatementQueries(llm, n=0)
+        ikat.generate.StatementQueries(llm, n=0)
 
 
 def test_a_plan_counts_every_passage_and_statement():
     llm = ikat.llm("openai:gpt-4o cache=none")
     choose = ikat.SelectStatements(llm, "scores")
-    plan = ikat.plan({"P": choose >> ikat.PassageQueries(llm, ("article", "short"), per_statement=3)}, a_turn())
+    plan = ikat.plan({"P": choose >> ikat.generate.PassageQueries(llm, ("article", "short"), per_statement=3)}, a_turn())
     assert plan[["stage", "calls"]].values.tolist() == [["statements", 1], ["passage_queries", 4]]
 
 
 def test_empty_frames_ask_nothing():
     turn = a_turn(qstatements=CHOSEN)
-    for make in (ikat.PassageQueries, ikat.StatementQueries):
+    for make in (ikat.generate.PassageQueries, ikat.generate.StatementQueries):
         silent, backend = scripted()
         assert make(silent)(turn.iloc[:0]).columns.tolist() == make(scripted("Tea.", "Oat.", "Rye.")[0])(turn).columns.tolist()
         assert backend.asked == []

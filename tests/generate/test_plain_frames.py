@@ -76,7 +76,7 @@ def test_queries_after_a_rewrite_and_the_response_show_the_question(plain):
     assert set(out["qanswer"]) == {"Rooibos does."}
 
 
-@pytest.mark.parametrize("make", [ikat.Rewrite, ikat.Clarify, ikat.OutlineAnswer])
+@pytest.mark.parametrize("make", [ikat.Rewrite, ikat.generate.Clarify, ikat.generate.OutlineAnswer])
 def test_an_operator_after_an_answer_shows_the_question(plain, make):
     llm, backend = scripted("Rooibos.", "Mint.")
     (ikat.Answer(llm) >> make(llm))(plain)
@@ -101,8 +101,16 @@ def test_operators_without_a_model_take_the_question_too(plain):
 @pytest.mark.parametrize(
     "make",
     [
-        *(ikat.Answer, ikat.Rewrite, ikat.Clarify, ikat.OutlineAnswer, ikat.Queries, ikat.MultiQuery, ikat.StatementQueries),
-        lambda llm: ikat.PassageQueries(llm, ("short",)),
+        *(
+            ikat.Answer,
+            ikat.Rewrite,
+            ikat.generate.Clarify,
+            ikat.generate.OutlineAnswer,
+            ikat.Queries,
+            ikat.MultiQuery,
+            ikat.generate.StatementQueries,
+        ),
+        lambda llm: ikat.generate.PassageQueries(llm, ("short",)),
     ],
 )
 def test_a_refusal_is_a_typed_failure_and_no_query(plain, make):
@@ -124,7 +132,7 @@ def test_refusals_and_unreadable_completions_are_failures_in_the_ledger(plain, o
     assert counted == [[4, 3, 3 if on_error == "fallback" else 0]]
 
 
-@pytest.mark.parametrize("make", [ikat.Answer, ikat.OutlineAnswer, ikat.Rewrite, ikat.Respond])
+@pytest.mark.parametrize("make", [ikat.Answer, ikat.generate.OutlineAnswer, ikat.Rewrite, ikat.Respond])
 @pytest.mark.parametrize("text", ["...", "```\n```", "[]", "\ud83e", "<think>hm</think>?!"])
 def test_a_completion_without_a_letter_or_digit_is_no_answer(plain, make, text):
     llm, _ = scripted(text)
@@ -193,7 +201,7 @@ def test_a_stage_error_says_for_which_turns_running_again_can_help():
         ikat.Rewrite(llm)(frame)
 
 
-@pytest.mark.parametrize("operator", [ikat.Answer(scripted()[0]), ikat.ExplodeQueries(), ikat.AppendQuery(ikat.RawUtterance())])
+@pytest.mark.parametrize("operator", [ikat.Answer(scripted()[0]), ikat.ExplodeQueries(), ikat.generate.AppendQuery(ikat.RawUtterance())])
 def test_a_row_without_a_turn_is_named(operator):
     turns = pd.DataFrame({"qid": ["1", None], "query": ["tea", "oats"], "qsubqueries": [["a"], ["b"]]})
     with pytest.raises(ikat.DataError, match="row 1 of the frame has no qid: give every row the qid of its turn"):

@@ -13,17 +13,17 @@ OPERATORS = {
     "copies": lambda: ikat.SelectStatements(_llm, "copies"),
     "scores": lambda: ikat.SelectStatements(_llm, "scores"),
     "suggested": lambda: ikat.SelectStatements(_llm, "scores", given="suggestion"),
-    "summarise": lambda: ikat.Summarise(_llm),
-    "clarify": lambda: ikat.Clarify(_llm),
-    "articles": lambda: ikat.PassageQueries(_llm, per_statement=3),
-    "passages": lambda: ikat.PassageQueries(_llm, ("short", "long", "styled")),
-    "suggest": lambda: ikat.OutlineAnswer(_llm),
-    "suggest_context": lambda: ikat.OutlineAnswer(_llm, "context"),
+    "summarise": lambda: ikat.generate.Summarise(_llm),
+    "clarify": lambda: ikat.generate.Clarify(_llm),
+    "articles": lambda: ikat.generate.PassageQueries(_llm, per_statement=3),
+    "passages": lambda: ikat.generate.PassageQueries(_llm, ("short", "long", "styled")),
+    "suggest": lambda: ikat.generate.OutlineAnswer(_llm),
+    "suggest_context": lambda: ikat.generate.OutlineAnswer(_llm, "context"),
     "rewrite": lambda: ikat.Rewrite(_llm, "short"),
-    "queries": lambda: ikat.StatementQueries(_llm),
+    "queries": lambda: ikat.generate.StatementQueries(_llm),
     "answer": lambda: ikat.Answer(_llm, statements="chosen", style="llama"),
     "respond": lambda: ikat.Respond(_llm),
-    "decide": lambda: ikat.Decide(_llm, may_ask=False),
+    "decide": lambda: ikat.generate.Decide(_llm, may_ask=False),
 }
 
 
@@ -77,13 +77,18 @@ def test_scores(llm, topics):
 
 
 def test_scores_after_a_suggestion(llm, topics):
-    chosen = numbers((ikat.OutlineAnswer(llm, "context") >> ikat.SelectStatements(llm, "scores", given="suggestion"))(topics))
+    chosen = numbers((ikat.generate.OutlineAnswer(llm, "context") >> ikat.SelectStatements(llm, "scores", given="suggestion"))(topics))
     assert chosen["1-1_1"] == ["2", "4", "6", "5", "1"]
     assert chosen["1-2_6"] == []
 
 
 def test_passage_queries_per_statement(llm, topics):
-    system = ikat.Summarise(llm) >> ikat.SelectStatements(llm, "scores") >> ikat.Clarify(llm) >> ikat.PassageQueries(llm, per_statement=3)
+    system = (
+        ikat.generate.Summarise(llm)
+        >> ikat.SelectStatements(llm, "scores")
+        >> ikat.generate.Clarify(llm)
+        >> ikat.generate.PassageQueries(llm, per_statement=3)
+    )
     out = system(topics)
     for chosen, texts, weights in zip(out["qstatements"], out["qsubqueries"], out["qweights"], strict=True):
         assert weights == [1.0, *(score for _, score in chosen[:3])]
@@ -92,7 +97,7 @@ def test_passage_queries_per_statement(llm, topics):
 
 
 def test_passage_queries_of_each_form(llm, topics):
-    out = ikat.PassageQueries(llm, ("short", "long", "styled"))(topics)
+    out = ikat.generate.PassageQueries(llm, ("short", "long", "styled"))(topics)
     for texts in out["qsubqueries"]:
         assert len(texts) == 3
         assert not any("Style" in text or "\n" in text for text in texts)
@@ -102,7 +107,7 @@ def test_passage_queries_of_each_form(llm, topics):
 def test_queries_per_statement(llm, manual, question):
     start = ikat.ManualRewrite() if question == "qresolved" else ikat.Rewrite(llm, "short")
     choose = ikat.SelectStatements(llm, question="qresolved" if question == "qresolved" else "qutterance")
-    out = (start >> choose >> ikat.StatementQueries(llm, question=question))(manual)
+    out = (start >> choose >> ikat.generate.StatementQueries(llm, question=question))(manual)
     for queries in out["qsubqueries"]:
         assert len(queries) >= 2
         assert not any(character in query for query in queries for character in '[]"`')
@@ -110,7 +115,7 @@ def test_queries_per_statement(llm, manual, question):
 
 
 def test_responses(llm, topics):
-    results = found(ikat.OutlineAnswer(llm)(topics), 6)
+    results = found(ikat.generate.OutlineAnswer(llm)(topics), 6)
     for form in ("rag", "passages_only", "suggested"):
         out = ikat.Respond(llm, form=form)(results)
         assert out.groupby("qid")["used"].sum().eq(5).all()

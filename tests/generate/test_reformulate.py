@@ -14,8 +14,8 @@ from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.generate.statements import examples_of
 
 BOTH = "Rewrite: Which tea helps against a cold?\nResponse: Sage tea."
-TestReformulate = pt.testing.transformer_test_class(lambda: ikat.Reformulate(ikat.llm("recorded:sample")))
-TestRewriteByLevel = pt.testing.transformer_test_class(lambda: ikat.RewriteByLevel(ikat.llm("recorded:sample")))
+TestReformulate = pt.testing.transformer_test_class(lambda: ikat.generate.Reformulate(ikat.llm("recorded:sample")))
+TestRewriteByLevel = pt.testing.transformer_test_class(lambda: ikat.generate.RewriteByLevel(ikat.llm("recorded:sample")))
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def examples(tmp_path):
 
 def test_a_rewrite_and_an_answer_are_written_and_joined():
     llm, backend = scripted(BOTH)
-    made = ikat.Reformulate(llm)(a_turn()).iloc[0]
+    made = ikat.generate.Reformulate(llm)(a_turn()).iloc[0]
     assert (made["qrewrite"], made["qanswer"]) == ("Which tea helps against a cold?", "Sage tea.")
     assert made["query"] == "Which tea helps against a cold? Sage tea."
     assert made["query_0"] == "And against a cold?"
@@ -56,7 +56,7 @@ def test_a_rewrite_and_an_answer_are_written_and_joined():
 
 def test_queries_stand_for_the_rewrite():
     llm, backend = scripted("Response: Sage tea.\nQueries: tea against a cold; sage tea")
-    made = ikat.Reformulate(llm, "queries", words=50)(a_turn()).iloc[0]
+    made = ikat.generate.Reformulate(llm, "queries", words=50)(a_turn()).iloc[0]
     assert (made["qrewrite"], made["qanswer"]) == ("tea against a cold; sage tea", "Sage tea.")
     assert made["query"] == "tea against a cold; sage tea Sage tea."
     assert "at most 50 words" in texts(backend)[0]
@@ -65,15 +65,15 @@ def test_queries_stand_for_the_rewrite():
 
 def test_the_chosen_statements_are_written_in_their_order_and_others_counted():
     llm, _ = scripted(f"Statements: [3, 1, 9]\n{BOTH}")
-    made = ikat.Reformulate(llm, "select")(a_turn())
+    made = ikat.generate.Reformulate(llm, "select")(a_turn())
     assert made["qstatements"].tolist() == [[("3", 1.0), ("1", 0.5)]]
     assert ledger(llm, "dropped") == 1
 
 
 def test_none_may_be_chosen_and_a_completion_without_a_choice_is_a_failure():
-    assert ikat.Reformulate(scripted(f"Statements: none\n{BOTH}")[0], "select")(a_turn())["qstatements"].tolist() == [[]]
+    assert ikat.generate.Reformulate(scripted(f"Statements: none\n{BOTH}")[0], "select")(a_turn())["qstatements"].tolist() == [[]]
     llm, _ = scripted(BOTH)
-    made = ikat.Reformulate(llm, "select", on_error="fallback")(a_turn()).iloc[0]
+    made = ikat.generate.Reformulate(llm, "select", on_error="fallback")(a_turn()).iloc[0]
     assert (made["query"], made["qanswer"], made["qstatements"]) == ("And against a cold?", "", [])
     assert ledger(llm, "fallbacks") == 1
 
@@ -81,7 +81,7 @@ def test_none_may_be_chosen_and_a_completion_without_a_choice_is_a_failure():
 @pytest.mark.parametrize("statements", ["123", "2", ""])
 def test_the_prompt_speaks_of_the_user_only_where_something_is_known(statements):
     llm, backend = scripted(BOTH)
-    ikat.Reformulate(llm)(a_turn(qptkb={one: PTKB[one] for one in statements}))
+    ikat.generate.Reformulate(llm)(a_turn(qptkb={one: PTKB[one] for one in statements}))
     [prompt] = texts(backend)
     assert {number for number, text in PTKB.items() if f"{number}: {text}" in prompt} == set(statements)
     assert ("what is known about a user" in prompt) == bool(statements)
@@ -102,7 +102,7 @@ def test_examples_are_the_first_conversations_with_rewrites(examples):
 
 def test_both_choices_show_the_examples_in_order_before_the_turn(examples):
     llm, backend = scripted(f"Statements: [1]\n{BOTH}", "[1]")
-    ikat.Reformulate(llm, "select", shots=2, examples=examples)(a_turn())
+    ikat.generate.Reformulate(llm, "select", shots=2, examples=examples)(a_turn())
     chosen = ikat.SelectStatements(llm, shots=2, examples=examples)(a_turn())
     assert chosen["qstatements"].tolist() == [[("1", 1.0)]]
     for prompt in texts(backend):
@@ -121,7 +121,7 @@ def test_a_text_of_an_example_is_no_heading(examples, tmp_path):
     path = tmp_path / "other.json"
     path.write_text(json.dumps(topics))
     llm, backend = scripted(f"Statements: []\n{BOTH}")
-    ikat.Reformulate(llm, "select", shots=1, examples=str(path))(a_turn())
+    ikat.generate.Reformulate(llm, "select", shots=1, examples=str(path))(a_turn())
     assert texts(backend)[0].count("\n# Task\n") + texts(backend)[0].startswith("# Task\n") == 1
 
 
@@ -133,7 +133,7 @@ def test_arguments_are_checked():
         ({"words": 0}, "words=0"),
     ):
         with pytest.raises(UsageError, match=said):
-            ikat.Reformulate(llm, **options)
+            ikat.generate.Reformulate(llm, **options)
     with pytest.raises(UsageError, match="shots=2: only form='ids' without given shows examples"):
         ikat.SelectStatements(llm, "copies", shots=2)
 
@@ -142,7 +142,7 @@ def test_the_level_and_the_personal_rewrite_are_written():
     llm, backend = scripted(
         "Reason: it is about a cold.\nLevel: b\nRewrite: Which tea without chamomile?\nResponse: Sage.", "Level: A\nRewrite: tea?"
     )
-    made = ikat.RewriteByLevel(llm)(two_turns())
+    made = ikat.generate.RewriteByLevel(llm)(two_turns())
     assert made[["qlevel", "qpersonal", "query"]].values.tolist() == [["b", *["Which tea without chamomile?"] * 2], ["a", "tea?", "tea?"]]
     assert "qrewrite" not in made.columns
     assert all("Reason:" in prompt for prompt in texts(backend))
@@ -151,7 +151,7 @@ def test_the_level_and_the_personal_rewrite_are_written():
 
 def test_a_completion_without_a_level_falls_back_to_the_question_at_level_a():
     llm, _ = scripted("Rewrite: Which tea?\nResponse: Sage.")
-    made = ikat.RewriteByLevel(llm, think=False, on_error="fallback")(a_turn()).iloc[0]
+    made = ikat.generate.RewriteByLevel(llm, think=False, on_error="fallback")(a_turn()).iloc[0]
     assert (made["qlevel"], made["qpersonal"]) == ("a", "And against a cold?")
 
 

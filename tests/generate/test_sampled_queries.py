@@ -16,8 +16,8 @@ from pyterrier_ikat.completions.texts import parse_reasoned_rewrite, parse_rewri
 from pyterrier_ikat.generate.sampled_queries import SamplesWarning, word_vectors
 
 TestSamples = pt.testing.transformer_test_class(lambda: ikat.Samples(ikat.RewriteAndAnswer(ikat.llm("recorded:sample")), 3))
-TestAggregate = pt.testing.transformer_test_class(lambda: ikat.Aggregate())
-TestBestQuery = pt.testing.transformer_test_class(lambda: ikat.BestQuery(Found()))
+TestAggregate = pt.testing.transformer_test_class(lambda: ikat.generate.Aggregate())
+TestBestQuery = pt.testing.transformer_test_class(lambda: ikat.generate.BestQuery(Found()))
 
 
 class Found(pt.Transformer):
@@ -228,9 +228,9 @@ def test_a_model_that_does_not_draw_is_warned_of():
         (lambda llm: ikat.Samples(ikat.Rewrite(llm), 0), "n=0: give 1 or more"),
         (lambda llm: ikat.Samples(ikat.Rewrite(llm), 2, ()), "columns=.*give a list of columns"),
         (lambda llm: ikat.Samples(ikat.Rewrite(llm), 1, ["qanswer"])(a_turn()), "writes no qanswer, but qid, query"),
-        (lambda llm: ikat.Samples(ikat.PassageQueries(llm, ("short", "long")))(a_turn()), "asks 2 times for 1 turn"),
-        (lambda llm: ikat.Aggregate("max"), "how='max' is unknown: choose one of mean, first, consistent"),
-        (lambda llm: ikat.BestQuery(Found(), 0), "passages=0: give 1 or more"),
+        (lambda llm: ikat.Samples(ikat.generate.PassageQueries(llm, ("short", "long")))(a_turn()), "asks 2 times for 1 turn"),
+        (lambda llm: ikat.generate.Aggregate("max"), "how='max' is unknown: choose one of mean, first, consistent"),
+        (lambda llm: ikat.generate.BestQuery(Found(), 0), "passages=0: give 1 or more"),
     ],
 )
 def test_what_cannot_be_sampled_or_chosen_is_named(make, said):
@@ -240,7 +240,7 @@ def test_what_cannot_be_sampled_or_chosen_is_named(make, said):
 
 def test_an_empty_frame_asks_nothing():
     llm, backend = scripted()
-    out = (ikat.Samples(ikat.RewriteAndAnswer(llm), 2, ("qrewrite", "qanswer")) >> ikat.Aggregate())(a_turn().iloc[:0])
+    out = (ikat.Samples(ikat.RewriteAndAnswer(llm), 2, ("qrewrite", "qanswer")) >> ikat.generate.Aggregate())(a_turn().iloc[:0])
     assert {"qrewrite", "qanswer", "qsamples", "qsubqueries", "query"} <= set(out.columns)
     assert out.empty
     assert not backend.asked
@@ -251,27 +251,27 @@ def test_an_empty_frame_asks_nothing():
 
 def test_the_texts_of_all_samples_or_of_one_are_joined():
     frame = drawn(("mint tea", "a1"), ("sage", "a2"), ("mint leaf tea", "a3"), qrewrite=["whole"])
-    queries = {how: ikat.Aggregate(how)(frame)["query"].item() for how in ("mean", "first", "consistent")}
+    queries = {how: ikat.generate.Aggregate(how)(frame)["query"].item() for how in ("mean", "first", "consistent")}
     # cosines, each with all three: mint tea 1 + 0 + 2/sqrt(6) = 1.816, sage 1, mint leaf tea 1.816 again: the first of the equal ones
     assert queries == {"mean": "mint tea a1 sage a2 mint leaf tea a3", "first": "mint tea a1", "consistent": "mint tea a1"}
-    assert ikat.Aggregate("first", also="qrewrite")(frame)["query"].item() == "mint tea a1 whole"
-    assert ikat.Aggregate()(frame)["query_0"].item() == "it?"
+    assert ikat.generate.Aggregate("first", also="qrewrite")(frame)["query"].item() == "mint tea a1 whole"
+    assert ikat.generate.Aggregate()(frame)["query_0"].item() == "it?"
 
 
 def test_the_most_typical_sample_is_chosen():
     frame = drawn(("sage",), ("mint tea",), ("mint tea",), ("tea",))
-    assert ikat.Aggregate("consistent")(frame)["query"].item() == "mint tea"
+    assert ikat.generate.Aggregate("consistent")(frame)["query"].item() == "mint tea"
 
 
 def test_without_samples_the_query_is_the_only_one():
     frame = pd.DataFrame({"qid": ["1"], "query": ["mint"], "qanswer": ["safe"]})
-    assert ikat.Aggregate(also="qanswer")(frame)["query"].item() == "mint safe"
+    assert ikat.generate.Aggregate(also="qanswer")(frame)["query"].item() == "mint safe"
 
 
 def test_the_mean_vector_counts_equal_texts_as_often_as_they_were_drawn_and_encodes_each_once():
     encoder = Vectors(r=[1, 0], a1=[0, 1], a2=[0, 3])
     frame = drawn(("r", "a1"), ("r", "a2"))
-    out = ikat.Aggregate("mean", encoder)(frame)
+    out = ikat.generate.Aggregate("mean", encoder)(frame)
     assert out["query_vec"].item().tolist() == [0.5, 1.0]  # (2 r + a1 + a2) / 4
     assert out["query"].item() == "r"
     assert sorted(encoder.encoded) == ["a1", "a2", "r"]
@@ -280,31 +280,31 @@ def test_the_mean_vector_counts_equal_texts_as_often_as_they_were_drawn_and_enco
 def test_answers_to_one_rewrite_are_averaged_with_it_counted_once():
     encoder = Vectors(r=[3, 0], a1=[0, 1], a2=[0, 2])
     frame = drawn(("a1",), ("a2",), qrewrite=["r"])
-    assert ikat.Aggregate("mean", encoder, "qrewrite")(frame)["query_vec"].item().tolist() == [1.0, 1.0]
+    assert ikat.generate.Aggregate("mean", encoder, "qrewrite")(frame)["query_vec"].item().tolist() == [1.0, 1.0]
 
 
 def test_by_vectors_the_sample_with_the_largest_sum_of_dot_products_is_chosen_with_its_own_answer():
     encoder = Vectors(r1=[1, 0], r2=[0.9, 0.9], r3=[0, 1], a1=[0, 0], a2=[2, 2], a3=[0, 0])
     frame = drawn(("r1", "a1"), ("r2", "a2"), ("r3", "a3"))  # sums: 1.9, 3.42, 1.9
-    out = ikat.Aggregate("consistent", encoder)(frame)
+    out = ikat.generate.Aggregate("consistent", encoder)(frame)
     np.testing.assert_allclose(out["query_vec"].item(), [1.45, 1.45], rtol=1e-6)
     assert out["query"].item() == "r2"
 
 
 def test_a_query_vector_of_an_earlier_query_does_not_stay():
     frame = drawn(("mint",)).assign(query_vec=[np.zeros(2)])
-    assert "query_vec" not in ikat.Aggregate()(frame).columns
+    assert "query_vec" not in ikat.generate.Aggregate()(frame).columns
 
 
 @pytest.mark.parametrize("samples", [[], [["", "a"]], [[]], [["a", None]]])
 def test_a_turn_without_a_sample_is_named(samples):
     with pytest.raises(ikat.DataError, match=r"turn 1_2 has the qsamples \["):
-        ikat.Aggregate()(drawn(("a",)).assign(qsamples=[samples]))
+        ikat.generate.Aggregate()(drawn(("a",)).assign(qsamples=[samples]))
 
 
 def test_what_is_no_encoder_is_named():
     with pytest.raises(ikat.DataError, match="gave no query_vec for each query"):
-        ikat.Aggregate(encoder=ikat.RawUtterance())(drawn(("a",)))
+        ikat.generate.Aggregate(encoder=ikat.RawUtterance())(drawn(("a",)))
 
 
 WORDS = st.lists(st.sampled_from(["mint", "tea", "sage"]), min_size=1, max_size=5)
@@ -322,7 +322,7 @@ def test_for_bm25_the_texts_joined_are_ranked_as_by_the_mean_of_their_scores(tmp
     passages = {"a": "mint tea is mint", "b": "sage tea cures", "c": "mint leaf", "d": "a tram runs", "e": "sage and mint and tea leaves"}
     index = ikat.PassageIndex(tmp_path / "i").index([{"docno": docno, "text": text} for docno, text in passages.items()])
     texts = ["mint tea", "sage tea", "mint tea", "leaves of sage"]
-    together = (ikat.Aggregate() >> index.bm25())(drawn(*([text] for text in texts))).set_index("docno")["score"]
+    together = (ikat.generate.Aggregate() >> index.bm25())(drawn(*([text] for text in texts))).set_index("docno")["score"]
     alone = index.bm25()(pd.DataFrame({"qid": list("0123"), "query": texts})).groupby("docno")["score"].sum()
     np.testing.assert_allclose(together.sort_index(), alone.sort_index(), rtol=1e-5)
 
@@ -337,33 +337,37 @@ def subqueries(*queries, qid="1_2"):
 def test_the_query_whose_best_passages_score_highest_is_chosen():
     found = Found(a=[9, 1, 1], b=[5, 5, 0], c=[4, 4, 4])
     frame = subqueries("a", "b", "c")
-    assert {k: ikat.BestQuery(found, k)(frame)["query"].item() for k in (1, 2, 3)} == {1: "a", 2: "a", 3: "c"}  # 9; 5, 5; 3.67, 3.33, 4
-    out = ikat.BestQuery(found, 3)(frame)
+    assert {k: ikat.generate.BestQuery(found, k)(frame)["query"].item() for k in (1, 2, 3)} == {
+        1: "a",
+        2: "a",
+        3: "c",
+    }  # 9; 5, 5; 3.67, 3.33, 4
+    out = ikat.generate.BestQuery(found, 3)(frame)
     assert (out["qrewrite"].item(), out["query_0"].item(), out["qsubqueries"].item()) == ("c", "it?", ["a", "b", "c"])
 
 
 def test_a_query_with_few_passages_counts_by_those_and_one_without_any_is_last():
-    assert ikat.BestQuery(Found(a=[-3, -9], b=[-5], c=[]), 2)(subqueries("c", "a", "b"))["query"].item() == "b"  # -6 and -5
-    assert ikat.BestQuery(Found(b=[-50]), 2)(subqueries("a", "b"))["query"].item() == "b"
-    assert ikat.BestQuery(Found(), 2)(subqueries("b", "a"))["query"].item() == "b"
+    assert ikat.generate.BestQuery(Found(a=[-3, -9], b=[-5], c=[]), 2)(subqueries("c", "a", "b"))["query"].item() == "b"  # -6 and -5
+    assert ikat.generate.BestQuery(Found(b=[-50]), 2)(subqueries("a", "b"))["query"].item() == "b"
+    assert ikat.generate.BestQuery(Found(), 2)(subqueries("b", "a"))["query"].item() == "b"
 
 
 def test_of_equal_queries_each_is_searched_once_and_the_first_of_equally_good_ones_is_chosen():
     found = Found(a=[1], b=[1])
-    assert ikat.BestQuery(found)(subqueries("b", "a", "b", "a"))["query"].item() == "b"
+    assert ikat.generate.BestQuery(found)(subqueries("b", "a", "b", "a"))["query"].item() == "b"
     assert found.searched == ["b", "a"]
 
 
 def test_a_turn_with_one_query_or_none_is_not_searched():
     found = Found()
     turns = pd.concat([subqueries("a", "a"), subqueries(qid="1_3")], ignore_index=True)
-    assert ikat.BestQuery(found)(turns)["query"].tolist() == ["a", "it?"]
+    assert ikat.generate.BestQuery(found)(turns)["query"].tolist() == ["a", "it?"]
     assert not found.searched
 
 
 def test_a_score_that_is_no_number_is_named():
     with pytest.raises(ikat.DataError, match="gave a score that is not a number"):
-        ikat.BestQuery(Found(a=[float("nan")], b=[1]))(subqueries("a", "b"))
+        ikat.generate.BestQuery(Found(a=[float("nan")], b=[1]))(subqueries("a", "b"))
 
 
 SCORES = st.dictionaries(st.sampled_from("abcd"), st.lists(st.integers(-5, 5), max_size=4), min_size=1)
@@ -374,11 +378,11 @@ def test_the_choice_is_the_first_largest_mean(scores, k):
     queries = sorted(scores)
     means = [np.mean(sorted(scores[query], reverse=True)[:k]) if scores[query] else -np.inf for query in queries]
     ranked = {query: sorted(found, reverse=True) for query, found in scores.items()}
-    assert ikat.BestQuery(Found(**ranked), k)(subqueries(*queries))["query"].item() == queries[int(np.argmax(means))]
+    assert ikat.generate.BestQuery(Found(**ranked), k)(subqueries(*queries))["query"].item() == queries[int(np.argmax(means))]
 
 
 def test_the_plan_counts_what_the_ranker_asks_for_each_query_and_leaves_the_depth_behind_it():
     llm, other = scripted()[0], scripted()[0]
-    system = ikat.Samples(ikat.Rewrite(llm), 4) >> ikat.BestQuery(Found() % 3 >> ikat.LLMRerank(other, 3)) >> Found() % 7
+    system = ikat.Samples(ikat.Rewrite(llm), 4) >> ikat.generate.BestQuery(Found() % 3 >> ikat.LLMRerank(other, 3)) >> Found() % 7
     rows = ikat.plan({"x": system}, a_turn())
     assert rows[["stage", "calls"]].values.tolist() == [["rewrite", 4], ["rerank", 12]]

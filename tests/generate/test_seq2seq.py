@@ -78,7 +78,7 @@ def test_the_query_is_what_the_model_writes_for_each_turn_alone(kind, request):
 
     folder = request.getfixturevalue(kind)
     asked = turns("what is tea ?", "mint", "which one has caffeine and is green tea ?", history=HISTORY[:2])
-    rewritten = ikat.Seq2SeqRewrite(folder, max_length=12, num_beams=3, batch_size=2)(asked)
+    rewritten = ikat.generate.Seq2SeqRewrite(folder, max_length=12, num_beams=3, batch_size=2)(asked)
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
     for question, query in zip(asked["qutterance"], rewritten["query"], strict=True):
         text = f"which tea has no caffeine ? ||| {question}"
@@ -92,7 +92,7 @@ def test_the_query_is_what_the_model_writes_for_each_turn_alone(kind, request):
 
 
 def test_the_same_frame_gives_the_same_queries(t5):
-    operator = ikat.Seq2SeqRewrite(t5, max_length=8)
+    operator = ikat.generate.Seq2SeqRewrite(t5, max_length=8)
     asked = turns("what is tea ?", "which one ?", history=HISTORY)
     first = operator(asked)["query"].tolist()
     result_cache._opened.clear()
@@ -104,7 +104,7 @@ def test_a_model_that_is_set_to_sample_is_not_sample_checksum(tmp_path):
 
     folder = save_tiny_bart(tmp_path)
     GenerationConfig.from_pretrained(folder, do_sample=True, temperature=5.0).save_pretrained(folder)
-    operator = ikat.Seq2SeqRewrite(folder, max_length=12, num_beams=1)
+    operator = ikat.generate.Seq2SeqRewrite(folder, max_length=12, num_beams=1)
     written = {operator(turns("what is tea ?"))["query"][0] for _ in range(5)}
     assert len(written) == 1
 
@@ -129,40 +129,44 @@ def test_the_output_has_at_most_max_length_tokens(bart):
 
 def test_convgqr_is_a_rewrite_and_an_expansion(t5, bart):
     asked = turns("what is tea ?", history=HISTORY)
-    rewrite, expansion = ikat.Seq2SeqRewrite(t5, max_length=8), ikat.Seq2SeqRewrite(bart, max_length=8)
-    both = (rewrite >> ikat.AppendQuery(ikat.Seq2SeqRewrite(bart, max_length=8)))(asked)
+    rewrite, expansion = ikat.generate.Seq2SeqRewrite(t5, max_length=8), ikat.generate.Seq2SeqRewrite(bart, max_length=8)
+    both = (rewrite >> ikat.generate.AppendQuery(ikat.generate.Seq2SeqRewrite(bart, max_length=8)))(asked)
     assert both["query"][0] == f"{rewrite(asked)['query'][0]} {expansion(asked)['query'][0]}"
     assert both["qrewrite"].tolist() == rewrite(asked)["query"].tolist()
 
 
 def test_where_the_model_says_nothing_the_question_stands_and_it_is_logged(monkeypatch, caplog):
     Silent(monkeypatch, {"tea ?": "which tea ?"})
-    rewritten = ikat.Seq2SeqRewrite("m")(turns("tea ?", "why ?"))
+    rewritten = ikat.generate.Seq2SeqRewrite("m")(turns("tea ?", "why ?"))
     assert rewritten["query"].tolist() == ["which tea ?", "why ?"]
     assert "wrote nothing for 1 turn, so the question stays: 1_1" in caplog.text
-    ikat.Seq2SeqRewrite("m")(turns("why ?").assign(qid=[7]))
+    ikat.generate.Seq2SeqRewrite("m")(turns("why ?").assign(qid=[7]))
     assert "so the question stays: 7" in caplog.text
 
 
 def test_each_distinct_input_is_decoded_once_long_ones_first(monkeypatch):
     model = Silent(monkeypatch)
-    ikat.Seq2SeqRewrite("m", batch_size=2)(turns("b", "a longer one", "b", "middle"))
+    ikat.generate.Seq2SeqRewrite("m", batch_size=2)(turns("b", "a longer one", "b", "middle"))
     assert model.batches == [["a longer one", "middle"], ["b"]]
 
 
 def test_systems_share_what_is_decoded_and_other_settings_do_not(monkeypatch):
     model = Silent(monkeypatch, {"tea ?": "green tea", "oats ?": "porridge"})
     for asked, expected in (("tea ?",), ["green tea"]), (("oats ?", "tea ?"), ["porridge", "green tea"]):
-        assert ikat.Seq2SeqRewrite("m")(turns(*asked))["query"].tolist() == expected
+        assert ikat.generate.Seq2SeqRewrite("m")(turns(*asked))["query"].tolist() == expected
     assert model.batches == [["tea ?"], ["oats ?"]]
-    for other in (ikat.Seq2SeqRewrite("n"), ikat.Seq2SeqRewrite("m", max_length=9), ikat.Seq2SeqRewrite("m", num_beams=1)):
+    for other in (
+        ikat.generate.Seq2SeqRewrite("n"),
+        ikat.generate.Seq2SeqRewrite("m", max_length=9),
+        ikat.generate.Seq2SeqRewrite("m", num_beams=1),
+    ):
         other(turns("tea ?"))
     assert model.batches[2:] == [["tea ?"]] * 3
 
 
 def test_frames_without_a_conversation_are_rewritten_from_their_query(monkeypatch):
     model = Silent(monkeypatch, {"tea?": "which tea?"})
-    assert ikat.Seq2SeqRewrite("m")(pd.DataFrame({"qid": ["1"], "query": ["tea?"]}))["query"].tolist() == ["which tea?"]
+    assert ikat.generate.Seq2SeqRewrite("m")(pd.DataFrame({"qid": ["1"], "query": ["tea?"]}))["query"].tolist() == ["which tea?"]
     assert model.batches == [["tea?"]]
 
 
@@ -170,28 +174,28 @@ def test_the_input_is_not_changed_and_what_was_computed_from_the_query_goes(monk
     Silent(monkeypatch)
     asked = turns("tea ?", history=HISTORY).assign(query_vec=0)
     before = asked.copy()
-    rewritten = ikat.Seq2SeqRewrite("m")(asked)
+    rewritten = ikat.generate.Seq2SeqRewrite("m")(asked)
     assert rewritten["qhistory"][0] is asked["qhistory"][0]
     assert "query_vec" not in rewritten.columns
     pd.testing.assert_frame_equal(asked, before)
 
 
 def test_empty_frames_give_the_columns_of_full_ones_without_a_model(monkeypatch):
-    empty = ikat.Seq2SeqRewrite("no/such-model")(turns())
+    empty = ikat.generate.Seq2SeqRewrite("no/such-model")(turns())
     Silent(monkeypatch)
-    assert list(empty.columns) == list(ikat.Seq2SeqRewrite("m")(turns("tea ?")).columns)
+    assert list(empty.columns) == list(ikat.generate.Seq2SeqRewrite("m")(turns("tea ?")).columns)
 
 
 def test_a_model_that_cannot_be_loaded_is_named_with_what_to_do(tmp_path):
     for model in ("no/such-model", tmp_path):
         with pytest.raises(ikat.UsageError, match="can't load the sequence-to-sequence model .*give the folder of a downloaded model"):
-            ikat.Seq2SeqRewrite(model)(turns("tea ?"))
+            ikat.generate.Seq2SeqRewrite(model)(turns("tea ?"))
 
 
 def test_a_missing_library_is_named_with_the_install_line(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(ikat.UsageError, match=r"pip install 'pyterrier_ikat\[rank\]'"):
-        ikat.Seq2SeqRewrite(tmp_path)(turns("tea ?"))
+        ikat.generate.Seq2SeqRewrite(tmp_path)(turns("tea ?"))
 
 
 @pytest.mark.parametrize(
@@ -205,18 +209,18 @@ def test_a_missing_library_is_named_with_the_install_line(monkeypatch, tmp_path)
 )
 def test_wrong_arguments_are_refused(arguments, message):
     with pytest.raises(ikat.UsageError, match=message):
-        ikat.Seq2SeqRewrite("m", **arguments)
+        ikat.generate.Seq2SeqRewrite("m", **arguments)
 
 
 def test_operators_are_values(tmp_path):
-    operator = ikat.Seq2SeqRewrite("m", responses=1)
-    assert repr(operator) == "ikat.Seq2SeqRewrite('m', responses=1)"
+    operator = ikat.generate.Seq2SeqRewrite("m", responses=1)
+    assert repr(operator) == "ikat.generate.Seq2SeqRewrite('m', responses=1)"
     assert eval(repr(operator)) == operator
-    assert operator != ikat.Seq2SeqRewrite("m")
-    assert ikat.Seq2SeqRewrite(tmp_path) == ikat.Seq2SeqRewrite(str(tmp_path))
+    assert operator != ikat.generate.Seq2SeqRewrite("m")
+    assert ikat.generate.Seq2SeqRewrite(tmp_path) == ikat.generate.Seq2SeqRewrite(str(tmp_path))
 
 
-TestSeq2SeqRewrite = pt.testing.transformer_test_class(lambda: ikat.Seq2SeqRewrite("m"))
+TestSeq2SeqRewrite = pt.testing.transformer_test_class(lambda: ikat.generate.Seq2SeqRewrite("m"))
 
 
 def test_the_output_is_held_to_the_positions_that_the_model_has(bart):

@@ -23,7 +23,7 @@ MAKE = {
     "statements_copies": (ikat.SelectStatements, {"form": "copies"}, "qstatements"),
     "statements_scores": (ikat.SelectStatements, {"form": "scores"}, "qstatements"),
     "queries": (ikat.Queries, {}, "qsubqueries"),
-    "clarify": (ikat.Clarify, {}, "qrewrite"),
+    "clarify": (ikat.generate.Clarify, {}, "qrewrite"),
 }
 VALUES = {
     "rewrite": "I'd love to see your next walk of several days.",

@@ -103,7 +103,7 @@ def test_an_empty_frame_asks_nothing():
 def test_a_plan_goes_on_with_the_first_two_statements():
     llm = ikat.llm("openai:gpt-4o cache=none")
     for form in ("ids", "copies", "scores"):
-        plan = ikat.plan({"S": ikat.SelectStatements(llm, form) >> ikat.StatementQueries(llm)}, a_turn())
+        plan = ikat.plan({"S": ikat.SelectStatements(llm, form) >> ikat.generate.StatementQueries(llm)}, a_turn())
         assert plan[["stage", "calls"]].values.tolist() == [["statements", 1], ["queries, at least", 2]]
 
 

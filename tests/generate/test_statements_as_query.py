@@ -84,19 +84,19 @@ def test_choosing_no_statement_is_refused():
 
 def test_the_chosen_statements_are_appended_in_their_order():
     frame = turns(qstatements=[[("10", 0.9), ("1", 0.2)], []])
-    appended = ikat.AppendStatements()(frame)
+    appended = ikat.generate.AppendStatements()(frame)
     assert appended["query"].tolist() == ["breakfast? I live in Rome. I own a dog.", "and lunch?"]
     assert appended["query_0"].tolist() == ["breakfast?", "and lunch?"]
 
 
 def test_gold_statements_are_ids():
     frame = turns(qgoldptkb=[["2"], None])
-    assert ikat.AppendStatements("qgoldptkb")(frame)["query"].tolist() == ["breakfast? I am vegan.", "and lunch?"]
+    assert ikat.generate.AppendStatements("qgoldptkb")(frame)["query"].tolist() == ["breakfast? I am vegan.", "and lunch?"]
 
 
 def test_the_organisers_manual_query_is_made_of_the_manual_rewrite_and_the_gold_statements():
     topics = pt.get_dataset("ikat:sample").get_topics("manual")
-    queries = (ikat.ManualRewrite() >> ikat.AppendStatements("qgoldptkb"))(topics)
+    queries = (ikat.ManualRewrite() >> ikat.generate.AppendStatements("qgoldptkb"))(topics)
     for row in queries.itertuples():
         assert row.query == " ".join([row.qresolved, *(row.qptkb[number] for number in row.qgoldptkb)])
     assert any(queries["qgoldptkb"].map(len))
@@ -105,20 +105,20 @@ def test_the_organisers_manual_query_is_made_of_the_manual_rewrite_and_the_gold_
 @pytest.mark.parametrize("ptkb", [PTKB, {}, None])
 def test_a_statement_that_the_persona_lacks_is_named(ptkb):
     with pytest.raises(ikat.DataError, match=r"turn 1_1: qstatements names statement '7', its persona has (1, 2, 10|none)"):
-        ikat.AppendStatements()(turns(qptkb=[ptkb, {}], qstatements=[[("7", 1.0)], []]))
+        ikat.generate.AppendStatements()(turns(qptkb=[ptkb, {}], qstatements=[[("7", 1.0)], []]))
 
 
 def test_inputs_are_not_changed_and_objects_are_carried():
     scorer = Table({("1_1", number): 0.5 for number in PTKB})
     frame = turns()
     before = frame.copy()
-    after = (ikat.RankStatements(scorer) >> ikat.AppendStatements())(frame)
+    after = (ikat.RankStatements(scorer) >> ikat.generate.AppendStatements())(frame)
     assert after["qptkb"][0] is PTKB
     pd.testing.assert_frame_equal(frame, before)
 
 
 @pytest.mark.parametrize(
-    "operator", [ikat.RankStatements(Table({("1_1", number): 0.5 for number in PTKB})), ikat.AppendStatements()], ids=repr
+    "operator", [ikat.RankStatements(Table({("1_1", number): 0.5 for number in PTKB})), ikat.generate.AppendStatements()], ids=repr
 )
 def test_empty_frames_give_the_columns_of_full_ones(operator):
     frame = turns(qstatements=[[], []])
@@ -129,7 +129,7 @@ def test_empty_frames_give_the_columns_of_full_ones(operator):
 
 def test_a_missing_column_is_named():
     with pytest.raises(pt.validate.InputValidationError, match="qgoldptkb"):
-        ikat.AppendStatements("qgoldptkb")(turns())
+        ikat.generate.AppendStatements("qgoldptkb")(turns())
     with pytest.raises(pt.validate.InputValidationError, match="query"):
         ikat.RankStatements(Table({}))(turns().drop(columns="query"))
 
@@ -140,12 +140,12 @@ def test_operators_are_values():
     assert eval(repr(operator)) == operator
     assert operator != ikat.RankStatements(ikat.BiEncoder("m"))
     assert pt.inspect.subtransformers(operator) == {"scorer": ikat.BiEncoder("m")}
-    assert ikat.AppendStatements() == ikat.AppendStatements("qstatements")
-    assert repr(ikat.AppendStatements("qgoldptkb")) == "ikat.AppendStatements(column='qgoldptkb')"
+    assert ikat.generate.AppendStatements() == ikat.generate.AppendStatements("qstatements")
+    assert repr(ikat.generate.AppendStatements("qgoldptkb")) == "ikat.generate.AppendStatements(column='qgoldptkb')"
 
 
 TestRankStatements = pt.testing.transformer_test_class(lambda: ikat.RankStatements(ikat.BiEncoder("m")))
-TestWithStatements = pt.testing.transformer_test_class(ikat.AppendStatements)
+TestWithStatements = pt.testing.transformer_test_class(ikat.generate.AppendStatements)
 
 
 SAID = {"qstatements": [[("10", 0.9), ("7", 0.5), ("1", 0.1)], None], "qgoldptkb": [["2"], []]}
@@ -153,16 +153,16 @@ SAID = {"qstatements": [[("10", 0.9), ("7", 0.5), ("1", 0.1)], None], "qgoldptkb
 
 @pytest.mark.parametrize(("shown", "ids"), [("none", []), ("chosen", ["10", "1"]), ("gold", ["2"]), ("2", ["2"]), ("7", [])])
 def test_later_stages_see_the_shown_statements_alone_with_their_ids(shown, ids):
-    made = ikat.ShowStatements(shown)(turns(**SAID))
+    made = ikat.generate.ShowStatements(shown)(turns(**SAID))
     assert [list(ptkb.items()) for ptkb in made["qptkb"]] == [[(one, PTKB[one]) for one in ids], []]
 
 
 def test_what_is_shown_must_be_known_and_there():
     with pytest.raises(UsageError, match="shown='some' is unknown: choose one of none, chosen, gold, a statement's id"):
-        ikat.ShowStatements("some")
+        ikat.generate.ShowStatements("some")
     for shown, name in (("chosen", "qstatements"), ("gold", "qgoldptkb")):
         with pytest.raises(pt.validate.InputValidationError, match=name):
-            ikat.ShowStatements(shown)(turns())
+            ikat.generate.ShowStatements(shown)(turns())
 
 
 @pytest.mark.parametrize(("statements", "shown", "calls"), [(None, {"1", "2"}, 1), ("none", set(), 1), ("chosen", {"2"}, 2)])

@@ -14,7 +14,7 @@ from operators import ledger, texts
 import pyterrier_ikat as ikat
 from pyterrier_ikat.generate.statements import EARLIER
 
-TestUpdatePtkb = pt.testing.transformer_test_class(lambda: ikat.UpdatePtkb(ikat.llm("recorded:sample")))
+TestUpdatePtkb = pt.testing.transformer_test_class(lambda: ikat.generate.UpdatePtkb(ikat.llm("recorded:sample")))
 
 KNOWN = {"1": "I live in Lyon.", "2": "I am vegan."}
 
@@ -41,7 +41,7 @@ SISTER = learned(2, "My sister, who is vegan too", "My sister is vegan.")
 
 def update(*pieces, said=MOVED, known=KNOWN, **options):
     llm, backend = scripted(json.dumps(pieces))
-    return ikat.UpdatePtkb(llm, **options)(ikat.conversation(said, known)), llm, backend
+    return ikat.generate.UpdatePtkb(llm, **options)(ikat.conversation(said, known)), llm, backend
 
 
 def test_a_move_replaces_a_statement_and_a_sister_gets_her_own():
@@ -91,7 +91,7 @@ def test_of_the_last_messages_the_earlier_ones_are_shown_without_a_number():
     assert shown == "user: u4\nsystem: a4\nuser: u5\nsystem: a5\nuser: u6\nsystem: a6\nuser 7: u7\nsystem: a7\nuser 8: u8"
     assert EARLIER == 3
     with pytest.raises(ikat.UsageError, match="messages=0: give 1 or more"):
-        ikat.UpdatePtkb(llm, messages=0)
+        ikat.generate.UpdatePtkb(llm, messages=0)
 
 
 def test_a_message_cannot_pass_for_another_one():
@@ -109,11 +109,11 @@ SECRET = "The user Ada suffers from gout."
 def test_an_unusable_completion_is_a_failure_that_does_not_quote_it(caplog):
     turn = ikat.conversation(MOVED, KNOWN)
     with pytest.raises(ikat.IkatError, match="no JSON list of statements in the completion of 31 characters") as error:
-        ikat.UpdatePtkb(scripted(SECRET)[0])(turn)
+        ikat.generate.UpdatePtkb(scripted(SECRET)[0])(turn)
     assert "Ada" not in str(error.value)
     llm, _ = scripted(SECRET)
     with caplog.at_level(logging.INFO):
-        out = ikat.UpdatePtkb(llm, on_error="fallback")(turn)
+        out = ikat.generate.UpdatePtkb(llm, on_error="fallback")(turn)
     assert (out["qptkb"].item(), out["qlearned"].item()) == (KNOWN, [])
     assert ledger(llm, "fallbacks") == 1
     assert "Ada" not in caplog.text
@@ -129,29 +129,29 @@ def test_dropped_statements_are_logged_without_words(caplog):
 def test_without_a_persona_or_a_history_statements_begin_at_one():
     llm, _ = scripted(json.dumps([learned(1, "I live in Oslo", "I live in Oslo.")]), "[]")
     plain = pd.DataFrame({"qid": ["q1", "q2"], "query": ["I live in Oslo. Where is a bakery?", "tea"]})
-    out = ikat.UpdatePtkb(llm)(plain)
+    out = ikat.generate.UpdatePtkb(llm)(plain)
     assert out["qptkb"].tolist() == [{"1": "I live in Oslo."}, {}]
 
 
 def test_a_manual_rewrite_is_not_the_users():
     with pytest.raises(TypeError, match="question"):
-        ikat.UpdatePtkb("recorded:sample", question="qresolved")
+        ikat.generate.UpdatePtkb("recorded:sample", question="qresolved")
 
 
 def test_the_next_operators_see_what_was_learned():
     llm, backend = scripted(json.dumps([OSLO]), "[3]")
-    out = (ikat.UpdatePtkb(llm) >> ikat.SelectStatements(llm))(ikat.conversation(MOVED, KNOWN))
+    out = (ikat.generate.UpdatePtkb(llm) >> ikat.SelectStatements(llm))(ikat.conversation(MOVED, KNOWN))
     assert out["qstatements"].item() == [("3", 1.0)]
     assert "2: I am vegan., 3: I live in Oslo." in texts(backend)[1]
 
 
 def test_the_sample_is_learned_from_and_planned():
     llm, topics = ikat.llm("recorded:sample"), pt.get_dataset("ikat:sample").get_topics()
-    out = ikat.UpdatePtkb(llm)(topics).set_index("qid")
+    out = ikat.generate.UpdatePtkb(llm)(topics).set_index("qid")
     assert [one["statement"] for one in out.loc["3-1_4", "qlearned"]] == ["I am 46 years old.", "I have never played an instrument."]
     assert list(out.loc["2-1_3", "qptkb"])[-2:] == ["11", "12"]
     assert ledger(llm, "dropped") == ledger(llm, "fallbacks") == 0
-    total = ikat.plan({"x": ikat.UpdatePtkb(scripted()[0])}, topics).total
+    total = ikat.plan({"x": ikat.generate.UpdatePtkb(scripted()[0])}, topics).total
     assert total["calls"] == 24
     assert total["completion_tokens"] > 24 * 10
 
@@ -178,7 +178,7 @@ def test_later_turns_change_nothing_of_earlier_ones(said, otherwise, turn, messa
     def rows(later):
         conversation = chat(*said[:1], *[text for text in said[1:] for _ in (0, 1)])[:place] + later
         frame = ikat.conversation(conversation, KNOWN, every_turn=True, number="9-1")
-        return ikat.UpdatePtkb(Echo(), messages=messages)(frame).head(turn)
+        return ikat.generate.UpdatePtkb(Echo(), messages=messages)(frame).head(turn)
 
     other = [{"role": "user" if number % 2 else "assistant", "content": text} for number, text in enumerate(otherwise)]
     pd.testing.assert_frame_equal(rows([]), rows(other))

@@ -41,7 +41,9 @@ def answer(pipeline, said, tell=None, *, method="", history=HISTORY, **more):
 
 def test_steps_queries_draft_and_response(bm25):
     llm = ikat.llm(Model())
-    system = ikat.Answer(llm) >> ikat.QueryColumn("qanswer") >> bm25 % 2 >> ikat.Respond(ikat.llm(Model("Rooibos. [1]")), passages=1)
+    system = (
+        ikat.Answer(llm) >> ikat.generate.QueryColumn("qanswer") >> bm25 % 2 >> ikat.Respond(ikat.llm(Model("Rooibos. [1]")), passages=1)
+    )
     steps = []
     found = answer(system, turn(), steps.append, method="mine")
     assert steps == ["drafting an answer", "searching 1 query", "answering"]
@@ -53,7 +55,7 @@ def test_steps_queries_draft_and_response(bm25):
 
 
 def test_what_was_paid_for_is_shown_even_if_nothing_was_found(bm25):
-    found = answer(ikat.Answer(ikat.llm(Model("zzz"))) >> ikat.QueryColumn("qanswer") >> bm25, turn())
+    found = answer(ikat.Answer(ikat.llm(Model("zzz"))) >> ikat.generate.QueryColumn("qanswer") >> bm25, turn())
     assert (found.draft, found.response, found.sources) == ("zzz", "", ())
 
 
@@ -116,7 +118,7 @@ def test_a_system_that_ends_with_sub_queries_is_refused(bm25):
 
 
 def test_the_drafts_of_all_branches_are_shown(bm25):
-    first, second = (ikat.Answer(ikat.llm(Model(text))) >> ikat.QueryColumn("qanswer") >> bm25 for text in ("rooibos", "coffee"))
+    first, second = (ikat.Answer(ikat.llm(Model(text))) >> ikat.generate.QueryColumn("qanswer") >> bm25 for text in ("rooibos", "coffee"))
     found = answer(ikat.Union(first, second) >> ikat.Respond(ikat.llm(Model("Rooibos. [1]"))), turn())
     assert (found.draft, found.response) == ("rooibos\n\ncoffee", "Rooibos. [1]")
     assert answer(ikat.Union(first, second), turn()).draft == "rooibos\n\ncoffee"

@@ -380,7 +380,7 @@ def test_an_unusable_completion_is_never_the_text_of_a_query_or_answer(model, se
 
 
 @pytest.mark.parametrize("answer", ["null", "None.", '"N/A"'])
-@pytest.mark.parametrize("operator", [ikat.Answer, ikat.Rewrite, ikat.Clarify, ikat.Queries, ikat.PassageQueries])
+@pytest.mark.parametrize("operator", [ikat.Answer, ikat.Rewrite, ikat.generate.Clarify, ikat.Queries, ikat.generate.PassageQueries])
 def test_a_value_that_stands_for_nothing_is_a_typed_failure_and_no_query(model, server, operator, answer):
     server.respond = lambda body: said(answer)
     turns = pd.DataFrame({"qid": ["1_1"], "query": ["Which tea?"]})

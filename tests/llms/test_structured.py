@@ -82,13 +82,13 @@ def test_labels_rankings_and_actions(model, server):
     llm = model("structured=on")
     assert ikat.LLMRerank(llm)(FOUND)["score"].notna().all()
     assert ikat.ListwiseRerank(llm)(FOUND)["docno"].tolist() == ["c", "a", "b"]
-    decided = ikat.Decide(llm)(FOUND)
+    decided = ikat.generate.Decide(llm)(FOUND)
     assert decided[["qaction", "qaskback"]].drop_duplicates().values.tolist() == [["ask", "Green or black?"]]
 
 
 def test_an_empty_ranking_and_an_action_that_is_not_offered_are_failures(model, server):
     answering(server, ranking=[], action="ask", question="Green or black?")
-    for operator in (ikat.ListwiseRerank(model("structured=on")), ikat.Decide(model("structured=on"), may_ask=False)):
+    for operator in (ikat.ListwiseRerank(model("structured=on")), ikat.generate.Decide(model("structured=on"), may_ask=False)):
         with pytest.raises(StageError, match="isn't the JSON that structured=on asks for"):
             operator(FOUND)
 
@@ -123,7 +123,7 @@ def test_a_label_off_the_scale_is_none(model, server):
 
 def test_what_the_user_said(model, server):
     answering(server, statements=[{"message": 1, "words": "Which tea", "statement": "I drink tea.", "replaces": []}])
-    assert ikat.UpdatePtkb(model("structured=on"))(TURN)["qptkb"].item()["3"] == "I drink tea."
+    assert ikat.generate.UpdatePtkb(model("structured=on"))(TURN)["qptkb"].item()["3"] == "I drink tea."
 
 
 NO_JSON = ("1. rooibos caffeine", '{"queries": ["a"], "more": 1}', '["a"]', '{"queries": [1]}', '```\n{"queries": ["a"]}\n```')

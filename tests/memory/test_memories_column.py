@@ -57,7 +57,7 @@ def test_prompts_are_the_same_and_show_date_and_turn_only_when_asked():
 def test_memories_are_updated_with_the_statements():
     llm, _ = scripted(json.dumps([{"message": 1, "words": "I moved to Oslo", "statement": "I live in Oslo.", "replaces": [2]}]))
     frame = ikat.conversation(CHAT, memories=[*MEMORIES, memory_of("I own a boat.", "8", until="2024-05-01T00:00:00.000Z")], number="now")
-    found = ikat.UpdatePtkb(llm)(frame)
+    found = ikat.generate.UpdatePtkb(llm)(frame)
     assert found["qptkb"].item() == {"3": "I am vegan.", "9": "I live in Oslo."}
     assert personas(found.drop(columns="qptkb")) == [found["qptkb"].item()]
     lyon, oslo = found["qmemories"].item()[1], found["qmemories"].item()[-1]

@@ -58,7 +58,12 @@ def test_calls_and_queries_by_the_number_of_statements_are_counted_in_one_plan()
 
     def system(llm, retriever):
         built.append(llm)
-        queries = ikat.Summarise(llm) >> ikat.SelectStatements(llm, form="scores") >> ikat.StatementQueries(llm) >> ikat.ExplodeQueries()
+        queries = (
+            ikat.generate.Summarise(llm)
+            >> ikat.SelectStatements(llm, form="scores")
+            >> ikat.generate.StatementQueries(llm)
+            >> ikat.ExplodeQueries()
+        )
         return queries >> retriever % 50
 
     [entry] = methods_of(system)

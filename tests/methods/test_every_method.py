@@ -70,9 +70,9 @@ def built(models, bm25_index, whole_index, splade_index, dense_index):
         first, second = ikat.llm("recorded:sample"), ikat.llm("recorded:sample-claude")
         rewriter, expander = MODELS.get(name, ("t5", None))
         resources = {"llm": first, "second_llm": second, "reranker": reranker(name, models)}
-        resources["rewriter"] = ikat.Seq2SeqRewrite(models[rewriter], max_length=8, num_beams=2)
+        resources["rewriter"] = ikat.generate.Seq2SeqRewrite(models[rewriter], max_length=8, num_beams=2)
         if expander:
-            resources["expander"] = ikat.Seq2SeqRewrite(models[expander], responses=1, max_length=8, num_beams=2)
+            resources["expander"] = ikat.generate.Seq2SeqRewrite(models[expander], responses=1, max_length=8, num_beams=2)
         resources |= {
             "retriever": retriever(entry, whole_index if name == "llama10" else bm25_index, splade_index),
             "dense": dense_index.dense(entry.depth),

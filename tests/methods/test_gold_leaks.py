@@ -171,7 +171,7 @@ def test_learning_about_the_user_reads_no_gold(name, topics):
     learner, model, search = ByPrompt(**prompts()), ByPrompt(**prompts()), Search()
     system = METHODS[name].build(retriever=search, reranker=Score(), llm=model.llm, second_llm=model.llm)
     for turn in (topics, turn_of(manual=True)):
-        learned = ikat.UpdatePtkb(learner.llm)(turn)
+        learned = ikat.generate.UpdatePtkb(learner.llm)(turn)
         check([message["content"] for request in learner.asked for message in request.messages])
         assert learned["qptkb"].item()["10"] == "I walk."
         assert len(system(learned))

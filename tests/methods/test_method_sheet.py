@@ -22,7 +22,7 @@ MODELS = {
     "MonoT5": ikat.MonoT5,
     "Ensemble": ikat.Ensemble,
     "Splade": ikat.Splade,
-    "Seq2SeqRewrite": ikat.Seq2SeqRewrite,
+    "Seq2SeqRewrite": ikat.generate.Seq2SeqRewrite,
 }
 """What a method's resources are made of."""
 

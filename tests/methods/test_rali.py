@@ -83,8 +83,8 @@ def test_the_re_ranker_gets_the_first_50_by_the_personalised_rewrite(turn):
 
 
 def test_the_expression():
-    retriever = "(ikat.QueryColumn('qrewrite') >> retriever % 1000), retriever % 1000"
-    personal = "(ikat.RewriteAndAnswer(llm) >> ikat.QueryColumn('qrewrite') >> retriever % 1000)"
+    retriever = "(ikat.generate.QueryColumn('qrewrite') >> retriever % 1000), retriever % 1000"
+    personal = "(ikat.RewriteAndAnswer(llm) >> ikat.generate.QueryColumn('qrewrite') >> retriever % 1000)"
     weighted = f"ikat.WeightedSum({retriever}, {personal}, weights=(1, 0.1, 0.4), normalise='none', num_results=50)"
     plain = "ikat.RewriteAndAnswer(llm, think=False, persona=False)"
     expected = f"{plain} >> {weighted} >> reranker >> ikat.Respond(llm, passages=3, words=220)"
@@ -93,9 +93,9 @@ def test_the_expression():
 
 def test_a_query_column_is_the_query_and_the_old_one_is_kept():
     frame = pd.DataFrame({"qid": ["1"], "query": ["safe?"], "qrewrite": ["is rooibos safe?"]})
-    assert ikat.QueryColumn("qrewrite")(frame)[["query", "query_0"]].values.tolist() == [["is rooibos safe?", "safe?"]]
+    assert ikat.generate.QueryColumn("qrewrite")(frame)[["query", "query_0"]].values.tolist() == [["is rooibos safe?", "safe?"]]
     with pytest.raises(pt.validate.InputValidationError, match="qanswer"):
-        ikat.QueryColumn("qanswer")(frame)
+        ikat.generate.QueryColumn("qanswer")(frame)
 
 
-TestQueryColumn = pt.testing.transformer_test_class(lambda: ikat.QueryColumn("qrewrite"))
+TestQueryColumn = pt.testing.transformer_test_class(lambda: ikat.generate.QueryColumn("qrewrite"))

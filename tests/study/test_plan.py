@@ -125,7 +125,7 @@ def topics():
 
 
 def resources():
-    trained = {"rewriter": ikat.Seq2SeqRewrite("no/model"), "expander": ikat.Seq2SeqRewrite("no/other")}
+    trained = {"rewriter": ikat.generate.Seq2SeqRewrite("no/model"), "expander": ikat.generate.Seq2SeqRewrite("no/other")}
     return {"llm": mute("one"), "second_llm": mute("two"), "retriever": Finds(), "dense": Finds(), "reranker": Scores()} | trained
 
 
@@ -174,7 +174,7 @@ def test_a_plan_says_at_most_behind_a_stage_that_it_cannot_see_through(topics):
 
 
 def test_an_expander_that_is_an_llm_is_counted_and_not_asked(topics):
-    rows = plan({"x": convgqr(ikat.Seq2SeqRewrite("no/model"), ikat.Answer(mute()), Finds())}, topics)
+    rows = plan({"x": convgqr(ikat.generate.Seq2SeqRewrite("no/model"), ikat.Answer(mute()), Finds())}, topics)
     assert rows[["stage", "calls"]].values.tolist() == [["answer", 1]]
 
 
@@ -184,7 +184,7 @@ def prompt_of(system, topics):
 
 
 def test_what_comes_behind_an_expander_is_counted_with_its_stand_in(topics):
-    appended = ikat.AppendQuery(ikat.Seq2SeqRewrite("no/model")) >> Finds()
+    appended = ikat.generate.AppendQuery(ikat.generate.Seq2SeqRewrite("no/model")) >> Finds()
     more = prompt_of(appended, topics) - prompt_of(ikat.RawUtterance() >> Finds(), topics)
     assert more == pytest.approx(len(topics["query"][0]) / 4, abs=1)
 
@@ -269,7 +269,7 @@ def test_a_stage_that_cannot_be_planned_is_a_row_of_unknowns(stage, topics):
 
 
 def test_an_operator_that_lacks_its_column_leaves_the_turns(topics):
-    assert plan({"x": ikat.AppendStatements() >> ikat.Rewrite(mute())}, topics)["calls"].tolist() == [1]
+    assert plan({"x": ikat.generate.AppendStatements() >> ikat.Rewrite(mute())}, topics)["calls"].tolist() == [1]
 
 
 def test_queries_that_a_user_writes_are_counted(topics):

@@ -81,7 +81,7 @@ def test_where_an_index_lies_counts_in_no_stage_also_if_it_shows_that_of_its_tex
         lambda folder: ikat.CrossEncoder(folder),
         lambda folder: ikat.Ensemble(["hub/name", ikat.BiEncoder(folder)]),
         lambda folder: ikat.RankStatements(ikat.Ensemble([folder]), 3),
-        lambda folder: ikat.Seq2SeqRewrite(folder) % 10,
+        lambda folder: ikat.generate.Seq2SeqRewrite(folder) % 10,
         lambda folder: Reads("no folder", Reads(folder)),
         lambda folder: ikat.RRF(Searches(Index("tea")) >> ikat.CrossEncoder(folder), Searches(Index("tea"))),
     ],

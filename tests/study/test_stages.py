@@ -87,9 +87,9 @@ def test_each_query_keeps_its_own_list_and_the_rerankers_scores(index, tmp_path)
 
 
 def test_queries_suggestions_and_summaries_are_kept(index, tmp_path):
-    [rewritten] = of_turn(run(index, tmp_path, "rtg"), "ikat.OutlineAnswer")
+    [rewritten] = of_turn(run(index, tmp_path, "rtg"), "ikat.generate.OutlineAnswer")
     assert rewritten["wrote"]["qsuggestion"].startswith("Content: a clear yes")
-    [summary] = of_turn(run(index, tmp_path, "short_long_2"), "ikat.Summarise")
+    [summary] = of_turn(run(index, tmp_path, "short_long_2"), "ikat.generate.Summarise")
     assert list(summary["wrote"]) == ["qhistory"]
     assert "The assistant recommended" in summary["wrote"]["qhistory"][1]["content"]
     for method in ("raw", "hqe"):

@@ -157,7 +157,7 @@ def required(make):
     return [one.name for one in parameters if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
 
 
-EXPORTED = {name: getattr(ikat, name) for name in ikat.__all__ if is_operator(getattr(ikat, name))}
+EXPORTED = {name: value for room in (ikat, ikat.generate) for name in room.__all__ if is_operator(value := getattr(room, name))}
 ASKING = [name for name, make in EXPORTED.items() if required(make) == ["llm"]]
 """Those that want nothing but a language model."""
 
@@ -193,21 +193,21 @@ def _llm(cls, *arguments, **options):
 
 
 REWRITERS = of_room("generate", one_row_per_turn=True) | {
-    "QueryColumn": Operator(lambda llm, home: ikat.QueryColumn("qresolved")),
-    **{f"Enhance {form}".removesuffix(" topic"): _llm(ikat.Enhance, form) for form in FORMS},
-    "AppendQuery": Operator(lambda llm, home: ikat.AppendQuery(ikat.RawUtterance())),
-    "BestQuery": Operator(lambda llm, home: ikat.BestQuery(home.bm25() % 3)),
-    "HistoricalQueryExpansion": Operator(lambda llm, home: ikat.HistoricalQueryExpansion(home.bm25())),
-    "PassageQueries": _llm(ikat.PassageQueries, ("article", "short"), 2),
+    "QueryColumn": Operator(lambda llm, home: ikat.generate.QueryColumn("qresolved")),
+    **{f"Enhance {form}".removesuffix(" topic"): _llm(ikat.generate.Enhance, form) for form in FORMS},
+    "AppendQuery": Operator(lambda llm, home: ikat.generate.AppendQuery(ikat.RawUtterance())),
+    "BestQuery": Operator(lambda llm, home: ikat.generate.BestQuery(home.bm25() % 3)),
+    "HistoricalQueryExpansion": Operator(lambda llm, home: ikat.generate.HistoricalQueryExpansion(home.bm25())),
+    "PassageQueries": _llm(ikat.generate.PassageQueries, ("article", "short"), 2),
     "Queries given an answer": _llm(ikat.Queries, given="answer"),
     "RankStatements": Operator(lambda llm, home: ikat.RankStatements(Words())),
     "Samples": Operator(lambda llm, home: ikat.Samples(ikat.Rewrite(llm), 2)),
     "Rewrite in llama style": _llm(ikat.Rewrite, "short", style="llama"),
     "SelectStatements by copies": _llm(ikat.SelectStatements, "copies", given="suggestion"),
     "SelectStatements by scores": _llm(ikat.SelectStatements, "scores"),
-    "Seq2SeqRewrite": Operator(lambda llm, home: ikat.Seq2SeqRewrite(home.rewriter, responses=1, num_beams=1, max_length=4)),
-    "Summarise": _llm(ikat.Summarise, 2),
-    "UpdatePtkb of the last message": _llm(ikat.UpdatePtkb, messages=1),
+    "Seq2SeqRewrite": Operator(lambda llm, home: ikat.generate.Seq2SeqRewrite(home.rewriter, responses=1, num_beams=1, max_length=4)),
+    "Summarise": _llm(ikat.generate.Summarise, 2),
+    "UpdatePtkb of the last message": _llm(ikat.generate.UpdatePtkb, messages=1),
 }
 """Query frame to query frame: one row per turn, in the order of the turns."""
 
@@ -247,8 +247,8 @@ FUSERS = of_room("fuse") | {
 """Expanded result frame to result frame."""
 
 READERS = {
-    "Condense": _llm(ikat.Condense),
-    "Decide": _llm(ikat.Decide),
+    "Condense": _llm(ikat.generate.Condense),
+    "Decide": _llm(ikat.generate.Decide),
     "Judge": _llm(ikat.Judge),
     "PassageText": Operator(lambda llm, home: home.index.text_loader()),
     "RM3": Operator(lambda llm, home: ikat.RM3()),

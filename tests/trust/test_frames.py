@@ -455,7 +455,7 @@ def test_sub_queries_that_are_no_list_of_texts_are_named(queries, home):
 
 
 def test_append_takes_operators_that_give_one_row_per_turn_only(home):
-    out = run(ikat.AppendQuery(pt.apply.generic(lambda frame: frame.iloc[:0])), one_turn())
+    out = run(ikat.generate.AppendQuery(pt.apply.generic(lambda frame: frame.iloc[:0])), one_turn())
     assert isinstance(out, ikat.DataError)
     assert "gave 0 rows for 1 turn" in str(out)
 
