@@ -32,15 +32,6 @@ def test_the_confusion_matrix_of_the_papers_table():
     assert f"{found.binary:.4f}" == "0.6651"
 
 
-def test_kappa_equals_scikit_learns():
-    metrics = pytest.importorskip("sklearn.metrics")
-    gpt, nist = matrix_as_qrels(TABLE_4)
-    aligned = gpt.merge(nist, on="docno")
-    found = agreement(gpt, nist)
-    assert found.kappa == pytest.approx(metrics.cohen_kappa_score(aligned["label_x"], aligned["label_y"]), abs=1e-12)
-    assert found.binary_kappa == pytest.approx(metrics.cohen_kappa_score(aligned["label_x"] >= 2, aligned["label_y"] >= 2), abs=1e-12)
-
-
 def test_kappa_by_hand():
     assert cohens_kappa([[20, 5], [10, 15]]) == pytest.approx(0.4)  # (.7 - .5) / (1 - .5)
     assert cohens_kappa([[3, 0], [0, 4]]) == 1.0

@@ -2,12 +2,12 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-from ir_measures import AP, Judged, P, R, nDCG
+from ir_measures import AP, Judged, R, nDCG
 from test_evaluate import direct, random_runs
 
 from pyterrier_ikat import experiment
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluation import TRACK_2024, as_measures, breakdown, evaluate, per_turn
+from pyterrier_ikat.evaluation import breakdown, evaluate, per_turn
 from pyterrier_ikat.generate import ExplodeQueries
 from pyterrier_ikat.operator import Operator
 
@@ -79,12 +79,6 @@ def test_pipelines_and_finished_runs_give_trec_evals_figures(setting):
         for ours, theirs in names.items():
             assert figures.loc[name, ours] == pytest.approx(np.mean(expected[theirs]), abs=1e-12)
             assert f"{figures.loc[name, ours]:.4f}" == f"{np.mean(expected[theirs]):.4f}"
-
-
-def test_significance_is_that_of_evaluate(setting):
-    systems, runs, topics, qrels = setting
-    ours = experiment(systems, measures=TRACK_2024, baseline="one", topics=topics, qrels=qrels)
-    pd.testing.assert_frame_equal(ours, evaluate(runs, qrels, TRACK_2024, baseline="one"))
 
 
 def test_a_shared_stage_runs_once_and_a_repeated_pipeline_is_reported_twice(setting):
@@ -196,15 +190,6 @@ def test_a_system_that_ends_in_sub_queries_is_refused(setting):
         experiment({"b": ExplodeQueries() >> dropping}, topics=topics, qrels=qrels)
 
 
-def test_measures_by_name_once_each():
-    assert as_measures("nDCG@5") == [nDCG @ 5]
-    assert [str(measure) for measure in as_measures([nDCG @ 5, "R@20", R(rel=1) @ 20, "nDCG@5", P(rel=2) @ 5])] == [
-        "nDCG@5",
-        "R@20",
-        "P(rel=2)@5",
-    ]
-
-
 def test_judged_at_k_is_the_share_of_judged_passages_over_all_turns():
     qrels = pd.DataFrame({"qid": ["1_1", "1_1", "1_2"], "docno": ["a", "b", "c"], "label": [0, 3, 1]})
     run = pd.DataFrame({"qid": "1_1", "docno": ["a", "x", "b", "y"], "score": [4.0, 3, 2, 1], "rank": range(4)})
@@ -276,8 +261,3 @@ def test_breakdowns_that_make_no_sense():
         breakdown({"a": random_runs()[0]["one"]})
     with pytest.raises(DataError, match="a has no scores R.rel=1.@20 by qid"):
         breakdown({"a": good}, measure="R@20")
-
-
-def test_a_measure_with_an_unknown_parameter_is_named():
-    with pytest.raises(UsageError, match="measure 'P' has no cutoff, or a parameter that is unknown"):
-        as_measures([P(relevance=2) @ 20])

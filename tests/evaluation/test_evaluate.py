@@ -6,11 +6,9 @@ import pandas as pd
 import pytest
 import pytrec_eval
 from ir_measures import AP, P, R, nDCG
-from scipy import stats
 
-import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.evaluation import TRACK_2023, as_measures, evaluate, label, per_turn
+from pyterrier_ikat.evaluation import as_measures, evaluate, per_turn
 from pyterrier_ikat.runs import read_run, strictly_decreasing, write_run
 
 
@@ -66,67 +64,12 @@ def test_a_run_file_gives_the_figures_of_the_frame(tmp_path):
     pd.testing.assert_frame_equal(first, second, rtol=0, atol=1e-9)
 
 
-def test_significance_is_a_paired_t_test_with_bonferroni():
-    runs, qrels = random_runs()
-    runs["better"] = runs["one"].assign(score=_gains(runs["one"], qrels), rank=0).pipe(_ranked)
-    table = evaluate(runs, qrels, [nDCG @ 5], baseline="one").set_index("name")
-    per = {name: direct(run, qrels, ["ndcg_cut_5"])["ndcg_cut_5"] for name, run in runs.items()}
-    for name in ("two", "three", "better"):
-        expected = stats.ttest_rel(per["one"], per[name]).pvalue
-        assert table.loc[name, "nDCG@5 p-value"] == pytest.approx(expected, rel=1e-6)
-        assert table.loc[name, "nDCG@5 p-value corrected"] == pytest.approx(min(1.0, expected * 3), rel=1e-6)
-    assert table.loc["better", "nDCG@5 reject"]
-    text = ikat.show.table(table.reset_index()).text()
-    significant = table[table["nDCG@5 reject"].astype(bool)]
-    higher = significant["nDCG@5"] > table.loc["one", "nDCG@5"]
-    assert (text.count("\u2191"), text.count("\u2193")) == (1 + higher.sum(), 1 + (~higher).sum())
-    assert "\u2191 significantly higher, \u2193 significantly lower than one" in text
-    assert "Mean over 30 judged turns" in text
-
-
-def _gains(run, qrels):
-    labels = qrels.set_index(["qid", "docno"])["label"].to_dict()
-    return [labels.get(pair, 0) for pair in zip(run["qid"], run["docno"], strict=True)]
-
-
-def _ranked(run):
-    ordered = run.sort_values(["qid", "score", "docno"], ascending=[True, False, False]).reset_index(drop=True)
-    return ordered.assign(rank=ordered.groupby("qid").cumcount())
-
-
 def test_per_turn_lists_every_turn_of_the_qrels():
     runs, qrels = random_runs()
     figures = per_turn(runs["three"], qrels, [nDCG @ 5])
     assert figures["qid"].tolist() == qrels["qid"].drop_duplicates().tolist()
     assert figures["nDCG@5"].tolist()[-2:] == [0.0, 0.0]
     assert figures["nDCG@5"].mean() == pytest.approx(evaluate({"x": runs["three"]}, qrels, [nDCG @ 5])["nDCG@5"][0])
-
-
-def test_labels_always_show_the_relevance_level():
-    assert [label(measure) for measure in TRACK_2023] == [
-        "nDCG@3",
-        "nDCG@5",
-        "nDCG",
-        "P(rel=1)@20",
-        "R(rel=1)@20",
-        "R(rel=1)@1000",
-        "AP(rel=1)",
-    ]
-    assert label(P(rel=2) @ 20) == "P(rel=2)@20"
-
-
-def test_unknown_measures_runs_and_baselines():
-    runs, qrels = random_runs()
-    with pytest.raises(UsageError, match="measure 'nDGC@5' is unknown"):
-        as_measures(["nDGC@5"])
-    with pytest.raises(UsageError, match="baseline 'four' is not one of the runs: one, two, three"):
-        evaluate(runs, qrels, baseline="four")
-
-
-def test_figures_of_ten_and_more_are_printed_whole():
-    table = pd.DataFrame({"name": ["a", "b", "c", "d"], "NumRet": [10.0, 20.0, 0.25, -0.5], "turns": [2] * 4})
-    rows = [line.split() for line in ikat.show.table(table).text().splitlines()[1:5]]
-    assert rows == [["a", "10.0000"], ["b", "20.0000"], ["c", ".2500"], ["d", "-.5000"]]
 
 
 @pytest.mark.parametrize(
@@ -207,13 +150,6 @@ def test_the_other_measures_of_the_oracle_are_of_the_run_that_the_first_one_take
     late = finding(**{"1_1": 1})
     table = evaluate({"early": early, "late": late}, qrels, [P(rel=1) @ 1, R(rel=3) @ 2], oracle=True).set_index("name")
     assert table.loc["oracle"].tolist() == [1.0, 0.0, 1]
-
-
-def test_a_run_named_oracle_is_refused_beside_the_oracle():
-    qrels = pd.DataFrame({"qid": ["1_1"], "docno": ["good"], "label": [1]})
-    with pytest.raises(UsageError, match="a run is named oracle, as is the row of the best run for each turn: rename the run"):
-        evaluate({"oracle": finding(**{"1_1": 0})}, qrels, [nDCG @ 5], oracle=True)
-    assert evaluate({"oracle": finding(**{"1_1": 0})}, qrels, [nDCG @ 5])["nDCG@5"].tolist() == [1.0]
 
 
 def test_measures_by_session_take_the_best_turn_of_each_session():

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.evaluation import difference_interval, evaluate, units_of
-from pyterrier_ikat.evaluation.experiment_table import RESAMPLES, default_unit, difference_table
+from pyterrier_ikat.evaluation.experiment_table import RESAMPLES, default_unit
 
 
 def scores(conversations=12, turns=5, seed=3):
@@ -105,11 +105,3 @@ def test_the_command_shows_differences_by_the_unit_and_says_what_the_test_takes_
     assert "paired bootstrap over 24 turns" in by_turn
     refused = CliRunner().invoke(main, [*command[:-2], "--by", "topic"])
     assert (refused.exit_code, "give --baseline" in refused.stderr) == (2, True)
-
-
-def test_the_table_has_a_row_for_each_run_but_the_baseline():
-    qids, ours, theirs = scores()
-    table = difference_table({"base": {"nDCG": theirs}, "ours": {"nDCG": ours}}, qids, "base", "conversation")
-    (row,) = table.frame.to_dict("records")
-    assert row["nDCG"] == pytest.approx(np.mean(ours - theirs))
-    assert (row["nDCG low"], row["nDCG high"]) == difference_interval(ours, theirs, units_of(qids))

@@ -36,33 +36,6 @@ def test_labels_that_models_send(text, label, reason):
     assert parse_judgement(text) == (label, reason, text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "The passage lists 3 trails.",
-        "4 passages are quoted here",
-        "5",
-        "-1",
-        "Score: -1",
-        "3.5",
-        "33",
-        "75%",
-        "2 or 3",
-        "2-3",
-        "Score: 2 to 3",
-        "0-4",
-        "1/5",
-        "Text 1: score 4. Text 2: score 2.",
-        "1. The text is about oats.\n2. It fits.",
-        "I cannot judge this.",
-        "three",
-        "<think>3",
-    ],
-)
-def test_what_is_no_label_is_missing(text):
-    assert parse_judgement(text) is None
-
-
 @given(st.integers(0, 4), st.text(alphabet="abc XYZ 0123456789.,;-()\n", max_size=40))
 def test_a_label_on_the_first_line_is_read_whatever_the_reason_says(label, reason):
     assert parse_judgement(f"{label}\nBecause {reason}").label == label
@@ -112,14 +85,6 @@ def test_a_passage_without_a_label_is_missing_and_counted_never_0():
     assert len(backend.asked) == 3
     with pytest.raises(StageError, match="1-1_1 .nothing usable in the completion 'The passage lists 3 trails.'"):
         Judge(scripted("3", "The passage lists 3 trails.", "0")[0], on_error="raise")(frame)
-
-
-def test_an_empty_pool_gives_the_columns_without_a_call():
-    data, pooled = sample_pool()
-    llm, backend = scripted()
-    empty = Judge(llm)(with_gold(pooled, data).iloc[:0])
-    assert empty.columns.tolist() == ["qid", "docno", "label", "reason", "raw"]
-    assert backend.asked == []
 
 
 class Quota(Backend):

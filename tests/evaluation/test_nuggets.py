@@ -136,12 +136,6 @@ def test_labels_that_cannot_be_told_apart_are_refused(change, error, message):
         nugget_agreement(change(both), given)
 
 
-def test_one_of_two_without_runs_is_refused():
-    both = labels_of(one="sn", two="ns")
-    with pytest.raises(UsageError, match="only one of the two has a column run"):
-        nugget_agreement(both, both[:2].drop(columns="run"))
-
-
 def test_labels_of_two_runs_are_no_score_of_one_turn():
     both = labels_of(one="sn", two="ns").assign(importance="vital")
     with pytest.raises(DataError, match="turn 1_1, nugget a occurs twice in the labels: score the labels of each run separately"):

@@ -207,8 +207,3 @@ def test_qrels_that_would_be_misread():
     pd.testing.assert_frame_equal(evaluate_ptkb({"x": turns}, numbers), evaluate_ptkb({"x": turns}, QRELS))
     with pytest.raises(DataError, match="system x: its turns are like 1-1-2, the wanted ones like 1-1_2"):
         evaluate_ptkb({"x": pd.concat([turns, chosen(x1_2=["1"]).assign(qid="1-1-2")])}, QRELS)
-
-
-def test_the_conversion_that_the_message_offers_works():
-    frame = pd.DataFrame({"qid": ["9-1-3", "0-8"]})
-    assert frame["qid"].str.replace(r"-(?=\d+$)", "_", regex=True).tolist() == ["9-1_3", "0_8"]

@@ -64,20 +64,6 @@ def test_means_are_over_what_was_judged_and_the_rest_is_counted():
     assert llm.ledger.frame()[["stage", "failures"]].values.tolist() == [["judge", 1]]
 
 
-def test_a_failed_call_is_a_failure_with_its_reason():
-    llm, _ = scripted(said(score=4), "")
-    judged = evaluate_responses(turns(2), answers(2), [Naturalness(llm)])
-    assert judged["outcome"].tolist() == ["judged", "failed"]
-    assert "the completion is empty" in judged["reason"][1]
-    assert means(judged).loc["naturalness", ["mean", "n", "failures"]].tolist() == [4.0, 1, 1]
-    assert llm.ledger.frame()["failures"].tolist() == [1]
-
-
-def test_every_judge_failing_gives_no_mean():
-    judged = evaluate_responses(turns(1), answers(1), [Relevance(scripted("?")[0])])
-    assert math.isnan(means(judged).loc["relevance", "mean"])
-
-
 @pytest.mark.parametrize("judge", [Completeness, Relevance, Preference])
 def test_prompts_show_persona_conversation_and_question(judge):
     llm, backend = scripted(said(score=2))

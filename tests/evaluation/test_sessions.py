@@ -6,7 +6,7 @@ import pytest
 
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.evaluation import session_means, session_measures
-from pyterrier_ikat.evaluation.sessions import MEASURES, format_measure, session_notes, shown_columns
+from pyterrier_ikat.evaluation.sessions import MEASURES, session_notes, shown_columns
 from pyterrier_ikat.llms.ledger import Spend
 from pyterrier_ikat.runs import Dialogue, Turn
 
@@ -133,25 +133,7 @@ def test_notes_tell_what_is_missing(systems):
     ]
 
 
-def test_all_columns_are_shown_that_say_something(systems):
-    assert shown_columns(session_means(systems), systems) == ["sessions", "satisfied", *MEASURES]
-
-
 def test_an_interactive_run_of_the_track_has_no_columns_of_success():
     turns = {"raw": session_measures([dialogue("1-1_0", (2.0, 3, None, ""), rubrics={}, end="topic ended")])}
     assert shown_columns(session_means(turns), turns) == ["sessions", "turns", "seconds", "calls"]
     assert session_notes(turns) == ["Means over sessions. Seconds are per turn, calls per session."]
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "shown"),
-    [
-        ("rubrics met", 0.62501, ".6250"),
-        ("turns", 1.5, "1.50"),
-        ("cost", 1234.5, "1,234.5000"),
-        ("cost", math.nan, "–"),
-        ("turns", math.nan, "–"),
-    ],
-)
-def test_values_are_shown_with_the_decimals_of_their_measure(name, value, shown):
-    assert format_measure(name, value) == shown

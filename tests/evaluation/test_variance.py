@@ -8,7 +8,7 @@ import pytest
 from ir_measures import nDCG
 from scipy.stats import f_oneway, ttest_rel
 
-from pyterrier_ikat.evaluation.experiment_table import averaged, experiment_table, repeated_rows, variance_shares
+from pyterrier_ikat.evaluation.experiment_table import averaged, repeated_rows, variance_shares
 
 # Rows are repeats, columns turns; by turn: (1, 2), (4, 4), (6, 7).
 TWO_OF_THREE = [[1.0, 4.0, 6.0], [2.0, 4.0, 7.0]]
@@ -55,17 +55,3 @@ def test_rows_have_mean_deviation_and_a_test_over_averaged_turns():
     assert rows["ours"]["nDCG LLM share"] == pytest.approx(4 / 77)
     assert (rows["ours"]["repeats"], rows["base"]["repeats"], rows["ours"]["turns"]) == (2, 1, 3)
     assert math.isnan(rows["base"]["nDCG std"])
-
-
-def test_the_table_in_text():
-    ours = [{"nDCG": row} for row in ([0.1, 0.4, 0.6], [0.2, 0.4, 0.7])]
-    assert experiment_table(repeated_rows({"ours": ours}, [nDCG], None)).text().splitlines() == [
-        "system         nDCG",
-        "ours    .4000±.0471",
-        "",
-        "Mean over 3 judged turns; a turn without results counts 0.",
-        "±: standard deviation over 2 repeats (runs of the same system).",
-        "ours: share of the variance of turns' scores that comes from the LLM: nDCG 5%",
-        "(the rest: from the turns).",
-    ]
-    assert "±" not in experiment_table(repeated_rows({"ours": ours[:1]}, [nDCG], None)).text()

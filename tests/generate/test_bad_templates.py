@@ -38,13 +38,6 @@ def test_a_template_that_is_no_utf_8_is_named(tmp_path):
             read()
 
 
-def test_loops_still_know_where_they_are(tmp_path):
-    source = "{% for a in d %}{{ loop.index }}/{{ loop.length }}{{ a }}{% if not loop.last %}, {% endif %}{% else %}none{% endfor %}"
-    (tmp_path / "answer.jinja").write_text(source)
-    assert render("answer", folder=str(tmp_path), d=["x", "y"]) == "1/2x, 2/2y"
-    assert render("answer", folder=str(tmp_path), d=[]) == "none"
-
-
 def test_a_template_that_is_renamed_or_added_counts_at_once(tmp_path):
     (tmp_path / "answer_llama.jinja").write_text("Mine: {{ question }}")
     shown = {"ptkb": "", "context": "", "words": 0, "question": "Tea?"}

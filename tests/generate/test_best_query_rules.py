@@ -97,11 +97,6 @@ def test_the_spread_reads_a_hundred_passages_unless_told():
     assert chosen(found, *"ab", rule="spread", passages=101) == "a"
 
 
-def test_an_unknown_rule_is_refused():
-    with pytest.raises(ikat.UsageError, match="rule='oracle' is unknown: choose one of score, agreement, spread"):
-        ikat.generate.BestQuery(Table({}), rule="oracle")
-
-
 RANKINGS = st.dictionaries(st.sampled_from("abcd"), st.lists(st.sampled_from("uvwxyz"), unique=True), min_size=1)
 SAMPLES = st.lists(st.sampled_from("abcde"), min_size=1, max_size=7)
 

@@ -7,7 +7,6 @@ from fakes import ByPrompt, scripted
 from operators import CHAT, PTKB, ledger, texts
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.errors import UsageError
 
 
 def found(count, scores=None, qid="t"):
@@ -88,9 +87,3 @@ def test_a_plan_counts_as_many_summaries_as_there_may_be(tmp_path):
         assert dict(rows) == {"condense": calls, "respond": 1}
     low = bm25 >> ikat.generate.Condense(model.llm, threshold=0.3) >> ikat.Respond(model.llm, form="condensed")
     assert ikat.plan({"one": low}, ikat.conversation(CHAT, PTKB))["stage"].tolist() == ["condense, at most", "respond"]
-
-
-def test_arguments_are_checked():
-    for options in ({"chunk": 0}, {"direct": -1}, {"words": 0}, {"passages": 0}):
-        with pytest.raises(UsageError, match=next(iter(options))):
-            ikat.generate.Condense(scripted()[0], **options)

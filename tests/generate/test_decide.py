@@ -8,7 +8,7 @@ from operators import a_turn, found, ledger, texts, two_turns
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.completions.verdicts import read_action
-from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.llms import StageError
 from pyterrier_ikat.methods import METHODS
 
@@ -132,11 +132,6 @@ def test_a_turn_without_a_decision_is_answered():
 def test_an_action_of_your_own_that_nobody_knows_is_named(columns, message):
     with pytest.raises(DataError, match=message):
         ikat.Respond(scripted("Tea.")[0])(found(a_turn(**columns), 1))
-
-
-def test_the_number_of_passages_is_positive():
-    with pytest.raises(UsageError, match="passages=0"):
-        ikat.generate.Decide(scripted()[0], passages=0)
 
 
 def test_the_plan_counts_a_decision_and_a_response_for_each_turn():

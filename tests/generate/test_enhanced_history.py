@@ -1,6 +1,5 @@
 """CHIQ's enhancements of the history, worked out by hand."""
 
-import pandas as pd
 import pyterrier as pt
 import pytest
 from fakes import scripted
@@ -107,12 +106,6 @@ def test_without_a_summary_the_enhanced_rewrite_sees_the_history():
     for columns in ({}, {"qsummary": ""}):
         ikat.Rewrite(llm, "enhanced", question="qrewrite")(a_turn(qrewrite="Clear?", qanswer="Guess.", **columns))
     assert all("user: Which tea has no caffeine?\nsystem: Rooibos." in text for text in texts(backend))
-
-
-def test_a_turn_without_a_guess_is_named():
-    turns = pd.concat([a_turn(qanswer="a"), a_turn(qanswer=None).assign(qid="other")], ignore_index=True)
-    with pytest.raises(ikat.DataError, match=r"no text in qanswer \(turns other\)"):
-        ikat.Rewrite(scripted("a")[0], "enhanced")(turns)
 
 
 def test_a_guess_is_made_for_turns_that_go_on_with_a_topic():

@@ -62,14 +62,6 @@ def test_queries_for_another_answer_and_in_llama_style_are_one_message(turn, sty
     assert message["content"].count("# Example") == (3 if style == "llama" else 0)
 
 
-def test_llama_style_shows_only_the_last_response(turn):
-    llm, backend = scripted("Ginger.")
-    longer = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Welcome!"}, *CHAT]
-    ikat.Answer(llm, style="llama")(ikat.conversation(longer, PTKB))
-    assert "Welcome!" not in backend.asked[0][0]["content"]
-    assert "Rooibos." in backend.asked[0][0]["content"]
-
-
 def test_the_manual_rewrite_can_stand_in_for_the_utterance(turn):
     llm, backend = scripted("Ginger.")
     ikat.Answer(llm, question="qresolved")(turn.assign(qresolved=["Which tea helps against a cold?"]))
@@ -77,13 +69,6 @@ def test_the_manual_rewrite_can_stand_in_for_the_utterance(turn):
     assert "And against a cold?" not in backend.asked[0][0]["content"]
     with pytest.raises(pt.validate.InputValidationError, match="qresolved"):
         ikat.Answer(llm, question="qresolved")(turn)
-
-
-def test_a_plain_query_frame_will_do():
-    llm, backend = scripted("Ginger.")
-    out = ikat.Answer(llm)(pd.DataFrame({"qid": ["1"], "query": ["tea for a cold"]}))
-    assert "tea for a cold" in backend.asked[0][0]["content"]
-    assert out["query"].tolist() == ["Ginger."]
 
 
 def test_the_first_n_queries_are_kept():
@@ -100,12 +85,6 @@ def test_no_query_left_falls_back_to_the_rewrite_or_the_question_and_is_counted(
     assert first["qsubqueries"].tolist() == [["And against a cold?"]]
     assert second["qsubqueries"].tolist() == [["tea against a cold"]]
     assert llm.ledger.frame()["fallbacks"].sum() == 2
-
-
-def test_numbers_as_qids_are_named_too(caplog):
-    llm, _ = scripted("...")
-    assert ikat.Queries(llm)(pd.DataFrame({"qid": [7], "query": ["tea"]}))["qsubqueries"].tolist() == [["tea"]]
-    assert "no query in the completions for 7" in caplog.text
 
 
 RUN_ON = """
@@ -208,34 +187,6 @@ def test_historical_expansion_adds_the_heaviest_words_of_past_turns(turn):
     assert ikat.generate.HistoricalQueryExpansion(OneWord(), words=2)(turn)["query"].tolist() == ["And against a cold? caffeine tea"]
     first = ikat.conversation(CHAT[:1])
     assert ikat.generate.HistoricalQueryExpansion(OneWord())(first)["query"].tolist() == [CHAT[0]["content"]]
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda llm: ikat.Queries(llm, n=0), "n=0: give 1 or more"),
-        (lambda llm: ikat.Queries(llm, given="gold"), "given='gold' is unknown"),
-        (lambda llm: ikat.Answer(llm, style="bard"), "style='bard' is unknown: choose one of gpt, llama"),
-        (lambda llm: ikat.Answer(llm, on_error="ignore"), "on_error='ignore' is unknown: choose one of raise, fallback, None"),
-    ],
-)
-def test_wrong_arguments(make, message):
-    with pytest.raises(ikat.UsageError, match=message):
-        make(scripted()[0])
-
-
-def test_operators_are_values_whose_repr_can_be_pasted_back():
-    llm = ikat.llm("recorded:sample")
-    for operator in (
-        ikat.Answer(llm),
-        ikat.Queries(llm, n=3, given="answer", style="llama"),
-        ikat.ExplodeQueries(),
-        ikat.LLMRerank(llm, depth=5),
-    ):
-        pasted = eval(repr(operator), {"ikat": ikat})
-        assert pasted == operator
-        assert hash(pasted) == hash(operator)
-    assert ikat.Queries(llm, n=3) != ikat.Queries(llm)
 
 
 _llm = ikat.llm("recorded:sample")

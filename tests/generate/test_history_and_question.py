@@ -5,7 +5,7 @@ import copy
 import pandas as pd
 import pytest
 from fakes import scripted
-from operators import CHAT, PTKB, a_turn, ledger, texts
+from operators import PTKB, a_turn, ledger, texts
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import StageError
@@ -64,12 +64,6 @@ def test_a_response_without_summary_stays_or_is_named_by_its_turn():
     assert ledger(llm, "fallbacks") == 1
 
 
-def test_without_history_nothing_is_asked():
-    llm, backend = scripted()
-    assert ikat.generate.Summarise(llm)(pd.DataFrame({"qid": ["1"], "query": ["tea"]}))["qhistory"].tolist() == [[]]
-    assert backend.asked == []
-
-
 def test_clarify_shows_the_chosen_statements_and_becomes_the_query():
     llm, backend = scripted("Clarified utterance: Which tea without chamomile helps against a cold?")
     out = ikat.generate.Clarify(llm)(a_turn(qstatements=[("3", 0.9), ("1", 0.5)]))
@@ -88,11 +82,6 @@ def test_clarify_shows_the_whole_persona_when_nothing_was_chosen_before():
     first, second = texts(backend)
     assert all(statement in first for statement in PTKB.values())
     assert not any(statement in second for statement in PTKB.values())
-
-
-def test_clarify_falls_back_to_the_question():
-    llm, _ = scripted("...")
-    assert ikat.generate.Clarify(llm, on_error="fallback")(a_turn())["query"].tolist() == ["And against a cold?"]
 
 
 @pytest.mark.parametrize(("form", "prompt"), [("elements", "suggest"), ("context", "suggest_context")])
@@ -115,15 +104,6 @@ def test_a_missing_suggestion_is_an_empty_text():
     assert ikat.generate.OutlineAnswer(llm, on_error="fallback")(a_turn())["qsuggestion"].tolist() == [""]
     with pytest.raises(ikat.UsageError, match="form='long' is unknown: choose one of elements, context"):
         ikat.generate.OutlineAnswer(llm, "long")
-
-
-def test_the_question_may_be_the_current_query():
-    llm, backend = scripted("Name a tea.")
-    operator = ikat.generate.OutlineAnswer(llm, question="query")
-    turn = a_turn().assign(query="Which tea helps?")
-    operator(turn)
-    assert "Which tea helps?" in texts(backend)[0]
-    assert operator.requests(turn)[0].prompt == "suggest"
 
 
 def test_a_short_rewrite_sees_no_persona():
@@ -158,11 +138,3 @@ def test_an_answer_from_chosen_statements_has_one_example():
     assert "I own a dog" not in text
     with pytest.raises(ikat.UsageError, match="statements='some' is unknown: choose one of all, chosen"):
         ikat.Answer(llm, statements="some")
-
-
-def test_empty_frames_have_the_columns_of_full_ones():
-    turn = ikat.conversation(CHAT, PTKB)
-    for make in (ikat.generate.Summarise, ikat.generate.Clarify, ikat.generate.OutlineAnswer):
-        silent, backend = scripted()
-        assert make(silent)(turn.iloc[:0]).columns.tolist() == make(scripted("Tea.")[0])(turn).columns.tolist()
-        assert backend.asked == []

@@ -80,12 +80,6 @@ def test_a_failed_passage_is_replaced_by_the_question_and_keeps_its_weight():
     assert ledger(llm, "fallbacks") == 1
 
 
-@pytest.mark.parametrize("arguments", [{"forms": ()}, {"forms": ["poem"]}, {"forms": "article"}, {"per_statement": -1}])
-def test_wrong_arguments(arguments):
-    with pytest.raises(ikat.UsageError, match=next(iter(arguments))):
-        ikat.generate.PassageQueries(scripted()[0], **arguments)
-
-
 def test_expand_gives_each_row_its_weight():
     turns = pd.DataFrame({"qid": ["1", "2"], "query": ["x", "y"], "qsubqueries": [["a", "b"], []], "qweights": [[1, 0.4], []]})
     out = ikat.ExplodeQueries()(turns)
@@ -159,11 +153,3 @@ def test_a_plan_counts_every_passage_and_statement():
     choose = ikat.SelectStatements(llm, "scores")
     plan = ikat.plan({"P": choose >> ikat.generate.PassageQueries(llm, ("article", "short"), per_statement=3)}, a_turn())
     assert plan[["stage", "calls"]].values.tolist() == [["statements", 1], ["passage_queries", 4]]
-
-
-def test_empty_frames_ask_nothing():
-    turn = a_turn(qstatements=CHOSEN)
-    for make in (ikat.generate.PassageQueries, ikat.generate.StatementQueries):
-        silent, backend = scripted()
-        assert make(silent)(turn.iloc[:0]).columns.tolist() == make(scripted("Tea.", "Oat.", "Rye.")[0])(turn).columns.tolist()
-        assert backend.asked == []

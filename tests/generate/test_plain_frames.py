@@ -48,15 +48,6 @@ def test_the_question_is_the_utterance_else_the_oldest_query(columns, expected):
     assert question_column(pd.DataFrame(columns=columns)) == expected
 
 
-def test_queries_given_the_answer_continue_the_chat_in_which_it_was_given(plain):
-    llm, backend = scripted("Rooibos.", "1. rooibos caffeine\n2. rooibos shop")
-    out = (ikat.Answer(llm) >> ikat.MultiQuery(llm, given="answer"))(plain)
-    first, second = backend.asked
-    assert ASKED in first[0]["content"]
-    assert second[:2] == [*first, {"role": "assistant", "content": "Rooibos."}]
-    assert out["query"].tolist() == ["rooibos caffeine", "rooibos shop"]
-
-
 def test_queries_after_a_rewrite_and_the_response_show_the_question(plain):
     llm, backend = scripted("Does rooibos contain caffeine?", "1. rooibos caffeine\n2. mint tea", "Rooibos does.")
     keep_text = pt.apply.generic(lambda frame: frame.assign(score=frame["score"] + 0.0))
@@ -164,12 +155,6 @@ def test_queries_beyond_n_count_as_dropped(plain, text, found, dropped):
     assert llm.ledger.frame()[["dropped", "failures"]].values.tolist() == [[dropped, 0]]
 
 
-def test_a_completion_without_a_query_is_a_failure_and_falls_back(plain):
-    llm, _ = scripted("!?")
-    ikat.Queries(llm, n=2)(plain)
-    assert llm.ledger.frame()[["failures", "fallbacks"]].values.tolist() == [[1, 1]]
-
-
 def test_a_refusal_is_asked_again(plain):
     llm, asked = scripted("I cannot assist with that.", "<think>hm</think>", "rooibos tea")
     for failure in ("1 Refused", "1 OnlyReasoning"):
@@ -180,25 +165,9 @@ def test_a_refusal_is_asked_again(plain):
     assert len(asked.asked) == 3
 
 
-def test_the_fallback_for_a_refusal_is_the_question(plain):
-    llm, _ = scripted("As an AI language model, I cannot provide that information.")
-    assert ikat.Rewrite(llm, on_error="fallback")(plain)["query"].tolist() == [ASKED]
-    assert llm.ledger.frame()["fallbacks"].sum() == 1
-    llm, _ = scripted("I cannot assist with that.")
-    assert ikat.Queries(llm, on_error="fallback")(plain)["qsubqueries"].tolist() == [[ASKED]]
-    assert llm.ledger.frame()["fallbacks"].sum() == 1
-
-
 def test_an_answer_that_begins_with_regret_stays_an_answer(plain):
     text = "I'm sorry, but rooibos has no caffeine, so it will not keep you awake."
     assert ikat.Answer(scripted(text)[0])(plain)["query"].tolist() == [text]
-
-
-def test_a_stage_error_says_for_which_turns_running_again_can_help():
-    frame = pd.DataFrame({"qid": ["1", "2"], "query": ["tea", "oats"]})
-    llm, _ = scripted("???", "ERROR::other")
-    with pytest.raises(StageError, match=r"2 requests failed.*nothing usable.*run it again.*on_error=fallback"):
-        ikat.Rewrite(llm)(frame)
 
 
 @pytest.mark.parametrize("operator", [ikat.Answer(scripted()[0]), ikat.ExplodeQueries(), ikat.generate.AppendQuery(ikat.RawUtterance())])

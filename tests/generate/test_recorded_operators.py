@@ -54,12 +54,6 @@ def test_ids(llm, topics):
     assert chosen["1-1_5"] == ["3", "4"]
 
 
-def test_ids_of_the_manual_run(llm, manual):
-    chosen = numbers(ikat.SelectStatements(llm, question="qresolved")(manual))
-    assert chosen["1-1_1"] == ["2", "4", "6", "1"]
-    assert chosen["1-1_6"] == []
-
-
 def test_copies(llm, topics):
     chosen = numbers(ikat.SelectStatements(llm, "copies")(topics))
     assert chosen["1-1_1"] == ["2", "4", "6"]
@@ -76,12 +70,6 @@ def test_scores(llm, topics):
     assert llm.ledger.frame()["dropped"].sum() > 0
 
 
-def test_scores_after_a_suggestion(llm, topics):
-    chosen = numbers((ikat.generate.OutlineAnswer(llm, "context") >> ikat.SelectStatements(llm, "scores", given="suggestion"))(topics))
-    assert chosen["1-1_1"] == ["2", "4", "6", "5", "1"]
-    assert chosen["1-2_6"] == []
-
-
 def test_passage_queries_per_statement(llm, topics):
     system = (
         ikat.generate.Summarise(llm)
@@ -94,13 +82,6 @@ def test_passage_queries_per_statement(llm, topics):
         assert weights == [1.0, *(score for _, score in chosen[:3])]
         assert all(60 < count_words(text) < 150 for text in texts)
         assert len(set(texts)) == len(texts)
-
-
-def test_passage_queries_of_each_form(llm, topics):
-    out = ikat.generate.PassageQueries(llm, ("short", "long", "styled"))(topics)
-    for texts in out["qsubqueries"]:
-        assert len(texts) == 3
-        assert not any("Style" in text or "\n" in text for text in texts)
 
 
 @pytest.mark.parametrize("question", ["query", "qresolved"])
@@ -122,12 +103,6 @@ def test_responses(llm, topics):
         assert out.groupby("qid")["qanswer"].nunique().eq(1).all()
         assert all(20 < count_words(text) <= 200 for text in out["qanswer"])
     assert llm.ledger.frame()["dropped"].sum() == 0
-
-
-def test_one_shot_answers_and_short_rewrites(llm, topics):
-    out = (ikat.Rewrite(llm, "short") >> ikat.SelectStatements(llm) >> ikat.Answer(llm, statements="chosen", style="llama"))(topics)
-    assert all(count_words(text) > 40 for text in out["qanswer"])
-    assert all(text.endswith("?") and count_words(text) < 20 for text in out["qrewrite"])
 
 
 @pytest.mark.parametrize("name", OPERATORS)

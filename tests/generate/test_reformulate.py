@@ -125,19 +125,6 @@ def test_a_text_of_an_example_is_no_heading(examples, tmp_path):
     assert texts(backend)[0].count("\n# Task\n") + texts(backend)[0].startswith("# Task\n") == 1
 
 
-def test_arguments_are_checked():
-    llm = scripted()[0]
-    for options, said in (
-        ({"form": "sar"}, "form='sar' is unknown: choose one of rewrite, queries, select"),
-        ({"shots": 1}, "shots=1: form='rewrite' shows no examples; form='select' does"),
-        ({"words": 0}, "words=0"),
-    ):
-        with pytest.raises(UsageError, match=said):
-            ikat.generate.Reformulate(llm, **options)
-    with pytest.raises(UsageError, match="shots=2: only form='ids' without given shows examples"):
-        ikat.SelectStatements(llm, "copies", shots=2)
-
-
 def test_the_level_and_the_personal_rewrite_are_written():
     llm, backend = scripted(
         "Reason: it is about a cold.\nLevel: b\nRewrite: Which tea without chamomile?\nResponse: Sage.", "Level: A\nRewrite: tea?"

@@ -29,11 +29,6 @@ def test_the_best_passages_are_shown_and_marked_and_the_ranking_stays():
     assert "Passage 0 of other_1." in second
 
 
-def test_fewer_passages_than_wished_are_all_used():
-    llm, _ = scripted("Tea.")
-    assert ikat.Respond(llm, passages=5)(found(a_turn(), 2))["used"].tolist() == [True, True]
-
-
 @pytest.mark.parametrize(
     ("form", "prompt"), [("rag", "respond"), ("passages_only", "respond_passages_only"), ("suggested", "respond_suggested")]
 )
@@ -73,28 +68,8 @@ def test_a_failed_turn_falls_back_to_its_best_passage():
     assert (ledger(llm, "fallbacks"), ledger(llm, "dropped")) == (1, 0)
 
 
-def test_the_newest_answer_stands():
-    llm, _ = scripted("Ginger tea.")
-    assert ikat.Respond(llm)(found(a_turn(qanswer="A guess."), 1))["qanswer"].tolist() == ["Ginger tea."]
-
-
-def test_an_empty_result_frame_asks_nothing():
-    llm, backend = scripted()
-    results = found(a_turn(), 1)
-    out = ikat.Respond(llm)(results.iloc[:0])
-    assert out.columns.tolist() == [*results.columns, "qanswer", "used"]
-    assert out["used"].dtype == bool
-    assert backend.asked == []
-
-
 def test_a_plan_counts_one_call_per_turn():
     llm = ikat.llm("openai:gpt-4o cache=none")
     plan = ikat.plan({"R": ikat.MultiQuery(llm) >> ikat.Interleave() >> ikat.Respond(llm, words=100)}, two_turns())
     assert plan[["stage", "calls"]].values.tolist() == [["queries", 2], ["respond", 2]]
     assert 100 < plan["completion_tokens"][1] < 400
-
-
-@pytest.mark.parametrize("arguments", [{"passages": 0}, {"words": 0}, {"form": "poem"}, {"statements": "some"}, {"on_error": "ignore"}])
-def test_wrong_arguments(arguments):
-    with pytest.raises(ikat.UsageError, match=next(iter(arguments))):
-        ikat.Respond(scripted()[0], **arguments)

@@ -238,14 +238,6 @@ def test_what_cannot_be_sampled_or_chosen_is_named(make, said):
         make(scripted("a")[0])
 
 
-def test_an_empty_frame_asks_nothing():
-    llm, backend = scripted()
-    out = (ikat.Samples(ikat.RewriteAndAnswer(llm), 2, ("qrewrite", "qanswer")) >> ikat.generate.Aggregate())(a_turn().iloc[:0])
-    assert {"qrewrite", "qanswer", "qsamples", "qsubqueries", "query"} <= set(out.columns)
-    assert out.empty
-    assert not backend.asked
-
-
 # --- one query of all
 
 
@@ -258,16 +250,6 @@ def test_the_texts_of_all_samples_or_of_one_are_joined():
     assert ikat.generate.Aggregate()(frame)["query_0"].item() == "it?"
 
 
-def test_the_most_typical_sample_is_chosen():
-    frame = drawn(("sage",), ("mint tea",), ("mint tea",), ("tea",))
-    assert ikat.generate.Aggregate("consistent")(frame)["query"].item() == "mint tea"
-
-
-def test_without_samples_the_query_is_the_only_one():
-    frame = pd.DataFrame({"qid": ["1"], "query": ["mint"], "qanswer": ["safe"]})
-    assert ikat.generate.Aggregate(also="qanswer")(frame)["query"].item() == "mint safe"
-
-
 def test_the_mean_vector_counts_equal_texts_as_often_as_they_were_drawn_and_encodes_each_once():
     encoder = Vectors(r=[1, 0], a1=[0, 1], a2=[0, 3])
     frame = drawn(("r", "a1"), ("r", "a2"))
@@ -275,12 +257,6 @@ def test_the_mean_vector_counts_equal_texts_as_often_as_they_were_drawn_and_enco
     assert out["query_vec"].item().tolist() == [0.5, 1.0]  # (2 r + a1 + a2) / 4
     assert out["query"].item() == "r"
     assert sorted(encoder.encoded) == ["a1", "a2", "r"]
-
-
-def test_answers_to_one_rewrite_are_averaged_with_it_counted_once():
-    encoder = Vectors(r=[3, 0], a1=[0, 1], a2=[0, 2])
-    frame = drawn(("a1",), ("a2",), qrewrite=["r"])
-    assert ikat.generate.Aggregate("mean", encoder, "qrewrite")(frame)["query_vec"].item().tolist() == [1.0, 1.0]
 
 
 def test_by_vectors_the_sample_with_the_largest_sum_of_dot_products_is_chosen_with_its_own_answer():
@@ -344,25 +320,6 @@ def test_the_query_whose_best_passages_score_highest_is_chosen():
     }  # 9; 5, 5; 3.67, 3.33, 4
     out = ikat.generate.BestQuery(found, 3)(frame)
     assert (out["qrewrite"].item(), out["query_0"].item(), out["qsubqueries"].item()) == ("c", "it?", ["a", "b", "c"])
-
-
-def test_a_query_with_few_passages_counts_by_those_and_one_without_any_is_last():
-    assert ikat.generate.BestQuery(Found(a=[-3, -9], b=[-5], c=[]), 2)(subqueries("c", "a", "b"))["query"].item() == "b"  # -6 and -5
-    assert ikat.generate.BestQuery(Found(b=[-50]), 2)(subqueries("a", "b"))["query"].item() == "b"
-    assert ikat.generate.BestQuery(Found(), 2)(subqueries("b", "a"))["query"].item() == "b"
-
-
-def test_of_equal_queries_each_is_searched_once_and_the_first_of_equally_good_ones_is_chosen():
-    found = Found(a=[1], b=[1])
-    assert ikat.generate.BestQuery(found)(subqueries("b", "a", "b", "a"))["query"].item() == "b"
-    assert found.searched == ["b", "a"]
-
-
-def test_a_turn_with_one_query_or_none_is_not_searched():
-    found = Found()
-    turns = pd.concat([subqueries("a", "a"), subqueries(qid="1_3")], ignore_index=True)
-    assert ikat.generate.BestQuery(found)(turns)["query"].tolist() == ["a", "it?"]
-    assert not found.searched
 
 
 def test_a_score_that_is_no_number_is_named():

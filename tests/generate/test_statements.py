@@ -2,7 +2,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from fakes import scripted
-from operators import PTKB, a_turn, ledger, texts, two_turns
+from operators import a_turn, ledger, texts, two_turns
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import StageError
@@ -48,12 +48,6 @@ def test_the_prompt_shows_persona_question_and_as_wished_the_conversation(form):
     assert "And against a cold?" not in second
 
 
-def test_scores_come_with_one_example():
-    llm, backend = scripted("{}")
-    ikat.SelectStatements(llm, "scores")(a_turn())
-    assert texts(backend)[0].count("# Example") == 1
-
-
 @pytest.mark.parametrize("form", ["ids", "copies", "scores"])
 def test_a_suggestion_is_shown_and_named_in_the_prompt_id(form):
     llm, backend = scripted("[]")
@@ -64,13 +58,6 @@ def test_a_suggestion_is_shown_and_named_in_the_prompt_id(form):
     assert "Whether the user has allergies." in texts(backend)[0]
     with pytest.raises(pt.validate.InputValidationError, match="qsuggestion"):
         operator(a_turn())
-
-
-def test_recorded_prompts_go_by_form_and_manual_rewrite():
-    llm, _ = scripted()
-    turn = a_turn(qresolved="Which tea helps against a cold?")
-    assert ikat.SelectStatements(llm).requests(turn)[0].prompt == "statements_ids"
-    assert ikat.SelectStatements(llm, question="qresolved").requests(turn)[0].prompt == "statements_ids_human"
 
 
 def test_a_turn_without_persona_is_not_asked():
@@ -93,31 +80,8 @@ def test_prose_is_a_failure_that_names_the_turn_and_falls_back_to_no_statement(f
     assert ledger(llm, "fallbacks") == 1
 
 
-def test_an_empty_frame_asks_nothing():
-    llm, backend = scripted()
-    out = ikat.SelectStatements(llm)(a_turn().iloc[:0])
-    assert out.columns.tolist() == [*a_turn().columns, "qstatements"]
-    assert backend.asked == []
-
-
 def test_a_plan_goes_on_with_the_first_two_statements():
     llm = ikat.llm("openai:gpt-4o cache=none")
     for form in ("ids", "copies", "scores"):
         plan = ikat.plan({"S": ikat.SelectStatements(llm, form) >> ikat.generate.StatementQueries(llm)}, a_turn())
         assert plan[["stage", "calls"]].values.tolist() == [["statements", 1], ["queries, at least", 2]]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [({"form": "names"}, "form='names' is unknown: choose one of ids, copies, scores"), ({"given": "answer"}, "given='answer' is unknown")],
-)
-def test_wrong_arguments(arguments, message):
-    with pytest.raises(ikat.UsageError, match=message):
-        ikat.SelectStatements(scripted()[0], **arguments)
-
-
-def test_the_persona_itself_stays_the_same_object():
-    turn = a_turn()
-    out = ikat.SelectStatements(scripted("[1]")[0])(turn)
-    assert out["qptkb"][0] is turn["qptkb"][0]
-    assert turn["qptkb"][0] == PTKB

@@ -77,21 +77,11 @@ def test_a_statement_without_a_finite_score_is_named(change):
         ikat.RankStatements(pt.apply.generic(change))(turns())
 
 
-def test_choosing_no_statement_is_refused():
-    with pytest.raises(ikat.UsageError, match="n=0: give 1 or more"):
-        ikat.RankStatements(Table({}), n=0)
-
-
 def test_the_chosen_statements_are_appended_in_their_order():
     frame = turns(qstatements=[[("10", 0.9), ("1", 0.2)], []])
     appended = ikat.generate.AppendStatements()(frame)
     assert appended["query"].tolist() == ["breakfast? I live in Rome. I own a dog.", "and lunch?"]
     assert appended["query_0"].tolist() == ["breakfast?", "and lunch?"]
-
-
-def test_gold_statements_are_ids():
-    frame = turns(qgoldptkb=[["2"], None])
-    assert ikat.generate.AppendStatements("qgoldptkb")(frame)["query"].tolist() == ["breakfast? I am vegan.", "and lunch?"]
 
 
 def test_the_organisers_manual_query_is_made_of_the_manual_rewrite_and_the_gold_statements():

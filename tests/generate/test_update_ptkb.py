@@ -126,23 +126,9 @@ def test_dropped_statements_are_logged_without_words(caplog):
     assert "gout" not in caplog.text
 
 
-def test_without_a_persona_or_a_history_statements_begin_at_one():
-    llm, _ = scripted(json.dumps([learned(1, "I live in Oslo", "I live in Oslo.")]), "[]")
-    plain = pd.DataFrame({"qid": ["q1", "q2"], "query": ["I live in Oslo. Where is a bakery?", "tea"]})
-    out = ikat.generate.UpdatePtkb(llm)(plain)
-    assert out["qptkb"].tolist() == [{"1": "I live in Oslo."}, {}]
-
-
 def test_a_manual_rewrite_is_not_the_users():
     with pytest.raises(TypeError, match="question"):
         ikat.generate.UpdatePtkb("recorded:sample", question="qresolved")
-
-
-def test_the_next_operators_see_what_was_learned():
-    llm, backend = scripted(json.dumps([OSLO]), "[3]")
-    out = (ikat.generate.UpdatePtkb(llm) >> ikat.SelectStatements(llm))(ikat.conversation(MOVED, KNOWN))
-    assert out["qstatements"].item() == [("3", 1.0)]
-    assert "2: I am vegan., 3: I live in Oslo." in texts(backend)[1]
 
 
 def test_the_sample_is_learned_from_and_planned():

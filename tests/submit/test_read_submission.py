@@ -1,5 +1,4 @@
 import copy
-import gzip
 import json
 import math
 
@@ -69,22 +68,6 @@ def test_what_cannot_be_read_is_listed(tmp_path):
         read_submission(tmp_path / "run")
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (gzip.compress(b"{}", mtime=0), "not UTF-8"),
-        (b"\xff", "not UTF-8"),
-        (b" \n", "not JSON"),
-        (b"[1", "not JSON"),
-        (b"[" * 99_999, "recursion"),
-    ],
-)
-def test_a_file_that_is_no_submission_says_why(tmp_path, content, message):
-    (tmp_path / "run").write_bytes(content)
-    with pytest.raises(DataError, match=rf"can't be read as a submission of 2023, 1 error:\nerror: .*{message}"):
-        read_submission(tmp_path / "run")
-
-
 def turns_of(document):
     return document if isinstance(document, list) else document["turns"]
 
@@ -110,18 +93,6 @@ def test_turns_that_the_dataset_lacks_are_named(tmp_path, year):
     said = f"error: 2 turns ({number}-1, 77_1), turn_id: ikat:{year} has no such turn, its turns are like {number}_1: remove it"
     assert said in str(caught.value)
     assert read_submission(tmp_path / "run").results["qid"].nunique() == 2
-
-
-def test_the_year_is_told_by_the_shape(tmp_path):
-    for year in (2023, 2024, 2025):
-        (tmp_path / "run").write_text(text_of(valid(year)))
-        assert read_submission(tmp_path / "run").year == year
-
-
-def test_a_submission_of_another_year_is_not_read(tmp_path):
-    (tmp_path / "run").write_text(text_of(valid(2023)))
-    with pytest.raises(DataError, match='a submission of 2023, not of 2024: give ikat.dataset."ikat:2023".'):
-        read_submission(tmp_path / "run", DATA[2024])
 
 
 def test_the_ranking_of_2025_is_by_score_not_by_line(tmp_path):

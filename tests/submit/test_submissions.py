@@ -1,14 +1,12 @@
 import json
 from functools import cache
 
-import numpy as np
 import pandas as pd
 import pytest
 import pytrec_eval
 import two_turns
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import evaluate
 from pyterrier_ikat.runs import RunFolder, write_run
@@ -69,13 +67,6 @@ def rows(path):
     return json.loads(text)["turns"] if "\n]}" in text else [json.loads(line) for line in text.splitlines()]
 
 
-def test_the_mini_collection_is_handed_in_like_2023(tmp_path, passages):
-    data = ikat.dataset("ikat:2023-mini")
-    results, turns = made_up(data, passages)
-    assert write_submission((results, turns), data, tmp_path / "run", run_id="x", run_type="manual") == []
-    assert len(rows(tmp_path / "run")) == 280
-
-
 def test_the_formats_to_the_letter(tmp_path, passages):
     for year in (2023, 2024, 2025):
         data = ikat.dataset(f"ikat:{year}")
@@ -130,15 +121,6 @@ def test_scores_stay_apart_in_every_tool_that_reads_them(tmp_path, passages):
     assert read.results["docno"].tolist() == results["docno"].tolist()
 
 
-def test_equal_scores_are_parted_by_the_least_that_six_decimals_show(tmp_path, passages):
-    results, turns = made_up(ikat.dataset("ikat:2025"), passages, ranked=4)
-    for best in (1.0, 0.0):
-        tied = results.assign(score=best)
-        assert not write_submission((tied, turns), ikat.dataset("ikat:2025"), tmp_path / "run", run_id="x", run_type="manual", team="t")
-        for line in rows(tmp_path / "run"):
-            assert list(line["references"].values()) == pytest.approx([best, best - 2e-6, best - 4e-6, best - 6e-6], abs=2.5e-7)
-
-
 def folder(tmp_path, data, passages, **columns):
     results, turns = made_up(data, passages)
     columns = {"used": results["used"], "qanswer": results["qid"].map(dict(zip(turns["qid"], turns["qanswer"], strict=True))), **columns}
@@ -171,24 +153,6 @@ def test_a_folder_without_responses(tmp_path, passages):
     assert not any("response" in turn or "used" in turn for turn in made.turns())
     with pytest.raises(UsageError, match="has no responses: run a system that ends with Respond"):
         write_submission(made, data, tmp_path / "run", run_id="x", run_type="automatic")
-
-
-def test_a_folder_that_is_no_finished_run(tmp_path, passages):
-    data = ikat.dataset("ikat:2024")
-    made = folder(tmp_path, data, passages)
-    (made.path / "run.json").unlink()
-    with pytest.raises(DataError, match="is not a finished run"):
-        write_submission(made, data, tmp_path / "run", run_id="x", run_type="automatic")
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_submission_of_2025_read_without_its_topics_can_be_handed_in_again(tmp_path, passages):
-    data = ikat.dataset("ikat:2025")
-    header = {"run_id": "x", "run_type": "automatic", "team": "t"}
-    write_submission(made_up(data, passages, 3), data, tmp_path / "run", **header)
-    read = read_submission(tmp_path / "run")  # the statements' words are their ids
-    write_submission((read.results, read.turns), data, tmp_path / "again", **header)
-    assert (tmp_path / "again").read_bytes() == (tmp_path / "run").read_bytes()
 
 
 def test_statements_keep_their_order_where_scores_do_not_fall(tmp_path, passages):
@@ -296,15 +260,6 @@ def test_only_passages_that_are_marked_are_handed_in_as_used(tmp_path, passages)
     assert read_submission(tmp_path / "run").results["used"].tolist() == [True, False, False] * len(turns)
 
 
-def test_statements_may_be_tuples_or_arrays(tmp_path, passages):
-    data = ikat.dataset("ikat:2023")
-    results, turns = made_up(data, passages, 1)
-    for form in (tuple, lambda pairs: np.array(pairs, dtype=object)):
-        given = turns.assign(qstatements=column(map(form, turns["qstatements"])))
-        write_submission((results, given), data, tmp_path / "run", run_id="x", run_type="automatic")
-        assert read_submission(tmp_path / "run").turns["qstatements"].tolist() == turns["qstatements"].tolist()
-
-
 def test_a_folder_of_a_manual_run_is_not_automatic(tmp_path, passages):
     data = ikat.dataset("ikat:2024")
     made = folder(tmp_path, data, passages, qresolved="rewritten by hand")
@@ -324,15 +279,6 @@ def test_long_responses_are_cut_at_a_sentence_with_a_warning(tmp_path, passages)
     with pytest.warns(ResponseCutWarning, match=f"1 response of more than 250 words cut .*: {turns['qid'][4]}$"):
         write_submission((results, turns), data, tmp_path / "run", run_id="x", run_type="automatic", team="t")
     assert rows(tmp_path / "run")[4]["responses"][0]["text"] == ("Oats are cheap here. " * 62).strip()
-
-
-def test_a_long_response_without_a_sentence_end_is_cut_after_250_words(tmp_path, passages):
-    data = ikat.dataset("ikat:2025")
-    results, turns = made_up(data, passages, ranked=3)
-    turns.loc[0, "qanswer"] = "oats and " * 150
-    with pytest.warns(ResponseCutWarning, match="or after 250 words where no sentence ends before: 1-1_1$"):
-        write_submission((results, turns), data, tmp_path / "run", run_id="x", run_type="automatic", team="t")
-    assert rows(tmp_path / "run")[0]["responses"][0]["text"] == ("oats and " * 125).strip()
 
 
 def test_where_nothing_can_be_written(tmp_path, passages):
@@ -417,17 +363,6 @@ def test_the_header_is_checked_first(tmp_path, passages, year, header, message):
     data = ikat.dataset(f"ikat:{year}")
     with pytest.raises(UsageError, match=message):
         write_submission(made_up(data, passages, 1), data, tmp_path / "run", run_id="x", **header)
-
-
-def test_the_refusal_lists_all_errors(tmp_path, passages):
-    data = ikat.dataset("ikat:2024")
-    results, turns = made_up(data, passages, 2)
-    with pytest.raises(RefusedError) as caught:
-        write_submission((results, turns.assign(qanswer="")), data, tmp_path / "run", run_id="two words", run_type="automatic")
-    assert len([problem for problem in caught.value.problems if problem.severity == "error"]) == 218 + 1
-    assert str(caught.value).endswith(
-        "\nerror: 218 turns (0_1, 0_2, 0_3, 0_4, 0_5 and 213 more), responses[0].text: the response is empty: write one"
-    )
 
 
 def test_an_id_that_the_user_lacks_is_not_handed_in_as_a_new_statement(tmp_path, passages):

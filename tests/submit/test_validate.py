@@ -9,7 +9,7 @@ from two_turns import DATA, IDS, text_of, valid
 
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.submit import validate
-from pyterrier_ikat.submit.checks import check_statements
+from pyterrier_ikat.submit.checks import check_length, check_statements
 from pyterrier_ikat.submit.formats import Statement
 from pyterrier_ikat.submit.problem import Place, Problem, format_problems
 
@@ -238,40 +238,6 @@ def test_the_limits_themselves_are_allowed(tmp_path, years, change):
         assert check(tmp_path, year, text_of(document)) == []
 
 
-def test_equal_scores_are_in_order_all_the_same(tmp_path):
-    document = valid(2025)
-    edit((0, "references", IDS[1]), 3.0)(document)
-    assert [one.severity for one in check(tmp_path, 2025, text_of(document))] == ["warning"]
-
-
-@pytest.mark.parametrize(("count", "others"), [(1, ""), (2, " (nor 1 other)"), (3, " (nor 2 others)")])
-def test_wrong_ids_are_counted_and_one_is_shown(tmp_path, count, others):
-    for wrong, message in (("a b{}", " is not a passage id{}:"), ("msmarco-{}", " is not an id of the collection{}:")):
-        document = valid(2023)
-        for number in range(count):
-            edit((*P, number, "id"), wrong.format(number))(document)
-        [found] = check(tmp_path, 2023, text_of(document))
-        assert found.message.startswith(f'"{wrong.format(0)}"{message.format(others)}')
-
-
-@pytest.mark.parametrize(
-    ("year", "change", "fields"),
-    [
-        (2023, edit((*P, 0, "score"), "3.0"), ["responses[0].passage_provenance[0].score"]),
-        (2024, edit((*P, 0, "score"), None), ["responses[0].passage_provenance[0].score"]),
-        (2023, edit(P, ...), ["responses[0].passage_provenance"]),
-        (2024, edit(P, None), ["responses[0].passage_provenance"]),
-        (2025, edit((*A, "citations", IDS[0]), None), [f"responses[0].citations.{IDS[0]}"]),
-        (2025, edit((0, "references", IDS[0]), "3.0"), [f"references.{IDS[0]}"]),
-        (2025, edit((0, "references"), dict.fromkeys(IDS[:1], "3.0")), [f"references.{IDS[0]}"]),
-    ],
-)
-def test_a_passage_that_cannot_be_read_is_not_taken_for_a_missing_one(tmp_path, year, change, fields):
-    document = valid(year)
-    change(document)
-    assert [one.field for one in check(tmp_path, year, text_of(document))] == fields
-
-
 @pytest.mark.parametrize("year", [2023, 2024, 2025])
 def test_all_problems_in_one_pass(tmp_path, year):
     document = valid(year)
@@ -306,12 +272,6 @@ def test_files_that_are_no_submission(tmp_path, text, message):
     assert found[0].severity == "error"
 
 
-def test_windows_line_ends_are_no_problem(tmp_path):
-    for year in (2023, 2025):
-        text = text_of(valid(2025)) if year == 2025 else json.dumps(valid(year), indent=1)
-        assert check(tmp_path, year, text.replace("\n", "\r\n")) == []
-
-
 def test_lines_in_one_array_are_checked_all_the_same(tmp_path):
     document = valid(2025)
     document[1]["responses"][0]["rank"] = 0
@@ -320,32 +280,10 @@ def test_lines_in_one_array_are_checked_all_the_same(tmp_path):
     assert "write each of its objects on its own line" in found[0].message
 
 
-def test_an_entry_of_an_array_without_its_turn_is_named_by_its_number(tmp_path):
-    document = valid(2025)
-    del document[1]["turn_id"]
-    assert ("", "line 2.turn_id") in [(one.turn, one.field) for one in check(tmp_path, 2025, json.dumps(document))]
-
-
-def test_a_turn_in_a_file_of_one_line_is_named_by_the_line(tmp_path):
-    line = valid(2025)[0]
-    del line["turn_id"]
-    assert check(tmp_path, 2025, json.dumps(line))[0].field == "line 1.turn_id"
-
-
-def test_a_byte_order_mark_is_the_only_problem_of_a_file_that_is_valid_without_it(tmp_path):
-    [found] = check(tmp_path, 2023, "\ufeff" + text_of(valid(2023)))
-    assert "byte order mark" in found.message
-
-
 @pytest.mark.parametrize(("broken", "fields"), [(2, ["line 3", "line 4"]), (3, [""])])
 def test_lines_are_read_where_at_least_half_of_them_can_be(tmp_path, broken, fields):
     found = check(tmp_path, 2025, "\n".join([text_of(valid(2025)), *["{"] * broken]))
     assert [one.field for one in found] == fields
-
-
-def test_objects_over_several_lines(tmp_path):
-    [found] = check(tmp_path, 2025, "\n".join(json.dumps(line, indent=1) for line in valid(2025)))
-    assert "not JSON (Extra data" in found.message
 
 
 @pytest.mark.parametrize("year", BOTH)
@@ -438,32 +376,6 @@ def test_equal_problems_are_one_line_with_the_first_five_turns(severity):
     assert format_problems(same[:5]) == [f"{severity}: 5 turns ({names}), responses[0].text: look"]
 
 
-def test_as_many_lines_as_asked_for_and_how_many_follow():
-    found = [Problem("error", "1", "", f"fault {number}") for number in range(4)]
-    assert format_problems(found, most=3) == [*map(str, found[:3]), "and 1 more"]
-    assert format_problems(found, most=4) == list(map(str, found))
-
-
-def test_an_error_and_a_warning_of_the_same_words_stay_apart():
-    both = [Problem(severity, "1", "text", "look") for severity in ("error", "warning")]
-    assert format_problems(both) == list(map(str, both))
-
-
-def test_places_within_a_turn_are_counted():
-    found = [warned("1", f"responses[0].ptkb_provenance[{number}]") for number in range(3)]
-    assert format_problems(found) == ["warning: turn 1, responses[].ptkb_provenance[]: look (3 times)"]
-    assert format_problems([*found, warned("2", "responses[1].ptkb_provenance[7]")]) == [
-        "warning: 2 turns (1, 2), responses[].ptkb_provenance[]: look (4 times)"
-    ]
-
-
-def test_what_concerns_the_file_or_one_place_stays_as_it_is():
-    for problem in (warned("1"), warned("", ""), warned("", "turns[3]"), warned("1", "")):
-        assert format_problems([problem]) == [str(problem)]
-    assert format_problems([warned("", "turns[3]"), warned("", "turns[4]")]) == ["warning: turns[3], turns[4]: look (2 times)"]
-    assert format_problems([]) == []
-
-
 PROBLEMS = st.builds(warned, st.sampled_from(["1", "2", "3"]), st.sampled_from(["a[0]", "a[1]", "b"]), st.sampled_from(["x", "y"]))
 
 
@@ -477,20 +389,9 @@ def test_every_problem_is_in_one_line(problems):
         assert problem.turn in mine[0]
 
 
-def test_statements_that_the_topics_lack_are_one_line_of_warning(tmp_path):
-    document = valid(2025)
-    for line in document:
-        line["responses"][0]["ptkb_provenance"] += [f"I ski in {place}." for place in ("Davos", "Zermatt", "Arosa")]
-    found = check(tmp_path, 2025, text_of(document))
-    assert len(found) == 6
-    assert format_problems(found) == [
-        "warning: 2 turns (9-1_1, 9-1_2), responses[].ptkb_provenance[]: the topic has no such statement: "
-        "new ones, from the user's earlier conversations, are allowed; copy the words of known ones (6 times)"
-    ]
-
-
-def test_the_limit_of_the_organisers_checker_is_2000_warnings(tmp_path):
-    document = valid(2023)
-    document["turns"][0]["responses"][0]["ptkb_provenance"] = []
-    (found,) = check(tmp_path, 2023, text_of(document))
-    assert "stops after 2000 warnings" in found.message
+def test_words_are_counted_after_nfkc_over_all_texts():
+    place = Place()
+    check_length(place, ["w\u00a0" * 200, "w\u3000" * 51], " in all")
+    assert "251 words, 250 are allowed in all" in place.found[0].message
+    check_length(place, ["w " * 250])
+    assert len(place.found) == 1
