@@ -6,7 +6,7 @@ Without a name, all tables are made. `--write` puts them into the page. The outp
 their authors: cite them if you use their outputs. `--keep FOLDER` keeps indexes and searches, so each text is encoded only once.
 """
 
-import sys
+import re
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -49,13 +49,9 @@ def main(names: tuple[str, ...], keep: Path | None, write: bool) -> None:
 
 
 def put(page: Path, name: str, made: str) -> None:
-    """Put a table into its place on the page. `make docs` renews the short one at the top."""
-    sys.path.insert(0, str(DOCS))
-    from pages.markers import renewed
-
-    makers = {f"evidence-{other}": (lambda body, mine=other == name: made if mine else body) for other in TABLES}
-    makers["main-result"] = str
-    page.write_text(renewed(page.read_text(encoding="utf-8"), makers), encoding="utf-8")
+    """Put a table into its place on the page. The short table at the top has some of the figures of `systems`: a test compares them."""
+    place = re.compile(rf"(<!-- generated: evidence-{name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
+    page.write_text(place.sub(lambda found: f"{found[1]}{made}{found[2]}", page.read_text(encoding="utf-8"), count=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -41,6 +41,17 @@ def test_each_table_has_its_place_on_the_page(part, monkeypatch, tmp_path):
     assert page.read_text(encoding="utf-8") == PAGE.replace(TABLES["gpt4"], "| made |")
 
 
+def test_the_short_table_at_the_top_has_the_figures_of_the_long_one():
+    short = re.findall(r"<!-- generated: main-result -->\n(.*?)\n<!-- end -->", PAGE, re.DOTALL)[0]
+    tables = [[line.strip("| ").split(" | ") for line in text.split("\n\n")[0].splitlines()] for text in (short, TABLES["systems"])]
+    (_, _, *rows, picked), (head, _, *long) = tables
+    columns = [head.index(name) for name in ("what is searched for", "LLM calls", "BM25", "MiniLM", "weighted sum of both")]
+    known = {row[0]: [re.sub(r"(\.\d+).*", r"\1", row[column]) for column in columns] for row in long}
+    assert len(rows) >= 5
+    assert rows == [known[row[0]] for row in rows]
+    assert f"on all other conversations, conversation by conversation: {picked[-1]}" in PAGE
+
+
 @pytest.mark.parametrize(
     ("module", "maker", "name"), [("runs", "published_runs", "runs"), ("labels", "gpt4_and_nist", "gpt4"), ("labels", "nuggets", "nuggets")]
 )
