@@ -75,7 +75,6 @@ setup(
         "numpy",
         "scipy>=1.9",  # scores of lexical search
         "statsmodels>=0.14",  # corrections for several tests, kappa
-        "pyyaml",  # ir_metadata.yml of run folders
         "PyStemmer>=2.2,<3",  # the stems of PISA; from version 3 on it makes others
         "requests",
         "tomli>=2.0; python_version < '3.11'",  # files of resources

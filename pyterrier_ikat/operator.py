@@ -12,7 +12,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial, wraps
 from pathlib import Path
@@ -338,16 +338,6 @@ def without_unread_texts(pipeline: pt.Transformer) -> pt.Transformer:
     """
     before, behind = _divided(pipeline)
     return pt.Compose(*before, *map(_without, behind)) if behind else pipeline
-
-
-def without_texts_unread_by_all(systems: Mapping[str, pt.Transformer]) -> dict[str, pt.Transformer]:
-    """The same for systems that share stages: a shared stage keeps its texts if one of the systems reads them."""
-    divided = {name: _divided(pipeline) for name, pipeline in systems.items()}
-    kept = [stage for before, _ in divided.values() for stage in before]
-    return {
-        name: pt.Compose(*before, *(stage if stage in kept else _without(stage) for stage in behind)) if behind else systems[name]
-        for name, (before, behind) in divided.items()
-    }
 
 
 def _divided(pipeline: pt.Transformer) -> tuple[list[pt.Transformer], list[pt.Transformer]]:

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pyterrier_ikat.methods import METHODS, TABLES, Method
-from pyterrier_ikat.methods.catalogue import calls_per_turn
-from pyterrier_ikat.methods.tables import published_scores
+from pyterrier_ikat.methods.catalogue import calls_per_turn, published_scores
 from pyterrier_ikat.show.drawing import draw
 from pyterrier_ikat.tables import format_score
 

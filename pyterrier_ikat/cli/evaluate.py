@@ -116,7 +116,7 @@ def _show_passages(paths: Sequence[str], dataset_name: str | None, given: Mappin
     from ..evaluation.evaluator import Evaluator, check_baseline, experiment_rows, name_runs, turn_scores
     from ..evaluation.experiment_table import averaged, experiment_table, repeated_rows
     from ..evaluation.measures import TRACK_2023, as_measures
-    from ..runs.origin import grouped
+    from ..runs.folder import grouped
 
     wanted = as_measures(given["measures"] or (dataset_named(dataset_name).measures if dataset_name else ()) or TRACK_2023)
     named = name_runs(paths)
@@ -131,7 +131,7 @@ def _show_passages(paths: Sequence[str], dataset_name: str | None, given: Mappin
         rows = experiment_rows(scores, wanted, baseline)
     else:
         from ..runs import RunFolder
-        from ..runs.origin import check_repeats
+        from ..runs.folder import check_repeats
 
         for names in groups.values():
             check_repeats([RunFolder(named[name]) for name in names if named[name].is_dir()])  # only folders say how they were made
@@ -161,10 +161,8 @@ def _show_means(runs: "dict[str, pd.DataFrame]", judged: "pd.DataFrame", data: s
 def _check(judged: Mapping[str, Any], rankings: Mapping[str, Mapping[str, Any]], dataset_name: str | None, qrels: str | None) -> None:
     """Check that there are judgements, and that they are about passages."""
     shares = any(judged[qid].keys() & found[qid] for found in rankings.values() for qid in judged.keys() & found)
-    if dataset_name is not None and not shares:
-        from ..study.study import refuse_statements
-
-        refuse_statements(dataset_name, qrels)
+    if dataset_name is not None and not shares and str(qrels).startswith("ptkb"):
+        raise UsageError(f"the qrels {qrels} of {dataset_name} judge PTKB statements, and this is a run of passages: give other --qrels")
     if not judged:
         raise UsageError(f"{dataset_name} has no judgements: give --qrels FILE instead of --dataset")
 

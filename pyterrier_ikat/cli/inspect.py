@@ -80,8 +80,7 @@ def list_methods(found: "Sequence[Method]") -> Iterator[str]:
 def describe(entry: "Method") -> Iterator[str]:
     """A method in detail: its description, expression, resources, and the scores that papers report."""
     from ..methods import TABLES, methods_of
-    from ..methods.catalogue import calls_per_turn
-    from ..methods.tables import published_scores
+    from ..methods.catalogue import calls_per_turn, published_scores
 
     yield from wrapped(f"{click.style(entry.name, bold=True)}: {entry.paper}" if entry.paper else entry.name).splitlines()
     if entry.description:

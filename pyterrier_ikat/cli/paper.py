@@ -12,7 +12,7 @@ from .main import main
 from .options import FORMAT, QRELS, show
 
 if TYPE_CHECKING:
-    from ..methods.tables import PublishedTable
+    from ..methods.catalogue import PublishedTable
     from ..papers.published import Matrix
     from ..papers.reproduction import Reproduction
 
@@ -114,8 +114,7 @@ def _part(called: str, found: "Reproduction", part: "PublishedTable", with_reaso
 
 def _judge(part: "PublishedTable") -> str:
     """The judge whose labels a table needs."""
-    from ..methods.differences import model_key
-    from ..methods.tables import NIST
+    from ..methods.catalogue import NIST
     from ..papers.paper_resources import JUDGES
     from ..papers.published import ANSWERS, STATEMENTS_NIST, STATEMENTS_ORGANISERS
 
@@ -123,12 +122,12 @@ def _judge(part: "PublishedTable") -> str:
         return f"the judges {', '.join(repr(JUDGES[name]) for name in part.measures if JUDGES.get(name))}"
     if part.judgements in (STATEMENTS_NIST, STATEMENTS_ORGANISERS):
         return part.judgements
-    return "NIST's judgements" if part.judgements == NIST else f"the judge {model_key(part.judgements)!r} (or its labels: --qrels FILE)"
+    return "NIST's judgements" if part.judgements == NIST else f"labels by {part.judgements} (--qrels FILE)"
 
 
 def _relabel(matrix: "Matrix", found: "Reproduction", only_plan: bool, form: str) -> None:
     """Judge the official pairs again, and compare the labels with NIST's."""
-    from ..papers.agreement import Relabelled
+    from ..papers.reproduction import Relabelled
 
     labels = Relabelled.of(matrix, found)
     if only_plan:

@@ -73,19 +73,15 @@ def run(names: tuple[str, ...], dataset_name: str, out: str, cache: str | None, 
     gets only the table of scores.
     """
     from ..store.cache import set_default_cache
-    from ..study import Study
+    from ..study import plan
     from ..study import run as run_systems
-    from ..study.in_folders import refusals
 
     if cache is not None:
         set_default_cache(cache)
     given = {name: value for name, value in options.items() if value is not None}
     if only_plan:
         given = {name: value for name, value in given.items() if name not in ("measures", "baseline")}
-        planned = Study(names, dataset_name, only_plan=True, **given)
-        show(planned.plan().shown(), form)
-        for line in refusals(planned, Path(out)):
-            click.echo(wrapped(f"the run would be refused: {line}"), err=True)
+        show(plan(names, dataset_name, **given).shown(), form)
         return
     results = run_systems(names, dataset_name, out=out, **given)
     print_results(results, form)
@@ -102,8 +98,7 @@ def print_results(results: "Results", form: str = "text") -> None:
     for line in results.gaps():
         click.echo(wrapped(line), err=beside)
     print_ledger(results.ledger, " (of this command; each run folder has its own)", err=beside)
-    for line in [*results.budgets(), f"Runs: one folder for each system in {results.out}"]:
-        click.echo(f"\n{line}", err=beside)
+    click.echo(f"\nRuns: one folder for each system in {results.out}", err=beside)
 
 
 SYSTEMS = (
@@ -132,10 +127,8 @@ def demo(out: str) -> None:
     from ..papers.paper_resources import OF_THE_SAMPLE
     from ..retrieve import PassageIndex
     from ..study import run as run_systems
-    from ..study.in_folders import check_places
 
     folder, dataset = Path(out), dataset_named("ikat:sample")
-    check_places(SYSTEMS, folder)
     click.echo(f"{wrapped(ABOUT_THE_DEMO)}\n")
     index = PassageIndex(folder / "sample.index").index(dataset.get_corpus_iter(verbose=False))
     resources: dict[str, Any] = {"index": index, **OF_THE_SAMPLE}

@@ -6,9 +6,8 @@ Every file of this folder is read, so a new one doesn't need an entry anywhere. 
 
 from typing import Any
 
-from .catalogue import METHODS, find, find_all
+from .catalogue import METHODS, TABLES, PublishedTable, catalogue, find, find_all, published
 from .definition import Method, method, methods_of, noting
-from .tables import TABLES, PublishedTable, catalogue, published
 
 __all__ = ["METHODS", "TABLES", "Method", "PublishedTable", "catalogue", "find", "find_all", "method", "methods_of", "published"]
 

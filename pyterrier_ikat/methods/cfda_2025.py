@@ -7,12 +7,10 @@ scores of the authors' runs in that repository. There the reward model chose amo
 choice.
 """
 
-import pyterrier as pt
-
 from ..fuse import RRF, RerankAgainst
 from ..generate import BestQuery, Condense, Enhance, Respond, Rewrite, RewriteAndAnswer, Samples, SelectStatements
 from ..llms import LLM
-from .definition import method
+from .definition import Stage, method
 
 PAPER = "Chang et al., CFDA & CLIP at TREC iKAT 2025"
 _MODELS = {
@@ -22,7 +20,7 @@ _MODELS = {
 }
 
 
-def personal_chiq(llm: LLM) -> pt.Transformer:
+def personal_chiq(llm: LLM) -> Stage:
     """CHIQ's enhancements as in the authors' code (``CHIQ/rewrite_chiq.py``), which the personal rewrite reads.
 
     They are the topic, from the conversation alone; the clarified question; a guess at the answer, from the raw history and utterance; the
@@ -40,14 +38,12 @@ def personal_chiq(llm: LLM) -> pt.Transformer:
     return guess >> Enhance(llm, "preferences", question="qrewrite")
 
 
-def _best(drawn: pt.Transformer, retriever: pt.Transformer, reranker: pt.Transformer, passages: int) -> pt.Transformer:
+def _best(drawn: Stage, retriever: Stage, reranker: Stage, passages: int) -> Stage:
     return drawn >> BestQuery(retriever % passages >> reranker, passages)
 
 
 @method(paper=PAPER, models=_MODELS)
-def best_of_n(
-    llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer, *, n: int = 10, passages: int = 10, depth: int = 100
-) -> pt.Transformer:
+def best_of_n(llm: LLM, retriever: Stage, reranker: Stage, *, n: int = 10, passages: int = 10, depth: int = 100) -> Stage:
     """The best of ``n`` sampled LLM4CS rewrites: the one whose top ``passages`` the re-ranker scores highest.
 
     ``n`` LLM calls, up to ``n`` + 1 searches and ``n`` x ``passages`` + ``depth`` re-ranked pairs per turn. The prompt of LLM4CS also asks
@@ -64,15 +60,8 @@ def best_of_n(
 
 @method(paper=PAPER, models=_MODELS)
 def cfda_best_of_n(
-    llm: LLM,
-    retriever: pt.Transformer,
-    reranker: pt.Transformer,
-    *,
-    n: int = 10,
-    passages: int = 10,
-    depth: int = 1000,
-    rerank_depth: int = 100,
-) -> pt.Transformer:
+    llm: LLM, retriever: Stage, reranker: Stage, *, n: int = 10, passages: int = 10, depth: int = 1000, rerank_depth: int = 100
+) -> Stage:
     """The best of ``n`` personal CHIQ-AD rewrites and the best of ``n`` LLM4CS rewrites, their lists fused by RRF and re-ranked.
 
     As in the authors' code, the re-ranker sees the LLM4CS rewrite and the first ``rerank_depth`` passages. :func:`personal_chiq` describes
@@ -95,15 +84,15 @@ def cfda_best_of_n(
 @method(paper=PAPER, models=_MODELS)
 def cfda_auto(
     llm: LLM,
-    retriever: pt.Transformer,
-    reranker: pt.Transformer,
+    retriever: Stage,
+    reranker: Stage,
     *,
     n: int = 10,
     passages: int = 10,
     depth: int = 1000,
     rerank_depth: int = 100,
     threshold: float | None = 0.3,
-) -> pt.Transformer:
+) -> Stage:
     """CFDA's whole automatic run: the ranking of :func:`cfda_best_of_n`, statements, and a response from up to 20 passages.
 
     As in the authors' code (``ikat-offline``), the first passage is cited, and the next ones up to the first that doesn't score above
@@ -125,7 +114,7 @@ def cfda_auto(
 
 
 @method(paper=PAPER, models={"llm": _MODELS["llm"], "retriever": "an unnamed one: the organisers' ranking"})
-def cfda_generation_only(llm: LLM, retriever: pt.Transformer, *, depth: int = 1000, threshold: float | None = 0.3) -> pt.Transformer:
+def cfda_generation_only(llm: LLM, retriever: Stage, *, depth: int = 1000, threshold: float | None = 0.3) -> Stage:
     """CFDA's generation-only run: the statements and response of :func:`cfda_auto` for an existing ranking.
 
     Up to 6 LLM calls per turn. ``retriever`` is an ``ikat.GivenRanking``. The authors' code also takes the organisers' statements. Here the
@@ -139,6 +128,6 @@ def cfda_generation_only(llm: LLM, retriever: pt.Transformer, *, depth: int = 10
     return _responded(llm, retriever % depth, threshold)
 
 
-def _responded(llm: LLM, ranking: pt.Transformer, threshold: float | None) -> pt.Transformer:
+def _responded(llm: LLM, ranking: Stage, threshold: float | None) -> Stage:
     condensed = SelectStatements(llm, "copies") >> ranking >> Condense(llm, threshold=threshold)
     return condensed >> Respond(llm, words=250, form="condensed", statements="chosen")

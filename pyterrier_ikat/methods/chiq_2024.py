@@ -5,16 +5,14 @@ CHIQ-Fusion sums the scores of both. No trained model is public. The paper repor
 iKAT.
 """
 
-import pyterrier as pt
-
 from ..generate import Aggregate, Answer, Enhance, Rewrite
 from ..llms import LLM
-from .definition import method
+from .definition import Stage, method
 
 PAPER = "Mo et al., CHIQ"
 
 
-def enhanced(llm: LLM, *, summarise: bool = True, words: int = 30) -> pt.Transformer:
+def enhanced(llm: LLM, *, summarise: bool = True, words: int = 30) -> Stage:
     """The five enhancements of the history (section 3.2), in an order in which each can read those before it.
 
     They are the history without an old topic, the clarified question, the expanded last response, a guess at the answer of at most
@@ -33,14 +31,14 @@ ikat.generate.Enhance(ikat.llm('recorded:sample'), 'response') >> ikat.Answer(ik
 @method(paper=PAPER, models={"llm": "Llama-2-7b-chat temperature=0.7", "retriever": "BM25 and ANCE"})
 def chiq_ad(
     llm: LLM,
-    retriever: pt.Transformer,
-    reranker: pt.Transformer | None = None,
+    retriever: Stage,
+    reranker: Stage | None = None,
     *,
     summarise: bool = True,
     append: bool = False,
     words: int = 30,
     depth: int = 1000,
-) -> pt.Transformer:
+) -> Stage:
     """CHIQ-AD: topic switch, clarified question, expanded response, guessed answer, summary of the history, then the rewrite (section 3).
 
     Six LLM calls and one query per turn; three in a conversation's first turn, which has no history. The paper has no personas. Our prompts

@@ -4,18 +4,14 @@ The passages are indexed with ``naver/splade-cocondenser-ensembledistil``, and t
 ``slupart/splade-disco-human-mistral`` (trained on QReCC with human rewrites and Mistral's as teachers). It needs no LLM.
 """
 
-import pyterrier as pt
-
 from ..generate import AllUtterances
-from .definition import method
+from .definition import Stage, method
 
 PAPER = "Lupart, Aliannejadi and Kanoulas, DiSCo"
 
 
 @method(paper=PAPER, models={"retriever": "SPLADE query_model=slupart/splade-disco-human-mistral"})
-def disco(
-    retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, separator: str = " [SEP] ", depth: int = 1000
-) -> pt.Transformer:
+def disco(retriever: Stage, reranker: Stage | None = None, *, separator: str = " [SEP] ", depth: int = 1000) -> Stage:
     """DiSCo: SPLADE's query encoder reads the conversation itself, newest message first. No LLM call, one query per turn.
 
     The query is the utterance, then the responses and utterances before it, joined by ``separator``, as described in their model cards. The

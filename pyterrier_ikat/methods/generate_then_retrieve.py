@@ -10,13 +10,11 @@ Each system is one function that returns its operator expression. These argument
 - ``depth``: passages per query (section 4: BM25 1000).
 """
 
-import pyterrier as pt
-
 from ..fuse import Interleave, RerankAgainst
 from ..generate import Answer, ManualRewrite, MultiQuery, Rewrite
 from ..llms import LLM
 from ..rank import LLMRerank
-from .definition import method
+from .definition import Stage, method
 
 PAPER = "Abbasiantaeb and Aliannejadi, Generate then Retrieve"
 _MINILM_6 = "cross-encoder/ms-marco-MiniLM-L-6-v2"
@@ -25,7 +23,7 @@ _LLAMA = {"llm": "Llama-2-13b-chat temperature=0.75 top_p=0.9 top_k=10", "retrie
 _FEW_SHOT, _HUMAN = {"style": "llama"}, {"question": "qresolved"}
 
 
-def retrieve(retriever: pt.Transformer, reranker: pt.Transformer | None, depth: int) -> pt.Transformer:
+def retrieve(retriever: Stage, reranker: Stage | None, depth: int) -> Stage:
     """The first stage, and the re-ranker if there is one."""
     return retriever % depth if reranker is None else retriever % depth >> reranker
 
@@ -33,14 +31,8 @@ def retrieve(retriever: pt.Transformer, reranker: pt.Transformer | None, depth: 
 @method(paper=PAPER, models=_GPT_4)
 @method("ad_llama", paper=PAPER, settings=_FEW_SHOT, models=_LLAMA)
 def ad(
-    llm: LLM,
-    retriever: pt.Transformer,
-    reranker: pt.Transformer | None = None,
-    *,
-    style: str = "gpt",
-    question: str = "qutterance",
-    depth: int = 1000,
-) -> pt.Transformer:
+    llm: LLM, retriever: Stage, reranker: Stage | None = None, *, style: str = "gpt", question: str = "qutterance", depth: int = 1000
+) -> Stage:
     """AD: the LLM's answer is the query, for the first stage and for the re-ranker (section 3). One LLM call, one query per turn.
 
     Example:
@@ -55,14 +47,14 @@ def ad(
 @method("qd_llama", paper=PAPER, settings=_FEW_SHOT, models=_LLAMA)
 def qd(
     llm: LLM,
-    retriever: pt.Transformer,
-    reranker: pt.Transformer | None = None,
+    retriever: Stage,
+    reranker: Stage | None = None,
     *,
     n: int = 5,
     style: str = "gpt",
     question: str = "qutterance",
     depth: int = 1000,
-) -> pt.Transformer:
+) -> Stage:
     """QD: up to ``n`` queries directly from the conversation, each retrieved and re-ranked separately, interleaved (section 3).
 
     One LLM call, at most ``n`` queries per turn.
@@ -75,7 +67,7 @@ def qd(
     return queries >> retrieve(retriever, reranker, depth) >> Interleave()
 
 
-def _answer_then_queries(llm: LLM, second_llm: LLM | None, n: int, style: str, question: str) -> pt.Transformer:
+def _answer_then_queries(llm: LLM, second_llm: LLM | None, n: int, style: str, question: str) -> Stage:
     if second_llm is None:
         return Answer(llm, style=style, question=question) >> MultiQuery(llm, n, "answer", style=style, question=question)
     return Answer(second_llm, question=question) >> MultiQuery(llm, n, "other_answer", style=style, question=question)
@@ -88,15 +80,15 @@ def _answer_then_queries(llm: LLM, second_llm: LLM | None, n: int, style: str, q
 @method("aqd_given_llama", paper=PAPER, settings=_FEW_SHOT | {"second_llm": "second_llm"}, models=_LLAMA | {"second_llm": "openai:gpt-4"})
 def aqd(
     llm: LLM,
-    retriever: pt.Transformer,
-    reranker: pt.Transformer | None = None,
+    retriever: Stage,
+    reranker: Stage | None = None,
     *,
     second_llm: LLM | None = None,
     n: int = 5,
     style: str = "gpt",
     question: str = "qutterance",
     depth: int = 1000,
-) -> pt.Transformer:
+) -> Stage:
     """AQD: the LLM's answer, then up to ``n`` queries for it, each retrieved and re-ranked separately, interleaved (section 3).
 
     Two LLM calls, at most ``n`` queries per turn. With ``second_llm``, that model writes the answer, with the zero-shot prompt.
@@ -113,15 +105,15 @@ def aqd(
 @method("aqd_a_llama", paper=PAPER, settings=_FEW_SHOT, models=_LLAMA)
 def aqd_a(
     llm: LLM,
-    retriever: pt.Transformer,
-    reranker: pt.Transformer,
+    retriever: Stage,
+    reranker: Stage,
     *,
     second_llm: LLM | None = None,
     n: int = 5,
     style: str = "gpt",
     question: str = "qutterance",
     depth: int = 1000,
-) -> pt.Transformer:
+) -> Stage:
     """AQD_A: as AQD, but the union of the queries' candidates is re-ranked once against the answer (section 3).
 
     The union is de-duplicated, completely re-ranked and cut to 1000 passages. Only then can recall rise as in Table 1.
@@ -137,9 +129,7 @@ def aqd_a(
 
 @method(paper=PAPER, models=_GPT_4)
 @method("qr_llama", paper=PAPER, settings=_FEW_SHOT, models=_LLAMA)
-def qr(
-    llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, style: str = "gpt", depth: int = 1000
-) -> pt.Transformer:
+def qr(llm: LLM, retriever: Stage, reranker: Stage | None = None, *, style: str = "gpt", depth: int = 1000) -> Stage:
     """QR: one rewritten query (Table 7). One LLM call, one query per turn.
 
     Example:
@@ -150,7 +140,7 @@ def qr(
 
 
 @method(paper=PAPER, models={"retriever": "BM25", "reranker": _MINILM_6}, uses_gold=True)
-def human_qr(retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, depth: int = 1000) -> pt.Transformer:
+def human_qr(retriever: Stage, reranker: Stage | None = None, *, depth: int = 1000) -> Stage:
     """QR Human: the organisers' manual rewrite is the query. No LLM call; needs ``get_topics("manual")``.
 
     Example:
@@ -161,7 +151,7 @@ def human_qr(retriever: pt.Transformer, reranker: pt.Transformer | None = None, 
 
 
 @method(paper=PAPER, models={"llm": "Llama-2-7b", "retriever": "BM25"})
-def llama10(llm: LLM, retriever: pt.Transformer, *, depth: int = 1000, judged: int = 10) -> pt.Transformer:
+def llama10(llm: LLM, retriever: Stage, *, depth: int = 1000, judged: int = 10) -> Stage:
     """LLaMA10: an LLM rewrite, the first stage, and the top 10 ordered by the LLM's relevance judgement (section 4).
 
     1 + ``judged`` LLM calls per turn; ``judged`` passages are returned.

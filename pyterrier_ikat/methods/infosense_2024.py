@@ -23,14 +23,12 @@ These arguments mean the same in all systems:
 
 from collections.abc import Sequence
 
-import pyterrier as pt
-
 from ..fuse import MeanScore
 from ..generate import Clarify, ExplodeQueries, OutlineAnswer, PassageQueries, Respond, SelectStatements, Summarise
 from ..llms import LLM
-from .definition import method
+from .definition import Stage, method
 
-Rerankers = pt.Transformer | Sequence[pt.Transformer]
+Rerankers = Stage | Sequence[Stage]
 
 PAPER = "De Lima and Yang, Passage Query Methods"
 _LUCENE = {"k1": 1.2, "b": 0.75}
@@ -41,15 +39,9 @@ _LARGE = {"llm": "Llama-3.1-70B-Instruct temperature=0"}
 
 
 def _ranked(
-    llm: LLM,
-    queries: pt.Transformer,
-    retriever: pt.Transformer,
-    reranker: Rerankers,
-    depth: int,
-    respond: bool,
-    question: str = "qutterance",
-) -> pt.Transformer:
-    scorers = [reranker] if isinstance(reranker, pt.Transformer) else list(reranker)
+    llm: LLM, queries: Stage, retriever: Stage, reranker: Rerankers, depth: int, respond: bool, question: str = "qutterance"
+) -> Stage:
+    scorers = [reranker] if isinstance(reranker, Stage) else list(reranker)
     ranking = queries >> ExplodeQueries() >> retriever % depth >> MeanScore(scorers, 1000)
     if not respond:
         return ranking
@@ -59,8 +51,8 @@ def _ranked(
 @method("wghtdrerank_1", paper=PAPER, models=_SMALL | _ONE, bm25=_LUCENE, several=True)
 @method("wghtdrerank_2", paper=PAPER, models=_SMALL | _BOTH, bm25=_LUCENE, several=True)
 def weighted_reranking(
-    llm: LLM, retriever: pt.Transformer, reranker: Rerankers, *, statements: int = 3, depth: int = 5000, respond: bool = True
-) -> pt.Transformer:
+    llm: LLM, retriever: Stage, reranker: Rerankers, *, statements: int = 3, depth: int = 5000, respond: bool = True
+) -> Stage:
     """Weighted re-ranking (section 4.2.1): a clarified utterance, an article-like passage query, and one per chosen statement.
 
     The first passage query is written from all chosen statements and has weight 1. Each other one is written from one of the best
@@ -83,8 +75,8 @@ def weighted_reranking(
 @method("short_long_2", paper=PAPER, models=_SMALL | _BOTH, bm25=_LUCENE, several=True)
 @method("short_long_3", paper=PAPER, settings={"think": True}, models=_SMALL | _LARGE | _BOTH, bm25=_LUCENE, several=True)
 def short_and_long(
-    llm: LLM, retriever: pt.Transformer, reranker: Rerankers, *, think: bool = False, depth: int = 5000, respond: bool = True
-) -> pt.Transformer:
+    llm: LLM, retriever: Stage, reranker: Rerankers, *, think: bool = False, depth: int = 5000, respond: bool = True
+) -> Stage:
     """Short and long passages (section 4.2.2): a 5-sentence answer-like and a 10-sentence article-like passage query, equal weights.
 
     With ``think`` (run 3), the model first says which information would help, uses this to choose the statements, and writes the long query

@@ -3,13 +3,11 @@
 The paper retrieves with ANCE and the mean of the vectors of all texts. It reports scores on CAsT 2019 to 2021, and none on TREC iKAT.
 """
 
-import pyterrier as pt
-
 from ..arguments import one_of
 from ..fuse import RRF, RerankAgainst
 from ..generate import Aggregate, Answer, ExplodeQueries, RewriteAndAnswer, Samples
 from ..llms import LLM
-from .definition import method
+from .definition import Stage, method
 
 PAPER = "Mao et al., LLM4CS"
 FORMS = ("rewrite", "rewrite_then_answer", "rewrite_and_answer")
@@ -23,16 +21,16 @@ _MODELS = {"llm": "openai:gpt-3.5-turbo-16k temperature=0.7", "retriever": "ANCE
 @method("llm4cs_rew", paper=PAPER, models=_MODELS, settings={"form": "rewrite"})
 def llm4cs(
     llm: LLM,
-    retriever: pt.Transformer,
-    reranker: pt.Transformer | None = None,
+    retriever: Stage,
+    reranker: Stage | None = None,
     *,
     form: str = "rewrite_and_answer",
     aggregate: str = "mean",
     n: int = 5,
     think: bool = True,
-    encoder: pt.Transformer | None = None,
+    encoder: Stage | None = None,
     depth: int = 1000,
-) -> pt.Transformer:
+) -> Stage:
     """LLM4CS: ``n`` sampled rewrites, each with an answer, are combined into one query.
 
     ``n`` LLM calls and one query per turn; ``n`` + 1 calls for ``"rewrite_then_answer"``, one sample for ``"maxprob"``. Sample with a
@@ -68,7 +66,7 @@ def llm4cs(
     return ranking if reranker is None else ranking >> RerankAgainst(reranker, "qrewrite", depth)
 
 
-def _drawn(llm: LLM, form: str, n: int, think: bool) -> pt.Transformer:
+def _drawn(llm: LLM, form: str, n: int, think: bool) -> Stage:
     """The operator that is sampled."""
     if form == "rewrite_and_answer":
         return Samples(RewriteAndAnswer(llm, think=think), n, ("qrewrite", "qanswer"))
@@ -77,7 +75,7 @@ def _drawn(llm: LLM, form: str, n: int, think: bool) -> pt.Transformer:
     return RewriteAndAnswer(llm, False, think) >> Samples(Answer(llm, question="qrewrite"), n, ("qanswer",))
 
 
-def _encoder(retriever: pt.Transformer) -> pt.Transformer | None:
+def _encoder(retriever: Stage) -> Stage | None:
     """The retriever's query encoder; ``None`` if it doesn't search vectors, or doesn't say how they are made."""
     make = getattr(getattr(retriever, "index", None), "query_encoder", None)
     return None if make is None else make(getattr(retriever, "query_prefix", None))

@@ -11,12 +11,10 @@ at most 200 words. We could not read the full text, so its scores are missing. S
 describe; ``aqd_a`` of version 1 re-ranks by the answer. The re-ranker and the prompts are those of version 1.
 """
 
-import pyterrier as pt
-
 from ..fuse import Interleave
 from ..generate import Answer, MultiQuery
 from ..llms import LLM
-from .definition import method
+from .definition import Stage, method
 from .generate_then_retrieve import retrieve
 
 PAPER = "Abbasiantaeb, Lupart and Aliannejadi, MQ4CS"
@@ -24,7 +22,7 @@ _MODELS = {"llm": "openai:gpt-4", "retriever": "BM25", "reranker": "cross-encode
 
 
 @method(paper=PAPER, models=_MODELS)
-def mq4cs(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, n: int = 5, depth: int = 1000) -> pt.Transformer:
+def mq4cs(llm: LLM, retriever: Stage, reranker: Stage | None = None, *, n: int = 5, depth: int = 1000) -> Stage:
     """MQ4CS: up to ``n`` queries for the aspects of the question, each retrieved and re-ranked separately, interleaved.
 
     One LLM call, at most ``n`` queries per turn. The ranking is that of :func:`~pyterrier_ikat.methods.generate_then_retrieve.qd`.
@@ -37,9 +35,7 @@ def mq4cs(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer | None =
 
 
 @method(paper=PAPER, models=_MODELS)
-def mq4cs_ans(
-    llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, n: int = 5, words: int = 200, depth: int = 1000
-) -> pt.Transformer:
+def mq4cs_ans(llm: LLM, retriever: Stage, reranker: Stage | None = None, *, n: int = 5, words: int = 200, depth: int = 1000) -> Stage:
     """MQ4CS_ans: the LLM answers first, then writes up to ``n`` queries that would find its answer. The rest is as in MQ4CS.
 
     Two LLM calls, at most ``n`` queries per turn. The answer has at most ``words`` words;

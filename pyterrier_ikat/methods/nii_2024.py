@@ -9,8 +9,6 @@ These arguments mean the same in both systems:
 - ``respond``: whether the response is written.
 """
 
-import pyterrier as pt
-
 from ..fuse import RerankAgainst, Union
 from ..generate import (
     Answer,
@@ -24,7 +22,7 @@ from ..generate import (
     StatementQueries,
 )
 from ..llms import LLM
-from .definition import method
+from .definition import Stage, method
 
 PAPER = "Fu, Bedi, Acharya and Kando, NII@TREC iKAT 2024"
 _RTG = {"llm": "gpt-4", "reranker": "cross-encoder/ms-marco-MiniLM-L-12-v2"}
@@ -33,9 +31,7 @@ _GTR = {"llm": "gpt-4o", "second_llm": "claude-3-opus-20240229", "reranker": "cr
 
 @method(paper=PAPER, models=_RTG)
 @method("rtg_manual", paper=PAPER, settings={"manual": True}, models=_RTG)
-def rtg(
-    llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer, *, manual: bool = False, depth: int = 50, respond: bool = True
-) -> pt.Transformer:
+def rtg(llm: LLM, retriever: Stage, reranker: Stage, *, manual: bool = False, depth: int = 50, respond: bool = True) -> Stage:
     """RtG (section III.A): a short rewrite, PTKB statements for it, queries for each statement, the union re-ranked by the rewrite.
 
     If no statement is chosen, the queries are generated from the rewrite alone. The response takes two steps, a suggestion and the answer.
@@ -56,7 +52,7 @@ def rtg(
     return ranking >> Respond(llm, 5, 250, "suggested", question=column) if respond else ranking
 
 
-def _gtr_branch(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer, n: int, depth: int) -> pt.Transformer:
+def _gtr_branch(llm: LLM, retriever: Stage, reranker: Stage, n: int, depth: int) -> Stage:
     queries = SelectStatements(llm, "copies") >> Answer(llm, words=200) >> MultiQuery(llm, n, "answer", words=200)
     return queries >> retriever % depth >> RerankAgainst(reranker, "qanswer", 1000)
 
@@ -65,15 +61,8 @@ def _gtr_branch(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer, n
 @method("gtr_claude", paper=PAPER, models=_GTR, settings={"llm": "second_llm"})
 @method(paper=PAPER, models=_GTR, settings={"second_llm": "second_llm"})
 def gtr(
-    llm: LLM,
-    retriever: pt.Transformer,
-    reranker: pt.Transformer,
-    *,
-    second_llm: LLM | None = None,
-    n: int = 5,
-    depth: int = 300,
-    respond: bool = True,
-) -> pt.Transformer:
+    llm: LLM, retriever: Stage, reranker: Stage, *, second_llm: LLM | None = None, n: int = 5, depth: int = 300, respond: bool = True
+) -> Stage:
     """GtR (section III.B): answer, PTKB statements and queries from each LLM; the union re-ranked by the second LLM's answer.
 
     Each LLM's candidates are first re-ranked by its own answer and cut to 1000; with one LLM, this is the ranking. The statements are those

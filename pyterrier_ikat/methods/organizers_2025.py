@@ -4,11 +4,9 @@ The data of TREC iKAT 2025 names that repository for its baselines. It has no co
 describes those of the run ``gpt41mini-bm25-minilm-llama70b-gpt41mini`` or of the organisers' generation-only run. So both are missing here.
 """
 
-import pyterrier as pt
-
 from ..generate import ManualRewrite, Rewrite
 from ..llms import LLM
-from .definition import method
+from .definition import Stage, method
 
 PAPER = "organisers' baselines of 2025, repository SimonLupart/ikat-baseline"
 _LLM = {"llm": "openai:gpt-4o-mini"}
@@ -18,7 +16,7 @@ _MINILM, _DEBERTA = {"reranker": "cross-encoder/ms-marco-MiniLM-L-6-v2"}, {"rera
 
 @method("baseline_2025_bm25", paper=PAPER, models=_LLM | _BM25)
 @method("baseline_2025_splade", paper=PAPER, models=_LLM | _SPLADE)
-def baseline_2025(llm: LLM, retriever: pt.Transformer, *, depth: int = 1000) -> pt.Transformer:
+def baseline_2025(llm: LLM, retriever: Stage, *, depth: int = 1000) -> Stage:
     """The organisers' 2025 baselines without a re-ranker: one rewrite from the conversation and the whole persona retrieves.
 
     One LLM call and one query per turn.
@@ -32,7 +30,7 @@ def baseline_2025(llm: LLM, retriever: pt.Transformer, *, depth: int = 1000) -> 
 
 @method("baseline_2025_splade_minilm", paper=PAPER, models=_LLM | _SPLADE | _MINILM)
 @method("baseline_2025_splade_deberta", paper=PAPER, models=_LLM | _SPLADE | _DEBERTA)
-def baseline_2025_reranked(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer, *, depth: int = 100) -> pt.Transformer:
+def baseline_2025_reranked(llm: LLM, retriever: Stage, reranker: Stage, *, depth: int = 100) -> Stage:
     """The organisers' 2025 baselines with a re-ranker, which sees the first 100 passages. The others are dropped.
 
     One LLM call and one query per turn.
@@ -46,7 +44,7 @@ def baseline_2025_reranked(llm: LLM, retriever: pt.Transformer, reranker: pt.Tra
 
 @method("baseline_2025_human_bm25", paper=PAPER, models=_BM25, uses_gold=True)
 @method("baseline_2025_human_splade", paper=PAPER, models=_SPLADE, uses_gold=True)
-def baseline_2025_manual(retriever: pt.Transformer, *, depth: int = 1000) -> pt.Transformer:
+def baseline_2025_manual(retriever: Stage, *, depth: int = 1000) -> Stage:
     """The organisers' 2025 baselines on the manual rewrite. No LLM call, one query per turn.
 
     Example:

@@ -1,13 +1,11 @@
 """Systems that are not from a paper: a choice among samples by the passages that each finds, and the best one of the page on evidence."""
 
-import pyterrier as pt
-
 from ..arguments import at_least
 from ..errors import UsageError
 from ..fuse import RRF, RerankAgainst, WeightedSum
 from ..generate import BestQuery, ExplodeQueries, RewriteAndAnswer, Samples
 from ..llms import LLM
-from .definition import method
+from .definition import Stage, method
 
 _PAPER = "ours: best of n without a re-ranker"
 
@@ -16,15 +14,15 @@ _PAPER = "ours: best of n without a re-ranker"
 @method("spread_of_n", paper=_PAPER, settings={"rule": "spread", "rerank_depth": 100})
 def chosen_of_n(
     llm: LLM,
-    retriever: pt.Transformer,
-    reranker: pt.Transformer | None = None,
+    retriever: Stage,
+    reranker: Stage | None = None,
     *,
     rule: str = "agreement",
     answer: bool = True,
     n: int = 10,
     depth: int = 1000,
     rerank_depth: int | None = None,
-) -> pt.Transformer:
+) -> Stage:
     """One of ``n`` sampled LLM4CS rewrites with its answer: the one that agrees most with all of them, or whose scores vary most.
 
     ``n`` LLM calls and up to ``n`` + 1 searches per turn; see :class:`~pyterrier_ikat.generate.BestQuery` for the rules. Sample with a
@@ -51,15 +49,8 @@ DENSE_SHARE = 0.75
 @method("rewrite_answer_hybrid", paper="ours: rewrite and answer by BM25 and dense vectors")
 @method("rewrite_answer_hybrid_5", paper="ours: rewrite and answer by BM25 and dense vectors", settings={"n": 5})
 def rewrite_answer_hybrid(
-    llm: LLM,
-    retriever: pt.Transformer,
-    dense: pt.Transformer,
-    reranker: pt.Transformer | None = None,
-    *,
-    n: int = 1,
-    share: float = DENSE_SHARE,
-    depth: int = 1000,
-) -> pt.Transformer:
+    llm: LLM, retriever: Stage, dense: Stage, reranker: Stage | None = None, *, n: int = 1, share: float = DENSE_SHARE, depth: int = 1000
+) -> Stage:
     """A rewrite and its answer are one query for BM25 and for a dense retriever, and the scaled scores of both are summed with weights.
 
     ``n`` LLM calls and 2 ``n`` searches per turn. The page on evidence compares it with other systems on real turns.

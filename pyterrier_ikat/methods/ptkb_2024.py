@@ -18,7 +18,7 @@ import pyterrier as pt
 from ..generate import Reformulate, SelectStatements, ShowStatements
 from ..generate.statements import TRAINING
 from ..llms import LLM
-from .definition import method
+from .definition import Stage, method
 
 PAPER = "Mo et al., PTKB selection, run again by Lupart et al."
 _SAID: dict[str, Any] = {"paper": PAPER, "models": {"llm": "openai:gpt-4o-mini", "retriever": "BM25"}, "bm25": {"k1": 0.82, "b": 0.68}}
@@ -29,7 +29,7 @@ _QUERIES = {"form": "queries"}
 @method("ptkb_none_queries", settings={"shown": "none"} | _QUERIES, **_SAID)
 @method("ptkb_all", **_SAID)
 @method("ptkb_all_queries", settings=_QUERIES, **_SAID)
-def ptkb(llm: LLM, retriever: pt.Transformer, *, shown: str = "all", form: str = "rewrite", depth: int = 1000) -> pt.Transformer:
+def ptkb(llm: LLM, retriever: Stage, *, shown: str = "all", form: str = "rewrite", depth: int = 1000) -> Stage:
     """None or all of the persona is shown, and the query is the rewrite (or queries) with the answer. One LLM call, one query per turn.
 
     ``shown``: ``"all"`` or ``"none"``; ``form`` is that of :class:`~pyterrier_ikat.generate.Reformulate`.
@@ -44,7 +44,7 @@ def ptkb(llm: LLM, retriever: pt.Transformer, *, shown: str = "all", form: str =
 
 @method("ptkb_human", uses_gold=True, **_SAID)
 @method("ptkb_human_queries", settings=_QUERIES, uses_gold=True, **_SAID)
-def ptkb_human(llm: LLM, retriever: pt.Transformer, *, form: str = "rewrite", depth: int = 1000) -> pt.Transformer:
+def ptkb_human(llm: LLM, retriever: Stage, *, form: str = "rewrite", depth: int = 1000) -> Stage:
     """The statements chosen by people, which come with the topics (``get_topics("manual")``), are shown. The rest is as in ``ptkb_all``.
 
     Example:
@@ -56,9 +56,7 @@ def ptkb_human(llm: LLM, retriever: pt.Transformer, *, form: str = "rewrite", de
 
 @method("ptkb_str", **_SAID)
 @method("ptkb_str_queries", settings=_QUERIES, **_SAID)
-def ptkb_str(
-    llm: LLM, retriever: pt.Transformer, *, form: str = "rewrite", shots: int = 0, examples: str = TRAINING, depth: int = 1000
-) -> pt.Transformer:
+def ptkb_str(llm: LLM, retriever: Stage, *, form: str = "rewrite", shots: int = 0, examples: str = TRAINING, depth: int = 1000) -> Stage:
     """STR: the LLM chooses statements, and only those are shown for the rewrite (or queries) and the answer. Two LLM calls per turn.
 
     - ``shots`` and ``examples``: how many conversations of which dataset the prompt for the choice has as examples.
@@ -72,7 +70,7 @@ def ptkb_str(
 
 
 @method("ptkb_sar", **_SAID)
-def ptkb_sar(llm: LLM, retriever: pt.Transformer, *, shots: int = 0, examples: str = TRAINING, depth: int = 1000) -> pt.Transformer:
+def ptkb_sar(llm: LLM, retriever: Stage, *, shots: int = 0, examples: str = TRAINING, depth: int = 1000) -> Stage:
     """SAR: one completion names the statements that it uses, rewrites and answers. One LLM call, one query per turn.
 
     - ``shots`` and ``examples``: how many conversations of which dataset the prompt has as examples.
@@ -85,7 +83,7 @@ def ptkb_sar(llm: LLM, retriever: pt.Transformer, *, shots: int = 0, examples: s
 
 
 @method("ptkb_statement", **_SAID)
-def ptkb_statement(llm: LLM, retriever: pt.Transformer, *, statement: int = 1, depth: int = 1000) -> pt.Transformer:
+def ptkb_statement(llm: LLM, retriever: Stage, *, statement: int = 1, depth: int = 1000) -> Stage:
     """Only the statement of the persona with this number is shown, or none if there is none. One LLM call, one query per turn.
 
     Run it for each number, and evaluate the runs with an oracle by nDCG@3. This gives what the paper calls automatic selection, which knows

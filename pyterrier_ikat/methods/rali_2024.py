@@ -7,12 +7,10 @@ script for iKAT 2023), BM25 with k1 0.9 and b 0.4 without normalisation, MonoT5 
 
 from collections.abc import Sequence
 
-import pyterrier as pt
-
 from ..fuse import WeightedSum
 from ..generate import QueryColumn, Respond, RewriteAndAnswer
 from ..llms import LLM
-from .definition import method
+from .definition import Stage, method
 
 PAPER = "Hui, Mo, Mao and Nie, RALI@TREC iKAT 2024"
 _MODELS = {"llm": "openai:gpt-4o-2024-08-06", "retriever": "BM25", "reranker": "monot5_base_10k"}
@@ -21,15 +19,15 @@ _MODELS = {"llm": "openai:gpt-4o-2024-08-06", "retriever": "BM25", "reranker": "
 @method("rali_fusion3", paper=PAPER, models=_MODELS)
 def rali(
     llm: LLM,
-    retriever: pt.Transformer,
-    reranker: pt.Transformer | None = None,
+    retriever: Stage,
+    reranker: Stage | None = None,
     *,
     weights: Sequence[float] = (1, 0.1, 0.4),
     normalise: str = "none",
     depth: int = 1000,
     rerank_depth: int = 50,
     respond: bool = True,
-) -> pt.Transformer:
+) -> Stage:
     """RALI's BM25_GPT4o_fusion3: the weighted sum of three queries' BM25 scores, the best passages re-ranked by the personalised rewrite.
 
     The queries are a rewrite made without the persona; the same rewrite followed by the LLM's answer from the same completion; and a

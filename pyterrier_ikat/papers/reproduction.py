@@ -1,6 +1,7 @@
-"""A paper's systems with the user's resources: planned, run, resumed and scored."""
+"""A paper's systems with the user's resources: planned, run, resumed and scored; and official pairs, judged again by the user's model."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,25 +9,28 @@ import pandas as pd
 
 from ..conversations import dataset as dataset_named
 from ..conversations.choice import QrelsSource, Turns
-from ..errors import DataError, UsageError
-from ..evaluation import breakdown, per_turn
+from ..conversations.qrels import read_qrels, write_qrels
+from ..errors import DataError, UsageError, counted
+from ..evaluation import Agreement, Judge, agreement, breakdown, per_turn, with_gold
 from ..evaluation.ptkb import statement_ranking
 from ..generate import Answer, Rewrite
-from ..llms import LLM, llm
+from ..llms import llm
 from ..methods import METHODS, Method
-from ..methods.differences import model_key
-from ..methods.tables import PublishedTable
+from ..methods.catalogue import PublishedTable
+from ..methods.definition import model_key
 from ..planning import PlanTable
 from ..retrieve import PassageIndex
 from ..runs import RunFolder
 from ..show.plots import axes_for, plot_breakdown, save_plot
 from ..study import plan, run
-from ..tables import wrapped
-from .agreement import POOL_DEPTH, judge_pool, pooled
-from .paper_resources import OF_THE_SAMPLE, SAMPLE, Row, given_to, read_resources, resource_differences, texts_of
+from ..tables import Table, format_score, of_frame, wrapped
+from .paper_resources import EVIDENCE, OF_THE_SAMPLE, SAMPLE, Row, given_to, read_resources, resource_differences, texts_of
 from .paper_scores import TIMES, Given, Judgements, our_measures, response_scores
-from .published import ANSWERS, PASSAGES, PTKB, Figure, Paper, find_paper
+from .published import ANSWERS, PASSAGES, PTKB, Figure, Matrix, Paper, find_paper
 from .table import PaperTable
+
+THRESHOLD = 2
+"""Labels below this one count as not relevant (Generate then Retrieve, section 4)."""
 
 
 class Reproduction:
@@ -104,20 +108,7 @@ class Reproduction:
 
     def judgements(self, part: PublishedTable) -> Judgements:
         """The judgements with which a part is scored."""
-        model, official = self.judge(part), self._official(part)
-        return official if model is None else pooled(official, self._labels(part, model), model, self.dataset(part))
-
-    def _official(self, part: PublishedTable) -> Judgements:
-        """The given judgements, or the dataset's own."""
         return self.against.judgements(part, self.dataset(part), self._turns(part) if part.about == ANSWERS else [])
-
-    def judge(self, part: PublishedTable) -> LLM | None:
-        """The model that judges the pool of a part, as in its paper, if the resources have it and the user gives no judgements."""
-        judge = self.resources.get(model_key(part.judgements), SAMPLE)
-        return None if judge == SAMPLE or self.against.qrels is not None or part.about != PASSAGES else llm(judge)
-
-    def _labels(self, part: PublishedTable, model: LLM) -> Path:
-        return self.out(part) / f"{part.key}-pool-{model_key(model.model)}.txt"
 
     def plan(self, part: PublishedTable) -> PlanTable:
         """The calls that the systems of a part will make."""
@@ -128,10 +119,6 @@ class Reproduction:
         """What a plan doesn't hold: rows that can't be run, and the judges."""
         rows = self.rows(part)
         lines = [f"{row.name} is not run: {row.reason}." for row in rows if row.reason]
-        if (model := self.judge(part)) is not None:
-            most = sum(not row.reason for row in rows) * self.judgements(part).qrels["qid"].nunique() * POOL_DEPTH
-            asked = f"the top {POOL_DEPTH} of every run, at most {most:,} calls"
-            lines.append(f"This plan omits the judge {model.model}: it is asked about {asked}.")
         asks = "This plan omits the judges of responses that the resources name: each is asked about every response."
         return lines + [asks] * (part.about == ANSWERS)
 
@@ -139,15 +126,12 @@ class Reproduction:
         """Run the systems of a part. Finished ones are not run again, and stopped ones are resumed."""
         for names, options in self._groups(part):
             run(names, self.dataset(part).name, out=self.out(part), turns=self._turns(part), **options)
-        if (model := self.judge(part)) is not None:
-            runs = {row.name: RunFolder(self.out(part) / row.name).results() for row in self.rows(part) if not row.reason}
-            judge_pool(model, runs, self._official(part).qrels["qid"], self._labels(part, model), self, self.dataset(part))
 
     def _turns(self, part: PublishedTable) -> list[str]:
         """The judged turns, and those of the paper's other tables on the same dataset, because one run serves all tables."""
         data = self.dataset(part)
         same = [one for one in self.paper.parts if self.dataset(one).name == data.name and one.about in (PASSAGES, PTKB)]
-        judged = {qid for one in same for qid in self._official(one).qrels["qid"]}
+        judged = {qid for one in same for qid in self.judgements(one).qrels["qid"]}
         return [qid for qid in data.get_topics()["qid"] if qid in judged]
 
     def _groups(self, part: PublishedTable) -> list[tuple[list[str], dict[str, Any]]]:
@@ -227,3 +211,95 @@ def draw_figure(reproduction: Reproduction, figure: Figure, path: str | Path) ->
 
     pyplot.close()  # a notebook would show an open figure a second time
     return saved
+
+
+@dataclass(frozen=True)
+class Relabelled:
+    """The pairs of a dataset's qrels, which the user's model judges again.
+
+    Attributes:
+        matrix: what was published.
+        dataset: the dataset of the pairs.
+        spec: the model that judges.
+        out: the folder that keeps the labels.
+        texts: adds the passages' texts by docno.
+        prompts: a folder of prompt templates.
+    """
+
+    matrix: Matrix
+    dataset: Any
+    spec: str
+    out: Path
+    texts: Any = None
+    prompts: str | None = None
+
+    @classmethod
+    def of(cls, matrix: Matrix, made: Reproduction) -> "Relabelled":
+        """The pairs with the user's model in place of the published judge.
+
+        Raises:
+            UsageError: when the resources don't have it.
+        """
+        key, data = model_key(matrix.judge), made.of_year(matrix.year)
+        if key not in made.resources:
+            raise UsageError(f'the resources lack {key!r}, the judge of this table: add "{key}" = "openai:..."')
+        spec = "recorded:sample" if made.resources[key] == "sample" else made.resources[key]
+        texts = texts_of(made.index_of("bm25"))
+        return cls(matrix, data, spec, made.root / data.name.replace(":", "-"), texts, made.prompts)
+
+    @property
+    def labels(self) -> Path:
+        """The file of the new labels."""
+        return self.out / f"labels-{model_key(self.spec)}.txt"
+
+    def judge(self) -> Judge:
+        """The model with the paper's one-shot prompt."""
+        return Judge(llm(self.spec), prompts=self.prompts)
+
+    @property
+    def pairs(self) -> pd.DataFrame:
+        """The pairs with the columns that the judge reads."""
+        return with_gold(self.dataset.get_qrels()[["qid", "docno"]], self.dataset, self.texts)
+
+    def plan(self) -> PlanTable:
+        """The calls that the judge will make."""
+        return plan({"judge": self.judge()}, self.pairs)
+
+    def run(self) -> None:
+        """Judge the pairs and write the labels. Completions of an earlier call come from the cache.
+
+        Existing labels are not used, because they may come from another snapshot, decoding or prompt.
+        """
+        self.out.mkdir(parents=True, exist_ok=True)
+        write_qrels(self.judge().transform(self.pairs), str(self.labels))
+
+    def found(self) -> Agreement:
+        """The agreement of the new labels with the official ones."""
+        return agreement(read_qrels(self.labels), self.dataset.get_qrels(), THRESHOLD)
+
+    @property
+    def beside(self) -> bool:
+        """Whether the published counts are about the same official judgements: those of NIST for the same year."""
+        return str(self.dataset.name) == f"ikat:{self.matrix.year}"
+
+    def shown(self) -> Table:
+        """Our matrix, and the published one if it is about the same pairs. Rows are the model's labels, columns the official ones."""
+        found = self.found()
+        ours = self.matrix.frame(found.confusion if self.matrix.threshold is None else found.binary_confusion)
+        tables = {f"ours, by {self.spec.split()[0]}": ours}
+        if self.beside:
+            tables[f"published, by {self.matrix.judge}"] = self.matrix.frame()
+        rows = pd.concat(tables, names=["counts", ""]).reset_index("counts").reset_index(drop=True)
+        notes, title = self._notes(found), "The model's labels (rows) against the official ones (columns)"
+        return Table(rows.assign(notes=" ".join(notes)), of_frame(rows, texts=2).columns, notes, title)
+
+    def _notes(self, found: Agreement) -> list[str]:
+        official, published, judge = len(self.dataset.get_qrels()), sum(map(sum, self.matrix.counts)), self.matrix.judge
+        agreed = f"binary agreement {found.binary:.2%}, kappa {format_score(found.binary_kappa)}"
+        notes = [EVIDENCE] * (self.dataset.name == "ikat:sample")
+        notes.append(f"Ours: {found.pairs} of {counted(official, 'pair')}, {agreed}.")
+        if not self.beside:
+            return [*notes, f"No published count stands beside ours: the paper's are about the pairs of ikat:{self.matrix.year}."]
+        if published != found.pairs:
+            notes.append(f"The published counts are about {counted(published, 'pair')}, a part of the official ones that isn't published.")
+        return [*notes, self.matrix.said, *[f"The paper's judge is {judge}."] * (model_key(self.spec) != model_key(judge))]

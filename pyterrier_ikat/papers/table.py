@@ -11,7 +11,7 @@ from ..conversations.public_outputs import turn_lists
 from ..errors import UsageError, counted
 from ..evaluation.experiment_table import differing_pairs
 from ..methods import METHODS
-from ..methods.tables import PublishedTable
+from ..methods.catalogue import PublishedTable
 from ..prompts import FOLDER
 from ..tables import Table, format_score, of_frame
 from .paper_resources import EVIDENCE, Row
@@ -121,7 +121,7 @@ class PaperTable:
                 f"Ours are means over {counted(self.turns, 'turn')}, the published scores over {theirs}, which are not published: "
                 "so no differences and no significance are shown. In Python, turns= names the turns."
             )
-        notes += [self.judgements.pooled] * bool(self.judgements.pooled) + self._unjudged()
+        notes += self._unjudged()
         if listed:
             about = turn_lists()[listed]
             notes.append(f"Turns, as none are given: {listed}, {about.about} ({about.source}).")

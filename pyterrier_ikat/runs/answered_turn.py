@@ -1,18 +1,32 @@
-"""One answered turn of a conversation: the utterance, how the system worked, its response, and the outcome."""
+"""One answered turn of a conversation: the utterance, how the system worked, its response and the outcome; and how it is drawn.
 
-from collections.abc import Mapping, Sequence
+It is drawn by rich in a terminal, as text and in a notebook. All texts are shown as they are, and never interpreted.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from io import StringIO
 from typing import Any
 
 import pandas as pd
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
 
 from ..arguments import is_missing
-from ..completions.citations import CitedSentence, with_marks
-from ..conversations.frame import personas, values
+from ..completions.citations import CitedSentence, pieces_with_numbers, with_marks
+from ..conversations.frame import personas, values, well_formed
+from ..errors import counted
 from ..events import Exchange
+from ..llms import Ledger
 from ..llms.ledger import Spend
-from .turn_shown import as_html, exchange_drawn, plain, turn_drawn
+from ..tables import format_score
 
+WIDTH = 100
+"""The maximum width of lines, which keeps them easy to read."""
+LABEL = 10
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 SHOWN = 5
 """The number of passages shown for a system without responses."""
 WORDS = 20
@@ -93,17 +107,7 @@ class Turn:
     asked: tuple[Exchange, ...] = field(default=(), compare=False)
 
     @classmethod
-    def of(
-        cls,
-        number: int,
-        utterance: str,
-        results: pd.DataFrame,
-        *,
-        draft: str = "",
-        rewrite: str = "",
-        statements: tuple[str, ...] = (),
-        **more: Any,
-    ) -> "Turn":
+    def of(cls, number: int, utterance: str, results: pd.DataFrame, **known: Any) -> "Turn":
         """The turn, from a system's results.
 
         ``qanswer`` is the response if ``Respond`` wrote it (the frame has ``used``), or if the system retrieves no passages at all. In a
@@ -113,24 +117,21 @@ class Turn:
             number: its number.
             utterance: the user's words.
             results: the frame that the system returned.
-            draft: the answers that the system's stages wrote as queries; by default those of the frame.
-            rewrite: the latest rewrite of the stages; by default that of the frame.
-            statements: the statements that the stages chose; by default those of the frame.
-            more: the fields that the frame doesn't have.
+            known: the other fields. The newest rewrite, the chosen statements and the drafts are by default those of the frame.
         """
         answer = text_in(results, "qanswer")
-        more |= {"rewrite": rewrite or text_in(results, "qrewrite"), "statements": statements or statements_in(results)}
+        known["rewrite"] = known.get("rewrite") or text_in(results, "qrewrite")
+        known["statements"] = known.get("statements") or statements_in(results)
         if "docno" not in results.columns:
-            return cls(number, utterance, answer, **more)
+            return cls(number, utterance, answer, **known | {"draft": ""})
         ranking = results.sort_values("rank", kind="stable") if "rank" in results.columns else results
         responds = "used" in results.columns
         best = ranking[ranking["used"].astype(bool)] if responds else ranking.head(SHOWN)
         unknown = float("nan") if "score" in ranking.columns else 0.0
         scores = dict(zip(map(str, ranking["docno"]), map(float, values(ranking, "score", unknown)), strict=True))
-        response, draft = (answer, draft) if responds else ("", draft or answer)
-        more |= {"draft": draft, "citations": scores}
+        known["draft"] = known.get("draft") or ("" if responds else answer)
         entries = next(iter(values(ranking, "qcitations")), None) if responds else None
-        return cls(number, utterance, response, **_rests_on(_sources(best), entries), **more)
+        return cls(number, utterance, answer if responds else "", **_rests_on(_sources(best), entries), **known, citations=scores)
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> "Turn":
@@ -233,3 +234,133 @@ def text_in(results: pd.DataFrame, name: str) -> str:
 def clean_text(text: str) -> str:
     """The text with only characters that UTF-8 can encode, without white space around it."""
     return text.encode("utf-8", "replace").decode("utf-8").strip()
+
+
+# How a turn is drawn
+
+
+def strip_controls(text: str) -> str:
+    """The text without control characters except line feeds and tabs, because passages and LLM output may contain terminal commands.
+
+    Example:
+        >>> strip_controls("tea" + chr(27) + "[2J")
+        'tea [2J'
+    """
+    return _CONTROLS.sub(" ", well_formed(text))
+
+
+def background(turn: Turn) -> list[tuple[str, tuple[str, ...]]]:
+    """How the answer came about, as (label, texts): the rewrite, the queries that differ from it, the chosen statements, the draft."""
+    queries = () if set(turn.queries) <= {turn.utterance, turn.rewrite, turn.draft} else turn.queries
+    found = {"rewrite": (turn.rewrite,), "queries": queries, "statements": turn.statements, "draft": (turn.draft,)}
+    return [(label, texts) for label, texts in found.items() if any(texts)]
+
+
+def effort(turn: Turn) -> str:
+    """Calls, tokens, cost and time of a turn, and the omitted history, in one line."""
+    parts, spend = [], turn.spend
+    if spend.calls:
+        parts += [counted(spend.calls, "call"), *[counted(spend.tokens or 0, "token")] * (spend.tokens is not None)]
+        parts.append("cost unknown" if spend.cost is None else f"{spend.cost:.4f} USD")
+    if spend.known:
+        parts.append(counted(spend.known, "known completion"))
+    parts.append(f"{turn.seconds:.1f} s")
+    if turn.omitted:
+        parts.append(f"without the {counted(turn.omitted, 'oldest message')} of the history")
+    return ", ".join(parts)
+
+
+def doubts(turn: Turn) -> list[str]:
+    """Warnings about the citations: numbers that don't belong to a passage, or no citations at all."""
+    unknown = ", ".join(f"[{number}]" for number in turn.unknown)
+    found = [f"no passage has the number {unknown}"] * bool(unknown)
+    return found + ["the answer cites none of the passages that it was shown"] * turn.cites_none
+
+
+def turn_drawn(turn: Turn, note: bool = True) -> Any:
+    """The system's part of a turn, for rich. With ``note``, calls, cost and time are shown."""
+    shown: list[Any] = [_labelled(background(turn))] if background(turn) else []
+    if turn.response:
+        answer = Text()
+        for piece, numbers in pieces_with_numbers(turn.response, turn.cited or ()):
+            answer.append(strip_controls(piece) + " " * bool(numbers)).append("".join(f"[{number}]" for number in numbers), "bold cyan")
+        shown += [*[Text()] * bool(shown), answer]
+    if turn.sources:
+        shown += [*[Text()] * bool(shown), _passages(turn.sources, [one.beginning for one in turn.sources])]
+    if not (turn.response or turn.sources):
+        shown += [*[Text()] * bool(shown), Text("(no passage found)", style="dim")]
+    shown += [Text(f"({doubt})", style="dim") for doubt in doubts(turn)]
+    return Group(*shown, *([Text(), Text(f"({effort(turn)})", style="dim")] if note else []))
+
+
+def sources_drawn(turn: Turn) -> Any:
+    """The whole passages of a turn with their scores, for rich."""
+    passages = turn.sources or turn.shown
+    if not passages:
+        return Text("(the answer is based on no passage)", style="dim")
+    scores = ["" if one.score is None else f"(score {format_score(one.score)})" for one in passages]
+    texts = [f"{score}\n{one.text.strip() or '(its text is not available)'}" for score, one in zip(scores, passages, strict=True)]
+    drawn = _passages(passages, texts)
+    return Group(Text("(the answer cites none of these passages, which it was shown)", style="dim"), drawn) if turn.cites_none else drawn
+
+
+def why_drawn(turn: Turn, account: Ledger | None) -> Any:
+    """How the answer of a turn came about, for rich."""
+    head = Text(f"turn {turn.number}" + f", method {strip_controls(turn.method)}" * bool(turn.method), style="bold")
+    shown: list[Any] = [head, *([_labelled(background(turn))] if background(turn) else [])]
+    shown += [Text(), Text(strip_controls(str(account)))] if account is not None and len(account.frame()) else []
+    for number, (request, outcome) in enumerate(turn.asked, 1):
+        title = " ".join(filter(None, (request.stage, request.item)))
+        prompt = "\n\n".join(message["content"] for message in request.messages)
+        completion = f"(failed: {outcome})" if isinstance(outcome, Exception) else outcome.text
+        shown += [Text(), Text(f"{number}. {strip_controls(title)}", style="bold"), Text(strip_controls(prompt), style="dim")]
+        shown += [Text("->", style="bold cyan"), Text(strip_controls(completion))]
+    if not turn.asked and turn.spend.completions:
+        shown.append(Text("(its prompts and completions are no longer available)", style="dim"))
+    return Group(*shown, Text(), Text(f"({effort(turn)})", style="dim"))
+
+
+def help_drawn(rows: Sequence[tuple[str, str]]) -> Any:
+    """The commands that can be typed, and what they do."""
+    return _grid((Text(typed, "bold"), Text(does)) for typed, does in rows)
+
+
+def plain(drawn: Any, width: int = WIDTH) -> str:
+    """The text that rich would draw."""
+    console = Console(file=StringIO(), record=True, width=width, highlight=False, markup=False, emoji=False)
+    console.print(drawn)
+    return "\n".join(line.rstrip() for line in console.export_text().split("\n")).rstrip("\n")
+
+
+def _grid(rows: Iterable[tuple[Text, Text]], gap: int = 2) -> Table:
+    """Two columns. Only the second one may be broken into lines."""
+    grid = Table.grid(padding=(0, gap, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for row in rows:
+        grid.add_row(*row)
+    return grid
+
+
+def _labelled(rows: Sequence[tuple[str, Sequence[str]]]) -> Table:
+    """Texts next to their dimmed labels."""
+    lines = [(label * (not number), "- " * (len(texts) > 1) + text.strip()) for label, texts in rows for number, text in enumerate(texts)]
+    return _grid((Text(label.ljust(LABEL), "dim"), Text(strip_controls(text), "dim")) for label, text in lines)
+
+
+def _passages(sources: Sequence[Source], texts: Sequence[str]) -> Table:
+    named = enumerate(zip(sources, map(strip_controls, texts), strict=True), 1)
+    shown = ((Text(f"[{number}]", "cyan"), Text.assemble((strip_controls(one.docno), "bold"), "  ", text)) for number, (one, text) in named)
+    return _grid(shown, gap=1)
+
+
+def as_html(drawn: Any) -> str:
+    """What rich draws, as HTML for a notebook."""
+    console = Console(file=StringIO(), record=True, width=WIDTH, highlight=False, markup=False, emoji=False)
+    console.print(drawn)
+    return console.export_html(inline_styles=True, code_format="<pre style='white-space: pre-wrap'>{code}</pre>")
+
+
+def exchange_drawn(turn: Turn) -> Any:
+    """The user's words and the system's part, for rich."""
+    return Group(Text(strip_controls(turn.utterance), style="bold"), Text(), turn_drawn(turn), Text())

@@ -5,10 +5,9 @@
 ``turns.jsonl``           one line per turn: utterance, rewrite, answer, sub-queries, persona, number of passages; if the
                           system ran Respond also ``response`` and ``used``, the passages that the response is based on
 ``measures.csv``          one line per turn of the qrels, one column per measure: the track's and those that were requested
-``stages.jsonl.gz``       the work of each stage for each turn, with its LLM calls: see :mod:`pyterrier_ikat.runs.stages`; a frame
+``stages.jsonl.gz``       the work of each stage for each turn, with its LLM calls: see :mod:`pyterrier_ikat.runs.run_files`; a frame
                           written with ``RunFolder.write`` has none
 ``ledger.csv``            LLM calls, cache hits, failures, tokens, seconds and cost of this system, per stage
-``ir_metadata.yml``       software, method and data in the format of https://www.ir-metadata.org, to publish with a run
 ``run.json``              method, expression, dataset, parameters, versions, and the checksum of ``run.trec``; with it, a run is complete
 ========================  ==========================================================================================
 
@@ -21,28 +20,43 @@ A ``run.trec`` with another checksum is an error. Each ``response`` in ``turns.j
 
 import hashlib
 import json
+import platform
+import re
 import shutil
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 
-from ..errors import DataError, UsageError, advice, list_first, option
+from ..errors import DataError, UsageError, advice, option
 from ..store.files import atomic_write
 from ..store.trec import read_rankings
-from . import stages as stages_file
 from .log import Log
-from .origin import METADATA, OtherVersionsWarning, describe_difference, ir_metadata, versions
-from .run_files import ranking_frame, run_lines, strictly_decreasing, turn_lines
+from .run_files import ranking_frame, read_stages, run_lines, strictly_decreasing, turn_lines
 
 ENDING = ".partial"
 """How the name of an unfinished run's folder ends."""
 COSTS = "costs.jsonl"
 """The costs of an unfinished run, call by call."""
-RANKING, TURNS = "run.trec", "turns.jsonl"
+RANKING, TURNS, STAGES = "run.trec", "turns.jsonl", "stages.jsonl.gz"
+REPEAT = re.compile(r"(.+)\.repeat-([1-9]\d*)")
+IDENTITY = ("method", "topics_sha256", "prompts", "stages", "parts")
+"""The entries of ``run.json`` that are equal for all repeats of one system."""
+OURS = "pyterrier_ikat"
+PACKAGES = f"""
+    {OURS} pyterrier pyterrier-pisa pyterrier-t5 pandas numpy torch transformers tokenizers
+    sentence-transformers openvino ir-measures openai
+""".split()
+_DIGEST = re.compile(r"\b[0-9a-f]{16,}\b")
+
+
+class OtherVersionsWarning(UserWarning):
+    """A run that is reused was made with other versions of its dependencies."""
 
 
 class RunFolder:
@@ -76,24 +90,18 @@ class RunFolder:
         Raises:
             DataError: when it doesn't.
         """
-        if self.complete:
-            return
-        if Log.is_in(self.path):
-            shown = advice("ikat.show.report", "`ikat report`")
-            raise DataError(
-                f"{self.path} holds {Log(self.path).kind}, not the run of a dataset's topics: {shown} shows it with its measures"
-            )
-        if self.path.suffix == ENDING:
-            raise DataError(f"{self.path} is not a finished run. It was stopped: start it again with the same command, or omit it")
-        raise self.no_run()
+        if not self.complete:
+            raise self.no_run()
 
     def no_run(self) -> DataError:
-        """The error for a folder that is neither a run nor a log of conversations. It names the runs inside."""
-        held = sorted(found.name for found in self.path.glob("*") if RunFolder(found).complete or Log.is_in(found))
-        if held:
-            repair = advice("give these folders", f"give {self.path / '*'}")
-            return DataError(f"{self.path} is not a finished run, but holds {list_first(held)}: {repair}")
-        return DataError(f"{self.path} is not a finished run: give a folder made by `ikat run`")
+        """The error for a folder that isn't a finished run."""
+        if Log.is_in(self.path):
+            shown = advice("ikat.show.report", "`ikat report`")
+            return DataError(f"{self.path} holds {Log(self.path).kind}, not the run of a dataset's topics: {shown} shows it")
+        why = (
+            "It was stopped: start it again with the same command, or omit it" if self.path.suffix == ENDING else "Give those of `ikat run`"
+        )
+        return DataError(f"{self.path} is not a finished run. {why}")
 
     def parameters(self) -> dict[str, Any]:
         """The parameters of the finished run.
@@ -104,11 +112,11 @@ class RunFolder:
         self.check_finished()
         return read_parameters(self.path)
 
-    def check_ranking(self) -> None:
-        """Check that the ranking of a finished run is the one that was written.
+    def ranking(self) -> dict[str, dict[str, float]]:
+        """The scores: turn -> passage -> score, best first. It has no turn if the system found nothing.
 
         Raises:
-            DataError: when it isn't.
+            DataError: when ``run.trec`` can't be read, or isn't the file that was written.
         """
         path, known = self.path / RANKING, self.parameters()
         if not path.is_file():
@@ -118,15 +126,6 @@ class RunFolder:
                 f"{path} is not the file that this run wrote, or its run.json is that of another run (the file was cut or changed): "
                 "put the right one back, or repeat the run"
             )
-
-    def ranking(self) -> dict[str, dict[str, float]]:
-        """The scores: turn -> passage -> score, best first. It has no turn if the system found nothing.
-
-        Raises:
-            DataError: when ``run.trec`` can't be read, or isn't the file that was written.
-        """
-        self.check_ranking()
-        path = self.path / RANKING
         return read_rankings(path) if path.stat().st_size else {}
 
     def results(self) -> pd.DataFrame:
@@ -144,32 +143,31 @@ class RunFolder:
             DataError: when the file is missing, or a line is not a turn.
         """
         self.check_finished()
-        path = self.path / TURNS
+        path, found = self.path / TURNS, []
         try:
-            lines = path.read_text(encoding="utf-8").split("\n")
-        except (OSError, UnicodeDecodeError) as error:
+            for line in filter(str.strip, path.read_text(encoding="utf-8").split("\n")):
+                found.append(json.loads(line))
+        except ValueError as error:
+            raise DataError(f"{path}, turn {len(found) + 1}: not JSON ({error}): repeat the run") from None
+        except OSError as error:
             raise DataError(f"{path} can't be read ({error}): repeat the run") from None
-        return [_turn(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+        for place, turn in enumerate(found, 1):
+            if not isinstance(turn, dict) or not isinstance(turn.get("qid"), str) or not isinstance(turn.get("response", ""), str):
+                raise DataError(f"{path}, turn {place}: no object with a qid and, if it has a response, a text: repair it")
+        return found
 
     def stages(self) -> Iterator[dict[str, Any]]:
-        """The work of each stage: a dict per turn and stage. See :mod:`pyterrier_ikat.runs.stages`.
+        """The work of each stage: a dict per turn and stage. See :mod:`pyterrier_ikat.runs.run_files`.
 
         Raises:
             DataError: when ``stages.jsonl.gz`` can't be read.
         """
-        return stages_file.read_stages(self.path / stages_file.NAME)
+        return read_stages(self.path / STAGES)
 
     def measures(self) -> pd.DataFrame:
-        """The scores of each turn: index ``qid``, a column per measure.
-
-        Raises:
-            DataError: when ``measures.csv`` can't be read.
-        """
-        path = self.path / "measures.csv"
-        try:
-            return pd.read_csv(path, dtype=str).set_index("qid").astype(float)  # converting texts gives exactly the written numbers
-        except (OSError, ValueError, KeyError) as error:
-            raise DataError(f"{path} can't be read ({error}): repeat the run") from None
+        """The scores of each turn: index ``qid``, a column per measure."""
+        scores = pd.read_csv(self.path / "measures.csv", dtype=str)
+        return scores.set_index("qid").astype(float)  # converting texts gives exactly the written numbers
 
     def reusable(self, parameters: Mapping[str, Any]) -> bool:
         """Whether the folder already holds the run with exactly these parameters. Other versions cause a warning.
@@ -183,7 +181,7 @@ class RunFolder:
                 raise UsageError(f"{self.path} is not empty and holds no finished run: choose another {option('out')}, or remove it")
             return False
         check_same(self.path, "a run", parameters)
-        self.check_ranking()
+        self.ranking()
         if differs := describe_difference(self.parameters(), {"versions": versions()}):
             warnings.warn(f"{self.path} is reused. It is a run with {differs}: remove it to repeat the run", OtherVersionsWarning, 2)
         return True
@@ -207,18 +205,16 @@ class RunFolder:
         """Make the finished run of the contents of its files, its scores, costs and parameters."""
         made = self.path.with_name(f".{self.path.name}.tmp")
         shutil.rmtree(made, ignore_errors=True)  # of a killed process
-        for name, pieces in files.items():
+        for name, pieces in {**files, "ledger.csv": [ledger.to_csv(index=False).encode()]}.items():
             with atomic_write(made / name, "wb") as file:
                 file.writelines(pieces)
-        _write(made / "ledger.csv", ledger.to_csv(index=False))
-        RunFolder(made).describe(measures, {**parameters, "sha256": checksum(made / RANKING)}, self.path.name)
+        RunFolder(made).describe(measures, {**parameters, "sha256": checksum(made / RANKING)})
         made.rename(self.path)  # replaces an empty folder
 
-    def describe(self, measures: pd.DataFrame, parameters: Mapping[str, Any], name: str) -> None:
-        """Write scores and parameters of the run with this name."""
-        _write(self.path / "measures.csv", measures.to_csv(index=False))
-        described = ir_metadata(name, parameters, [column for column in measures.columns if column != "qid"])
-        _write(self.path / METADATA, yaml.safe_dump(described, sort_keys=False, allow_unicode=True))
+    def describe(self, measures: pd.DataFrame, parameters: Mapping[str, Any]) -> None:
+        """Write scores and parameters."""
+        with atomic_write(self.path / "measures.csv") as file:
+            file.write(measures.to_csv(index=False))
         write_parameters(self.path, parameters)
 
 
@@ -240,24 +236,15 @@ def read_parameters(folder: Path) -> dict[str, Any]:
         DataError: when it can't be read.
     """
     try:
-        found = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        return dict(json.loads((folder / "run.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
         raise DataError(f"{folder} is not a finished run: {error}") from None
-    if not isinstance(found, dict):
-        raise DataError(f"{folder} is not a finished run: its run.json holds no object")
-    return found
 
 
 def write_parameters(folder: Path, parameters: Mapping[str, Any]) -> None:
     """Replace ``run.json`` in a folder."""
-    _write(folder / "run.json", json.dumps(parameters, indent=1))
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file, unless it has this text."""
-    if not path.is_file() or path.read_text(encoding="utf-8") != text:
-        with atomic_write(path) as file:
-            file.write(text)
+    with atomic_write(folder / "run.json") as file:
+        json.dump(parameters, file, indent=1)
 
 
 def checksum(path: Path) -> str:
@@ -265,11 +252,80 @@ def checksum(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _turn(path: Path, number: int, line: str) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(line)
-    except ValueError as error:
-        raise DataError(f"{path}, line {number}: not JSON ({error}): repeat the run") from None
-    if not isinstance(found, dict) or not isinstance(found.get("qid"), str) or not isinstance(found.get("response", ""), str):
-        raise DataError(f"{path}, line {number}: no turn, an object with a qid and, if it has a response, a text: repair it")
+@cache
+def versions() -> dict[str, str]:
+    """The installed versions of the packages that a run depends on."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
     return found
+
+
+def describe_difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """The differences between ``found`` and ``wanted``, in words; empty if there are none. Of checksums only the names are shown.
+
+    A run without failures has the same results with ``on_error=raise`` and ``fallback``.
+
+    Example:
+        >>> describe_difference({"depth": 10, "llms": {"llm": "a", "second": "c"}}, {"depth": 10, "llms": {"llm": "b", "second": "c"}})
+        "different llms ({'llm': 'a'}, now {'llm': 'b'})"
+        >>> describe_difference({"turns": 280, "batch": 128}, {"turns": 24, "batch": 64})
+        'different turns, batch (turns: 280, now 24)'
+        >>> describe_difference({"prompts": {"1 answer": "0123456789abcdef"}}, {"prompts": {"1 answer": "fedcba9876543210"}})
+        'different prompts (1 answer)'
+    """
+    changed = [name for name, value in wanted.items() if not _agrees(name, found.get(name), value)]
+    if not changed:
+        return ""
+    names, before, now = [], found.get(changed[0]), wanted[changed[0]]
+    if isinstance(before, dict) and isinstance(now, dict):
+        names = [name for name in dict.fromkeys([*now, *before]) if before.get(name) != now.get(name)]
+        before, now = ({name: one[name] for name in names if name in one} for one in (before, now))
+    values = ", ".join(names) if _DIGEST.search(f"{before} {now}") else f"{before!r}, now {now!r}"
+    which = f"{changed[0]}: " if len(changed) > 1 else ""
+    return f"different {', '.join(changed)}" + f" ({which}{values})" * bool(values)
+
+
+def _agrees(name: str, found: Any, wanted: Any) -> bool:
+    if name == "on_error" and isinstance(found, dict):
+        return all(found.get(model) in ("raise", rule) for model, rule in wanted.items())
+    return bool(found == wanted)
+
+
+def repeat_name(name: str, number: int) -> str:
+    """The name of a system's run with this number, from 1. The first run has the name of the system.
+
+    Example:
+        >>> repeat_name("aqd", 1), repeat_name("aqd", 2)
+        ('aqd', 'aqd.repeat-2')
+    """
+    return name if number == 1 else f"{name}.repeat-{number}"
+
+
+def grouped(names: Iterable[str]) -> dict[str, list[str]]:
+    """The repeats of each system, found by their names.
+
+    Example:
+        >>> grouped(["raw", "aqd", "aqd.repeat-2", "raw.repeat-2"])
+        {'raw': ['raw', 'raw.repeat-2'], 'aqd': ['aqd', 'aqd.repeat-2']}
+    """
+    found: dict[str, list[str]] = {}
+    for name in names:
+        repeat = REPEAT.fullmatch(name)
+        found.setdefault(repeat[1] if repeat else name, []).append(name)
+    return found
+
+
+def check_repeats(folders: Sequence[RunFolder]) -> None:
+    """Check that run folders are repeats of one system.
+
+    Raises:
+        UsageError: when two of them differ in stages, models, prompts or topics.
+        DataError: when one is not a finished run.
+    """
+    first = folders[0].parameters()
+    for folder in folders[1:]:
+        if differs := describe_difference(folder.parameters(), {name: first.get(name) for name in IDENTITY}):
+            paths = f"{folders[0].path} and {folder.path}"
+            raise UsageError(f"{paths} are not repeats of one system: the second has {differs}; evaluate them alone")

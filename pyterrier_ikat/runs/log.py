@@ -21,7 +21,7 @@ disk before the next step begins. A line that a kill cut short is dropped when t
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -156,13 +156,11 @@ class Log:
         Raises:
             DataError: when the folder has no log, or the log can't be read.
         """
-        try:
-            first = next(self.events(), {})
-        except OSError as error:
-            raise DataError(f"{self.path} can't be read ({error.strerror}): give a folder of ikat chat, interact or simulate") from None
+        first = next(self.events(), {})
         if first.get("event") != "log":
             raise DataError(f"{self.path} does not begin as a log: give a folder that ikat chat, interact or simulate made")
-        return {name: value for name, value in first.items() if name != "event"}
+        first.pop("event")
+        return first
 
     @property
     def kind(self) -> str:
@@ -216,12 +214,8 @@ class Log:
         Raises:
             DataError: naming the line that can't be read.
         """
-        return (event for _, event in self._numbered())
-
-    def _numbered(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        for number, line in read_lines(self.path):
-            for event in _events_in(line):
-                yield number, event
+        for _, line in read_lines(self.path):
+            yield from _events_in(line)
 
     @property
     def known(self) -> dict[str, Dialogue]:
@@ -242,26 +236,25 @@ class Log:
             DataError: naming the line that can't be read.
         """
         found: dict[str, Dialogue] = {}
-        for number, event in self._numbered():
+        for event in self.events():
             try:
                 take(found, event)
             except (KeyError, TypeError, AttributeError, StopIteration) as error:
-                raise DataError(f"{self.path}, line {number}, is not an event ({error!r}): remove the folder and run again") from None
+                raise DataError(f"{self.path}: {str(event)[:80]} is no event ({error!r}): remove the folder and run again") from None
         return list(found.values())
 
-    def topics(self) -> list[dict[str, Any]]:
-        """The conversations as topics that :func:`write_topics` can write. Conversations without turns are omitted."""
-        return [topics_of(one.session, one.more.get("ptkb", {}), one.turns) for one in self.dialogues() if one.turns]
 
-
-def topics_of(number: str, ptkb: Mapping[str, str], turns: Sequence[Turn]) -> dict[str, Any]:
-    """A conversation as a topic of TREC iKAT 2023 and 2024. Its ``response_provenance`` has the passages that were used."""
-    return {"number": number, "title": "", "ptkb": dict(ptkb), "turns": [_topic_turn(turn) for turn in turns]}
-
-
-def _topic_turn(turn: Turn) -> dict[str, Any]:
-    used = [source.docno for source in turn.sources] if turn.response else []
-    return {"turn_id": turn.number, "utterance": turn.utterance, "response": turn.response, "response_provenance": used}
+def topics_of(dialogues: Iterable[Dialogue]) -> list[dict[str, Any]]:
+    """Conversations as topics of TREC iKAT 2023 and 2024. ``response_provenance`` has the passages that were used."""
+    found = []
+    for one in dialogues:
+        turns = [
+            {"turn_id": turn.number, "utterance": turn.utterance, "response": turn.response}
+            | {"response_provenance": [source.docno for source in turn.sources] if turn.response else []}
+            for turn in one.turns
+        ]
+        found += [{"number": one.session, "title": "", "ptkb": dict(one.more.get("ptkb", {})), "turns": turns}] * bool(turns)
+    return found
 
 
 def write_topics(path: str | Path, topics: Sequence[Mapping[str, Any]]) -> None:

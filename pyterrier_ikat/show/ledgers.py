@@ -16,8 +16,8 @@ from ..llms import Ledger
 from ..llms.failures import REFUSED
 from ..llms.ledger import account_table
 from ..runs import RunFolder
+from ..runs.folder import STAGES
 from ..runs.log import Log
-from ..runs.stages import NAME as STAGES
 from ..study.account import ledger_of
 from ..tables import Table
 

@@ -1,12 +1,12 @@
 from .identity import OtherCollectionWarning as OtherCollectionWarning
 from .in_folders import AlikeWarning as AlikeWarning
 from .in_folders import NotJudgedWarning as NotJudgedWarning
-from .in_memory import experiment as experiment
 from .resources import Resources as Resources
 from .results import Results as Results
 from .study import NoRewritesWarning as NoRewritesWarning
 from .study import RepeatsWarning as RepeatsWarning
 from .study import Study as Study
+from .study import experiment as experiment
 from .study import plan as plan
 from .study import run as run
 from .systems import System as System

@@ -6,9 +6,9 @@ from collections import Counter
 from pathlib import Path
 from typing import IO, Any
 
-from ..errors import DataError, option
+from ..errors import option
 from ..llms import FatalLLMError, Ledger
-from ..llms.ledger import AMOUNTS, COUNTS, Budget, Spend
+from ..llms.ledger import AMOUNTS, COUNTS, Budget
 from ..runs import RunFolder
 from ..runs.folder import COSTS, ENDING
 from ..store.files import drop_cut_line, read_lines
@@ -55,7 +55,7 @@ class Account(Ledger):
         rest: dict[str, Any] = {name: value for name, value in increments.items() if name not in spent}
         if rest:
             self.rest.count(stage, model, served=None if spent else served, **rest)
-        if key is None or not spent:
+        if not spent or key is None:
             return
         answered = "known" in spent or ("cost" in spent and not increments.get("failures"))
         with self._lock:
@@ -63,7 +63,12 @@ class Account(Ledger):
                 self._earlier[key] -= 1
                 if "known" in spent:
                     return
-            self._append({"stage": stage, "model": model, "key": key, "served": served, **spent, "answered": answered})
+            if self._file is None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                drop_cut_line(self.path)
+                self._file = self.path.open("ab", buffering=0)
+            event = {"stage": stage, "model": model, "key": key, "served": served, **spent, "answered": answered}
+            self._file.write(json.dumps(event).encode() + b"\n")
         super().count(stage, model, served=served, key=key, **spent)
 
     def close(self) -> None:
@@ -72,20 +77,9 @@ class Account(Ledger):
             self._file.close()
         self._file = None
 
-    def _append(self, event: dict[str, Any]) -> None:
-        if self._file is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            drop_cut_line(self.path)
-            self._file = self.path.open("ab", buffering=0)
-        self._file.write(json.dumps(event).encode() + b"\n")
-
 
 def ledger_of(folder: RunFolder) -> Ledger:
-    """The costs of a run over all its starts, also of one that was stopped or is under way.
-
-    Raises:
-        DataError: when they can't be read.
-    """
+    """The costs of a run over all its starts, also of one that was stopped or is under way."""
     found = Ledger()
     if not folder.complete:
         found.add(Account(folder.partial / COSTS))
@@ -93,17 +87,10 @@ def ledger_of(folder: RunFolder) -> Ledger:
             for row in json.loads(path.read_text(encoding="utf-8")):
                 found.count(**row)
         return found
-    path = folder.path / "ledger.csv"
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file)
-            if set(COUNTS) - set(reader.fieldnames or ()):
-                raise ValueError("it lacks columns")
-            for row in reader:
-                amounts = {name: json.loads(row[name] or "null") for name in (*COUNTS, *AMOUNTS)}
-                found.count(row["stage"], row["model"], served=row["served"], **amounts)
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise DataError(f"{path} can't be read ({error!r}): what the run has cost is unknown: repeat the run") from None
+    with (folder.path / "ledger.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            amounts = {name: json.loads(row[name] or "null") for name in (*COUNTS, *AMOUNTS)}
+            found.count(row["stage"], row["model"], served=row["served"], **amounts)
     return found
 
 
@@ -126,13 +113,9 @@ class Spending:
         Raises:
             FatalLLMError: when their tokens are not known.
         """
-        rows = [*self._before, *self._now.rows()]
-        unpriced = [row for row in rows if row["cost"] is None and row["model"] == model]
-        spent = sum((Spend(prompt_tokens=row["prompt_tokens"], completion_tokens=row["completion_tokens"]) for row in unpriced), Spend())
-        more = Budget(price_in=price_in or 0.0, price_out=price_out or 0.0).price(spent.prompt_tokens, spent.completion_tokens)
-        if more is None:
-            raise FatalLLMError(
-                f"{self.where} has calls of {model} whose cost is not known, so a budget can't be kept: run without budget=, or "
-                f"choose another {option('out')}"
-            )
-        return sum(row["cost"] or 0.0 for row in rows) + more
+        rows, priced = [*self._before, *self._now.rows()], Budget(price_in=price_in or 0.0, price_out=price_out or 0.0).price
+        costs = [priced(row["prompt_tokens"], row["completion_tokens"]) for row in rows if row["cost"] is None and row["model"] == model]
+        if None in costs:
+            told = f"{self.where} has calls of {model} whose cost is not known, so a budget can't be kept"
+            raise FatalLLMError(f"{told}: run without budget=, or choose another {option('out')}")
+        return sum(cost or 0.0 for cost in (*(row["cost"] for row in rows), *costs))

@@ -1,28 +1,39 @@
-"""Run each system into a folder, which keeps the ranking, turns, scores and ledger, and from which a run resumes."""
+"""Run each system into a folder, in batches of turns: a killed run repeats at most one batch, and pays for nothing twice.
 
+:mod:`pyterrier_ikat.runs.folder` describes the files.
+"""
+
+import json
 import shutil
-import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ir_measures
+import pandas as pd
+import pyterrier as pt
 
-from ..errors import IkatError, UsageError, advice, counted
-from ..events import in_chain
+from ..errors import DataError, IkatError, UsageError, counted
+from ..events import in_chain, observed_by
 from ..llms import BudgetExceeded, Ledger
 from ..llms.failures import UnderWay
-from ..operator import alike
-from ..progress import doing
+from ..operator import alike, stages, without_unread_texts
+from ..order import scores_by_turn, strictly_decreasing
+from ..progress import bar, doing
 from ..runs import RunFolder
-from ..runs.run_files import checksum_of
+from ..runs.folder import COSTS, RANKING, STAGES, TURNS, check_same, describe_difference, versions, write_parameters
+from ..runs.run_files import checksum_of, run_lines, turn_lines
+from ..store.files import atomic_write, read_lines
 from ..store.locks import lock_folders
-from .account import Spending, ledger_of
-from .batches import Batches
+from ..store.trec import read_rankings
+from .account import REST, Account, Spending, ledger_of
+from .identity import naming
+from .recorder import Recorder, Shown
 from .results import Scored
-from .systems import System, distinct_models
+from .systems import System, check_ranking, distinct_models
 
 if TYPE_CHECKING:
     from .study import Study
@@ -47,20 +58,13 @@ class SystemFailed(IkatError):
     """
 
     def __init__(self, failed: Mapping[str, Exception]) -> None:
-        told = [f"{name} failed: {_reason(error)}" for name, error in failed.items()]
+        told = [f"{name} failed: {'' if isinstance(one, IkatError) else f'{type(one).__name__}: '}{one}" for name, one in failed.items()]
         super().__init__(f"the other systems are finished; {'; '.join(told)}")
         self.failed = failed
 
 
-def _reason(error: Exception) -> str:
-    return str(error) if isinstance(error, IkatError) else f"{type(error).__name__}: {error}"
-
-
 def run_in_folders(
-    study: "Study",
-    out: str | Path,
-    batch: int | None = None,
-    measures: Sequence[ir_measures.Measure] = (),
+    study: "Study", out: str | Path, batch: int | None = None, measures: Sequence[ir_measures.Measure] = ()
 ) -> dict[str, Scored]:
     """Run every system without a finished run in its folder, and score all runs.
 
@@ -71,34 +75,35 @@ def run_in_folders(
         measures: the measures of the runs in addition to the track's.
 
     Raises:
-        UsageError: before anything is run, when a folder can't be written to, or holds another run or finished batches of another run, or
-            another process is making one of the runs.
+        UsageError: before anything is run, when a folder holds another run or finished batches of another run, or another process is
+            making one of the runs.
         SystemFailed: when one of several systems failed. All others are finished.
-        BudgetExceeded, OSError: when the budget is spent, or a file can't be written: at once.
+        BudgetExceeded, OSError: when the budget is spent, or a file or folder can't be written: at once.
         BatchUnderWay: when systems wait for an LLM's batches. All others are finished.
     """
-    size = TURNS_AT_ONCE if batch is None else batch
+    size, out = TURNS_AT_ONCE if batch is None else batch, Path(out)
     if size < 1:
         raise UsageError(f"batch={batch}: do at least one turn at a time, or omit it for {TURNS_AT_ONCE}")
-    check_places([one.name for one in study.systems], Path(out))
+    check_names(one.name for one in study.systems)
     if not set(study.qrels["qid"]) & study.asked:
         text = f"none of the turns is judged in the qrels of {study.dataset}: there will be no scores"
         warnings.warn(text, NotJudgedWarning, stacklevel=3)
-    with lock_folders(*(Path(out) / one.name for one in study.systems)), _counting(study, Path(out)):
-        begun = {one.name: _begun(study, one, Path(out)) for one in study.systems}
+    with lock_folders(*(out / one.name for one in study.systems)), _counting(study, out):
+        runs = [Run(study, one, out) for one in study.systems]
         done, failed, under_way = dict[str, Scored](), dict[str, Exception](), UnderWay()
-        for number, one in enumerate(study.systems, 1):
-            where = f"{one.name} ({number} of {len(begun)})" if len(begun) > 1 else one.name
+        for number, one in enumerate(runs, 1):
+            name = one.system.name
             try:
-                with in_chain(one.repeat - 1), under_way.noted(), doing(where) as shown:
-                    done[one.name] = _run_one(study, one, begun[one.name], size, measures)
-                    shown.report(counted(len(study.turns_of(one)), "turn"))
+                where = f"{name} ({number} of {len(runs)})" if len(runs) > 1 else name
+                with in_chain(one.system.repeat - 1), under_way.noted(), doing(where) as shown:
+                    done[name] = one.scored(size, measures)
+                    shown.report(counted(len(one.topics), "turn"))
             except (BudgetExceeded, OSError):  # the next system could not be paid for, or not be written
                 raise
             except Exception as error:
-                if len(begun) == 1:
+                if len(runs) == 1:
                     raise
-                failed[one.name] = error
+                failed[name] = error
     if failed:
         raise SystemFailed(failed) from next(iter(failed.values()))
     under_way.tell()
@@ -121,79 +126,160 @@ def _counting(study: "Study", out: Path) -> Iterator[None]:
         yield
 
 
-def check_places(names: Iterable[str], out: Path) -> None:
-    """Check that each system's folder can be made, without making it.
-
-    Raises:
-        UsageError: when a name can't be a folder's name, or ``out`` can't be written to.
-    """
-    for name in names:
-        if Path(name).name != name or name.startswith("."):
-            raise UsageError(f"a system is named {name!r}: a name is a text that can be a folder's, without slash or leading dot")
-    there = next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.exists() or folder.is_symlink())
-    try:
-        tempfile.TemporaryDirectory(dir=there, prefix=".ikat.").cleanup()
-    except OSError as error:
-        why = f"can't be written to ({error.strerror})" if there.is_dir() else "is not a folder"
-        raise UsageError(f"{advice(f'out={str(out)!r}', f'--out {out}')}: {there} {why}: give another folder") from None
-
-
-def parameters(study: "Study", system: System) -> dict[str, Any]:
-    """The identity of a run. A run is reused only if all of it is the same, or if only ``on_error`` is more lenient than before."""
-    topics = study.turns_of(system)
-    about = {"method": system.method.name, "turns": len(topics), "topics_sha256": checksum_of(topics)}
-    if system.repeat > 1:
-        about["repeat"] = system.repeat
-    if study.dataset is not None and not Path(study.dataset).is_absolute():  # for a folder the topics count, not its location
-        about["dataset"] = study.dataset
-    return about | system.parameters()
-
-
-def refusals(study: "Study", out: Path) -> Iterator[str]:
-    """Why a run of these systems into a folder would be refused."""
-    for one in study.systems:
-        try:
-            _begun(study, one, out)
-        except IkatError as error:
-            yield str(error)
-
-
-def _begun(study: "Study", system: System, out: Path) -> tuple[Batches, bool]:
-    """The finished batches of a run, and whether it exists already. The folder of another run is an error."""
-    known, folder = parameters(study, system), RunFolder(out / system.name)
-    batches, finished = Batches(folder, known), folder.reusable(known)
-    if (finished or batches.check()) and (stages := alike(system.pipeline)):
-        where = folder.path if finished else batches.path
-        warnings.warn(
-            f"system {system.name} uses what is kept in {where}, and its stage {', '.join(stages)} may be another one now: if it is, "
-            "remove the folder; a class with a __repr__ that shows what it does is told apart",
-            AlikeWarning,
-            stacklevel=5,
-        )
-    return batches, finished
-
-
-def _run_one(study: "Study", system: System, begun: tuple[Batches, bool], size: int, measures: Sequence[ir_measures.Measure]) -> Scored:
-    """The run of a system, scored. A finished one gets the scores that its folder lacks."""
-    (batches, finished), judged = begun, {"qrels_sha256": checksum_of(study.qrels)}
-    folder = batches.folder
-    if finished:
-        shutil.rmtree(batches.path, ignore_errors=True)  # left by a kill
-        scored = Scored.of(folder, folder.ranking(), study.qrels, measures)
-        folder.describe(scored.kept(), folder.parameters() | judged, folder.path.name)
-        return scored
-    ranking = batches.run(system.pipeline, study.turns_of(system), _ledgers([system]), size)
-    scored, ledger = Scored.of(folder, ranking, study.qrels, measures), ledger_of(folder)
-    about = batches.parameters | {"deviations": list(system.deviations), "served": ledger.served()} | judged
-    if sources := sorted({model.backend.source for model in system.models} - {""}):
-        about["sources"] = sources
-    if study.dataset is not None:
-        about["dataset"] = study.dataset
-    folder.finish(batches.joined(), scored.kept(), ledger.frame(), about)
-    shutil.rmtree(batches.path)
-    return scored
-
-
 def _ledgers(systems: Iterable[System]) -> list[Ledger]:
     """The ledgers of the models, each once."""
     return list({id(model.ledger): model.ledger for model in distinct_models(systems)}.values())
+
+
+def check_names(names: Iterable[Any]) -> None:
+    """Check that each system's name can be that of its folder.
+
+    Raises:
+        UsageError: when one can't.
+    """
+    for name in names:
+        if not isinstance(name, str) or not name.strip() or Path(name).name != name or name.startswith("."):
+            raise UsageError(f"a system is named {name!r}: a name is a text that can be a folder's, without slash or leading dot")
+
+
+class Run:
+    """The run of a system into its folder, checked against what is there.
+
+    Args:
+        study: the topics and the judgements.
+        system: the system.
+        out: the folder of the runs.
+
+    Attributes:
+        known: the identity of the run. It is reused only if all of this is the same, or if only ``on_error`` is more lenient than before.
+        finished: whether the folder has this run already.
+
+    Raises:
+        UsageError: when the folder holds another run, finished batches of another run or made with other versions, or anything else.
+        DataError: when its ranking was changed, or its batches don't say what they were made with.
+    """
+
+    def __init__(self, study: "Study", system: System, out: Path) -> None:
+        self.study, self.system, self.topics = study, system, study.turns_of(system)
+        self.folder = RunFolder(out / system.name)
+        self.path = self.folder.partial
+        self.known = {"method": system.method.name, "turns": len(self.topics), "topics_sha256": checksum_of(self.topics)}
+        if system.repeat > 1:
+            self.known["repeat"] = system.repeat
+        self.about = {} if study.dataset is None else {"dataset": study.dataset}
+        if not Path(study.dataset or "").is_absolute():  # for a folder the topics count, not its location
+            self.known |= self.about
+        self.known |= system.parameters()
+        self.finished = self.folder.reusable(self.known)
+        begun = not self.finished and bool(self._pieces(TURNS))
+        if begun:
+            check_same(self.path, "finished batches of a run", self.known | {"versions": versions()})
+        if (self.finished or begun) and (stages := alike(system.pipeline)):
+            told = f"system {system.name} uses what is kept in {self.folder.path if self.finished else self.path}, and its stage"
+            told = f"{told} {', '.join(stages)} may be another one now: if it is, remove the folder; a class with a __repr__ that shows"
+            warnings.warn(f"{told} what it does is told apart", AlikeWarning, stacklevel=5)
+
+    def scored(self, size: int, measures: Sequence[ir_measures.Measure]) -> Scored:
+        """The run with its scores, made in batches of ``size`` turns. A finished one gets the scores that its folder lacks."""
+        study, judged = self.study, {"qrels_sha256": checksum_of(self.study.qrels)}
+        ranking = self.folder.ranking() if self.finished else self._made(size)
+        scored = Scored.of(self.folder, ranking, study.qrels, measures)
+        if self.finished:
+            self.folder.describe(scored.kept(), self.folder.parameters() | judged)
+            shutil.rmtree(self.path, ignore_errors=True)  # left by a kill
+            return scored
+        ledger = ledger_of(self.folder)
+        about = self.known | {"versions": versions(), "deviations": list(self.system.deviations)}
+        about |= {"served": ledger.served(), **judged, **self.about}
+        if sources := sorted({model.backend.source for model in self.system.models} - {""}):
+            about["sources"] = sources
+        pieces = {kind: (path.read_bytes() for path in self._pieces(kind)) for kind in (RANKING, STAGES, TURNS)}
+        self.folder.finish(pieces, scored.kept(), ledger.frame(), about)
+        shutil.rmtree(self.path)
+        return scored
+
+    def _made(self, size: int) -> dict[str, dict[str, float]]:
+        """Run the turns that aren't finished, batch by batch. Returns the ranking of all turns."""
+        write_parameters(self.path, self.known | {"versions": versions()})
+        before, behind = _divided(without_unread_texts(self.system.pipeline))
+        finished = {turn["qid"] for path in self._pieces(TURNS) for _, turn in read_lines(path)}
+        left = self.topics[~self.topics["qid"].isin(finished)]
+        ranking = {qid: found for path in self._pieces(RANKING) if path.stat().st_size for qid, found in read_rankings(path).items()}
+        account, recorder = Account(self.path / COSTS), Recorder(left["qid"].tolist(), naming(self.system.pipeline))
+        under_way, number = UnderWay(), left.index.tolist()
+        with ExitStack() as following:
+            following.callback(account.close)
+            for ledger in _ledgers([self.system]):
+                following.enter_context(ledger.followed_by(account))
+            count = following.enter_context(bar(total=len(self.topics), initial=len(self.topics) - len(left), unit="turn"))
+            following.enter_context(observed_by(recorder, Shown()))
+            written = _through(before, left.reset_index(drop=True))
+            for places in _cut(number, size):
+                turns = written.iloc[places].reset_index(drop=True)
+                with under_way.noted():
+                    results = _through(behind, turns)
+                    self._check_unchanged()
+                    ranking |= self._keep(number[places.start], turns, results, account.rest.take(), recorder.take(turns["qid"].tolist()))
+                    count.update(len(turns))
+        under_way.tell()
+        return ranking
+
+    def _check_unchanged(self) -> None:
+        """Check that indexes and models' folders are what they were when the run began; otherwise the current batch isn't kept."""
+        if changed := describe_difference(self.known, self.system.parameters()):
+            what = f"what {self.system.name} uses was replaced or changed during its run"
+            raise DataError(f"{what} ({changed}): put back what the run began with, or start the run again elsewhere")
+
+    def _keep(self, number: int, turns: pd.DataFrame, results: pd.DataFrame, rest: Ledger, stages: bytes) -> dict[str, dict[str, float]]:
+        """Keep a finished batch.
+
+        Args:
+            number: the position of its first turn among the turns of the run. Batches are joined in this order.
+            turns: its turns, one row each, with the columns written before retrieval.
+            results: the ranking, with the columns of the turns.
+            rest: the counts since the previous batch that are not in ``costs.jsonl``.
+            stages: the work of the stages.
+
+        Returns:
+            The ranking of its turns.
+        """
+        name = self.system.name
+        check_ranking(name, results.columns)
+        strict = strictly_decreasing(results)
+        pieces = {
+            RANKING: "".join(run_lines(strict, name)).encode(),
+            STAGES: stages,
+            REST: json.dumps(rest.rows()).encode(),
+            TURNS: "".join(turn_lines(turns, results)).encode(),  # the last one: the batch is done
+        }
+        for kind, content in pieces.items():
+            with atomic_write(self.path / f"{number:06d}.{kind}", "wb") as file:
+                file.write(content)
+        return scores_by_turn(strict)
+
+    def _pieces(self, kind: str) -> list[Path]:
+        """The files of one kind of the finished batches, in order."""
+        return [path.with_name(path.name.replace(TURNS, kind)) for path in sorted(self.path.glob(f"[0-9]*.{TURNS}"))]
+
+
+def _cut(numbers: Sequence[int], size: int) -> Iterator[slice]:
+    """Groups of up to ``size`` consecutive numbers. Turns that wait for an LLM's batch leave gaps."""
+    start = 0
+    for end in range(1, len(numbers) + 1):
+        if end == len(numbers) or end - start == size or numbers[end] != numbers[end - 1] + 1:
+            yield slice(start, end)
+            start = end
+
+
+def _divided(pipeline: pt.Transformer) -> tuple[list[pt.Transformer], list[pt.Transformer]]:
+    """The stages before the first retrieval, which need little memory, and the later stages, which run batch by batch."""
+    found = list(stages(pipeline))
+    before = list(takewhile(lambda stage: getattr(stage, "one_row_per_turn", False), found))
+    return before, found[len(before) :]
+
+
+def _through(these: Iterable[pt.Transformer], frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame after these stages."""
+    for stage in these:
+        frame = stage.transform(frame)
+    return frame

@@ -3,7 +3,8 @@
 Stages of other packages are not recorded, nor is the work of a stage on other threads or machines.
 """
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -11,21 +12,15 @@ import numpy as np
 import pandas as pd
 
 from ..arguments import is_missing
-from ..events import Exchange, Observer, Step
+from ..events import Observer, Step
 from ..llms import LLMFailure
 from ..operator import label_of
 from ..progress import doing
-from ..runs.run_files import as_json
-from ..runs.stages import TurnStages
+from ..runs.run_files import as_json, packed_stages
 
 OF_ROWS = ("qid", "qid_0", "qquery", "qsub", "qweight")
 """Columns of a sub-query whose names begin like those of a turn."""
 
-Turns = dict[str, dict[str, Any]]
-"""Turn -> its content in a line."""
-
-Found = dict[str, float]
-"""The passages of a query, and their scores."""
 DECIMALS = 6
 
 
@@ -47,58 +42,38 @@ class Recorder(Observer):
     """
 
     def __init__(self, qids: Sequence[str], name_of: Callable[[str], str]) -> None:
-        self._turns = {qid: TurnStages(qid) for qid in qids}
-        self._name_of = name_of
-        self._names: dict[int, tuple[Any, str]] = {}
-        self._turn_of: dict[str, str] = {}
+        self._turns: dict[str, list[dict[str, Any]]] = {qid: [] for qid in qids}
+        self._name_of, self._turn_of = name_of, dict[str, str]()
 
-    def take(self, qids: Sequence[str]) -> list[TurnStages]:
-        """The lines of these turns. The recorder then forgets them."""
+    def take(self, qids: Sequence[str]) -> bytes:
+        """The lines of these turns, packed. The recorder then forgets them."""
         self._turn_of = {qid: turn for qid, turn in self._turn_of.items() if turn not in qids}
-        return [self._turns.pop(qid) for qid in qids]
+        return b"".join(packed_stages(self._turns.pop(qid)) for qid in qids)
 
     def end(self, step: Step) -> None:
         """Keep the work of a stage, unless it failed."""
         stage, inp, out = step.stage, step.inp, step.out
         if not all("qid" in getattr(frame, "columns", ()) for frame in (inp, out)):
             return
-        for frame in (inp, out):
-            self._learn(frame)
-        found, scored, whole = self._by_turn("found", _found(inp, out)), self._by_turn("scored", _scored(inp, out)), Turns()
-        for said in (self._asked(step.asked), _written(inp, out), found, scored):
-            for qid, line in said.items():
-                whole.setdefault(qid, {}).update(line)
-        for qid, line in whole.items():
-            if qid in self._turns:
-                self._turns[qid].add(self._called(stage), line)
+        for frame in (inp, out):  # a stage inside another one sees only the qids of sub-queries
+            if "qid_0" in frame.columns:
+                self._turn_of.update(zip(frame["qid"], frame["qid_0"], strict=True))
+        lines = defaultdict[str, dict[str, Any]](dict)
+        for request, outcome in step.asked:
+            self._of_turn(lines, request.qid).setdefault("asked", []).append(_exchange(request, outcome))
+        for qid, name, value in _written(inp, out):
+            lines[qid].setdefault("wrote", {})[name] = value
+        for kind, queries in (("found", _found(inp, out)), ("scored", _scored(inp, out))):
+            for query in queries:
+                line, own = self._of_turn(lines, query["qid"]), query.pop("own", None)
+                line.setdefault(kind, []).append(query)
+                if own is not None:
+                    line.setdefault("query", own)
+        for qid in lines.keys() & self._turns.keys():
+            self._turns[qid].append({"qid": qid, "stage": self._name_of(repr(stage)), **lines[qid]})
 
-    def _learn(self, frame: pd.DataFrame) -> None:
-        """Note the turn of each sub-query, because a stage inside another one sees only the qids of sub-queries."""
-        if "qid_0" in frame.columns:
-            self._turn_of.update(zip(frame["qid"], frame["qid_0"], strict=True))
-
-    def _asked(self, heard: Sequence[Exchange]) -> Turns:
-        asked = Turns()
-        for request, outcome in heard:
-            named = {name: value for name, value in (("prompt", request.prompt), ("item", request.item)) if value}
-            gave = {"failure": outcome.reason} if isinstance(outcome, LLMFailure) else {"completion": outcome.text}
-            messages = [dict(message) for message in request.messages]
-            turn = asked.setdefault(self._turn_of.get(request.qid, request.qid), {"asked": []})
-            turn["asked"].append(named | {"messages": messages} | gave)
-        return asked
-
-    def _by_turn(self, name: str, queries: list[dict[str, Any]]) -> Turns:
-        found = Turns()
-        for query in queries:
-            turn, own = self._turn_of.get(query["qid"], query["qid"]), query.pop("own", None)
-            line = found.setdefault(turn, {name: []} | ({} if own is None else {"query": own}))
-            line[name].append(query)
-        return found
-
-    def _called(self, stage: Any) -> str:
-        if id(stage) not in self._names:
-            self._names[id(stage)] = stage, self._name_of(repr(stage))  # keeping the stage keeps its id unique
-        return self._names[id(stage)][1]
+    def _of_turn(self, lines: Mapping[str, dict[str, Any]], qid: str) -> dict[str, Any]:
+        return lines[self._turn_of.get(qid, qid)]
 
 
 class Shown(Observer):
@@ -117,20 +92,24 @@ class Shown(Observer):
         self._open.pop().close()
 
 
-def _written(inp: pd.DataFrame, out: pd.DataFrame) -> Turns:
-    """The turn columns that the stage added or changed."""
+def _exchange(request: Any, outcome: Any) -> dict[str, Any]:
+    named = {name: value for name, value in (("prompt", request.prompt), ("item", request.item)) if value}
+    gave = {"failure": outcome.reason} if isinstance(outcome, LLMFailure) else {"completion": outcome.text}
+    return named | {"messages": list(map(dict, request.messages))} | gave
+
+
+def _written(inp: pd.DataFrame, out: pd.DataFrame) -> Iterator[tuple[str, str, Any]]:
+    """The turn columns that the stage added or changed: turn, column, value."""
     whole = "qid_0" not in inp.columns and "qid_0" not in out.columns
     names = [name for name in map(str, out.columns) if (name[:1] == "q" and name[:5] != "query" and name not in OF_ROWS)]
     names += ["query"] if whole and "query" in out.columns else []
-    before, after, said = _firsts(inp), _firsts(out), Turns()
+    before, after = _firsts(inp), _firsts(out)
     for name in names:
         old = dict(zip(before.index, before[name].tolist(), strict=True)) if name in before.columns else {}
         for qid, value in zip(after.index, after[name].tolist(), strict=True):
             was = old.get(qid)
-            if value is was or (is_missing(value) and is_missing(was)) or (qid in old and as_json(value) == as_json(was)):
-                continue
-            said.setdefault(qid, {"wrote": {}})["wrote"][name] = as_json(value)
-    return said
+            if not (value is was or (is_missing(value) and is_missing(was)) or (qid in old and as_json(value) == as_json(was))):
+                yield qid, name, as_json(value)
 
 
 def _firsts(frame: pd.DataFrame) -> pd.DataFrame:
@@ -163,13 +142,13 @@ def _scored(inp: pd.DataFrame, out: pd.DataFrame) -> list[dict[str, Any]]:
     return [_query(row, {docno: kept[row["qid"]][docno] for docno in given[row["qid"]] if docno in kept[row["qid"]]}) for row in rows]
 
 
-def _query(row: dict[Any, Any], found: Found) -> dict[str, Any]:
+def _query(row: dict[Any, Any], found: dict[str, float]) -> dict[str, Any]:
     return {str(name): as_json(value) for name, value in row.items()} | {"docnos": list(found), "scores": list(found.values())}
 
 
-def _lists(frame: pd.DataFrame) -> dict[str, Found]:
+def _lists(frame: pd.DataFrame) -> dict[str, dict[str, float]]:
     """The passages and scores of each query, in the order of the rows. Without a score column, scores are missing."""
-    found: dict[str, Found] = {}
+    found: dict[str, dict[str, float]] = {}
     scores = frame["score"].astype(float).round(DECIMALS) if "score" in frame.columns else pd.Series(np.nan, frame.index)
     for qid, docno, score in zip(frame["qid"].tolist(), frame["docno"].tolist(), scores.tolist(), strict=True):
         found.setdefault(qid, {})[docno] = score

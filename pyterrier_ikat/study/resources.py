@@ -1,6 +1,5 @@
 """The resources of systems: an index, language models, re-rankers."""
 
-import difflib
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -11,7 +10,7 @@ from typing import Any
 import pyterrier as pt
 
 from ..arguments import one_of
-from ..errors import UsageError, advice, option
+from ..errors import UsageError, advice, did_you_mean, option
 from ..fuse import RRF
 from ..generate import Seq2SeqRewrite
 from ..llms import LLM, Ledger, llm
@@ -76,27 +75,23 @@ class Resources:
         Raises:
             UsageError: for an unknown name, or a resource that no method takes.
         """
-        known = [one.name for one in fields(cls)]
-        entries = list(methods)
-        given = {name: one if is_given(one) or name == "statements" else None for name, one in options.items()}
+        known, entries = [one.name for one in fields(cls)], list(methods)
+        given = {name: one for name, one in options.items() if is_given(one) or name == "statements"}
         taken = taken_by(entries) | {"prompts"}  # only a built system shows whether it reads prompts
-        if "llm" in taken:
-            taken.add("statements")
         beside = any("dense" in entry.resources or entry.own.get("retriever") in ("dense", HYBRID) for entry in entries)
         if isinstance(given.get("retriever"), pt.Transformer) and not beside:
             taken -= OF_THE_INDEX
-        for name, value in given.items():
-            if name not in known:
-                near = difflib.get_close_matches(name, [*known, *(one for entry in entries for one in entry.arguments)], 1)
-                repair = f"did you mean {near[0]}?" if near else f"give one of {', '.join(known)}"
-                raise UsageError(f"there is no option {name!r}: {repair}")
-            if value is not None and name not in taken:
-                if name not in spare:
-                    raise unused(name)
-                given[name] = None
+        if unknown := [name for name in options if name not in known]:
+            near = did_you_mean(unknown[0], [*known, *(one for entry in entries for one in entry.arguments)])
+            raise UsageError(f"there is no option {unknown[0]!r}: {near or 'give one of ' + ', '.join(known)}")
+        for name in [name for name, value in given.items() if name not in taken and value is not None]:
+            if name not in spare:
+                raise unused(name)
+            del given[name]
         index = given.get("index")
-        if beside and isinstance(index, str | Path | Index) and given.get("retriever") is None:
-            given["retriever"] = _beside_dense(index)
+        if beside and isinstance(index, str | Path | Index) and "retriever" not in given:
+            others = [kind for kind in _folder(index).kinds if kind != "dense"]
+            given |= {"retriever": others[0]} if len(others) == 1 else {}  # beside dense vectors, the only other kind in the folder
         return cls(**given)
 
     def of_method(self, entry: Method) -> "Resources":
@@ -113,23 +108,21 @@ class Resources:
         """
         found = {}
         for name in OPENERS:
-            if is_given(one := getattr(self, name)):
-                key = (name, one if isinstance(one, str) else id(one))
-                found[name] = known[key] if key in known else known.setdefault(key, OPENERS[name](one, ledger))
-            else:
-                found[name] = None
+            one = getattr(self, name) if is_given(getattr(self, name)) else None
+            key = (name, one if isinstance(one, str) else id(one))
+            if one is not None and key not in known:
+                known[key] = OPENERS[name](one, ledger)
+            found[name] = known.get(key)
         return replace(self, **self._opened_index(known), **found)
 
     def _opened_index(self, known: Opened) -> dict[str, Any]:
-        kind = self.retriever if isinstance(self.retriever, str) else None
+        index, kind = self.index, self.retriever if isinstance(self.retriever, str) else None
         one_of((None, *RETRIEVERS), retriever=kind)
-        index = self.index
-        if kind and not isinstance(index, str | Path | Index) and hasattr(index, "path"):
+        if kind and not isinstance(index, Index) and hasattr(index, "path"):
             index = Index(index.path)  # all that the folder of an opened index holds
         if not isinstance(index, str | Path | Index):
             if index is not None and not hasattr(index, "retriever"):
-                shown = " ".join(repr(index).split())[:80]
-                raise UsageError(f"index={shown}: give the folder of an index, or an index such as ikat.Index(path)")
+                raise UsageError(f"index={type(index).__name__}(...): give the folder of an index, or an index such as ikat.Index(path)")
             if kind:
                 named = advice(f"retriever={kind!r}", f"--resources retriever={kind}")
                 raise UsageError(f"{named} names what the folder of {option('index')} holds: give that folder, too")
@@ -138,16 +131,13 @@ class Resources:
             return {}
         key = ("index", (str(getattr(index, "path", index)), kind))
         if key not in known:
-            known[key] = self._index_of(index, "bm25" if kind == HYBRID else kind)
+            opened = open_index(index, "bm25" if kind == HYBRID else kind, self.splade_model, self.texts)
+            if self.splade_query_model is not None:
+                if not isinstance(opened, SpladeIndex):
+                    raise UsageError(f"{option('splade_query_model')} is for SPLADE vectors: omit it with the index {self.index}")
+                opened = opened.with_query_model(self.splade_query_model)
+            known[key] = opened
         return {"index": known[key], "retriever": kind if kind == HYBRID else None if kind else self.retriever}
-
-    def _index_of(self, index: str | Path | Index, kind: str | None) -> Any:
-        opened = open_index(index, kind, self.splade_model, self.texts)
-        if self.splade_query_model is None:
-            return opened
-        if not isinstance(opened, SpladeIndex):
-            raise UsageError(f"{option('splade_query_model')} is for SPLADE vectors: omit it with the index {self.index}")
-        return opened.with_query_model(self.splade_query_model)
 
     def build(self, entry: Method) -> pt.Transformer:
         """The method's expression, on a retriever with its depth and its paper's BM25 parameters.
@@ -155,38 +145,22 @@ class Resources:
         Raises:
             UsageError: when a resource is missing.
         """
-        given = {one.name: getattr(self, one.name) for one in fields(self)}
-        if self.index is not None and (self.retriever is None or self.retriever == HYBRID):
+        given, hybrid, both = vars(self).copy(), self.retriever == HYBRID, "dense" in entry.resources
+        if self.index is not None and (self.retriever is None or hybrid):
             given["retriever"] = self.index.retriever(entry.depth, **entry.bm25)
-        if self.index is not None and (self.retriever == HYBRID or "dense" in entry.resources):
-            dense = _dense(self.index, entry.depth)
-            if "dense" in entry.resources and given["retriever"] == dense:
-                raise UsageError(f"method {entry.name} searches words and vectors, and the index has vectors alone: {_ADD_WORDS}")
-            if self.retriever == HYBRID:
-                given["retriever"] = RRF(given["retriever"] % entry.depth, dense % entry.depth, num_results=entry.depth)
-            given["dense"] = dense
+        if self.index is not None and (hybrid or both):
+            vectors: Any = self.index if hasattr(self.index, "dense") else Index(self.index.path).open("dense")
+            given["dense"] = vectors.dense(entry.depth)
+            if both and given["retriever"] == given["dense"]:
+                add = "add BM25's index to its folder with `ikat index SOURCE PATH`"
+                raise UsageError(f"method {entry.name} searches words and vectors, and the index has vectors alone: {add}")
+            if hybrid:
+                given["retriever"] = RRF(given["retriever"] % entry.depth, given["dense"] % entry.depth, num_results=entry.depth)
         return entry.build(**given)
-
-
-def _beside_dense(index: str | Path | Index) -> str | None:
-    """The kind of index to open in a folder with dense vectors that systems also search: the only other kind in the folder."""
-    others = [kind for kind in _folder(index).kinds if kind != "dense"]
-    return others[0] if len(others) == 1 else None
 
 
 def _folder(index: str | Path | Index) -> Index:
     return index if isinstance(index, Index) else Index(index)
-
-
-_ADD_WORDS = "add BM25's index to its folder with `ikat index SOURCE PATH`"
-
-
-def _dense(index: Any, depth: int) -> pt.Transformer:
-    """The dense retriever of an index, or of the folder that it shares with dense vectors."""
-    if not hasattr(index, "dense"):
-        index = Index(index.path).open("dense")
-    retriever: pt.Transformer = index.dense(depth)
-    return retriever
 
 
 OF_SPLADE = ("splade_model", "splade_query_model", "texts")
@@ -199,10 +173,11 @@ def taken_by(methods: Iterable[Method]) -> set[str]:
     Example:
         >>> import pyterrier_ikat as ikat
         >>> sorted(taken_by([ikat.methods.find("infosense_2023")]))
-        ['index', 'llm', 'retriever', 'splade_model', 'splade_query_model', 'texts']
+        ['index', 'llm', 'retriever', 'splade_model', 'splade_query_model', 'statements', 'texts']
     """
     entries = list(methods)
     taken = {resource for entry in entries for argument, resource in entry.resources.items() if argument not in entry.own}
+    taken |= {"statements"} if "llm" in taken else set()
     searches = any({"retriever", "dense"} & entry.resources.keys() for entry in entries)
     return taken - {"dense"} | (OF_THE_INDEX if searches else set())
 
@@ -214,7 +189,8 @@ def unused(name: str) -> UsageError:
 
 def deviations(entry: Method, given: Resources, opened: Resources) -> list[str]:
     """How the models and the retriever of a run differ from those of the method's paper, one line each."""
-    used = {one.name: _as_given(getattr(given, one.name), getattr(opened, one.name)) for one in fields(given)}
+    # as given, but an LLM without the secret parts of its address
+    used = {name: one if hasattr(one, "spec") else getattr(given, name) for name, one in vars(opened).items()}
     if opened.retriever is None and opened.index is not None:
         label = opened.index.retriever().schematic["label"]
         settings = entry.bm25 if label == "BM25" else {"query_model": getattr(opened.index, "query_model", None)}
@@ -222,11 +198,6 @@ def deviations(entry: Method, given: Resources, opened: Resources) -> list[str]:
     shown = given.statements if "llm" in entry.resources.values() else None
     replayed = "; recorded completions stay what they were for all of them" if shown and opened.llm.backend.replays else ""
     return entry.deviations(used) + [f"statements about the user: {shown}{replayed}"] * bool(shown)
-
-
-def _as_given(given: Any, opened: Any) -> Any:
-    """A resource as it was given, but an LLM without the secret parts of its address."""
-    return opened if hasattr(opened, "spec") else given
 
 
 def _open_llm(given: Any, ledger: Ledger) -> LLM:
@@ -237,23 +208,15 @@ def _open_trained(given: Any, _: Ledger) -> Any:
     return Seq2SeqRewrite(given) if isinstance(given, str) else given
 
 
-def open_rerankers(names: Any) -> Any:
-    """The re-ranker with this name, or several, separated by commas. Anything that is not a text is returned unchanged.
-
-    Raises:
-        UsageError: when a name is empty.
-    """
-    if not isinstance(names, str):
-        return names
-    wanted, written = [name.strip() for name in names.split(",")], advice(f"reranker={names!r}", f"--reranker {names!r}")
-    if any(not name or name in [f"{kind}:" for kind in OF_KIND] for name in wanted):
-        raise UsageError(
-            f"{written} lacks a model's name: give a cross-encoder's, bi:NAME, colbert:NAME, monot5:NAME, listwise:LLM, or several with "
-            "commas"
-        )
-    if "none" in map(str.lower, wanted):
-        raise UsageError(f"{written}: none stands alone, give it, or re-rankers")
-    found = [load_reranker(re.sub(r"^(\w+:)?~/", lambda kind: (kind[1] or "") + os.path.expanduser("~/"), name)) for name in wanted]
+def _open_rerankers(given: Any, _: Ledger) -> Any:
+    """The re-ranker with this name, or several, separated by commas. Anything that is not a text is returned unchanged."""
+    if not isinstance(given, str):
+        return given
+    names = [re.sub(r"^(\w+:)?~/", lambda kind: (kind[1] or "") + os.path.expanduser("~/"), name.strip()) for name in given.split(",")]
+    if any(name in ("", *(f"{kind}:" for kind in OF_KIND)) or name.casefold() == "none" for name in names):
+        kinds = "a cross-encoder's, bi:NAME, colbert:NAME, monot5:NAME, listwise:LLM, or several with commas"
+        raise UsageError(f"{advice(f'reranker={given!r}', f'--reranker {given!r}')} lacks a model's name: give {kinds}")
+    found = list(map(load_reranker, names))
     return found[0] if len(found) == 1 else found
 
 
@@ -262,7 +225,7 @@ OPENERS: Mapping[str, Callable[[Any, Ledger], Any]] = {
     "second_llm": _open_llm,
     "rewriter": _open_trained,
     "expander": _open_trained,
-    "reranker": lambda given, _: open_rerankers(given),
+    "reranker": _open_rerankers,
 }
 """Argument of a method's function -> what makes it from a text. The first stage depends on the method: see :meth:`Resources.build`."""
 
@@ -284,7 +247,4 @@ def open_index(
     """
     folder = _folder(path)
     loader = folder.text if texts is None else Index(texts).text_loader()
-    index = Index(folder.path, text=loader).open(kind, model)
-    if texts is not None and isinstance(index, PassageIndex) and Index(folder.path).open("bm25").has_text:
-        raise UsageError(f"the index {folder.path} is a passage index for BM25: omit {option('texts')}")
-    return index
+    return Index(folder.path, text=loader).open(kind, model)

@@ -1,6 +1,6 @@
 """The results of a study that was run into folders: the scores of the runs, and their table."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -13,14 +13,13 @@ from ..conversations.frame import column
 from ..conversations.qrels import judgements_in
 from ..errors import DataError, counted, list_first
 from ..evaluation import TRACK_2023, as_measures, label
-from ..evaluation.evaluator import Evaluator, Ranking, experiment_rows, judgements_by_turn
-from ..evaluation.experiment_table import DEVIATIONS, experiment_table, notes_of, repeated_rows
+from ..evaluation.evaluator import Evaluator, Ranking, judgements_by_turn
+from ..evaluation.experiment_table import DEVIATIONS, experiment_table, notes_of
 from ..evaluation.measures import computable, is_own
 from ..llms import Ledger
 from ..runs import RunFolder
 from ..tables import Table, of_frame, wrapped
-from .account import Spending
-from .systems import System, distinct_models
+from .systems import System
 
 if TYPE_CHECKING:
     from .study import Study
@@ -45,23 +44,6 @@ class Results:
     table: pd.DataFrame
     baseline: str | None = None
 
-    @classmethod
-    def of(
-        cls,
-        study: "Study",
-        out: Path,
-        runs: Mapping[str, "Scored"],
-        measures: Sequence[ir_measures.Measure] = TRACK_2023,
-        baseline: str | None = None,
-    ) -> "Results":
-        """The results of finished runs."""
-        table, groups = pd.DataFrame({"name": list(study.groups() or runs)}), study.groups()
-        if len(study.qrels):
-            scores = {name: run.scores.drop(columns="qid").to_dict("list") for name, run in runs.items()}
-            repeated = {name: [scores[one] for one in names] for name, names in groups.items()}
-            table = pd.DataFrame(repeated_rows(repeated, measures, baseline) if groups else experiment_rows(scores, measures, baseline))
-        return cls(study, out, runs, ScoreTable.of(table, study.systems), baseline)
-
     @property
     def folders(self) -> dict[str, RunFolder]:
         """The folder of each run, by name."""
@@ -85,25 +67,14 @@ class Results:
 
     def gaps(self) -> list[str]:
         """Sentences on the turns that have no results."""
-        judged, systems = set(self.study.qrels["qid"]), {one.name: one for one in self.study.systems}
-        lacking, empty = list[str](), list[str]()
-        for name, run in self.runs.items():
-            if lost := sorted(judged - run.found):
-                lacking.append(f"{name} lacks {counted(len(lost), 'judged turn')}: {list_first(lost)}")
-            if name in systems and (lost := sorted({*self.study.turns_of(systems[name])["qid"]} - run.found)):
-                empty.append(f"{name}: {counted(len(lost), 'turn')} without any passage, counted 0: {list_first(lost)}")
+        judged, lacking, empty = set(self.study.qrels["qid"]), list[str](), list[str]()
+        for one in self.study.systems:
+            found = self.runs[one.name].found
+            if lost := sorted(judged - found):
+                lacking.append(f"{one.name} lacks {counted(len(lost), 'judged turn')}: {list_first(lost)}")
+            if lost := sorted({*self.study.turns_of(one)["qid"]} - found):
+                empty.append(f"{one.name}: {counted(len(lost), 'turn')} without any passage, counted 0: {list_first(lost)}")
         return lacking + empty
-
-    def budgets(self) -> list[str]:
-        """A sentence on the budget of each language model that has one."""
-        said = []
-        for model in distinct_models(self.study.systems):
-            if (limit := model.budget.limit) is not None:
-                with model.budget.counting(Spending(self.out, Ledger())):
-                    used = model.budget.used
-                left = f"{max(0.0, limit - used):.4f} USD are left"
-                said.append(f"Budget of {model.model}: {self.out} has cost {used:.4f} of {limit:g} USD, {left}")
-        return said
 
     def deviations(self) -> list[str]:
         """How models and retrievers differ from those of the papers, a sentence each."""
@@ -117,10 +88,9 @@ class Results:
         """
         without = [name for name, run in self.runs.items() if not run.judged]
         if without and len(self.study.qrels):
-            raise DataError(
-                f"none of the passages that {', '.join(without)} found is judged, so every score is 0; the runs are kept in {self.out}: "
-                f"check that the index has the passages judged in {self.study.dataset}, and look at the queries in turns.jsonl"
-            )
+            told = f"none of the passages that {', '.join(without)} found is judged, so every score is 0; the runs are kept in {self.out}"
+            where = f"check that the index has the passages judged in {self.study.dataset}, and look at the queries in turns.jsonl"
+            raise DataError(f"{told}: {where}")
 
     def __repr__(self) -> str:
         return self.shown().text().rstrip("\n")
@@ -193,8 +163,8 @@ class Scored:
         wanted, labels = as_measures([*TRACK_2023, *kept, *measures]), judgements_by_turn(judgements_in(qrels)) if len(qrels) else {}
         columns = Evaluator(labels, wanted).per_turn("to evaluate", ranking) if labels else {label(measure): [] for measure in wanted}
         judged = sum(len(of_turn.keys() & ranking.get(qid, {}).keys()) for qid, of_turn in labels.items())
-        own = tuple(label(measure) for measure in wanted if is_own(measure))
-        return cls(folder, pd.DataFrame({"qid": column(labels), **columns}), frozenset(ranking), judged, own)
+        scores, own = pd.DataFrame({"qid": column(labels), **columns}), tuple(label(measure) for measure in wanted if is_own(measure))
+        return cls(folder, scores, frozenset(ranking), judged, own)
 
     def kept(self) -> pd.DataFrame:
         """The scores that the folder keeps."""

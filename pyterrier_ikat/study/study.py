@@ -1,7 +1,7 @@
-"""Systems, their turns and the judgements, checked before anything is run or paid for."""
+"""Systems, their turns and the judgements, checked before anything is paid for; and what is done with them: plan, run, experiment."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,16 +16,24 @@ from ..conversations.datasets import IkatDataset
 from ..conversations.frame import each_turn_once, values, with_text_ids
 from ..conversations.own_data import STATEMENTS
 from ..conversations.qrels import check_qrels, read_qrels
-from ..errors import DataError, UsageError, advice, option
+from ..errors import DataError, UsageError, advice, counted, list_first, option
 from ..evaluation import TRACK_2023, as_measures
-from ..evaluation.evaluator import check_baseline, check_turn_names
+from ..evaluation.evaluator import check_baseline, check_common_turns, check_turn_names, experiment_rows
+from ..evaluation.experiment_table import repeated_rows
+from ..evaluation.finished_runs import ranking_of
+from ..evaluation.scores import make_evaluator
+from ..events import in_chain, observed_by
 from ..generate.sampled_queries import samples_asked
 from ..llms import Ledger
+from ..llms.failures import UnderWay
+from ..operator import without_unread_texts
 from ..planning import PlanTable, estimate
+from ..progress import doing
 from .identity import check_collection, indexes_of
-from .in_folders import NotJudgedWarning, check_places, run_in_folders
-from .results import Results
-from .systems import System, Systems, check_ranking, load_models, methods_in, open_systems
+from .in_folders import NotJudgedWarning, run_in_folders
+from .recorder import Shown
+from .results import Results, ScoreTable
+from .systems import Given, System, Systems, check_ranking, load_models, open_systems
 
 
 class RepeatsWarning(UserWarning):
@@ -52,8 +60,8 @@ class Study:
 
     Attributes:
         systems: the systems, with each repeat as a separate system.
-        repeats: the number of runs.
         qrels: the judgements of their turns; empty if none is judged.
+        asked: the turns that systems are run on.
         unasked: judged turns missing from the given topics.
         dataset: the dataset's own name. A dataset may have several, such as sample and ikat:sample.
         ledger: the ledger.
@@ -86,10 +94,10 @@ class Study:
         self._turns = {manual: _topics(data, topics, turns, manual) for manual in {one.method.manual for one in opened}}
         if topics is not None:
             check_turn_names("the topics frame", topics["qid"], judgements["qid"])
-        asked = self.asked
-        here = judgements[judgements["qid"].isin(asked)].reset_index(drop=True)
+        self.asked = {qid for frame in self._turns.values() for qid in frame["qid"]}
+        here = judgements[judgements["qid"].isin(self.asked)].reset_index(drop=True)
         self.qrels = judgements if topics is None and turns is None and len(here) else here
-        self.unasked = [] if topics is None or turns is not None else [qid for qid in judgements["qid"].unique() if qid not in asked]
+        self.unasked = [] if topics is None or turns is not None else [qid for qid in judgements["qid"].unique() if qid not in self.asked]
         for one in opened:
             columns = one.columns(self.turns_of(one)) if topics is None or not only_plan else None
             if columns is not None and not only_plan:
@@ -103,43 +111,14 @@ class Study:
             for frame in self._turns.values():
                 each_turn_once(frame)
             load_models(opened)
-        self.systems, self.repeats = list(_repeats(opened, repeats)), repeats
-
-    @property
-    def asked(self) -> set[str]:
-        """The turns that systems are run on."""
-        return {qid for frame in self._turns.values() for qid in frame["qid"]}
+        self.systems = _repeats(opened, repeats)
 
     def turns_of(self, system: System) -> pd.DataFrame:
         """The turns that a system is run on. They have the manual rewrites only for a manual run."""
         return self._turns[system.method.manual]
 
-    def groups(self) -> dict[str, list[str]]:
-        """The runs of each system, by name; empty if each is run once."""
-        found: dict[str, list[str]] = {}
-        for one in self.systems if self.repeats > 1 else ():
-            found.setdefault(one.method.name, []).append(one.name)
-        return found
 
-    def run(
-        self,
-        out: str | Path = "runs",
-        *,
-        batch: int | None = None,
-        measures: Sequence[ir_measures.Measure | str] = TRACK_2023,
-        baseline: str | None = None,
-    ) -> Results:
-        """Run the systems, each into its folder in ``out``: see :func:`pyterrier_ikat.run`."""
-        wanted = as_measures(measures)
-        check_baseline([one.method.name for one in self.systems], baseline, "systems")
-        return Results.of(self, Path(out), run_in_folders(self, out, batch, wanted), wanted, baseline)
-
-    def plan(self) -> PlanTable:
-        """The estimated LLM calls, tokens and cost."""
-        return estimate([(one.name, one.pipeline, self.turns_of(one), one.repeat - 1) for one in self.systems])
-
-
-def _repeats(systems: Sequence[System], repeats: int) -> Iterator[System]:
+def _repeats(systems: Sequence[System], repeats: int) -> list[System]:
     """``repeats`` runs of each system that asks an LLM.
 
     Raises:
@@ -147,29 +126,26 @@ def _repeats(systems: Sequence[System], repeats: int) -> Iterator[System]:
     """
     if repeats < 1:
         raise UsageError(f"{advice(f'repeats={repeats}', f'--repeats {repeats}')}: run each system at least once")
-    names = {one.name for one in systems}
     found = [replace(one, repeat=number) for one in systems for number in range(1, 1 + (repeats if one.models else 1))]
-    if taken := [one.name for one in found if one.repeat > 1 and one.name in names]:
-        raise UsageError(f"a system is named {taken[0]!r}, as a repeat of another one: give it another name")
+    if taken := {one.name for one in systems} & {one.name for one in found if one.repeat > 1}:
+        raise UsageError(f"a system is named {min(taken)!r}, as a repeat of another one: give it another name")
     for one in systems if repeats > 1 else ():
         asked = samples_asked(one.pipeline)
         reasons = {model: why for model in one.models if (why := model.backend.repeats(repeats, asked.get(id(model), {})))}
+        told = f"repeats of {one.name} may be the same: {'; '.join(f'{model!r} has {why}' for model, why in reasons.items())}"
         if not one.models:
             told = f"system {one.name} asks no LLM, so that every repeat would be the same: it is run once"
-        elif reasons:
-            told = f"repeats of {one.name} may be the same: {'; '.join(f'{model!r} has {why}' for model, why in reasons.items())}"
-        else:
-            continue
-        warnings.warn(told, RepeatsWarning, stacklevel=4)
-    yield from found
+        if reasons or not one.models:
+            warnings.warn(told, RepeatsWarning, stacklevel=4)
+    return found
 
 
 def _judgements(data: Any, qrels: QrelsSource | None) -> pd.DataFrame:
     unjudged = pd.DataFrame({"qid": [], "docno": [], "label": []}, dtype=object)
     if data is None:
         return unjudged if qrels is None else check_qrels(qrels) if isinstance(qrels, pd.DataFrame) else read_qrels(str(qrels))
-    if is_variant(qrels, data):
-        refuse_statements(data.name, None if qrels is None else str(qrels))
+    if is_variant(qrels, data) and str(qrels).startswith(STATEMENTS):
+        raise UsageError(f"the qrels {qrels} of {data.name} judge PTKB statements, and this is a run of passages: give {option('qrels')}")
     try:
         return find_qrels(qrels, data)
     except DataError as error:
@@ -177,18 +153,6 @@ def _judgements(data: Any, qrels: QrelsSource | None) -> pd.DataFrame:
             raise
         warnings.warn(f"there will be no scores: {error}", NotJudgedWarning, stacklevel=4)  # a track publishes judgements after the runs
         return unjudged
-
-
-def refuse_statements(name: str, variant: str | None) -> None:
-    """Check that the qrels judge passages.
-
-    Raises:
-        UsageError: when they judge PTKB statements.
-    """
-    if variant is not None and variant.startswith(STATEMENTS):
-        raise UsageError(
-            f"the qrels {variant} of {name} judge PTKB statements, and this is a run of passages: give other {option('qrels')}"
-        )
 
 
 def _topics(data: Any, topics: pd.DataFrame | None, turns: Turns | None, manual: bool) -> pd.DataFrame:
@@ -258,7 +222,8 @@ def plan(
     """
     if isinstance(dataset, pd.DataFrame):
         dataset, topics = None, dataset
-    return Study(systems, dataset, topics=topics, turns=turns, repeats=repeats, only_plan=True, **resources).plan()
+    study = Study(systems, dataset, topics=topics, turns=turns, repeats=repeats, only_plan=True, **resources)
+    return estimate([(one.name, one.pipeline, study.turns_of(one), one.repeat - 1) for one in study.systems])
 
 
 def run(
@@ -322,6 +287,86 @@ def run(
     """
     data = None if dataset is None else dataset_named(dataset)
     wanted = as_measures(measures if measures is not None else getattr(data, "measures", ()) or TRACK_2023)
-    check_places([entry.name for entry in methods_in(systems)], Path(out))
     study = Study(systems, data, topics=topics, qrels=qrels, turns=turns, repeats=repeats, **resources)
-    return study.run(out, batch=batch, measures=wanted, baseline=baseline)
+    groups: dict[str, list[str]] = {}
+    for one in study.systems:
+        groups.setdefault(one.method.name, []).append(one.name)
+    check_baseline(list(groups), baseline, "systems")
+    runs = run_in_folders(study, out, batch, wanted)
+    table = pd.DataFrame({"name": list(groups)})
+    if len(study.qrels):
+        scores = {name: run.scores.drop(columns="qid").to_dict("list") for name, run in runs.items()}
+        repeated = {name: [scores[one] for one in names] for name, names in groups.items()}
+        rows = experiment_rows(scores, wanted, baseline) if repeats == 1 else repeated_rows(repeated, wanted, baseline)
+        table = pd.DataFrame(rows)
+    return Results(study, Path(out), runs, ScoreTable.of(table, study.systems), baseline)
+
+
+def experiment(
+    systems: Given | Mapping[str, Given | pd.DataFrame] | Sequence[Given | pd.DataFrame],
+    dataset: IkatDataset | str | Path | None = None,
+    measures: Sequence[ir_measures.Measure | str] = TRACK_2023,
+    baseline: str | None = None,
+    *,
+    topics: pd.DataFrame | None = None,
+    qrels: QrelsSource | None = None,
+    turns: Turns | None = None,
+    **resources: Any,
+) -> pd.DataFrame:
+    """Run systems on the judged turns in memory and compare them as TREC does. :func:`pyterrier_ikat.run` does so with folders.
+
+    Turns without judgements are not run. Means are over all turns of the qrels. A turn
+    for which a system finds nothing counts 0. The order is that of the ranks, as in :func:`pyterrier_ikat.run`: tied scores are lowered by
+    the smallest possible step.
+
+    Args:
+        systems: as for :func:`pyterrier_ikat.run`; a dict may also contain finished runs (result frames).
+        dataset: an iKAT dataset or its name.
+        measures: ir_measures measures, or their names.
+        baseline: the system that the others are compared with: two-sided paired t-test, Bonferroni.
+        topics: the turns, instead of the dataset's: ``get_topics("manual")`` for pipelines that use gold fields.
+        qrels: the judgements: a frame, the name of a variant of the dataset's, or a TREC qrels file.
+        turns: only these turns: a list of ids, or the path of a file with one on each line.
+        **resources: as for :func:`pyterrier_ikat.run`. With ``repeats``, each run of a system is a row.
+
+    Returns:
+        PyTerrier's experiment table: see :func:`~pyterrier_ikat.evaluation.evaluate`. Notes below it say how methods differ from their
+        papers: another model, no re-ranker, fewer passages.
+
+    Raises:
+        UsageError: before anything is run, for invalid names, baseline, measures, files or options, or systems that don't make a ranking.
+        DataError: when topics, qrels or a ranking are invalid, or don't fit each other.
+        BatchUnderWay: when systems wait for an LLM's batches (``batch=on``); all batches are sent. Run it again later.
+
+    Example:
+        >>> topics = pd.DataFrame({"qid": ["1_1", "1_2", "1_3"], "query": ["tea", "milk", "never judged"]})
+        >>> qrels = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": ["a", "b"], "label": [1, 1]})
+        >>> find_a = pt.apply.generic(lambda turns: turns.assign(docno="a", score=1.0, rank=0))
+        >>> experiment({"always a": find_a}, measures=["R@20"], topics=topics, qrels=qrels).values.tolist()
+        [['always a', 0.5, 2]]
+    """
+    wanted, given = as_measures(measures), systems
+    if isinstance(systems, Mapping):
+        given = {name: pt.Transformer.from_df(system) if isinstance(system, pd.DataFrame) else system for name, system in systems.items()}
+    if dataset is None and (topics is None or qrels is None):
+        raise UsageError('there is nothing to run or evaluate on: give a dataset such as "ikat:sample", or topics=... and qrels=...')
+    study = Study(given, dataset, topics=topics, qrels=qrels, turns=turns, **resources)
+    names = [one.name for one in study.systems]
+    check_baseline(names, baseline, "systems")
+    if study.unasked:
+        raise DataError(
+            f"{counted(len(study.unasked), 'turn')} of the qrels not in the topics ({list_first(study.unasked)}), which would count "
+            '0; give the topics they belong to, or omit them with qrels[qrels["qid"].isin(topics["qid"])]'
+        )
+    evaluator, scores, under_way = make_evaluator(study.qrels, wanted), dict[str, dict[str, list[float]]](), UnderWay()
+    for one in sorted(study.systems, key=lambda one: len(one.models)):  # what costs nothing is checked first
+        turns_of = study.turns_of(one)
+        judged = turns_of[turns_of["qid"].isin(study.qrels["qid"])].reset_index(drop=True)
+        with in_chain(one.repeat - 1), under_way.noted(), doing(one.name), observed_by(Shown()):
+            found = without_unread_texts(one.pipeline).transform(judged)
+            if len(found) == 0:
+                raise DataError(f"system {one.name} found no passage for any turn: look at what its first stages give")
+            check_common_turns(f"system {one.name}", found["qid"].unique(), evaluator.turns)
+            scores[one.name] = evaluator.per_turn(one.name, ranking_of(one.name, found))
+    under_way.tell()
+    return ScoreTable.of(pd.DataFrame(experiment_rows({name: scores[name] for name in names}, wanted, baseline)), study.systems)

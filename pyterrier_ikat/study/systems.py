@@ -10,12 +10,12 @@ import pandas as pd
 import pyterrier as pt
 
 from ..conversations import Conversation, conversation
-from ..errors import UsageError, advice
+from ..errors import UsageError, option
 from ..llms import LLM, Ledger
 from ..methods import Method, find_all, methods_of
 from ..methods.definition import is_given
 from ..operator import citing, every_stage, parts_of, subpipelines
-from ..runs.origin import repeat_name
+from ..runs.folder import repeat_name
 from .identity import parameters_of
 from .resources import Opened, Resources, deviations, unused
 
@@ -99,34 +99,18 @@ class System:
         except pt.inspect.InspectError:
             return None
         except pt.validate.InputValidationError as error:
-            name, index = self.method.name, self.resources.index
-            if index is not None and not index.has_text:
-                repair = advice("give texts=PASSAGE_INDEX", "give --resources texts=PASSAGE_INDEX")
-                lacks = f"method {name} reads the passages' text, and the index {index.path} has none"
-                raise UsageError(f"{lacks}: {repair} ({error})") from None
-            raise UsageError(f"system {name} does not work on these topics: {error}") from None
+            index, told = self.resources.index, f"system {self.method.name} does not work on these topics: {error}"
+            lacks = "" if index is None or index.has_text else f"; the index {index.path} has no texts: give {option('texts')}"
+            raise UsageError(told + lacks) from None
 
     def parameters(self) -> dict[str, Any]:
         """The identity of its results, apart from the turns; see :func:`~pyterrier_ikat.study.identity.parameters_of`."""
         return parameters_of(self.pipeline)
 
-    def open_models(self) -> None:
-        """Connect to its language models, so that a missing key is reported now and not to the first user.
-
-        Raises:
-            FatalLLMError: when there is no key.
-        """
-        for model in self.models:
-            model.open()
-
 
 def _retrieves(stage: pt.Transformer) -> bool:
-    if subpipelines(stage) or any(isinstance(part, LLM) for part in parts_of(stage)):
-        return False
-    try:
-        return "docno" in pt.inspect.transformer_outputs(stage, ["qid", "query"])
-    except (pt.inspect.InspectError, pt.validate.InputValidationError):
-        return False
+    alone = not subpipelines(stage) and not any(isinstance(part, LLM) for part in parts_of(stage))
+    return alone and "docno" in (pt.inspect.transformer_outputs(stage, ["qid", "query"], strict=False) or ())
 
 
 def open_systems(
@@ -169,12 +153,15 @@ def open_systems(
         >>> mine.name, mine.pipeline, mine.writes_response
         ('mine', ikat.Answer(ikat.llm('Model')), True)
     """
-    methods, resources = _with_arguments(methods_in(systems), resources)
+    methods, arguments = methods_in(systems), dict[str, Any]()
+    for name in [name for name in resources if name not in ALL and any(name in entry.arguments for entry in methods)]:
+        arguments[name] = resources.pop(name)
+    if arguments:
+        methods = [entry.having({name: one for name, one in arguments.items() if name in entry.arguments}) for entry in methods]
     for entry in methods if live else ():
         if entry.manual:
-            raise UsageError(
-                f"method {entry.name} reads annotations of each turn, such as manual rewrites, and a live user gives none: choose another"
-            )
+            reads = "reads annotations of each turn, such as manual rewrites, and a live user gives none"
+            raise UsageError(f"method {entry.name} {reads}: choose another")
     ledger = Ledger() if ledger is None else ledger
     common, known, found = Resources.of(resources, methods, spare), Opened(), list[System]()
     left = sorted(name for name in spare if is_given(resources.get(name)) and getattr(common, name) is None)
@@ -184,29 +171,19 @@ def open_systems(
         built = opened.build(entry)
         noted = dict.fromkeys(line for stage in every_stage(built) for line in vars(stage).get("deviations", ()))
         found.append(System(entry, citing(built) if cite else built, opened, [*deviations(entry, given, opened), *noted], left))
-    if "prompts" not in spare:
-        _check_prompts_are_read(common, found)
-    if live:
-        _make_ready(found, connect, only_plan)
-    return found
-
-
-def _with_arguments(methods: list[Method], given: dict[str, Any]) -> tuple[list[Method], dict[str, Any]]:
-    """The methods with the given arguments of their functions, such as ``n=3``; and the other values, which are resources."""
-    arguments = {name: one for name, one in given.items() if name not in ALL and any(name in entry.arguments for entry in methods)}
-    found = [entry.having({name: one for name, one in arguments.items() if name in entry.arguments}) for entry in methods]
-    return found if arguments else methods, {name: one for name, one in given.items() if name not in arguments}
-
-
-def _make_ready(systems: Sequence[System], connect: bool, only_plan: bool) -> None:
-    for one in systems:
+    if "prompts" not in spare and common.prompts is not None:
+        read = {getattr(stage, "prompts", None) for system in found for stage in every_stage(system.pipeline)}
+        if str(Path(common.prompts).expanduser()) not in read:
+            raise unused("prompts")
+    for one in found if live else ():
         _ = one.writes_response  # checks whether its stages fit together
         if one.waits:
             raise UsageError(f"a live user can't wait a day for an answer of {one.name}: omit batch=on in the specification of the LLM")
-    if not only_plan:
-        load_models(systems)
-        for one in systems if connect else ():
-            one.open_models()
+    if live and not only_plan:
+        load_models(found)
+        for model in distinct_models(found) if connect else ():
+            model.open()
+    return found
 
 
 def methods_in(systems: Systems) -> list[Method]:
@@ -230,8 +207,6 @@ def methods_in(systems: Systems) -> list[Method]:
 
 def _methods_of(name: Any, system: Any) -> list[Method]:
     """The methods of a system, or its only one with this name."""
-    if name is not None and (not isinstance(name, str) or not name.strip()):
-        raise UsageError(f"a system is named {name!r}: a name is a text that is not blank")
     if isinstance(system, pt.Transformer):
         if name is None:
             raise UsageError(f"the pipeline {system!r} has no name: give {{'name': pipeline}}")
@@ -255,19 +230,10 @@ def check_ranking(name: str, columns: Iterable[str]) -> None:
     """
     found = set(columns)
     if "qid_0" in found:
-        raise UsageError(
-            f"system {name} ends in sub-queries, whose passages belong to no turn: "
-            "end it with ikat.Interleave, ikat.Union, ikat.RRF, ikat.MeanScore or ikat.RerankAgainst"
-        )
+        joining = "ikat.Interleave, ikat.Union, ikat.RRF, ikat.MeanScore or ikat.RerankAgainst"
+        raise UsageError(f"system {name} ends in sub-queries, whose passages belong to no turn: end it with {joining}")
     if lacking := [column for column in RANKING if column not in found]:
         raise UsageError(f"system {name} makes no ranking: its result has no {', '.join(lacking)}; end it with a retriever or re-ranker")
-
-
-def _check_prompts_are_read(given: Resources, systems: Iterable[System]) -> None:
-    """Check that a stage of the systems reads the user's folder of prompts, if there is one."""
-    read = {getattr(stage, "prompts", None) for system in systems for stage in every_stage(system.pipeline)}
-    if given.prompts is not None and str(Path(given.prompts).expanduser()) not in read:
-        raise unused("prompts")
 
 
 def load_models(systems: Iterable[System]) -> None:

@@ -8,20 +8,15 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
-import pyterrier as pt
 import pytest
 from click.testing import CliRunner
-from fakes import ByPrompt
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations import write_qrels
-from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.llms.recorded import SAMPLE
-from pyterrier_ikat.papers.agreement import Relabelled
 from pyterrier_ikat.papers.published import find_table
-from pyterrier_ikat.papers.reproduction import Reproduction
-from pyterrier_ikat.runs import RunFolder
+from pyterrier_ikat.papers.reproduction import Relabelled
 
 SCRIPT = Path(__file__).parents[2] / "experiments" / "quality" / "sample_labels.py"
 
@@ -78,56 +73,3 @@ def test_published_counts_stand_beside_those_of_the_same_pairs_only(tmp_path, na
     rows = list(csv.DictReader(io.StringIO(table.shown().written("csv"))))
     assert [(row["label"], row["1"]) for row in rows][:5] == list(zip("01234", "02000", strict=True))  # nobody gave 0, 2 or 4
     assert ("The published counts are about 22,684 pairs" in " ".join(table.shown().written().split())) == (name == "ikat:2023")
-
-
-def judged_table(tmp_path, label, **more):
-    """Table 1 of Generate then Retrieve for two systems on the sample, its pool judged by a model that says ``label``."""
-    model = ByPrompt(queries="gentle walk", answer="A gentle walk.", judge=label)
-    index = ikat.PassageIndex(tmp_path / "index")
-    resources = {
-        "gpt-4": model.llm,
-        "gpt-3.5-turbo": model.llm,
-        "bm25": index if Path(index.path).exists() else index.index(ikat.dataset("ikat:sample").get_corpus_iter(verbose=False)),
-        "ms-marco-minilm-l-6-v2": pt.apply.doc_score(lambda row: len(row["text"])),
-    }
-    return Reproduction(
-        "generate_then_retrieve",
-        resources,
-        dataset="ikat:sample",
-        out=tmp_path / "runs",
-        systems=["ad", "qd"],
-        turns=["1-1_1", "1-1_2"],
-        **more,
-    ), model
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_table_by_a_models_labels_pools_and_judges_its_own_runs(tmp_path):
-    [part] = find_table("generate_then_retrieve", "1")
-    made, model = judged_table(tmp_path, "3")
-    plan = " ".join(made.beside_the_plan(part))
-    assert "at most 40 calls" in plan
-    made.run(part)
-    tops = {
-        (qid, docno)
-        for name in ("ad", "qd")
-        for qid, docno in RunFolder(made.out(part) / name).results().query("rank < 10")[["qid", "docno"]].itertuples(index=False)
-    }
-    judged = made.judgements(part).qrels
-    assert set(judged[["qid", "docno"]].itertuples(index=False, name=None)) == tops
-    assert set(judged["label"]) == {3}
-    table = made.table(part)
-    assert table.frame["scores"].tolist() == ["ours", "ours"]  # another collection than the paper's
-    assert table.frame["nDCG@5"].tolist() == [1.0, 1.0]
-    assert f"the top 10 of 2 runs, {len(tops)} passages of 2 turns; 0 got no usable label" in " ".join(table.notes)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_judge_without_a_usable_label_makes_no_table_and_given_judgements_ask_no_judge(tmp_path):
-    [part] = find_table("generate_then_retrieve", "1")
-    made, _ = judged_table(tmp_path, "no idea")
-    with pytest.raises(DataError, match="gave none of .* passages a usable label"):
-        made.run(part)
-    given, _ = judged_table(tmp_path, "3", qrels=ikat.dataset("ikat:sample").get_qrels())
-    assert given.judge(part) is None
-    assert made.judge(find_table("generate_then_retrieve", "3")[0]) is None

@@ -17,11 +17,10 @@ from pyterrier_ikat.conversations.choice import read_turns
 from pyterrier_ikat.conversations.qrels import write_judge
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.methods import METHODS
-from pyterrier_ikat.papers.agreement import Relabelled
 from pyterrier_ikat.papers.paper_resources import Row, given_to, keys_of, read_resources, resource_differences
 from pyterrier_ikat.papers.paper_scores import Given, Judgements, our_measures
 from pyterrier_ikat.papers.published import GPT_35, NIST, PAPERS, Figure, Matrix, find_paper, find_table
-from pyterrier_ikat.papers.reproduction import Reproduction, figure_scores
+from pyterrier_ikat.papers.reproduction import Relabelled, Reproduction, figure_scores
 from pyterrier_ikat.papers.table import PaperTable
 
 TEXTS = {
@@ -219,7 +218,7 @@ def test_the_papers_are_listed_with_what_each_row_needs():
     one = CliRunner().invoke(main, ["paper", "nii_2024"])
     assert "gtr: needs 'gpt-4o', 'claude-3-opus', 'bm25', 'ms-marco-minilm-l-6-v2'" in one.output
     tables = " ".join(CliRunner().invoke(main, ["paper", "generate_then_retrieve"]).output.split())
-    assert "needs the judge 'gpt-3.5-turbo' (or its labels: --qrels FILE), and 'gpt-4', 'bm25', 'ms-marco-minilm-l-6-v2'," in tables
+    assert "needs labels by gpt-3.5-turbo (--qrels FILE), and 'gpt-4', 'bm25', 'ms-marco-minilm-l-6-v2'," in tables
     assert "needs NIST's judgements, and 'gpt-4', 'bm25', 'ms-marco-minilm-l-6-v2'," in tables
     responses = " ".join(CliRunner().invoke(main, ["paper", "infosense_2024"]).output.split())
     assert "needs the judges 'bem', 'groundedness', 'solar', 'gpt-4o', 'nuggets', and '" in responses

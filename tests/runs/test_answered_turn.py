@@ -9,7 +9,7 @@ from pyterrier_ikat.live.chat import Why
 from pyterrier_ikat.llms import Completion, Request
 from pyterrier_ikat.llms.ledger import Spend
 from pyterrier_ikat.runs import Source, Turn
-from pyterrier_ikat.runs.turn_shown import background, effort, plain, sources_drawn, turn_drawn, why_drawn
+from pyterrier_ikat.runs.answered_turn import background, effort, plain, sources_drawn, turn_drawn, why_drawn
 
 FOUND = pd.DataFrame({"qid": ["c_1"] * 7, "docno": list("gfedcba"), "rank": range(6, -1, -1), "text": [f"text {d}" for d in "gfedcba"]})
 

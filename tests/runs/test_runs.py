@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError, UsageError, commands_advised
 from pyterrier_ikat.runs import RunFolder, read_run, strictly_decreasing, write_run
-from pyterrier_ikat.runs.origin import OtherVersionsWarning, describe_difference, versions
+from pyterrier_ikat.runs.folder import OtherVersionsWarning, describe_difference, versions
 from pyterrier_ikat.show.ledgers import read_ledger
 
 LOWEST = float(np.finfo(np.float32).min)
@@ -205,7 +205,7 @@ def written(tmp_path):
 
 def test_a_run_folder_holds_everything(written):
     assert sorted(path.name for path in written.path.iterdir()) == [
-        *("ir_metadata.yml", "ledger.csv", "measures.csv", "run.json", "run.trec", "turns.jsonl"),
+        *("ledger.csv", "measures.csv", "run.json", "run.trec", "turns.jsonl"),
     ]
     assert written.results().values.tolist() == [["1_1", "a", 2.0, 0]]
     turns = [json.loads(line) for line in (written.path / "turns.jsonl").read_text().splitlines()]

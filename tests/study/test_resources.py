@@ -85,7 +85,7 @@ def test_labels_of_zero_tell_the_collection_too():
 
 
 def test_of_a_dataset_that_does_not_know_its_collection_it_says_that_it_cannot_tell():
-    with pytest.warns(OtherCollectionWarning, match=r"is of a collection that may be another one than that of mine \(1 passage\): 1 of 2"):
+    with pytest.warns(OtherCollectionWarning, match=r"may be of another collection than that of mine \(1 passage\): 1 of 2"):
         check_collection(Holding({"a"}), object(), "mine", judged("a", "b"))
 
 

@@ -8,7 +8,6 @@ from click.testing import CliRunner
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.study import Study
 
 TURNS = ["1-1_1", "1-1_2", "2-1_1"]
 
@@ -44,11 +43,3 @@ def test_the_scores_stay_those_of_their_judgements(index, tmp_path):
     other = ikat.run("raw", "ikat:sample", out=tmp_path / "runs", index=index.path, qrels="provenance")
     assert not other.table.equals(before)
     pd.testing.assert_frame_equal(first.table, before)
-
-
-@pytest.mark.filterwarnings("ignore::pyterrier_ikat.study.RepeatsWarning")
-def test_a_study_is_planned_and_run_with_what_it_was_made_of(index, tmp_path):
-    study = Study(["raw", "ad"], "ikat:sample", turns=TURNS, repeats=2, index=index.path, llm="recorded:sample")
-    assert [one.name for one in study.systems] == ["raw", "ad", "ad.repeat-2"]
-    assert study.plan().total["calls"] == 2 * len(TURNS)
-    assert sorted(study.run(tmp_path / "runs").folders) == ["ad", "ad.repeat-2", "raw"]

@@ -12,7 +12,7 @@ from pyterrier_ikat import prompts
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.llm_operator import LLMOperator
 from pyterrier_ikat.runs import Log
-from pyterrier_ikat.runs.origin import versions
+from pyterrier_ikat.runs.folder import versions
 
 TEMPLATE = "{# one #}Hi{% if a and not b %} {{ a }}{% endif %}{# a\nnote -#}\n!\n{% include 'part.jinja' %}"
 PART = "{{ b }} {# not #} there"

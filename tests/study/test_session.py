@@ -17,10 +17,9 @@ from pyterrier_ikat.llms import StageError
 from pyterrier_ikat.llms.recorded import SAMPLE
 from pyterrier_ikat.retrieve import BM25
 from pyterrier_ikat.runs import RunFolder
-from pyterrier_ikat.runs.origin import describe_difference, versions
+from pyterrier_ikat.runs.folder import describe_difference, versions
 from pyterrier_ikat.study import Study
-from pyterrier_ikat.study.in_folders import parameters as run_parameters
-from pyterrier_ikat.study.in_folders import run_in_folders
+from pyterrier_ikat.study.in_folders import Run, run_in_folders
 from pyterrier_ikat.study.resources import taken_by
 from pyterrier_ikat.study.systems import methods_in
 
@@ -57,7 +56,7 @@ class Opened:
         return {name: one.folder.results() for name, one in run_in_folders(self.study, self.out, self.batch).items()}
 
     def parameters(self, name):
-        return run_parameters(self.study, self.system(name))
+        return Run(self.study, self.system(name), Path(self.out)).known
 
     def system(self, name):
         return next(one for one in self.study.systems if one.name == name)
@@ -242,7 +241,7 @@ def test_batches_of_other_versions_are_refused(index, tmp_path, monkeypatch):
         with pytest.raises(Stopped):
             opened(index, tmp_path, "raw", batch=5).run()
     other = versions() | {"torch": "9.9"}
-    monkeypatch.setattr("pyterrier_ikat.study.batches.versions", lambda: other)
+    monkeypatch.setattr("pyterrier_ikat.study.in_folders.versions", lambda: other)
     before = files_below(tmp_path)
     with pytest.raises(ikat.UsageError, match=r"different versions \({'torch': '[^']+'}, now {'torch': '9.9'}\): choose"):
         opened(index, tmp_path, "raw", batch=5).run()

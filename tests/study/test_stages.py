@@ -13,7 +13,7 @@ from pyterrier_ikat.events import observed_by
 from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.rank import reranker
 from pyterrier_ikat.runs import RunFolder
-from pyterrier_ikat.runs.stages import read_stages
+from pyterrier_ikat.runs.run_files import read_stages
 from pyterrier_ikat.study.recorder import Recorder
 
 TURN = "1-1_3"
@@ -149,6 +149,6 @@ def test_a_stage_that_calls_its_base_stands_there_once_and_other_qids_are_left_o
     frame = pd.DataFrame({"qid": ["t", "t", "word"], "query": ["a", "a", "word"], "docno": ["x", "y", "z"], "score": [3.0, 2.0, 1.0]})
     with observed_by(recorder):
         Quarters()(frame)
-    (tmp_path / "s.gz").write_bytes(b"".join(turn.packed() for turn in recorder.take(["t"])))
+    (tmp_path / "s.gz").write_bytes(recorder.take(["t"]))
     [line] = read_stages(tmp_path / "s.gz")
     assert line["scored"] == [{"qid": "t", "query": "a", "docnos": ["x"], "scores": [1.0]}]

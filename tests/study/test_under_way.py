@@ -19,7 +19,7 @@ from pyterrier_ikat.live.chat import Chat
 from pyterrier_ikat.llms import BatchUnderWay, BudgetExceeded
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.show import ledger_frame
-from pyterrier_ikat.study.batches import _cut
+from pyterrier_ikat.study.in_folders import _cut
 
 TURNS = 24
 

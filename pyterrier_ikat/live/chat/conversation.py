@@ -16,8 +16,7 @@ from ...memory import UserMemory
 from ...methods import find
 from ...methods.definition import is_given
 from ...operator import parts_of
-from ...runs.answered_turn import Turn, clean_text, messages_of
-from ...runs.turn_shown import as_html, exchange_drawn, plain, strip_controls, why_drawn
+from ...runs.answered_turn import Turn, as_html, clean_text, exchange_drawn, messages_of, plain, strip_controls, why_drawn
 from ...study.resources import Resources
 from ...study.systems import ALL, System, open_systems
 from ..answering import HISTORY, StillTooLong, Tell, answer

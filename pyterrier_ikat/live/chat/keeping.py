@@ -80,7 +80,7 @@ class ChatFolder:
                     log.append(kept)
         except OSError as error:
             raise not_saved(self.path, error) from None
-        if topics := [topics_of(one.session, one.more["ptkb"], one.turns) for one in log.known.values() if one.turns]:
+        if topics := topics_of(log.known.values()):
             write_topics(self.path / TOPICS, topics)
         else:
             (self.path / TOPICS).unlink(missing_ok=True)

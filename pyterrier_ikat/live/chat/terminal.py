@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 from ...errors import IkatError, Terminated, UsageError, counted, did_you_mean, was_interrupted
 from ...progress import without_bars
-from ...runs.turn_shown import WIDTH, help_drawn, plain, sources_drawn, strip_controls, turn_drawn, why_drawn
+from ...runs.answered_turn import WIDTH, help_drawn, plain, sources_drawn, strip_controls, turn_drawn, why_drawn
 from .conversation import Chat
 
 COMMANDS = {

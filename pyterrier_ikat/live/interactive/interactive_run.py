@@ -13,8 +13,8 @@ import pyterrier as pt
 
 from ...errors import UsageError, advice, counted
 from ...llms import Ledger
+from ...runs.folder import OURS, versions
 from ...runs.log import Log
-from ...runs.origin import OURS, versions
 from ...store.files import atomic_write
 from ...store.locks import lock_folders
 from ...study.identity import checksums_of
@@ -149,7 +149,8 @@ def interact(
     with lock_folders(Path(out).absolute()):
         journal = Journal(Log.create(out, header))
         if not journal.finished:
-            live.open_models()
+            for model in live.models:
+                model.open()
         about = {"system": live.name, "models": [model.model for model in live.models], "package": versions()[OURS]}
         Player(server, run_id, journal, live, personas, memory, history, tell, doing).play(header["description"], about, sessions)
         if not debug:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...completions.citations import whole_sentences
 from ...errors import DataError, UsageError
-from ...runs.turn_shown import strip_controls
+from ...runs.answered_turn import strip_controls
 from ...submit.checks import PASSAGES, six_decimals
 from ...submit.submissions import lower_score
 

@@ -16,7 +16,7 @@ import httpx
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationError, model_validator
 
 from ...errors import DataError, IkatError, UsageError
-from ...runs.turn_shown import strip_controls
+from ...runs.answered_turn import strip_controls
 from ..answering import Tell
 
 TOKEN = "IKAT_TOKEN"

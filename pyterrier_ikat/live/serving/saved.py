@@ -11,9 +11,9 @@ from pathlib import Path
 
 from ...errors import IkatError, UsageError
 from ...runs.answered_turn import Turn
-from ...runs.log import TOPICS, Dialogue, Event, Log, session_event, turn_event, write_topics
+from ...runs.log import TOPICS, Dialogue, Event, Log, session_event, topics_of, turn_event, write_topics
 from ...store.locks import lock_folders
-from ...study.in_folders import check_places
+from ...study.in_folders import check_names
 from ...study.systems import System
 from ..answering import settings_of
 from .replies import log
@@ -40,7 +40,7 @@ class SavedConversations:
 
     def __init__(self, folder: str | Path, systems: Mapping[str, System]) -> None:
         self.folder = Path(folder)
-        check_places(systems, self.folder)
+        check_names(systems)
         self._lock, self._held = threading.Lock(), ExitStack()
         self._held.enter_context(lock_folders(*(self.folder / name for name in systems)))
         try:
@@ -85,7 +85,7 @@ class SavedConversations:
     def _write_topics(self) -> None:
         for name, written in self._logs.items():
             try:
-                if topics := written.topics():
+                if topics := topics_of(written.dialogues()):
                     write_topics(written.folder / TOPICS, topics)
             except IkatError as error:
                 log.error("there is no topics file of the conversations with %s: %s", name, error)

@@ -8,7 +8,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import ValidationError
 
-from ...runs.origin import OURS, versions
+from ...runs.folder import OURS, versions
 from .replies import citations, content_of
 from .requests import ChatRequest, SearchRequest, first_error, read
 from .service import Service

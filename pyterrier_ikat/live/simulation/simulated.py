@@ -24,8 +24,8 @@ from ...evaluation.sessions import (
 )
 from ...llms import Ledger
 from ...llms.ledger import Spend
+from ...runs.folder import grouped
 from ...runs.log import Dialogue, Log
-from ...runs.origin import grouped
 from ...show import report
 from ...tables import HIGHER, LOWER, Cell, Column, Table
 from .players import MOST_TRIES, THRESHOLD, TRACK, named

@@ -15,11 +15,11 @@ from ...events import in_chain
 from ...llms import Ledger
 from ...llms.failures import StageEnded
 from ...progress import bar
+from ...runs.folder import REPEAT
 from ...runs.log import Log
-from ...runs.origin import REPEAT
 from ...store.locks import lock_folders
 from ...study.identity import checksums_of
-from ...study.in_folders import check_places
+from ...study.in_folders import check_names
 from ...study.systems import System, Systems, methods_in, open_systems
 from ..answering import HISTORY
 from .planned import plan_sessions
@@ -190,7 +190,7 @@ class Simulation:
             SessionsFailed, FatalLLMError, BudgetExceeded: see :func:`simulate`.
         """
         folders = {one.name: Path(out) / one.name for one in self.systems}
-        check_places(folders, Path(out))
+        check_names(folders)
         with lock_folders(*folders.values()):
             logs = {one.name: Log.create(folders[one.name], self.header(one)) for one in self.systems}
             for log in logs.values():

@@ -22,9 +22,9 @@ from ...errors import DataError, IkatError, UsageError, advice
 from ...evaluation.evaluator import name_runs
 from ...evaluation.finished_runs import RANKING, check_columns
 from ...runs import RunFolder, read_run, strictly_decreasing
+from ...runs.folder import STAGES
 from ...runs.log import Log
 from ...runs.run_files import as_json, chosen_statements, used_marks
-from ...runs.stages import NAME
 from ...store.trec import is_run_file
 from ...submit import Submission, read_submission
 from ..ledgers import read_ledger
@@ -109,7 +109,7 @@ def read_stages(folder: RunFolder) -> tuple[dict[str, list[str]], dict[str, list
     searched: dict[str, list[str]] = {}
     calls: dict[str, list[Call]] = {}
     rewritten: dict[str, str] = {}
-    for line in folder.stages() if (folder.path / NAME).is_file() else ():
+    for line in folder.stages() if (folder.path / STAGES).is_file() else ():
         qid = line["qid"]
         searched.setdefault(qid, []).extend(query["query"] for query in line.get("found", ()))
         calls.setdefault(qid, []).extend(_call(line["stage"], asked) for asked in line.get("asked", ()))

@@ -18,7 +18,7 @@ from pyterrier_ikat.llms.failures import TooLong
 from pyterrier_ikat.llms.ledger import Budget
 from pyterrier_ikat.memory.user_memory import NothingLearnedWarning
 from pyterrier_ikat.runs import Log
-from pyterrier_ikat.runs.turn_shown import effort
+from pyterrier_ikat.runs.answered_turn import effort
 
 
 def learns(*statements):

@@ -89,7 +89,7 @@ def test_what_is_no_chat_is_not_continued(path, tmp_path):
         chat_of(continue_from=tmp_path / "sim")
     with (path / "log.jsonl").open("a") as file:
         file.write(json.dumps({"event": "turn", "session": "tea-1"}) + "\n")
-    with pytest.raises(ikat.DataError, match="line 5, is not an event"):
+    with pytest.raises(ikat.DataError, match="is no event"):
         chat_of(continue_from=path)
 
 
