@@ -219,9 +219,7 @@ def _expanded(queries: Stage, retriever: Stage, rm3: bool, depth: int) -> Stage:
 
 
 def _with_response(llm: LLM | None, ranking: Stage) -> Stage:
-    if llm is None:
-        return ranking
-    return SelectStatements(llm, "ids") >> ranking >> Respond(llm, 5, 200)
+    return ranking if llm is None else SelectStatements(llm, "ids") >> ranking >> Respond(llm, 5, 200)
 
 
 # Which statements about a user a question needs: by words, by vectors, and by both with extracted facts

@@ -246,12 +246,15 @@ class PublishedTable:
         return {name: [_CELL.findall(one)[0] for one in scores] for name, *scores in cells}
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
+    """The content of a TOML file."""
     with path.open("rb") as file:
         return tomllib.load(file)
 
 
-PUBLISHED = {path.stem: _read(path) for path in sorted((Path(__file__).parent / "data").glob("*.toml"), key=lambda path: age(path.stem))}
+PUBLISHED = {
+    path.stem: read_toml(path) for path in sorted((Path(__file__).parent / "data").glob("*.toml"), key=lambda path: age(path.stem))
+}
 """Paper -> its file."""
 TABLES = {part["key"]: PublishedTable(**part) for paper in PUBLISHED.values() for parts in paper["tables"].values() for part in parts}
 """Key -> table of scores."""

@@ -13,11 +13,8 @@ from ..llms import LLM
 from .definition import Stage, method
 
 PAPER = "Chang et al., CFDA & CLIP at TREC iKAT 2025"
-_MODELS = {
-    "llm": "openai:gpt-4o-mini temperature=1.0 top_p=0.9",
-    "retriever": "SPLADE",
-    "reranker": "naver/trecdl22-crossencoder-debertav3",
-}
+_GPT = "openai:gpt-4o-mini temperature=1.0 top_p=0.9"
+_MODELS = {"llm": _GPT, "retriever": "SPLADE", "reranker": "naver/trecdl22-crossencoder-debertav3"}
 
 
 def personal_chiq(llm: LLM) -> Stage:
@@ -113,7 +110,7 @@ def cfda_auto(
     return _responded(llm, ranking, threshold)
 
 
-@method(paper=PAPER, models={"llm": _MODELS["llm"], "retriever": "an unnamed one: the organisers' ranking"})
+@method(paper=PAPER, models={"llm": _GPT, "retriever": "an unnamed one: the organisers' ranking"})
 def cfda_generation_only(llm: LLM, retriever: Stage, *, depth: int = 1000, threshold: float | None = 0.3) -> Stage:
     """CFDA's generation-only run: the statements and response of :func:`cfda_auto` for an existing ranking.
 

@@ -57,6 +57,5 @@ def chiq_ad(
         >>> ikat.methods.chiq_ad(ikat.llm("openai:gpt-4o-mini"), ikat.PassageIndex("i").bm25())  # doctest: +SKIP
     """
     queries = enhanced(llm, summarise=summarise, words=words) >> Rewrite(llm, "enhanced", question="qrewrite")
-    if append:
-        queries = queries >> Aggregate(also="qanswer")
+    queries = queries >> Aggregate(also="qanswer") if append else queries
     return queries >> retriever % depth if reranker is None else queries >> retriever % depth >> reranker

@@ -43,9 +43,8 @@ def _ranked(
 ) -> Stage:
     scorers = [reranker] if isinstance(reranker, Stage) else list(reranker)
     ranking = queries >> ExplodeQueries() >> retriever % depth >> MeanScore(scorers, 1000)
-    if not respond:
-        return ranking
-    return ranking >> Respond(llm, 3, 300, "passages_only", statements="chosen", question=question, passage_words=300)
+    responded = ranking >> Respond(llm, 3, 300, "passages_only", statements="chosen", question=question, passage_words=300)
+    return responded if respond else ranking
 
 
 @method("wghtdrerank_1", paper=PAPER, models=_SMALL | _ONE, bm25=_LUCENE, several=True)

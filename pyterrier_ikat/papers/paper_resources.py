@@ -1,7 +1,6 @@
 """The resources file: which of the user's models and indexes replaces each one of the papers."""
 
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,15 +8,11 @@ from typing import Any
 
 from ..errors import DataError, UsageError, did_you_mean
 from ..methods import METHODS, Method
+from ..methods.catalogue import read_toml
 from ..methods.definition import RESOURCES, is_given, model_key
 from ..retrieve import Index
 from ..study.systems import ALL
 from .published import PAPERS
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 SAMPLE = "sample"
 EVIDENCE = "This is the bundled sample with recorded completions: it shows that everything runs, and is no evidence."
@@ -73,7 +68,7 @@ def read_resources(path: str | Path) -> dict[str, str]:
     if str(path) == SAMPLE:
         return dict.fromkeys(set(known_keys()) - set(ALL), SAMPLE)
     try:
-        found = tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8"))
+        found = read_toml(Path(path).expanduser())
     except (OSError, ValueError) as error:
         given = 'give one with lines such as "gpt-4" = "openai:gpt-4-0613 temperature=0", or --resources sample'
         raise DataError(f"{path} is not a TOML file: {error}; {given}") from None

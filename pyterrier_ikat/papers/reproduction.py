@@ -70,18 +70,14 @@ class Reproduction:
         if unknown := [name for name in self.systems or [] if name not in known]:
             raise UsageError(f"no table of this paper has a system {unknown[0]!r}: choose among {', '.join(known)}")
 
-    def of_year(self, year: int) -> Any:
-        """The given dataset, or the dataset of a year."""
-        return dataset_named(self.given or f"ikat:{year}")
-
     def index_of(self, key: str) -> Any:
         """The index that replaces one of the papers', or its folder; None if the resources don't have it."""
         self._index()
         return str(self.root / "sample.index") if self.sample else self.resources.get(key)
 
-    def dataset(self, part: PublishedTable) -> Any:
-        """The dataset of a part: the given one, or the dataset of its year."""
-        return self.of_year(part.year)
+    def dataset(self, part: PublishedTable | Matrix) -> Any:
+        """The dataset on which a part is reproduced."""
+        return dataset_named(self.given or f"ikat:{part.year}")
 
     def out(self, part: PublishedTable) -> Path:
         """The folder of its runs."""
@@ -240,7 +236,7 @@ class Relabelled:
         Raises:
             UsageError: when the resources don't have it.
         """
-        key, data = model_key(matrix.judge), made.of_year(matrix.year)
+        key, data = model_key(matrix.judge), made.dataset(matrix)
         if key not in made.resources:
             raise UsageError(f'the resources lack {key!r}, the judge of this table: add "{key}" = "openai:..."')
         spec = "recorded:sample" if made.resources[key] == "sample" else made.resources[key]

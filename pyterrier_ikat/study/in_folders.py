@@ -86,8 +86,7 @@ def run_in_folders(
         raise UsageError(f"batch={batch}: do at least one turn at a time, or omit it for {TURNS_AT_ONCE}")
     check_names(one.name for one in study.systems)
     if not set(study.qrels["qid"]) & study.asked:
-        text = f"none of the turns is judged in the qrels of {study.dataset}: there will be no scores"
-        warnings.warn(text, NotJudgedWarning, stacklevel=3)
+        warnings.warn(f"none of the turns is judged in the qrels of {study.dataset}: there will be no scores", NotJudgedWarning, 3)
     with lock_folders(*(out / one.name for one in study.systems)), _counting(study, out):
         runs = [Run(study, one, out) for one in study.systems]
         done, failed, under_way = dict[str, Scored](), dict[str, Exception](), UnderWay()
@@ -243,11 +242,10 @@ class Run:
         Returns:
             The ranking of its turns.
         """
-        name = self.system.name
-        check_ranking(name, results.columns)
+        check_ranking(self.system.name, results.columns)
         strict = strictly_decreasing(results)
         pieces = {
-            RANKING: "".join(run_lines(strict, name)).encode(),
+            RANKING: "".join(run_lines(strict, self.system.name)).encode(),
             STAGES: stages,
             REST: json.dumps(rest.rows()).encode(),
             TURNS: "".join(turn_lines(turns, results)).encode(),  # the last one: the batch is done
