@@ -44,7 +44,8 @@ FORMATS = {
 """What a model answers to prompts, by the beginning of their names, that ask for more than a text: a new one of them belongs here."""
 FIND_STATEMENTS = [name for name in METHODS if name.startswith("memory_")]
 """They rank what is known about the user: where nothing is known they find nothing."""
-FIND_PASSAGES = [name for name in METHODS if name not in FIND_STATEMENTS]
+FIND_PASSAGES = list({METHODS[name].expression: name for name in METHODS if name not in FIND_STATEMENTS}.values())
+"""One of each expression."""
 EMPTY_HEADING = re.compile(r"^#+ [^\n]*\n\n+#+ ", re.MULTILINE)
 
 

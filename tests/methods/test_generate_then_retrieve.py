@@ -1,6 +1,5 @@
 """The stage definitions of Generate then Retrieve, pinned on frames that can be worked out by hand."""
 
-import pandas as pd
 import pyterrier as pt
 import pytest
 from fakes import scripted
@@ -8,7 +7,7 @@ from fakes import scripted
 import pyterrier_ikat as ikat
 from pyterrier_ikat import plan
 from pyterrier_ikat.llms import StageError
-from pyterrier_ikat.methods import METHODS, ad, aqd, aqd_a, catalogue, find, human_qr, llama10, published, qd, qr, raw
+from pyterrier_ikat.methods import METHODS, ad, aqd, aqd_a, find, human_qr, llama10, published, qd, qr, raw
 from pyterrier_ikat.methods.catalogue import calls_per_turn
 from pyterrier_ikat.methods.generate_then_retrieve import PAPER
 
@@ -208,33 +207,6 @@ class AnyQuery(pt.Transformer):
         return found.assign(docno=docnos, rank=ranks, score=[-float(rank) for rank in ranks], text=[f"text of {docno}" for docno in docnos])
 
 
-def test_catalogue_rows():
-    table = catalogue().set_index("name")
-    assert {
-        "raw",
-        "all_utterances",
-        "hqe",
-        "human_qr",
-        "qr",
-        "ad",
-        "qd",
-        "aqd",
-        "aqd_a",
-        "llama10",
-        "aqd_human",
-        "aqd_given_llama",
-    } <= set(table.index)
-    assert table.loc["aqd_a", "expression"] == (
-        "ikat.Answer(llm) >> ikat.Queries(llm, given='answer') >> ikat.ExplodeQueries() >> retriever % 1000"
-        " >> ikat.RerankAgainst(reranker, 'qanswer')"
-    )
-    assert table.loc["aqd_a", "published"]["generate_then_retrieve_1"]["nDCG@5"] == 0.6826
-    assert table.loc["aqd_a", "turns"] == {"generate_then_retrieve_1": 133, "generate_then_retrieve_3": 133}
-    assert table.loc["raw", "published"] == {}
-    assert table.loc[["aqd_human", "human_qr"], "manual"].all()
-    assert not table.loc[["aqd", "aqd_given_llama"], "manual"].any()
-
-
 @pytest.mark.parametrize("name", ["generate_then_retrieve_1", "generate_then_retrieve_3"])
 def test_published_figures_are_complete_and_in_range(name):
     table = published(name)
@@ -257,32 +229,6 @@ def test_unknown_methods_and_missing_resources():
         find("aqd_given_llama").build(llm=scripted()[0], retriever=Retriever())
     with pytest.raises(ikat.UsageError, match="method aqd_a needs reranker: give reranker="):
         find("aqd_a").build(llm=scripted()[0], retriever=Retriever())
-
-
-def test_plan_counts_calls_without_asking_or_retrieving(topics):
-    two = pd.concat([topics, topics.assign(qid=["9-1_2"], qutterance=["and?"], query=["and?"])], ignore_index=True)
-    (llm, backend), retriever = scripted(), Retriever()
-    systems = {
-        name: METHODS[name].build(llm=llm, retriever=retriever, reranker=Reranker()) for name in ("ad", "aqd", "aqd_a", "llama10", "raw")
-    }
-    rows = plan(systems, two)
-    assert rows.loc[rows["model"] == "unknown", "system"].tolist() == ["ad", "aqd", "aqd_a", "raw"]  # a re-ranker of another package
-    rows = rows[rows["model"] != "unknown"].set_index(["system", "stage"])
-    assert rows["calls"].to_dict() == {
-        ("ad", "answer"): 2,
-        ("aqd", "answer"): 2,
-        ("aqd", "queries"): 2,
-        ("aqd_a", "answer"): 2,
-        ("aqd_a", "queries"): 2,
-        ("llama10", "rewrite"): 2,
-        ("llama10", "rerank"): 20,
-    }
-    assert rows["new"].to_dict() == rows["calls"].to_dict() | {("aqd", "answer"): 0, ("aqd_a", "answer"): 0, ("aqd_a", "queries"): 0}
-    assert rows.loc[("aqd", "answer"), "shared"] == 2
-    assert rows.loc[("ad", "answer"), "prompt_tokens"] > 2 * 40
-    assert rows.loc[rows["new"] > 0, "cost"].isna().all()  # the price is unknown
-    assert rows.loc[rows["new"] == 0, "cost"].eq(0).all()
-    assert (backend.asked, retriever.seen) == ([], [])
 
 
 def test_plan_counts_what_is_in_the_cache_already(topics, tmp_path):

@@ -10,7 +10,8 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.topics import topics_frame
 from pyterrier_ikat.methods import METHODS, find
 
-AUTOMATIC = [name for name, entry in METHODS.items() if not entry.manual]
+AUTOMATIC = list({entry.expression: name for name, entry in METHODS.items() if not entry.manual}.values())
+"""One of each expression."""
 TURN = 3
 ANSWERS = {
     "rewrite": "poles downhill",

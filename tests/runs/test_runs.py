@@ -3,7 +3,6 @@ import gzip
 import json
 import os
 import platform
-import shutil
 from importlib import metadata
 
 import numpy as np
@@ -13,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyterrier_ikat.conversations.frame import column
-from pyterrier_ikat.errors import DataError, UsageError, commands_advised
+from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.runs import RunFolder, read_run, strictly_decreasing, write_run
 from pyterrier_ikat.runs.folder import OtherVersionsWarning, describe_difference, versions
-from pyterrier_ikat.show.ledgers import read_ledger
 
 LOWEST = float(np.finfo(np.float32).min)
 
@@ -301,10 +299,10 @@ def test_a_finished_run_of_other_versions_is_reused_with_a_warning(written, monk
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"qid": "1_1"}\n{"qid": "1_', r"turns.jsonl, line 2: not JSON .*: repeat the run"),
-        ('{"qid": "1_1"}\n[1]', "line 2: no turn, an object with a qid"),
-        ('{"qid": 1}', "line 1: no turn"),
-        (b"\xff", "turns.jsonl can't be read"),
+        ('{"qid": "1_1"}\n{"qid": "1_', r"turns.jsonl, turn 2: not JSON .*: repeat the run"),
+        ('{"qid": "1_1"}\n[1]', "turn 2: no object with a qid"),
+        ('{"qid": 1}', "turn 1: no object"),
+        (b"\xff", "turns.jsonl, turn 1: not JSON"),
     ],
 )
 def test_turns_that_cannot_be_read_name_the_line(written, text, message):
@@ -420,17 +418,3 @@ def test_a_run_that_cannot_be_written_leaves_nothing(tmp_path):
     with pytest.raises(DataError):
         RunFolder(tmp_path / "aqd").write(pd.DataFrame({"qid": ["1_1"]}), bad, pd.DataFrame(), pd.DataFrame(), {})
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_of_runs_names_them_and_says_to_give_them(tmp_path, written):
-    shutil.copytree(written.path, tmp_path / "sims" / "gtr")
-    (tmp_path / "sims" / "ad").mkdir()
-    (tmp_path / "sims" / "ad" / "log.jsonl").write_text("{}")
-    (tmp_path / "sims" / "notes").mkdir()
-    told = "sims is not a finished run, but holds ad, gtr: give these folders$"
-    with pytest.raises(DataError, match=told):
-        RunFolder(tmp_path / "sims").check_finished()
-    with pytest.raises(DataError, match=told):
-        read_ledger(RunFolder(tmp_path / "sims"))
-    with commands_advised(), pytest.raises(DataError, match=r"give .*/sims/\*$"):
-        RunFolder(tmp_path / "sims").check_finished()
