@@ -273,28 +273,24 @@ class Relabelled:
         """The agreement of the new labels with the official ones."""
         return agreement(read_qrels(self.labels), self.dataset.get_qrels(), THRESHOLD)
 
-    @property
-    def beside(self) -> bool:
-        """Whether the published counts are about the same official judgements: those of NIST for the same year."""
-        return str(self.dataset.name) == f"ikat:{self.matrix.year}"
-
     def shown(self) -> Table:
         """Our matrix, and the published one if it is about the same pairs. Rows are the model's labels, columns the official ones."""
-        found = self.found()
+        # the published counts are about the same official judgements only where they are those of NIST for the same year
+        found, beside = self.found(), str(self.dataset.name) == f"ikat:{self.matrix.year}"
         ours = self.matrix.frame(found.confusion if self.matrix.threshold is None else found.binary_confusion)
         tables = {f"ours, by {self.spec.split()[0]}": ours}
-        if self.beside:
+        if beside:
             tables[f"published, by {self.matrix.judge}"] = self.matrix.frame()
         rows = pd.concat(tables, names=["counts", ""]).reset_index("counts").reset_index(drop=True)
-        notes, title = self._notes(found), "The model's labels (rows) against the official ones (columns)"
+        notes, title = self._notes(found, beside), "The model's labels (rows) against the official ones (columns)"
         return Table(rows.assign(notes=" ".join(notes)), of_frame(rows, texts=2).columns, notes, title)
 
-    def _notes(self, found: Agreement) -> list[str]:
+    def _notes(self, found: Agreement, beside: bool) -> list[str]:
         official, published, judge = len(self.dataset.get_qrels()), sum(map(sum, self.matrix.counts)), self.matrix.judge
         agreed = f"binary agreement {found.binary:.2%}, kappa {format_score(found.binary_kappa)}"
         notes = [EVIDENCE] * (self.dataset.name == "ikat:sample")
         notes.append(f"Ours: {found.pairs} of {counted(official, 'pair')}, {agreed}.")
-        if not self.beside:
+        if not beside:
             return [*notes, f"No published count stands beside ours: the paper's are about the pairs of ikat:{self.matrix.year}."]
         if published != found.pairs:
             notes.append(f"The published counts are about {counted(published, 'pair')}, a part of the official ones that isn't published.")

@@ -99,7 +99,9 @@ class RunFolder:
             shown = advice("ikat.show.report", "`ikat report`")
             return DataError(f"{self.path} holds {Log(self.path).kind}, not the run of a dataset's topics: {shown} shows it")
         stopped = ". It was stopped: start it again with the same command, or omit it"
-        return DataError(f"{self.path} is not a finished run{stopped if self.path.suffix == ENDING else ': give a folder made by `ikat run`'}")
+        return DataError(
+            f"{self.path} is not a finished run{stopped if self.path.suffix == ENDING else ': give a folder made by `ikat run`'}"
+        )
 
     def parameters(self) -> dict[str, Any]:
         """The parameters of the finished run.

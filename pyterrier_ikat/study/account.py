@@ -6,17 +6,16 @@ from collections import Counter
 from pathlib import Path
 from typing import IO, Any
 
-from ..errors import option
+from ..errors import DataError, option
 from ..llms import FatalLLMError, Ledger
 from ..llms.ledger import AMOUNTS, COUNTS, Budget
 from ..runs import RunFolder
 from ..runs.folder import COSTS, ENDING
 from ..store.files import drop_cut_line, read_lines
 
+# The columns for events that happen once; a restart counts the ledger's other columns again, because they describe the run itself.
 SPENT = ("calls", "known", "retries", "prompt_tokens", "cached_tokens", "completion_tokens", "seconds", "cost", "worth")
-"""The columns for events that happen once. A restart counts the ledger's other columns again, because they describe the run itself."""
-REST = "ledger.json"
-"""How the name of a file ends that has a finished batch's other counts."""
+REST = "ledger.json"  # how the name of a file ends that has a finished batch's other counts
 
 
 class Account(Ledger):
@@ -79,7 +78,11 @@ class Account(Ledger):
 
 
 def ledger_of(folder: RunFolder) -> Ledger:
-    """The costs of a run over all its starts, also of one that was stopped or is under way."""
+    """The costs of a run over all its starts, also of one that was stopped or is under way.
+
+    Raises:
+        DataError: when they can't be read.
+    """
     found = Ledger()
     if not folder.complete:
         found.add(Account(folder.partial / COSTS))
@@ -87,10 +90,14 @@ def ledger_of(folder: RunFolder) -> Ledger:
             for row in json.loads(path.read_text(encoding="utf-8")):
                 found.count(**row)
         return found
-    with (folder.path / "ledger.csv").open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            amounts = {name: json.loads(row[name] or "null") for name in (*COUNTS, *AMOUNTS)}
-            found.count(row["stage"], row["model"], served=row["served"], **amounts)
+    path = folder.path / "ledger.csv"
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                amounts = {name: json.loads(row[name] or "null") for name in (*COUNTS, *AMOUNTS)}
+                found.count(row["stage"], row["model"], served=row["served"], **amounts)
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise DataError(f"{path} can't be read ({error!r}): what the run has cost is unknown: repeat the run") from None
     return found
 
 

@@ -84,7 +84,6 @@ def run_in_folders(
     size, out = TURNS_AT_ONCE if batch is None else batch, Path(out)
     if size < 1:
         raise UsageError(f"batch={batch}: do at least one turn at a time, or omit it for {TURNS_AT_ONCE}")
-    check_names(one.name for one in study.systems)
     if not set(study.qrels["qid"]) & study.asked:
         warnings.warn(f"none of the turns is judged in the qrels of {study.dataset}: there will be no scores", NotJudgedWarning, 3)
     with lock_folders(*(out / one.name for one in study.systems)), _counting(study, out):
@@ -188,10 +187,9 @@ class Run:
             shutil.rmtree(self.path, ignore_errors=True)  # left by a kill
             return scored
         ledger = ledger_of(self.folder)
-        about = self.known | {"versions": versions(), "deviations": list(self.system.deviations)}
+        sources = sorted({model.backend.source for model in self.system.models} - {""})
+        about = self.known | {"versions": versions(), "deviations": list(self.system.deviations), "sources": sources}
         about |= {"served": ledger.served(), **judged, **self.about}
-        if sources := sorted({model.backend.source for model in self.system.models} - {""}):
-            about["sources"] = sources
         pieces = {kind: (path.read_bytes() for path in self._pieces(kind)) for kind in (RANKING, STAGES, TURNS)}
         self.folder.finish(pieces, scored.kept(), ledger.frame(), about)
         shutil.rmtree(self.path)

@@ -18,8 +18,7 @@ from ..operator import label_of
 from ..progress import doing
 from ..runs.run_files import as_json, packed_stages
 
-OF_ROWS = ("qid", "qid_0", "qquery", "qsub", "qweight")
-"""Columns of a sub-query whose names begin like those of a turn."""
+OF_ROWS = ("qid", "qid_0", "qquery", "qsub", "qweight")  # columns of a sub-query whose names begin like those of a turn
 
 DECIMALS = 6
 

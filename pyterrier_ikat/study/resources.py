@@ -21,8 +21,8 @@ from ..retrieve import DenseIndex, Index, PassageIndex, SpladeIndex
 
 HYBRID = "hybrid"
 RETRIEVERS = ("bm25", "splade", "dense", HYBRID)
+# What was opened already, so that systems share it: (name, text or identity of the object) -> the object.
 Opened = dict[tuple[str, Any], Any]
-"""What was opened already, so that systems share it: (name, text or identity of the object) -> the object."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from ..operator import without_unread_texts
 from ..planning import PlanTable, estimate
 from ..progress import doing
 from .identity import check_collection, indexes_of
-from .in_folders import NotJudgedWarning, run_in_folders
+from .in_folders import NotJudgedWarning, check_names, run_in_folders
 from .recorder import Shown
 from .results import Results, ScoreTable
 from .systems import Given, System, Systems, check_ranking, load_models, open_systems
@@ -91,6 +91,7 @@ class Study:
         judgements = _judgements(data, qrels)
         self.ledger, self.dataset = ledger or Ledger(), None if data is None else str(data.name)
         opened = open_systems(systems, self.ledger, **resources)
+        check_names(one.name for one in opened)
         self._turns = {manual: _topics(data, topics, turns, manual) for manual in {one.method.manual for one in opened}}
         if topics is not None:
             check_turn_names("the topics frame", topics["qid"], judgements["qid"])
@@ -345,9 +346,10 @@ def experiment(
         >>> experiment({"always a": find_a}, measures=["R@20"], topics=topics, qrels=qrels).values.tolist()
         [['always a', 0.5, 2]]
     """
-    wanted, given = as_measures(measures), systems
+    wanted, given, finished = as_measures(measures), systems, dict[Any, pd.DataFrame]()
     if isinstance(systems, Mapping):
-        given = {name: pt.Transformer.from_df(system) if isinstance(system, pd.DataFrame) else system for name, system in systems.items()}
+        finished = {name: system for name, system in systems.items() if isinstance(system, pd.DataFrame)}
+        given = {**systems, **{name: pt.Transformer.from_df(frame) for name, frame in finished.items()}}
     if dataset is None and (topics is None or qrels is None):
         raise UsageError('there is nothing to run or evaluate on: give a dataset such as "ikat:sample", or topics=... and qrels=...')
     study = Study(given, dataset, topics=topics, qrels=qrels, turns=turns, **resources)
@@ -359,11 +361,11 @@ def experiment(
             '0; give the topics they belong to, or omit them with qrels[qrels["qid"].isin(topics["qid"])]'
         )
     evaluator, scores, under_way = make_evaluator(study.qrels, wanted), dict[str, dict[str, list[float]]](), UnderWay()
-    for one in sorted(study.systems, key=lambda one: len(one.models)):  # what costs nothing is checked first
+    for one in sorted(study.systems, key=lambda one: one.name not in finished):  # what needs no run is checked first
         turns_of = study.turns_of(one)
         judged = turns_of[turns_of["qid"].isin(study.qrels["qid"])].reset_index(drop=True)
         with in_chain(one.repeat - 1), under_way.noted(), doing(one.name), observed_by(Shown()):
-            found = without_unread_texts(one.pipeline).transform(judged)
+            found = finished[one.name] if one.name in finished else without_unread_texts(one.pipeline).transform(judged)
             if len(found) == 0:
                 raise DataError(f"system {one.name} found no passage for any turn: look at what its first stages give")
             check_common_turns(f"system {one.name}", found["qid"].unique(), evaluator.turns)

@@ -285,5 +285,5 @@ def test_a_folder_counts_each_run_once_and_calls_without_a_price_at_todays(tmp_p
 def test_a_ledger_that_cannot_be_read_is_no_cost_of_nothing(tmp_path):
     finished(tmp_path, "done", calls=2, cost=0.5)
     (tmp_path / "done" / "ledger.csv").write_text("stage\nanswer\n")
-    with pytest.raises(KeyError):
+    with pytest.raises(DataError, match=r"ledger\.csv can't be read .* what the run has cost is unknown"):
         Spending(tmp_path, Ledger())
