@@ -90,7 +90,6 @@ setup(
         "openvino": [*RANK, *OPENVINO],  # a backend of cross-encoders
         "bench": [*TEST, "bm25s", "numba"],  # what the benchmarks compare with
         "live": LIVE,  # the server with its chat page and its tools of the Model Context Protocol, the tokenizer of interactive runs
-        "chunk": ["spacy>=3.7"],  # sentences of raw documents; also needs the model en_core_web_sm
         "docs": DOCS,
         "test": TEST,
         "dev": DEV,

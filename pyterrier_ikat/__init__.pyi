@@ -13,7 +13,6 @@ from .conversations import conversation as conversation
 from .conversations import dataset as dataset
 from .conversations import merge_qrels as merge_qrels
 from .conversations.passages import PassageFiles as PassageFiles
-from .conversations.passages import chunk_documents as chunk_documents
 from .distribute import on_ray as on_ray
 from .errors import DataError as DataError
 from .errors import IkatError as IkatError

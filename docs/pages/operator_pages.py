@@ -22,7 +22,7 @@ ROOMS = ("generate", "retrieve", "rank", "fuse")
 """Rooms whose operators are shown first."""
 REFERENCE = {
     "Run and compare": "run plan experiment evaluate breakdown report Report study runs show",
-    "Conversations and passages": "dataset conversation PassageFiles chunk_documents",
+    "Conversations and passages": "dataset conversation PassageFiles",
     "Indexes": "Index PassageIndex DenseIndex Splade SpladeIndex",
     "Models": "llm load_reranker",
     "Methods": "method methods",

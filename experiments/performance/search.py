@@ -152,16 +152,15 @@ def _splade(folder: Path) -> Row:
         files.append(folder / f"{start:08}.npz")
         np.savez(files[-1], docnos=docnos, data=weights, indices=terms, indptr=np.concatenate([[0], ends]))
     (folder / "splade").mkdir()
-    write_impacts(folder / "splade", files, None, 0)
+    write_impacts(folder / "splade", files, None)
     ours = open_postings(folder / "splade")
-    columns = ours.find([str(term) for term in range(VOCABULARY)])
     matrix = csc_matrix((ours.impacts, ours.docs, ours.starts), shape=(PASSAGES, len(ours.starts) - 1))
     drawn = [draw.choice(VOCABULARY, 30, replace=False, p=often / often.sum()) for _ in range(QUERIES)]
     asked = [{str(term): int(weight) for term, weight in zip(one, draw.integers(1, 300, 30), strict=True)} for one in drawn]
 
     def plain() -> None:
         for one in asked:
-            numbers = [columns[int(term)] for term in one]
+            numbers = [ours.columns[term] for term in one]
             scores = matrix[:, numbers] @ np.array(list(one.values()), dtype=np.float32)
             best = np.argpartition(-scores, min(DEPTH, PASSAGES - 1))[:DEPTH]
             best[np.argsort(-scores[best])]

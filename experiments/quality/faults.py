@@ -122,9 +122,9 @@ FAULTS = [
         "self.starts[numbers + 1], weights",
         "self.starts[numbers + 1], 1",
     ),
-    Fault("retrieve/ranking.py", "a shallower search serves a deeper one", "if searched < depth and count == searched:", "if False:"),
+    Fault("retrieve/retriever.py", "a shallower search serves a deeper one", "if searched < depth and count == searched:", "if False:"),
     Fault(
-        "rank/listwise.py",
+        "rank/llm_rerankers.py",
         "windows begin above the last passage",
         "range(count - window, 0, -stride)",
         "range(count - window - 1, 0, -stride)",

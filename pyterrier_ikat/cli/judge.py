@@ -114,12 +114,12 @@ def submit(folder: str | None, dataset_name: str, out: str | None, check: str | 
     A submission with errors is not written. `--check` checks any file, and errors end with code 1. The submission of a run on MTRAG has the
     format that IBM's evaluation scripts read. (An interactive run needs none: its responses are on the track's server.)
     """
-    from ..conversations.mtrag import PREFIX
+    from ..conversations.benchmarks import MTRAG_PREFIX
     from ..runs import RunFolder
     from ..submit import check_predictions, validate, write_predictions, write_submission
     from ..submit.problem import format_problems, select_errors
 
-    of_mtrag, data = dataset_name.startswith(PREFIX), dataset_named(dataset_name)
+    of_mtrag, data = dataset_name.startswith(MTRAG_PREFIX), dataset_named(dataset_name)
     if check is not None:
         problems = check_predictions(check, data) if of_mtrag else validate(check, data)
         wrong = len(select_errors(problems))

@@ -10,13 +10,10 @@ from typing import Any
 import pyterrier as pt
 
 from ..errors import UsageError, did_you_mean
-from .cone_rag import ConeRagDataset
+from .benchmarks import LONGMEMEVAL, MTRAG, LocomoDataset, LongMemEvalDataset
 from .ikat_dataset import PREFIX, GivenDataset, IkatDataset
-from .irds import IrdsDataset
-from .memory_benchmarks import LONGMEMEVAL, LocomoDataset, LongMemEvalDataset
-from .mtrag import MTRAG
-from .own_data import FolderDataset, SampleDataset
-from .released import RELEASED, ReleasedDataset
+from .own_data import FolderDataset, IrdsDataset, SampleDataset
+from .released import RELEASED, ConeRagDataset, ReleasedDataset
 
 __all__ = ["DATASETS", "PREFIX", "IkatDataset", "IkatProvider", "dataset", "full_name", "full_names"]
 

@@ -1,4 +1,4 @@
-"""Passages of a collection: their files, their texts by docno, and the splitting of raw documents as for the track's collection."""
+"""Passages of a collection: their files, and their texts by docno."""
 
 import bz2
 import gzip
@@ -6,8 +6,8 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,14 +24,10 @@ PASSAGES = tuple(f"passages{suffix}" for suffix in SUFFIXES)
 FIELDS = ("text", "url")
 Fields = str | Sequence[str]
 """What PyTerrier's ``text_loader`` takes: ``"*"`` for all fields, the name of one, or a list of names."""
-CHARACTERS = 10_000
-"""The number of a document's first characters that the track split into passages."""
 LINE = (
     'a line is {"docno": ..., "text": ...}, {"id": ..., "contents": ..., "url": ...} '
     'or {"doc_id": ..., "passage_id": ..., "passage_text": ...}'
 )
-
-Sentences = Callable[[str], Iterable[str]]
 
 
 def read_passages(path: str | Path) -> Iterator[dict[str, str]]:
@@ -222,58 +218,3 @@ def _files(source: str | Path | Sequence[str | Path]) -> list[Path]:
         what = f"{missing[0]}: no such file" if source else f"no passages ({', '.join('*' + suffix for suffix in SUFFIXES)}) there"
         raise DataError(f"{what}; give the folder with the collection's files, or the files")
     return [Path(file) for file in source]
-
-
-def chunk_documents(
-    documents: Iterable[Mapping[str, Any]], sentences: Sentences | None = None, *, window: int = 10, stride: int = 5
-) -> Iterator[dict[str, str]]:
-    """Split documents into passages of overlapping runs of sentences.
-
-    Only the first 10,000 characters of a document are used. A passage has ``window`` sentences, the next one begins ``stride`` sentences
-    later, and the last one is the first that reaches the end. A blank document has no passages. Source: the collection in the iKAT 2023
-    guidelines.
-
-    Args:
-        documents: dicts with ``docno`` and ``text``, and optionally ``url``.
-        sentences: a function that splits a text into sentences. The default is the track's: spaCy's ``senter`` of ``en_core_web_sm``.
-        window: the number of sentences in a passage.
-        stride: the number of sentences from the beginning of one passage to that of the next, at most ``window``.
-
-    Yields:
-        ``{"docno", "text", "url"}``. A docno is ``<document>:<number from 0>``. Sentences are joined by a space.
-
-    Raises:
-        UsageError: when ``window`` or ``stride`` is out of range, or spaCy or its model isn't installed.
-        DataError: when a document has no docno or text.
-
-    Example:
-        >>> document = {"docno": "d", "text": "One. Two. Three. Four."}
-        >>> [passage["text"] for passage in chunk_documents([document], lambda text: text.split(), window=2, stride=1)]
-        ['One. Two.', 'Two. Three.', 'Three. Four.']
-    """
-    if not 1 <= stride <= window:
-        raise UsageError(f"window={window!r}, stride={stride!r}: give 1 <= stride <= window, or sentences are lost")
-    sentences = sentences or _spacy_sentences()
-    for number, document in enumerate(documents, 1):
-        docno, text, url = document.get("docno"), document.get("text"), document.get("url") or ""
-        if not isinstance(docno, str) or docno.split() != [docno] or not isinstance(text, str):
-            raise DataError(f"document {number} has the docno {docno!r} and {'a' if isinstance(text, str) else 'no'} text: give both")
-        found = [sentence for sentence in map(str.strip, sentences(text[:CHARACTERS])) if sentence]
-        # Once a passage has reached the end, the next one would only repeat a part of it.
-        for place, start in enumerate(range(0, max(len(found) - window + stride, min(len(found), 1)), stride)):
-            yield {"docno": f"{docno}:{place}", "text": " ".join(found[start : start + window]), "url": url}
-
-
-@lru_cache(maxsize=1)
-def _spacy_sentences() -> Sentences:
-    try:
-        import spacy
-
-        nlp = spacy.load("en_core_web_sm", exclude=["tok2vec", "tagger", "parser", "attribute_ruler", "lemmatizer", "ner"])
-    except (ImportError, OSError) as error:
-        raise UsageError(
-            f"the track's sentences need spaCy and its model ({error}): pip install 'pyterrier_ikat[chunk]' && "
-            "python -m spacy download en_core_web_sm, or give sentences=, any function from a text to its sentences"
-        ) from None
-    nlp.enable_pipe("senter")
-    return lambda text: (sentence.text for sentence in nlp(text).sents)

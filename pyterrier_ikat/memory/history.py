@@ -18,7 +18,7 @@ from ..conversations.frame import as_said, is_message
 from ..errors import UsageError
 from ..portable import digest
 from ..retrieve.eager import candidates, count_terms, impacts_of, norms, weigh_term
-from ..retrieve.ranking import Ranking, sort_ties
+from ..retrieve.retriever import Ranking, sort_ties
 from ..retrieve.words import stop_terms, tokenize
 
 STEMMER, K1, B = "porter2", 0.9, 0.4

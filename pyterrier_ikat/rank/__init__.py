@@ -6,10 +6,8 @@ from typing import Any
 import pyterrier as pt
 
 from .bi_encoders import BiEncoder, ColBERT
-from .cross_encoders import CrossEncoder, MonoT5
-from .ensemble import Ensemble
-from .listwise import ListwiseRerank
-from .llm_rerank import LLMRerank
+from .cross_encoders import CrossEncoder, Ensemble, MonoT5
+from .llm_rerankers import ListwiseRerank, LLMRerank
 from .statements import ListStatements, RankStatements, SourceTurns
 
 __all__ = [

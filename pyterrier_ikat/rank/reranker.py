@@ -1,8 +1,10 @@
 """What all re-rankers share: each distinct pair is scored once, rows are ordered by score, and errors are raised."""
 
+import math
+import struct
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from ..errors import UsageError
 from ..operator import Operator
 from ..order import order_by_score, set_ranks
 from ..portable import digest
-from ..store.cache import Cache, parts_of
+from ..store.cache import Cache, compute_missing
 
 Floats = npt.NDArray[np.float64]
 
@@ -77,13 +79,11 @@ class Reranker(Operator):
         return ranked_by(inp, self.score(inp), repr(self))
 
 
-Hashes = npt.NDArray[np.bytes_]
-Numbers = npt.NDArray[np.int64]
 Score = Callable[[list[tuple[str, str]]], Floats]
 
 PAIRS_AT_ONCE = 2048
 """The number of pairs scored between two writes to the cache. A killed run loses at most these."""
-HASH, SCORE = np.dtype("S16"), np.dtype(np.float64)
+SCORE = struct.Struct("<d")
 
 scoring = threading.Lock()
 """One thread scores at a time. Other threads may need the same pairs, and would share the same processor anyway."""
@@ -99,60 +99,18 @@ def scored_once(queries: Sequence[str], texts: Sequence[str], model: bytes, cach
         cache: the known scores, to which new ones are added. A score that isn't finite is not kept.
         score: returns the scores of a list of distinct pairs, in their order.
     """
-    query_codes, query_values = distinct(queries)
-    text_codes, text_values = distinct(texts)
-    pairs, places = np.unique(query_codes * len(text_values) + text_codes, return_inverse=True)
-    of_query, of_text = np.divmod(pairs, len(text_values))
-    keys = [digest(model, query) for query in query_values]
-    hashes = np.array([digest(text) for text in text_values], dtype=HASH)[of_text]
+    of_query, of_text = {query: digest(model, query) for query in set(queries)}, {text: digest(text) for text in set(texts)}
+    pairs = list(zip(queries, texts, strict=True))
+    keys = [of_query[query] + of_text[text] for query, text in pairs]
     with scoring:
-        scores = _known(cache, keys, of_query, hashes)
-        missing = np.flatnonzero(np.isnan(scores))
-        for place in parts_of(len(missing), PAIRS_AT_ONCE, "re-ranking", "pair"):
-            part = missing[place]
-            asked = [(query_values[query], text_values[text]) for query, text in zip(of_query[part], of_text[part], strict=True)]
-            scores[part] = score(asked)
-            _keep(cache, keys, of_query[part], hashes[part], scores[part])
-    return np.asarray(scores[places])
-
-
-def _known(cache: Cache, keys: Sequence[bytes], of_query: Numbers, hashes: Hashes) -> Floats:
-    """The scores in the cache, and NaN for the others; ``of_query`` must be sorted."""
-    scores = np.full(len(hashes), np.nan)
-    entries = cache.get(keys)
-    bounds = np.searchsorted(of_query, np.arange(len(keys) + 1))
-    for key, start, end in zip(keys, bounds[:-1], bounds[1:], strict=True):
-        if key in entries:
-            scores[start:end] = look_up(entries[key], hashes[start:end])
-    return scores
-
-
-def _keep(cache: Cache, keys: Sequence[bytes], of_query: Numbers, hashes: Hashes, scores: Floats) -> None:
-    of_key = {keys[number]: of_query == number for number in np.unique(of_query)}
-
-    def with_ours(entries: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-        return {key: merged(entries.get(key, b""), hashes[ours], scores[ours]) for key, ours in of_key.items()}
-
-    cache.revise(list(of_key), with_ours)
-
-
-def merged(entry: bytes, hashes: Hashes, scores: Floats) -> bytes:
-    """The entry with these scores added. Scores that aren't finite are omitted."""
-    old_hashes, old_scores = _arrays(entry)
-    finite = np.isfinite(scores)
-    all_hashes, first = np.unique(np.concatenate([old_hashes, hashes[finite]]), return_index=True)
-    return bytes(all_hashes.tobytes() + np.concatenate([old_scores, scores[finite]])[first].tobytes())
-
-
-def look_up(entry: bytes, hashes: Hashes) -> Floats:
-    """The scores of these texts, and NaN for texts without a score."""
-    known, scores = _arrays(entry)
-    if len(known) == 0:
-        return np.full(len(hashes), np.nan)
-    places = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
-    return np.where(known[places] == hashes, scores[places], np.nan)
-
-
-def _arrays(entry: bytes) -> tuple[Hashes, Floats]:
-    count = len(entry) // (HASH.itemsize + SCORE.itemsize)
-    return np.frombuffer(entry, HASH, count), np.frombuffer(entry, SCORE, count, count * HASH.itemsize)
+        found = compute_missing(
+            cache,
+            dict(zip(keys, pairs, strict=True)),
+            lambda asked: score(asked).tolist(),
+            encode=lambda value: SCORE.pack(value) if math.isfinite(value) else None,
+            decode=lambda content: float(*SCORE.unpack(content)),
+            at_once=PAIRS_AT_ONCE,
+            label="re-ranking",
+            unit="pair",
+        )
+    return np.array([found[key] for key in keys])

@@ -31,7 +31,7 @@ from .eager import read_names
 from .texts import NAME as TEXTS
 from .texts import Corpus, Encode, TextStore, count_of, encode_steps, read_corpus
 
-FORMAT = 3
+FORMAT = 4
 DESCRIPTION, PT_META = "ikat.json", "pt_meta.json"
 DOCNOS = ("docnos.txt", "fwd.documents")
 """The docnos of an engine, ours and PISA's."""
@@ -312,14 +312,12 @@ class IndexArtifact(pt.Artifact):
             made_with: the settings.
         """
 
-    def _encode_new(
-        self, store: TextStore, old: Path | None, made_with: Mapping[str, Any], step: int, encode: Encode
-    ) -> tuple[int, list[Path]]:
-        """Encode the passages that the old engine lacks, in steps: the number of the first one, and the files."""
+    def _encode_new(self, store: TextStore, old: Path | None, made_with: Mapping[str, Any], step: int, encode: Encode) -> list[Path]:
+        """Encode the passages that the old engine lacks, in steps: their files."""
         start = 0 if old is None else count_of(self._read(old)["parts"])
         settings = [made_with.get(name) for name in ("encoded_by", "passage_prefix", "similarity")]
         steps = store.path.parent / f".{self.KIND}.steps" / digest(json.dumps([*settings, store.parts, start])).hex()
-        return start, encode_steps(steps, store, start, step, encode)
+        return encode_steps(steps, store, start, step, encode)
 
     def _check_settings(self, made_with: Mapping[str, Any]) -> None:
         described = self._read(self._folder())

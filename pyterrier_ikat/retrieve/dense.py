@@ -19,8 +19,7 @@ from ..operator import Operator, with_fields
 from ..store.models import checksum_model, load_bi_encoder
 from .artifact import PT_META, IndexArtifact, Opened, write_json
 from .eager import read_names
-from .ranking import Ranking, rank_past_ties
-from .retriever import IndexRetriever, Query
+from .retriever import IndexRetriever, Query, Ranking, rank_past_ties
 from .texts import Corpus, TextStore, read_step
 
 if TYPE_CHECKING:
@@ -217,7 +216,7 @@ class DenseIndex(IndexArtifact):
                 raise UsageError("the bi-encoder gave a vector with a number that isn't finite: its weights are damaged, use another model")
             return {"docnos": np.array([docno for docno, _ in worded], dtype=str), "vectors": found.astype("<f4")}
 
-        _, files = self._encode_new(store, old, made_with, STEP, encode)
+        files = self._encode_new(store, old, made_with, STEP, encode)
         sizes = []
         for name in (VECTORS, DOCNOS):
             if old is not None:

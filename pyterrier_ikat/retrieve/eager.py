@@ -3,34 +3,32 @@
 Its index is one sparse matrix of passages and terms, for words and for SPLADE, on disk or in memory. It runs on every platform, and any
 number of processes may map the same files. Source: Lù, BM25S, 2024, who calls this eager sparse scoring.
 
-The folder of a matrix has arrays. ``docs`` and ``impacts`` have the postings of all terms, one term after the other in the order of their
-bytes; ``starts`` says where each begins. ``hashes`` and ``columns`` find a term. ``docnos.txt`` has the sorted docnos, a line
-each, and ``ranks`` the place of each passage's docno among them: so ties cost nothing. An index of words
-also has ``counts`` and ``lengths``, from which impacts for other parameters of BM25 are computed.
+The folder of a matrix has arrays. ``docs`` and ``impacts`` have the postings of all terms, one term after the other; ``starts`` says where
+each begins. ``terms.txt`` names the terms, ``docnos.txt`` has the sorted docnos, a line each, and ``ranks`` the place of each passage's
+docno among them: so ties cost nothing. An index of words also has ``counts`` and ``lengths``, from which impacts for other parameters of
+BM25 are computed.
 """
 
-import os
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from hashlib import blake2b
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array, csr_array, vstack
 from scipy.sparse._sparsetools import csc_matvec  # its public form, csc_matrix[:, terms] @ weights, copies each posting
 
 from ..errors import DataError
-from .ranking import Ranking
+from .retriever import Ranking
 from .words import ascii_text, plain_parts, stem, stop_terms, tokenize, words_in
 
 SAMPLE = 2048
-PASSAGES_AT_ONCE, POSTINGS_AT_ONCE = 10_000, 1 << 22
+PASSAGES_AT_ONCE = 10_000
 Floats = npt.NDArray[np.float32]
 Numbers = npt.NDArray[Any]
 Asked = Mapping[str, float]
@@ -47,7 +45,7 @@ class Postings:
         impacts: the impacts.
         docnos: the docnos in their own order.
         ranks: the place of each passage's docno in that order, by number.
-        find: returns the number of each term; -1 for one that no passage has.
+        columns: the number of each term.
     """
 
     starts: Numbers
@@ -55,7 +53,7 @@ class Postings:
     impacts: Floats
     docnos: Any
     ranks: Numbers
-    find: Callable[[Iterable[str]], list[int]]
+    columns: Mapping[str, int]
 
     def __post_init__(self) -> None:
         self.docnos = np.array(self.docnos, dtype=object)  # takes a thousand of them in a third of a list's time
@@ -73,7 +71,7 @@ class Postings:
         """
         scores = np.empty(len(self.docnos), dtype=np.float32) if room is None else room
         scores.fill(0)
-        weigh = {number: weight for number, weight in zip(self.find(query), query.values(), strict=True) if number >= 0}
+        weigh = {self.columns[term]: weight for term, weight in query.items() if term in self.columns}
         if not weigh:
             return scores
         numbers = np.array(sorted(weigh, reverse=True))
@@ -115,123 +113,91 @@ def candidates(scores: Floats, depth: int, ranks: Numbers | None = None) -> tupl
     return (keys & np.uint64(0xFFFFFFFF)).astype(np.int64), (keys >> np.uint64(32)).astype(np.uint32).view(np.float32)
 
 
-def read_names(path: Path) -> list[str]:
-    """The names in a file, one per line."""
-    return path.read_text(encoding="utf-8").split("\n")[:-1]
-
-
 # From texts to postings
 
 
-class Inverter:
-    """Counts the terms of passages.
+class Inverted(NamedTuple):
+    """The words of passages.
 
     Attributes:
-        terms: the number of each term.
+        counts: how often each passage (row) has each term (column).
+        terms: the terms, in the order of their bytes.
         docnos: the docnos of the passages.
         lengths: the number of words in each passage.
     """
 
-    def __init__(self, stemmer: str) -> None:
-        self.terms: dict[str, int] = {}
-        self.docnos: list[str] = []
-        self.lengths = array("I")
-        self._numbers = _Numbers(stemmer, self.terms)
+    counts: csc_array
+    terms: list[str]
+    docnos: list[str]
+    lengths: Numbers
 
-    def parts(self, passages: Iterable[tuple[str, str]]) -> Iterator[csr_array]:
-        """How often each passage (row) of some has each term (column), of (docno, text) pairs."""
-        tokens, ends = array("I"), array("q", [0])
-        for docno, text in passages:
-            tokens.extend(chain.from_iterable(map(self._numbers.__getitem__, plain_parts(ascii_text(text)))))
-            self.docnos.append(docno)
-            self.lengths.append(len(tokens) - ends[-1])
+    def impacts(self, k1: float, b: float) -> Floats:
+        """The impact of every posting."""
+        return all_impacts(self.counts.indptr, self.counts.indices, self.counts.data, self.lengths, k1, b)
+
+
+def invert(passages: Iterable[tuple[str, str]], stemmer: str) -> Inverted:
+    """Count the words of (docno, text) pairs."""
+    numbers, docnos, lengths, parts, left = _Numbers(stemmer), list[str](), array("I"), list[csr_array](), iter(passages)
+    while (some := list(islice(left, PASSAGES_AT_ONCE))) or not parts:
+        tokens, ends = array("i"), array("i", [0])
+        for docno, text in some:
+            tokens.extend(chain.from_iterable(map(numbers.__getitem__, plain_parts(ascii_text(text)))))
+            docnos.append(docno)
+            lengths.append(len(tokens) - ends[-1])
             ends.append(len(tokens))
-            if len(ends) > PASSAGES_AT_ONCE:
-                yield counted(np.array(tokens), np.ones(len(tokens), dtype=np.int32), np.array(ends))
-                tokens, ends = array("I"), array("q", [0])
-        yield counted(np.array(tokens), np.ones(len(tokens), dtype=np.int32), np.array(ends))
-
-
-def counted(terms: Numbers, values: Numbers, ends: Numbers) -> csr_array:
-    """The rows of some passages: the number and value of each of their terms, those of one passage after those of another. Repeats add."""
-    numbers = terms.astype(np.int32)
-    found = csr_array((values, numbers, ends.astype(np.int32)), shape=(len(ends) - 1, int(numbers.max(initial=0)) + 1))
-    found.sum_duplicates()
-    return found
+        found = (np.ones(len(tokens), dtype=np.int32), np.array(tokens), np.array(ends))
+        parts.append(csr_array(found, shape=(len(some), len(numbers.terms))))
+        parts[-1].sum_duplicates()
+    terms = sorted(numbers.terms, key=str.encode)
+    places = np.empty(len(terms), dtype=np.int32)
+    places[[numbers.terms[term] for term in terms]] = np.arange(len(terms))
+    placed = [csr_array((part.data, places[part.indices], part.indptr), shape=(part.shape[0], len(terms))) for part in parts]
+    return Inverted(vstack(placed, format="csr").tocsc(), terms, docnos, np.array(lengths))
 
 
 class _Numbers(dict[str, tuple[int, ...]]):
     """The numbers of the terms in each part of a text, assigned at its first use."""
 
-    def __init__(self, stemmer: str, terms: dict[str, int]) -> None:
+    def __init__(self, stemmer: str) -> None:
         super().__init__()
-        self.stemmer, self.terms = stemmer, terms
+        self.stemmer = stemmer
+        self.terms: dict[str, int] = {}
 
     def __missing__(self, part: str) -> tuple[int, ...]:
         self[part] = numbers = tuple(self.terms.setdefault(term, len(self.terms)) for term in stem(words_in(part), self.stemmer))
         return numbers
 
 
-def join(parts: Callable[[], Iterable[csr_array]], terms: Sequence[str], folder: Path | None, values: str) -> tuple[Numbers, ...]:
-    """Join parts to a matrix of columns.
+# A matrix in a folder
+
+
+def save_postings(folder: Path, matrix: csc_array, terms: Sequence[str], docnos: Sequence[str], **arrays: Numbers) -> None:
+    """Write a matrix into a folder.
 
     Args:
-        parts: gives the parts, in the order of their passages; it is called twice, so that one of them is in memory at a time.
-        terms: the names of terms, by number.
-        folder: the folder of the arrays' files; None for arrays in memory.
-        values: the name of the array of values.
-
-    Returns:
-        Where each term begins, in the order of the bytes of terms, and the passages and values of the postings.
+        folder: an existing folder.
+        matrix: passages (rows) and terms (columns).
+        terms: the names of its columns.
+        docnos: the names of its rows.
+        arrays: more arrays by name: ``impacts``, and for words ``counts`` and ``lengths``.
     """
-    place = np.empty(len(terms), dtype=np.int32)
-    place[column_order(terms)] = np.arange(len(terms))
-    sizes, largest = np.zeros(len(terms) + 1, dtype=np.int64), 0
-    for part in parts():
-        sizes[1:] += np.bincount(place[part.indices], minlength=len(terms))
-        largest = max(largest, int(part.data.max(initial=0)))
-    starts = np.cumsum(sizes)
-    docs = new_array(folder, "docs", np.int32 if starts[-1] < 1 << 31 else np.int64, int(starts[-1]))
-    joined = new_array(folder, values, np.float32 if values == "impacts" else np.min_scalar_type(largest), len(docs))
-    free, first = np.array(starts[:-1]), 0
-    for part in parts():
-        columns = csr_array((part.data, place[part.indices], part.indptr), shape=(part.shape[0], len(terms))).tocsc()
-        many = np.diff(columns.indptr)
-        at = np.arange(columns.nnz) + np.repeat(free - columns.indptr[:-1], many)
-        docs[at], joined[at] = columns.indices + first, columns.data
-        free += many
-        first += part.shape[0]
-    if folder is not None:
-        np.save(folder / "starts.npy", starts)
-    return starts, docs, joined
+    for name, values in {"starts": matrix.indptr, "docs": matrix.indices, "ranks": ranks_of(docnos), **arrays}.items():
+        np.save(folder / f"{name}.npy", values)
+    for file, names in (("terms.txt", terms), ("docnos.txt", sorted(docnos))):
+        (folder / file).write_text("".join(f"{name}\n" for name in names), encoding="utf-8", newline="\n")
 
 
-def column_order(terms: Sequence[str]) -> list[int]:
-    """The numbers of terms in the order of their columns, that of their bytes."""
-    return sorted(range(len(terms)), key=lambda number: terms[number].encode())
+def open_postings(folder: Path) -> Postings:
+    """The matrix in a folder."""
+    columns = {term: number for number, term in enumerate(read_names(folder / "terms.txt"))}
+    starts, docnos = np.array(mapped(folder, "starts")), read_names(folder / "docnos.txt")
+    return Postings(starts, mapped(folder, "docs"), mapped(folder, "impacts"), docnos, mapped(folder, "ranks"), columns)
 
 
-def new_array(folder: Path | None, name: str, kind: Any, size: int) -> Numbers:
-    """An array in memory, or in a file, which takes its space at once: a full disk would end a process that writes to a mapped file."""
-    if folder is None:
-        return np.empty(size, dtype=kind)
-    path = folder / f"{name}.npy"
-    array = np.lib.format.open_memmap(path, mode="w+", dtype=kind, shape=(size,))
-    if hasattr(os, "posix_fallocate"):
-        with path.open("r+b") as file:
-            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
-    return array.view(np.ndarray)
-
-
-def write_names(folder: Path, terms: Sequence[str], docnos: Sequence[str]) -> None:
-    """Write what finds the terms of a matrix, and the docnos of its passages."""
-    hashes = np.array([hash_of(terms[number]) for number in column_order(terms)], dtype=np.uint64)
-    order = np.argsort(hashes)
-    np.save(folder / "hashes.npy", hashes[order])
-    np.save(folder / "columns.npy", order.astype(np.uint32))
-    with (folder / "docnos.txt").open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(f"{docno}\n" for docno in sorted(docnos))
-    np.save(folder / "ranks.npy", ranks_of(docnos))
+def read_names(path: Path) -> list[str]:
+    """The names in a file, one per line."""
+    return path.read_text(encoding="utf-8").split("\n")[:-1]
 
 
 def ranks_of(docnos: Sequence[str]) -> Numbers:
@@ -241,30 +207,9 @@ def ranks_of(docnos: Sequence[str]) -> Numbers:
     return ranks
 
 
-def hash_of(term: str) -> int:
-    """64 bits that stand for a term: among ten million terms, two share them with a probability of 1 to 400,000."""
-    return int.from_bytes(blake2b(term.encode(), digest_size=8).digest(), "little")
-
-
 def mapped(folder: Path, name: str) -> Any:
     """An array of a folder, mapped into memory."""
     return np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False).view(np.ndarray)
-
-
-def open_postings(folder: Path) -> Postings:
-    """The matrix in a folder."""
-    hashes, columns, known = mapped(folder, "hashes"), mapped(folder, "columns"), dict[str, int]()
-
-    def find(terms: Iterable[str]) -> list[int]:
-        if new := [term for term in terms if term not in known]:
-            asked = np.array([hash_of(term) for term in new], dtype=np.uint64)
-            places = np.minimum(np.searchsorted(hashes, asked), len(hashes) - 1)
-            known.update(zip(new, np.where(hashes[places] == asked, columns[places].astype(np.int64), -1).tolist(), strict=True))
-        return [known[term] for term in terms]
-
-    starts, docs = np.array(mapped(folder, "starts")), mapped(folder, "docs")
-    docnos, ranks = read_names(folder / "docnos.txt"), mapped(folder, "ranks")
-    return Postings(starts, docs, mapped(folder, "impacts"), docnos, ranks, find)
 
 
 # BM25
@@ -296,15 +241,10 @@ def impacts_of(counts: Numbers, norm: Floats, weight: Any) -> Floats:
     return np.asarray(weight * (times / (times + norm)), dtype=np.float32)
 
 
-def all_impacts(starts: Numbers, docs: Numbers, counts: Numbers, lengths: Numbers, bm25: tuple[float, float], impacts: Floats) -> Floats:
-    """Fill ``impacts`` with the impact of every posting."""
-    weights, norm = weigh_term(np.diff(starts), len(lengths), bm25[0]), norms(lengths, *bm25)
-    for first in range(0, len(docs), POSTINGS_AT_ONCE):
-        part = slice(first, min(first + POSTINGS_AT_ONCE, len(docs)))
-        terms = slice(int(np.searchsorted(starts, first, "right")) - 1, int(np.searchsorted(starts, part.stop, "left")))
-        sizes = np.diff(np.clip(starts[terms.start : terms.stop + 1], first, part.stop))
-        impacts[part] = impacts_of(counts[part], norm[docs[part]], np.repeat(weights[terms], sizes))
-    return impacts
+def all_impacts(starts: Numbers, docs: Numbers, counts: Numbers, lengths: Numbers, k1: float, b: float) -> Floats:
+    """The impact of every posting."""
+    holders = np.diff(starts)
+    return impacts_of(counts, norms(lengths, k1, b)[docs], np.repeat(weigh_term(holders, len(lengths), k1), holders))
 
 
 def build_words(folder: Path, passages: Iterable[tuple[str, str]], stemmer: str, bm25: tuple[float, float]) -> None:
@@ -313,14 +253,10 @@ def build_words(folder: Path, passages: Iterable[tuple[str, str]], stemmer: str,
     Raises:
         DataError: when no passage has a word.
     """
-    inverter = Inverter(stemmer)
-    parts = list(inverter.parts(passages))
-    refuse_wordless(bool(inverter.terms))
-    terms, lengths = list(inverter.terms), np.array(inverter.lengths)
-    starts, docs, counts = join(lambda: parts, terms, folder, "counts")
-    all_impacts(starts, docs, counts, lengths, bm25, new_array(folder, "impacts", np.float32, len(docs)))
-    np.save(folder / "lengths.npy", lengths)
-    write_names(folder, terms, inverter.docnos)
+    found = invert(passages, stemmer)
+    refuse_wordless(bool(found.terms))
+    counts = found.counts.data.astype(np.min_scalar_type(found.counts.data.max()))
+    save_postings(folder, found.counts, found.terms, found.docnos, impacts=found.impacts(*bm25), counts=counts, lengths=found.lengths)
 
 
 def refuse_wordless(has_words: bool) -> None:
@@ -350,9 +286,7 @@ class Words:
         if [k1, b] == list(self.described["bm25"]):
             return self
         found, held = copy(self), self.postings
-        impacts = np.empty(len(held.docs), dtype=np.float32)
-        all_impacts(held.starts, held.docs, self._counts, self._lengths, (k1, b), impacts)
-        found.postings = replace(held, impacts=impacts)
+        found.postings = replace(held, impacts=all_impacts(held.starts, held.docs, self._counts, self._lengths, k1, b))
         return found
 
     def rankings(self, queries: Sequence[str | Asked], depth: int) -> list[Ranking]:
@@ -383,14 +317,10 @@ class LexicalIndex:
         self, passages: Iterable[tuple[str, str]], *, stemmer: str = "porter2", stops: str = "lucene", k1: float = 0.9, b: float = 0.4
     ) -> None:
         self.stemmer, self.stops = stemmer, stops
-        inverter = Inverter(stemmer)
-        parts = list(inverter.parts(passages))
-        terms = list(inverter.terms)
-        starts, docs, counts = join(lambda: parts, terms, None, "counts")
-        impacts = all_impacts(starts, docs, counts, np.array(inverter.lengths), (k1, b), np.empty(len(docs), np.float32))
-        columns = {terms[number]: column for column, number in enumerate(column_order(terms))}
-        docnos, ranks = sorted(inverter.docnos), ranks_of(inverter.docnos)
-        self.postings = Postings(starts, docs, impacts, docnos, ranks, lambda asked: [columns.get(term, -1) for term in asked])
+        found = invert(passages, stemmer)
+        columns = {term: number for number, term in enumerate(found.terms)}
+        held, docnos, ranks = found.counts, sorted(found.docnos), ranks_of(found.docnos)
+        self.postings = Postings(held.indptr, held.indices, found.impacts(k1, b), docnos, ranks, columns)
 
     def search(self, query: str, num_results: int = 1000) -> list[tuple[str, float]]:
         """The (docno, score) of the best passages, ties by docno, the greatest first. A query without a known word finds nothing."""

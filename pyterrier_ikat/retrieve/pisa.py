@@ -23,7 +23,7 @@ import pandas as pd
 
 from ..errors import DataError, UsageError, advice
 from .eager import refuse_wordless
-from .ranking import NOTHING, Ranking, rank_past_ties
+from .retriever import NOTHING, Ranking, rank_past_ties
 from .words import ascii_text, plain_tokens
 
 SPARE = ("inv.docs", "inv.freqs")
@@ -178,16 +178,13 @@ def _ready(folder: Path, names: Sequence[str], make: Callable[[str], Any]) -> st
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence what PISA prints from C."""
+    """Send what PISA prints from C to the error stream, so that the output of a command is whole."""
     sys.stdout.flush()
-    saved, nothing = [os.dup(stream) for stream in (1, 2)], os.open(os.devnull, os.O_WRONLY)
-    for stream in (1, 2):
-        os.dup2(nothing, stream)
+    saved = os.dup(1)
+    os.dup2(2, 1)
     try:
         yield
     finally:
         ctypes.CDLL(None).fflush(None)
-        for stream, before in zip((1, 2), saved, strict=True):
-            os.dup2(before, stream)
-        for number in (*saved, nothing):
-            os.close(number)
+        os.dup2(saved, 1)
+        os.close(saved)

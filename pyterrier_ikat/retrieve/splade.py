@@ -1,7 +1,7 @@
 """SPLADE: a masked language model weights the terms of a text and adds related terms. This module has its index and its retriever."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyterrier as pt
-from scipy.sparse import csc_array, csr_array
+from scipy.sparse import csc_array, csr_array, vstack
 
 from ..arguments import at_least
 from ..conversations.frame import well_formed
@@ -17,7 +17,7 @@ from ..errors import DataError, UsageError, advice
 from ..portable import digest
 from ..store.models import checksum_model, load, loaded_once
 from .artifact import DESCRIPTION, PT_META, IndexArtifact, Opened
-from .eager import column_order, join, mapped, open_postings, read_names, write_names
+from .eager import open_postings, save_postings
 from .pisa import count_passages, count_terms, open_impacts
 from .retriever import IndexRetriever
 from .texts import NAME as TEXTS
@@ -52,21 +52,11 @@ def load_sparse_encoder(model: str) -> Any:
     return loaded
 
 
-def list_numbers(model: Any) -> list[str]:
-    """The names under which :class:`Splade` indexes the dimensions of the model's vectors: their numbers.
-
-    PISA lowercases the terms of queries, but not those of passages. If tokens were used as names, ``"[SEP]"`` and the capitalised tokens
-    of a cased vocabulary would never be found.
-    """
-    # Until a model has encoded something, it reports its hidden size as the dimension.
-    size = model.encode_document(["."], show_progress_bar=False).shape[1]
-    return [str(number) for number in range(size)]
-
-
 def list_tokens(model: Any) -> list[str]:
     """The names under which PyTerrier's SPLADE indexes the dimensions: the tokenizer's tokens (``"tea"``, ``"##ing"``)."""
     named = model.tokenizer.convert_ids_to_tokens(list(range(len(model.tokenizer))))
-    return [*named, *list_numbers(model)[len(named) :]]  # a model may have more dimensions than its tokenizer has tokens
+    size = model.encode_document(["."], show_progress_bar=False).shape[1]  # before it encodes, a model reports its hidden size
+    return [*named, *map(str, range(len(named), size))]  # a model may have more dimensions than its tokenizer has tokens
 
 
 def checksum_vocabulary(model: Any) -> str:
@@ -184,7 +174,8 @@ class SpladeIndex(IndexArtifact):
         super().__init__(path, text)
         self.model = None if model is None else str(model)
         self.query_model = None if query_model is None else str(query_model)
-        self._terms: list[str] = []
+        self._tokens: list[str] = []
+        self._checked = False
 
     def retriever(
         self, num_results: int = 1000, cache: str | Path | None = None, *, query_model: str | Path | None = None, **bm25: float
@@ -217,8 +208,7 @@ class SpladeIndex(IndexArtifact):
             return {"docnos": docnos, "data": found.data, "indices": found.indices, "indptr": found.indptr}
 
         vocabulary = checksum_vocabulary(load_sparse_encoder(name))
-        start, files = self._encode_new(store, old, made_with, STEP, encode)
-        write_impacts(made, files, old, start)
+        write_impacts(made, self._encode_new(store, old, made_with, STEP, encode), old)
         return {"vocabulary": vocabulary, "scale": SCALE}
 
     def encode_queries(self, queries: Sequence[str]) -> list[dict[str, int]]:
@@ -230,29 +220,34 @@ class SpladeIndex(IndexArtifact):
         """
         passages = self._model()
         model = load_sparse_encoder(self.query_model or passages)
-        if not self._terms:
+        if not self._checked:
             if self.query_model is not None and checksum_vocabulary(model) != self._vocabulary():
                 raise UsageError(
                     f"the model for queries, {self.query_model!r}, has another vocabulary than {passages!r}, which encoded the passages of "
                     f"{self.path}: give one that was fine-tuned from it"
                 )
-            self._terms = self._names(model)
+            self._tokens = self._tokens_of_index(model)
+            self._checked = True
         found = encode_texts(model, queries, of="query")
-        named = [self._terms[term] for term in found.indices]
+        named = [self._tokens[term] if term < len(self._tokens) else str(term) for term in found.indices.tolist()]
         return [dict(zip(named[start:end], found.data[start:end].tolist(), strict=True)) for start, end in pairwise(found.indptr)]
 
-    def _names(self, model: Any) -> list[str]:
-        """The names of the model's dimensions in the index."""
+    def _tokens_of_index(self, model: Any) -> list[str]:
+        """The names of the model's dimensions in an index that PyTerrier made.
+
+        In ours they are the numbers. PISA lowercases the terms of queries, but not those of passages. If tokens were used, ``"[SEP]"`` and
+        the capitalised tokens of a cased vocabulary would never be found.
+        """
         folder = self.opened().folder
         if not made_by_pyterrier(folder):
-            return list_numbers(model)
-        terms, count = list_tokens(model), count_terms(folder)
-        if count > len(terms):
+            return []
+        tokens, count = list_tokens(model), count_terms(folder)
+        if count > len(tokens):
             raise DataError(
-                f"the index {self.path} has {count} terms, the model {self.model!r} only {len(terms)}: "
+                f"the index {self.path} has {count} terms, the model {self.model!r} only {len(tokens)}: "
                 "give the model that encoded its passages"
             )
-        return terms
+        return tokens
 
     def _vocabulary(self) -> str:
         """The checksum of the terms of the model that encoded the passages. PyTerrier's indexes don't store it."""
@@ -313,31 +308,32 @@ class Splade:
         return SpladeIndex(path)._make(corpus, made_with, batch_size=self.batch_size)
 
 
-def write_impacts(folder: Path, files: Sequence[Path], old: Path | None, start: int) -> None:
-    """Write the matrix of the passages of an older one, and of encoded steps that begin with the passage ``start``.
+def write_impacts(folder: Path, files: Sequence[Path], old: Path | None) -> None:
+    """Write the matrix of the passages of an older one, and after them those of encoded steps.
 
     Raises:
         DataError: when no passage has a term.
     """
-    size = max((int(terms.max()) + 1 for file in files if len(terms := read_step(file)["indices"])), default=0)
+    steps = list(map(read_step, files))
+    docnos, parts = [docno for step in steps for docno in step["docnos"].tolist()], list(map(_rows, steps))
     if old is not None:
-        size = max(size, len(mapped(old, "starts")) - 1)
+        before = open_postings(old)
+        shape = (len(before.docnos), len(before.starts) - 1)
+        parts.insert(0, csc_array((before.impacts, before.docs, before.starts), shape=shape).tocsr())
+        docnos = before.docnos[before.ranks].tolist() + docnos
+    size = max(int(part.indices.max(initial=-1)) + 1 for part in parts)
     if not size:
         raise DataError("the model gives no passage a term: its weights are damaged, use another model")
-    names = [str(number) for number in range(size)]
+    for part in parts:
+        part.resize(part.shape[0], size)
+    matrix = vstack(parts, format="csr").tocsc()
+    save_postings(folder, matrix, list(map(str, range(size))), docnos, impacts=matrix.data.astype(np.float32))
 
-    def parts() -> Iterator[csr_array]:
-        if old is not None:
-            starts, docs = np.array(mapped(old, "starts")), mapped(old, "docs")
-            rows = csc_array((mapped(old, "impacts"), docs, starts.astype(docs.dtype)), shape=(start, len(starts) - 1)).tocsr()
-            numbers = np.array(column_order(names[: len(starts) - 1]))
-            yield csr_array((rows.data, numbers[rows.indices], rows.indptr), shape=rows.shape)
-        for step in map(read_step, files):
-            yield csr_array((step["data"], step["indices"], step["indptr"]), shape=(len(step["docnos"]), size))
 
-    join(parts, names, folder, "impacts")
-    docnos = [] if old is None else np.array(read_names(old / "docnos.txt"))[mapped(old, "ranks")].tolist()
-    write_names(folder, names, docnos + [docno for file in files for docno in read_step(file)["docnos"].tolist()])
+def _rows(step: Mapping[str, Any]) -> csr_array:
+    """The impacts of the passages (rows) of an encoded step."""
+    terms = step["indices"]
+    return csr_array((step["data"], terms, step["indptr"]), shape=(len(step["docnos"]), int(terms.max(initial=0)) + 1))
 
 
 def made_by_pyterrier(folder: Path) -> bool:

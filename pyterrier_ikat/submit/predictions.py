@@ -14,9 +14,9 @@ from typing import Any
 
 import pandas as pd
 
+from ..conversations.benchmarks import collections_of
 from ..conversations.frame import column, object_frame
 from ..conversations.ikat_dataset import IkatDataset
-from ..conversations.mtrag import collections_of
 from ..errors import DataError, UsageError, advice
 from ..order import in_trec_eval_order, strictly_decreasing
 from ..runs import RunFolder

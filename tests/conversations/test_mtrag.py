@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
+from pyterrier_ikat.conversations.benchmarks import COLLECTIONS, collections_of
 from pyterrier_ikat.conversations.datasets import full_names
-from pyterrier_ikat.conversations.mtrag import COLLECTIONS, collections_of
 from pyterrier_ikat.conversations.topic_files import CollectionWarning
 from pyterrier_ikat.errors import DataError, UsageError
 

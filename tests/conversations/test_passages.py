@@ -1,10 +1,8 @@
 """Passages: their files, their texts by docno (also by PyTerrier's own `pt.text`), and the splitting of documents."""
 
-import builtins
 import bz2
 import gzip
 import json
-import re
 
 import pandas as pd
 import pyterrier as pt
@@ -14,8 +12,7 @@ from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat import PassageFiles
-from pyterrier_ikat.conversations import passages as room
-from pyterrier_ikat.conversations.passages import TextLoader, chunk_documents, read_passages
+from pyterrier_ikat.conversations.passages import TextLoader, read_passages
 from pyterrier_ikat.errors import DataError, UsageError
 
 LINES = [
@@ -179,37 +176,6 @@ def test_the_fields_of_passages_are_their_text_and_url(folder):
         pt.text.get_text(ikat.PassageIndex(folder / "index"), ["text", "url"])
 
 
-def by_full_stop(text):
-    return re.findall(r"[^.]+\.?", text)
-
-
-def chunks(text, sentences=by_full_stop, **options):
-    return list(chunk_documents([{"docno": "d", "text": text, "url": "u"}], sentences, **options))
-
-
-def numbered(count):
-    return " ".join(f"s{number}." for number in range(count))
-
-
-@pytest.mark.parametrize(
-    ("sentences", "spans"),
-    [(0, []), (1, [(0, 1)]), (10, [(0, 10)]), (11, [(0, 10), (5, 11)]), (15, [(0, 10), (5, 15)]), (16, [(0, 10), (5, 15), (10, 16)])],
-)
-def test_ten_sentences_every_five_until_the_end_is_reached(sentences, spans):
-    found = chunks(numbered(sentences))
-    assert [passage["text"] for passage in found] == [" ".join(f"s{n}." for n in range(*span)) for span in spans]
-    assert [passage["docno"] for passage in found] == [f"d:{place}" for place in range(len(spans))]
-    assert all(passage["url"] == "u" for passage in found)
-
-
-@given(st.integers(0, 60), st.integers(1, 12), st.data())
-def test_every_sentence_is_in_a_passage_and_no_passage_lies_within_another(count, window, data):
-    stride = data.draw(st.integers(1, window))
-    spans = [set(passage["text"].split()) for passage in chunks(numbered(count), window=window, stride=stride)]
-    assert set().union(*spans) == {f"s{number}." for number in range(count)}
-    assert not any(a < b or a == b for i, a in enumerate(spans) for j, b in enumerate(spans) if i != j)
-
-
 @given(st.lists(st.text(st.characters(codec="utf-8")), max_size=5))
 def test_any_text_comes_back_without_its_outer_white_space(tmp_path_factory, texts):
     path = tmp_path_factory.mktemp("any") / "passages.jsonl"
@@ -255,45 +221,3 @@ def test_passages_are_cut_by_sliding_windows_and_ranked_by_their_best_window(fol
     found = (ranked >> pt.text.max_passage())(turns)
     assert {(qid, docno): score for qid, docno, score in found[["qid", "docno", "score"]].to_numpy().tolist()} == best
     assert found[found["rank"] == 0].set_index("qid")["docno"].to_dict() == {"1_1": "d1", "1_2": "d2"}
-
-
-def test_a_document_is_cut_at_10_000_characters():
-    assert sum(len(passage["text"]) for passage in chunks("x" * 9_999 + "yz.")) == 10_000
-    assert chunks("x" * 9_999 + "yz.")[0]["text"].endswith("xy")
-
-
-def test_blank_documents_and_blank_sentences_make_no_passage():
-    assert chunks(" \n ") == []
-    assert [passage["text"] for passage in chunks("a.b", lambda _: ["a ", " ", "\nb"])] == ["a b"]
-
-
-@pytest.mark.parametrize("options", [{"stride": 0}, {"stride": 11}, {"window": 0}])
-def test_windows_that_lose_sentences_are_refused(options):
-    with pytest.raises(UsageError, match="1 <= stride <= window"):
-        chunks("a.", **options)
-
-
-@pytest.mark.parametrize("document", [{"text": "a."}, {"docno": "d"}, {"docno": "a b", "text": "a."}, {"docno": 7, "text": "a."}])
-def test_a_document_without_name_or_text_is_named(document):
-    with pytest.raises(DataError, match="document 2 has the docno"):
-        list(chunk_documents([{"docno": "d", "text": "a."}, document], by_full_stop))
-
-
-@pytest.fixture
-def no_senter_yet():
-    room._spacy_sentences.cache_clear()
-    yield
-    room._spacy_sentences.cache_clear()
-
-
-def test_without_spacy_the_install_line_is_named(monkeypatch, no_senter_yet):
-    real = builtins.__import__
-
-    def missing(name, *args, **kwargs):
-        if name == "spacy":
-            raise ModuleNotFoundError("No module named 'spacy'")
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(UsageError, match=r"No module named 'spacy'.*pip install 'pyterrier_ikat\[chunk\]'.*en_core_web_sm, or give"):
-        list(chunk_documents([]))

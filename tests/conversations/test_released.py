@@ -193,26 +193,14 @@ def test_cast_has_its_rewrites_canonical_passages_and_judgements(files):
 
 
 @other_files
-def test_cone_rags_parts_are_frames_of_the_usual_columns(files):
-    nuggets = {"[1]": {"text": "No caffeine. ", "relevance": "3"}, "[2]": {"text": "Sweet", "relevance": "1"}}
-    nuggets["[3]"] = nuggets["[1]"]
-    said = {"3_1": {"manual": {"nuggets": {}, "response": "It has none."}}, "3_2": {"manual": {"nuggets": {}, "response": ""}}}
-    contents = {
-        "llm-gpt4-pool-depth-30.txt": "3_1\t0\td1 \t2\n3_1\t0\td2 \t1\n",
-        "gold_nuggets_human.json": {"3_1": nuggets},
-        "gold_nuggets_human_deduplicated.json": {"3_1": {"[2]": nuggets["[2]"]}},
-        "gold_response_and_nuggets_human.json": said,
-        "automatic_responses.json": {"3_1": {"one": "Rooibos.", "ksu": "Mint."}, "3_2": {"one": "Mint.", "ksu": "Tea."}},
-        "human-study-matching-labels.txt": "7_3_1_1_nii-1\t1\n7_3_1_2_nii-1\t0\n8_3_1_3_nii-1\t1\n7_3_1_1_ksu-1\t0\n",
-    }
-    files({f"outputs/cone-rag/{name}": content for name, content in contents.items()})
-    data = ikat.dataset("ikat:2024")
+def test_cone_rags_parts_are_frames_of_the_usual_columns(cone_rag):
+    data = cone_rag
     assert data.get_qrels("gpt4").values.tolist() == [["3_1", "d1", 2], ["3_1", "d2", 1]]
     assert data.get_answers("human").values.tolist() == [["3_1", "It has none."]]
     nuggets = data.get_nuggets()[["qid", "nugget", "relevance", "importance"]].values.tolist()
     assert nuggets == [["3_1", "No caffeine.", 3, "okay"], ["3_1", "Sweet", 1, "okay"]]
     assert data.get_nuggets("deduplicated")[["qid", "number", "nugget"]].values.tolist() == [["3_1", "2", "Sweet"]]
-    assert data.get_responses().query("run == 'one'")["qanswer"].tolist() == ["Rooibos.", "Mint."]
+    assert data.get_responses().query("run == 'one_run'")["qanswer"].tolist() == ["Rooibos has no caffeine.", "Mint."]
     assert data.get_nugget_labels()[["run", "qid", "nugget", "label"]].values.tolist() == [
         ["nii-1", "3_1", "No caffeine.", "support"],
         ["nii-1", "3_1", "Sweet", "not_support"],
@@ -236,25 +224,6 @@ def test_the_real_files_of_cone_rag_give_the_published_counts(shared):
     labels = data.get_nugget_labels()
     assert (len(labels), labels["run"].nunique(), labels["qid"].nunique(), labels["nugget"].isna().sum()) == (1_086, 6, 25, 0)
     assert len(nugget_scores(labels[labels["run"] == "nii-1"].drop(columns="nugget"))) == 25
-
-
-def test_the_training_topics_have_a_collection_of_their_own_without_a_licence(get, ikat_data, tmp_path):
-    data = get("ikat:2023-train")
-    passages = list(data.get_corpus_iter(verbose=False))
-    assert data.collection() == (194, frozenset(passage["docno"] for passage in passages))
-    assert set(data.get_qrels()["docno"]) == data.collection()[1]
-    index = ikat.PassageIndex(tmp_path / "index").index(iter(passages))
-    found = ikat.experiment({"raw": index.bm25(), "manual": ikat.methods.METHODS["human_qr"]}, data, ["nDCG@10"], index=index)
-    assert found["turns"].tolist() == [76, 76]
-    assert found["nDCG@10"].is_monotonic_increasing
-
-
-def test_an_experiment_runs_on_mini(get, ikat_data):
-    data = get("ikat:2023-mini")
-    gold = data.get_qrels().groupby("qid").head(1).assign(score=1.0, rank=0).drop(columns="label")
-    perfect = pt.Transformer.from_df(gold.merge(data.get_topics()[["qid", "query"]], on="qid"))
-    table = pt.Experiment([perfect], data.get_topics(), data.get_qrels(), [pt.measures.P @ 1])
-    assert table["P@1"].tolist() == [1.0]
 
 
 def call(*words, fails=False):

@@ -3,7 +3,6 @@
 import math
 import re
 import warnings
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -63,16 +62,6 @@ turn_lists = st.dictionaries(
     min_size=1,
 )
 OPERATORS = [ikat.Interleave(), ikat.Union(), ikat.RRF(), ikat.WeightedSum(), ikat.RerankAgainst(ByAnswer({"b": 2, "a": 1}), "qanswer")]
-
-
-def test_interleave_skips_what_is_taken_and_offers_the_next_at_once():
-    found = expanded({"t": [["x", "y"], ["x", "z", "w"]]})
-    assert orders(ikat.Interleave()(found)) == {"t": ["x", "z", "y", "w"]}
-
-
-def test_interleave_lets_short_lists_drop_out():
-    found = expanded({"t": [["a"], ["b", "c", "d"], ["c"]]})
-    assert orders(ikat.Interleave()(found)) == {"t": ["a", "b", "c", "d"]}
 
 
 def test_interleave_scores_count_down_to_one():
@@ -168,29 +157,6 @@ def test_rrf_ties_go_by_best_rank_then_sub_query():
     assert fused["score"].is_unique
 
 
-def test_rrf_counts_a_passage_once_per_list():
-    found = expanded({"t": [["a", "b", "a"]]})
-    assert ikat.RRF()(found)["score"].tolist() == [0.016393442623, 0.016129032258]  # 1/61 and 1/62 to 12 places
-
-
-def test_equal_ranks_in_a_list_go_by_docno():
-    found = expanded({"t": [["c", "a", "b"]]}).assign(rank=0)
-    assert orders(ikat.Interleave()(found)) == {"t": ["a", "b", "c"]}
-
-
-def test_sub_queries_go_by_number_not_by_name():
-    lists = [[letter] for letter in "abcdefghijkl"]
-    assert orders(ikat.Interleave()(expanded({"t": lists}).iloc[::-1])) == {"t": list("abcdefghijkl")}
-
-
-def test_frames_that_are_not_expanded_are_one_list_per_turn():
-    found = expanded({"t": [["b", "a"]], "u": [["c"]]}).drop(columns=["qid_0", "qsub", "query_0"])
-    for operator in (ikat.Interleave(), ikat.Union(), ikat.RRF()):
-        fused = operator(found)
-        assert fused[["qid", "query", "docno", "rank"]].values.tolist() == found[["qid", "query", "docno", "rank"]].values.tolist()
-        assert list(fused.columns) == list(found.columns)
-
-
 def test_docnos_may_be_numbers():
     found = expanded({"t": [["a", "b"], ["b", "c"]]})
     found["docno"] = pd.Series([7, 5, 5, "c"], dtype=object)
@@ -236,23 +202,10 @@ def test_rerank_by_query_uses_the_query_of_the_turn():
     assert scorer.seen["query"].tolist() == ["t?"]
 
 
-def test_rerank_by_on_a_frame_that_is_not_expanded():
-    scorer = ByAnswer({"b": 1})
-    found = expanded({"t": [["a", "b"]]}).drop(columns=["qid_0", "qsub", "query_0"])
-    fused = ikat.RerankAgainst(scorer, "qanswer")(found)
-    assert fused[["docno", "query", "rank"]].values.tolist() == [["b", "t sub 0", 0], ["a", "t sub 0", 1]]
-
-
 def test_rerank_by_keeps_new_columns_and_rows_that_the_scorer_left():
     scorer = pt.apply.generic(lambda rows: rows[rows["docno"] != "a"].assign(score=1.0, why="short"))
     fused = ikat.RerankAgainst(scorer, "qanswer")(expanded({"t": [["a", "b"]]}))
     assert fused[["docno", "why"]].values.tolist() == [["b", "short"]]
-
-
-def test_rerank_by_keeps_so_many_passages_of_each_turn():
-    found = expanded({"t": [["a", "b"]], "u": [["c"]], "v": [["d", "e", "f"]]})
-    for num_results, kept in ((1, "acd"), (2, "abcde"), (None, "abcdef")):
-        assert ikat.RerankAgainst(ByAnswer(), "qanswer", num_results)(found)["docno"].tolist() == list(kept)
 
 
 @pytest.mark.parametrize("num_results", [1, None])
@@ -294,11 +247,6 @@ def test_rerank_by_names_the_passage_that_the_scorer_made_up_not_the_first():
         ikat.RerankAgainst(scorer, "qanswer")(expanded({"t": [["a", "b"]]}))
 
 
-def test_a_scorer_without_scores_is_named_with_the_column():
-    with pytest.raises(pt.validate.InputValidationError, match="score"):
-        ikat.RerankAgainst(pt.apply.generic(lambda rows: rows.drop(columns="score", errors="ignore")), "qanswer")(expanded({"t": [["a"]]}))
-
-
 def test_rerank_by_names_the_turns_without_the_text():
     found = expanded({turn: [["a"]] for turn in "tuvwxyz"})
     for lacking, shown in (("u", "u"), ("uvwxy", "u, v, w, x, y"), ("uvwxyz", "u, v, w, x, y and 1 more")):
@@ -320,13 +268,6 @@ def test_empty_frames_give_the_columns_of_full_ones(operator):
     assert set(bare.columns) == set(operator(found).columns)
 
 
-@pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: type(operator).__name__)
-@pytest.mark.parametrize("missing", ["docno", "query", "rank", "qsub", "query_0"])
-def test_a_missing_column_is_named(operator, missing):
-    with pytest.raises(pt.validate.InputValidationError, match=missing):
-        operator(expanded({"t": [["a"]]}).drop(columns=[missing]))
-
-
 def test_the_column_to_rerank_by_has_to_be_there_after_the_sub_queries_are_back():
     found = expanded({"t": [["a"]]})
     for name in ("qrewrite", "query_0"):
@@ -342,11 +283,6 @@ def test_num_results_below_one_is_refused(make):
     with pytest.raises(ikat.UsageError, match="num_results=0: give 1 or more"):
         make(num_results=0)
     make(num_results=1)
-
-
-@pytest.mark.parametrize("operator", [ikat.Interleave, ikat.RRF, ikat.WeightedSum, partial(ikat.RerankAgainst, ByAnswer(), "query")])
-def test_a_thousand_passages_are_kept_unless_told_otherwise(operator):
-    assert operator().num_results == 1000
 
 
 def test_rrf_refuses_a_negative_constant():

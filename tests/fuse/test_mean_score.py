@@ -147,20 +147,6 @@ def test_a_turn_is_never_divided_between_chunks(monkeypatch):
     assert [sorted({qid.split("::")[0] for qid in frame["qid"]}) for frame in scorer.seen] == [["t"], ["u", "v"], ["w"]]
 
 
-@pytest.mark.parametrize(("at_once", "chunks"), [(5, [["t", "u"]]), (4, [["t"], ["u"]])])
-def test_turns_share_a_chunk_as_long_as_their_pairs_fit(monkeypatch, at_once, chunks):
-    monkeypatch.setattr("pyterrier_ikat.fuse.by_scorer.PAIRS_AT_ONCE", at_once)
-    scorer = Table()
-    ikat.MeanScore([scorer])(expanded({"t": [("a", ["x"])], "u": [("b", ["x", "y"]), ("c", ["y", "x"])]}))  # 1 pair and 4
-    assert [sorted({qid.split("::")[0] for qid in frame["qid"]}) for frame in scorer.seen] == chunks
-    assert all(set(frame.columns) == {"qid", "query", "docno", "score", "rank", "text"} for frame in scorer.seen)
-
-
-def test_ties_keep_the_first_occurrence_list_after_list():
-    ranked = ikat.MeanScore([Table()])(expanded({"t": [("a", ["z", "b", "y"]), ("b", ["a", "z"])]}))
-    assert ranked["docno"].tolist() == ["z", "b", "y", "a"]
-
-
 def test_the_cut_comes_after_the_scoring():
     ranked = ikat.MeanScore([Table(lambda query, docno: docno == "last")], num_results=1)(expanded({"t": [("a", ["x", "y", "last"])]}))
     assert ranked["docno"].tolist() == ["last"]
@@ -248,12 +234,6 @@ def test_empty_frames_give_the_columns_of_full_ones_without_a_model():
     found = expanded({"t": [("a", ["x"])]}, {"t": [1.0]})
     operator = ikat.MeanScore([ikat.BiEncoder("no/such-model")])
     assert list(operator(found.iloc[:0]).columns) == list(ikat.MeanScore([Table()])(found).columns)
-
-
-@pytest.mark.parametrize("missing", ["docno", "query", "rank", "qsub", "query_0", "text"])
-def test_a_missing_column_is_named(missing):
-    with pytest.raises(pt.validate.InputValidationError, match=missing):
-        ikat.MeanScore([Table()])(expanded({"t": [("a", ["x"])]}).drop(columns=[missing]))
 
 
 @pytest.mark.parametrize("scorers", [[], Table()])

@@ -149,13 +149,6 @@ def test_a_plan_counts_what_the_branches_ask_and_what_they_leave():
     assert planned["calls"].tolist() == [2, 2, 8]
 
 
-def test_numbers_are_given_by_name():
-    with pytest.raises(
-        ikat.UsageError, match=r"branch 1 of RRF is 60: give PyTerrier pipelines, as ikat.RRF\(first, second\), and numbers"
-    ):
-        ikat.RRF(60)
-
-
 @FUSIONS
 def test_a_turn_that_one_system_lacks_is_named(fusion):
     with pytest.warns(NoResultWarning, match=f"branch 2 of {fusion.__name__} found no passage for 1 turn .u."):

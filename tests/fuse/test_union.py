@@ -112,11 +112,6 @@ def test_a_turn_that_only_the_other_branch_has_lacks_what_that_branch_lacks():
     assert column_of(united, "qanswer") == {"t": "yes", "u": None}
 
 
-def test_a_value_of_none_in_the_last_branch_stands():
-    united = ikat.Union(Finds({"t": ["x"]}, qanswer={"t": "yes"}), Finds({"t": ["y"]}, qanswer={}))(TURNS)
-    assert column_of(united, "qanswer") == {"t": None}
-
-
 @pytest.mark.parametrize(
     ("first", "second", "expected"),
     [
@@ -131,12 +126,6 @@ def test_a_value_of_none_in_the_last_branch_stands():
 def test_statements_are_united_in_the_order_of_the_branches(first, second, expected):
     united = ikat.Union(Finds({"t": ["x"]}, qstatements={"t": first}), Finds({"t": ["y"]}, qstatements={"t": second}))(TURNS)
     assert column_of(united, "qstatements") == {"t": expected}
-
-
-def test_statements_of_one_branch_stay_the_same_object():
-    chosen = [("3", 0.9)]
-    united = ikat.Union(Finds({"t": ["x"]}, qstatements={"t": chosen}), Finds({"t": ["y"]}))(TURNS)
-    assert all(value is chosen for value in united["qstatements"])
 
 
 def test_conversation_columns_are_carried_as_the_same_objects_and_numbers_stay_numbers():
@@ -207,11 +196,6 @@ def test_turns_without_a_query_are_refused_whatever_the_branch_reads():
     branch = pt.apply.generic(lambda turns: turns.assign(query="tea", docno="x", rank=0))
     with pytest.raises(pt.validate.InputValidationError, match="query"):
         ikat.Union(branch)(TURNS[["qid"]])
-
-
-def test_the_columns_that_the_branches_need_are_told():
-    unknown = pt.apply.generic(lambda turns: turns)
-    assert ikat.Union(ikat.RawUtterance(), unknown, ikat.ExplodeQueries()).transform_inputs() == [["qid", "query", "qsubqueries"]]
 
 
 def test_wrong_branches_are_refused():
@@ -294,11 +278,6 @@ def test_a_turn_that_another_branch_has_does_not_count_0():
     with pytest.warns(NoResultWarning) as caught:
         ikat.Union(Finds({"t": "x"}), pt.apply.generic(warns))(TURNS.head(1))
     assert [str(warning.message)[:20] for warning in caught] == ["branch 2 of Union fo"]
-
-
-@pytest.mark.filterwarnings("error")
-def test_nothing_is_said_where_each_branch_brings_each_turn():
-    ikat.Union(Finds({"t": "x", "u": "y"}), Finds({"u": "z", "t": "z"}))(TURNS)
 
 
 def test_what_a_union_within_a_union_lost_is_still_named():

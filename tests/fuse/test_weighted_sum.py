@@ -107,15 +107,6 @@ def test_scores_as_they_are_give_a_missing_passage_the_lists_least():
     assert fused_by_hand([("a", -1.0), ("b", -3.0)], [("c", -5.0)], normalise="none") == pytest.approx({"a": -6.0, "c": -8.0, "b": -8.0})
 
 
-def test_a_list_of_one_passage_or_of_equal_scores_counts_a_half():
-    assert fused_by_hand([("a", 7.0)], [("b", 2.0), ("c", 2.0)], weights=[1, 3]) == pytest.approx({"b": 1.5, "c": 1.5, "a": 0.5})
-
-
-def test_a_shorter_list_has_another_least_score():
-    assert fused_by_hand([("a", 4.0), ("b", 3.0), ("c", 0.0)])["b"] == 0.75
-    assert fused_by_hand([("a", 4.0), ("b", 3.0)])["b"] == 0.0
-
-
 def test_equal_sums_of_different_scores_tie_and_go_by_best_rank():
     # .1 + .2 of b and .3 of x: in floating point the first is more; x stands second, b third and fourth.
     first = [("top", 1.0), ("x", 0.3), ("b", 0.1), ("end", 0.0)]
@@ -172,15 +163,6 @@ def test_the_largest_scores_and_weights_stay_apart():
             assert len(set(np.array(list(found.values()), dtype=np.float32))) == 3
 
 
-def test_frames_without_scores_are_refused_by_the_column():
-    rows = frame_of([("9-1_1", 0, "a", 0, 1.0)]).drop(columns="score")
-    with pytest.raises(pt.validate.InputValidationError, match="score"):
-        ikat.WeightedSum()(rows)
-    unscored = pt.apply.generic(lambda turns: turns.assign(docno="a", rank=0))
-    with pytest.raises(pt.validate.InputValidationError, match="score"):
-        ikat.WeightedSum(finds([("a", 1.0)]), unscored)(TURNS)
-
-
 @pytest.mark.parametrize("weight", [-1.0, float("nan"), 0.0])
 def test_weights_of_sub_queries_that_cannot_be_used_are_refused_by_the_turn(weight):
     rows = frame_of([("9-1_1", 0, "a", 0, 1.0), ("9-1_2", 0, "b", 0, 1.0)]).assign(qweight=[1.0, weight])
@@ -192,11 +174,6 @@ def test_weights_of_sub_queries_that_cannot_be_used_are_refused_by_the_turn(weig
 def test_weights_that_are_not_one_number_per_branch_are_refused(weights):
     with pytest.raises(ikat.UsageError, match=r"weights=.*: give one number for each of the 2 branches, 0 or more, and one above 0"):
         ikat.WeightedSum(finds([]), finds([]), weights=weights)
-
-
-def test_an_unknown_normalisation_names_the_known_ones():
-    with pytest.raises(ikat.UsageError, match="normalise='zscore' is unknown: choose one of min-max, none"):
-        ikat.WeightedSum(normalise="zscore")
 
 
 def test_it_is_a_value_with_its_weights():
@@ -211,13 +188,6 @@ def test_a_cut_behind_it_becomes_its_own():
     cut = (fused % 2).compile()
     assert cut == ikat.WeightedSum(*fused.branches, weights=[1, 2], normalise="none", num_results=2)
     pd.testing.assert_frame_equal(cut(TURNS.head(1)), (fused % 2)(TURNS.head(1)).reset_index(drop=True))
-
-
-def test_a_plan_follows_its_branches():
-    llm = ikat.llm("recorded:sample")
-    fused = ikat.WeightedSum(ikat.Answer(llm) >> Finds({}), ikat.Rewrite(llm) >> Finds({}) % 3, num_results=4) >> ikat.LLMRerank(llm)
-    planned = ikat.plan({"S": fused}, TURNS)
-    assert list(zip(planned["stage"], planned["calls"], strict=True)) == [("answer", 2), ("rewrite", 2), ("rerank", 8)]
 
 
 TestWeightedSum = pt.testing.transformer_test_class(ikat.WeightedSum)

@@ -13,7 +13,7 @@ from tiny_cross_encoders import save_cross_encoder
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.rank import reranker as each_pair_once
-from pyterrier_ikat.rank.reranker import look_up, merged, scored_once
+from pyterrier_ikat.rank.reranker import scored_once
 from pyterrier_ikat.store.cache import Cache, open_cache
 
 
@@ -45,22 +45,6 @@ def test_every_row_gets_its_score_and_every_pair_is_scored_once(calls, at_once):
             scores = scored_once([query for query, _ in rows], [text for _, text in rows], b"model", cache, spy)
             assert scores.tolist() == [worth(*row) for row in rows]
     assert sorted(spy.pairs) == sorted({row for rows in calls for row in rows})
-
-
-HASHES = st.lists(st.binary(min_size=16, max_size=16) | st.integers(0, 3).map(lambda n: bytes(15) + bytes([n])), unique=True, max_size=8)
-
-
-@given(st.lists(HASHES, max_size=3), HASHES)
-def test_an_entry_is_a_dictionary_of_hashes_whatever_their_bytes(puts, asked):
-    entry, known = b"", {}
-    for number, hashes in enumerate(puts):
-        scores = np.arange(len(hashes)) + 100.0 * number
-        entry = merged(entry, np.array(hashes, dtype="S16"), scores)
-        known = dict(zip(hashes, scores, strict=True)) | known
-    assert len(entry) == 24 * len(known)
-    for hashes in (asked, list(known)):
-        found = look_up(entry, np.array(hashes, dtype="S16"))
-        np.testing.assert_array_equal(found, [known.get(text, np.nan) for text in hashes])
 
 
 def test_another_model_is_asked_itself():

@@ -1,10 +1,6 @@
 """The ensemble: the rule worked out by hand, in plain Python and by ranx, and real models of each architecture."""
 
-import json
 import math
-import os
-import subprocess
-import sys
 from fractions import Fraction
 from itertools import pairwise
 
@@ -18,7 +14,7 @@ from tiny_cross_encoders import CONFIGS, save_cross_encoder
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.order import min_max
-from pyterrier_ikat.rank.ensemble import CHECKPOINTS
+from pyterrier_ikat.rank.cross_encoders import CHECKPOINTS
 
 
 class Scores(pt.Transformer):
@@ -60,12 +56,6 @@ def test_the_mean_of_the_min_max_normalised_scores():
     assert ranking(ranked) == [("b", round(2 / 3, 9), 0), ("c", round(4 / 9, 9), 1), ("a", round(1 / 3, 9), 2)]
 
 
-def test_equal_scores_count_a_half_and_a_missing_passage_nothing():
-    ranked = ikat.Ensemble([scores(a=7.0, b=7.0), scores(a=1.0, b=2.0, c=2.0), scores(c=5.0)])(found(*ABC))
-    # a: (.5 + 0 + 0) / 3, b: (.5 + 1 + 0) / 3, c: (0 + 1 + .5) / 3
-    assert ranking(ranked) == [("c", 0.5, 0), ("b", 0.5, 1), ("a", round(1 / 6, 9), 2)]
-
-
 @given(st.data())
 def test_equal_means_are_equal_in_any_order_of_the_scorers(data):
     """Scores on a grid of tenths: exact fractions say which means are equal."""
@@ -85,11 +75,6 @@ def test_equal_means_are_equal_in_any_order_of_the_scorers(data):
     assert rankings[0]["score"].tolist() == rankings[1]["score"].tolist()
 
 
-def test_a_scorer_that_leaves_a_turn_out_lets_the_others_decide():
-    ranked = ikat.Ensemble([scores(a=1.0, b=3.0, c=2.0), Scores({})])(found(*ABC))
-    assert ranking(ranked) == [("b", 0.5, 0), ("c", 0.25, 1), ("a", 0.0, 2)]
-
-
 def test_turns_are_normalised_apart_and_keep_their_order():
     keys = [("u", "x"), ("t", "a"), ("u", "y"), ("t", "b")]
     given = Scores({("u", "x"): 1000.0, ("u", "y"): 2000.0, ("t", "a"): 0.2, ("t", "b"): 0.1})
@@ -100,16 +85,6 @@ def test_turns_are_normalised_apart_and_keep_their_order():
         ["t", "a", 1.0, 0],
         ["t", "b", 0.0, 1],
     ]
-
-
-def test_all_rows_and_columns_stay_and_the_input_is_unchanged():
-    histories = [[1], [2], [3]]
-    frame = found(*ABC, qhistory=pd.Series(histories, dtype=object))
-    before = frame.copy()
-    ranked = ikat.Ensemble([scores(a=1.0, b=3.0, c=2.0)])(frame)
-    assert ranked["qhistory"][0] is histories[1]
-    assert list(ranked.columns) == list(frame.columns)
-    pd.testing.assert_frame_equal(frame, before)
 
 
 def test_a_foreign_scorer_that_writes_into_the_frame_changes_no_other():
@@ -140,11 +115,6 @@ def test_a_score_that_is_not_finite_names_scorer_and_passage(bad):
 def test_of_a_passage_that_a_scorer_returns_twice_the_first_score_counts():
     twice = pt.apply.generic(lambda rows: pd.concat([rows.assign(score=[3.0, 2.0, 1.0]), rows.assign(score=[0.0, 9.0, 5.0])]))
     assert ranking(ikat.Ensemble([twice])(found(*ABC))) == [("a", 1.0, 0), ("b", 0.5, 1), ("c", 0.0, 2)]
-
-
-def test_a_scorer_that_gives_no_score_column_is_named():
-    with pytest.raises(pt.validate.InputValidationError, match="score"):
-        ikat.Ensemble([pt.apply.generic(lambda rows: rows.drop(columns="score"))])(found(*ABC))
 
 
 # The rule for all inputs
@@ -194,29 +164,6 @@ def test_any_finite_scores_stay_in_their_order_between_0_and_1(values):
     assert (np.diff(places[np.argsort(values)]) >= 0).all()
 
 
-RANX = """
-import json, sys
-import ranx
-runs = [ranx.Run(run) for run in json.load(sys.stdin)]
-fused = ranx.fuse(runs=runs, norm="min-max", method="sum").to_dict()
-print(json.dumps({turn: {docno: float(score) for docno, score in ranked.items()} for turn, ranked in fused.items()}))
-"""
-
-
-def test_it_is_the_min_max_of_ranx_where_ranx_defines_it():
-    random = np.random.default_rng(5)
-    lists = [{(turn, f"d{n}"): float(score) for turn in "tu" for n, score in enumerate(random.normal(size=30))} for _ in range(5)]
-    runs = [{turn: {key[1]: score for key, score in scored.items() if key[0] == turn} for turn in "tu"} for scored in lists]
-    interpreted = os.environ | {"NUMBA_DISABLE_JIT": "1"}  # compiling it takes most of a minute
-    done = subprocess.run([sys.executable, "-c", RANX], input=json.dumps(runs), capture_output=True, text=True, env=interpreted)
-    assert done.returncode == 0, done.stderr
-    fused = json.loads(done.stdout)
-    wanted = {(turn, docno): score / 5 for turn, ranked in fused.items() for docno, score in ranked.items()}
-    ranked = ikat.Ensemble([Scores(scored) for scored in lists])(found(*lists[0]))
-    assert {(row.qid, row.docno): row.score for row in ranked.itertuples()} == pytest.approx(wanted)
-    assert len(wanted) == 60
-
-
 # Real models
 
 
@@ -248,20 +195,6 @@ def test_five_architectures_load_and_are_averaged(folders):
     assert {(row.qid, row.docno): row.score for row in ranked.itertuples()} == pytest.approx(in_plain_python(lists[0], lists))
 
 
-def test_each_model_sees_each_distinct_pair_once(folders, monkeypatch):
-    seen, score = [], ikat.CrossEncoder._score
-    noted = lambda self, pairs: [seen.extend((self.model, *pair) for pair in pairs), score(self, pairs)][1]  # noqa: E731
-    monkeypatch.setattr(ikat.CrossEncoder, "_score", noted)
-    ikat.Ensemble([*folders, scores(a=1.0)])(pd.concat([pairs(), pairs(qid=["3"] * 8)]))
-    ikat.Ensemble(folders[:2])(pairs())
-    assert sorted(seen) == sorted((folder, row.query, row.text) for folder in folders for row in pairs().itertuples())
-
-
-def test_a_model_that_cannot_be_loaded_is_named(folders, tmp_path):
-    with pytest.raises(ikat.UsageError, match="can't load the cross-encoder .*nowhere"):
-        ikat.Ensemble([folders[0], tmp_path / "nowhere"])(pairs())
-
-
 # The operator
 
 
@@ -288,11 +221,6 @@ def test_what_is_no_list_of_scorers_is_refused(wrong):
 def test_an_empty_frame_gives_the_columns_without_a_model():
     empty = ikat.Ensemble()(found(*ABC).drop(columns=["score", "rank"]).iloc[:0])
     assert set(empty.columns) == {"qid", "docno", "query", "text", "score", "rank"}
-
-
-def test_a_frame_without_text_is_refused():
-    with pytest.raises(pt.validate.InputValidationError):
-        ikat.Ensemble()(found(*ABC).drop(columns="text"))
 
 
 TestEnsemble = pt.testing.transformer_test_class(ikat.Ensemble)

@@ -16,7 +16,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.completions.rankings import permutation, read_ranking
 from pyterrier_ikat.llms import LLM, Backend, Reply, StageError
 from pyterrier_ikat.llms.cache import CompletionCache
-from pyterrier_ikat.rank.listwise import windows
+from pyterrier_ikat.rank.llm_rerankers import windows
 
 _llm = ikat.llm("recorded:sample")
 TestListwise = pt.testing.transformer_test_class(lambda: ikat.ListwiseRerank(_llm))

@@ -10,12 +10,11 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_splade import save_splade
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import BM25, SpladeRetriever
 from pyterrier_ikat.retrieve.bm25 import word_queries
-from pyterrier_ikat.retrieve.ranking import Ranking, cached_rankings, packed, unpacked
+from pyterrier_ikat.retrieve.retriever import Ranking, cached_rankings, packed, unpacked
 from pyterrier_ikat.store.cache import Cache
 
 DOCNOS = st.lists(st.text(st.characters(exclude_categories=["Cs", "Z", "Cc"]), min_size=1), unique=True, max_size=30)
@@ -145,18 +144,3 @@ def test_a_file_remembers_from_one_process_to_the_next(index, tmp_path):
     )
     assert (first[0], second[0]) == ("2", "0")
     assert first[1] == second[1]
-
-
-def test_splade_encodes_and_searches_each_distinct_query_once(searched, monkeypatch, tmp_path):
-    corpus = [{"docno": "d1", "text": "green tea"}, {"docno": "d2", "text": "the train runs late"}]
-    index = ikat.Splade(save_splade(tmp_path / "tiny-splade")).index(tmp_path / "i", corpus)
-    asking = frame("green tea", "coffee", "green tea", " ")
-    with pytest.warns(match="q3"):
-        found = index.retriever()(asking)
-    assert len(searched) == 2
-    again = ikat.SpladeIndex(index.path).retriever(num_results=5)(asking.iloc[:3])
-    assert len(searched) == 2
-    pd.testing.assert_frame_equal(again, found, check_exact=True)
-    kept = index.retriever(cache=tmp_path / "c")
-    assert eval(repr(kept)) == kept != index.retriever()
-    assert kept.fuse_rank_cutoff(1).cache == kept.cache

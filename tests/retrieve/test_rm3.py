@@ -206,7 +206,3 @@ def test_our_stop_words_are_those_that_pisa_drops(tmp_path):
 def test_passages_without_feedback_terms_leave_the_query_alone():
     found = results(("t", "mint tea", 1.0, "the"), ("u", "of the", 1.0, "mint tea"))
     assert ikat.RM3()(found)["query_toks"].tolist() == [{"mint": 0.25, "tea": 0.25}, {"mint": 0.25, "tea": 0.25}]
-
-
-def test_a_rank_cutoff_searches_the_terms_too(index):
-    assert index.bm25(num_results=1)(asked({"tea": 0.5, "mint": 0.5}))["docno"].tolist() == ["d3"]
