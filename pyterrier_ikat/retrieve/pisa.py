@@ -178,13 +178,16 @@ def _ready(folder: Path, names: Sequence[str], make: Callable[[str], Any]) -> st
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Send what PISA prints from C to the error stream, so that the output of a command is whole."""
+    """Silence what PISA prints from C."""
     sys.stdout.flush()
-    saved = os.dup(1)
-    os.dup2(2, 1)
+    saved, nothing = [os.dup(stream) for stream in (1, 2)], os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nothing, stream)
     try:
         yield
     finally:
         ctypes.CDLL(None).fflush(None)
-        os.dup2(saved, 1)
-        os.close(saved)
+        for stream, before in zip((1, 2), saved, strict=True):
+            os.dup2(before, stream)
+        for number in (*saved, nothing):
+            os.close(number)
