@@ -77,9 +77,7 @@ FAULTS = [
         'labels.first() if rule == "official" else labels.last()',
         'labels.last() if rule == "official" else labels.first()',
     ),
-    Fault(
-        "conversations/passages.py", "a chunk lacks its last sentence", "found[start : start + window]", "found[start : start + window - 1]"
-    ),
+    Fault("conversations/passages.py", "a passage keeps white space around its text", 'text.strip(), "url"', 'text, "url"'),
     Fault("runs/run_files.py", "ranks of a run file begin with 0", "{rank + 1} {shortest", "{rank} {shortest"),
     Fault("runs/log.py", "a cut line stays and spoils the next one", "drop_cut_line(", "str("),
     Fault(
@@ -132,8 +130,8 @@ FAULTS = [
     Fault(
         "rank/reranker.py",
         "scores of another model are taken",
-        "digest(model, query) for query in query_values",
-        "digest(query) for query in query_values",
+        "digest(model, query) for query in set(queries)",
+        "digest(query) for query in set(queries)",
     ),
     Fault("rank/statements.py", "statements stay as they came", "sorted(pairs, key=lambda pair: -pair[1])[: self.n]", "pairs[: self.n]"),
     Fault("fuse/by_list.py", "positions are counted from 0", "1.0 / (k + 1 + turn.rank())", "1.0 / (k + turn.rank())"),
