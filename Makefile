@@ -3,7 +3,7 @@
 # make test-portable  the tests as on a system that isn't Linux: without PISA, fcntl, resource and forks
 # make test-real  only the tests that read released files, from the folder shared/ beside the checkout
 # make check   the whole gate: format, lint, types, tests, documentation
-# make docs    install, then the generated texts of README and docs, and the site in docs/_build/html
+# make docs    install, then the site in docs/_build/html; a warning is an error
 # make audit   look the installed packages up in the advisories; make coverage, make mutants: how good the tests are
 # make versions the tests on every supported Python at hand, with pandas 2 and 3 (hours; several GB for each pair)
 # make wheel   build the wheel, and run the tests with it in a folder outside of the checkout (several GB)
@@ -17,7 +17,7 @@ BIN = $(VENV)/bin
 TORCH_INDEX ?=
 PIP = $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test test-portable test-real check lint docs docs-check coverage mutants versions wheel audit bench clean
+.PHONY: demo test test-portable test-real check lint docs coverage mutants versions wheel audit bench clean
 
 $(VENV)/demo: setup.py constraints.txt
 	@echo "Installing into $(VENV). This takes several minutes, most of them without output."
@@ -53,12 +53,9 @@ lint: $(VENV)/dev
 	$(BIN)/lint-imports
 
 docs: $(VENV)/dev
-	$(BIN)/python docs/make.py
+	$(BIN)/sphinx-build -W --keep-going -E -q docs docs/_build/html
 
-docs-check: $(VENV)/dev
-	$(BIN)/python docs/make.py --check
-
-check: lint test docs-check
+check: lint test docs
 
 coverage: $(VENV)/dev
 	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder

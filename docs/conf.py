@@ -1,26 +1,45 @@
-"""Sphinx's settings; `python docs/make.py` lays the pages out and builds them."""
+"""Sphinx's settings: `make docs` is `sphinx-build -W docs docs/_build/html`."""
 
 import inspect
+import sys
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from docutils.parsers.rst import Directive
 
 import pyterrier_ikat
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+(HERE / "notebooks").mkdir(exist_ok=True)
+for notebook in (HERE.parent / "notebooks").glob("*.ipynb"):  # Sphinx reads what lies below its folder; links lead there
+    (HERE / "notebooks" / notebook.name).write_text(notebook.read_text(encoding="utf-8").replace("](../docs/", "](../"), encoding="utf-8")
 
 project = "pyterrier_ikat"
 version = release = pyterrier_ikat.__version__
 copyright = "the pyterrier_ikat developers"  # noqa: A001 - Sphinx's name
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "myst_nb", "sphinx_copybutton"]
-exclude_patterns = ["readme.md", "sample.index"]
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "myst_nb",
+    "sphinx_click",
+    "sphinx_copybutton",
+    "tables",
+]
+exclude_patterns = ["_build"]
+templates_path = ["_templates"]
 suppress_warnings = ["config.cache"]
 
+myst_enable_extensions = ["attrs_block"]
 myst_heading_anchors = 3
 highlight_language = "none"
 nb_execution_mode = "off"  # the tests run the notebooks; their outputs are in the files
 nb_merge_streams = True
 
+autosummary_generate = True
+autosummary_ignore_module_all = False  # a room's page has what the room exports
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
@@ -34,23 +53,8 @@ html_favicon = "_static/mark.svg"
 html_theme_options = {"light_logo": "mark.svg", "dark_logo": "mark-dark.svg"}
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_search_scorer = str(Path(__file__).parent / "_static" / "scorer.js")
 html_copy_source = False
 html_show_sphinx = False
-
-
-class DrawingDirective(Directive):
-    """``{drawing} FILE``: a drawing inside the page, so that its tooltips work, as wide as there is room for."""
-
-    required_arguments = 1
-
-    def run(self) -> list[nodes.Node]:
-        """The drawing as HTML."""
-        environment = self.state.document.settings.env
-        path = Path(environment.doc2path(environment.docname)).parent / self.arguments[0]
-        environment.note_dependency(str(path))
-        drawn = path.read_text(encoding="utf-8")
-        return [nodes.raw("", f'<div class="drawing" tabindex="0" role="group" aria-label="drawing">{drawn}</div>', format="html")]
 
 
 def class_signature(app: Any, what: str, name: str, value: Any, options: Any, signature: str | None, returned: str | None) -> Any:
@@ -71,7 +75,6 @@ def unlink_addresses(_: Any, page: nodes.document) -> None:
 
 
 def setup(app: Any) -> None:
-    """Register the directive, the signatures and what must not become a link."""
-    app.add_directive("drawing", DrawingDirective)
+    """Register the signatures and what must not become a link."""
     app.connect("autodoc-process-signature", class_signature)
     app.connect("doctree-read", unlink_addresses)

@@ -21,7 +21,6 @@ from .evaluation import Judge as Judge
 from .evaluation import agreement as agreement
 from .evaluation import breakdown as breakdown
 from .evaluation import evaluate as evaluate
-from .evaluation import measures as measures
 from .evaluation import pool_runs as pool_runs
 from .fuse import RRF as RRF
 from .fuse import Interleave as Interleave

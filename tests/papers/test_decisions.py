@@ -1,4 +1,4 @@
-"""Each sentence on a difference from a paper or a decision, as the pages docs/papers/*.md have it, with what shows that it is true."""
+"""Each sentence on a difference from a paper or a decision, as docs/reproduce.md shows it, with what shows that it is true."""
 
 import json
 
