@@ -75,7 +75,7 @@ def test_every_promise_names_tests_that_exist():
     there = {
         name for path in (ROOT / "tests").rglob("test_*.py") for name in re.findall(r"def (test_\w+)\(", path.read_text(encoding="utf-8"))
     }
-    assert len(named) > 30
+    assert 30 < len(named) <= 60
     assert [name for name in named if name not in there] == []
 
 
