@@ -1,7 +1,6 @@
 from .interactive_run import InteractiveRun as InteractiveRun
 from .interactive_run import interact as interact
 from .player import InteractiveWarning as InteractiveWarning
-from .player import Memory as Memory
 from .response_limits import count_spacy_tokens as count_spacy_tokens
 from .response_limits import cut_to_tokens as cut_to_tokens
 from .track_server import ServerDown as ServerDown

@@ -13,6 +13,7 @@ import pyterrier as pt
 
 from ...errors import UsageError, advice, counted
 from ...llms import Ledger
+from ...memory import UserMemory
 from ...runs.folder import OURS, versions
 from ...runs.log import Log
 from ...store.files import atomic_write
@@ -22,12 +23,13 @@ from ...study.systems import System, Systems, methods_in, open_systems
 from ...tables import Table, of_frame
 from ..answering import HISTORY, Tell, settings_of
 from ..persona import Personas, open_memory
-from .player import InteractiveWarning, Journal, Memory, Player
+from .player import InteractiveWarning, Journal, Player
 from .response_limits import tokenizer
 from .track_server import AGAIN, TIMEOUT, ServerDown, ServerRefusal, TrackServer
 
 DUMP = "dump.json"
 """The file of the server's dump, in the folder of a run."""
+COLUMNS = ("session", "turn", "system s", "server s", "calls", "cost (USD)", "cut tokens")
 
 
 @dataclass(frozen=True)
@@ -46,24 +48,18 @@ class InteractiveRun:
 
     def latency(self) -> Table:
         """The seconds that system and server took for each turn, the LLM calls, their cost, and the tokens that were cut off."""
-        sent = [(turn, one.sent[turn.number]) for one in self.log.dialogues() for turn in one.taken]
-        turns = [turn for turn, _ in sent]
-        frame = pd.DataFrame(
-            {
-                "session": [turn.session for turn in turns],
-                "turn": [turn.number for turn in turns],
-                "system s": pd.Series([turn.seconds for turn in turns], dtype=float),
-                "server s": pd.Series([seconds for _, seconds in sent], dtype=float),
-                "calls": [turn.spend.completions for turn in turns],
-                "cost (USD)": pd.Series([turn.spend.price for turn in turns], dtype=float),
-                "cut tokens": [turn.cut for turn in turns],
-            }
-        )
+        rows = [
+            (one.session, turn.number, turn.seconds, one.sent[turn.number], turn.spend.completions, turn.spend.price, turn.cut)
+            for one in self.log.dialogues()
+            for turn in one.taken
+        ]
+        numbers = dict.fromkeys(("system s", "server s", "cost (USD)"), float)
+        frame = pd.DataFrame(rows, columns=COLUMNS).astype(numbers)
         notes = [f"{counted(frame['session'].nunique(), 'conversation')} with {counted(len(frame), 'turn')}."]
-        if turns:
-            slowest = max(turns, key=lambda turn: turn.seconds)
+        if rows:
+            slowest = frame.loc[frame["system s"].idxmax()]
             middle = f"The system took {frame['system s'].median():.2f} s for the median turn"
-            notes.append(f"{middle}, and {slowest.seconds:.2f} s for the slowest, {slowest.session}_{slowest.number}.")
+            notes.append(f"{middle}, and {slowest['system s']:.2f} s for the slowest, {slowest['session']}_{slowest['turn']}.")
         return of_frame(frame, notes, decimals={"system s": 2, "server s": 2, "cost (USD)": 4})
 
     def __repr__(self) -> str:
@@ -80,7 +76,7 @@ def interact(
     description: str | None = None,
     debug: bool = False,
     persona: str | Path | None = None,
-    memory: Memory | str | Path | None = None,
+    memory: UserMemory | str | Path | None = None,
     history: int | None = HISTORY,
     sessions: int | None = None,
     timeout: float = TIMEOUT,

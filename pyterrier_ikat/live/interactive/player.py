@@ -20,9 +20,8 @@ import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any
 
 from ...errors import DataError
 from ...generate.respond import ABSTENTION
@@ -34,19 +33,7 @@ from ...runs.log import Dialogue, Event, Log, session_event, turn_event
 from ...study.systems import System
 from ..answering import HISTORY, Tell, answer
 from .response_limits import count_spacy_tokens, fit_citations, fit_response
-from .track_server import (
-    AGAIN,
-    Dumped,
-    Lost,
-    ResponseTooLong,
-    Said,
-    ServerDown,
-    ServerFailed,
-    ServerRefusal,
-    TrackServer,
-    UserMessage,
-    read_dump,
-)
+from .track_server import AGAIN, Dumped, Lost, ResponseTooLong, Said, ServerDown, ServerFailed, ServerRefusal, TrackServer, UserMessage
 
 WAITS = (2.0, 8.0, 30.0, 60.0, 120.0)
 """Seconds between two looks at a server that may still be at work on a call."""
@@ -57,26 +44,14 @@ FAILURES = 3
 """How often a call is sent at which the server fails."""
 CUT_AGAIN = 0.9
 """The share of a response that is sent again, if a server finds it too long."""
+WHAT_HELPS = (
+    "Only the organisers can help, so ask them, or begin anew with another run id and another folder; the same command asks the server once "
+    "more"
+)
 
 
 class InteractiveWarning(UserWarning):
     """Something of an interactive run is not as it should be, and the run continues."""
-
-
-class Memory(Protocol):
-    """What is known about the users who come back; :class:`~pyterrier_ikat.memory.UserMemory` is one."""
-
-    def known(self, user: str, session: str | None = None, turn: int | None = None) -> Mapping[str, str]:
-        """The statements about a user that were known when a turn of a session began, by id."""
-        ...
-
-    def add(self, user: str, statements: Mapping[str, str]) -> None:
-        """Keep statements of a persona; known ones are not added again."""
-        ...
-
-    def learn(self, user: str, session: str, messages: Sequence[Mapping[str, str]]) -> Any:
-        """Learn from a conversation that has ended. After a kill it is called again with the same arguments."""
-        ...
 
 
 class Journal:
@@ -90,13 +65,14 @@ class Journal:
         session: its conversation.
         under_way: ``"start"``, ``"sending"`` or ``"next"`` while it is unknown whether the server took that.
         stuck: why the server failed for good; empty while it doesn't.
+        messages: (conversation, number of a turn) -> the message that began it.
     """
 
     def __init__(self, log: Log) -> None:
         self.log = log
         self.message: UserMessage | None = None
         self.session, self.under_way, self.stuck = "", "", ""
-        self._seen: dict[tuple[str, int], UserMessage] = {}
+        self.messages: dict[tuple[str, int], UserMessage] = {}
         for event in log.events():
             self._take(event)
 
@@ -116,24 +92,20 @@ class Journal:
         same = (turn for turn in self.dialogue.turns if message and (turn.number, turn.utterance) == (message.number, message.utterance))
         return next(same, None)
 
-    def message_of(self, turn: Turn) -> UserMessage:
-        """The message that a response of this conversation was made for."""
-        return self._seen[self.session, turn.number]
-
     def note(self, *events: Event) -> None:
         """Note what happened at one moment; it is on the disk when this returns."""
         self.log.note(*events)
         for event in events:
             self._take(event)
 
-    def received(self, message: UserMessage, seconds: float | None = None) -> None:
+    def receive(self, message: UserMessage, seconds: float | None = None) -> None:
         """Note a user message, and the seconds that the server took for it: after it the server has the responses before it."""
         self.note(*self._around(message, seconds))
 
     def _around(self, message: UserMessage, seconds: float | None) -> Iterator[Event]:
         before, session = self.message, self.session
         begins = before is None or before.ends_session or before.topic != message.topic
-        if before and not begins and (turn := self.response()) and (message.ends_session or message.number > turn.number):
+        if not begins and (turn := self.response()) and (message.ends_session or message.number > turn.number):
             yield {"event": "sent", "session": session, "turn": turn.number, "seconds": seconds}
         if begins:
             if session and not self.dialogue.end:
@@ -157,18 +129,11 @@ class Journal:
         elif kind == "message":
             self.message = UserMessage.model_validate(event["message"])
             self.under_way = self.stuck = ""
-            self._seen[self.session, self.message.number] = self.message
+            self.messages[self.session, self.message.number] = self.message
 
 
 def _end(session: str) -> Event:
     return {"event": "end", "session": session, "end": "topic ended"}
-
-
-class Seen(Enum):
-    """What a look at the server shows while it is open whether it took a call, if not the reply."""
-
-    UNTAKEN = "it has not taken the call so far"
-    AT_WORK = "it has taken the response, and has no reply"
 
 
 @dataclass
@@ -181,7 +146,7 @@ class Player:
         journal: the steps so far.
         system: the system.
         personas: user -> the statements known about the user from the beginning.
-        memory: learns about users who come back.
+        memory: learns about users who come back; a :class:`~pyterrier_ikat.memory.UserMemory` or an object like one.
         history: see :func:`~pyterrier_ikat.live.answering.answer`.
         tell: called with a line for each turn, and for what else happens.
         doing: called with each step of the system.
@@ -192,118 +157,121 @@ class Player:
     journal: Journal
     system: System
     personas: Callable[[str], Mapping[str, str]] = lambda user: {}
-    memory: Memory | None = None
+    memory: Any = None
     history: int | None = HISTORY
     tell: Tell = lambda line: None
     doing: Tell | None = None
-    _again: bool = field(default=False, init=False)
 
     def play(self, description: str, about: Mapping[str, Any], most: int | None = None) -> None:
         """Start or continue the run, until it ends or ``most`` conversations have ended; the organisers keep ``about``."""
         if self.journal.message is None:
-            self._call("start", lambda turn: self._started(description, about))
+            self._call("start", lambda again: self._start(again, description, about))
         while (message := self.journal.message) is not None:
             if not message.ends_session:
                 if self.journal.response() is None:
                     self._answer(message)
-                self._call("sending", self._sent, self.journal.response())
+                self._call("sending", lambda again: self._send())
                 continue
             self._learn(message)
             if message.ends_run or (most is not None and len(self.journal.log.known) >= most):
                 return
-            self._call("next", lambda turn: self.server.proceed(self.run_id))
+            self._call("next", lambda again: self.server.proceed(self.run_id))
 
-    def _started(self, description: str, about: Mapping[str, Any]) -> UserMessage:
+    def _start(self, again: bool, description: str, about: Mapping[str, Any]) -> UserMessage:
         try:
             return self.server.start(self.run_id, description, track_persona=self.memory is not None, about=about)
         except ServerRefusal as error:
-            if error.status != 412 or not self._again:
+            if error.status != 412 or not again:
                 raise
             return self.server.proceed(self.run_id)  # the run is there, and its first topic has no message
 
-    def _sent(self, turn: Turn | None) -> UserMessage:
+    def _send(self) -> UserMessage:
+        turn = self.journal.response()
         assert turn is not None
         return self.server.proceed(self.run_id, turn.response, turn.citations, ptkb_provenance=list(turn.statements), **facts_of(turn))
 
-    def _call(self, step: str, send: Callable[[Turn | None], UserMessage], turn: Turn | None = None) -> None:
+    def _call(self, step: str, send: Callable[[bool], UserMessage]) -> None:
         """Make a call, once as far as the server is concerned, and note the message that follows it."""
-        self._again, failures = self.journal.under_way == step, 0
-        if self._again and self._settle(turn, Lost("the command was stopped", late=True)):
-            return None
+        lost = Lost("the command was stopped", late=True) if self.journal.under_way == step else None
+        failures = 0
         for _ in range(ATTEMPTS):
+            turn = self.journal.response() if step == "sending" else None
+            if lost:
+                if reply := self._reply(turn, lost):
+                    return self._accept(reply, turn)
+                failures += lost.failed
+                if failures == (1 if self.journal.stuck else FAILURES):
+                    raise self._stuck(turn, str(lost))
             self.journal.note({"event": step})
             began = time.perf_counter()
             try:
-                return self._accept(send(turn), turn, time.perf_counter() - began)
+                return self._accept(send(lost is not None), turn, time.perf_counter() - began)
             except ResponseTooLong:
-                turn = self._cut(turn)
+                self._cut(turn)
+                lost = None
             except (ServerDown, ServerRefusal):
                 self.journal.note({"event": "unsent"})
                 raise
             except Lost as error:
-                self._again, failures = True, failures + error.failed
-                if self._settle(turn, error):
-                    return None
-                if failures == (1 if self.journal.stuck else FAILURES):
-                    raise self._stuck(turn, str(error)) from None
+                lost = error
         raise self._stuck(turn, f"{ATTEMPTS} attempts")
 
-    def _settle(self, turn: Turn | None, lost: Lost) -> bool:
-        """Find out whether the server took a call whose answer was lost, and note the message that followed; False if it has not."""
+    def _reply(self, turn: Turn | None, lost: Lost) -> UserMessage | None:
+        """The message that followed a call whose answer was lost; None if the server has not taken the call."""
         self.tell(f"asking the server whether it took {what(turn)} ({lost})")
-        untaken = 0 if self.journal.stuck else len(WAITS) if lost.late else SETTLED
-        for looks, wait in enumerate((*WAITS, None)):
-            found = self._look(turn)
-            if isinstance(found, UserMessage):
+        before, looks = self.journal.message, 0 if self.journal.stuck else len(WAITS) if lost.late else SETTLED
+        for look, wait in enumerate((*WAITS, 0.0)):
+            now = self._look(turn)
+            if now and now != before:
                 if lost.failed and turn and not self._is_kept(turn):
                     raise self._stuck(turn, f"{lost}, and its dump lacks the response, which would not be assessed")
-                self._accept(found, turn)
-                return True
-            if found is Seen.UNTAKEN and looks >= untaken:
-                return False
-            if wait is None or (found is Seen.AT_WORK and (lost.failed or self.journal.stuck)):
+                return now
+            if now == before and look >= looks:
+                return None
+            if now != before and (lost.failed or self.journal.stuck or not wait):
                 break
-            self.server.wait(wait, found.value)
+            self.server.wait(wait, "it has not taken the call so far" if now == before else "it has taken the response, and has no reply")
         raise self._stuck(turn, str(lost))
 
-    def _look(self, turn: Turn | None) -> UserMessage | Seen:
-        """Where the server stands: the message that followed the call, or none."""
+    def _look(self, turn: Turn | None) -> UserMessage | None:
+        """The message that followed a call; the one before it, if the server has not taken the call; None while it has no reply yet."""
         before = self.journal.message
         try:
             now = self.server.session(self.run_id)
         except (ServerFailed, ServerRefusal) as error:
             if isinstance(error, ServerRefusal) and error.status in (401, 403):
                 raise
-            return self._without_session(turn, error)
+            return self._look_into_dump(turn, error)
         if before is None:
             if now.number > 1 or now.ends_session:
                 raise DataError(f"run {self.run_id} has gone on without this folder: continue it in its own, or give another run id")
             return now
         if now.at_work:
-            return Seen.AT_WORK
-        same = (now.topic, now.ends_session, now.number) == (before.topic, before.ends_session, before.number)
-        return Seen.UNTAKEN if same else now
+            return None
+        return before if (now.topic, now.ends_session, now.number) == (before.topic, before.ends_session, before.number) else now
 
-    def _without_session(self, turn: Turn | None, error: ServerFailed | ServerRefusal) -> UserMessage | Seen:
-        """What the dump shows, where the server shows no message: the released one fails while no conversation is open."""
+    def _look_into_dump(self, turn: Turn | None, error: ServerFailed | ServerRefusal) -> UserMessage | None:
+        """What :meth:`_look` finds where the server shows no message: the released one fails while no conversation is open."""
         before = self.journal.message
         if before is None or (turn is None and self.server.debug):
-            return Seen.UNTAKEN
-        if isinstance(error, ServerRefusal) and error.status == 404:
-            raise self._unknown(turn, error) from None
+            return before
         try:
+            if isinstance(error, ServerRefusal) and error.status == 404:
+                raise error
             entries = self._dumped()
-            lacking = self._lacking(entries)
-            if lacking is not None:  # all before the newest one were taken once: the server was started again, and forgot them
-                return Seen.UNTAKEN if lacking is turn else self.journal.message_of(lacking)
+            if lacking := self._lacking(entries):  # all but the newest were taken once: the server was started again, and forgot them
+                return before if lacking is turn else self.journal.messages[self.journal.session, lacking.number]
             if turn is None:
-                return Seen.UNTAKEN
+                return before
             state, still = self.server.status(self.run_id)
         except (DataError, ServerFailed, ServerRefusal) as unread:
-            raise self._unknown(turn, unread) from None
+            raise DataError(
+                f"run {self.run_id}: {self.server.shown} does not show whether it took {what(turn)} ({unread}), and nothing is sent twice: "
+                f"start again later, {AGAIN}; if it has forgotten the run, ask the organisers, or give another run id and another folder"
+            ) from None
         farewell = entries[-1].text is None  # the released server ends a topic with the user's last words, which have no response
         if not farewell and state != "inactive" and isinstance(error, ServerFailed):
-            return Seen.AT_WORK
+            return None
         words = entries[-1].utterance if farewell else ""
         said = [*map(Said.model_validate, before.messages), Said(role="assistant", content=turn.response), Said(role="user", content=words)]
         return before.model_copy(update={"utterance": words, "history": said, "ends_session": True, "ends_run": not still})
@@ -317,34 +285,24 @@ class Player:
 
     def _dumped(self) -> list[Dumped]:
         """What the server's dump has of this topic."""
-        topic = self.journal.message.topic if self.journal.message else ""
         try:
-            found = self.server.dump(self.run_id)
+            found = self.server.dumped(self.run_id)
         except ServerFailed:  # the released server fails while it has no response at all
             if any(one.sent for one in self.journal.log.known.values()):
                 raise
             return []
-        return [one for one in read_dump(found) if one.topic == topic]
+        return [one for one in found if self.journal.message and one.topic == self.journal.message.topic]
 
     def _lacking(self, entries: Sequence[Dumped]) -> Turn | None:
         """The first response of this conversation that the dump lacks."""
         texts = iter([one.text for one in entries])
         return next((turn for turn in self.journal.dialogue.turns if turn.response not in texts), None)
 
-    def _unknown(self, turn: Turn | None, error: Exception) -> DataError:
-        return DataError(
-            f"run {self.run_id}: {self.server.shown} does not show whether it took {what(turn)} ({error}), and nothing is sent twice: "
-            f"start again later, {AGAIN}; if it has forgotten the run, ask the organisers, or give another run id and another folder"
-        )
-
     def _stuck(self, turn: Turn | None, why: str) -> ServerDown:
         """The error of a server that gives no reply, which is noted."""
-        why = self.journal.stuck or why
         if not self.journal.stuck:
             self.journal.note({"event": "stuck", "why": why})
-        told = f"{self.server.shown} gives no reply to {what(turn)}: {why}"
-        repair = "Only the organisers can help, so ask them, or begin anew with another run id and another folder"
-        return ServerDown(f"{told}. {repair}; the same command asks the server once more")
+        return ServerDown(f"{self.server.shown} gives no reply to {what(turn)}: {self.journal.stuck}. {WHAT_HELPS}")
 
     def _accept(self, message: UserMessage, turn: Turn | None, seconds: float | None = None) -> None:
         """Note the message that followed a call."""
@@ -352,7 +310,7 @@ class Player:
         if turn and before and message.topic != before.topic and not message.ends_session:
             told = f"the server lost the conversation on topic {before.topic}, and may not have {what(turn)}"
             warnings.warn(f"{told}: it continues with topic {message.topic}", InteractiveWarning, stacklevel=2)
-        self.journal.received(message, seconds)
+        self.journal.receive(message, seconds)
         if turn:
             server = "" if seconds is None else f", the server {seconds:.1f} s"
             cut = f", {turn.cut} tokens cut" if turn.cut else ""
@@ -374,13 +332,12 @@ class Player:
         made = replace(made, session=session, utterance=message.utterance, response=response, citations=citations, cut=cut, asked=())
         self.journal.note(turn_event(made))
 
-    def _cut(self, turn: Turn | None) -> Turn | None:
-        """A shorter response, after the server counted more tokens than it accepts."""
+    def _cut(self, turn: Turn | None) -> None:
+        """Note a shorter response, after the server counted more tokens than it accepts."""
         response, cut = fit_response(turn.response, int(CUT_AGAIN * count_spacy_tokens(turn.response))) if turn else ("", 0)
         if not turn or not response:
             raise DataError(f"{self.server.shown} finds {what(turn)} too long: ask the organisers")
         self.journal.note(turn_event(replace(turn, response=response, cut=turn.cut + cut)))
-        return self.journal.response()
 
     def _known(self, user: str, session: str, turn: int) -> Mapping[str, str]:
         """The statements about a user: of the persona, and of earlier conversations."""

@@ -254,9 +254,13 @@ class TrackServer:
         return str(found.get("status")), found["open_topics"]
 
     def dump(self, run_id: str) -> list[Any]:
-        """The objects of the run file, for :func:`read_dump`: one for each response that the server took."""
+        """The objects of the run file, one for each response that the server took."""
         found = self._read("run/dump", run_id=run_id)
         return found if isinstance(found, list) else [found]
+
+    def dumped(self, run_id: str) -> list[Dumped]:
+        """The responses in the run file, see :func:`read_dump`."""
+        return read_dump(self.dump(run_id))
 
     @property
     def _area(self) -> str:
