@@ -148,7 +148,7 @@ class RunFolder:
             for line in filter(str.strip, path.read_text(encoding="utf-8").split("\n")):
                 found.append(json.loads(line))
         except ValueError as error:
-            raise DataError(f"{path}, turn {len(found) + 1}: not JSON ({error}): repeat the run") from None
+            raise DataError(f"{path}, line {len(found) + 1}: not JSON ({error}): repeat the run") from None
         except OSError as error:
             raise DataError(f"{path} can't be read ({error}): repeat the run") from None
         for place, turn in enumerate(found, 1):

@@ -45,8 +45,8 @@ FAILURES = 3
 CUT_AGAIN = 0.9
 """The share of a response that is sent again, if a server finds it too long."""
 WHAT_HELPS = (
-    "Only the organisers can help, so ask them, or begin anew with another run id and another folder; the same command asks the server once "
-    "more"
+    "Only the organisers can help, so ask them, or begin anew with another run id and another folder; the same command asks the server "
+    "once more"
 )
 
 
