@@ -27,7 +27,7 @@ from ...errors import DataError
 from ...generate.respond import ABSTENTION
 from ...llms import StageError
 from ...llms.failures import Unavailable
-from ...memory.user_memory import NothingLearnedWarning
+from ...memory.user_memory import NothingLearnedWarning, UserMemory
 from ...runs.answered_turn import Turn, messages_of
 from ...runs.log import Dialogue, Event, Log, session_event, turn_event
 from ...study.systems import System
@@ -146,7 +146,7 @@ class Player:
         journal: the steps so far.
         system: the system.
         personas: user -> the statements known about the user from the beginning.
-        memory: learns about users who come back; a :class:`~pyterrier_ikat.memory.UserMemory` or an object like one.
+        memory: learns about users who come back; a :class:`~pyterrier_ikat.memory.UserMemory`.
         history: see :func:`~pyterrier_ikat.live.answering.answer`.
         tell: called with a line for each turn, and for what else happens.
         doing: called with each step of the system.
@@ -157,7 +157,7 @@ class Player:
     journal: Journal
     system: System
     personas: Callable[[str], Mapping[str, str]] = lambda user: {}
-    memory: Any = None
+    memory: UserMemory | None = None
     history: int | None = HISTORY
     tell: Tell = lambda line: None
     doing: Tell | None = None
