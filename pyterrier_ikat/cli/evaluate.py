@@ -113,10 +113,9 @@ def _show_passages(paths: Sequence[str], dataset_name: str | None, given: Mappin
     if by and not baseline:
         _show_means(load_runs(paths), judged_by(dataset_name, qrels, given["turns"], paths), dataset_name, given, form)
         return
-    from ..evaluation.evaluator import Evaluator, check_baseline, experiment_rows, name_runs, turn_scores
+    from ..evaluation.evaluator import Evaluator, check_baseline, experiment_rows, grouped, name_runs, turn_scores
     from ..evaluation.experiment_table import averaged, experiment_table, repeated_rows
     from ..evaluation.measures import TRACK_2023, as_measures
-    from ..runs.folder import grouped
 
     wanted = as_measures(given["measures"] or (dataset_named(dataset_name).measures if dataset_name else ()) or TRACK_2023)
     named = name_runs(paths)

@@ -93,7 +93,7 @@ class OnRay(Operator):
         ).iter_rows()
 
     def __repr__(self) -> str:
-        return super().__repr__().replace("ikat.OnRay(", "ikat.on_ray(", 1)
+        return "ikat.on_ray(" + super().__repr__().partition("(")[2]
 
 
 def on_ray(pipeline: pt.Transformer, workers: int, num_cpus: float = 1, num_gpus: float = 0) -> OnRay:

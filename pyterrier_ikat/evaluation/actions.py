@@ -107,7 +107,7 @@ def wilson(right: int, of: int, level: float = 0.95) -> tuple[float, float]:
 
 
 def _decided(name: str, system: System, labels: Mapping[str, str]) -> dict[str, str]:
-    found = written_by(system, "qaction", "Decide(llm)", _action)
+    found = written_by(system, "qaction", "generate.Decide(llm)", _action)
     if not any(found.values()):
         raise UsageError(f"{name} made no decision: it has no column qaction, which ikat.generate.Decide(llm) writes")
     decided = {qid: found.get(qid, "") for qid in labels}

@@ -24,6 +24,8 @@ Ranking: TypeAlias = Mapping[str, Mapping[str, float]]
 
 Rows: TypeAlias = list[dict[str, Any]]
 
+REPEAT = re.compile(r"(.+)\.repeat-([1-9]\d*)")
+"""The name of a system's second, third, ... run."""
 ALPHA = 0.05
 ORACLE = "oracle"
 
@@ -233,6 +235,20 @@ def p_value(ours: Any, theirs: Any) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # with equal differences or a single turn, the p-value is 0 or NaN
         return float(ttest_rel(ours, theirs).pvalue)
+
+
+def grouped(names: Iterable[str]) -> dict[str, list[str]]:
+    """The repeats of each system, found by their names.
+
+    Example:
+        >>> grouped(["raw", "aqd", "aqd.repeat-2", "raw.repeat-2"])
+        {'raw': ['raw', 'raw.repeat-2'], 'aqd': ['aqd', 'aqd.repeat-2']}
+    """
+    found: dict[str, list[str]] = {}
+    for name in names:
+        repeat = REPEAT.fullmatch(name)
+        found.setdefault(repeat[1] if repeat else name, []).append(name)
+    return found
 
 
 def name_runs(runs: Any, nameless: str = "") -> dict[str, Any]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import ir_measures
 import numpy as np
 
-from ..arguments import one_of
 from ..errors import DataError, counted
 from ..tables import HIGHER, LOWER, MARKS, Cell, Column, Table, format_score, mark_best
 from .evaluator import ALPHA, ORACLE, Rows, aggregated, experiment_rows, p_value
@@ -273,6 +272,8 @@ def units_of(turns: Iterable[str], by: str = "conversation") -> list[str]:
         >>> units_of(["9-1_1", "9-1_2", "9-2_1"]), units_of(["9-1_1", "9-2_1"], "topic")
         (['9-1', '9-1', '9-2'], ['9', '9'])
     """
+    from ..arguments import one_of  # imports pandas, which scores of runs do without
+
     one_of(UNITS, by=by)
     names = list(turns)
     if by == "turn":

@@ -44,7 +44,6 @@ ENDING = ".partial"
 COSTS = "costs.jsonl"
 """The costs of an unfinished run, call by call."""
 RANKING, TURNS, STAGES = "run.trec", "turns.jsonl", "stages.jsonl.gz"
-REPEAT = re.compile(r"(.+)\.repeat-([1-9]\d*)")
 IDENTITY = ("method", "topics_sha256", "prompts", "stages", "parts")
 """The entries of ``run.json`` that are equal for all repeats of one system."""
 OURS = "pyterrier_ikat"
@@ -301,20 +300,6 @@ def repeat_name(name: str, number: int) -> str:
         ('aqd', 'aqd.repeat-2')
     """
     return name if number == 1 else f"{name}.repeat-{number}"
-
-
-def grouped(names: Iterable[str]) -> dict[str, list[str]]:
-    """The repeats of each system, found by their names.
-
-    Example:
-        >>> grouped(["raw", "aqd", "aqd.repeat-2", "raw.repeat-2"])
-        {'raw': ['raw', 'raw.repeat-2'], 'aqd': ['aqd', 'aqd.repeat-2']}
-    """
-    found: dict[str, list[str]] = {}
-    for name in names:
-        repeat = REPEAT.fullmatch(name)
-        found.setdefault(repeat[1] if repeat else name, []).append(name)
-    return found
 
 
 def check_repeats(folders: Sequence[RunFolder]) -> None:

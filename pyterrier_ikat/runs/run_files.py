@@ -32,7 +32,7 @@ import numpy as np
 import pandas as pd
 
 from ..arguments import is_missing
-from ..conversations.frame import column, each_turn_once, values
+from ..conversations.frame import column, each_turn_once
 from ..errors import DataError, counted, list_first
 from ..order import in_trec_eval_order
 from ..order import strictly_decreasing as strictly_decreasing  # also exported from here
@@ -176,7 +176,8 @@ def used_marks(results: pd.DataFrame) -> list[bool]:
     marks = results["used"].tolist()
     for place, mark in enumerate(marks):
         if not (is_missing(mark) or (isinstance(mark, Real | np.bool_) and mark in (0, 1))):
-            told = f"turn {results['qid'].iloc[place]}, passage {values(results, 'docno')[place]}: used is {mark!r}, neither true nor false"
+            passage = f", passage {results['docno'].iloc[place]}" if "docno" in results.columns else ""
+            told = f"turn {results['qid'].iloc[place]}{passage}: used is {mark!r}, neither true nor false"
             raise DataError(f'{told}: give True or False, as frame["used"].map({{"True": True, "False": False}}) makes of texts')
     return [not is_missing(mark) and bool(mark) for mark in marks]
 

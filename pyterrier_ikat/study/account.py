@@ -93,7 +93,10 @@ def ledger_of(folder: RunFolder) -> Ledger:
     path = folder.path / "ledger.csv"
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file):
+            rows = csv.DictReader(file)
+            if missing := {"stage", "model", "served", *COUNTS, *AMOUNTS} - {*(rows.fieldnames or ())}:
+                raise LookupError(f"no column {min(missing)}")  # else a file without rows would be a run that cost nothing
+            for row in rows:
                 amounts = {name: json.loads(row[name] or "null") for name in (*COUNTS, *AMOUNTS)}
                 found.count(row["stage"], row["model"], served=row["served"], **amounts)
     except (OSError, ValueError, LookupError, TypeError) as error:

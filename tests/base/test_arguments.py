@@ -75,7 +75,7 @@ def test_operators_given_the_same_text_or_object_share_account_and_budget():
         (lambda: ikat.BiEncoder("m", batch_size=0), "batch_size=0: give 1 or more"),
         (lambda: ikat.generate.PassageQueries(Says("x"), 5), "forms=5: give a list"),
         (lambda: ikat.plan([], pd.DataFrame()), "there is no system: give at least one"),
-        (lambda: ikat.experiment(5), "a system is a int: give"),
+        (lambda: ikat.experiment(5, "ikat:sample"), "a system is a int: give"),
         (lambda: ikat.conversation([5]), "message 1 of the conversation is 5"),
         (lambda: ikat.conversation([{"role": "user", "content": "tea?"}], "I am vegan."), "ptkb='I am vegan.': give a dict"),
     ],

@@ -11,6 +11,7 @@ import pytest
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.passages import PassageFiles
 from pyterrier_ikat.retrieve import bm25
+from pyterrier_ikat.retrieve.artifact import FORMAT
 
 ON, RUN = "--dataset ikat:sample", "--dataset ikat:sample --index INDEX --out OUT"
 SUBMIT = f"{ON} --run-id x --run-type automatic"
@@ -118,7 +119,7 @@ def test_bad_input_is_one_line_with_exit_code_2_and_leaves_nothing(
     (tmp_path / "OTHER.jsonl").write_text('{"id": "d1", "contents": "Rooibos has no caffeine."}\n')
     (tmp_path / "second.toml").write_text('second-llm = "x"')
     (tmp_path / "SPLADE" / "splade-1").mkdir(parents=True)
-    described = {"format": 3, "model": "a", "encoded_by": "a", "parts": [[1, ""]], "files": {}}
+    described = {"format": FORMAT, "model": "a", "encoded_by": "a", "parts": [[1, ""]], "files": {}}
     (tmp_path / "SPLADE" / "splade-1" / "ikat.json").write_text(json.dumps(described))
     before = sorted([*made.runs.rglob("*"), *tmp_path.rglob("*")])
     known = {"INDEX": sample_index, "OUT": str(tmp_path / "OUT"), "RUNS": str(made.runs), "OTHER": "OTHER.jsonl"}

@@ -103,7 +103,7 @@ def interact(
         persona: what is known about the users from the beginning: a folder with a file for each user, named like the user's id, or a file
             for all of them; see ``ikat chat --persona`` for the forms of a file.
         memory: learns from each conversation that ended, and gives the statements about users who come back: a file, which
-            :class:`~pyterrier_ikat.memory.UserMemory` keeps with the method's LLM, or an object like one.
+            :class:`~pyterrier_ikat.memory.UserMemory` keeps with the method's LLM.
         history: the most tokens of history that the system sees; None for all.
         sessions: stop after so many conversations; the same call without it continues.
         timeout: seconds to wait for the server's answer to a call.

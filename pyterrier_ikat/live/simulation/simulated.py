@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ...errors import DataError, counted, list_first
-from ...evaluation.evaluator import compared
+from ...evaluation.evaluator import compared, grouped
 from ...evaluation.experiment_table import TEST
 from ...evaluation.sessions import (
     MEASURES,
@@ -24,7 +24,6 @@ from ...evaluation.sessions import (
 )
 from ...llms import Ledger
 from ...llms.ledger import Spend
-from ...runs.folder import grouped
 from ...runs.log import Dialogue, Log
 from ...show import report
 from ...tables import HIGHER, LOWER, Cell, Column, Table

@@ -10,12 +10,11 @@ from typing import Any
 
 from ...arguments import one_of
 from ...errors import IkatError, UsageError, counted, list_first
-from ...evaluation.evaluator import check_baseline
+from ...evaluation.evaluator import REPEAT, check_baseline
 from ...events import in_chain
 from ...llms import Ledger
 from ...llms.failures import StageEnded
 from ...progress import bar
-from ...runs.folder import REPEAT
 from ...runs.log import Log
 from ...store.locks import lock_folders
 from ...study.identity import checksums_of
