@@ -15,8 +15,7 @@ import pyterrier as pt
 from .arguments import Checked, one_of
 from .completions.json_answers import Structure
 from .completions.kinds import Kind
-from .completions.refusals import is_refusal
-from .completions.usable import readable, without_reasoning
+from .completions.usable import is_refusal, readable, without_reasoning
 from .conversations.frame import each_turn_once, histories, personas, question_column, texts_in, values, with_columns, with_query
 from .errors import UsageError, counted, list_first
 from .events import repaired

@@ -16,8 +16,7 @@ from typing import Any
 
 from scipy.stats import beta
 
-from pyterrier_ikat.completions.matching import choose
-from pyterrier_ikat.completions.statements import read_ids
+from pyterrier_ikat.completions.statements import choose, read_ids
 
 OUTCOMES = ("as labelled", "failure or counted rest", "silently wrong")
 

@@ -120,12 +120,15 @@ def sentences_in(text: str) -> list[str]:
         >>> sentences_in("Two teas:\n- Mint. It cools.\n- Sage")
         ['Two teas:', '- Mint.', 'It cools.', '- Sage']
     """
-    found, place = list[str](), 0
-    for end in [*_ends(text), len(text)]:
-        sentence = text[place:end].strip()
-        found += [sentence] * any(map(str.isalnum, sentence))
-        place = end
-    return found
+    return [sentence for _, sentence in _sentences(text)]
+
+
+def _sentences(text: str) -> Iterator[tuple[int, str]]:
+    """Where each sentence begins, and the sentence."""
+    ends = [*_ends(text), len(text)]
+    for start, end in zip([0, *ends], ends, strict=False):
+        if any(map(str.isalnum, part := text[start:end])):
+            yield end - len(part.lstrip()), part.strip()
 
 
 class CitedSentence(NamedTuple):
@@ -197,14 +200,13 @@ def read_citations(text: str, passages: int) -> CitedText:
 
 def _attributed(plain: str, marks: Sequence[tuple[int, str]], passages: int) -> CitedText:
     """The text with each mark assigned to its sentence. A mark at -1 belongs to the whole response."""
-    sentences, starts, end = sentences_in(plain), list[int](), 0
-    for sentence in sentences:
-        starts.append(plain.index(sentence, end))
-        end = starts[-1] + len(sentence)
+    sentences = list(_sentences(plain))
+    starts = [start for start, _ in sentences]
     cited: list[list[int]] = [[] for _ in [*sentences, ""]]
     for place, mark in marks:
         cited[max(0, bisect_left(starts, place) - 1) if place >= 0 else -1] += _numbers(mark)
-    read = [_sentence(sentence, numbers, passages) for sentence, numbers in zip([*sentences, ""], cited, strict=True)]
+    texts = [*(sentence for _, sentence in sentences), ""]
+    read = [_sentence(sentence, numbers, passages) for sentence, numbers in zip(texts, cited, strict=True)]
     return CitedText(plain.strip(), tuple(one for one in read if one.text or one.numbers or one.unknown))
 
 

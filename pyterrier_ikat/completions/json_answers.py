@@ -119,6 +119,17 @@ def json_values(text: str) -> list[Any]:
     return found
 
 
+def objects_in(value: Any) -> list[dict[str, Any]]:
+    """An object, and all objects inside it or inside a list.
+
+    Example:
+        >>> objects_in([{"statements": [{"id": 3}]}, 7])
+        [{'statements': [{'id': 3}]}, {'id': 3}]
+    """
+    inner = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+    return [value] * isinstance(value, dict) + [found for item in inner for found in objects_in(item)]
+
+
 def value_at(text: str, start: int) -> tuple[Any, int]:
     """The list or object that opens at ``start``, and its end; ``(None, start + 1)`` if it cannot be read.
 

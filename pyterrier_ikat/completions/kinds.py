@@ -5,11 +5,10 @@ from typing import Any, NamedTuple
 
 from .json_answers import NUMBER, TEXT, WHOLE, Schema, Structure, answer_in, list_of, object_of, one_of
 from .learned import read_learned
-from .rankings import read_ranking
 from .statements import read_copies, read_ids, read_scores
 from .texts import parse_passage, parse_queries, parse_rewrite
 from .usable import answer_text, usable_words
-from .verdicts import NO_REASON, Verdict, parse_label, read_action
+from .verdicts import NO_REASON, Verdict, parse_label, read_action, read_ranking
 
 
 def _unread(text: str) -> Any:
@@ -42,7 +41,7 @@ def _line(text: str) -> str | None:
 
 def _queries(text: str) -> list[str] | None:
     """All queries, perhaps an empty list. None for a refusal, for reasoning without an answer, or for a value that means "nothing"."""
-    queries = parse_queries(text, None).items
+    queries = parse_queries(text, None)
     return queries if queries or usable_words(text) else None
 
 

@@ -2,13 +2,11 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import takewhile
 from typing import Any, NamedTuple
 
 from ..conversations.frame import well_formed
-from .json_answers import OPENING, json_values, value_at
-from .matching import normalised
-from .statements import EXCEPT, NONE
+from .json_answers import OPENING, json_values, objects_in, value_at
+from .statements import EXCEPT, NONE, normalised
 from .usable import FENCE, own_turn, usable_text
 
 LONGEST = 300
@@ -16,7 +14,6 @@ LONGEST = 300
 
 _LIST = re.compile(r"\[\s*\{")
 _NUMBER = re.compile(r"\d{1,9}")
-_FIELDS = ("message", "statement")
 
 
 class Learned(NamedTuple):
@@ -35,7 +32,7 @@ class Learned(NamedTuple):
 
 
 def read_learned(text: str) -> list[dict[str, Any]] | None:
-    """The statements in a completion: the first JSON list of objects, or consecutive objects. :func:`merge` checks them.
+    """The statements in a completion: JSON objects with a message or a statement, in a list or not. :func:`merge` checks them.
 
     Returns:
         The objects. Empty if the completion says that there is nothing new; ``None`` if it has no list, or a list that was cut off.
@@ -53,17 +50,9 @@ def read_learned(text: str) -> list[dict[str, Any]] | None:
     if opening and value_at(said, opening.start())[0] is None:
         return None  # it was cut off: it may have had more objects
     values = json_values(said)
-    for place, value in enumerate(values):
-        if _is_statement(value):
-            return list(takewhile(_is_statement, values[place:]))
-        for items in [value] if isinstance(value, list) else value.values():
-            if isinstance(items, list) and (not items or any(map(_is_statement, items))):
-                return [item if isinstance(item, dict) else {} for item in items]
-    return None
-
-
-def _is_statement(value: Any) -> bool:
-    return isinstance(value, dict) and any(name in value for name in _FIELDS)
+    found = [item for item in objects_in(values) if "message" in item or "statement" in item]
+    nothing = [] in values or any([] in value.values() for value in values if isinstance(value, dict))
+    return found if found or nothing else None
 
 
 def merge(found: Sequence[Mapping[str, Any]], ptkb: Mapping[str, str], said: Mapping[int, str], taken: Collection[str] = ()) -> Learned:

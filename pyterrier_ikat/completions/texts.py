@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
 from .json_answers import OPENING, is_cut, json_values
 from .usable import FENCE, is_loop, own_turn, usable_text, usable_words
@@ -22,12 +22,6 @@ _OBJECTS = re.compile(r"^\s*\{.*\}\s*$", re.DOTALL | re.MULTILINE)
 _COLONS = (":", "\uff1a")
 QUOTES = "\"'`“”„‘’‚«»‹›「」『』"
 """Quotation marks that models put around their answers."""
-
-
-class Parsed(NamedTuple):
-    """The items that a parser found, in the model's order."""
-
-    items: list[str]
 
 
 def _clean(line: str) -> str:
@@ -104,7 +98,7 @@ def _lines(text: str) -> list[str]:
     return [_clean(_MARK.sub("", _clean(_MARK.sub("", line, count=1)), count=1)) for line in found[: len(found) - loops]]
 
 
-def parse_queries(text: str, n: int | None = 5) -> Parsed:
+def parse_queries(text: str, n: int | None = 5) -> list[str]:
     r"""Read a list of search queries: JSON, numbered, bulleted, quoted or bare lines, prose around it.
 
     Numbering, bullets and quotes are stripped; empty lines and repeats (ignoring letter case) are dropped; the first ``n`` are kept. If any
@@ -118,7 +112,7 @@ def parse_queries(text: str, n: int | None = 5) -> Parsed:
         The queries in the model's order.
 
     Example:
-        >>> parse_queries('Sure! Here they are:\n1. "vegan breakfast"\n2. Vegan breakfast\n- tofu scramble').items
+        >>> parse_queries('Sure! Here they are:\n1. "vegan breakfast"\n2. Vegan breakfast\n- tofu scramble')
         ['vegan breakfast', 'tofu scramble']
     """
     text = FENCE.sub("", own_turn(usable_words(text)))
@@ -127,7 +121,7 @@ def parse_queries(text: str, n: int | None = 5) -> Parsed:
     for query in _lines(text) if found is None else map(_clean, found):
         if any(map(str.isalnum, query)):
             items.setdefault(query.casefold(), query)
-    return Parsed(list(items.values())[:n])
+    return list(items.values())[:n]
 
 
 def parse_rewrite(text: str) -> str:
@@ -226,7 +220,7 @@ def parse_answer_and_queries(text: str) -> tuple[str, str] | None:
     first = next((label for label in labels if _ANSWER_NAME.fullmatch(label["name"])), None)
     if last is None or first is None or first.start() > last.start():
         return None
-    answer, queries = parse_passage(words[first.end() : last.start()]), " ".join(parse_queries(words[last.end() :]).items)
+    answer, queries = parse_passage(words[first.end() : last.start()]), " ".join(parse_queries(words[last.end() :]))
     return (queries, answer) if queries and answer else None
 
 

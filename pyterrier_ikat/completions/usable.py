@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ..conversations.frame import well_formed
-from .refusals import is_refusal
 
 _ESCAPES = re.compile(r"\x1b\[[0-?]{0,99}[ -/]{0,9}[@-~]|\x1b[\]P^_][^\x07\x1b\n]{0,999}(?:\x07|\x1b\\)|[\x1b\x9b].?")
 """Terminal control codes (colours, cursor, titles, links) and their remains."""
@@ -136,10 +135,8 @@ def split_reasoning(text: str) -> Said:
         >>> split_reasoning("<think>hm</think> Paris"), split_reasoning("Paris? <thinking>or Rome")
         (Said(text='Paris', open=False), Said(text='', open=True))
     """
-    before, left = None, _final(text)
-    while left is not None and left != before:  # the text around reasoning may form a new mark
-        before, left = left, _outside(left)
-    if left is None:
+    left = _final(text)
+    if left is None or (left := _outside(left)) is None:
         return Said("", True)
     wrapped = None if left == text else _WRAPPED.match(left.strip())
     return Said((wrapped[2] if wrapped else left).strip(), False)
@@ -200,6 +197,50 @@ def _outside(text: str) -> str | None:
             kept = "" if name[0] == "e" else kept + text[position : mark.start()]
             within, position = "" if name[0] == "e" else name, mark.end()
     return None if within else kept + text[position:]
+
+
+LONGEST_REFUSAL = 300
+"""The maximum length of a refusal, in characters."""
+
+# The patterns read texts whose blanks are single spaces and whose apostrophes are straight.
+_SORRY = (
+    r"(?:(?:i'?m|i am|we'?re|we are) (?:\w+ )?sorry|sorry|(?:i|we) apologi[sz]e|my apologies|unfortunately|regrettably)[ ,.:!-]*(?:but )?"
+)
+_KIND = r"(?:ai|artificial intelligence)(?:[ -]+(?:powered|based))?(?: (?:language )?(?:model|assistant|chatbot|system))?"
+_MACHINE = rf"as an? (?:{_KIND}|(?:large )?language model)\b(?: \w+ by \w+)?,? "
+_CANNOT = r"can ?not|can'?t|could ?not|couldn't|won't|will not|(?:must|have to) decline to|(?:do not|don't) feel comfortable"
+_UNABLE = rf"(?:(?:i|we) (?:{_CANNOT})|(?:(?:i'?m|i am|we're|we are) )?(?:unable|not able|not allowed) to)(?: be able to)?"
+_HELP = r"(?:help|assist)(?:ing)?\b(?: you)?(?= (?:with|in|on)\b|\W*\Z)"
+_DEEDS = r"answer|respond to|comply|fulfil+|complete|process|discuss|engage|provid|generat|creat|produc|writ|rewrit|offer|support|continu"
+_MATTERS = r"request|question|query|queries|content|conversation|information|advice|topic|task|text|that|this|it|passage|response|rewrite"
+_WANTED = rf" (?:{_HELP}|do (?:that|this|so)\b|(?:{_DEEDS})(?:e|ing)?\b(?=[^,;:]*\b(?:{_MATTERS})s?\b))"
+_ASIDE = re.compile(
+    r"please|if you|is there|can i|would you|feel free|let me|i'm|i (?:am|can|could|cannot|can't|do|don't)\b|my (?:purpose|guidelines|role)"
+    r"|it (?:goes|violates|would)|this (?:request|content|topic|violates|goes)|such |sorry",
+    re.IGNORECASE,
+)
+_TURN = r"\b(?:but|however|although|though|instead|yet)\b"
+_OFFER = r",? ?(?:but|however|instead),? (?:please\b|feel free|if you|i(?:'m| am|'d| would| can| could) (?:be )?(?:happy|glad|try|help)\b)"
+_LACK = r"(?:i|we) (?:can ?not|can'?t|do not|don't|am not|am unable)\b"
+_REST = rf"(?:(?!{_TURN})[^;:?.!])*(?:{_OFFER}[^;:?.!]*)?"
+_DECLINING = rf"(?:{_MACHINE})?(?:{_SORRY})?(?:{_MACHINE})?{_UNABLE}(?:{_WANTED}{_REST})?|(?:{_SORRY})?{_MACHINE}{_LACK}{_REST}"
+_DECLINES = re.compile(rf"(?:{_DECLINING})(?:[.!]+(?: |\Z)|\Z)", re.IGNORECASE)
+
+
+def is_refusal(text: str) -> bool:
+    """Whether the whole text only declines: it is short, declines from its first words on, and only offers help after that.
+
+    Example:
+        >>> is_refusal("I'm sorry, but I can't help with that."), is_refusal("I'm sorry, but rooibos has no caffeine.")
+        (True, False)
+    """
+    said = " ".join(text.split()).strip("*_\"'“”„«»「」` ") if len(text) <= 2 * LONGEST_REFUSAL else ""
+    said = said.replace("’", "'")
+    declined = _DECLINES.match(said)
+    if declined is None or len(said) > LONGEST_REFUSAL:
+        return False
+    others = [other for other in re.split(r"(?<=[.!?]) ", said[declined.end() :]) if other]
+    return all(_ASIDE.match(other) and not re.search(_TURN, other, re.IGNORECASE) for other in others)
 
 
 FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from ir_measures import P, R, SetF, SetP, SetR, nDCG
 
-from ..completions.matching import normalised
+from ..completions.statements import normalised
 from ..conversations.frame import column, is_persona, statements_of, values, with_columns
 from ..conversations.qrels import check_qrels
 from ..errors import DataError, counted

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from ..completions.kinds import ANSWER, REWRITE, Kind
-from ..completions.matching import Chosen, choose
+from ..completions.statements import Chosen, choose
 from ..completions.texts import (
     parse_answer_and_queries,
     parse_chosen_rewrite,

@@ -11,7 +11,7 @@ import pyterrier as pt
 from ..arguments import one_of, utc
 from ..completions.kinds import COPIES, IDS, LEARNED, SCORES, Kind
 from ..completions.learned import Learned, merge
-from ..completions.matching import Chosen, choose
+from ..completions.statements import Chosen, choose
 from ..conversations import dataset
 from ..conversations.frame import histories, personas, texts_in, values, with_columns
 from ..conversations.topics import Conversation

@@ -15,7 +15,7 @@ from threading import Event
 from typing import Any
 from uuid import uuid4
 
-from ..completions.refusals import is_refusal
+from ..completions.usable import is_refusal
 from ..errors import counted
 from ..store.files import atomic_write
 from .cache import CompletionCache

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from ..completions.refusals import is_refusal
+from ..completions.usable import is_refusal
 from ..errors import UsageError
 from ..store.cache import IN_MEMORY
 from .backend import Backend

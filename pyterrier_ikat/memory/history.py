@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..completions.matching import normalised
+from ..completions.statements import normalised
 from ..conversations.frame import as_said, is_message
 from ..errors import UsageError
 from ..portable import digest

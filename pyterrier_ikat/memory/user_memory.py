@@ -10,7 +10,7 @@ import pyterrier as pt
 
 from ..arguments import at_least, utc
 from ..completions.learned import highest_number, merge
-from ..completions.matching import normalised
+from ..completions.statements import normalised
 from ..conversations.frame import conversation, statements_of, well_formed
 from ..errors import UsageError, advice
 from ..generate.statements import UpdatePtkb

@@ -1,9 +1,9 @@
 r"""One jinja template per prompt. Conversations and passages are data in them, never template source.
 
-Template names are ``<prompt>.jinja``, or ``<prompt>_llama.jinja`` if the few-shot style differs. If there is a
-``<prompt>_system.jinja``, it makes a system message before the prompt, as in some papers. The wording is ours. Inputs, their order, limits
-and output format follow the tables named at the top of each template. A line of a text that could be mistaken for a heading of a template
-gets a backslash, as in Markdown: ``\# Task``.
+Template names are ``<prompt>.jinja``, or ``<prompt>_llama.jinja`` if the few-shot style differs. If there is a ``<prompt>_system.jinja``,
+it makes a system message before the prompt, as in some papers. The wording is ours. Inputs, their order, limits and output format follow
+the tables named at the top of each template. A line of a text that begins with ``#``, like the headings of templates, gets a backslash,
+as in Markdown: ``\# Task``.
 
 Templates in your own folder replace those of the package: for one operator with its argument ``prompts``, for all operators of a method
 with ``method.build(prompts=FOLDER)`` and ``--resources prompts=FOLDER``, which build the method inside :func:`prompts_from`.
@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from jinja2 import FileSystemLoader, StrictUndefined, Template, TemplateNotFound, TemplatesNotFound
@@ -31,14 +30,11 @@ from ..portable import digest
 
 FOLDER = Path(__file__).parent
 STYLES = ("gpt", "llama")
-_OWN = dict[tuple[str, ...], Template]()
-_COMPILING = Lock()
-"""Many threads that need a template of ours at the same moment compile it once, and later ones look at no file."""
 _ROLE = re.compile(r"(?<=[\n\r\x85\u2028\u2029])(?=[ \t]*(?:user|system|assistant)(?:[ \t]+\d+)?[ \t]*:)", re.IGNORECASE)
 """Places where a line of a message could be mistaken for the next message."""
-_HEADING = re.compile(r"^#+ *([^{}\n]*\w) *$|\bheading *= *[\"']#* *([^\n\"']*\w)[\"']", re.MULTILINE)
-"""A heading in the source of a template, or one that it passes to a macro as ``heading``."""
 _BREAKS = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
+_HEADING = re.compile(rf"(?:\A|(?<=[{_BREAKS}]))(?=(?:[^\S{_BREAKS}]|[\u200b\ufeff]){{0,9}}[#\uff03])")
+"""Places where a line of a text could be mistaken for a heading of a template."""
 _DELIMITER = re.compile(r"<(?=\s*/?\s*(?:passage|response|text)\b)", re.IGNORECASE)
 
 
@@ -63,34 +59,20 @@ def _environment(folder: str | None) -> _Environment:
 def _environment_of(*states: tuple[str, tuple[str, ...]]) -> _Environment:
     """The environment of folders. It is made anew if a template was added, renamed or removed; the loader notices edited ones."""
     folders = [folder for folder, _ in states]
-    ours = _headings(folders)
     built = _Environment(
         loader=FileSystemLoader(folders),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: ours.sub(r"\\", value) if isinstance(value, str) and not isinstance(value, _Own) else value,
+        finalize=lambda value: _HEADING.sub(r"\\", value) if isinstance(value, str) and not isinstance(value, _Own) else value,
     )
     built.filters["quoted"] = quoted
     return built
 
 
-def _headings(folders: list[str]) -> re.Pattern[str]:
-    """Places where a line could be mistaken for a heading of the templates in ``folders``, with any number if the heading has one."""
-    sources = (path.read_text(encoding="utf-8", errors="replace") for folder in folders for path in sorted(Path(folder).glob("*.jinja")))
-    names = {re.sub(r"\d+", r"\\d+", re.escape(name)) for source in sources for found in _HEADING.findall(source) for name in found if name}
-    blank, sign = rf"(?:[^\S{_BREAKS}]|[\u200b\ufeff])", rf"(?:[^\w{_BREAKS}]|_)"
-    heading = rf"{blank}{{0,9}}[#\uff03]{sign}{{0,9}}(?:{'|'.join(sorted(names))})(?!\w){sign}{{0,99}}(?:[{_BREAKS}]|\Z)"
-    return re.compile(rf"(?:\A|(?<=[{_BREAKS}]))(?={heading})", re.IGNORECASE)
-
-
-def _template(names: tuple[str, ...], folder: str | None) -> Template:
-    if folder is not None:
-        return _environment(folder).select_template(list(names))
-    if names not in _OWN:
-        with _COMPILING:
-            _OWN[names] = _OWN.get(names) or _environment(None).select_template(list(names))
-    return _OWN[names]
+@lru_cache
+def _template_of_ours(*names: str) -> Template:
+    return _environment(None).select_template(list(names))
 
 
 def quoted(text: str) -> str:
@@ -127,7 +109,8 @@ def render(name: str, style: str = "gpt", folder: str | None = None, **values: A
     """
     names = _names(name, style)
     with _explained(names, folder, f"; it may use {', '.join(sorted(values))}"):
-        prompt = _template(tuple(names), folder).render(**values).strip()
+        template = _template_of_ours(*names) if folder is None else _environment(folder).select_template(list(names))
+        prompt = template.render(**values).strip()
     if not prompt:
         raise UsageError(f"prompt template {names[-1]} of {folder or FOLDER} makes an empty prompt: write into it what the model is asked")
     return prompt

@@ -11,7 +11,7 @@ import pyterrier as pt
 
 from ..arguments import at_least
 from ..completions.kinds import LABEL, RANKING
-from ..completions.rankings import permutation
+from ..completions.verdicts import permutation
 from ..conversations.frame import texts_in, turns_of, values
 from ..errors import UsageError
 from ..llm_operator import LLMOperator

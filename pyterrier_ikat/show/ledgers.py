@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from ..completions.refusals import is_refusal
-from ..completions.usable import without_reasoning
+from ..completions.usable import is_refusal, without_reasoning
 from ..errors import UsageError, advice
 from ..evaluation.scores import natural_key
 from ..llms import Ledger

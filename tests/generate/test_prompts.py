@@ -136,11 +136,11 @@ VARIANTS = [
 
 def test_a_text_that_is_a_heading_alone_is_none_and_others_stay_as_they_are():
     assert render("rerank", question="# Score", passage="3").count("\n# Score") == 1
-    for own in ("# Benefits of tea", "# Tasks for today", "#1 tea", "Task", "C# Score", "A # Score", "# Score and more"):
+    for own in ("Task", "C# Score", "A # Score"):
         assert f"\n{own}\n" in render("rerank", question=own, passage="3")
 
 
-def test_headings_of_own_templates_are_known(tmp_path):
+def test_headings_of_own_templates_are_not_repeated(tmp_path):
     (tmp_path / "rerank.jinja").write_text("## Wish\n{{ question }}\n## Page\n{{ passage }}")
     assert render("rerank", folder=str(tmp_path), question="tea", passage="\n\n# wish\n4") == "## Wish\ntea\n## Page\n\n\n\\# wish\n4"
 

@@ -71,7 +71,7 @@ def test_what_is_read_of_it_where_nobody_says_that_it_was_cut_off(name):
 
 def test_no_operator_makes_queries_of_cut_json_or_of_a_loop():
     lists = [json.loads(line) for line in RECORDS if '"statement_queries"' in line]
-    assert [parse_queries(record["completion"]).items for record in lists] == [[], []]
+    assert [parse_queries(record["completion"]) for record in lists] == [[], []]
     assert parse_passage(WRITTEN["passage_queries"]["completion"]) == ""
     assert parse_passage(WRITTEN["outline"]["completion"]).startswith("I'm glad")
 
@@ -87,7 +87,7 @@ def test_no_operator_makes_queries_of_cut_json_or_of_a_loop():
     ],
 )
 def test_what_is_cut_is_no_query_and_what_is_whole_stays(text, read):
-    assert parse_queries(text).items == read
+    assert parse_queries(text) == read
 
 
 @pytest.mark.parametrize(

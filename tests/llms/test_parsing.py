@@ -53,7 +53,7 @@ LISTS = [
 
 @pytest.mark.parametrize(("text", "expected"), LISTS)
 def test_query_lists_as_models_send_them(text, expected):
-    assert parse_queries(text).items == expected
+    assert parse_queries(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -79,16 +79,16 @@ def test_query_lists_as_models_send_them(text, expected):
     ],
 )
 def test_the_first_list_of_queries_counts(text, queries):
-    assert parse_queries(text).items == queries
+    assert parse_queries(text) == queries
 
 
 def test_lead_ins_and_repeats_are_left_out():
-    assert parse_queries("Sure!\n1. oats\n2. rye\n3. Oats\n4. spelt", n=3).items == ["oats", "rye", "spelt"]
+    assert parse_queries("Sure!\n1. oats\n2. rye\n3. Oats\n4. spelt", n=3) == ["oats", "rye", "spelt"]
 
 
 @given(st.text())
 def test_any_text_gives_at_most_n_distinct_clean_queries(text):
-    items = parse_queries(text, 3).items
+    items = parse_queries(text, 3)
     assert len(items) <= 3
     assert len({item.casefold() for item in items}) == len(items)
     assert all(item == " ".join(item.split()) and any(character.isalnum() for character in item) for item in items)
@@ -98,7 +98,7 @@ def test_any_text_gives_at_most_n_distinct_clean_queries(text):
 def test_a_numbered_list_of_plain_queries_is_read_back(queries):
     queries = [query for query in queries if not query.startswith(("query", "queries"))]
     text = "\n".join(f"{number}. {query}" for number, query in enumerate(queries, 1))
-    assert parse_queries(text).items == queries
+    assert parse_queries(text) == queries
 
 
 REWRITES = [
@@ -207,4 +207,4 @@ def test_thinking_that_was_never_closed_is_no_answer():
 
 @pytest.mark.parametrize("lead_in", ["Queries:", "Search queries:\n", "Here are the queries:"])
 def test_a_label_before_a_json_list_is_no_query(lead_in):
-    assert parse_queries(f'{lead_in}\n["oats", "rye"]').items == ["oats", "rye"]
+    assert parse_queries(f'{lead_in}\n["oats", "rye"]') == ["oats", "rye"]

@@ -24,7 +24,7 @@ DOG = {"message": 2, "words": "my dog", "statement": "I own a dog.", "replaces":
         (json.dumps(VEGAN) + "\n" + json.dumps(DOG), [VEGAN, DOG]),
         (str([VEGAN]), [VEGAN]),
         (json.dumps([VEGAN]) + "\n\nUser: And dogs?\n" + json.dumps([DOG]), [VEGAN]),
-        (json.dumps([VEGAN, "I own a dog."]), [VEGAN, {}]),
+        (json.dumps([VEGAN, "I own a dog."]), [VEGAN]),
         ("[]", []),
         ("There are no new statements: []", []),
         ('{"statements": []}', []),

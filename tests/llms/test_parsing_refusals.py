@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyterrier_ikat.completions.refusals import LONGEST, is_refusal
 from pyterrier_ikat.completions.statements import read_copies
 from pyterrier_ikat.completions.texts import parse_passage, parse_queries, parse_rewrite
-from pyterrier_ikat.completions.usable import usable_text
+from pyterrier_ikat.completions.usable import LONGEST_REFUSAL, is_refusal, usable_text
 
 REFUSALS = [
     "I'm sorry, I cannot help with that.",
@@ -74,7 +73,7 @@ def test_what_only_declines_is_nothing_said(text):
     assert is_refusal(text)
     assert usable_text(f"<think>no</think>\n{text}") == ""
     assert [parse_rewrite(text), parse_passage(text)] == [""] * 2
-    assert parse_queries(text).items == []
+    assert parse_queries(text) == []
     assert read_copies(text) is None
 
 
@@ -87,7 +86,7 @@ def test_what_says_something_is_no_refusal(text):
 def test_a_long_text_is_no_refusal():
     refusal = "I cannot help with that request"
     assert is_refusal(refusal + " and so on" * 20)
-    assert len(refusal + " and so on" * 30) > LONGEST
+    assert len(refusal + " and so on" * 30) > LONGEST_REFUSAL
     assert not is_refusal(refusal + " and so on" * 30)
 
 

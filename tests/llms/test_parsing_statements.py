@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyterrier_ikat.completions.matching import choose, match_copy, match_label
-from pyterrier_ikat.completions.statements import read_copies, read_ids, read_scores
+from pyterrier_ikat.completions.statements import choose, match_copy, match_label, read_copies, read_ids, read_scores
 
 PTKB = {
     "1": "I rent a flat on the fourth floor.",

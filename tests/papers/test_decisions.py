@@ -8,7 +8,7 @@ import pytest
 from fakes import ByPrompt
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.completions.matching import choose
+from pyterrier_ikat.completions.statements import choose
 from pyterrier_ikat.conversations.public_outputs import turn_lists
 from pyterrier_ikat.methods import METHODS, TABLES
 from pyterrier_ikat.papers.paper_resources import keys_of

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.completions.rankings import permutation, read_ranking
+from pyterrier_ikat.completions.verdicts import permutation, read_ranking
 from pyterrier_ikat.llms import LLM, Backend, Reply, StageError
 from pyterrier_ikat.llms.cache import CompletionCache
 from pyterrier_ikat.rank.llm_rerankers import windows

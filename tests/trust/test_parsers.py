@@ -13,10 +13,7 @@ from hypothesis import strategies as st
 from pyterrier_ikat.completions.citations import read_citations, while_written, with_marks, without_marks
 from pyterrier_ikat.completions.json_answers import json_values
 from pyterrier_ikat.completions.learned import merge, read_learned
-from pyterrier_ikat.completions.matching import choose, match_label
-from pyterrier_ikat.completions.rankings import permutation, read_ranking
-from pyterrier_ikat.completions.refusals import is_refusal
-from pyterrier_ikat.completions.statements import read_copies, read_ids, read_scores
+from pyterrier_ikat.completions.statements import choose, match_label, read_copies, read_ids, read_scores
 from pyterrier_ikat.completions.texts import (
     parse_passage,
     parse_queries,
@@ -24,8 +21,17 @@ from pyterrier_ikat.completions.texts import (
     parse_rewrite,
     parse_rewrite_and_answer,
 )
-from pyterrier_ikat.completions.usable import opening_mark, readable, split_reasoning, usable_text, without_reasoning
-from pyterrier_ikat.completions.verdicts import parse_label, read_action, read_choice, read_numbers, read_score, read_yes_no
+from pyterrier_ikat.completions.usable import is_refusal, opening_mark, readable, split_reasoning, usable_text, without_reasoning
+from pyterrier_ikat.completions.verdicts import (
+    parse_label,
+    permutation,
+    read_action,
+    read_choice,
+    read_numbers,
+    read_ranking,
+    read_score,
+    read_yes_no,
+)
 from pyterrier_ikat.evaluation.judgements import parse_judgement
 
 CORPUS = Path(__file__).with_name("corpus")
@@ -69,7 +75,7 @@ def field(read, name):
 
 
 READERS = {
-    "queries": field(parse_queries, "items"),
+    "queries": parse_queries,
     "ids": chosen("ids", read_ids),
     "copies": chosen("copies", read_copies),
     "scores": chosen("scores", read_scores),
@@ -120,7 +126,7 @@ anything = st.one_of(
 
 def check_all(text):
     """Every parser gives a value of its promised type."""
-    queries = parse_queries(text).items
+    queries = parse_queries(text)
     assert len(queries) <= 5
     assert all(query == " ".join(query.split()) and any(map(str.isalnum, query)) for query in queries)
     assert len({query.casefold() for query in queries}) == len(queries)
