@@ -77,8 +77,8 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     """
     names = list(known)
     folded = {name.casefold(): name for name in reversed(names)}  # the first name of an alias
-    near = difflib.get_close_matches(given, names, n=1, cutoff=0.65)
-    near = near or [folded[name] for name in difflib.get_close_matches(given.casefold(), folded, n=1, cutoff=0.65)]
+    near = difflib.get_close_matches(given, names, n=1, cutoff=0.7)
+    near = near or [folded[name] for name in difflib.get_close_matches(given.casefold(), folded, n=1, cutoff=0.7)]
     return f"did you mean {near[0]}?" if near else ""
 
 

@@ -1,5 +1,6 @@
 """The resources of systems: an index, language models, re-rankers."""
 
+import difflib
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -10,7 +11,7 @@ from typing import Any
 import pyterrier as pt
 
 from ..arguments import one_of
-from ..errors import UsageError, advice, did_you_mean, option
+from ..errors import UsageError, advice, option
 from ..fuse import RRF
 from ..generate import Seq2SeqRewrite
 from ..llms import LLM, Ledger, llm
@@ -82,8 +83,10 @@ class Resources:
         if isinstance(given.get("retriever"), pt.Transformer) and not beside:
             taken -= OF_THE_INDEX
         if unknown := [name for name in options if name not in known]:
-            near = did_you_mean(unknown[0], [*known, *(one for entry in entries for one in entry.arguments)])
-            raise UsageError(f"there is no option {unknown[0]!r}: {near or 'give one of ' + ', '.join(known)}")
+            near = difflib.get_close_matches(unknown[0], [*known, *(one for entry in entries for one in entry.arguments)], 1)
+            raise UsageError(
+                f"there is no option {unknown[0]!r}: {f'did you mean {near[0]}?' if near else 'give one of ' + ', '.join(known)}"
+            )
         for name in [name for name, value in given.items() if name not in taken and value is not None]:
             if name not in spare:
                 raise unused(name)
