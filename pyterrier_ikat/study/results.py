@@ -124,11 +124,14 @@ class ScoreTable(pd.DataFrame):
 
 
 def deviations_of(systems: Iterable[System]) -> list[str]:
-    """How models and retrievers differ from those of the papers. Differences common to several systems come first, and only once."""
-    lines = {one.name: one.deviations for one in systems if one.repeat == 1}
-    of_all = [line for line in next(iter(lines.values()), []) if len(lines) > 1 and all(line in held for held in lines.values())]
-    others = [f"{name}: {line}" for name, held in lines.items() for line in held if line not in of_all]
-    return [*(f"all systems: {line}" for line in of_all), *others]
+    """How models and retrievers differ from the papers': each difference once, with the systems that have it, the most common first."""
+    named = [one for one in systems if one.repeat == 1]
+    having: dict[str, list[str]] = {}
+    for one in named:
+        for line in one.deviations:
+            having.setdefault(line, []).append(one.name)
+    common = sorted(having.items(), key=lambda item: -len(item[1]))
+    return [f"{'all systems' if 1 < len(names) == len(named) else ', '.join(names)}: {line}" for line, names in common]
 
 
 @dataclass(frozen=True)
