@@ -196,7 +196,7 @@ FAULTS = [
     ),
     Fault("live/answering.py", "a rejected prompt is sent again as it was", "return sent // 2", "return sent"),
     Fault(
-        "live/simulation/session.py",
+        "live/simulation/simulation.py",
         "a user is patient for one turn more",
         "len(known.turns) >= user.turns",
         "len(known.turns) > user.turns",

@@ -6,7 +6,7 @@ by another embedding model, the user says no farewell, and a grade that can't be
 explain itself. Behaviour doesn't count.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -104,11 +104,9 @@ class Player(Protocol):
     @property
     def identity(self) -> Any:
         """A JSON value that decides its utterances."""
-        ...
 
     def say(self, situation: Situation) -> str:
         """The user's next utterance."""
-        ...
 
 
 @runtime_checkable
@@ -118,11 +116,9 @@ class RubricJudge(Protocol):
     @property
     def identity(self) -> Any:
         """A JSON value that decides its verdicts."""
-        ...
 
     def met(self, situation: Situation, utterance: str, text: str) -> Collection[str]:
         """The ids of the open rubrics that ``text``, the system's part of the turn, answers."""
-        ...
 
 
 @dataclass(eq=False, repr=False)
@@ -134,8 +130,12 @@ class _Plays(AsksLLM):
         """The model's."""
         return self.llm.fingerprint()
 
-    def completed(self, request: Request, fault: Callable[[Any], str] = lambda found: "") -> Any:
+    def completed(self, request: Request, verdicts: int | None = None) -> Any:
         """The parsed completion; instead of one that can't be used, another sample, unless completions are replayed.
+
+        Args:
+            request: what to ask.
+            verdicts: how many the completion has to have; None where it is no list of verdicts.
 
         Raises:
             LLMFailure: when there is none; of several the last one. Each is counted.
@@ -143,10 +143,11 @@ class _Plays(AsksLLM):
         for sample in range(1 if self.llm.backend.replays else TRIES):
             found = self.ask([replace(request, sample=sample)])[0]
             if not isinstance(found, LLMFailure):
-                if not (reason := fault(found)):
+                if verdicts is None or len(found) == verdicts:
                     return found
                 self.count(failures=1)
-                found = LLMFailure(self.stage, request.qid, reason, kept=True)
+                why = f"{counted(len(found), 'verdict')} for {counted(verdicts, 'rubric')}"
+                found = LLMFailure(self.stage, request.qid, why, kept=True)
             if not is_unusable(found):
                 break
         raise found
@@ -243,11 +244,7 @@ class LLMRubricJudge(_Plays):
         Raises:
             LLMFailure: when the model twice gave no list of verdicts, or one of another length.
         """
-        wanted = len(situation.open)
-        verdicts = self.completed(
-            self.request_for(situation, utterance, text),
-            lambda found: "" if len(found) == wanted else f"{counted(len(found), 'verdict')} for {counted(wanted, 'rubric')}",
-        )
+        verdicts = self.completed(self.request_for(situation, utterance, text), len(situation.open))
         return [rubric for rubric, verdict in zip(situation.open, verdicts, strict=True) if verdict]
 
     def request_for(self, situation: Situation, utterance: str, text: str) -> Request:
@@ -260,8 +257,8 @@ class LLMRubricJudge(_Plays):
         lists = [value for value in json_values(without_reasoning(text)) if isinstance(value, list)]
         if len(lists) != 1:
             return None
-        words = [word.strip().casefold() if isinstance(word, str) else None for word in lists[0]]
-        return [YES_NO[word] for word in words if word is not None] if words and all(word in YES_NO for word in words) else None
+        verdicts = [YES_NO.get(str(word).strip().casefold()) for word in lists[0]]
+        return None if not verdicts or None in verdicts else verdicts
 
     def describe_unusable(self, text: str) -> str:
         """Another kind of text than was asked for."""
@@ -277,8 +274,7 @@ def similarities(texts: Sequence[str], others: Sequence[str]) -> list[float]:
     from ...rank import BiEncoder
 
     frame = pd.DataFrame({"query": list(texts), "text": list(others)}).assign(qid="", docno="")
-    found = BiEncoder(BUNDLED).score(frame)
-    return [float(score) for score in found]
+    return [float(score) for score in BiEncoder(BUNDLED).score(frame)]
 
 
 class TrackPlayer(LLMPlayer):
@@ -323,10 +319,9 @@ class TrackPlayer(LLMPlayer):
             LLMFailure: when no completion can be used, or the model can't be asked.
         """
         found = self.ask(self.requests_in(situation))
-        failures = [one for one in found if isinstance(one, LLMFailure)]
         said = [str(one) for one in found if not isinstance(one, LLMFailure)]
-        if fatal := [one for one in failures if not is_unusable(one)] or (failures if not said else []):
-            raise fatal[0]
+        if failures := [one for one in found if isinstance(one, LLMFailure) and not (said and is_unusable(one))]:
+            raise min(failures, key=is_unusable)
         if len(said) == 1:
             return said[0]
         scores = similarities(said, [*situation.open.values()] * len(said))
@@ -460,5 +455,5 @@ def named(played: Player | RubricJudge) -> str:
         return repr(played)
     try:
         return deciding_options(model.spec)
-    except UsageError:  # the name of a user's object
+    except ValueError:  # the name of a user's object, with an apostrophe
         return model.spec

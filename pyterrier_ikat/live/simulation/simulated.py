@@ -27,9 +27,10 @@ from ...llms.ledger import Spend
 from ...runs.log import Dialogue, Log
 from ...show import report
 from ...tables import HIGHER, LOWER, Cell, Column, Table
-from .players import MOST_TRIES, THRESHOLD, TRACK, named
-from .session import PASSAGES, RESPONSE, Rules
+from .players import MOST_TRIES, THRESHOLD, TRACK
 
+RESPONSE, PASSAGES, NOTHING = "response", "passages", "nothing"
+"""The kinds of text that a user and the judge read in a turn."""
 SATISFIED = "satisfied"
 TESTED = (SATISFIED, "rubrics met", "turns", "calls", "cost")
 """Measures that every session has, whatever the order of the sessions, so that two systems can be compared user by user."""
@@ -53,13 +54,15 @@ class Simulated:
     Attributes:
         folders: run -> its log, in a folder of its own.
         ledger: the account of this call, of the models that were given as text.
-        rules: who played and judged, and how.
+        user: who played the users.
+        judge: who judged.
         baseline: the system that the others are compared with.
     """
 
     folders: Mapping[str, Log]
     ledger: Ledger
-    rules: Rules
+    user: str
+    judge: str
     baseline: str | None = None
 
     @cached_property
@@ -80,8 +83,7 @@ class Simulated:
 
     def shown(self) -> Table:
         """The table to print, with who played and judged."""
-        notes = reading_notes(self.folders, named(self.rules.player), named(self.rules.judge))
-        return simulation_table(self.frames, self.baseline, notes)
+        return simulation_table(self.frames, self.baseline, reading_notes(self.folders, self.user, self.judge))
 
     def __repr__(self) -> str:
         return self.shown().text().rstrip("\n")
@@ -154,11 +156,10 @@ def _means(name: str, repeats: Sequence[pd.DataFrame]) -> dict[str, Any]:
     means[SATISFIED] = means[SATISFIED] / means["sessions"]
     row: dict[str, Any] = {"name": name, "users": len(repeats[0]), "repeats": len(repeats)}
     for measure in (SATISFIED, *MEASURES):
-        found = means[measure].to_numpy(dtype=float)
-        known = found[~np.isnan(found)] if measure == "turns until satisfied" else found
-        row[measure] = float(known.mean()) if len(known) else math.nan
+        known = measure == "turns until satisfied"  # of the repeats that satisfied somebody
+        row[measure] = float(means[measure].mean(skipna=known))
         if len(repeats) > 1:
-            row[f"{measure} std"] = float(known.std(ddof=1)) if len(known) > 1 else math.nan
+            row[f"{measure} std"] = float(means[measure].std(skipna=known))
     return row
 
 

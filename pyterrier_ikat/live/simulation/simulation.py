@@ -1,34 +1,52 @@
 """Let simulated users talk to systems: every user to every system, sessions side by side, each turn kept."""
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
+
 from ...arguments import one_of
-from ...errors import IkatError, UsageError, counted, list_first
+from ...conversations import conversation
+from ...errors import DataError, IkatError, UsageError, counted, list_first
 from ...evaluation.evaluator import REPEAT, check_baseline
-from ...events import in_chain
-from ...llms import Ledger
+from ...events import hearing, in_chain
+from ...llms import Ledger, Request
 from ...llms.failures import StageEnded
+from ...planning import COLUMNS, PASSAGE_STAND_IN, Plan, PlanTable
 from ...progress import bar
-from ...runs.log import Log
+from ...runs.answered_turn import Turn
+from ...runs.log import Dialogue, Log
 from ...store.locks import lock_folders
 from ...study.identity import checksums_of
 from ...study.in_folders import check_names
 from ...study.systems import System, Systems, methods_in, open_systems
-from ..answering import HISTORY
-from .planned import plan_sessions
-from .players import NEED, TRACK, TrackPlayer, model_of, player_and_judge
-from .session import MOST_PASSAGES, Rules, end_of, play_turn
-from .simulated import Simulated
+from ..answering import HISTORY, answer, spent
+from .players import (
+    NEED,
+    TRACK,
+    LLMPlayer,
+    LLMRubricJudge,
+    Player,
+    RubricJudge,
+    Situation,
+    TrackPlayer,
+    model_of,
+    named,
+    next_rubric,
+    player_and_judge,
+)
+from .simulated import NOTHING, PASSAGES, RESPONSE, Simulated
 from .users import SimulatedUser, checksum, read_users
 
 THREADS = 8
 """Sessions at a time."""
+MOST_PASSAGES = 3
+"""Passages that a user reads in place of a response that a system doesn't write."""
 
 Users = str | Path | SimulatedUser | Iterable[SimulatedUser]
 
@@ -96,7 +114,7 @@ def simulate(
         show_persona: whether systems get the persona as the user's PTKB; the track's interactive task shows them none.
         history: the most tokens of history that a system sees; None for no limit.
         threads: sessions at a time.
-        plan: ask nothing, and return the table of the most that can be asked, see :func:`~.planned.plan_sessions`.
+        plan: ask nothing, and return the table of the most that can be asked, see :meth:`~.simulation.Simulation.plan`.
         ledger: the account of the models that are given as text.
         **resources: as for :func:`pyterrier_ikat.run`.
 
@@ -134,60 +152,69 @@ def simulate(
     opened = open_systems(methods, ledger, live=True, only_plan=plan, spare=("prompts",), **resources)
     prompts = opened[0].resources.prompts
     player, judge = player_and_judge(user_llm, judge_llm, None if prompts is None else str(prompts), ledger, users_by)
-    if isinstance(player, TrackPlayer) and not plan:
-        player.load()
-    rules = Rules(player, judge, passages, show_persona, history, users_by)
     repeated = [replace(one, repeat=number) for one in opened for number in range(1, repeats + 1)]
-    simulation = Simulation(repeated, known, rules, ledger, baseline)
-    return plan_sessions(simulation, out) if plan else simulation.run(out, threads)
+    simulation = Simulation(repeated, known, player, judge, passages, show_persona, history, users_by, ledger, baseline)
+    return simulation.plan(out) if plan else simulation.run(out, threads)
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """Systems and simulated users, all checked and opened.
+    """Systems and simulated users, all checked and opened, and the rules of all sessions; see :func:`simulate`.
 
     Attributes:
         systems: the systems; each repeat is one.
         users: the users.
-        rules: the rules of all sessions.
+        player: speaks for the users.
+        judge: decides which rubrics a text answers.
+        passages: how many passages a user reads in place of a response; 0 for none.
+        show_persona: whether systems get the persona as the user's PTKB.
+        history: the most tokens of history that a system sees; None for no limit.
+        by: what decides what a user says, ``"need"`` or ``"track"``.
         ledger: the account.
         baseline: the system that the others are compared with.
     """
 
     systems: list[System]
     users: list[SimulatedUser]
-    rules: Rules
+    player: Player
+    judge: RubricJudge
+    passages: int
+    show_persona: bool
+    history: int | None
+    by: str
     ledger: Ledger
     baseline: str | None
 
     def header(self, system: System) -> dict[str, Any]:
         """Everything that decides the conversations of a system; the log refuses to continue others."""
-        rules, parts = self.rules, {"users": model_of(self.rules.player), "judge": model_of(self.rules.judge)}
+        parts = {"users": model_of(self.player), "judge": model_of(self.judge)}
         return {
             "kind": "simulated",
             "system": system.method.name,
             "repeat": system.repeat,
             "users": len(self.users),
             "users_sha256": checksum(self.users),
-            "user_llm": rules.player.identity,
-            "judge_llm": rules.judge.identity,
-            "passages": rules.passages,
-            "show_persona": rules.show_persona,
-            "history": rules.history,
-            "users_by": rules.by,
+            "user_llm": self.player.identity,
+            "judge_llm": self.judge.identity,
+            "passages": self.passages,
+            "show_persona": self.show_persona,
+            "history": self.history,
+            "users_by": self.by,
             "recorded": system.replays,
             "recorded_parts": [part for part, model in parts.items() if model is not None and model.backend.replays],
-            "players_prompts": checksums_of(rules.player) | checksums_of(rules.judge),
+            "players_prompts": checksums_of(self.player) | checksums_of(self.judge),
             **system.parameters(),
         }
 
     def run(self, out: str | Path, threads: int) -> Simulated:
-        """Play all sessions that are not finished, several at a time; see :func:`simulate`.
+        """Play all sessions that are not finished, several at a time.
 
         Raises:
             UsageError: when a folder holds something else, or another process is at work in it.
             SessionsFailed, FatalLLMError, BudgetExceeded: see :func:`simulate`.
         """
+        if isinstance(self.player, TrackPlayer):
+            self.player.load()
         folders = {one.name: Path(out) / one.name for one in self.systems}
         check_names(folders)
         with lock_folders(*folders.values()):
@@ -197,28 +224,28 @@ class Simulation:
             failures = self._play(logs, threads)
         if failures:
             raise SessionsFailed(failures, len(self.users) * len(self.systems))
-        return Simulated(logs, self.ledger, self.rules, self.baseline)
+        return Simulated(logs, self.ledger, named(self.player), named(self.judge), self.baseline)
 
     def _play(self, logs: Mapping[str, Log], threads: int) -> list[tuple[str, str, IkatError]]:
         """Play the sessions that have no end in the logs; those that failed, in their order."""
         stop, failures = threading.Event(), dict[tuple[str, str], IkatError]()
-        with ExitStack() as opened:
-            workers = opened.enter_context(ThreadPoolExecutor(threads, thread_name_prefix="ikat-session"))
-            opened.callback(workers.shutdown, wait=False, cancel_futures=True)
-            opened.callback(stop.set)
-            sessions = {
-                workers.submit(self._session, user, system, logs[system.name], stop): (system.name, user.id)
-                for user in self.users
-                for system in self.systems
-                if user.id not in logs[system.name].known or not logs[system.name].known[user.id].end
-            }
-            for future in bar(as_completed(sessions), total=len(sessions), unit="session"):
-                try:
-                    future.result()
-                except StageEnded:
-                    raise
-                except IkatError as error:
-                    failures[sessions[future]] = error
+        with ThreadPoolExecutor(threads, thread_name_prefix="ikat-session") as workers:
+            try:
+                sessions = {
+                    workers.submit(self._session, user, system, logs[system.name], stop): (system.name, user.id)
+                    for user in self.users
+                    for system in self.systems
+                }
+                for future in bar(as_completed(sessions), total=len(sessions), unit="session"):
+                    try:
+                        future.result()
+                    except StageEnded:
+                        raise
+                    except IkatError as error:
+                        failures[sessions[future]] = error
+            finally:  # after an error or Ctrl-C, the turns under way are finished and kept
+                stop.set()
+                workers.shutdown(wait=False, cancel_futures=True)
         return [(*whose, failures[whose]) for whose in sessions.values() if whose in failures]
 
     def _session(self, user: SimulatedUser, system: System, log: Log, stop: threading.Event) -> None:
@@ -227,8 +254,151 @@ class Simulation:
             log.begin(user.id, user.person, user.rubrics)
         known = log.known[user.id]
         with in_chain(system.repeat - 1):
-            while not (end := end_of(user, known, self.rules.by)):
-                if stop.is_set():
-                    return
-                log.append(play_turn(user, system, self.rules, known))
-        log.end(user.id, end)
+            while not known.end and not stop.is_set():
+                if end := self.end_of(user, known):
+                    log.end(user.id, end)
+                else:
+                    log.append(self.turn(user, system, known))
+
+    def end_of(self, user: SimulatedUser, known: Dialogue) -> str:
+        """Why a session has to end; empty while it goes on."""
+        if set(known.met) >= set(user.rubrics):
+            return "satisfied"
+        if self.by == TRACK:
+            return "" if next_rubric(user.rubrics, known.turns)[0] else "topic ended"
+        return "out of patience" if len(known.turns) >= user.turns else ""
+
+    def situation(self, user: SimulatedUser, system: str, known: Dialogue) -> Situation:
+        """The situation in which the user says the next utterance to the system of this name."""
+        left, after, said = {rubric: text for rubric, text in user.rubrics.items() if rubric not in known.met}, "", list[dict[str, str]]()
+        if self.by == TRACK:
+            rubric, after = next_rubric(user.rubrics, known.turns)
+            left = {rubric: user.rubrics[rubric]}
+        for turn in known.turns:
+            said += [{"role": "user", "content": turn.utterance}, {"role": "assistant", "content": self.text_of(turn) or "(no answer)"}]
+        return Situation(user, system, len(known.turns) + 1, left, tuple(said), after)
+
+    def text_of(self, turn: Turn) -> str:
+        """The text that user and judge read in a turn: the response, or the best passages of a system that writes none."""
+        if turn.response.strip():
+            return turn.response
+        texts = [" ".join(source.text.split()) for source in turn.sources[: self.passages]]
+        return "\n".join(f"[{place}] {text}" for place, text in enumerate(texts, 1) if text)
+
+    def turn(self, user: SimulatedUser, system: System, known: Dialogue) -> Turn:
+        """The next turn: the user speaks, the system answers, the judge judges.
+
+        The system gets the utterances, its own responses and, with ``show_persona``, the persona; never the need or a rubric.
+
+        Raises:
+            IkatError: when one of them fails.
+        """
+        situation = self.situation(user, system.method.name, known)
+        with hearing() as spoken:
+            utterance = " ".join(self.player.say(situation).split())
+        if not utterance:
+            raise DataError(f"the simulated user said nothing in turn {situation.qid}: let `say` return a text")
+        if system.replays and user.script:
+            _check_script(situation, utterance)
+        said = [*known.messages, {"role": "user", "content": utterance}]
+        persona = list(user.persona) if self.show_persona else None
+        answered = answer(system, said, persona, number=user.topic, history=self.history)
+        text = self.text_of(answered)
+        with hearing() as judged:
+            met = self.judge.met(situation, utterance, text) if text else ()
+        more = {"read": RESPONSE if answered.response.strip() else PASSAGES if text else NOTHING}
+        more |= {"rubric": next(iter(situation.open))} if self.by == TRACK else {}
+        return replace(
+            answered,
+            session=user.id,
+            number=situation.turn,
+            citations={one.docno: one.score or 0.0 for one in answered.sources} if answered.response else {},
+            met=tuple(rubric for rubric in situation.open if rubric in met),
+            more={**answered.more, **more, "played": asdict(spent([*spoken, *judged]))},
+            asked=(),
+        )
+
+    def plan(self, out: str | Path | None = None) -> PlanTable:
+        """The most requests of all sessions: every user talks to every system until the end, and no response meets a rubric.
+
+        A satisfied user stops earlier, so the true number is at most this one, except where a system asks more for a longer answer, or a
+        completion of user or judge can't be used and is asked for once more. The responses are stand-ins of 150 words, so tokens are
+        estimates.
+
+        Args:
+            out: the folder of the simulation; turns that it has already are not planned.
+
+        Raises:
+            UsageError: when ``out`` has another simulation.
+
+        Returns:
+            The table of :func:`pyterrier_ikat.plan`; the stages of the simulated user and the judge are rows of each system.
+        """
+        rows, seen = list[dict[str, Any]](), set[Any]()
+        for system in self.systems:
+            kept = self._kept(system, out)
+            for user in self.users:  # apart: the turns of two users may have the same qids
+                turns = list(self._stand_ins(system.method.name, user, kept.get(user.id)))
+                if not turns:
+                    continue
+                plan = Plan(system.name, seen)
+                with in_chain(system.repeat - 1):
+                    self._plan_players(plan, turns)
+                    plan.follow(system.pipeline, pd.concat([frame for *_, frame in turns], ignore_index=True))
+                rows += plan.rows
+        stages = PlanTable.of_rows(rows).groupby(list(COLUMNS[:3]), sort=False)
+        sums = stages.agg(lambda numbers: numbers.sum(skipna=False))  # what is unknown for one user is unknown
+        return PlanTable.of_rows(sums.reset_index().to_dict("records"))
+
+    def _kept(self, system: System, out: str | Path | None) -> dict[str, Dialogue]:
+        """Session -> the part of it that a run's folder has."""
+        if out is None or not Log.is_in(Path(out) / system.name):
+            return {}
+        log = Log(Path(out) / system.name)
+        log.check(self.header(system))
+        return log.known
+
+    def _stand_ins(self, system: str, user: SimulatedUser, kept: Dialogue | None) -> Iterator["Planned"]:
+        """The turns that are not kept, without an end but that of the patience."""
+        known = Dialogue(user.id, user.person, dict(user.rubrics), list(kept.turns) if kept else [])
+        while not self.end_of(user, known):
+            situation = self.situation(user, system, known)
+            number = situation.turn
+            utterance = user.script[number - 1] if number <= len(user.script) else f"{user.need} {number}"
+            response = f"{PASSAGE_STAND_IN}{system} {user.id} {number}"
+            now = [*known.messages, {"role": "user", "content": utterance}]
+            frame = conversation(now, list(user.persona) if self.show_persona else None, number=user.topic)
+            yield situation, utterance, response, frame
+            known.turns.append(Turn(number, utterance, response, more={"rubric": next(iter(situation.open))}))
+
+    def _plan_players(self, plan: Plan, turns: Sequence["Planned"]) -> None:
+        """Plan the requests of user and judge, where these are language models."""
+        if isinstance(player := self.player, LLMPlayer):
+            asked = [(request, utterance) for situation, utterance, *_ in turns for request in player.requests_in(situation)]
+            _ask(plan, player, [request for request, _ in asked], [utterance for _, utterance in asked])
+        if isinstance(judge := self.judge, LLMRubricJudge):
+            requests = [judge.request_for(situation, utterance, response) for situation, utterance, response, _ in turns]
+            _ask(plan, judge, requests, [judge.typical] * len(turns))
+
+
+Planned = tuple[Situation, str, str, pd.DataFrame]
+"""The user's situation, stand-ins for utterance and response, and the system's frame."""
+
+
+def _ask(plan: Plan, part: LLMPlayer | LLMRubricJudge, requests: list[Request], typical: list[str]) -> None:
+    """Count requests that are not made from a frame."""
+    stage: Any = SimpleNamespace(
+        llm=part.llm, stage=part.stage, read=part.read, requests=lambda frame: requests, typical=lambda frame: typical
+    )
+    plan.ask(stage, pd.DataFrame())
+
+
+def _check_script(situation: Situation, utterance: str) -> None:
+    """Recorded completions answer the recorded words alone; under other words they would be scored as answers to these."""
+    script, turn = situation.user.script, situation.turn
+    wanted = script[turn - 1] if turn <= len(script) else ""
+    if utterance.split() != wanted.split():
+        raise DataError(
+            f"the completions of system {situation.system} are recorded, and in turn {situation.qid} they answer only {wanted!r}, not "
+            f"{utterance!r}: choose a live LLM, or a simulated user that says the recorded utterances"
+        )

@@ -3,16 +3,17 @@
 import csv
 import json
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, validate_call
 from pydantic.dataclasses import dataclass
 
 from ...conversations import read_topics
-from ...errors import DataError, UsageError
+from ...errors import DataError
 from ...portable import digest
 
 Level = Literal["low", "medium", "high"]
@@ -105,14 +106,10 @@ def read_users(source: str | Path | SimulatedUser | Iterable[SimulatedUser]) -> 
         users = [source]
     elif not isinstance(source, str | Path):
         users = list(source)
-    elif (words := _folder_in(str(source))) is not None:
-        folder, *rest = words
-        given: dict[str, Any] = {name: value for name, _, value in (word.partition("=") for word in rest)}
-        if unknown := set(given) - {"topics", "assessed", "patience", "cooperativeness", "skill"}:
-            raise UsageError(f"users of {folder}: {unknown.pop()!r} is unknown: give topics, assessed, patience, cooperativeness or skill")
-        patience = given.get("patience", "high")
-        given["patience"] = int(patience) if patience.isdigit() else patience
-        users = track_users(folder, **given | {"assessed": given.get("assessed") == "on"})
+    elif (words := [str(source)] if Path(source).exists() else shlex.split(str(source))) and Path(words[0]).is_dir():
+        given: dict[str, Any] = dict(word.partition("=")[::2] for word in words[1:])
+        with _named(str(source)):
+            users = track_users(words[0], **given)
     else:
         users = _read(SAMPLE if str(source) in ("sample", "ikat:sample") else Path(source))
     ids = [user.id for user in users]
@@ -121,10 +118,14 @@ def read_users(source: str | Path | SimulatedUser | Iterable[SimulatedUser]) -> 
     return users
 
 
-def _folder_in(text: str) -> list[str] | None:
-    """The folder and the arguments in a text, if it begins with a folder."""
-    words = [text] if Path(text).is_dir() else shlex.split(text)
-    return words if words and Path(words[0]).is_dir() else None
+@contextmanager
+def _named(where: str) -> Iterator[None]:
+    """Name the place and the field of a wrong value."""
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise DataError(f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
 def _read(path: Path) -> list[SimulatedUser]:
@@ -134,11 +135,8 @@ def _read(path: Path) -> list[SimulatedUser]:
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"the users file {path} can't be read ({error}): give a file of JSON lines, or sample") from None
     for number, line in enumerate(lines, 1):
-        try:
+        with _named(f"{path}, line {number}"):
             users += [_FORM.validate_json(line)] if line.strip() else []
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            raise DataError(f"{path}, line {number}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
     return users
 
 
@@ -147,6 +145,7 @@ def checksum(users: Iterable[SimulatedUser]) -> str:
     return digest(*(json.dumps(_FORM.dump_python(user, mode="json"), sort_keys=True) for user in users)).hex()
 
 
+@validate_call
 def track_users(
     folder: str | Path, *, topics: str | Path | None = None, assessed: bool = False, patience: int | Level = "high", **behaviour: Any
 ) -> list[SimulatedUser]:
@@ -174,7 +173,7 @@ def track_users(
         rubrics = {rubric: text for rubric, text in questions if rubric.startswith(f"{topic}-r")}
         statements, need = tuple(filter(None, map(str.strip, said.split(";")))), titles.get(topic) or first
         if rubrics:
-            users.append(SimulatedUser(topic, statements, need, rubrics, patience, person=topic.partition("-")[0], **behaviour))
+            users.append(SimulatedUser(topic, statements, need, rubrics, patience=patience, person=topic.partition("-")[0], **behaviour))
     return sorted(users, key=lambda user: tuple(map(int, user.id.split("-"))))
 
 

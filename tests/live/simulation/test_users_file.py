@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations import read_topics
-from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.live.simulation import SimulatedUser, read_users, track_users
 from pyterrier_ikat.live.simulation.users import SAMPLE
 
@@ -111,8 +111,9 @@ def test_files_that_are_others_are_named(tmp_path):
         track_users(files(tmp_path, rubrics="question\nWhy?\n"))
     with pytest.raises(DataError, match="simulation-data.csv can't be read"):
         track_users(files(tmp_path, people=""))
-    with pytest.raises(UsageError, match="'mood' is unknown: give topics, assessed, patience"):
-        read_users(f"{tmp_path} mood=good")
+    for wrong in ("mood=good", "patience=0", "assessed=maybe"):
+        with pytest.raises(DataError, match=f"{wrong}: {wrong.partition('=')[0]}"):
+            read_users(f"{files(tmp_path)} {wrong}")
 
 
 def test_the_files_of_2025(shared):
