@@ -97,7 +97,7 @@ def interact(address: str, name: str, out: str, **options: Any) -> None:
 
     ADDRESS is the server's address before /run/start. METHOD is a name from `ikat methods`, or FILE.py:NAME, and must write responses. The
     team's token comes from the environment variable IKAT_TOKEN. If the command was stopped, start it again: it continues where the server
-    stopped, sends no response twice, and asks no LLM twice. At the end, a table shows the seconds of each turn.
+    stopped, sends no response twice, and asks no LLM twice.
     """
     click.echo(f"{address}: run {options['run_id']}", err=True)  # what follows is imported, which takes a second
     from ..live.interactive import interact as play
@@ -106,7 +106,6 @@ def interact(address: str, name: str, out: str, **options: Any) -> None:
     ledger, tell = Ledger(), partial(click.echo, err=True)
     doing = tell if sys.stderr.isatty() else None
     run = play(address, name, out=out, ledger=ledger, tell=tell, doing=doing, **options)
-    show(run.latency())
     print_ledger(ledger, " (of this command)")
     rest = "not finished: the same command continues" + " without --sessions" * (options["sessions"] is not None)
     click.echo(f"\n{out}: {'every conversation has ended' if run.finished else rest}")

@@ -170,7 +170,7 @@ def recorded_note(headers: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return [told] if named else []
 
 
-def shown_columns(means: pd.DataFrame, systems: Mapping[str, pd.DataFrame]) -> list[str]:
+def shown_columns(systems: Mapping[str, pd.DataFrame]) -> list[str]:
     """The columns of numbers that have a value. A log without rubrics and without reasons why users left has no columns of success."""
     known = [name for name in MEASURES if any(frame[name].notna().any() for frame in systems.values())]
     satisfied = any(frame["end"].isin(["satisfied", "out of patience"]).any() for frame in systems.values())

@@ -135,5 +135,5 @@ def test_notes_tell_what_is_missing(systems):
 
 def test_an_interactive_run_of_the_track_has_no_columns_of_success():
     turns = {"raw": session_measures([dialogue("1-1_0", (2.0, 3, None, ""), rubrics={}, end="topic ended")])}
-    assert shown_columns(session_means(turns), turns) == ["sessions", "turns", "seconds", "calls"]
+    assert shown_columns(turns) == ["sessions", "turns", "seconds", "calls"]
     assert session_notes(turns) == ["Means over sessions. Seconds are per turn, calls per session."]

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyterrier as pt
 
 from ...errors import UsageError, advice, counted
@@ -20,7 +19,6 @@ from ...store.files import atomic_write
 from ...store.locks import lock_folders
 from ...study.identity import checksums_of
 from ...study.systems import System, Systems, methods_in, open_systems
-from ...tables import Table, of_frame
 from ..answering import HISTORY, Tell, settings_of
 from ..persona import Personas, open_memory
 from .player import InteractiveWarning, Journal, Player
@@ -29,7 +27,6 @@ from .track_server import AGAIN, TIMEOUT, ServerDown, ServerRefusal, TrackServer
 
 DUMP = "dump.json"
 """The file of the server's dump, in the folder of a run."""
-COLUMNS = ("session", "turn", "system s", "server s", "calls", "cost (USD)", "cut tokens")
 
 
 @dataclass(frozen=True)
@@ -45,22 +42,6 @@ class InteractiveRun:
     folder: Path
     log: Log
     finished: bool
-
-    def latency(self) -> Table:
-        """The seconds that system and server took for each turn, the LLM calls, their cost, and the tokens that were cut off."""
-        rows = [
-            (one.session, turn.number, turn.seconds, one.sent[turn.number], turn.spend.completions, turn.spend.price, turn.cut)
-            for one in self.log.dialogues()
-            for turn in one.taken
-        ]
-        numbers = dict.fromkeys(("system s", "server s", "cost (USD)"), float)
-        frame = pd.DataFrame(rows, columns=COLUMNS).astype(numbers)
-        notes = [f"{counted(frame['session'].nunique(), 'conversation')} with {counted(len(frame), 'turn')}."]
-        if rows:
-            slowest = frame.loc[frame["system s"].idxmax()]
-            middle = f"The system took {frame['system s'].median():.2f} s for the median turn"
-            notes.append(f"{middle}, and {slowest['system s']:.2f} s for the slowest, {slowest['session']}_{slowest['turn']}.")
-        return of_frame(frame, notes, decimals={"system s": 2, "server s": 2, "cost (USD)": 4})
 
     def __repr__(self) -> str:
         state = "finished" if self.finished else "not finished"

@@ -190,7 +190,7 @@ class TrackServer:
         debug: as given.
 
     Raises:
-        UsageError: when the address is wrong, or would send the token unencrypted to another machine; or when there is no token.
+        UsageError: when the address would send the token unencrypted to another machine or holds a login, or when there is no token.
     """
 
     def __init__(
@@ -199,12 +199,10 @@ class TrackServer:
         *,
         debug: bool = False,
         timeout: float = TIMEOUT,
-        tell: Tell | None = None,
+        tell: Tell = lambda line: None,
         sleep: Callable[[float], None] = time.sleep,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        if not timeout > 0:
-            raise UsageError(f"timeout is {timeout:g}: give more than 0 seconds")
         self.shown, self.debug, self._tell, self._sleep = safe_address(address), debug, tell, sleep
         token = os.environ.get(TOKEN, "").strip()
         if not token.isascii() or not token.isprintable() or len(token.split()) != 1:
@@ -219,10 +217,10 @@ class TrackServer:
 
     def team(self) -> str:
         """The team that the token belongs to."""
-        found = self._read("auth/verify")
-        if not isinstance(found, dict) or not isinstance(found.get("team_id"), str):
-            raise DataError(f"{self.shown} does not name the team of the token: check the address")
-        return str(found["team_id"])
+        match self._read("auth/verify"):
+            case {"team_id": str(team)}:
+                return team
+        raise DataError(f"{self.shown} does not name the team of the token: check the address")
 
     def start(self, run_id: str, description: str, *, track_persona: bool, about: Mapping[str, Any]) -> UserMessage:
         """Start a run. ``track_persona`` is sent where the documentation of 2025 has it, and in ``extra`` with ``about``, which is kept."""
@@ -248,10 +246,10 @@ class TrackServer:
 
     def status(self, run_id: str) -> tuple[str, list[Any]]:
         """The state of a run (``inactive`` after the server was started again), and the topics that are open."""
-        found = self._read("run/status", run_id=run_id)
-        if not isinstance(found, dict) or not isinstance(found.get("open_topics"), list):
-            raise DataError(f"the status of the run has an unknown form ({str(found)[:SHOWN]})")
-        return str(found.get("status")), found["open_topics"]
+        match found := self._read("run/status", run_id=run_id):
+            case {"status": str(state), "open_topics": list(topics)}:
+                return state, topics
+        raise DataError(f"the status of the run has an unknown form ({str(found)[:SHOWN]})")
 
     def dump(self, run_id: str) -> list[Any]:
         """The objects of the run file, one for each response that the server took."""
@@ -268,8 +266,7 @@ class TrackServer:
 
     def wait(self, seconds: float, why: str) -> None:
         """Wait, and say so."""
-        if self._tell:
-            self._tell(f"waiting {seconds:.0f} s: {why}")
+        self._tell(f"waiting {seconds:.0f} s: {why}")
         self._sleep(seconds)
 
     def _read(self, path: str, **query: str) -> Any:
@@ -360,14 +357,10 @@ def safe_address(text: str) -> str:
         >>> safe_address("https://example.org/simulation/")
         'https://example.org/simulation'
     """
-    try:
-        url = httpx.URL(text)
-    except httpx.InvalidURL:
-        url = httpx.URL("")
-    if url.scheme not in ("http", "https") or not url.host:
-        raise UsageError("the address is not a web address: give the part before /run/start, such as https://HOST/simulation")
-    if url.userinfo or url.query:
-        raise UsageError(f"the address has a login or a query: give it without them, the token comes from {TOKEN}")
+    url = httpx.URL(text)
+    if url.scheme not in ("http", "https") or not url.host or url.userinfo or url.query:
+        part = "the part before /run/start, such as https://HOST/simulation, without a login or a query"
+        raise UsageError(f"the address is not one of a server: give {part}; the token comes from {TOKEN}")
     if url.scheme == "http" and url.host not in ("localhost", "127.0.0.1", "::1"):
         forward = "forward its port to this machine (ssh -L 8888:localhost:8888 HOST) and give http://localhost:8888"
         raise UsageError(f"{url} would send the token unencrypted: give an https:// address, or {forward}")

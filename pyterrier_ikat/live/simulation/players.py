@@ -15,7 +15,7 @@ import pandas as pd
 from ...completions.json_answers import json_values
 from ...completions.usable import answer_text, without_reasoning
 from ...completions.verdicts import parse_label
-from ...errors import DataError, UsageError, counted
+from ...errors import UsageError, counted
 from ...llm_operator import AsksLLM, as_llm
 from ...llms import LLM, Ledger, LLMFailure, Request, llm
 from ...llms.failures import CutOff, Empty, OnlyReasoning, Unfinished
@@ -192,16 +192,13 @@ class LLMPlayer(_Plays):
 
     def requests_in(self, situation: Situation) -> list[Request]:
         """The request for the next utterance."""
-        user = situation.user
-        shown = {
-            "persona": list(user.persona),
-            "need": user.need,
-            "rubrics": list(situation.open.values()),
-            "skill": user.skill,
-            "cooperativeness": user.cooperativeness,
-            "context": history_text(situation.read),
-        }
-        return [self.request(situation.qid, shown, self.stage, item=situation.system)]
+        user, rubrics = situation.user, list(situation.open.values())
+        shown = {"persona": list(user.persona), "need": user.need, "skill": user.skill, "cooperativeness": user.cooperativeness}
+        shown |= {"rubrics": rubrics, "rubric": rubrics[0], "after": situation.after, "context": history_text(situation.read)}
+        return [self.request(situation.qid, shown, self.stage, item=situation.system)]  # its template takes what it needs
+
+    def load(self) -> None:
+        """Load what it needs beside its model."""
 
     def parse(self, text: str) -> str | None:
         """Read the utterance, without the role or the quotation marks that models put around it."""
@@ -249,7 +246,8 @@ class LLMRubricJudge(_Plays):
 
     def request_for(self, situation: Situation, utterance: str, text: str) -> Request:
         """The request about a response."""
-        shown = {"question": utterance, "response": text, "rubrics": list(situation.open.values())}
+        rubrics = list(situation.open.values())
+        shown = {"question": utterance, "response": text, "rubrics": rubrics, "rubric": rubrics[0]}
         return self.request(situation.qid, shown, self.stage, item=situation.system)
 
     def parse(self, text: str) -> Any:
@@ -306,10 +304,7 @@ class TrackPlayer(LLMPlayer):
 
     def requests_in(self, situation: Situation) -> list[Request]:
         """A request for each candidate."""
-        [rubric], user = situation.open.values(), situation.user
-        context = history_text(situation.read)
-        shown = {"persona": list(user.persona), "need": user.need, "rubric": rubric, "after": situation.after, "context": context}
-        first = self.request(situation.qid, shown, self.stage, item=situation.system)
+        [first] = super().requests_in(situation)
         return [replace(first, sample=number, samples=self.candidates) for number in range(self.candidates)]
 
     def say(self, situation: Situation) -> str:
@@ -360,11 +355,6 @@ class TrackJudge(LLMRubricJudge):
         """
         return list(situation.open) if self.completed(self.request_for(situation, utterance, text)) > THRESHOLD else []
 
-    def request_for(self, situation: Situation, utterance: str, text: str) -> Request:
-        """The request about a response."""
-        [rubric] = situation.open.values()
-        return self.request(situation.qid, {"response": text, "rubric": rubric}, self.stage, item=situation.system)
-
     def parse(self, text: str) -> int | None:
         """Read the grade; None unless the completion has one."""
         return parse_label(without_reasoning(text), 5)
@@ -376,7 +366,7 @@ class TrackJudge(LLMRubricJudge):
 
 @dataclass(frozen=True)
 class ScriptedPlayer:
-    """Says fixed utterances: those of the user's script, else the questions of the open rubrics in their order.
+    """Says fixed utterances: those of the user's script, then the questions of the open rubrics in their order.
 
     Example:
         >>> user = SimulatedUser("u1", [], "Choosing a tea", ["Which tea has no caffeine?"], 3)
@@ -387,16 +377,9 @@ class ScriptedPlayer:
     identity: str = "scripted user"
 
     def say(self, situation: Situation) -> str:
-        """The utterance of the turn.
-
-        Raises:
-            DataError: when the user's script is shorter than the conversation.
-        """
-        script = situation.user.script
-        if script and situation.turn > len(script):
-            said = f"user {situation.user.id} has a script of {counted(len(script), 'utterance')}"
-            raise DataError(f"{said}, and turn {situation.turn} needs another: lower the patience to the script's length")
-        return script[situation.turn - 1] if script else next(iter(situation.open.values()))
+        """The utterance of the turn."""
+        said = situation.user.script[situation.turn - 1 : situation.turn]
+        return next(iter(said or situation.open.values()))
 
 
 @dataclass(frozen=True)

@@ -12,22 +12,12 @@ import pandas as pd
 from ...errors import DataError, counted, list_first
 from ...evaluation.evaluator import compared, grouped
 from ...evaluation.experiment_table import TEST
-from ...evaluation.sessions import (
-    MEASURES,
-    cached_note,
-    format_measure,
-    recorded_note,
-    session_means,
-    session_measures,
-    session_notes,
-    shown_columns,
-)
+from ...evaluation.sessions import MEASURES, cached_note, format_measure, recorded_note, session_measures, session_notes, shown_columns
 from ...llms import Ledger
-from ...llms.ledger import Spend
 from ...runs.log import Dialogue, Log
 from ...show import report
 from ...tables import HIGHER, LOWER, Cell, Column, Table
-from .players import MOST_TRIES, THRESHOLD, TRACK
+from .players import MOST_TRIES, THRESHOLD, TRACK, Player, RubricJudge, named
 
 RESPONSE, PASSAGES, NOTHING = "response", "passages", "nothing"
 """The kinds of text that a user and the judge read in a turn."""
@@ -54,15 +44,15 @@ class Simulated:
     Attributes:
         folders: run -> its log, in a folder of its own.
         ledger: the account of this call, of the models that were given as text.
-        user: who played the users.
-        judge: who judged.
+        player: spoke for the users.
+        judge: judged.
         baseline: the system that the others are compared with.
     """
 
     folders: Mapping[str, Log]
     ledger: Ledger
-    user: str
-    judge: str
+    player: Player
+    judge: RubricJudge
     baseline: str | None = None
 
     @cached_property
@@ -83,7 +73,7 @@ class Simulated:
 
     def shown(self) -> Table:
         """The table to print, with who played and judged."""
-        return simulation_table(self.frames, self.baseline, reading_notes(self.folders, self.user, self.judge))
+        return simulation_table(self.frames, self.baseline, reading_notes(self.folders, named(self.player), named(self.judge)))
 
     def __repr__(self) -> str:
         return self.shown().text().rstrip("\n")
@@ -134,7 +124,8 @@ def simulation_rows(frames: Mapping[str, pd.DataFrame], baseline: str | None = N
         >>> [(row["name"], row["users"], row["rubrics met"]) for row in simulation_rows({"silent": silent})]
         [('silent', 1, 0.0)]
     """
-    systems = {name: [frames[run] for run in runs] for name, runs in grouped(frames).items()}
+    known = {run: frame.assign(**{SATISFIED: (frame["end"] == SATISFIED).astype(float)}) for run, frame in frames.items()}
+    systems = {name: [known[run] for run in runs] for name, runs in grouped(frames).items()}
     rows = [_means(name, repeats) for name, repeats in systems.items()]
     if baseline is not None:
         of_users = {name: _averaged(repeats) for name, repeats in systems.items()}
@@ -147,19 +138,17 @@ def simulation_rows(frames: Mapping[str, pd.DataFrame], baseline: str | None = N
 
 def _averaged(repeats: Sequence[pd.DataFrame]) -> dict[str, Any]:
     """Measure -> a value for each user, the mean over the repeats."""
-    each = [frame.assign(**{SATISFIED: (frame["end"] == SATISFIED).astype(float)}) for frame in repeats]
-    return {measure: np.mean([frame[measure].to_numpy(dtype=float) for frame in each], axis=0) for measure in TESTED}
+    return {measure: np.mean([frame[measure].to_numpy(dtype=float) for frame in repeats], axis=0) for measure in TESTED}
 
 
 def _means(name: str, repeats: Sequence[pd.DataFrame]) -> dict[str, Any]:
-    means = pd.concat([session_means({name: frame}) for frame in repeats])
-    means[SATISFIED] = means[SATISFIED] / means["sessions"]
     row: dict[str, Any] = {"name": name, "users": len(repeats[0]), "repeats": len(repeats)}
     for measure in (SATISFIED, *MEASURES):
+        means = pd.Series([frame[measure].mean(skipna=measure != "cost") for frame in repeats])  # a cost may be unknown
         known = measure == "turns until satisfied"  # of the repeats that satisfied somebody
-        row[measure] = float(means[measure].mean(skipna=known))
+        row[measure] = float(means.mean(skipna=known))
         if len(repeats) > 1:
-            row[f"{measure} std"] = float(means[measure].std(skipna=known))
+            row[f"{measure} std"] = float(means.std(skipna=known))
     return row
 
 
@@ -179,7 +168,7 @@ def simulation_table(frames: Mapping[str, pd.DataFrame], baseline: str | None = 
     rows = simulation_rows(frames, baseline)
     base = next((row for row in rows if row["name"] == baseline), None) if len(rows) > 1 else None
     first = {row["name"]: frames[row["name"]] for row in rows}
-    shown = [name for name in shown_columns(session_means(first), first) if name not in ("sessions", SATISFIED)]
+    shown = [name for name in shown_columns(first) if name not in ("sessions", SATISFIED)]
     columns = [Column("system", [Cell(str(row["name"])) for row in rows]), Column("users", [Cell(str(row["users"])) for row in rows], True)]
     columns += [Column(measure, [_cell(row, measure, base) for row in rows], numeric=True) for measure in (SATISFIED, *shown)]
     told = [session_notes(first)[0].replace("sessions", "users", 1), *session_notes(first)[1:]]
@@ -220,9 +209,5 @@ def reading_notes(logs: Mapping[str, Log], user: str, judge: str) -> list[str]:
         notes.append(f"Without a response, the text is that of the best {counted(most, 'passage')}: {where}.")
     every = [turn for said in turns.values() for turn in said]
     notes += cached_note(every, sum(turn.spend.completions for turn in every))
-    played = sum((Spend(**turn.more["played"]) for turn in every), Spend())
-    if played.completions:
-        cost = "an unknown cost" if played.cost is None else f"{played.cost:.4f} USD"
-        told = f"Users and judge needed {counted(played.completions, 'completion')}, for which {cost} was paid"
-        notes.append(f"{told}; the table counts only those of the systems.")
+    notes.append("Calls and cost are those of the systems alone, without users and judge.")
     return notes + recorded_note({name: log.header for name, log in logs.items()})

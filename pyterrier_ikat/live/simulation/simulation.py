@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +14,7 @@ from ...arguments import one_of
 from ...conversations import conversation
 from ...errors import DataError, IkatError, UsageError, counted, list_first
 from ...evaluation.evaluator import REPEAT, check_baseline
-from ...events import hearing, in_chain
+from ...events import in_chain
 from ...llms import Ledger, Request
 from ...llms.failures import StageEnded
 from ...planning import COLUMNS, PASSAGE_STAND_IN, Plan, PlanTable
@@ -25,21 +25,8 @@ from ...store.locks import lock_folders
 from ...study.identity import checksums_of
 from ...study.in_folders import check_names
 from ...study.systems import System, Systems, methods_in, open_systems
-from ..answering import HISTORY, answer, spent
-from .players import (
-    NEED,
-    TRACK,
-    LLMPlayer,
-    LLMRubricJudge,
-    Player,
-    RubricJudge,
-    Situation,
-    TrackPlayer,
-    model_of,
-    named,
-    next_rubric,
-    player_and_judge,
-)
+from ..answering import HISTORY, answer
+from .players import NEED, TRACK, LLMPlayer, LLMRubricJudge, Player, RubricJudge, Situation, model_of, next_rubric, player_and_judge
 from .simulated import NOTHING, PASSAGES, RESPONSE, Simulated
 from .users import SimulatedUser, checksum, read_users
 
@@ -153,6 +140,8 @@ def simulate(
     prompts = opened[0].resources.prompts
     player, judge = player_and_judge(user_llm, judge_llm, None if prompts is None else str(prompts), ledger, users_by)
     repeated = [replace(one, repeat=number) for one in opened for number in range(1, repeats + 1)]
+    if isinstance(player, LLMPlayer) and not plan:
+        player.load()
     simulation = Simulation(repeated, known, player, judge, passages, show_persona, history, users_by, ledger, baseline)
     return simulation.plan(out) if plan else simulation.run(out, threads)
 
@@ -213,8 +202,6 @@ class Simulation:
             UsageError: when a folder holds something else, or another process is at work in it.
             SessionsFailed, FatalLLMError, BudgetExceeded: see :func:`simulate`.
         """
-        if isinstance(self.player, TrackPlayer):
-            self.player.load()
         folders = {one.name: Path(out) / one.name for one in self.systems}
         check_names(folders)
         with lock_folders(*folders.values()):
@@ -224,7 +211,7 @@ class Simulation:
             failures = self._play(logs, threads)
         if failures:
             raise SessionsFailed(failures, len(self.users) * len(self.systems))
-        return Simulated(logs, self.ledger, named(self.player), named(self.judge), self.baseline)
+        return Simulated(logs, self.ledger, self.player, self.judge, self.baseline)
 
     def _play(self, logs: Mapping[str, Log], threads: int) -> list[tuple[str, str, IkatError]]:
         """Play the sessions that have no end in the logs; those that failed, in their order."""
@@ -294,8 +281,7 @@ class Simulation:
             IkatError: when one of them fails.
         """
         situation = self.situation(user, system.method.name, known)
-        with hearing() as spoken:
-            utterance = " ".join(self.player.say(situation).split())
+        utterance = " ".join(self.player.say(situation).split())
         if not utterance:
             raise DataError(f"the simulated user said nothing in turn {situation.qid}: let `say` return a text")
         if system.replays and user.script:
@@ -304,8 +290,7 @@ class Simulation:
         persona = list(user.persona) if self.show_persona else None
         answered = answer(system, said, persona, number=user.topic, history=self.history)
         text = self.text_of(answered)
-        with hearing() as judged:
-            met = self.judge.met(situation, utterance, text) if text else ()
+        met = self.judge.met(situation, utterance, text) if text else ()
         more = {"read": RESPONSE if answered.response.strip() else PASSAGES if text else NOTHING}
         more |= {"rubric": next(iter(situation.open))} if self.by == TRACK else {}
         return replace(
@@ -314,7 +299,7 @@ class Simulation:
             number=situation.turn,
             citations={one.docno: one.score or 0.0 for one in answered.sources} if answered.response else {},
             met=tuple(rubric for rubric in situation.open if rubric in met),
-            more={**answered.more, **more, "played": asdict(spent([*spoken, *judged]))},
+            more={**answered.more, **more},
             asked=(),
         )
 

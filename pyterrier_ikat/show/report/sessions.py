@@ -94,7 +94,7 @@ def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passa
     faster = not any(header.get("kind") == "simulated" for header in headers.values())
     means = session_means(measured)
     complete = len({frozenset(frame["session"]) for frame in measured.values()}) == 1
-    columns = [_measure(name, faster, complete and name in TESTED) for name in shown_columns(means, measured)]
+    columns = [_measure(name, faster, complete and name in TESTED) for name in shown_columns(measured)]
     places = [place for place, one in enumerate(columns) if one.better and one.name != "satisfied"]
     measures = [replace(columns[place], digits=0) if columns[place].name in COUNTS else columns[place] for place in places]
     values = _values(aligned, measured, columns)

@@ -12,7 +12,7 @@ import forked_python
 import pytest
 from click.testing import CliRunner
 from test_interact import EVERY, Model, play, said, system_of
-from track_server import TOKEN, TOPICS, Refused, Track, TrackServer
+from track_server import TOKEN, Refused, Track, TrackServer
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
@@ -65,9 +65,9 @@ def test_an_address_where_nothing_listens(monkeypatch, tmp_path):
     ("address", "told"),
     [
         ("http://example.org/simulation", "would send the token unencrypted: give an https:// address"),
-        ("https://me:pw-98765@example.org", "has a login or a query"),
-        ("https://example.org?token=abcd-1234", "has a login or a query"),
-        ("example.org", "the address is not a web address: give the part before /run/start"),
+        ("https://me:pw-98765@example.org", "without a login or a query"),
+        ("https://example.org?token=abcd-1234", "without a login or a query"),
+        ("example.org", "give the part before /run/start, such as"),
     ],
 )
 def test_an_address_that_would_give_the_token_away_is_refused(monkeypatch, tmp_path, address, told):
@@ -117,7 +117,7 @@ def test_the_token_is_in_no_file_log_or_object(serve, tmp_path, caplog):
     steps = []
     run = interact(url, tmp_path / "run", tell=steps.append)
     server = track_server.TrackServer(url)
-    shown = repr(run) + str(run.latency()) + "".join(steps) + caplog.text + repr(server) + repr(vars(server))
+    shown = repr(run) + "".join(steps) + caplog.text + repr(server) + repr(vars(server))
     shown += "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
     assert TOKEN not in shown
 
@@ -182,10 +182,5 @@ def test_the_command_is_killed_in_the_middle_of_a_turn_and_continues(serve, tmp_
     assert done.exit_code == 0, done.output
     assert said(track.taken) == EVERY
     assert (tmp_path / "seen").read_text().split() == ["1-1_1", "1-1_2", "1-1_2", "1-1_3", "2-1_1", "1-2_1", "1-2_2"]
-    rows = done.stdout.splitlines()
-    assert rows[0].split()[:2] == ["session", "turn"]
-    assert [row.split()[:2] for row in rows[1:7]] == [
-        [topic, str(number)] for topic, _, said in TOPICS for number in range(1, len(said) + 1)
-    ]
     assert "1-1_3 answered: " in done.stderr
     assert TOKEN not in done.output
