@@ -92,16 +92,6 @@ def test_the_notebook_of_a_paper_runs_for_another_paper(paper, system, execute):
     assert re.search(rf"^{system} +ours .* 24$", shown, re.MULTILINE)
 
 
-def test_the_python_block_of_the_readme_runs_in_ten_lines_and_prints_a_table_of_both_systems(execute):
-    [block] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    assert len([line for line in block.splitlines() if line.strip() and not line.startswith(("import", "from"))]) <= 10
-    [cell] = execute(new_notebook(cells=[new_code_cell(block)])).cells
-    rows = texts(cell).splitlines()
-    assert rows[0].split() == ["name", "nDCG@5", "R(rel=2)@20", "turns"]
-    assert [row.split()[1] for row in rows[1:]] == ["QR", "AQD"]
-    assert all(0 < float(row.split()[2]) < 1 and row.split()[4] == "24" for row in rows[1:])
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_a_notebook_asks_a_question_installs_the_package_and_tells_nothing_of_the_machine(name):
     notebook = saved(name)
