@@ -27,7 +27,7 @@ from pyterrier_ikat.live.simulation import (
     simulation_table,
 )
 from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, LLMFailure, Reply
-from pyterrier_ikat.llms.failures import TooLong, Unavailable
+from pyterrier_ikat.llms.failures import Unavailable
 from pyterrier_ikat.runs import Log
 from pyterrier_ikat.show import report
 
@@ -51,6 +51,9 @@ def test_a_system_that_answers_every_rubric_scores_1_and_a_silent_one_0(tmp_path
     assert table["turns until satisfied"].tolist()[0] == 1.0
     assert table["turns until satisfied"].isna().tolist() == [False, True, True]
     assert [one.end for one in dialogues(tmp_path / "silent").values()] == ["out of patience"] * 2
+    judges, backend = scripted()
+    assert simulated(tmp_path / "unjudged", {"silent": Says("")}, judged=judges)["rubrics met"].tolist() == [0.0]
+    assert backend.asked == []  # a silent turn is not judged
 
 
 def test_a_simulation_returns_what_it_shows_and_where_it_is(tmp_path):
@@ -106,13 +109,10 @@ def test_nothing_but_the_utterances_reaches_a_system(tmp_path):
     last = next(row for (row,) in system.seen if row["qid"] == "u1_2")
     assert last["qhistory"] == [{"role": "user", "content": "And u1 1?"}, {"role": "assistant", "content": "Mate."}]
     assert last["qptkb"] == {}
-
-
-def test_the_persona_is_the_ptkb_only_when_that_is_said(tmp_path):
-    system = Says("Mate.")
-    simulated(tmp_path, {"mate": system}, [user()], Chatty(), show_persona=True)
-    assert {row["qptkb"]["1"] for (row,) in system.seen} == {"I sleep badly."}
-    assert SECRET_NEED not in as_text(system.seen)
+    shown = Says("Mate.")
+    simulated(tmp_path / "shown", {"mate": shown}, [user()], Chatty(), show_persona=True)
+    assert {row["qptkb"]["1"] for (row,) in shown.seen} == {"I sleep badly."}
+    assert SECRET_NEED not in as_text(shown.seen)
 
 
 def test_behaviours_change_the_users_prompt_alone(tmp_path):
@@ -148,26 +148,15 @@ def test_the_user_reads_persona_need_and_open_rubrics_and_the_judge_only_the_tur
         assert hidden not in verdict
 
 
-def test_one_model_may_play_and_judge_and_requests_say_who_asks():
-    speaks, _ = scripted("Tea?")
-    situation = Situation(user(), "raw", 2, SECRET_RUBRICS)
-    asked = *LLMPlayer(speaks).requests_in(situation), LLMRubricJudge(speaks).request_for(situation, "Tea?", "Mate.")
-    assert [(one.stage, one.prompt, one.qid, one.item) for one in asked] == [
-        ("simulate_user", "simulate_user", "u1_2", "raw"),
-        ("simulate_judge", "simulate_judge", "u1_2", "raw"),
-    ]
-
-
 @pytest.mark.parametrize(
-    ("said", "utterance"), [("user: Which tea?", "Which tea?"), ('"Which tea?"', "Which tea?"), ('"Tea" or "mate"?', '"Tea" or "mate"?')]
+    ("said", "utterance"),
+    [
+        *(("user: Which tea?", "Which tea?"), ('"Which tea?"', "Which tea?"), ('"Tea" or "mate"?', '"Tea" or "mate"?')),
+        *((nothing, None) for nothing in ("", "...", "none", "<think>tea")),
+    ],
 )
 def test_an_utterance_is_read_without_what_models_put_around_it(said, utterance):
     assert LLMPlayer(scripted()[0]).parse(said) == utterance
-
-
-@pytest.mark.parametrize("said", ["", "...", "none", "<think>tea"])
-def test_what_says_nothing_is_no_utterance(said):
-    assert LLMPlayer(scripted()[0]).parse(said) is None
 
 
 @pytest.mark.parametrize(
@@ -234,12 +223,6 @@ def test_users_and_judge_read_passages_in_place_of_a_response(tmp_path):
     assert (turn.more["read"], turn.response, turn.citations) == ("passages", "", {})
 
 
-def test_a_silent_turn_is_not_judged(tmp_path):
-    judges, backend = scripted()
-    assert simulated(tmp_path, {"silent": Says("")}, judged=judges)["rubrics met"].tolist() == [0.0]
-    assert backend.asked == []
-
-
 class Stops:
     """Stops the process's work before an utterance, once."""
 
@@ -266,18 +249,6 @@ def test_an_interrupted_simulation_goes_on_and_repeats_no_turn(tmp_path):
     whole = simulated(tmp_path / "whole", systems, player=Chatty("And?"))
     compared = ["rubrics met", "turns", "satisfied"]
     assert resumed[compared].equals(whole[compared])
-
-
-def test_a_turn_that_was_cut_while_it_was_written_is_played_again(tmp_path):
-    player = Chatty()
-    simulated(tmp_path, {"a": Says("Mate.")}, [user()], player)
-    path = tmp_path / "a" / "log.jsonl"
-    lines = path.read_bytes().splitlines(keepends=True)
-    assert [json.loads(line)["event"] for line in lines] == ["log", "session", "turn", "turn", "turn", "end"]
-    path.write_bytes(b"".join(lines[:4]) + lines[4][:50])
-    simulated(tmp_path, {"a": Says("Mate.")}, [user()], player)
-    assert [situation.turn for situation in player.asked] == [1, 2, 3, 3]
-    assert [json.loads(line)["event"] for line in path.read_bytes().splitlines()] == ["log", "session", "turn", "turn", "turn", "end"]
 
 
 def test_a_failed_session_ends_no_other_and_the_same_call_continues_it(tmp_path):
@@ -351,79 +322,40 @@ def test_repeats_are_whole_sessions_with_their_own_completions(tmp_path):
     assert [dialogues(tmp_path / "out" / name)["u1"].turns[0].utterance for name in ("s", "s.repeat-2")] == ["Tea?", "Which tea?"]
 
 
-def test_differences_are_tested_over_users_with_bonferroni(tmp_path):
-    users = [user(f"u{number}", patience=number) for number in range(1, 5)]
-    systems = {"base": Says("Mate."), "good": SaysOnePerTurn(*["Rooibos, 95 degrees."] * 4), "same": Says("Mate.")}
-    rows = simulated(tmp_path, systems, users, judged=judge(*(one.id for one in users)), baseline="base")
-    wanted = 2 * ttest_rel([1, 1, 1, 1], [1, 2, 3, 4]).pvalue  # turns of each user, two comparisons
-    assert rows.loc["good", "turns p-value corrected"] == pytest.approx(wanted)
-    assert (rows.loc["good", "turns -"], rows.loc["good", "rubrics met +"]) == (3, 4)
-    assert math.isnan(rows.loc["same", "rubrics met p-value"])  # nothing differs
-    frames = session_frames({name: Log(tmp_path / name).dialogues() for name in systems})
-    assert simulation_rows(frames, "base")[1]["rubrics met reject"]
-    table = str(simulation_table(frames, "base"))
-    assert "1.0000↑" in table
-    assert "significantly lower than base" in table
-
-
-def test_a_difference_is_marked_only_where_it_holds_after_the_correction(tmp_path):
+def test_differences_are_tested_over_users_and_marked_only_where_they_hold_after_bonferroni(tmp_path):
     users = [user(f"u{number}", patience=number) for number in range(2, 6)]
     systems = {"base": Says("Mate."), "good": SaysOnePerTurn(*["Rooibos, 95 degrees."] * 5), "same": Says("Mate.")}
     rows = simulated(tmp_path, systems, users, judged=judge(*(one.id for one in users)), baseline="base")
-    assert rows.loc["good", "turns p-value"] == pytest.approx(ttest_rel([1, 1, 1, 1], [2, 3, 4, 5]).pvalue)
-    assert 0.025 < rows.loc["good", "turns p-value"] < 0.05
+    wanted = ttest_rel([1, 1, 1, 1], [2, 3, 4, 5]).pvalue  # turns of each user
+    assert rows.loc["good", ["turns p-value", "turns p-value corrected"]].tolist() == pytest.approx([wanted, 2 * wanted])
+    assert 0.025 < wanted < 0.05
+    assert (rows.loc["good", "turns -"], rows.loc["good", "rubrics met +"]) == (4, 4)
+    assert math.isnan(rows.loc["same", "rubrics met p-value"])  # nothing differs
     three = session_frames({name: Log(tmp_path / name).dialogues() for name in systems})
-    two = {name: three[name] for name in ("base", "good")}
-    for frames, marked in ((three, False), (two, True)):
+    for frames, marked in ((three, False), ({name: three[name] for name in ("base", "good")}, True)):
         [good] = [row for row in simulation_rows(frames, "base") if row["name"] == "good"]
-        assert good["turns reject"] == marked
-        [line] = [line for line in str(simulation_table(frames, "base")).split("\n") if line.split()[:1] == ["good"]]
-        assert ("↓" in line) == marked
-
-
-def test_a_player_that_says_nothing_fails_the_session(tmp_path):
-    with pytest.raises(SessionsFailed, match="the simulated user said nothing in turn u1_1"):
-        simulated(tmp_path, {"s": Says("Mate.")}, user(), Chatty(" "))
+        assert (good["turns reject"], good["rubrics met reject"]) == (marked, True)
+        table = str(simulation_table(frames, "base"))
+        [line] = [line for line in table.split("\n") if line.split()[:1] == ["good"]]
+        assert ("1.0000↑" in line, "↓" in line) == (True, marked)
+        assert "significantly lower than base" in table
 
 
 def test_wrong_calls_are_refused_before_anything_is_asked(tmp_path):
     with pytest.raises(TypeError, match="judge_llm"):  # no silent default
         ikat.simulate({"s": Says("")}, USERS, ScriptedPlayer(), out=tmp_path)
-    with pytest.raises(UsageError, match="method human_qr reads annotations of each turn"):
-        simulated(tmp_path, ["human_qr"])
-    with pytest.raises(UsageError, match="a system is named 's.repeat-2', as a repeat of another one"):
-        simulated(tmp_path, {"s": Says(""), "s.repeat-2": Says("")})
-    with pytest.raises(UsageError, match="passages=6: give 1 or more, and 0 to 5 passages"):
-        simulated(tmp_path, {"s": Says("")}, passages=6)
-    with pytest.raises(UsageError, match="the baseline 'b' is not one of the systems: s"):
-        simulated(tmp_path, {"s": Says("")}, baseline="b")
+    for systems, options, told in [
+        (["human_qr"], {}, "method human_qr reads annotations of each turn"),
+        ({"s": ALL, "s.repeat-2": ALL}, {}, "a system is named 's.repeat-2', as a repeat of another one"),
+        ({"s": ALL}, {"passages": 6}, "passages=6: give 1 or more, and 0 to 5 passages"),
+        ({"s": ALL}, {"threads": 0}, "threads=0, passages=3: give 1 or more"),
+        ({"s": ALL}, {"baseline": "b"}, "the baseline 'b' is not one of the systems: s"),
+    ]:
+        with pytest.raises(UsageError, match=told):
+            simulated(tmp_path, systems, **options)
     assert not list(tmp_path.iterdir())
-
-
-class Small(Backend):
-    """Rejects prompts of more than 1500 characters, and answers the others with 400."""
-
-    replays = False
-
-    def __init__(self):
-        self.model, self.identity, self.rejected = "small", {"provider": "fake", "model": f"small {id(self)}", "params": {}}, 0
-
-    def complete(self, requests):
-        return [self.reply(request) for request in requests]
-
-    def reply(self, request):
-        if len(request.messages[-1]["content"]) > 1500:
-            self.rejected += 1
-            return TooLong(request.stage, request.qid, "the prompt is too long")
-        return Reply("So. " * 100, self.model, "stop", prompt_tokens=1, completion_tokens=1)
-
-
-def test_a_session_goes_on_where_its_history_is_too_long_for_the_model(tmp_path):
-    backend = Small()
-    simulated(tmp_path, {"small": ikat.Answer(LLM(backend))}, [user("u1", patience=8)])
-    turns = dialogues(tmp_path / "small")["u1"].turns
-    assert (len(turns), backend.rejected > 0) == (8, True)
-    assert [turn.spend.calls for turn in turns] == [1] * 8  # a rejected prompt has no completion
+    with pytest.raises(SessionsFailed, match="the simulated user said nothing in turn u1_1"):
+        simulated(tmp_path, {"s": ALL}, user(), Chatty(" "))
 
 
 def test_a_simulation_is_replayed_from_the_cache_without_a_key(tmp_path, monkeypatch):

@@ -102,6 +102,8 @@ def test_a_plan_counts_every_try_and_every_candidate(tmp_path):
     model = LLM(Wrote())
     plan = ikat.simulate({"s": Says("Mate.")}, user(patience=1), model, model, users_by="track", out=tmp_path, plan=True)
     assert dict(zip(plan["stage"], plan["calls"], strict=True)) == {"simulate_track_user": 2 * 3 * 5, "simulate_track_judge": 2 * 3}
+    model.backend.replays = True
+    assert len(TrackPlayer(model).requests_in(Situation(user(), "s", 1, {"r1": "Tea?"}))) == 1  # of recorded completions there is one
 
 
 def test_without_the_minilm_nothing_is_asked_and_the_extra_is_named(monkeypatch, tmp_path):
@@ -124,9 +126,3 @@ def test_another_policy_is_another_simulation(tmp_path):
         ikat.simulate(*given, out=tmp_path)
     with pytest.raises(UsageError, match="users_by='friends' is unknown: choose one of need, track"):
         ikat.simulate(*given, out=tmp_path, users_by="friends")
-
-
-def test_recorded_players_have_one_candidate():
-    model = scripted()[0]
-    model.backend.replays = True
-    assert len(TrackPlayer(model).requests_in(Situation(user(), "s", 1, {"r1": "Tea?"}))) == 1

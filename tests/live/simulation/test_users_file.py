@@ -5,7 +5,6 @@ import json
 import pytest
 from pydantic import ValidationError
 
-import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations import read_topics
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.live.simulation import SimulatedUser, read_users, track_users
@@ -122,7 +121,3 @@ def test_the_files_of_2025(shared):
     users, assessed = (track_users(shared / "simulated-user", assessed=some) for some in (False, True))
     assert [sum(len(user.rubrics) for user in some) for some in (users, assessed)] == [92, 64]
     assert (len(users), len(assessed), len({user.person for user in users}), sum(len(user.persona) for user in users)) == (17, 17, 9, 348)
-
-
-def test_the_public_function_is_lazy():
-    assert ikat.simulate.__module__ == "pyterrier_ikat.live.simulation.simulation"
