@@ -89,17 +89,6 @@ def written(path, text):
     return path
 
 
-def test_after_the_last_words_the_next_topic_is_asked_for_without_an_llm_and_after_the_run_nothing_is(tmp_path):
-    track, model = Track(), Model()
-    play(track, tmp_path / "run", model)
-    assert len(model.asked) == 6
-    assert track.calls.count("/run/continue") == 6 + 2
-    assert track.calls[-1] == "/run/dump"
-    play(track, tmp_path / "run", model)
-    assert len(model.asked) == 6
-    assert track.calls[-3:] == ["/run/dump", "/auth/verify", "/run/dump"]
-
-
 def test_a_turn_sees_its_conversation_and_nothing_of_another(tmp_path):
     seen = []
 
@@ -199,39 +188,6 @@ FORTY = "".join(f"{number} two three four five six seven eight nine. " for numbe
 """Sentences of ten tokens."""
 
 
-def test_a_long_response_is_cut_at_a_sentence_and_counted_and_further_if_the_server_counts_more(tmp_path):
-    track = Track(topics=(("1-1", "ann", ("Why?",)),), limit=120)
-    run = play(track, tmp_path / "run", Model(lambda number: FORTY))
-    ((_, _, response),) = track.taken
-    kept = len(tokenizer()(response))
-    assert kept == 110  # at the end of a sentence
-    (turn,) = run.log.dialogues()[0].turns
-    assert turn.response == response
-    assert turn.cut == 400 - kept
-
-
-def test_a_server_that_does_not_say_how_it_counts_gets_ever_shorter_responses(tmp_path):
-    class Strict(Track):
-        def check(self, body):
-            if len(body["response"]) > 600:
-                raise Refused(422, "Response is too long.")
-
-    track = Strict(topics=(("1-1", "ann", ("Why?",)),))
-    play(track, tmp_path / "run", Model(lambda number: FORTY))
-    ((_, _, response),) = track.taken
-    assert 400 < len(response) <= 600
-    assert response.endswith("nine.")
-
-
-def test_what_else_a_server_refuses_is_an_error_with_its_words(tmp_path):
-    class Strict(Track):
-        def check(self, body):
-            raise Refused(422, [{"loc": ["body", "citations"], "msg": "Citations key is invalid"}])
-
-    with pytest.raises(UsageError, match="refuses run/continue .422: body.citations: Citations key is invalid"):
-        play(Strict(), tmp_path / "run")
-
-
 def test_a_system_without_an_answer_tells_the_user_so(tmp_path):
     track = Track(topics=(("1-1", "ann", ("Why?",)),))
     with pytest.warns(InteractiveWarning, match="turn 1-1_1: the system wrote no response"):
@@ -242,24 +198,6 @@ def test_a_system_without_an_answer_tells_the_user_so(tmp_path):
 class Nothing(pt.Transformer):
     def transform(self, inp):
         return inp.assign(docno="d", score=1.0, rank=0, used=True).iloc[:0]
-
-
-@pytest.mark.parametrize("score", ["nan", "inf"])
-def test_a_score_that_is_not_finite_is_named_before_anything_is_sent(tmp_path, score):
-    track = Track()
-    broken = pt.apply.generic(lambda frame: frame.assign(score=[float(score), 1.0, 0.0] * (len(frame) // 3)))
-    with pytest.raises(ikat.DataError, match=f"turn 1-1_1: passage clueweb22-en0000-00-00000:0 has the score {score}"):
-        play(track, tmp_path / "run", system=system_of(Model()) >> broken)
-    assert track.taken == []
-
-
-def test_a_run_stops_after_some_conversations_and_continues(tmp_path):
-    track, model = Track(), Model()
-    assert not play(track, tmp_path / "run", model, sessions=1).finished
-    assert said(track.taken) == EVERY[:3]
-    assert play(track, tmp_path / "run", model).finished
-    assert said(track.taken) == EVERY
-    assert len(model.asked) == 6
 
 
 def test_a_debug_run_uses_up_the_budget_and_the_server_refuses_one_without(tmp_path):
@@ -282,30 +220,6 @@ def test_a_debug_run_continues_after_a_lost_answer_only_if_its_session_can_be_as
         play(track, tmp_path / "two", debug=True)
 
 
-def test_a_third_run_is_refused(tmp_path):
-    track = Track(topics=TOPICS[:1])
-    for run_id in ("one", "two"):
-        play(track, tmp_path / run_id, run_id=run_id)
-    with pytest.raises(UsageError, match="does not allow this .403: You exceeded"):
-        play(track, tmp_path / "three", run_id="three")
-
-
-def test_another_run_id_or_system_in_the_folder_is_refused(tmp_path):
-    track = Track()
-    play(track, tmp_path / "run", sessions=1)
-    with pytest.raises(UsageError, match="run_id was 'mine', now 'other'"):
-        play(track, tmp_path / "run", run_id="other")
-    with pytest.raises(UsageError, match="expression was"):
-        play(track, tmp_path / "run", system=ikat.Answer(ikat.llm(Model())))
-
-
-def test_a_run_that_was_started_elsewhere_is_refused(tmp_path):
-    track = Track()
-    play(track, tmp_path / "run", sessions=1)
-    with pytest.raises(UsageError, match=r"knows this run already: continue it in its folder; if that is lost, .* \(412: Active run"):
-        play(track, tmp_path / "again")
-
-
 def test_a_second_process_is_refused(tmp_path):
     inner = []
 
@@ -317,19 +231,6 @@ def test_a_second_process_is_refused(tmp_path):
 
     play(Track(), tmp_path / "run", step=step, sessions=1)
     assert inner
-
-
-def test_a_system_without_responses_is_refused_before_anything_is_sent(tmp_path):
-    track = Track()
-    with pytest.raises(UsageError, match="writes no response that a user could read"):
-        play(track, tmp_path / "run", system=ikat.Answer(ikat.llm(Model())) >> Unused())
-    assert track.calls == ["/auth/verify"]
-    assert not (tmp_path / "run").exists()
-
-
-class Unused(pt.Transformer):
-    def transform(self, inp):
-        return inp.assign(docno="d", score=1.0, rank=0)
 
 
 def test_a_line_for_each_turn_says_how_long_system_and_server_took(tmp_path):
@@ -349,9 +250,69 @@ def test_each_user_may_have_a_persona(tmp_path):
     assert ["I am vegan." in str(prompt) for prompt in model.asked] == [True, True, True, False, True, True]
 
 
-def test_without_a_key_no_run_is_started(tmp_path, monkeypatch):
+def test_a_long_response_is_cut_at_a_sentence_and_again_if_the_server_counts_more(tmp_path):
+    class Strict(Track):
+        def check(self, body):
+            if len(body["response"]) > 600:
+                raise Refused(422, "Response is too long.")  # and not how long
+
+    for kind, name in ((Track, "counts"), (Strict, "refuses")):
+        track = kind(topics=(("1-1", "ann", ("Why?",)),), limit=120)
+        run = play(track, tmp_path / name, Model(lambda number: FORTY))
+        ((_, _, response),) = track.taken
+        kept = len(tokenizer()(response))
+        assert kept == 110 if kind is Track else 400 < len(response) <= 600
+        assert response.endswith("nine.")  # a whole sentence
+        (turn,) = run.log.dialogues()[0].turns
+        assert (turn.response, turn.cut) == (response, 400 - kept)
+
+
+def test_a_run_stops_after_some_conversations_and_continues_and_another_one_is_refused(tmp_path):
+    track, model = Track(), Model()
+    assert not play(track, tmp_path / "run", model, sessions=1).finished
+    assert said(track.taken) == EVERY[:3]
+    for folder, options, told in [
+        ("run", {"run_id": "other"}, "run_id was 'mine', now 'other'"),
+        ("run", {"system": ikat.Answer(ikat.llm(Model()))}, "expression was"),
+        ("again", {}, r"knows this run already: continue it in its folder; if that is lost, .* \(412: Active run"),
+    ]:
+        with pytest.raises(UsageError, match=told):
+            play(track, tmp_path / folder, **options)
+    assert play(track, tmp_path / "run", model).finished
+    assert said(track.taken) == EVERY
+    assert len(model.asked) == 6  # none for the end of a topic
+    assert track.calls.count("/run/continue") == 6 + 2
+    play(track, tmp_path / "run", model)
+    assert (len(model.asked), track.calls[-2:]) == (6, ["/auth/verify", "/run/dump"])
+    play(track, tmp_path / "two", run_id="two")
+    with pytest.raises(UsageError, match="does not allow this .403: You exceeded"):
+        play(track, tmp_path / "three", run_id="three")
+
+
+def test_what_cannot_be_played_is_refused_before_a_run_is_started(tmp_path, monkeypatch):
     monkeypatch.delenv("PLANTED", raising=False)
-    keyless, track = ikat.Answer(ikat.llm("openai:small api_key_env=PLANTED cache=none")) >> Three(), Track()
-    with pytest.raises(FatalLLMError, match="there is no key"):
-        play(track, tmp_path / "run", system=keyless)
-    assert not track.runs
+    keyless = ikat.Answer(ikat.llm("openai:small api_key_env=PLANTED cache=none")) >> Three()
+    for options, error, told in [
+        ({"system": system_of(Model()) >> pt.apply.generic(lambda frame: frame.drop(columns="used"))}, UsageError, "writes no response"),
+        ({"system": keyless}, FatalLLMError, "there is no key"),
+        *(({"run_id": run_id}, UsageError, "is not one word") for run_id in ("", "a b", "a\n", "a\0")),
+    ]:
+        track = Track()
+        with pytest.raises(error, match=told):
+            play(track, tmp_path / "run", **options)
+        assert not track.runs
+
+
+def test_what_cannot_be_sent_is_named(tmp_path):
+    track = Track()
+    broken = pt.apply.generic(lambda frame: frame.assign(score=[float("nan"), 1.0, 0.0] * (len(frame) // 3)))
+    with pytest.raises(ikat.DataError, match="turn 1-1_1: passage clueweb22-en0000-00-00000:0 has the score nan"):
+        play(track, tmp_path / "run", system=system_of(Model()) >> broken)
+    assert track.taken == []
+
+    class Strict(Track):
+        def check(self, body):
+            raise Refused(422, [{"loc": ["body", "citations"], "msg": "Citations key is invalid"}])
+
+    with pytest.raises(UsageError, match="refuses run/continue .422: body.citations: Citations key is invalid"):
+        play(Strict(), tmp_path / "strict")

@@ -1,7 +1,5 @@
 """What servers say in other ways than the documentation has it, and where the token must not go."""
 
-import json
-
 import pytest
 from test_interact import play, said
 from track_server import LAST_WORDS, TOKEN, Run, Track, TrackServer
@@ -40,41 +38,22 @@ class Changed(Track):
         ("last_response_of_session", "false", "last_response_of_session: Input should be a valid boolean"),
         ("last_response_of_run", None, "last_response_of_run: Input should be a valid boolean"),
         ("utterance", None, "utterance: Input should be a valid string"),
-        ("utterance", ["Why?"], "utterance: Input should be a valid string"),
-        ("topic_id", None, "topic_id: Input should be a valid string"),
         ("user_id", True, "user_id: Input should be a valid string"),
+        ("history", [{"role": "human", "content": "Why?"}], "history.0.role"),
     ],
 )
-def test_a_field_of_another_type_is_named_and_not_guessed(field, value, told):
+def test_a_field_of_another_type_or_none_is_named_and_not_guessed(field, value, told):
     with pytest.raises(DataError, match=told):
         UserMessage.of({**MESSAGE, field: value})
-
-
-@pytest.mark.parametrize("missing", MESSAGE)
-def test_a_missing_field_is_named(missing):
-    with pytest.raises(DataError, match=f"{missing}: Field required"):
-        UserMessage.of({name: value for name, value in MESSAGE.items() if name != missing})
+    alias = {name: known for name, known in MESSAGE.items() if name != field}
+    with pytest.raises(DataError, match=f"{field}: Field required"):
+        UserMessage.of(alias)
 
 
 def test_numbers_as_ids_fields_nobody_knows_and_an_end_without_words():
     assert UserMessage.of({**MESSAGE, "topic_id": 7, "mood": "good"}).topic == "7"
     ended = UserMessage.of({**MESSAGE, "utterance": None, "last_response_of_run": True})
     assert (ended.utterance, ended.ends_session, ended.ends_run) == ("", True, True)
-
-
-@pytest.mark.parametrize(
-    "history", ["Why?", [["user", "Why?"]], [{"role": "human", "content": "Why?"}], [{"role": "user", "content": 1.5j}]]
-)
-def test_a_history_that_can_not_be_read_is_an_error(history):
-    with pytest.raises(DataError, match="history"):
-        UserMessage.of({**MESSAGE, "history": history})
-
-
-def test_a_flag_that_is_a_text_ends_no_conversation(tmp_path):
-    track = Changed(lambda message: {"last_response_of_session": "false"}, ONE)
-    with pytest.raises(DataError, match="last_response_of_session: Input should be a valid boolean"):
-        play(track, tmp_path / "run")
-    assert track.taken == []
 
 
 def test_a_history_without_the_newest_utterance(tmp_path):
@@ -127,12 +106,6 @@ def test_a_run_without_topics_has_ended(tmp_path):
     assert run.log.dialogues()[0].turns == []
 
 
-@pytest.mark.parametrize("run_id", ["", " ", "a b", "a\n", "a\0"])
-def test_a_run_id_is_one_word(tmp_path, run_id):
-    with pytest.raises(UsageError, match="is not one word"):
-        play(Track(ONE), tmp_path / "run", run_id=run_id)
-
-
 @pytest.fixture
 def two(monkeypatch):
     """Two servers; the second one must not see the token."""
@@ -170,9 +143,3 @@ def test_a_page_of_a_proxy_is_an_error_in_a_line(two):
     with pytest.raises(ServerDown, match="502: Bad Gateway") as raised:
         team(two[0].url)
     assert len(str(raised.value)) < 300
-
-
-def test_a_message_of_a_megabyte_is_answered(tmp_path):
-    run = play(Track((("1-1", "ann", ("Why? " * 200_000,)),)), tmp_path / "run")
-    assert len(run.log.dialogues()[0].turns[0].utterance) == 1_000_000
-    assert json.loads((tmp_path / "run" / "dump.json").read_text())
