@@ -132,10 +132,8 @@ def running(
         try:
             import anyio
 
-            from .application import application
-            from .saved import SavedConversations
-            from .service import Service, open_served
-            from .tools import tools_of
+            from .application import application, tools_of
+            from .service import SavedConversations, Service, open_served
         except ModuleNotFoundError as error:
             raise UsageError(f"a server needs {error.name}: pip install 'pyterrier_ikat[live]'") from None
         opened = open_served(systems, ledger or Ledger(), dataset=dataset, **resources)

@@ -10,8 +10,7 @@ import pyterrier as pt
 
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.live.serving.application import application
-from pyterrier_ikat.live.serving.saved import SavedConversations
-from pyterrier_ikat.live.serving.service import Service, open_served
+from pyterrier_ikat.live.serving.service import SavedConversations, Service, open_served
 from pyterrier_ikat.llms import Ledger
 
 PASSAGES = {"d1": "Rooibos has no caffeine.", "d2": "Mint is a herb."}
