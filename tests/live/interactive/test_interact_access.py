@@ -41,50 +41,6 @@ def interact(url, folder, **options):
     return ikat.interact(url, system_of(Model()), run_id="mine", out=folder, sleep=lambda seconds: None, **options)
 
 
-def test_over_a_real_connection_with_drops(serve, tmp_path):
-    track = Track(ONE, faults=["drop after", "drop before", "drop after"])
-    assert interact(serve(track), tmp_path / "run").finished
-    assert said(track.taken) == [("1-1", "Which tea?"), ("1-1", "And now?")]
-    assert {headers["authorization"] for headers in track.headers} == {f"Bearer {TOKEN}"}
-
-
-def test_a_slow_answer_is_not_waited_for_and_not_lost(serve, tmp_path):
-    track = Track(ONE, faults=["", "hang"])
-    assert interact(serve(track), tmp_path / "run", timeout=0.2).finished
-    assert said(track.taken) == [("1-1", "Which tea?"), ("1-1", "And now?")]
-
-
-def test_an_address_where_nothing_listens(monkeypatch, tmp_path):
-    monkeypatch.setenv("IKAT_TOKEN", TOKEN)
-    with pytest.raises(ServerDown, match=r"gave no answer to auth/verify .no connection"):
-        interact("http://127.0.0.1:9", tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize(
-    ("address", "told"),
-    [
-        ("http://example.org/simulation", "would send the token unencrypted: give an https:// address"),
-        ("https://me:pw-98765@example.org", "without a login or a query"),
-        ("https://example.org?token=abcd-1234", "without a login or a query"),
-        ("example.org", "give the part before /run/start, such as"),
-    ],
-)
-def test_an_address_that_would_give_the_token_away_is_refused(monkeypatch, tmp_path, address, told):
-    monkeypatch.setenv("IKAT_TOKEN", TOKEN)
-    with pytest.raises(UsageError, match=told) as raised:
-        interact(address, tmp_path / "run")
-    assert "pw-98765" not in str(raised.value)
-    assert "abcd-1234" not in str(raised.value)
-
-
-@pytest.mark.parametrize(("token", "told"), [("", "is empty"), ("two words", "copy the token"), ("tok…", "copy the token")])
-def test_a_token_that_can_not_be_sent(monkeypatch, tmp_path, token, told):
-    monkeypatch.setenv("IKAT_TOKEN", token)
-    with pytest.raises(UsageError, match=told):
-        interact("http://localhost:8888", tmp_path / "run")
-
-
 @pytest.mark.parametrize(
     ("status", "told"),
     [
@@ -120,6 +76,33 @@ def test_the_token_is_in_no_file_log_or_object(serve, tmp_path, caplog):
     shown = repr(run) + "".join(steps) + caplog.text + repr(server) + repr(vars(server))
     shown += "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
     assert TOKEN not in shown
+
+
+@pytest.mark.parametrize(("fault", "options"), [("drop before", {}), ("drop after", {}), ("hang", {"timeout": 0.2})])
+def test_over_a_real_connection_a_lost_or_slow_answer_costs_nothing(serve, tmp_path, fault, options):
+    track = Track(ONE, faults=["", fault])
+    assert interact(serve(track), tmp_path / "run", **options).finished
+    assert said(track.taken) == [("1-1", "Which tea?"), ("1-1", "And now?")]
+    assert {headers["authorization"] for headers in track.headers} == {f"Bearer {TOKEN}"}
+
+
+@pytest.mark.parametrize(
+    ("address", "token", "told"),
+    [
+        ("http://example.org/simulation", TOKEN, "would send the token unencrypted: give an https:// address"),
+        ("https://me:pw-98765@example.org", TOKEN, "without a login or a query"),
+        ("https://example.org?token=pw-98765", TOKEN, "without a login or a query"),
+        ("example.org", TOKEN, "give the part before /run/start, such as"),
+        *(("http://localhost:8888", token, "copy the token of your team again") for token in ("", "two words", "tok…")),
+        ("http://127.0.0.1:9", TOKEN, r"gave no answer to auth/verify .no connection"),  # where nothing listens
+    ],
+)
+def test_an_address_or_token_that_cannot_be_used_is_refused_before_anything_is_sent(monkeypatch, tmp_path, address, token, told):
+    monkeypatch.setenv("IKAT_TOKEN", token)
+    with pytest.raises((UsageError, ServerDown), match=told) as raised:
+        interact(address, tmp_path / "run")
+    assert "pw-98765" not in str(raised.value)
+    assert not (tmp_path / "run").exists()
 
 
 def test_what_is_no_server_of_simulated_users_is_said(tmp_path):

@@ -3,18 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from track_server import tokenizer
 
-import pyterrier_ikat as ikat
 from pyterrier_ikat.live.interactive.response_limits import count_spacy_tokens, cut_to_tokens, fit_citations, fit_response
 
 WORDS = st.sampled_from(["Tea", "don't", "3.5", "e.g.", "U.S.", "end.", "so!?", "(x)", "$5", "a-b", " ", "\n", "\n\n", "…", "«ja»", "..."])
 TEXTS = st.one_of(st.text(max_size=80), st.lists(WORDS, max_size=60).map(" ".join), st.lists(WORDS, max_size=60).map("".join))
-
-
-@pytest.mark.parametrize(("text", "tokens"), [("I don't know, it's late.", 9), ("", 0), ("a  b", 3), ("3.5 kg", 2)])
-def test_tokens_are_those_of_spacy(text, tokens):
-    assert count_spacy_tokens(text) == tokens == len(tokenizer()(text))
 
 
 @given(TEXTS, st.integers(1, 40))
@@ -46,18 +39,8 @@ def test_a_long_text_is_cut_at_once():
     assert cut == 200_000 - 250
 
 
-def test_half_a_character_is_replaced():
-    assert fit_response("Tea \ud800.") == ("Tea \ufffd.", 0)
-
-
 def test_citations_are_the_best_thousand_and_fall_strictly():
     cited = fit_citations("1_1", {f"d{number}": 1.0 for number in range(1200)})
     assert list(cited) == [f"d{number}" for number in range(1000)]
     scores = [f"{score:.6f}" for score in cited.values()]
     assert sorted(set(scores), key=float, reverse=True) == scores
-
-
-@pytest.mark.parametrize("score", [float("nan"), float("inf")])
-def test_a_citation_needs_a_finite_score(score):
-    with pytest.raises(ikat.DataError, match="turn 1_1: passage d has the score (nan|inf)"):
-        fit_citations("1_1", {"d": score})
