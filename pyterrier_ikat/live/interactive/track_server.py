@@ -204,6 +204,7 @@ class TrackServer:
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self.shown, self.debug, self._tell, self._sleep = safe_address(address), debug, tell, sleep
+        self._area = "debug" if debug else "run"
         token = os.environ.get(TOKEN, "").strip()
         if not token.isascii() or not token.isprintable() or len(token.split()) != 1:
             raise UsageError(f"the token in {TOKEN} is empty or has a character that no token has: copy the token of your team again")
@@ -259,10 +260,6 @@ class TrackServer:
     def dumped(self, run_id: str) -> list[Dumped]:
         """The responses in the run file, see :func:`read_dump`."""
         return read_dump(self.dump(run_id))
-
-    @property
-    def _area(self) -> str:
-        return "debug" if self.debug else "run"
 
     def wait(self, seconds: float, why: str) -> None:
         """Wait, and say so."""
@@ -342,9 +339,6 @@ class TrackServer:
             412: "knows this run already: continue it in its folder; if that is lost, give another run id",
         }.get(known, "answers with a redirect, and the token is not sent on: give that address" if status < 400 else f"refuses {path}")
         return ServerRefusal(status, f"{self.shown} {why} ({status}: {said})")
-
-    def __repr__(self) -> str:
-        return f"TrackServer({self.shown!r})"
 
 
 def safe_address(text: str) -> str:

@@ -5,6 +5,7 @@ import json
 import pandas as pd
 
 from pyterrier_ikat.live.simulation import ScriptedJudge, SimulatedUser
+from pyterrier_ikat.llms import Backend, Reply
 from pyterrier_ikat.operator import Operator
 
 SECRET_NEED, SECRET_RUBRICS = "a tea for the evening", {"r1": "Which leaf is free of stimulants?", "r2": "At which heat is it brewed?"}
@@ -69,6 +70,21 @@ class Finds(Operator):
         found = {"docno": [f"d{place}" for place in range(len(self.texts))], "text": self.texts}
         found |= {"score": [1.0 / (1 + place) for place in range(len(self.texts))], "rank": range(len(self.texts))}
         return pd.DataFrame({"qid": inp["qid"].iloc[0], "query": inp["query"].iloc[0], **found})
+
+
+class Wrote(Backend):
+    """A live model that answers by stage, in order, with texts or replies, and keeps the requests."""
+
+    replays = False
+
+    def __init__(self, **by_stage):
+        self.model, self.identity, self.asked = "wrote", {"provider": "fake", "model": f"wrote {id(self)}", "params": {}}, []
+        self.left = {stage: list(said) for stage, said in by_stage.items()}
+
+    def complete(self, requests):
+        self.asked += requests
+        said = [self.left[request.stage].pop(0) for request in requests]
+        return [Reply(one, self.model, "stop") if isinstance(one, str) else one for one in said]
 
 
 class Chatty:

@@ -10,7 +10,20 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from fakes import scripted
-from live.simulation.players import ALL, PHRASES, SECRET_NEED, SECRET_RUBRICS, Chatty, Finds, Says, SaysOnePerTurn, as_text, judge, user
+from live.simulation.players import (
+    ALL,
+    PHRASES,
+    SECRET_NEED,
+    SECRET_RUBRICS,
+    Chatty,
+    Finds,
+    Says,
+    SaysOnePerTurn,
+    Wrote,
+    as_text,
+    judge,
+    user,
+)
 from scipy.stats import ttest_rel
 
 import pyterrier_ikat as ikat
@@ -26,7 +39,7 @@ from pyterrier_ikat.live.simulation import (
     simulation_rows,
     simulation_table,
 )
-from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, LLMFailure, Reply
+from pyterrier_ikat.llms import LLM, BudgetExceeded, LLMFailure, Reply
 from pyterrier_ikat.llms.failures import Unavailable
 from pyterrier_ikat.runs import Log
 from pyterrier_ikat.show import report
@@ -184,32 +197,15 @@ def test_a_completion_that_cannot_be_used_is_asked_for_once_more_as_another_samp
     assert [request.sample for _, (request, _) in heard] == [0, 1]
 
 
-class Ends(Backend):
-    """Ends each completion as told, one after the other."""
-
-    replays = False
-
-    def __init__(self, *replies):
-        self.model, self.identity, self.replies = "ends", {"provider": "fake", "model": f"ends {id(self)}", "params": {}}, list(replies)
-
-    def complete(self, requests):
-        return [self.replies.pop(0) for _ in requests]
-
-
-@pytest.mark.parametrize("bad", [Reply("", "ends", "stop"), Reply("Which tea may", "ends", "length"), Reply("<think>Tea", "ends", "stop")])
+@pytest.mark.parametrize("bad", ["", Reply("Which tea may", "wrote", "length"), "<think>Tea"])
 def test_an_empty_or_cut_utterance_is_asked_for_once_more(tmp_path, bad):
-    again, never = Ends(bad, Reply("Tea?", "ends", "stop")), Ends(bad, bad)
+    again, never = Wrote(simulate_user=[bad, "Tea?"]), Wrote(simulate_user=[bad, bad, "Tea?"])
     assert simulated(tmp_path / "again", {"s": ALL}, [user()], LLM(again), judge())["satisfied"].tolist() == [1.0]
-    with pytest.raises(SessionsFailed, match="s with user u1 .simulate_user of turn u1_1: the completion"):
-        simulated(tmp_path / "never", {"s": ALL}, [user()], LLM(never), judge())
-    assert (again.replies, never.replies) == ([], [])
-
-
-def test_a_server_that_is_gone_is_not_asked_as_another_sample(tmp_path):
-    gone = Ends(Unavailable("simulate_user", "u1_1", "no server"), Reply("Tea?", "ends", "stop"))
-    with pytest.raises(SessionsFailed, match="no server"):
-        simulated(tmp_path, {"s": ALL}, [user()], LLM(gone), judge())
-    assert len(gone.replies) == 1
+    gone = Wrote(simulate_user=[Unavailable("simulate_user", "u1_1", "no server"), "Tea?"])  # not asked for another sample
+    for name, backend, told in (("never", never, "the completion"), ("gone", gone, "no server")):
+        with pytest.raises(SessionsFailed, match=f"s with user u1 .simulate_user of turn u1_1: {told}"):
+            simulated(tmp_path / name, {"s": ALL}, [user()], LLM(backend), judge())
+    assert [backend.left["simulate_user"] for backend in (again, never, gone)] == [[], ["Tea?"], ["Tea?"]]
 
 
 def test_users_and_judge_read_passages_in_place_of_a_response(tmp_path):

@@ -4,31 +4,17 @@ import builtins
 
 import pytest
 from fakes import scripted
-from live.simulation.players import Says, SaysOnePerTurn, user
+from live.simulation.players import Says, SaysOnePerTurn, Wrote, user
 from live.simulation.test_simulated_sessions import dialogues
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.live.simulation import ScriptedJudge, ScriptedPlayer, SessionsFailed, Situation, TrackJudge, TrackPlayer
 from pyterrier_ikat.live.simulation.players import next_rubric
-from pyterrier_ikat.llms import LLM, Backend, Reply
+from pyterrier_ikat.llms import LLM
 from pyterrier_ikat.runs.answered_turn import Turn
 
 RUBRICS = {"r1": "Which tea has no caffeine?", "r2": "How hot is it brewed?", "r3": "Where does it grow?"}
-
-
-class Wrote(Backend):
-    """Answers by stage, in order, and remembers the requests; a live model for all who ask."""
-
-    replays = False
-
-    def __init__(self, **by_stage):
-        self.model, self.identity, self.asked = "wrote", {"provider": "fake", "model": f"wrote {id(self)}", "params": {}}, []
-        self.by_stage = {stage: list(texts) for stage, texts in by_stage.items()}
-
-    def complete(self, requests):
-        self.asked += requests
-        return [Reply(self.by_stage[request.stage].pop(0), self.model, "stop") for request in requests]
 
 
 def turn(number, rubric, met=()):
