@@ -2,7 +2,6 @@
 
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
@@ -55,7 +54,7 @@ class Screen:
 
         console = self._console()
         step = _Step(what, console)
-        with without_bars(), _warnings_above(console), Live(console=console, get_renderable=step.drawn, transient=True) as live:
+        with without_bars(), Live(console=console, get_renderable=step.drawn, transient=True) as live:
             step.refresh = live.refresh
             yield step
 
@@ -69,17 +68,6 @@ class Screen:
         console = Console(file=self.stream, highlight=False, markup=False, emoji=False)
         console.width = self.width or min(console.width, WIDTH)
         return console
-
-
-@contextmanager
-def _warnings_above(console: Any) -> Iterator[None]:
-    """In the block, warnings are on separate lines and not at the end of the progress line."""
-    before = warnings.showwarning
-    warnings.showwarning = lambda message, *_, **__: console.print(f"ikat: warning: {strip_controls(str(message))}")
-    try:
-        yield
-    finally:
-        warnings.showwarning = before
 
 
 class _Step:

@@ -1,7 +1,5 @@
 """A chat's history, its file, and what it refuses."""
 
-import json
-
 import pandas as pd
 import pyterrier as pt
 import pytest
@@ -115,18 +113,6 @@ def test_recorded_completions_answer_only_what_is_recorded():
         chat.say("Thanks.")
 
 
-def test_what_it_refuses(tmp_path):
-    with pytest.raises(ikat.UsageError, match="say something"):
-        Chat(System()).say(" \n")
-    with pytest.raises(ikat.UsageError, match="give one word"):
-        Chat(System(), number="my chat")
-    (tmp_path / "old.json").write_text("[]")
-    with pytest.raises(ikat.UsageError, match=r"old\.json already exists"):
-        Chat(System(), save_to=tmp_path / "old.json")
-    with pytest.raises(ikat.UsageError, match=r"old\.json can't be written to"):
-        Chat(System(), save_to=tmp_path / "old.json" / "chat")
-
-
 def test_a_turn_outlives_a_disk_that_is_full(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
@@ -147,26 +133,3 @@ def test_an_llm_sees_the_history_and_the_persona():
     prompt = backend.asked[1][-1]["content"]
     assert "user: Which tea?\nsystem: Rooibos." in prompt
     assert "7: I avoid caffeine." in prompt
-
-
-def test_a_failed_call_names_the_turn():
-    llm, _ = scripted("")
-    with pytest.raises(ikat.IkatError, match="chat_1"):
-        Chat(ikat.Answer(llm)).say("Which tea?")
-
-
-def test_it_shows_itself():
-    chat = Chat(System("Rooibos."))
-    assert repr(chat) == "<chat chat: nothing said yet>"
-    assert "nothing said yet" in chat._repr_html_()
-    chat.say("Which tea?")
-    assert repr(chat) == "you> Which tea?\nRooibos.\n\n[1] d1  one"
-    assert chat._repr_html_() == chat.turns[0]._repr_html_()
-
-
-def test_the_file_is_json_that_people_can_read(tmp_path):
-    path = Chat(System("Grüner Tee."), ["Ich trinke Tee."], save_to=tmp_path / "new" / "chat")
-    path.say("Welcher Tee?")
-    text = (tmp_path / "new" / "chat" / "topics.json").read_text(encoding="utf-8")
-    assert "Grüner Tee." in text
-    assert json.loads(text)[0]["ptkb"] == {"1": "Ich trinke Tee."}

@@ -121,8 +121,3 @@ def test_other_failures_are_not_repeated():
     with pytest.raises(StageError, match="empty"):
         chat.say("Which tea?")
     assert len(backend.prompts) == 1
-
-
-def test_a_history_below_zero_is_refused():
-    with pytest.raises(ikat.UsageError, match=r"history=\.\.\. is -1"):
-        chat_with(10, history=-1)

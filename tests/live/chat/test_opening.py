@@ -62,12 +62,6 @@ def test_responses_become_the_history_and_the_saved_file_a_topics_file(index, re
     assert [turn.response for turn in saved[0].turns] != [turn.response for turn in recorded.turns[:2]]
 
 
-def test_other_words_than_the_recorded_ones_are_refused(index, reranker):
-    chat = Chat("qr", index=index, **RECORDED, reranker=reranker)
-    with pytest.raises(ikat.UsageError, match="those of turn 1-1_1 answer only"):
-        chat.say("Which tea?")
-
-
 def test_recorded_completions_for_another_conversation_say_what_is_missing(index, reranker):
     chat = Chat("ad", index=index, llm="recorded:sample", reranker=reranker)
     with pytest.raises(ikat.DataError, match="lacks 1 completion: chat_1 answer"):
@@ -133,27 +127,9 @@ def test_a_saved_chat_goes_on_with_its_persona_and_another_method(index, tmp_pat
         Chat("raw", index=index, continue_from=path, persona="ikat:sample", number="1-2")
 
 
-def test_files_are_checked_before_a_method_is_loaded(tmp_path):
-    (tmp_path / "chat").write_text("[]")
-    with pytest.raises(ikat.UsageError, match="already exists"):
-        Chat("no such method", save_to=tmp_path / "chat")
-
-
 def test_a_chat_with_a_pipeline_changes_to_a_method_by_its_resources(index):
     with pytest.raises(ikat.UsageError, match="method raw needs retriever: give index="):
         Chat(pt.Transformer.identity()).use("raw")
     chat = Chat(pt.Transformer.identity(), index=index)
     chat.use("raw")
     assert chat.say("trekking poles").sources
-
-
-def test_a_chat_is_made_of_a_pipeline_and_statements():
-    pipeline = ikat.Answer("recorded:sample")
-    for ptkb in ("I like tea", 5, [5], {"1": 5}):
-        with pytest.raises(ikat.UsageError, match=r"ptkb=.*: give a dict of statements by id, or a list of statements"):
-            Chat(pipeline, ptkb)
-    with pytest.raises(ikat.UsageError, match="there is no option 'lmm': did you mean llm?"):
-        Chat(pipeline, lmm="recorded:sample")
-    with pytest.raises(ikat.UsageError, match="ptkb and persona both say what is known of the user: omit one"):
-        Chat(pipeline, ["I like tea."], persona="ikat:sample", number="1-1")
-    assert Chat(pipeline, ["I like tea."]).ptkb == {"1": "I like tea."}

@@ -7,7 +7,6 @@ from fakes import scripted
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations import read_topics
-from pyterrier_ikat.errors import commands_advised
 from pyterrier_ikat.live.chat import Chat
 from pyterrier_ikat.runs import Log
 
@@ -80,31 +79,38 @@ def test_an_interrupt_right_after_the_log_was_written_blocks_no_later_save(path,
     assert utterances(path)[2:] == ["And cold?", "And warm?"]
 
 
-def test_what_is_no_chat_is_not_continued(path, tmp_path):
-    (tmp_path / "old.json").write_text("[]")
-    with pytest.raises(ikat.DataError, match=r"there is no chat .*old\.json to continue"):
-        chat_of(continue_from=tmp_path / "old.json")
-    Log.create(tmp_path / "sim", {"kind": "simulated"})
-    with pytest.raises(ikat.DataError, match=r"not the folder of a chat \(simulated\)"):
-        chat_of(continue_from=tmp_path / "sim")
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"number": "my chat"}, ikat.UsageError, "give one word"),
+        ({"history": -1}, ikat.UsageError, r"history=\.\.\. is -1"),
+        ({"ptkb": "I like tea"}, ikat.UsageError, "ptkb=.*: give a dict of statements by id, or a list of statements"),
+        ({"ptkb": {"1": 5}}, ikat.UsageError, "ptkb=.*: give a dict"),
+        ({"ptkb": ["I run."], "persona": "ikat:sample"}, ikat.UsageError, "both say what is known of the user: omit one"),
+        ({"lmm": "recorded:sample"}, ikat.UsageError, "no option 'lmm': did you mean llm?"),
+        ({"save_to": "chat"}, ikat.UsageError, "already exists: save the chat in a new folder, or continue it"),
+        ({"save_to": "old.json/chat"}, ikat.UsageError, r"old\.json can't be written to"),
+        ({"continue_from": "new"}, ikat.DataError, "there is no chat new to continue"),
+        ({"continue_from": "old.json"}, ikat.DataError, r"there is no chat old\.json to continue"),
+        ({"continue_from": "simulated"}, ikat.DataError, r"not the folder of a chat \(simulated\)"),
+        ({"continue_from": "chat", "save_to": "new"}, ikat.UsageError, r"saved in its own folder: omit save_to=\.\.\."),
+        ({"continue_from": "chat", "number": "tea-2"}, ikat.UsageError, "is the conversation tea-1: omit ptkb and number"),
+        ({"continue_from": "chat", "ptkb": ["I like tea."]}, ikat.UsageError, "has another persona"),
+    ],
+)
+def test_what_cannot_be_begun_or_continued_is_refused_at_once(path, monkeypatch, options, error, message):
+    monkeypatch.chdir(path.parent)
+    (path.parent / "old.json").write_text("[]")
+    Log.create(path.parent / "simulated", {"kind": "simulated"})
+    with pytest.raises(error, match=message):
+        chat_of(**options)
+
+
+def test_a_damaged_log_is_not_continued_and_the_same_persona_is(path):
+    assert chat_of(continue_from=path, number="tea-1", ptkb=["I avoid caffeine."]).saved == 2
     with (path / "log.jsonl").open("a") as file:
         file.write(json.dumps({"event": "turn", "session": "tea-1"}) + "\n")
     with pytest.raises(ikat.DataError, match="is no event"):
         chat_of(continue_from=path)
-
-
-def test_what_does_not_go_together_is_refused(path, tmp_path):
-    with pytest.raises(ikat.DataError, match=r"there is no chat .*new to continue"):
-        chat_of(continue_from=tmp_path / "new")
-    with pytest.raises(ikat.UsageError, match=r"saved in its own folder: omit save_to=\.\.\."):
-        chat_of(continue_from=path, save_to=tmp_path / "new")
-    with pytest.raises(ikat.UsageError, match="is the conversation tea-1: omit ptkb and number"):
-        chat_of(continue_from=path, number="tea-2")
-    with pytest.raises(ikat.UsageError, match="has another persona"):
-        chat_of(continue_from=path, ptkb=["I like tea."])
-    with (
-        commands_advised(),
-        pytest.raises(ikat.UsageError, match="already exists: save the chat in a new folder, or continue it"),
-    ):
-        chat_of(save_to=path)
-    assert chat_of(continue_from=path, number="tea-1", ptkb=["I avoid caffeine."]).saved == 2
+    with pytest.raises(ikat.UsageError, match="say something"):
+        chat_of().say(" \n")

@@ -2,7 +2,6 @@
 
 import io
 import re
-import warnings
 from dataclasses import replace
 
 import pyterrier as pt
@@ -14,6 +13,7 @@ from pyterrier_ikat.conversations import read_topics
 from pyterrier_ikat.errors import Terminated
 from pyterrier_ikat.live.chat import Chat, Screen, conversation, talk
 from pyterrier_ikat.methods import find
+from pyterrier_ikat.progress import tell
 from pyterrier_ikat.study import System
 
 
@@ -81,22 +81,6 @@ def test_an_error_does_not_end_it():
     assert shown.startswith("ikat: stage answer: 1 request failed")
     assert "\nRooibos.\n" in shown
     assert shown.endswith("\n1 turn, not saved\n")
-
-
-def test_an_error_before_the_first_call_names_no_call_of_the_turn_before(tmp_path):
-    llm, _ = scripted("Rooibos.", "[]")
-    memory = ikat.UserMemory(tmp_path / "me.json", llm)
-
-    lines = Typed("Which tea?", "Or hot?")
-
-    def damaged(prompt):
-        if len(lines.lines) == 1:
-            memory.path.write_text("[]")
-        return lines(prompt)
-
-    stream = io.StringIO()
-    talk(Chat(ikat.Answer(llm), memory=memory), damaged, Screen(stream, width=200))
-    assert "is not a memory of users, or is damaged: restore it, or give another file\n" in stream.getvalue()
 
 
 def test_a_defect_is_not_hidden():
@@ -213,18 +197,34 @@ def test_in_a_terminal_a_line_says_what_it_is_doing():
         assert step is None
 
 
-def test_a_warning_is_a_line_of_its_own_above_what_is_done():
-    stream, before = Terminal(), warnings.showwarning
-    with warnings.catch_warnings(), Screen(stream, width=80).doing("learning about you"):
-        warnings.simplefilter("always")
-        warnings.warn("nothing was [bold]learned\x1b[2J", UserWarning, stacklevel=1)
-    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "\n", stream.getvalue()).split("\n")
-    assert "ikat: warning: nothing was [bold]learned [2J" in lines
-    assert warnings.showwarning is before
-
-
 def test_a_terminal_gets_colours_and_the_texts_no_markup():
     stream = Terminal()
     talk(chat_of("Tea [1] [bold]x[/bold]."), Typed("Which tea?"), Screen(stream, width=80))
     assert "[bold]x[/bold]." in stream.getvalue()
     assert "\x1b[" in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("line", "said", "message"),
+    [
+        ("  /Help ", [], "/undo"),
+        ("//etc is full", ["/etc is full"], "Rooibos."),
+        ("Which / is it?", ["Which / is it?"], "Rooibos."),
+        ("/wyh", [], "no command /wyh: did you mean /why? (to say a line that begins with a slash, begin it with two)"),
+        ("/etc is full", [], "no command /etc: /help lists the commands"),
+        ("/undo 3", [], "/undo takes nothing after it: type /undo alone"),
+    ],
+)
+def test_a_line_that_begins_with_a_slash_is_a_command_or_an_error_and_never_said(line, said, message):
+    chat = chat_of("Rooibos.")
+    assert message in talked(chat, line)
+    assert [turn.utterance for turn in chat.turns] == said
+
+
+def test_a_warning_stands_above_what_is_done():
+    stream = Terminal()
+    with Screen(stream, width=80).doing("learning about you"):
+        tell("ikat: warning: nothing was [bold]learned\x1b[2J")  # as the command line says warnings
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "\n", stream.getvalue()).split("\n")
+    assert "ikat: warning: nothing was [bold]learned" in lines
+    assert "\x1b[2J" not in stream.getvalue()

@@ -142,11 +142,6 @@ def test_sources_are_annotations_as_openai_sends_them():
     assert last["choices"][0]["delta"]["annotations"] == message["annotations"]
 
 
-def test_a_response_that_was_not_asked_for_citations_is_based_on_what_was_shown():
-    _, answer = Client(served({"talks": Talks("Rooibos.")})).chat(says("Which tea?"))
-    assert answer["choices"][0]["message"]["content"] == "Rooibos.\n\nSources: [1][2]"
-
-
 @pytest.mark.parametrize("ptkb", [["I run.", "I cook."], {"1": "I run.", "2": "I cook."}, "I run.\n\n I cook. ", '["I run.", "I cook."]'])
 def test_statements_come_in_every_form(client, ptkb):
     _, answer = client.chat(says("Which tea?", metadata={"ptkb": ptkb}))
