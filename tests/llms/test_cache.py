@@ -41,6 +41,8 @@ def test_what_is_put_is_got_also_by_another_connection(cache):
     assert cache.get(["k"]) == {"k": COMPLETION}
     other = CompletionCache(cache.path)
     assert other.get(["k", "other"]) == {"k": COMPLETION}
+    assert other.put("k", replace(COMPLETION, text="later")) == COMPLETION  # the first answer stays
+    assert cache.get(["k"]) == {"k": COMPLETION}
     other.close()
 
 

@@ -82,6 +82,13 @@ def test_what_two_systems_ask_alike_is_new_once(topics):
     assert rows[["calls", "known", "shared", "new"]].values.tolist() == [[1, 0, 0, 1], [1, 0, 1, 0], [1, 0, 0, 1]]
 
 
+def test_a_token_is_four_characters_of_prompts_and_completions(topics):
+    answer = ikat.Answer(mute())
+    prompt = sum(len(message["content"]) for message in answer.requests(topics)[0].messages)
+    found = plan({"one": answer}, topics).iloc[0]
+    assert found[["prompt_tokens", "completion_tokens"]].tolist() == [prompt // 4, len(answer.typical(topics)[0]) // 4]
+
+
 class Drops(pt.Transformer):
     """A filter of another package: what it drops is not known before it runs."""
 
