@@ -64,7 +64,8 @@ coverage: $(VENV)/dev
 
 mutants: $(VENV)/dev
 	$(BIN)/python experiments/quality/faults.py
-	$(BIN)/python experiments/quality/mutants.py fuse submit llms
+	OMP_NUM_THREADS=1 $(BIN)/mutmut run
+	$(BIN)/mutmut results
 
 # Interpreters that are not on the path are skipped.
 versions: $(VENV)/demo

@@ -27,7 +27,7 @@ TESTING = [
 IN_BROWSER = ["axe-core-python"]
 TEST = [*NOTEBOOKS, *RAY, *LIVE, *TESTING, *IN_BROWSER]
 DOCS = [f"{name}; python_version >= '3.11'" for name in ("sphinx", "myst-nb", "furo", "sphinx-click", "sphinx-copybutton")]
-DEV = [*TEST, *DOCS, "coverage", "import-linter", "mypy", "pre-commit", "ruff"]
+DEV = [*TEST, *DOCS, "coverage", "import-linter", "mutmut; python_version >= '3.11'", "mypy", "pre-commit", "ruff"]
 
 setup(
     name="pyterrier_ikat",
