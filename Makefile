@@ -4,7 +4,7 @@
 # make test-real  only the tests that read released files, from the folder shared/ beside the checkout
 # make check   the whole gate: format, lint, types, tests, documentation
 # make docs    install, then the site in docs/_build/html; a warning is an error
-# make audit   look the installed packages up in the advisories; make coverage, make mutants: how good the tests are
+# make audit   look the installed packages up in the advisories; make coverage, make mutants (hours): how good the tests are
 # make versions the tests on every supported Python at hand, with pandas 2 and 3 (hours; several GB for each pair)
 # make wheel   build the wheel, and run the tests with it in a folder outside of the checkout (several GB)
 # make bench   install, then the benchmarks (several minutes; real topics and passages are fetched, or read from $IKAT_DATA)
