@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
@@ -102,6 +102,7 @@ SAMPLES = st.lists(st.sampled_from("abcde"), min_size=1, max_size=7)
 
 
 @given(RANKINGS, SAMPLES, st.integers(1, 4))
+@settings(max_examples=30)
 def test_agreement_is_counted_with_the_package_s_own_fusion(rankings, samples, passages):
     shared = dict.fromkeys(samples, -1)
     if any(rankings.get(query) for query in samples):
@@ -114,6 +115,7 @@ SCORES = st.lists(st.integers(1, 9), max_size=4).map(lambda scores: sorted(score
 
 
 @given(st.dictionaries(st.sampled_from("abcd"), SCORES, min_size=1), SAMPLES, st.integers(1, 5))
+@settings(max_examples=30)
 def test_spread_is_the_standard_deviation_by_the_mean(scores, samples, passages):
     table = Table({query: range(len(found)) for query, found in scores.items()}, scores)
     best = {query: scores.get(query, [])[:passages] for query in samples}
@@ -122,6 +124,7 @@ def test_spread_is_the_standard_deviation_by_the_mean(scores, samples, passages)
 
 
 @given(RANKINGS, st.lists(SAMPLES, min_size=1, max_size=4), st.randoms(), st.sampled_from(["score", "agreement", "spread"]))
+@settings(max_examples=30)
 def test_the_choice_depends_on_the_turn_alone(rankings, lists, random, rule):
     frame = turns(*lists)
     together = ikat.generate.BestQuery(Table(rankings), rule=rule)(frame.sample(frac=1, random_state=random.randrange(9)))
