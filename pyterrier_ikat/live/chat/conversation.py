@@ -185,7 +185,7 @@ class Chat:
     @property
     def remembered(self) -> int:
         """The number of statements about the user in the memory; 0 without one."""
-        return 0 if self._memory is None else self._memory.size
+        return 0 if self._memory is None else len(self._memory.memory.known(ME))
 
     def use(self, system: str | pt.Transformer) -> None:
         """Continue with another system; the conversation stays.
@@ -439,11 +439,6 @@ class Remembering:
         self.memory, self.session = memory, session
         self.llm: LLM = memory.llm  # type: ignore[assignment]
 
-    @property
-    def size(self) -> int:
-        """The number of statements that hold."""
-        return len(self.memory.known(ME))
-
     def known(self, number: str, turn: int, ptkb: Mapping[str, str], *, replayed: bool) -> dict[str, str]:
         """The statements that a turn sees: the persona's, and those that were learned before it.
 
@@ -477,7 +472,9 @@ class Remembering:
             except (IkatError, KeyboardInterrupt) as error:  # Ctrl-C stops the learning, not the chat
                 if isinstance(error, Terminated):
                     raise
-                _warn(error)
+                reason = error.failures[0].reason if isinstance(error, StageError) else str(error) or "it was stopped"
+                told = f"nothing was learned from this turn ({reason}); the next turn learns from both"
+                warnings.warn(told, NothingLearnedWarning, stacklevel=3)
                 if not heard and not llm.backend.replays:  # interrupted calls are not reported
                     return turn.with_calls(replace(account.total(), known=0, worth=0.0))
         return turn.with_calls(spent(heard), [exchange for _, exchange in heard])
@@ -486,10 +483,3 @@ class Remembering:
         """Note that what was learned from a turn of this session and later ones doesn't hold any more."""
         if self.session:
             self.memory.undo(ME, self.session, turn)
-
-
-def _warn(error: BaseException) -> None:
-    reason = str(error) or "it was stopped"
-    if isinstance(error, StageError):
-        reason = error.failures[0].reason
-    warnings.warn(f"nothing was learned from this turn ({reason}); the next turn learns from both", NothingLearnedWarning, stacklevel=4)

@@ -70,7 +70,7 @@ def application(service: Service, token: str | None = None, origins: Sequence[st
             Middleware(CORSMiddleware, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=["*"]),
             Middleware(Guard, token=token, origins=origins),
         ],
-        exception_handlers={HTTPException: _http_error, Failure: _error, Exception: _error},
+        exception_handlers=dict.fromkeys([HTTPException, Failure, Exception], _error),
         lifespan=tools[1],
         max_body_size=LARGEST,
     )
@@ -219,12 +219,9 @@ def _response(failure: Failure) -> Response:
 
 
 async def _error(request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):  # an unknown path, or an HTTP method that it doesn't take
+        error = Failure(error.status_code, NO_ADDRESS if error.status_code == 404 else error.detail)
     return _response(failure_of(error))
-
-
-async def _http_error(request: Request, error: Any) -> Response:
-    """An unknown path, or an HTTP method that it doesn't take."""
-    return _response(Failure(error.status_code, NO_ADDRESS if error.status_code == 404 else error.detail))
 
 
 class _Server(MCPServer[Any]):

@@ -193,17 +193,14 @@ class SavedConversations:
     def __init__(self, folder: str | Path, systems: Mapping[str, System]) -> None:
         self.folder = Path(folder)
         check_names(systems)
-        self._lock, self._held = threading.Lock(), ExitStack()
-        self._held.enter_context(lock_folders(*(self.folder / name for name in systems)))
-        try:
-            headers = {
-                name: {"kind": "served", "system": name, "recorded": one.replays, **settings_of(one)} for name, one in systems.items()
-            }
-            self._logs = {name: Log.create(self.folder / name, header) for name, header in headers.items()}
+        self._lock, self._logs = threading.Lock(), dict[str, Log]()
+        with ExitStack() as held:
+            held.enter_context(lock_folders(*(self.folder / name for name in systems)))
+            for name, one in systems.items():
+                header = {"kind": "served", "system": name, "recorded": one.replays, **settings_of(one)}
+                self._logs[name] = Log.create(self.folder / name, header)
             self._write_topics()  # of what a killed server left
-        except BaseException:
-            self._held.close()
-            raise
+            self._held = held.pop_all()
 
     def save(self, system: str, chat: str, asked: ChatRequest, turn: Turn) -> Turn:
         """Note a turn in the conversation that its client calls ``chat``; the turn says whether it is saved.
