@@ -155,7 +155,7 @@ def plainly(content):
     return rows
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=6).map(b"".join), st.booleans())
 def test_any_file_is_read_as_line_by_line_or_refused_naming_the_line(tmp_path_factory, content, packed):
     path = tmp_path_factory.mktemp("run") / "x.trec"
