@@ -2,7 +2,6 @@
 
 import click
 import pytest
-from click.testing import CliRunner
 
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.cli.inspect import broken

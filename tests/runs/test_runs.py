@@ -299,10 +299,10 @@ def test_a_finished_run_of_other_versions_is_reused_with_a_warning(written, monk
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"qid": "1_1"}\n{"qid": "1_', r"turns.jsonl, turn 2: not JSON .*: repeat the run"),
+        ('{"qid": "1_1"}\n{"qid": "1_', r"turns.jsonl, line 2: not JSON .*: repeat the run"),
         ('{"qid": "1_1"}\n[1]', "turn 2: no object with a qid"),
         ('{"qid": 1}', "turn 1: no object"),
-        (b"\xff", "turns.jsonl, turn 1: not JSON"),
+        (b"\xff", "turns.jsonl, line 1: not JSON"),
     ],
 )
 def test_turns_that_cannot_be_read_name_the_line(written, text, message):

@@ -23,7 +23,7 @@ from pyterrier_ikat.study.in_folders import Run, run_in_folders
 from pyterrier_ikat.study.resources import taken_by
 from pyterrier_ikat.study.systems import methods_in
 
-METHODS = ("human_qr", "aqd_a", "llama10", "mq4cs_qr_deberta", "wghtdrerank_2", "gtr", "rtg", "baseline_auto_convgqr_bm25_minilm")
+METHODS = ("human_qr", "llama10", "gtr", "baseline_auto_convgqr_bm25_minilm")
 FIVE = "1-1_1,1-1_2,1-1_3,2-1_1,2-1_2"
 
 
