@@ -1,6 +1,6 @@
 # make demo    install, then the main job on the bundled sample, offline
 # make test    install, then the tests
-# make test-portable  the tests as on a system that isn't Linux: without PISA, fcntl, resource and forks
+# make test-portable  the tests of search as where PISA has no files
 # make test-real  only the tests that read released files, from the folder shared/ beside the checkout
 # make check   the whole gate: format, lint, types, tests, documentation
 # make docs    install, then the site in docs/_build/html; a warning is an error
@@ -38,9 +38,8 @@ demo: $(VENV)/demo
 test: $(VENV)/dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
-# Of the whole, or of TESTS="tests/retrieve tests/runs tests/study".
 test-portable: $(VENV)/dev
-	IKAT_TEST_PORTABLE=1 OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR) $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(TESTS)
+	IKAT_TEST_PORTABLE=1 OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR) $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder tests/retrieve
 
 # The environment may hold another checkout of the package: this one comes first.
 test-real: $(VENV)/dev

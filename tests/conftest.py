@@ -8,6 +8,7 @@ import signal
 import socket
 import ssl
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import hypothesis
@@ -49,15 +50,8 @@ for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "HTTPS_PROXY", "
     os.environ.pop(name, None)
 
 
-PORTABLE = os.environ.get("IKAT_TEST_PORTABLE") == "1"
-"""Whether the package is tested as on a system that isn't Linux; see ``portable/without_linux.py``."""
-if PORTABLE:
-    folder = str(Path(__file__).with_name("portable"))
-    sys.path.insert(0, folder)
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
-    import without_linux
-
-    without_linux.begin()
+if os.environ.get("IKAT_TEST_PORTABLE") == "1":
+    sys.modules["pyterrier_pisa"] = None  # as where it has no files
 
 
 LONGEST = (
@@ -87,8 +81,9 @@ LONGEST = (
 @pytest.hookimpl(tryfirst=True)  # before `-m` looks at the marks
 def pytest_collection_modifyitems(items):
     """Mark the tests of real data; the longest files begin first, so that none keeps one core busy while the others have no work left."""
+    without_pisa = find_spec("pyterrier_pisa") is None
     for item in items:
-        if PORTABLE and item.get_closest_marker("linux"):
+        if without_pisa and item.get_closest_marker("linux"):
             item.add_marker(pytest.mark.skip(reason="tests PISA itself, or what only Linux has"))
         if "shared" in item.fixturenames:
             item.add_marker("real_data")

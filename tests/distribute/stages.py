@@ -1,5 +1,6 @@
 """Stages that tell where they ran, or end their process; found by name on the workers."""
 
+import itertools
 import os
 import time
 from pathlib import Path
@@ -10,32 +11,29 @@ import pyterrier as pt
 from pyterrier_ikat import DataError
 
 
-class Where(pt.Transformer):
-    """Writes node and process; waits until as many processes are at it as it is told."""
+class Together(pt.Transformer):
+    """Writes its process, and waits until two of them are at it."""
 
-    def __init__(self, folder, together=1):
-        self.folder, self.together = Path(folder), together
+    def __init__(self, folder):
+        self.folder = Path(folder)
 
     def transform(self, inp):
-        import ray
-
         (self.folder / str(os.getpid())).touch()
         end = time.monotonic() + 300
-        while len(list(self.folder.iterdir())) < self.together and time.monotonic() < end:
+        while len(list(self.folder.iterdir())) < 2 and time.monotonic() < end:
             time.sleep(0.01)
-        return inp.assign(node=ray.get_runtime_context().get_node_id(), process=os.getpid())
+        return inp.assign(process=os.getpid())
 
 
 class Dies(pt.Transformer):
-    """Ends its process at a turn, as often as ``times`` says; counts in a file."""
+    """Ends its process at a turn, once."""
 
-    def __init__(self, qid, counter, times):
-        self.qid, self.counter, self.times = qid, Path(counter), times
+    def __init__(self, qid, died):
+        self.qid, self.died = qid, Path(died)
 
     def transform(self, inp):
-        died = len(self.counter.read_text()) if self.counter.exists() else 0
-        if self.qid in inp["qid"].tolist() and died < self.times:
-            self.counter.write_text("x" * (died + 1))
+        if self.qid in inp["qid"].tolist() and not self.died.exists():
+            self.died.touch()
             os._exit(1)
         return inp
 
@@ -61,22 +59,23 @@ class ByLength(pt.Transformer):
 
 
 class _Changing:
-    """An index whose fingerprint is another one in every process, as if each node had its own."""
+    """An index whose fingerprint is another one each time, as if each node had its own."""
 
     path = "/shared/mini.index"
+    _asked = itertools.count()
 
     def fingerprint(self):
-        return str(os.getpid())
+        return str(next(self._asked))
 
 
 class Differs(pt.Transformer):
-    """A stage with an index that differs between processes, which waits until two of them are at work."""
+    """A stage with an index that differs between processes."""
 
-    def __init__(self, folder):
-        self.index, self.together = _Changing(), Where(folder, together=2)
+    def __init__(self):
+        self.index = _Changing()
 
     def transform(self, inp):
-        return self.together.transform(inp)
+        return inp
 
 
 def turns(count):

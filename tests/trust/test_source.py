@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,6 @@ import pytest
 import pyterrier_ikat as ikat
 
 PACKAGE = Path(ikat.__file__).parent
-MODULES = {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
 WORKPLACE = "part of an index, whose folder gets its name when everything is in it"
 ELSEWHERE = {
     "retrieve/dense.py": WORKPLACE,
@@ -21,6 +21,13 @@ ELSEWHERE = {
 }
 TO_A_PATH = ("write_text", "write_bytes", "touch", "copyfile", "copytree", "sqlite3.connect")
 TO_A_PATH_OR_FILE = ("to_csv", "to_json", "to_parquet", "to_pickle", "tofile", "savez", "savez_compressed", "savefig")
+
+
+@cache
+def modules():
+    """The code of every module, by the module's path."""
+    paths = sorted(PACKAGE.rglob("*.py"))
+    return {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
 def writing_calls(tree):
@@ -51,7 +58,7 @@ def _is_writing_mode(argument):
 
 
 def test_only_files_py_opens_files_for_writing_but_for_those_with_a_reason():
-    found = {name: calls for name, tree in MODULES.items() if (calls := writing_calls(tree))}
+    found = {name: calls for name, tree in modules().items() if (calls := writing_calls(tree))}
     # atomic_write, which makes a private file first; and the name of a lock's holder
     assert len(found.pop("store/files.py")) == 3  # one of them adds a line at a time at the end of a file
     assert len(found.pop("store/locks.py")) == 1
@@ -75,7 +82,7 @@ FORBIDDEN |= {"tarfile", "packed.extract", "packed.extractall", "shutil.unpack_a
 
 def test_no_archive_is_unpacked_no_pickle_is_read_from_a_file_and_nothing_that_was_read_is_run():
     refused = {("shell", "True"), ("allow_pickle", "True"), ("trust_remote_code", "True"), ("weights_only", "False")}
-    for name, tree in MODULES.items():
+    for name, tree in modules().items():
         assert FORBIDDEN.isdisjoint(calls(tree)), name
         found = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
         assert refused.isdisjoint((option.arg, ast.unparse(option.value)) for call in found for option in call.keywords), name
@@ -84,9 +91,28 @@ def test_no_archive_is_unpacked_no_pickle_is_read_from_a_file_and_nothing_that_w
                 assert "allow_pickle=False" in ast.unparse(call), name
 
 
+OF_LINUX = {"fcntl", "resource", "termios", "pwd", "os.fork", "os.register_at_fork", "os.pread", "os.preadv", "os.pwrite", "os.sysconf"}
+OF_LINUX |= {
+    "os.getuid",
+    "os.geteuid",
+    "os.killpg",
+    "os.setsid",
+    "os.mkfifo",
+    "os.uname",
+    "os.sched_getaffinity",
+    "os.chown",
+    "os.fdatasync",
+}
+
+
+def test_nothing_is_called_that_only_linux_has():
+    found = [(name, call) for name, tree in modules().items() for call in calls(tree) if call in OF_LINUX]
+    assert found == [("store/cache.py", "os.register_at_fork")]  # where there is one
+
+
 def users(*called):
     """The modules that call or import one of these."""
-    return [name for name, tree in MODULES.items() if any(call.startswith(called) for call in calls(tree))]
+    return [name for name, tree in modules().items() if any(call.startswith(called) for call in calls(tree))]
 
 
 def test_a_packed_file_is_read_in_one_place_and_pickles_go_between_our_processes_only():
