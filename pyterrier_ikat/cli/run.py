@@ -83,17 +83,17 @@ def run(names: tuple[str, ...], dataset_name: str, out: str, cache: str | None, 
         given = {name: value for name, value in given.items() if name not in ("measures", "baseline")}
         show(plan(names, dataset_name, **given).shown(), form)
         return
-    results = run_systems(names, dataset_name, out=out, **given)
-    print_results(results, form)
-    results.require_judged()
+    print_results(run_systems(names, dataset_name, out=out, **given), form)
 
 
 def print_results(results: "Results", form: str = "text") -> None:
     """Print the table of scores, the turns without results, the ledger, and where the runs are."""
+    from ..study.results import deviations_of
+
     beside = form != "text"
     if len(results.study.qrels):
         show(results.shown(), form)
-    for note in results.deviations() if form == "csv" or results.study.qrels.empty else ():
+    for note in deviations_of(results.study.systems) if form == "csv" or results.study.qrels.empty else ():
         click.echo(wrapped(f"note: {note}"), err=beside)
     for line in results.gaps():
         click.echo(wrapped(line), err=beside)

@@ -118,12 +118,10 @@ class RunFolder:
             DataError: when ``run.trec`` can't be read, or isn't the file that was written.
         """
         path, known = self.path / RANKING, self.parameters()
-        if not path.is_file():
-            raise DataError(f"{self.path} has no {RANKING}: remove the folder to repeat the run")
-        if known.get("sha256") != checksum(path):
+        if not path.is_file() or known.get("sha256") != checksum(path):
             raise DataError(
-                f"{path} is not the file that this run wrote, or its run.json is that of another run (the file was cut or changed): "
-                "put the right one back, or repeat the run"
+                f"{path} is not the file that this run wrote, or its run.json is that of another run (it was cut, changed or removed): "
+                "put the right one back, or remove the folder to repeat the run"
             )
         return read_rankings(path) if path.stat().st_size else {}
 
@@ -290,16 +288,6 @@ def _agrees(name: str, found: Any, wanted: Any) -> bool:
     if name == "on_error" and isinstance(found, dict):
         return all(found.get(model) in ("raise", rule) for model, rule in wanted.items())
     return bool(found == wanted)
-
-
-def repeat_name(name: str, number: int) -> str:
-    """The name of a system's run with this number, from 1. The first run has the name of the system.
-
-    Example:
-        >>> repeat_name("aqd", 1), repeat_name("aqd", 2)
-        ('aqd', 'aqd.repeat-2')
-    """
-    return name if number == 1 else f"{name}.repeat-{number}"
 
 
 def check_repeats(folders: Sequence[RunFolder]) -> None:

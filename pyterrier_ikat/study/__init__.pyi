@@ -1,4 +1,3 @@
-from .identity import OtherCollectionWarning as OtherCollectionWarning
 from .in_folders import AlikeWarning as AlikeWarning
 from .in_folders import NotJudgedWarning as NotJudgedWarning
 from .resources import Resources as Resources
@@ -9,5 +8,6 @@ from .study import Study as Study
 from .study import experiment as experiment
 from .study import plan as plan
 from .study import run as run
+from .systems import OtherCollectionWarning as OtherCollectionWarning
 from .systems import System as System
 from .systems import open_systems as open_systems

@@ -4,7 +4,7 @@ import csv
 import json
 from collections import Counter
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from ..errors import DataError, option
 from ..llms import FatalLLMError, Ledger
@@ -24,7 +24,7 @@ class Account(Ledger):
     If an earlier start of the run got the answer to a request, reading it again doesn't count as a cache hit.
 
     Args:
-        path: the file; created when the first event is counted.
+        path: the file, in a folder that exists; created when the first event is counted.
 
     Attributes:
         rest: the counts that aren't kept in the file.
@@ -38,8 +38,8 @@ class Account(Ledger):
     def __init__(self, path: Path | str) -> None:
         super().__init__()
         self.path, self.rest = Path(path), Ledger()
-        self._file: IO[bytes] | None = None
         self._earlier: Counter[str] = Counter()
+        drop_cut_line(self.path)
         for _, event in read_lines(self.path):
             self._earlier[event["key"]] += event.pop("answered")
             super().count(**event)
@@ -62,19 +62,10 @@ class Account(Ledger):
                 self._earlier[key] -= 1
                 if "known" in spent:
                     return
-            if self._file is None:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                drop_cut_line(self.path)
-                self._file = self.path.open("ab", buffering=0)
             event = {"stage": stage, "model": model, "key": key, "served": served, **spent, "answered": answered}
-            self._file.write(json.dumps(event).encode() + b"\n")
+            with self.path.open("ab", buffering=0) as file:
+                file.write(json.dumps(event).encode() + b"\n")
         super().count(stage, model, served=served, key=key, **spent)
-
-    def close(self) -> None:
-        """Close the file. The next event opens it again."""
-        if self._file is not None:
-            self._file.close()
-        self._file = None
 
 
 def ledger_of(folder: RunFolder) -> Ledger:
@@ -85,7 +76,8 @@ def ledger_of(folder: RunFolder) -> Ledger:
     """
     found = Ledger()
     if not folder.complete:
-        found.add(Account(folder.partial / COSTS))
+        for _, event in read_lines(folder.partial / COSTS):
+            found.count(**{name: value for name, value in event.items() if name != "answered"})
         for path in sorted(folder.partial.glob(f"[0-9]*.{REST}")):
             for row in json.loads(path.read_text(encoding="utf-8")):
                 found.count(**row)

@@ -30,7 +30,6 @@ from ..store.files import atomic_write, read_lines
 from ..store.locks import lock_folders
 from ..store.trec import read_rankings
 from .account import REST, Account, Spending, ledger_of
-from .identity import naming
 from .recorder import Recorder, Shown
 from .results import Scored
 from .systems import System, check_ranking, distinct_models
@@ -202,10 +201,9 @@ class Run:
         finished = {turn["qid"] for path in self._pieces(TURNS) for _, turn in read_lines(path)}
         left = self.topics[~self.topics["qid"].isin(finished)]
         ranking = {qid: found for path in self._pieces(RANKING) if path.stat().st_size for qid, found in read_rankings(path).items()}
-        account, recorder = Account(self.path / COSTS), Recorder(left["qid"].tolist(), naming(self.system.pipeline))
+        account, recorder = Account(self.path / COSTS), Recorder(left["qid"].tolist(), self.system.written)
         under_way, number = UnderWay(), left.index.tolist()
         with ExitStack() as following:
-            following.callback(account.close)
             for ledger in _ledgers([self.system]):
                 following.enter_context(ledger.followed_by(account))
             count = following.enter_context(bar(total=len(self.topics), initial=len(self.topics) - len(left), unit="turn"))

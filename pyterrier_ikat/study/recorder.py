@@ -4,7 +4,7 @@ Stages of other packages are not recorded, nor is the work of a stage on other t
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -59,20 +59,17 @@ class Recorder(Observer):
                 self._turn_of.update(zip(frame["qid"], frame["qid_0"], strict=True))
         lines = defaultdict[str, dict[str, Any]](dict)
         for request, outcome in step.asked:
-            self._of_turn(lines, request.qid).setdefault("asked", []).append(_exchange(request, outcome))
+            lines[self._turn_of.get(request.qid, request.qid)].setdefault("asked", []).append(_exchange(request, outcome))
         for qid, name, value in _written(inp, out):
             lines[qid].setdefault("wrote", {})[name] = value
         for kind, queries in (("found", _found(inp, out)), ("scored", _scored(inp, out))):
             for query in queries:
-                line, own = self._of_turn(lines, query["qid"]), query.pop("own", None)
+                line, own = lines[self._turn_of.get(query["qid"], query["qid"])], query.pop("own", None)
                 line.setdefault(kind, []).append(query)
                 if own is not None:
                     line.setdefault("query", own)
         for qid in lines.keys() & self._turns.keys():
             self._turns[qid].append({"qid": qid, "stage": self._name_of(repr(stage)), **lines[qid]})
-
-    def _of_turn(self, lines: Mapping[str, dict[str, Any]], qid: str) -> dict[str, Any]:
-        return lines[self._turn_of.get(qid, qid)]
 
 
 class Shown(Observer):

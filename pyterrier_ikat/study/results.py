@@ -1,6 +1,6 @@
 """The results of a study that was run into folders: the scores of the runs, and their table."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..conversations.frame import column
 from ..conversations.qrels import judgements_in
-from ..errors import DataError, counted, list_first
+from ..errors import counted, list_first
 from ..evaluation import TRACK_2023, as_measures, label
 from ..evaluation.evaluator import Evaluator, Ranking, judgements_by_turn
 from ..evaluation.experiment_table import DEVIATIONS, experiment_table, notes_of
@@ -65,32 +65,12 @@ class Results:
         shown = of_frame(self.table) if self.study.qrels.empty else experiment_table(self.table.to_dict("records"))
         return Table(self.table, shown.columns, [*shown.notes, *notes_of(self.table)], shown.title)
 
-    def gaps(self) -> list[str]:
-        """Sentences on the turns that have no results."""
-        judged, lacking, empty = set(self.study.qrels["qid"]), list[str](), list[str]()
+    def gaps(self) -> Iterator[str]:
+        """Sentences on the turns without results, judged or not."""
         for one in self.study.systems:
-            found = self.runs[one.name].found
-            if lost := sorted(judged - found):
-                lacking.append(f"{one.name} lacks {counted(len(lost), 'judged turn')}: {list_first(lost)}")
-            if lost := sorted({*self.study.turns_of(one)["qid"]} - found):
-                empty.append(f"{one.name}: {counted(len(lost), 'turn')} without any passage, counted 0: {list_first(lost)}")
-        return lacking + empty
-
-    def deviations(self) -> list[str]:
-        """How models and retrievers differ from those of the papers, a sentence each."""
-        return deviations_of(self.study.systems)
-
-    def require_judged(self) -> None:
-        """Check that a passage of each run is judged.
-
-        Raises:
-            DataError: when none of a run's passages is judged, so all its scores are 0.
-        """
-        without = [name for name, run in self.runs.items() if not run.judged]
-        if without and len(self.study.qrels):
-            told = f"none of the passages that {', '.join(without)} found is judged, so every score is 0; the runs are kept in {self.out}"
-            where = f"check that the index has the passages judged in {self.study.dataset}, and look at the queries in turns.jsonl"
-            raise DataError(f"{told}: {where}")
+            wanted = {*self.study.qrels["qid"], *self.study.turns_of(one)["qid"]}
+            if lost := sorted(wanted - self.runs[one.name].found):
+                yield f"{one.name}: {counted(len(lost), 'turn')} without any passage, counted 0: {list_first(lost)}"
 
     def __repr__(self) -> str:
         return self.shown().text().rstrip("\n")
@@ -142,14 +122,12 @@ class Scored:
         folder: the run.
         scores: ``qid`` and a column per measure: a row for each turn of the qrels, in their order.
         found: the turns with passages.
-        judged: the number of judged passages that it found.
         own: the user's own measures. The folder doesn't keep them, because they may change under the same name before the next run.
     """
 
     folder: RunFolder
     scores: pd.DataFrame
     found: frozenset[str]
-    judged: int
     own: tuple[str, ...] = ()
 
     @classmethod
@@ -165,9 +143,8 @@ class Scored:
         kept = computable(folder.measures().columns) if (folder.path / "measures.csv").is_file() else []
         wanted, labels = as_measures([*TRACK_2023, *kept, *measures]), judgements_by_turn(judgements_in(qrels)) if len(qrels) else {}
         columns = Evaluator(labels, wanted).per_turn("to evaluate", ranking) if labels else {label(measure): [] for measure in wanted}
-        judged = sum(len(of_turn.keys() & ranking.get(qid, {}).keys()) for qid, of_turn in labels.items())
         scores, own = pd.DataFrame({"qid": column(labels), **columns}), tuple(label(measure) for measure in wanted if is_own(measure))
-        return cls(folder, scores, frozenset(ranking), judged, own)
+        return cls(folder, scores, frozenset(ranking), own)
 
     def kept(self) -> pd.DataFrame:
         """The scores that the folder keeps."""

@@ -29,11 +29,10 @@ from ..llms.failures import UnderWay
 from ..operator import without_unread_texts
 from ..planning import PlanTable, estimate
 from ..progress import doing
-from .identity import check_collection, indexes_of
 from .in_folders import NotJudgedWarning, check_names, run_in_folders
 from .recorder import Shown
 from .results import Results, ScoreTable
-from .systems import Given, System, Systems, check_ranking, load_models, open_systems
+from .systems import Given, System, Systems, check_collection, check_ranking, indexes_of, load_models, open_systems
 
 
 class RepeatsWarning(UserWarning):
@@ -106,7 +105,7 @@ class Study:
             for model in one.models:
                 model.backend.check_turns(set(self.turns_of(one)["qid"]))
         if data is not None:
-            for index in indexes_of(one.pipeline for one in opened):
+            for index in indexes_of(opened):
                 check_collection(index, data, data.name, judgements if here.empty else self.qrels)
         if not only_plan:
             for frame in self._turns.values():

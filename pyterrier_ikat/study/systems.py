@@ -1,8 +1,12 @@
-"""Systems: a pipeline with its name and its resources, checked before anything is run, asked or served."""
+"""Systems: a pipeline with its name and its resources, checked before anything is run, asked or served; and the identity of its run."""
 
+import re
+import warnings
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +14,21 @@ import pandas as pd
 import pyterrier as pt
 
 from ..conversations import Conversation, conversation
-from ..errors import UsageError, option
+from ..errors import UsageError, advice, counted, option
 from ..llms import LLM, Ledger
+from ..llms.spec import deciding_options
 from ..methods import Method, find_all, methods_of
 from ..methods.definition import is_given
-from ..operator import citing, every_stage, parts_of, subpipelines
-from ..runs.folder import repeat_name
-from .identity import parameters_of
+from ..operator import citing, every_stage, parts_of, stages, subpipelines
+from ..portable import digest
+from ..store.models import model_state
 from .resources import Opened, Resources, deviations, unused
 
 Given = str | Method | Callable[..., pt.Transformer] | pt.Transformer
 """The values that a user can give as systems."""
 Systems = Given | Mapping[str, Given] | Sequence[Given]
 RANKING = ("qid", "docno", "score", "rank")
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 ALL = tuple(one.name for one in fields(Resources))
 """The names of all resources."""
 
@@ -56,8 +62,8 @@ class System:
 
     @cached_property
     def name(self) -> str:
-        """The name of its run."""
-        return repeat_name(self.method.name, self.repeat)
+        """The name of its run. The first one has the name of the system."""
+        return self.method.name if self.repeat == 1 else f"{self.method.name}.repeat-{self.repeat}"
 
     @property
     def models(self) -> list[LLM]:
@@ -104,8 +110,64 @@ class System:
             raise UsageError(told + lacks) from None
 
     def parameters(self) -> dict[str, Any]:
-        """The identity of its results, apart from the turns; see :func:`~pyterrier_ikat.study.identity.parameters_of`."""
-        return parameters_of(self.pipeline)
+        """The identity of its results apart from the turns: its stages, prompt texts, and the state of models, indexes and folders.
+
+        Stages are identified by their repr, see :meth:`written`.
+        """
+        parts, prompts = self._parts, defaultdict[str, list[str]](list)
+        for number, stage in enumerate(stages(self.pipeline), 1):
+            for inner in every_stage(stage):
+                for template, said in checksums_of(inner).items():
+                    prompts[f"{number} {template}"].append(said)
+        return {
+            "prompts": {name: " ".join(said) for name, said in prompts.items()},
+            "stages": {str(number): self.written(repr(stage)) for number, stage in enumerate(stages(self.pipeline), 1)},
+            "parts": {
+                name: digest("model", *model_state(part)).hex() if isinstance(part, str) else part.fingerprint() for name, part in parts
+            },
+            "on_error": {name: part.on_error for name, part in parts if hasattr(part, "on_error")},
+            "expression": self.written(repr(self.pipeline)),
+        }
+
+    def written(self, text: str) -> str:
+        """The repr of a stage as it stands in run folders, without what doesn't change results.
+
+        That is the path of an index (which has a fingerprint), the folder of prompts (whose texts count), the budget of an LLM, and an
+        address in memory.
+        """
+        names = {repr(part): name for name, part in reversed(self._parts) if not isinstance(part, str)}
+        asking = [stage for stage in every_stage(self.pipeline) if hasattr(stage, "prompt_checksums")]
+        folders = dict.fromkeys(folder for stage in asking if (folder := getattr(stage, "prompts", None)) is not None)
+        names |= {f"prompts={folder!r}": f"prompts={_numbered('own', number)!r}" for number, folder in enumerate(folders, 1)}
+        for shown in sorted(names, key=len, reverse=True):
+            text = text.replace(shown, names[shown])
+        return ADDRESS.sub("", text)
+
+    @property
+    def _parts(self) -> list[tuple[str, Any]]:
+        """Its language models, indexes and folders, with their names in run folders."""
+        found = list[tuple[str, Any]]()
+        for part in {part if isinstance(part, str) else id(part): part for part in parts_of(self.pipeline)}.values():
+            indexes = sum(not isinstance(one, str | LLM) for _, one in found)
+            name = part if isinstance(part, str) else _numbered("index", 1 + indexes)
+            found.append((f"ikat.llm({_deciding(part.spec)!r})" if isinstance(part, LLM) else name, part))
+        return found
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name} {number}"
+
+
+def _deciding(spec: str) -> str:
+    try:
+        return deciding_options(spec)
+    except UsageError:  # the name of a user's object
+        return ADDRESS.sub("", spec)
+
+
+def checksums_of(asks: Any) -> dict[str, str]:
+    """Template -> checksum of its text, for all templates of an object that asks a model; empty for other objects."""
+    return getattr(asks, "prompt_checksums", dict)()
 
 
 def _retrieves(stage: pt.Transformer) -> bool:
@@ -153,10 +215,9 @@ def open_systems(
         >>> mine.name, mine.pipeline, mine.writes_response
         ('mine', ikat.Answer(ikat.llm('Model')), True)
     """
-    methods, arguments = methods_in(systems), dict[str, Any]()
-    for name in [name for name in resources if name not in ALL and any(name in entry.arguments for entry in methods)]:
-        arguments[name] = resources.pop(name)
-    if arguments:
+    methods = methods_in(systems)
+    of_methods = {name for name in resources if name not in ALL and any(name in entry.arguments for entry in methods)}
+    if arguments := {name: resources.pop(name) for name in sorted(of_methods)}:
         methods = [entry.having({name: one for name, one in arguments.items() if name in entry.arguments}) for entry in methods]
     for entry in methods if live else ():
         if entry.manual:
@@ -258,3 +319,41 @@ def load_models(systems: Iterable[System]) -> None:
 def distinct_models(systems: Iterable[System]) -> Iterator[LLM]:
     """The language models of systems, each once."""
     yield from {id(model): model for system in systems for model in system.models}.values()
+
+
+class OtherCollectionWarning(UserWarning):
+    """The index isn't built from the dataset's collection, or its collection is unknown."""
+
+
+def check_collection(index: Any, dataset: Any, name: str | None, qrels: pd.DataFrame) -> None:
+    """Check that an index is built from the judged collection. Another or an unknown collection causes a warning.
+
+    Collections are compared by their passages. 2023, 2024 and 2025 share one collection, and so do all its indexes.
+
+    Raises:
+        UsageError: when the index has none of the judged passages, so every score would be 0.
+    """
+    judged = sorted(set(qrels["docno"]))
+    there = index.docnos(judged)
+    if judged and next(there, None) is None:
+        make = advice(f"ikat.PassageIndex(path).index(pt.get_dataset({name!r}).get_corpus_iter())", f"`ikat index {name} PATH`")
+        told = f"the index {index.path} has none of the {counted(len(judged), 'passage')} judged in {name} (such as {judged[0]})"
+        repair = f"give an index of its collection, as {make} makes, or the dataset that {index.path} was made for"
+        raise UsageError(f"{told}, so that every score would be 0: {repair}")
+    size, docnos = dataset.collection() if hasattr(dataset, "collection") else (None, None)
+    if size is None and not judged:
+        return  # only turns, without a collection
+    if len(index) == size and (docnos is None or sum(1 for _ in index.docnos(sorted(docnos))) == size):
+        return
+    what = f"{'is' if size else 'may be'} of another collection than that of {name}"
+    sizes = counted(len(index), "passage") + (f", not the same {size:,}" if size else "")
+    known = f"{1 + sum(1 for _ in there) if judged else 0:,} of {counted(len(judged), 'judged passage')} found in it"
+    warnings.warn(f"the index {index.path} {what} ({sizes}): {known}, and what it lacks can't be found", OtherCollectionWarning, 3)
+
+
+def indexes_of(systems: Iterable[System]) -> list[Any]:
+    """The indexes that are searched, each once, without those that only provide the texts of another index."""
+    parts = chain.from_iterable(parts_of(one.pipeline) for one in systems)
+    found = {id(part): part for part in parts if hasattr(part, "docnos")}
+    texts = {id(getattr(getattr(index, "text", None), "index", None)) for index in found.values()}
+    return [index for index in found.values() if id(index) not in texts]

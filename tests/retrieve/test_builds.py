@@ -14,7 +14,7 @@ from pyterrier_ikat.retrieve import index as index_module
 from pyterrier_ikat.retrieve import pisa
 from pyterrier_ikat.store import cache as result_cache
 from pyterrier_ikat.store.models import BUNDLED
-from pyterrier_ikat.study.identity import parameters_of
+from pyterrier_ikat.study import System
 
 CORPUS = [{"docno": f"d{number * 7 % 10}", "text": f"green tea {'mint ' * (number % 3)}"} for number in range(10)]
 MORE = [{"docno": "n1", "text": "a green tram"}, {"docno": "n0", "text": " "}, {"docno": "n2", "text": "mint mint"}]
@@ -172,7 +172,7 @@ def test_pisa_takes_other_parameters_once_also_after_a_kill_and_where_its_postin
 def test_an_open_index_is_searched_named_and_kept_as_it_is_and_a_run_that_ends_on_another_one_is_refused(tmp_path):
     index = ikat.PassageIndex(tmp_path / "i").index(CORPUS)
     bm25, others = index.bm25(cache=tmp_path / "c"), [{"docno": one["docno"], "text": "a tram"} for one in CORPUS]
-    assert parameters_of(bm25) == parameters_of(bm25)
+    assert System.of(bm25).parameters() == System.of(bm25).parameters()
     first = bm25(ASKED)
     shutil.rmtree(tmp_path / "i")
     ikat.PassageIndex(tmp_path / "i").index(others)
@@ -180,7 +180,7 @@ def test_an_open_index_is_searched_named_and_kept_as_it_is_and_a_run_that_ends_o
     pd.testing.assert_frame_equal(bm25(ASKED), first)
     pd.testing.assert_frame_equal(index.bm25(k1=1.2)(ASKED)[["qid", "docno"]], first[["qid", "docno"]])
     with pytest.raises(ikat.DataError, match="was replaced since it was opened: open it again"):
-        parameters_of(bm25)
+        System.of(bm25).parameters()
     again = ikat.PassageIndex(tmp_path / "i").bm25(cache=tmp_path / "c")(ASKED)
     assert again["text"].unique().tolist() == ["a tram"]
     assert set(again["qid"]) == {"2"}

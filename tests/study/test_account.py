@@ -12,7 +12,7 @@ import forked_python
 import pandas as pd
 import pyterrier as pt
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from llms.chat_server import ChatServer, said
 
@@ -172,13 +172,13 @@ def happen(account, events):
             account.count("answer", "m", key=key, cost=dollars, failures=int(what == "failed"))
 
 
+@settings(max_examples=15)
 @given(EVENTS, st.integers(0, 400))
 def test_a_file_that_is_cut_anywhere_is_the_account_of_its_whole_lines(tmp_path_factory, events, cut):
     path = tmp_path_factory.mktemp("run") / "costs.jsonl"
     account = Account(path)
     happen(account, events)
     assert Account(path).frame().equals(account.frame())
-    account.close()
     if not path.exists():
         assert account.frame().empty
         return
@@ -191,7 +191,6 @@ def test_a_file_that_is_cut_anywhere_is_the_account_of_its_whole_lines(tmp_path_
     if whole:
         assert again.frame()["cost"].fillna(-1).tolist() == [-1 if None in paid else sum(paid)]
     again.count("answer", "m", key="new", calls=1, cost=1.0)
-    again.close()
     assert [row["cost"] for row in Account(path).rows()] == [None if None in paid else sum(paid) + 1]
 
 
@@ -200,7 +199,6 @@ def test_what_was_paid_and_what_came_from_the_cache_are_told_apart(tmp_path_fact
     account = Account(tmp_path_factory.mktemp("run") / "costs.jsonl")
     price = {"a": 0.25, "b": 0.5}
     happen(account, [(key, what, price[key]) for key, what, _ in events])
-    account.close()
     row = account.frame().sum(numeric_only=True)
     assert row.get("worth", 0) == sum(price[key] for key, what, _ in events if what == "hit")
     assert row.get("cost", 0) == sum(price[key] for key, what, _ in events if what != "hit")
@@ -210,20 +208,17 @@ def test_what_an_earlier_start_had_is_no_hit_of_a_later_one(tmp_path):
     path = tmp_path / "costs.jsonl"
     first = Account(path)
     happen(first, [("a", "paid", 0.5), ("a", "hit", 0.5), ("b", "hit", 0.25), ("c", "failed", 0.125)])
-    first.close()
     second = Account(path)
     happen(second, [("a", "hit", 0.5), ("a", "hit", 0.5), ("b", "hit", 0.25), ("c", "hit", 1.0), ("a", "hit", 0.5)])
-    second.close()
     row = second.frame().iloc[0]
     assert (row["calls"], row["known"], row["cost"], row["worth"]) == (2, 4, 0.625, 2.25)
 
 
 def test_what_cannot_be_written_stops_the_run(tmp_path):
     account = Account(tmp_path / "costs.jsonl")
-    account._file = open("/dev/full", "wb", buffering=0)  # noqa: SIM115
+    account.path.symlink_to("/dev/full")
     with pytest.raises(OSError, match="No space left on device"):
         account.count("answer", "m", key="a", calls=1)
-    account.close()
 
 
 @pytest.mark.parametrize("batched", [False, True])
@@ -266,6 +261,7 @@ def test_a_folder_counts_each_run_once_and_calls_without_a_price_at_todays(tmp_p
     assert Spending(tmp_path / "none", Ledger()).total("m", 1, 1) == 0
     finished(tmp_path, "done", calls=2, cost=0.5)
     (tmp_path / "a file").write_text("")
+    (tmp_path / "going.partial").mkdir()
     going = Account(tmp_path / "going.partial" / "costs.jsonl")
     going.count("answer", "m", key="a", cost=0.25)
     assert Spending(tmp_path, Ledger()).total("m", 1, 1) == 0.75
@@ -279,7 +275,6 @@ def test_a_folder_counts_each_run_once_and_calls_without_a_price_at_todays(tmp_p
     going.count("rewrite", "m", key="d", cost=None, prompt_tokens=None, completion_tokens=5)
     with pytest.raises(FatalLLMError, match="calls of m whose cost is not known, so a budget can't be kept"):
         Spending(tmp_path, Ledger()).total("m", 1, 2)
-    going.close()
 
 
 def test_a_ledger_that_cannot_be_read_is_no_cost_of_nothing(tmp_path):

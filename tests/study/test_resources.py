@@ -1,7 +1,5 @@
 """Whether the index is of the collection that was judged: noticed before anything is paid, by passages and never by names."""
 
-import re
-
 import pandas as pd
 import pyterrier as pt
 import pytest
@@ -14,8 +12,7 @@ from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations.own_data import SampleDataset
 from pyterrier_ikat.conversations.released import COLLECTION_SIZE
 from pyterrier_ikat.llms import LLM
-from pyterrier_ikat.runs import RunFolder
-from pyterrier_ikat.study.identity import OtherCollectionWarning, check_collection
+from pyterrier_ikat.study.systems import OtherCollectionWarning, check_collection
 
 SAMPLE = ikat.dataset("sample")
 
@@ -148,23 +145,6 @@ def test_of_turns_that_are_not_judged_the_others_judgements_tell_the_collection(
     monkeypatch.setattr(SampleDataset, "get_qrels", lambda self, variant=None: whole(self, variant).query("qid != '1-1_1'"))
     with pytest.raises(ikat.UsageError, match="has none of the"):
         ikat.run("raw", SAMPLE, index=foreign, out=str(tmp_path), turns="1-1_1")
-
-
-@pytest.mark.filterwarnings("default::pyterrier_ikat.study.OtherCollectionWarning")
-@pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
-def test_a_finished_run_without_any_judged_passage_is_kept_and_an_error(tmp_path):
-    """The index has one judged passage, which the sample's raw utterances don't find."""
-    some = SAMPLE.get_qrels()["docno"].iloc[0]
-    path = tmp_path / "i"
-    ikat.PassageIndex(path).index([{"docno": some, "text": "xyzzy"}, {"docno": "p1", "text": "walk tea coffee morning the a what"}])
-    for _ in range(2):  # made, and found finished
-        done = call("run", "raw", "--dataset", "sample", "--index", path, "--out", tmp_path / "runs")
-        assert done.exit_code == 2
-        assert "ikat: none of the passages that raw found is judged, so every score is 0; the runs are kept in" in done.stderr
-        assert RunFolder(tmp_path / "runs" / "raw").complete
-        assert re.search(r"^raw +\.0000 ", done.stdout, re.MULTILINE)
-    assert len(RunFolder(tmp_path / "runs" / "raw").results())
-    assert call("run", "raw", "--dataset", "sample", "--index", path, "--out", tmp_path / "runs", "--turns", "9").exit_code == 2
 
 
 def test_the_readmes_snippet_runs_twice(tmp_path):

@@ -8,7 +8,11 @@ import pytest
 import pyterrier_ikat as ikat
 from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.retrieve import PassageText
-from pyterrier_ikat.study.identity import parameters_of
+from pyterrier_ikat.study import System
+
+
+def _parameters(pipeline):
+    return System.of(pipeline).parameters()
 
 
 class Index:
@@ -50,10 +54,10 @@ class Reads(Operator):
 
 
 def test_other_texts_beside_the_same_vectors_are_another_run():
-    known = parameters_of(Searches(Index("vectors", Index("tea"))))
-    assert parameters_of(Searches(Index("vectors", Index("tea")))) == known
+    known = _parameters(Searches(Index("vectors", Index("tea"))))
+    assert _parameters(Searches(Index("vectors", Index("tea")))) == known
     assert known["parts"] == {"index": "vectors", "index 2": "tea"}
-    changed = parameters_of(Searches(Index("vectors", Index("coffee"))))
+    changed = _parameters(Searches(Index("vectors", Index("coffee"))))
     assert [name for name in known if changed[name] != known[name]] == ["parts"]
 
 
@@ -70,9 +74,9 @@ class Vectors(Index):
 
 
 def test_where_an_index_lies_counts_in_no_stage_also_if_it_shows_that_of_its_texts():
-    known = parameters_of(Searches(Vectors("here")))
+    known = _parameters(Searches(Vectors("here")))
     assert known["stages"] == {"1": "Searches(index)"}
-    assert parameters_of(Searches(Vectors("there"))) == known
+    assert _parameters(Searches(Vectors("there"))) == known
 
 
 @pytest.mark.parametrize(
@@ -91,22 +95,22 @@ def test_a_model_that_was_trained_on_in_its_folder_makes_another_run(made, tmp_p
     folder.mkdir()
     (folder / "weights.bin").write_bytes(b"1234")
     system = made(str(folder))
-    known = parameters_of(system)
-    assert parameters_of(system) == known
+    known = _parameters(system)
+    assert _parameters(system) == known
     (folder / "weights.bin").write_bytes(b"4321")
     os.utime(folder / "weights.bin", ns=(1, 1))
-    changed = parameters_of(system)
+    changed = _parameters(system)
     assert [name for name in known if changed[name] != known[name]] == ["parts"]
 
 
 def test_models_of_the_hub_stand_for_themselves():
     system = ikat.Rewrite(ikat.llm("hf:hub/name")) >> Searches(Index("tea")) >> ikat.CrossEncoder("hub/name")
-    assert list(parameters_of(system)["parts"]) == ["ikat.llm('hf:hub/name')", "index"]
+    assert list(_parameters(system)["parts"]) == ["ikat.llm('hf:hub/name')", "index"]
 
 
 def test_a_local_model_is_told_apart_by_its_files(tmp_path):
     def known():
-        return parameters_of(Searches(ikat.llm(f"hf:{tmp_path}")))["parts"]
+        return _parameters(Searches(ikat.llm(f"hf:{tmp_path}")))["parts"]
 
     before = known()
     assert known() == before
@@ -119,4 +123,4 @@ def test_an_address_in_memory_makes_no_other_run():
         def transform(self, inp):
             return inp
 
-    assert parameters_of(Plain() >> Plain())["stages"] == parameters_of(Plain() >> Plain())["stages"]
+    assert _parameters(Plain() >> Plain())["stages"] == _parameters(Plain() >> Plain())["stages"]

@@ -17,8 +17,7 @@ from ...runs.folder import OURS, versions
 from ...runs.log import Log
 from ...store.files import atomic_write
 from ...store.locks import lock_folders
-from ...study.identity import checksums_of
-from ...study.systems import System, Systems, methods_in, open_systems
+from ...study.systems import System, Systems, checksums_of, methods_in, open_systems
 from ..answering import HISTORY, Tell, settings_of
 from ..persona import Personas, open_memory
 from .player import InteractiveWarning, Journal, Player

@@ -22,9 +22,8 @@ from ...progress import bar
 from ...runs.answered_turn import Turn
 from ...runs.log import Dialogue, Log
 from ...store.locks import lock_folders
-from ...study.identity import checksums_of
 from ...study.in_folders import check_names
-from ...study.systems import System, Systems, methods_in, open_systems
+from ...study.systems import System, Systems, checksums_of, methods_in, open_systems
 from ..answering import HISTORY, answer
 from .players import NEED, TRACK, LLMPlayer, LLMRubricJudge, Player, RubricJudge, Situation, model_of, next_rubric, player_and_judge
 from .simulated import NOTHING, PASSAGES, RESPONSE, Simulated
