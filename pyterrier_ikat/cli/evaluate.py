@@ -22,6 +22,7 @@ from .options import (
     judged_by,
     load_runs,
     show,
+    tell_circular,
     text_loader_of,
     turns_of,
 )
@@ -93,12 +94,17 @@ def evaluate(paths: tuple[str, ...], of: str, cost: bool, dataset_name: str | No
         if cost or name not in TAKEN_BY[of]:
             others = " and ".join(other for other in OF if name in TAKEN_BY[other])
             raise UsageError(f"--{shown} is for {others}: omit it with {'--cost' if cost else f'--of {of}'}")
+    from ..conversations.qrels import note_of
+
     if cost:
         from ..show import ledger
 
         show(ledger(list(paths)), form)
     elif of == "passages":
         _show_passages(paths, dataset_name, given, form)
+        if given["qrels"] and (note := note_of(given["qrels"])):
+            tell_circular([note["judged_by"]], paths, err=form != "text")
+            click.echo(note.get("filled", ""), nl="filled" in note, err=form != "text")
     elif dataset_name is None:
         raise UsageError(f"--of {of} needs the dataset: give --dataset, such as ikat:2023-mini")
     else:
@@ -245,6 +251,7 @@ def _show_responses(paths: Sequence[str], data: Any, given: Mapping[str, Any], f
     if any(models.values()):
         table.insert(2, "model", table["judge"].map(models))
     show(of_frame(table), form)
+    tell_circular(list(models.values()), paths, err=form != "text")
 
 
 def _is_published(paths: Sequence[str], data: Any, method: str) -> bool:

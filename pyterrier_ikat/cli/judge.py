@@ -7,7 +7,7 @@ import click
 
 from ..errors import DataError, UsageError, counted
 from .main import main
-from .options import TEXTS, TURNS, dataset_named, load_runs, text_loader_of, turns_of
+from .options import TEXTS, TURNS, dataset_named, judged_by, load_runs, tell_circular, text_loader_of, turns_of
 
 
 @main.command(
@@ -16,10 +16,13 @@ from .options import TEXTS, TURNS, dataset_named, load_runs, text_loader_of, tur
 ikat judge runs/* --dataset ikat:2023-mini --index mini.index \\
     --llm openai:gpt-4o --out judged.qrels
 ikat judge --pairs judged.qrels --agree default --dataset ikat:2023-mini
-ikat judge runs/* --pairs gpt4 --agree default --dataset ikat:2024""",
+ikat judge runs/* --pairs gpt4 --agree default --dataset ikat:2024
+ikat judge --fill runs/new --dataset ikat:2023 --index full.index \\
+    --llm openai:gpt-4o --out filled.qrels""",
 )
 @click.argument("paths", nargs=-1, metavar="[RUN]...")
 @click.option("--pairs", metavar="QRELS", help="judge the pairs of these qrels again, instead of RUNs; without --llm take their labels")
+@click.option("--fill", is_flag=True, help="judge only unjudged passages, with judged ones of the turn as examples; --out has all labels")
 @click.option("--style", type=click.Choice(["one-shot", "umbrela"]), default="one-shot", show_default=True, help="the prompt")
 @click.option("--dataset", "dataset_name", required=True, help="dataset with the utterances of the turns, such as ikat:2023-mini")
 @click.option("--llm", "llm_spec", help="the language model that judges, such as openai:gpt-4o")
@@ -34,7 +37,8 @@ def judge(paths: tuple[str, ...], pairs: str | None, dataset_name: str, llm_spec
     The prompt has one example, or is UMBRELA's. The command writes a qrels file and, beside it, FILE.json, which names the judge for `ikat
     paper`. If the dataset has qrels, only their
     turns are judged. Choose other turns with --turns. --agree shows confusion matrices, agreement and Cohen's kappa (from label 2 on, a
-    passage is relevant), and with RUNs how alike both orders of the runs are (Kendall's tau).
+    passage is relevant), and with RUNs how alike both orders of the runs are (Kendall's tau). --fill first labels up to 200 judged passages
+    and prints its agreement with people; `ikat evaluate` repeats it beside scores with these labels.
     """
     from ..evaluation import agreement
 
@@ -46,22 +50,31 @@ def judge(paths: tuple[str, ...], pairs: str | None, dataset_name: str, llm_spec
         raise UsageError("give --llm and --out to judge, or --pairs QRELS and --agree QRELS to compare labels")
     elif bool(runs) == (pairs is not None):
         raise UsageError("give RUNs to judge their top passages, or --pairs QRELS to judge the pairs of qrels")
+    elif given["fill"] and (pairs is not None or given["style"] != "one-shot"):
+        raise UsageError("--fill takes RUNs and has a prompt of its own: omit --pairs and --style")
     else:
+        tell_circular([llm_spec], paths)
         labels = _judge(runs, pairs, data, llm_spec, Path(out), **given)
     if others is not None:
         click.echo(str(agreement(labels, others, runs=runs)))
 
 
 def _judge(
-    runs: Any, pairs: str | None, data: Any, llm_spec: str, out: Path, *, style: str, index_path: str | None, turns: str | None, depth: int
+    runs: Any, pairs: Any, data: Any, llm_spec: str, out: Path, *, fill: bool, style: str, index_path: Any, turns: Any, depth: int
 ) -> Any:
     from ..conversations import write_qrels
     from ..conversations.qrels import write_judge
-    from ..evaluation import Judge, UmbrelaJudge, pool_runs, with_gold
+    from ..evaluation import Judge, UmbrelaJudge, fill_holes, pool_runs, with_gold
     from ..llms import llm
 
     if out.exists():
         raise UsageError(f"{out} exists, and its labels may have cost money: choose another --out, or remove it")
+    if fill:
+        filled = fill_holes(runs, data, llm(llm_spec), judged_by(data.name, None, turns), depth, text_loader_of(index_path), click.echo)
+        write_qrels(filled.qrels, out)
+        write_judge(out, filled.model, "fill", filled=str(filled))
+        click.echo(f"{out}: {filled}")
+        return filled.labels
     pooled = pool_runs(runs, depth) if pairs is None else _qrels(pairs, data)[["qid", "docno"]]
     if (wanted := turns_of(data.name, turns)) is not None:
         pooled = pooled[pooled["qid"].isin(wanted)].reset_index(drop=True)

@@ -148,10 +148,15 @@ def simulate(names: tuple[str, ...], out: str, only_plan: bool, **options: Any) 
     """
     from ..live.simulation import simulate as play
     from ..llms import Ledger
+    from ..show.ledgers import circular
 
     ledger = Ledger()
     try:
         done = play(names, out=out, plan=only_plan, ledger=ledger, **options)
+        asked = done if only_plan else ledger.frame()
+        of_systems = {"a system": asked["model"][~asked["stage"].str.startswith("simulate_")].tolist()}
+        for line in circular([options["user_llm"], options["judge_llm"]], of_systems):
+            click.echo(line, err=True)
         if only_plan:
             show(done.shown())
             click.echo(f"\n{wrapped(BOUND)}")

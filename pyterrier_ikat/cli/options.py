@@ -152,6 +152,14 @@ def load_runs(paths: Sequence[str]) -> "dict[str, pd.DataFrame]":
     return {name: results_of(name, path) for name, path in name_runs(paths).items()}
 
 
+def tell_circular(judges: Sequence[str], paths: Sequence[str], *, err: bool = True) -> None:
+    """Say which of the run folders are judged by a model that their systems asked."""
+    from ..show.ledgers import asked_by, circular
+
+    for line in circular(judges, asked_by(paths)):
+        click.echo(line, err=err)
+
+
 def show(table: Table, form: str = "text", *, err: bool = False) -> None:
     """Print a table in one of `FORMS`."""
     click.echo(table.written(form), nl=False, err=err)

@@ -126,16 +126,21 @@ def write_qrels(qrels: pd.DataFrame, path: str | Path) -> None:
         file.writelines(f"{qid} 0 {docno} {label}\n" for qid, docno, label in clean.itertuples(index=False))
 
 
-def write_judge(path: str | Path, model: str, style: str) -> None:
-    """Note next to a qrels file which model judged it."""
+def write_judge(path: str | Path, model: str, style: str, **more: str) -> None:
+    """Note next to a qrels file which model judged it, and what belongs beside scores with its labels (``filled``)."""
     with atomic_write(f"{path}.json") as file:
-        json.dump({"judged_by": model, "style": style}, file)
+        json.dump({"judged_by": model, "style": style, **more}, file)
+
+
+def note_of(path: str | Path) -> dict[str, str]:
+    """What :func:`write_judge` noted next to a qrels file; empty without a note."""
+    place = Path(f"{path}.json")
+    return dict(json.loads(place.read_text(encoding="utf-8"))) if place.exists() else {}
 
 
 def judge_of(path: str | Path) -> str | None:
     """The model that judged a qrels file, with its style if that isn't the first paper's; None without such a note next to the file."""
-    place = Path(f"{path}.json")
-    if not place.exists():
+    said = note_of(path)
+    if not said:
         return None
-    said = json.loads(place.read_text(encoding="utf-8"))
     return str(said["judged_by"]) + ("" if said["style"] == "one-shot" else f"/{said['style']}")

@@ -3,6 +3,9 @@ from .experiment_table import difference_interval as difference_interval
 from .experiment_table import repeated_rows as repeated_rows
 from .experiment_table import units_of as units_of
 from .experiment_table import variance_shares as variance_shares
+from .filling import Filled as Filled
+from .filling import FillingJudge as FillingJudge
+from .filling import fill_holes as fill_holes
 from .judgements import Agreement as Agreement
 from .judgements import Judge as Judge
 from .judgements import Judgement as Judgement

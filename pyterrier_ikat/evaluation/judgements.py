@@ -229,7 +229,7 @@ class Judge(LLMOperator):
     def shown(self, row: dict[str, Any]) -> dict[str, Any]:
         """What the prompt shows of a passage and its turn."""
         chosen = ptkb_text(pick_statements(row["qptkb"], [(number, 1.0) for number in row["qgoldptkb"]]))
-        return {"ptkb": chosen, "question": row["qresolved"], "answer": row["gold_answer"], "passage": row["text"]}
+        return {"ptkb": chosen, "question": row["qresolved"], "answer": row.get("gold_answer"), "passage": row["text"]}
 
     highest: ClassVar[int] = 4
     """The highest label."""
@@ -254,14 +254,15 @@ class Judge(LLMOperator):
         return frame
 
     def _with_stand_ins(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The frame with stand-ins for missing gold columns: the user's words, no statements, a typical answer."""
+        """The frame with stand-ins for missing gold columns: the user's words, no statements, a typical answer, two examples."""
         stand_ins = {
             "qresolved": values(frame, question_column(frame)),
             "qptkb": [{}] * len(frame),
             "qgoldptkb": [[]] * len(frame),
             "gold_answer": [ANSWER_STAND_IN] * len(frame),
+            "qexamples": [[(ANSWER_STAND_IN, 4), (ANSWER_STAND_IN, 0)]] * len(frame),
         }
-        return with_columns(frame, **{name: texts for name, texts in stand_ins.items() if name not in frame.columns})
+        return with_columns(frame, **{name: stand_ins[name] for name in self.gold if name not in frame.columns})
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """Qrels of the passages with a label: ``qid``, ``docno``, ``label`` (int64), ``reason``, ``raw`` (the completion)."""

@@ -14,6 +14,7 @@ from ..evaluation.scores import natural_key
 from ..llms import Ledger
 from ..llms.failures import REFUSED
 from ..llms.ledger import account_table
+from ..methods.definition import model_key
 from ..runs import RunFolder
 from ..runs.folder import STAGES
 from ..runs.log import Log
@@ -188,3 +189,22 @@ def _of_conversations(log: Log) -> pd.DataFrame:
     for turn in (turn for one in log.dialogues() for turn in one.turns):
         account.count(ALL, ALL, served=None, key=None, **asdict(turn.spend), **dict.fromkeys(UNTOLD))
     return account.frame()
+
+
+def asked_by(paths: Sequence[str]) -> dict[str, list[str]]:
+    """The models that the system of each run folder asked, as requested and as served."""
+    served = {path: folder.parameters().get("served", {}) for path in paths if (folder := RunFolder(path)).complete}
+    return {Path(path).name: [*models, *(name for names in models.values() for name in names)] for path, models in served.items()}
+
+
+def circular(judges: Sequence[str], asked: Mapping[str, Sequence[str]]) -> list[str]:
+    """A line for each model that judges systems, or plays their users, and was asked by one of them.
+
+    Example:
+        >>> circular(["openai:gpt-4o temperature=0"], {"raw": [], "aqd": ["gpt-4o-2024-08-06"]})
+        ['circular: gpt-4o is a judge or user here, and aqd asked it, too: scores may favour that system (arXiv 2601.13227)']
+    """
+    judged = {model: [name for name, models in asked.items() if model in map(model_key, models)] for model in map(model_key, judges)}
+    told = "asked it, too: scores may favour that system (arXiv 2601.13227)"
+    found = [(model, ", ".join(names)) for model, names in judged.items() if names and model != "recorded"]
+    return [f"circular: {model} is a judge or user here, and {names} {told}" for model, names in found]

@@ -1,0 +1,145 @@
+"""Holes in judgements are filled after the model's agreement with people is known, and scores say so."""
+
+import json
+from collections import Counter
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+from click.testing import CliRunner
+from fakes import scripted
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.cli import main
+from pyterrier_ikat.conversations import read_qrels
+from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.evaluation import FillingJudge, fill_holes, pool_runs
+from pyterrier_ikat.evaluation.filling import CHECKED
+from pyterrier_ikat.runs import RunFolder
+from pyterrier_ikat.show.ledgers import asked_by, circular
+
+
+class Labels:
+    """A model that looks a passage's label up by the passage's text, and remembers its prompts."""
+
+    def __init__(self, label_of):
+        self.label_of, self.asked = label_of, []
+
+    def generate(self, chats):
+        prompts = [chat[-1]["content"] for chat in chats]
+        self.asked += prompts
+        return [str(self.label_of(shown(prompt)[-1])) for prompt in prompts]
+
+
+def call(*words):
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def shown(prompt):
+    """The texts of a prompt: the examples, and the passage."""
+    return [part.partition("\n</text>")[0] for part in prompt.split("<text>\n")[1:]]
+
+
+def kappa(pairs):
+    """Cohen's kappa of pairs of labels, in plain Python."""
+    first, second = (Counter(labels) for labels in zip(*pairs, strict=True))
+    chance = sum(first[label] * second[label] for label in first) / len(pairs) ** 2
+    return (sum(one == other for one, other in pairs) / len(pairs) - chance) / (1 - chance)
+
+
+@pytest.mark.real_data
+def test_real_holes_get_gpt4s_labels_and_kappa_is_that_of_left_out_labels(shared, ikat_data):
+    """The model answers with GPT-4's real labels of 2024, the judges are NIST's, the run is CFDA's. Texts are stand-ins."""
+    data = ikat.dataset("ikat:2024")
+    of_gpt4 = {(qid, docno): label for qid, docno, label in data.get_qrels("gpt4").itertuples(index=False)}
+    known = {(qid, docno): label for qid, docno, label in data.get_qrels().itertuples(index=False) if (qid, docno) in of_gpt4}
+    scores = json.loads((shared / "outputs/cfda-2025/gpt4o_splade_rerank_deberta-2024-run.json").read_text())
+    rows = [(qid, docno, score) for qid, found in scores.items() for docno, score in found.items()]
+    runs = {"cfda": pt.model.add_ranks(pd.DataFrame(rows, columns=["qid", "docno", "score"]))}
+    turns = sorted({qid for qid, _ in known})[::4]
+    known = {pair: label for pair, label in known.items() if pair[0] in turns}
+    judged = pd.DataFrame([(*pair, label) for pair, label in known.items()], columns=["qid", "docno", "label"])
+    of_turn = {qid: dict(zip(found["docno"], found["label"], strict=True)) for qid, found in judged.groupby("qid")}
+    pool = [(qid, docno) for qid, docno in pool_runs(runs, 10).values.tolist() if qid in of_turn]
+    texts = pt.apply.generic(lambda rows: rows.assign(text=rows["qid"] + " " + rows["docno"]))
+    model, told = Labels(lambda text: of_gpt4.get(tuple(text.split()), "no label")), []
+    filled = fill_holes(runs, data, ikat.llm(model), judged, texts=texts, tell=told.append)
+    asked = [tuple(shown(prompt)[-1].split()) for prompt in model.asked]
+    checked, holes = asked[:CHECKED], asked[CHECKED:]
+    assert len(set(checked) & known.keys()) == CHECKED
+    assert sorted(holes) == sorted(pair for pair in pool if pair not in known)
+    assert told == [filled.agreement]
+    assert filled.agreement.kappa == pytest.approx(kappa([(known[one], of_gpt4[one]) for one in checked]))
+    expected = known | {pair: of_gpt4[pair] for pair in holes if pair in of_gpt4}
+    assert {(qid, docno): label for qid, docno, label in filled.qrels.itertuples(index=False)} == expected
+    assert f"{len(expected) - len(known)} of the {len(pool)} passages" in str(filled)
+    for prompt, (qid, docno) in zip(model.asked, asked, strict=True):
+        examples = [tuple(text.split()) for text in shown(prompt)[:-1]]
+        labels = sorted(label for other, label in of_turn[qid].items() if other != docno)
+        assert (qid, docno) not in examples
+        assert [known[one] for one in examples] == [labels[-1], labels[0]]
+        assert {one[0] for one in examples} == {qid}
+
+
+@pytest.fixture
+def runs(sample_index, tmp_path):
+    """A run folder whose system asked GPT-4o, and the judgements of the sample without some passages at its top."""
+    data, llm = ikat.dataset("ikat:sample"), ikat.llm("recorded:sample")
+    turns = ["1-1_1", "1-1_2"]
+    ikat.run("ad", data, out=tmp_path / "runs", index=sample_index, llm=llm, turns=turns)
+    about = json.loads((tmp_path / "runs/ad/run.json").read_text())
+    (tmp_path / "runs/ad/run.json").write_text(json.dumps(about | {"served": {"gpt-4o": ["gpt-4o-2024-08-06"]}}))
+    return tmp_path / "runs/ad"
+
+
+def test_scores_with_filled_labels_stand_beside_kappa_and_share(runs, tmp_path):
+    pool = pool_runs({"ad": RunFolder(runs).results()}, 10)
+    judged = ikat.dataset("ikat:sample").get_qrels()
+    both = judged.merge(pool, on=["qid", "docno"])
+    lines = [
+        {"qid": qid, "stage": "judge", "item": docno, "completion": str(label), "model": "recorded"}
+        for qid, docno, label in pool.merge(judged, how="outer").fillna({"label": 1}).astype({"label": int}).itertuples(index=False)
+    ]
+    (tmp_path / "labels.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    out, where = tmp_path / "filled.qrels", ("--dataset", "ikat:sample")
+    done = call("judge", "--fill", runs, *where, "--llm", f"recorded:{tmp_path / 'labels.jsonl'}", "--out", out, "--depth", "10")
+    assert done.exit_code == 0, done.output
+    holes = len(pool) - len(both)
+    line = f"recorded filled the labels of {holes} of the {len(pool)} passages at the top of the runs ({holes / len(pool):.1%})"
+    assert 0 < holes < len(pool)
+    assert f"{out}: {line}; its kappa with people is 1.0000 (1.0000 for relevant or not) on " in done.stdout
+    assert "judged by both: binary agreement 100.00%" in done.stdout
+    assert len(read_qrels(out)) == len(judged) + holes
+    for more in ((), ("--by", "depth")):
+        assert line in call("evaluate", runs, "--qrels", out, "--measures", "nDCG@3", *more).stdout
+    csv = call("evaluate", runs, "--qrels", out, "--measures", "nDCG@3", "--format", "csv")
+    assert (line in csv.stdout, line in csv.stderr) == (False, True)
+
+
+def test_holes_that_cannot_be_filled(runs):
+    data, found = ikat.dataset("ikat:sample"), {"ad": RunFolder(runs).results()}
+    with pytest.raises(UsageError, match="labels from 0 to 4"):
+        fill_holes(found, data, scripted()[0], data.get_qrels().assign(label=1))
+    with pytest.raises(UsageError, match="nothing is to fill"):
+        fill_holes(found, data, scripted()[0], pool_runs(found, 10).assign(label=2))
+
+
+def test_a_judge_that_a_judged_system_asked_is_named(runs, tmp_path, monkeypatch, sample_index):
+    assert asked_by([runs, tmp_path]) == {"ad": ["gpt-4o", "gpt-4o-2024-08-06"]}
+    assert circular(["openai:gpt-4o-mini", "openai:gpt-4.1"], asked_by([runs])) == []
+    (tmp_path / "by").write_text("1-1_1 0 sample-walk-001:0 3\n")
+    (tmp_path / "by.json").write_text('{"judged_by": "gpt-4o", "style": "one-shot"}')
+    line = "circular: gpt-4o is a judge or user here, and ad asked it, too"
+    assert line in call("evaluate", runs, "--qrels", tmp_path / "by").stdout
+    monkeypatch.setattr("pyterrier_ikat.cli.judge._judge", lambda *about, **given: None)
+    assert line in call("judge", runs, "--dataset", "ikat:sample", "--llm", "openai:gpt-4o", "--out", tmp_path / "out").stderr
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    models = ("--llm", "openai:gpt-4o", "--judge-llm", "openai:gpt-4o", "--user-llm", "openai:gpt-4.1")
+    planned = call("simulate", "ad", "--users", "sample", *models, "--index", sample_index, "--out", tmp_path / "sims", "--plan")
+    assert "circular: gpt-4o is a judge or user here, and a system asked it, too" in planned.stderr
+    assert "gpt-4.1" not in planned.stderr
+    (tmp_path / "by.json").write_text('{"judged_by": "gpt-4o-mini", "style": "one-shot"}')
+    assert "circular" not in call("evaluate", runs, "--qrels", tmp_path / "by").output
+
+
+TestFillingJudge = pt.testing.transformer_test_class(lambda: FillingJudge(ikat.llm("recorded:sample")))
