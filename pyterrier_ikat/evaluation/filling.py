@@ -51,7 +51,7 @@ class FillingJudge(Judge):
 
     def shown(self, row: dict[str, Any]) -> dict[str, Any]:
         """What the prompt shows of a passage and its turn."""
-        return {**super().shown(row), "examples": row["qexamples"]}
+        return {**super().shown(row), "judged": row["qexamples"]}
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,6 +41,7 @@ SHOWN = {
     "after": "again",
     "skill": "low",
     "cooperativeness": "low",
+    "judged": [("Emmer.", 3)],
 }
 
 
@@ -58,6 +59,7 @@ NO_METHOD = """
 answer_one_shot: words ptkb context question
 decide_abstain: passages ptkb context question
 judge: ptkb question answer passage
+judge_fill: ptkb question passage
 judge_umbrela: question passage
 listwise: passages# ptkb context question passages
 nuggets_assign: question response nuggets nuggets#
@@ -111,7 +113,9 @@ def headings(prompt):
 
 
 def with_lines(value, lines):
-    return value + lines if isinstance(value, str) else [with_lines(one, lines) for one in value] if isinstance(value, list) else value
+    if isinstance(value, list | tuple):
+        return type(value)(with_lines(one, lines) for one in value)
+    return value + lines if isinstance(value, str) else value
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
