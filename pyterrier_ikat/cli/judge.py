@@ -90,7 +90,7 @@ def _judge(runs: Any, pairs: Any, data: Any, llm_spec: str, out: Path, *, style:
 
 
 def _qrels(name: str, data: Any) -> Any:
-    from ..conversations.choice import find_qrels
+    from ..conversations.datasets import find_qrels
 
     return find_qrels(None if name == "default" else name, data)
 

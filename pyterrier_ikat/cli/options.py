@@ -114,7 +114,7 @@ def judged_by(dataset_name: str | None, qrels: str | None, turns: str | None = N
         UsageError: when neither a dataset nor qrels are named, or a turn isn't judged.
     """
     from ..conversations import check_qrels, read_qrels
-    from ..conversations.choice import find_qrels, of_turns
+    from ..conversations.datasets import find_qrels, of_turns
 
     if dataset_name is None:
         if qrels is not None:
@@ -136,7 +136,7 @@ def turns_of(dataset_name: str, turns: str | None, qrels: str | None = None) -> 
     Raises:
         UsageError: when a turn isn't there, or isn't judged.
     """
-    from ..conversations.choice import read_turns
+    from ..conversations.datasets import read_turns
 
     if qrels is not None:
         return list(judged_by(dataset_name, qrels, turns)["qid"].drop_duplicates())

@@ -6,8 +6,7 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from ..conversations.choice import find_qrels
-from ..conversations.datasets import IkatDataset, dataset, full_name
+from ..conversations.datasets import IkatDataset, dataset, find_qrels, full_name
 from ..conversations.frame import values, with_text_ids
 from ..errors import DataError, UsageError, advice, list_first, option
 from ..order import scores_by_turn, strictly_decreasing

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyterrier as pt
 
 from ..store.cache import IN_MEMORY, Cache, Kind
-from ..store.locks import hold_lock
+from ..store.files import hold_lock
 from .failures import KINDS, LLMFailure
 from .request import Completion, read
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..conversations.choice import QrelsSource, Turns, find_qrels, is_variant, read_turns
+from ..conversations.datasets import QrelsSource, Turns, find_qrels, is_variant, read_turns
 from ..conversations.download import is_published
 from ..conversations.qrels import judge_of
 from ..errors import UsageError, counted, list_first, option

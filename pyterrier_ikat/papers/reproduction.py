@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from ..conversations import dataset as dataset_named
-from ..conversations.choice import QrelsSource, Turns
+from ..conversations.datasets import QrelsSource, Turns
 from ..conversations.qrels import read_qrels, write_qrels
 from ..errors import DataError, UsageError, counted
 from ..evaluation import Agreement, Judge, agreement, breakdown, per_turn, with_gold

@@ -24,8 +24,7 @@ from ..conversations.passages import Fields, fields_named
 from ..errors import DataError, IkatError, UsageError, advice
 from ..operator import Operator, with_fields
 from ..portable import digest
-from ..store.files import atomic_write, flush
-from ..store.locks import lock_folders
+from ..store.files import atomic_write, flush, lock_folders
 from ..store.models import checksum_model, is_copy
 from .eager import read_names
 from .texts import NAME as TEXTS

@@ -26,8 +26,7 @@ from ..progress import bar, doing
 from ..runs import RunFolder
 from ..runs.folder import COSTS, RANKING, STAGES, TURNS, check_same, describe_difference, versions, write_parameters
 from ..runs.run_files import checksum_of, run_lines, turn_lines
-from ..store.files import atomic_write, read_lines
-from ..store.locks import lock_folders
+from ..store.files import atomic_write, lock_folders, read_lines
 from ..store.trec import read_rankings
 from .account import REST, Account, Spending, ledger_of
 from .recorder import Recorder, Shown

@@ -11,8 +11,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..conversations import dataset as dataset_named
-from ..conversations.choice import QrelsSource, Turns, find_qrels, is_variant, read_turns
-from ..conversations.datasets import IkatDataset
+from ..conversations.datasets import IkatDataset, QrelsSource, Turns, find_qrels, is_variant, read_turns
 from ..conversations.frame import each_turn_once, values, with_text_ids
 from ..conversations.own_data import STATEMENTS
 from ..conversations.qrels import check_qrels, read_qrels

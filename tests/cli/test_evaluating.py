@@ -3,7 +3,7 @@
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.conversations.choice import find_qrels, read_turns
+from pyterrier_ikat.conversations.datasets import find_qrels, read_turns
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import evaluate_ptkb
 from pyterrier_ikat.runs import RunFolder

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.conversations.choice import find_qrels
+from pyterrier_ikat.conversations.datasets import find_qrels
 from pyterrier_ikat.errors import UsageError
 
 MARCO = {"0": "Rooibos tea has no caffeine.", "1": "Rooibos tea has no caffeine!", "2": "Rooibos grows in the Cederberg."}

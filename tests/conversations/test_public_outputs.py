@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.conversations.choice import FewerTurnsWarning, read_turns
+from pyterrier_ikat.conversations.datasets import FewerTurnsWarning, read_turns
 from pyterrier_ikat.conversations.download import data_file
 from pyterrier_ikat.conversations.public_outputs import OUTPUTS, say, turn_lists
 from pyterrier_ikat.errors import DataError, UsageError

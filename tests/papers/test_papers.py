@@ -13,7 +13,7 @@ from scipy.stats import ttest_rel
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.conversations.choice import read_turns
+from pyterrier_ikat.conversations.datasets import read_turns
 from pyterrier_ikat.conversations.qrels import write_judge
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.methods import METHODS

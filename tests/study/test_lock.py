@@ -9,7 +9,7 @@ import pytest
 from trust.killing import started
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.store.locks import lock_folders, lock_holder
+from pyterrier_ikat.store.files import lock_folders, lock_holder
 from pyterrier_ikat.study import Study
 from pyterrier_ikat.study.in_folders import run_in_folders
 

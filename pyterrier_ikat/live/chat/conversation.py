@@ -22,7 +22,7 @@ from ...methods.definition import is_given
 from ...operator import parts_of
 from ...runs.answered_turn import Turn, as_html, clean_text, exchange_drawn, messages_of, plain, strip_controls, why_drawn
 from ...runs.log import TOPICS, Dialogue, Log, not_saved, topics_of, write_topics
-from ...store.locks import lock_folders
+from ...store.files import lock_folders
 from ...study.resources import Resources
 from ...study.systems import ALL, System, open_systems
 from ..answering import HISTORY, StillTooLong, Tell, answer, spent

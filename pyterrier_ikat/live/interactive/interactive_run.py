@@ -15,8 +15,7 @@ from ...llms import Ledger
 from ...memory import UserMemory
 from ...runs.folder import OURS, versions
 from ...runs.log import Log
-from ...store.files import atomic_write
-from ...store.locks import lock_folders
+from ...store.files import atomic_write, lock_folders
 from ...study.systems import System, Systems, checksums_of, methods_in, open_systems
 from ..answering import HISTORY, Tell, settings_of
 from ..persona import Personas, open_memory

@@ -22,7 +22,7 @@ from ...events import Write, in_chain
 from ...llms import LLM, Ledger
 from ...runs.answered_turn import Turn
 from ...runs.log import TOPICS, Dialogue, Event, Log, session_event, topics_of, turn_event, write_topics
-from ...store.locks import lock_folders
+from ...store.files import lock_folders
 from ...study.in_folders import check_names
 from ...study.systems import System, Systems, open_systems
 from ..answering import answer, settings_of

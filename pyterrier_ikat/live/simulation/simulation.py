@@ -21,7 +21,7 @@ from ...planning import COLUMNS, PASSAGE_STAND_IN, Plan, PlanTable
 from ...progress import bar
 from ...runs.answered_turn import Turn
 from ...runs.log import Dialogue, Log
-from ...store.locks import lock_folders
+from ...store.files import lock_folders
 from ...study.in_folders import check_names
 from ...study.systems import System, Systems, checksums_of, methods_in, open_systems
 from ..answering import HISTORY, answer

@@ -13,8 +13,7 @@ import pyterrier as pt
 
 from ...arguments import one_of
 from ...conversations import datasets
-from ...conversations.choice import QrelsSource, Turns, read_turns
-from ...conversations.datasets import IkatDataset
+from ...conversations.datasets import IkatDataset, QrelsSource, Turns, read_turns
 from ...errors import UsageError, counted
 from ...evaluation.evaluator import check_baseline, name_runs
 from ...evaluation.experiment_table import UNITS, default_unit, units_of

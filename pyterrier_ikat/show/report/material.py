@@ -14,8 +14,7 @@ import pyterrier as pt
 
 from ...arguments import is_missing
 from ...conversations import datasets
-from ...conversations.choice import QrelsSource, find_qrels, is_variant
-from ...conversations.datasets import IkatDataset, full_name
+from ...conversations.datasets import IkatDataset, QrelsSource, find_qrels, full_name, is_variant
 from ...conversations.frame import with_text_ids
 from ...conversations.qrels import read_qrels
 from ...errors import DataError, IkatError, UsageError, advice
