@@ -28,8 +28,7 @@ from .ikat_dataset import IkatDataset, Qrels
 from .passages import Fields, PassageFiles, TextLoader
 from .qrels import qrels_frame
 from .released import RELEASED
-from .topic_files import CollectionWarning, read_conversations, read_items
-from .topics import Conversation, TopicTurn
+from .topics import CollectionWarning, Conversation, TopicTurn, read_conversations, read_items
 
 MTRAG_PREFIX = "mtrag:"
 REFERENCE = "mtrag/mtrag-human/generation_tasks/reference.jsonl"

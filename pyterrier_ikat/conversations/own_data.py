@@ -15,8 +15,7 @@ from ..errors import DataError, UsageError, list_first
 from .ikat_dataset import PREFIX, IkatDataset, Qrels
 from .passages import PASSAGES, Fields, PassageFiles, TextLoader, collection_files, fields_named
 from .qrels import qrels_frame, read_qrels
-from .topic_files import CollectionWarning, read_topics
-from .topics import Conversation, TopicTurn
+from .topics import CollectionWarning, Conversation, TopicTurn, read_topics
 
 TOPICS = ("topics.jsonl", "topics.json")
 QRELS = "qrels.txt"
@@ -31,7 +30,7 @@ class FolderDataset(IkatDataset):
     """A collection in a folder, or only a topics file ``.json``, such as an exported chat, for an index that is given separately.
 
     =============================  ==================================================================================================
-    ``topics.jsonl``               turns, one per line, see :func:`~pyterrier_ikat.conversations.topic_files.read_topics`; or
+    ``topics.jsonl``               turns, one per line, see :func:`~pyterrier_ikat.conversations.topics.read_topics`; or
                                    ``topics.json`` as TREC iKAT publishes it
     ``passages.jsonl``             ``{"docno", "text"}`` or ``{"id", "contents"}`` per line; also packed, ``.gz`` or ``.bz2``
     ``qrels.txt``                  judgements, ``qid 0 docno label`` per line; may be missing

@@ -22,8 +22,7 @@ from .own_data import IrdsDataset
 from .passages import Fields, PassageFiles, TextLoader, collection_files
 from .public_outputs import output_file
 from .qrels import read_qrels
-from .topic_files import read_topics
-from .topics import Conversation, with_automatic
+from .topics import Conversation, read_topics, with_automatic
 
 COLLECTION = "ikat_collection"
 COLLECTION_SIZE = 116_838_987

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations.datasets import IkatProvider
-from pyterrier_ikat.conversations.topic_files import CollectionWarning
+from pyterrier_ikat.conversations.topics import CollectionWarning
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation.judgements import with_gold
 
@@ -82,7 +82,7 @@ def test_gold_comes_only_when_it_is_asked_for(folder):
     assert not any("answerab" in name for name in ikat.dataset(folder).get_topics("manual"))
 
 
-@pytest.mark.filterwarnings("default::pyterrier_ikat.conversations.topic_files.CollectionWarning")
+@pytest.mark.filterwarnings("default::pyterrier_ikat.conversations.topics.CollectionWarning")
 @pytest.mark.filterwarnings("default::pyterrier_ikat.study.NotJudgedWarning")
 def test_every_command_works_on_a_folder(folder, monkeypatch):
     monkeypatch.chdir(folder.parent)

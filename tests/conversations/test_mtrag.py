@@ -12,13 +12,11 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations.benchmarks import COLLECTIONS, collections_of
 from pyterrier_ikat.conversations.datasets import full_names
-from pyterrier_ikat.conversations.topic_files import CollectionWarning
+from pyterrier_ikat.conversations.topics import CollectionWarning
 from pyterrier_ikat.errors import DataError, UsageError
 
 other_files = pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.download.OtherDataWarning")
-users_words_only = pytest.mark.filterwarnings(
-    "ignore:.*the user's questions only:pyterrier_ikat.conversations.topic_files.CollectionWarning"
-)
+users_words_only = pytest.mark.filterwarnings("ignore:.*the user's questions only:pyterrier_ikat.conversations.topics.CollectionWarning")
 SUBSET = "reference_subset_with_human_evaluations.json"
 REFERENCE = "mtrag-human/generation_tasks/reference.jsonl"
 

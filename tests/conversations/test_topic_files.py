@@ -6,8 +6,7 @@ import json
 import pytest
 
 from pyterrier_ikat.conversations import read_topics
-from pyterrier_ikat.conversations.topic_files import CollectionWarning
-from pyterrier_ikat.conversations.topics import Conversation, TopicTurn
+from pyterrier_ikat.conversations.topics import CollectionWarning, Conversation, TopicTurn
 from pyterrier_ikat.errors import DataError
 
 TEA_2023 = {

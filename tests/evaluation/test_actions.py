@@ -125,7 +125,7 @@ class Abstains:
         ]
 
 
-@pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.topic_files.CollectionWarning")
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.topics.CollectionWarning")
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.study.NotJudgedWarning")
 def test_a_run_keeps_its_actions_and_the_command_evaluates_them(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

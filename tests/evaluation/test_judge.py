@@ -185,7 +185,7 @@ def test_pairs_of_a_qrels_file_are_judged_again_and_who_judged_is_said(tmp_path)
     )
 
 
-@pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.topic_files.CollectionWarning")
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.topics.CollectionWarning")
 def test_only_the_turns_that_the_qrels_judge_are_judged_unless_told_otherwise(tmp_path):
     folder = tmp_path / "mine"
     folder.mkdir()
