@@ -12,14 +12,15 @@ def install():
 
 
 def _remembering(encode):
-    remembered = {}
-
     @wraps(encode)
     def encoded(self, inputs, **options):
-        key = (id(self), repr(sorted(options.items())))
+        if options.get("convert_to_tensor") or isinstance(inputs, str) or not all(isinstance(text, str) for text in inputs):
+            return encode(self, inputs, **options)
+        remembered = vars(self).setdefault("_remembered", {})
+        key = (self.max_seq_length, repr(sorted(options.items())))
         new = [text for text in dict.fromkeys(inputs) if (key, text) not in remembered]
         if new:
-            remembered.update(zip([(key, text) for text in new], encode(self, inputs=new, **options), strict=True))
-        return np.stack([remembered[key, text] for text in inputs])
+            remembered.update(zip([(key, text) for text in new], encode(self, new, **options), strict=True))
+        return np.stack([remembered[key, text] for text in inputs]) if len(inputs) else encode(self, inputs, **options)
 
     return encoded

@@ -258,6 +258,7 @@ def test_a_link_in_the_place_of_a_run_is_refused_before_anything_is_run(target, 
     assert "raw is not empty and holds no finished run" in refused(run(tmp_path / "out", "raw"))
 
 
+@pytest.mark.usefixtures("first_words")
 def test_a_file_of_resources_serves_every_command_and_a_method_takes_what_it_needs(call, sample_index, tmp_path):
     """Also with the names of a paper's models beside them, which `ikat paper` reads; short options come first."""
     file = tmp_path / "mine.toml"
