@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import ir_measures
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import DataError, UsageError, advice, counted, list_first
 from .measures import BySession, is_own, label, provider_of
@@ -27,6 +28,8 @@ Rows: TypeAlias = list[dict[str, Any]]
 REPEAT = re.compile(r"(.+)\.repeat-([1-9]\d*)")
 """The name of a system's second, third, ... run."""
 ALPHA = 0.05
+SAME = 1e-9
+"""Scores of a turn are a tie if they differ by less."""
 ORACLE = "oracle"
 
 
@@ -217,7 +220,8 @@ def compared(column: str, ours: Any, theirs: Any, comparisons: int) -> dict[str,
     """How scores differ from those of a baseline, see :func:`experiment_rows`. For the baseline itself, all values are None."""
     better, worse, p = None, None, float("nan")
     if theirs is not None:
-        better, worse, p = int((ours > theirs).sum()), int((ours < theirs).sum()), p_value(ours, theirs)
+        differences = differences_of(ours, theirs)
+        better, worse, p = int((differences > 0).sum()), int((differences < 0).sum()), p_value(ours, theirs)
     found: dict[str, Any] = {f"{column} +": better, f"{column} -": worse, f"{column} p-value": p}
     if comparisons:
         from statsmodels.stats.multitest import multipletests
@@ -228,13 +232,19 @@ def compared(column: str, ours: Any, theirs: Any, comparisons: int) -> dict[str,
     return found
 
 
+def differences_of(ours: Any, theirs: Any) -> npt.NDArray[np.float64]:
+    """The differences of two runs' scores, turn by turn; 0 where they are alike but for rounding, as the means of equal repeats are."""
+    found = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
+    return np.where(np.abs(found) < SAME, 0.0, found)
+
+
 def p_value(ours: Any, theirs: Any) -> float:
     """The p-value of a two-sided paired t-test; NaN if the scores don't differ."""
-    from scipy.stats import ttest_rel
+    from scipy.stats import ttest_1samp
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # with equal differences or a single turn, the p-value is 0 or NaN
-        return float(ttest_rel(ours, theirs).pvalue)
+        return float(ttest_1samp(differences_of(ours, theirs), 0.0).pvalue)
 
 
 def grouped(names: Iterable[str]) -> dict[str, list[str]]:

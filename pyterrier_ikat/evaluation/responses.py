@@ -238,7 +238,10 @@ def _assessments(judge: ResponseJudge, frame: pd.DataFrame) -> list[Assessment]:
     answered = np.array([bool(text.strip()) for text in frame["qanswer"]], dtype=bool)
     based = np.array([not judge.basis or _says_something(basis) for basis in values(frame, judge.basis)], dtype=bool)
     asked = frame.loc[answered & based].reset_index(drop=True)
-    found = iter(judge.judge(asked) if len(asked) else [])
+    assessed = judge.judge(asked) if len(asked) else []
+    if odd := [qid for qid, one in zip(asked["qid"], assessed, strict=True) if one.outcome == "judged" and is_missing(one.value)]:
+        raise DataError(f"turn {odd[0]}: {judge.name} judged it, but gives no value: give one, or another outcome than 'judged'")
+    found = iter(assessed)
     no_basis = Assessment(None, f"the turn has no {judge.basis}", "no basis")
     no_response = Assessment(0.0, "the system gave no response", "no response")
     return [no_basis if not has_basis else next(found) if has else no_response for has, has_basis in zip(answered, based, strict=True)]

@@ -8,12 +8,13 @@ import ir_measures
 import pandas as pd
 from ir_measures import nDCG
 
-from ..arguments import one_of
+from ..arguments import is_missing, one_of
 from ..conversations.frame import column, with_text_ids
 from ..conversations.qrels import judgements_in
 from ..errors import DataError, UsageError, advice, list_first
 from .evaluator import (
     Evaluator,
+    aggregated,
     check_baseline,
     check_common_turns,
     experiment_rows,
@@ -29,8 +30,6 @@ from .measures import TRACK_2023, as_measures, label
 
 GROUPS = {"conversation": "qconversation", "depth": "qturn", "category": "qcategory"}
 """By what the scores of turns are grouped -> the column that says it."""
-SAME = 1e-9
-"""Scores of a turn are a tie if they differ by less."""
 
 Measure = ir_measures.Measure | str
 Measures = Sequence[Measure] | Measure
@@ -95,8 +94,10 @@ def evaluate(
     if by is not None and baseline is not None:
         units = units_of(evaluator.turns, by)
         for row in (row for row in rows if row["name"] != baseline):
-            for name, theirs in scores[baseline].items():
-                row[f"{name} low"], row[f"{name} high"] = difference_interval(scores[row["name"]][name], theirs, units)
+            for measure in evaluator.measures:
+                name, of_all = label(measure), aggregated(measure, [1.0] * len(units))  # as many as turns for a sum, such as NumRet
+                bounds = difference_interval(scores[row["name"]][name], scores[baseline][name], units)
+                row[f"{name} low"], row[f"{name} high"] = (bound * of_all for bound in bounds)
     if oracle:
         rows.append(oracle_row(scores, evaluator.measures))
     for name, ranking in rankings.items():
@@ -192,7 +193,7 @@ def _groups(qids: Sequence[str], by: str, frames: Sequence[pd.DataFrame]) -> lis
     known: dict[str, Any] = {}
     for frame in frames:
         if {"qid", GROUPS[by]} <= set(frame.columns):
-            known |= dict(zip(frame["qid"], frame[GROUPS[by]], strict=True))
+            known |= {qid: group for qid, group in zip(frame["qid"], frame[GROUPS[by]], strict=True) if not is_missing(group)}
     for qid in (qid for qid in qids if qid not in known):
         conversation, _, turn = qid.rpartition("_")
         if by == "category" or not conversation or not turn.isdecimal():
@@ -232,4 +233,7 @@ def _scores_of(name: str, frame: pd.DataFrame, qrels: pd.DataFrame | None, measu
         raise DataError(f"{name} has no scores {wanted} by qid, only the columns {', '.join(map(str, frame.columns))}")
     frame = with_text_ids(name, frame, ["qid"])
     check_once(f"the scores {wanted} of {name}", frame, ["qid"], "keep one")
-    return frame.set_index("qid")[wanted].astype(float)
+    scores = frame.set_index("qid")[wanted].astype(float)
+    if scores.isna().any():
+        raise DataError(f"{name} has no score {wanted} for turn {scores.index[scores.isna()][0]}: a turn without results counts 0")
+    return scores

@@ -260,3 +260,12 @@ def test_breakdowns_that_make_no_sense():
         breakdown({"a": random_runs()[0]["one"]})
     with pytest.raises(DataError, match="a has no scores R.rel=1.@20 by qid"):
         breakdown({"a": good}, measure="R@20")
+
+
+def test_no_turn_is_left_out_of_a_breakdown():
+    scores = figures(nDCG_5=[1.0, 0.5, 0.0, 0.25])
+    topics = scores[["qid"]].assign(qcategory=["fact", None, "fact", "opinion"])
+    with pytest.raises(DataError, match="nothing says the category of turn 9-1_2"):
+        breakdown({"AD": scores}, by="category", topics=topics)
+    with pytest.raises(DataError, match="AD has no score nDCG@5 for turn 9-1_2"):
+        breakdown({"AD": scores.assign(**{"nDCG@5": [1.0, None, 0.0, 0.25]})})

@@ -90,3 +90,10 @@ def test_turns_that_match_nothing_are_named(tmp_path):
     )
     of_two = evaluate(tmp_path / "x.trec", tmp_path / "y.trec", "--qrels", tmp_path / "mine.txt").output.splitlines()
     assert of_two[-2:] == ["each run lacks 2 judged turns: 1-1_2, 7_7", "each run has 1 turn that is not judged: 1-1_02"]
+
+
+def test_folders_of_different_turns_are_named(tmp_path):
+    for name, turns in (("few", TURNS[:3]), ("all", None)):
+        ikat.run({name: finding("sample-walk-001:0")}, "ikat:sample", out=tmp_path, turns=turns)
+    with pytest.warns(OtherTurnsWarning, match=r"scored on different turns \(of 24: few 3\): a turn that a run lacks counts 0"):
+        ikat.evaluate([tmp_path / "few", tmp_path / "all"])

@@ -105,3 +105,15 @@ def test_the_command_shows_differences_by_the_unit_and_says_what_the_test_takes_
     assert "paired bootstrap over 24 turns" in by_turn
     refused = CliRunner().invoke(main, [*command[:-2], "--by", "topic"])
     assert (refused.exit_code, "give --baseline" in refused.stderr) == (2, True)
+
+
+def test_the_interval_of_a_sum_is_one_of_sums():
+    """6 and 12 passages over three turns: the difference is 6, and a turn's 2, 1 or 3."""
+    qrels = pd.DataFrame({"qid": ["1_1", "2_1", "3_1"], "docno": "a", "label": 1})
+
+    def finding(*counts):
+        rows = [(qid, str(rank), -float(rank), rank) for qid, count in zip(qrels["qid"], counts, strict=True) for rank in range(count)]
+        return pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"])
+
+    table = evaluate({"base": finding(1, 2, 3), "ours": finding(3, 3, 6)}, qrels, ["NumRet"], "base", by="turn")
+    assert table.iloc[1][["NumRet", "NumRet low", "NumRet high"]].tolist() == [12, 3, 9]

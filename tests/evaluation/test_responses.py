@@ -23,7 +23,7 @@ from pyterrier_ikat.evaluation.response_judges import (
     Preference,
     Relevance,
 )
-from pyterrier_ikat.evaluation.responses import evaluate_responses, response_means, response_turns
+from pyterrier_ikat.evaluation.responses import Assessment, ResponseJudge, evaluate_responses, response_means, response_turns
 from pyterrier_ikat.runs import RunFolder
 
 
@@ -258,3 +258,15 @@ def test_judges_are_values_with_names_of_their_own():
     assert repr(PairwisePreference(llm, against="theirs")).startswith("PairwisePreference(llm=ikat.llm(")
     with pytest.raises(UsageError, match="two judges are called 'relevance'"):
         evaluate_responses(turns(), answers(), [Relevance(llm), Relevance(llm)])
+
+
+@pytest.mark.parametrize("assessment", [Assessment(math.nan, ""), Assessment(None, "")])
+def test_a_judge_of_ones_own_gives_a_value_where_it_judged(assessment):
+    class Own(ResponseJudge):
+        name = "own"
+
+        def judge(self, responses):
+            return [assessment] * len(responses)
+
+    with pytest.raises(DataError, match="turn 9-1_1: own judged it, but gives no value"):
+        evaluate_responses(turns(1), answers(1), [Own()])

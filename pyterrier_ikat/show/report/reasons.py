@@ -9,8 +9,8 @@ import pandas as pd
 
 from ...errors import counted
 from ...evaluation import label
+from ...evaluation.evaluator import SAME
 from ...evaluation.measures import cutoff_of, is_sum, level_of, passage_shares
-from ...evaluation.scores import SAME
 from ...tables import format_score
 from .material import RunData
 from .means import Scores
