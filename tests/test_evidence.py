@@ -164,8 +164,9 @@ def test_bm25_that_keeps_stop_words_finds_more_in_locomo(ikat_data):
     data = ikat.dataset("locomo:")
     found = (ikat.ListStatements() >> ikat.BM25Rerank(stops="none") % 5)(data.get_topics())
     right = data.get_qrels().merge(found[["qid", "docno"]], how="left", indicator=True)
-    assert round((right["_merge"] == "both").groupby(right["qid"]).mean().mean(), 3) == 0.529
-    assert "recall@5 is .529" in (ROOT / "docs" / "memory.md").read_text(encoding="utf-8")
+    recall = (right["_merge"] == "both").groupby(right["qid"]).mean().mean()
+    (row,) = [line for line in (ROOT / "docs" / "memory.md").read_text(encoding="utf-8").splitlines() if "`memory_all_words`" in line]
+    assert f"{recall:.4f}".lstrip("0") in row
 
 
 def test_the_shares_of_the_variance_are_those_that_were_put_in(part):
