@@ -9,7 +9,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..conversations.frame import column, conversation, histories, values, with_columns, without_result_warnings
-from ..errors import DataError, UsageError, advice
+from ..errors import DataError, UsageError, advice, counted
 from ..events import Exchange, Heard, Observer, Step, Write, observed_by
 from ..llms import Completion, StageError
 from ..llms.failures import TooLong
@@ -33,14 +33,13 @@ def answer(
     number: str = "chat",
     turn: int | None = None,
     history: int | None = HISTORY,
-    halvings: int | None = None,
     tell: Tell | None = None,
     write: Write | None = None,
 ) -> Turn:
     """The system's answer to the last message of a conversation.
 
-    When the model rejects a prompt as too long, the turn is retried with half of its history. Several threads may use one system at the
-    same time.
+    When the model rejects a prompt as too long, the turn is retried with half of its history, until it fits. Several threads may
+    use one system at the same time.
 
     Args:
         system: the system.
@@ -50,7 +49,6 @@ def answer(
         turn: the turn's number; by default the number of the user's messages.
         history: the most tokens of history that the system sees, at four characters each: whole exchanges are omitted, the oldest first;
             None for all.
-        halvings: how often at most the history is halved; None until nothing of it is left.
         tell: called when a step begins, and when a language model that does not answer is retried, then in any thread.
         write: gets the text of the last stage while a model writes it, each time all of it, and the same again while the model is silent;
             unchecked, in any thread. What it raises ends the call. Models that can't stream, and known completions, give it nothing.
@@ -61,7 +59,7 @@ def answer(
 
     Raises:
         DataError: when the system returns something else than rows of this turn.
-        StillTooLong: when the shortest prompt is too long as well.
+        StillTooLong: when the prompt is too long without history as well.
         IkatError: when the system fails.
 
     Example:
@@ -87,37 +85,26 @@ def answer(
             took, asked = time.perf_counter() - started, tuple(exchange for _, exchange in heard)
             return replace(found, spend=spent(heard), asked=asked, method=system.name, more=more, seconds=took)
         except StageError as error:
-            limit = more["history"] = _halved(error, frame, limit, halvings)
-            halvings = None if halvings is None else halvings - 1
+            limit = more["history"] = _halved(error, frame, limit)
             if tell is not None:
                 tell(f"the prompt is too long for the model: asking again with at most {limit} tokens of history")
 
 
-def _halved(error: StageError, frame: pd.DataFrame, limit: int | None, halvings: int | None) -> int:
+def _halved(error: StageError, frame: pd.DataFrame, limit: int | None) -> int:
     """Half of the tokens of history that a rejected prompt had."""
     too_long = next((failure for failure in error.failures if isinstance(failure, TooLong)), None)
     if too_long is None:
         raise error
     had = sum(len(message["content"]) for message in histories(frame)[0]) // CHARACTERS_PER_TOKEN
     sent = had if limit is None else min(had, limit)
-    if not sent or halvings == 0:
-        raise StillTooLong(str(too_long), sent) from None
+    if not sent:
+        repair = advice("a system that shows fewer passages", "a method that shows fewer passages")
+        raise StillTooLong(f"{too_long}, also without history: choose a model with a longer context, or {repair}") from None
     return sent // 2
 
 
 class StillTooLong(UsageError):
-    """A prompt is too long for the model, also with less of its history.
-
-    Attributes:
-        reason: what the model's server says.
-        history: the most tokens of history that it had.
-    """
-
-    def __init__(self, reason: str, history: int) -> None:
-        repair = advice("a system that shows fewer passages", "a method that shows fewer passages")
-        again = "say it again to try with half of that" if history else f"choose a model with a longer context, or {repair}"
-        super().__init__(f"{reason}; at most {history} tokens of history were sent: {again}")
-        self.reason, self.history = reason, history
+    """A prompt is too long for the model, also without history."""
 
 
 def _attempt(pipeline: pt.Transformer, turn: pd.DataFrame, history: int | None, watch: "_Watch") -> Turn:
@@ -249,6 +236,19 @@ class _Watch(Observer):
 def spent(heard: Sequence[Heard]) -> Spend:
     """What the completions came to."""
     return sum((llm.spend(outcome) for llm, (_, outcome) in heard if isinstance(outcome, Completion)), Spend())
+
+
+def check_recorded(script: Sequence[str], turn: int, said: str, qid: str) -> None:
+    """Check what is said to recorded completions: they answer the recorded words, and would pass for answers to others.
+
+    Raises:
+        UsageError: when the script has other words in this turn, or has no such turn.
+    """
+    if turn > len(script):
+        raise UsageError(f"turn {qid}: the recorded conversation has only {counted(len(script), 'turn')}: go on with a live LLM")
+    if said.split() != script[turn - 1].split():
+        wanted = script[turn - 1]
+        raise UsageError(f"the completions are recorded, and those of turn {qid} answer only {wanted!r}: say that, or choose a live LLM")
 
 
 def settings_of(system: System) -> dict[str, Any]:

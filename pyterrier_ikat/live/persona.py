@@ -11,9 +11,10 @@ from ..conversations.datasets import DATASETS, PREFIX
 from ..conversations.frame import is_persona
 from ..errors import DataError, UsageError, advice, list_first, option
 from ..memory import UserMemory
-from ..portable import digest
 
 NUMBER = "chat"
+EVERYBODY = ""
+"""The key of statements about all users."""
 
 
 @dataclass(frozen=True)
@@ -102,52 +103,43 @@ def _persona_of(conversations: list[Conversation], source: str | Path, number: s
     return Persona(newest.ptkb, newest.number, tuple(turn.utterance for one in chosen for turn in one.turns))
 
 
-class Personas:
-    """The statements about each user: of a file for all, or of the file of that name.
-
-    Args:
-        source: a file for all users, or a folder with a file for each; None for users without a persona.
+def read_personas(source: str | Path) -> dict[str, dict[str, str]]:
+    """The statements about users, by the user's id: of the file of that name in a folder, or under :data:`EVERYBODY` of a file for all.
 
     Raises:
-        UsageError: when the folder has no persona.
+        UsageError: when there is no statement.
         DataError: when a file can't be read.
-
-    Example:
-        >>> personas = Personas(None)
-        >>> personas("f3333f5c"), personas.checksum()
-        ({}, '')
     """
-
-    def __init__(self, source: str | Path | None) -> None:
-        folder = Path(source or "")
-        self._each: dict[str, dict[str, str]] | None = None
-        self._all: dict[str, str] = {}
-        if source and folder.is_dir() and not (folder / "topics.jsonl").exists():
-            files = sorted(file for file in folder.iterdir() if file.suffix in (".txt", ".json", ".jsonl"))
-            self._each = {file.stem: read_persona(file).ptkb for file in files}
-        elif source:
-            self._all = read_persona(source).ptkb
-        if source and not self._each and not self._all:
-            raise UsageError(f"{source} has no persona: give it a file USER_ID.txt or USER_ID.json for each user")
-
-    def __call__(self, user: str) -> Mapping[str, str]:
-        """The statements about a user, by id."""
-        return self._all if self._each is None else self._each.get(user, {})
-
-    def checksum(self) -> str:
-        """A checksum of all statements; empty where there are none."""
-        held = self._each or self._all
-        return digest(json.dumps(held, sort_keys=True)).hex() if held else ""
+    folder = Path(source)
+    if folder.is_dir() and not (folder / "topics.jsonl").exists():
+        files = sorted(file for file in folder.iterdir() if file.suffix in (".txt", ".json", ".jsonl"))
+        found = {file.stem: read_persona(file).ptkb for file in files}
+    else:
+        found = {EVERYBODY: read_persona(source).ptkb}
+    if not any(found.values()):
+        raise UsageError(f"{source} has no persona: give it a file USER_ID.txt or USER_ID.json for each user")
+    return found
 
 
-def open_memory(path: str | Path, llm: Any, prompts: str | Path | None = None, *, run: str = "") -> UserMemory:
-    """The memory in a file, which learns with a language model.
+def open_memory(memory: Any, llm: Any, prompts: str | Path | None = None, *, run: str = "") -> Any:
+    """A memory that can learn: the given one, or that in a file, which learns with a language model; None for None.
 
     Raises:
         UsageError: when there is no language model, or the file can't be written.
     """
-    if not hasattr(llm, "ask"):
-        raise UsageError(f"a memory learns with a language model: give {option('llm')}")
-    memory = UserMemory(path, llm, run=run, prompts=None if prompts is None else str(prompts))
-    memory.require_learning()
+    if isinstance(memory, str | Path):
+        if not hasattr(llm, "ask"):
+            raise UsageError(f"a memory learns with a language model: give {option('llm')}")
+        memory = UserMemory(memory, llm, run=run, prompts=None if prompts is None else str(prompts))
+    if isinstance(memory, UserMemory):
+        memory.require_learning()
     return memory
+
+
+def known_of(memory: UserMemory | None, user: str, persona: Mapping[str, str], session: str, turn: int) -> Mapping[str, str]:
+    """The statements that a turn sees: the persona's, and those that the memory has learned before it."""
+    if memory is None:
+        return persona
+    if persona:
+        memory.add(user, persona)
+    return memory.known(user, session, turn)

@@ -17,7 +17,7 @@ from ..llms.ledger import account_table
 from ..methods.definition import model_key
 from ..runs import RunFolder
 from ..runs.folder import STAGES
-from ..runs.log import Log
+from ..runs.log import PLAYERS, Log
 from ..study.account import ledger_of
 from ..tables import Table
 
@@ -32,6 +32,8 @@ NOTHING = "none"
 
 ALL = "all"
 """Stage and model of the calls of a conversation with a user, because its log does not distinguish them."""
+OF_PLAYERS = "user and judge"
+"""Stage of the calls of a simulated user and its judge."""
 UNTOLD = ("retries", "failures", "fallbacks", "dropped", "seconds")
 """The columns that such a log doesn't have."""
 
@@ -100,7 +102,7 @@ def ledger(ledgers: Ledgers) -> Table:
     frame = ledger_frame(ledgers)
     notes = ["All turns together; seconds: the time of the calls added up."]
     if (frame["stage"] == ALL).any():
-        notes.append("Conversations with users: calls and cost of the systems only, not of simulated users and judges.")
+        notes.append(f"{ALL}: a conversation's log adds up a system's stages. {OF_PLAYERS}: the models that played and judged.")
     notes += _refused(ledgers, frame)
     if not (frame["worth"] == 0).fillna(False).all():
         together = ", ".join(f"{title} {_format_sum(frame[name])}" for name, title in _TOGETHER.items())
@@ -187,7 +189,9 @@ def _of_conversations(log: Log) -> pd.DataFrame:
     """The account of a log of conversations, which has the costs of each turn, but neither stages nor models."""
     account = Ledger()
     for turn in (turn for one in log.dialogues() for turn in one.turns):
-        account.count(ALL, ALL, served=None, key=None, **asdict(turn.spend), **dict.fromkeys(UNTOLD))
+        account.count(ALL, ALL, **asdict(turn.spend), **dict.fromkeys(UNTOLD))
+        if players := turn.more.get(PLAYERS):
+            account.count(OF_PLAYERS, ALL, **players, **dict.fromkeys(UNTOLD))
     return account.frame()
 
 

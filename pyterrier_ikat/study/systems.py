@@ -18,7 +18,6 @@ from ..errors import UsageError, advice, counted, option
 from ..llms import LLM, Ledger
 from ..llms.spec import deciding_options
 from ..methods import Method, find_all, methods_of
-from ..methods.definition import is_given
 from ..operator import citing, every_stage, parts_of, stages, subpipelines
 from ..portable import digest
 from ..store.models import model_state
@@ -42,7 +41,6 @@ class System:
         pipeline: the expression.
         resources: its opened resources. Systems that are opened together share them.
         deviations: how its models and its retriever differ from those of its paper, one line each.
-        unused: given resources that only other systems take.
         repeat: the number of its run, from 1, if it is run several times.
         recorded: the conversations that its recorded completions answer, if they are known.
     """
@@ -51,7 +49,6 @@ class System:
     pipeline: pt.Transformer
     resources: Resources = Resources()
     deviations: Sequence[str] = ()
-    unused: Sequence[str] = ()
     repeat: int = 1
     recorded: Sequence[Conversation] = field(default=(), repr=False)
 
@@ -225,13 +222,12 @@ def open_systems(
             raise UsageError(f"method {entry.name} {reads}: choose another")
     ledger = Ledger() if ledger is None else ledger
     common, known, found = Resources.of(resources, methods, spare), Opened(), list[System]()
-    left = sorted(name for name in spare if is_given(resources.get(name)) and getattr(common, name) is None)
     for entry in methods:
         given = common.of_method(entry)
         opened = given.opened(ledger, known)
         built = opened.build(entry)
         noted = dict.fromkeys(line for stage in every_stage(built) for line in vars(stage).get("deviations", ()))
-        found.append(System(entry, citing(built) if cite else built, opened, [*deviations(entry, given, opened), *noted], left))
+        found.append(System(entry, citing(built) if cite else built, opened, [*deviations(entry, given, opened), *noted]))
     if "prompts" not in spare and common.prompts is not None:
         read = {getattr(stage, "prompts", None) for system in found for stage in every_stage(system.pipeline)}
         if str(Path(common.prompts).expanduser()) not in read:

@@ -240,7 +240,7 @@ def test_the_ledger_has_the_calls_and_the_cost_of_each_system(folders):
     assert pd.isna(rows.loc["two", "cost"])
     told = " ".join(command("evaluate", "--cost", *folders).output.split())
     assert "one all all 18 0 0 – 1.5000" in told
-    assert "calls and cost of the systems only, not of simulated users and judges" in told
+    assert "a conversation's log adds up a system's stages" in told
 
 
 def test_cached_completions_are_no_calls_in_the_ledger(tmp_path):

@@ -15,7 +15,6 @@ COMMANDS = {
     "/why": "show how the last answer came about: queries, prompts, completions, calls and cost",
     "/sources": "show the whole passages of the last answer, with their scores",
     "/undo": "undo the last turn, also in the saved chat",
-    "/method": "show the method, or continue with the one named after it",
     "/help": "list the commands",
     "//TEXT": "say /TEXT: a line that begins with two slashes is not a command",
     "Ctrl-C": "stop an answer; at the prompt, end the chat",
@@ -118,14 +117,7 @@ def talk(chat: Chat, read: Callable[[str], str] | None = None, screen: Screen | 
             wanted = chat.expected()
             if wanted is not None:
                 screen.show(_dim(f"\nrecorded (an empty line says it): {wanted}"))
-            line = read(PROMPT).strip() or wanted or ""
-            try:
-                if line.startswith("/") and not line.startswith("//"):
-                    _run(chat, line, screen)
-                elif line:
-                    _say(chat, line.removeprefix("/"), screen)
-            except IkatError as error:
-                screen.show(f"ikat: {strip_controls(str(error))}")
+            _react(chat, read(PROMPT).strip() or wanted or "", screen)
     said = f"\n{counted(len(chat.turns), 'turn')}"
     only = "" if chat.saved == len(chat.turns) else f"only the first {chat.saved} "
     screen.show(f"{said}, {only}saved in {chat.save_to}" if chat.saved else f"{said}, not saved")
@@ -136,8 +128,6 @@ def _greet(chat: Chat, screen: Screen) -> None:
     who += f", {chat.remembered} remembered" * bool(chat.remembered)
     named = f"method {chat.method}, " if chat.method else ""
     screen.show(_dim(f"{named}{who}. /help lists the commands; Ctrl-C stops an answer, Ctrl-D ends the chat."))
-    for note in chat.notes:
-        screen.show(_dim(note))
     if chat.turns:
         last = chat.turns[-1]
         screen.show(_dim(f"continued after {counted(len(chat.turns), 'turn')}; the last one:"))
@@ -151,18 +141,22 @@ def _dim(text: str) -> Any:
     return Text(strip_controls(text), style="dim")
 
 
-def _say(chat: Chat, text: str, screen: Screen) -> None:
-    said = len(chat.turns)
+def _react(chat: Chat, line: str, screen: Screen) -> None:
+    """Run a command, or say a line and show the turn. An error is shown; Ctrl-C stops it."""
+    before = len(chat.turns)
     try:
-        with screen.doing("thinking") as step:
-            chat.say(text, *([] if step is None else [step.change, step.write]))
+        if line.startswith("/") and not line.startswith("//"):
+            _run(chat, line, screen)
+        elif line:
+            with screen.doing("thinking") as step:
+                chat.say(line.removeprefix("/"), *([] if step is None else [step.change, step.write]))
     except IkatError as error:
         screen.show(f"ikat: {strip_controls(str(error))}")
     except BaseException as error:
         if isinstance(error, Terminated) or not was_interrupted(error):
             raise
-        screen.show(f"(stopped{'' if len(chat.turns) > said else ': nothing of this turn is kept in the chat'})")
-    if len(chat.turns) > said:  # also one that couldn't be saved: it was answered, and is in the history
+        screen.show(f"(stopped{'' if len(chat.turns) > before else ': nothing of this turn is kept in the chat'})")
+    if len(chat.turns) > before:  # also one that couldn't be saved: it was answered, and is in the history
         turn = chat.turns[-1]
         if why := turn.more.get("replaced"):
             screen.show(_dim(f"(replaced after its check: {strip_controls(why)})"))
@@ -176,11 +170,11 @@ def _run(chat: Chat, line: str, screen: Screen) -> None:
         UsageError: for an unknown command, or words after one that takes none.
     """
     typed, _, argument = line.partition(" ")
-    name, argument = typed.lower(), argument.strip()
+    name = typed.lower()
     if name not in COMMANDS:
         repair = did_you_mean(name, COMMANDS) or "/help lists the commands"
         raise UsageError(f"there is no command {typed}: {repair} (to say a line that begins with a slash, begin it with two)")
-    if argument and name != "/method":
+    if argument:
         raise UsageError(f"{name} takes nothing after it: type {name} alone")
     if name == "/why":
         screen.show(why_drawn(chat.why().turn, chat.why().account))
@@ -189,12 +183,6 @@ def _run(chat: Chat, line: str, screen: Screen) -> None:
     elif name == "/undo":
         turn, saved = chat.undo(), "" if chat.save_to is None else f", also in {chat.save_to}"
         screen.show(_dim(f"undone: {turn.utterance} ({counted(len(chat.turns), 'turn')} left{saved})"))
-    elif name == "/method":
-        if argument:
-            with screen.doing(f"loading {argument}"):
-                chat.use(argument)
-        for told in (f"method {chat.method or repr(chat.system)}", *chat.notes):
-            screen.show(_dim(told))
     else:
         screen.show(help_drawn([*COMMANDS.items()]))
 

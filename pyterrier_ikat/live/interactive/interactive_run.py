@@ -13,12 +13,13 @@ import pyterrier as pt
 from ...errors import UsageError, advice, counted
 from ...llms import Ledger
 from ...memory import UserMemory
+from ...portable import digest
 from ...runs.folder import OURS, versions
 from ...runs.log import Log
 from ...store.files import atomic_write, lock_folders
 from ...study.systems import System, Systems, checksums_of, methods_in, open_systems
 from ..answering import HISTORY, Tell, settings_of
-from ..persona import Personas, open_memory
+from ..persona import open_memory, read_personas
 from .player import InteractiveWarning, Journal, Player
 from .response_limits import tokenizer
 from .track_server import AGAIN, TIMEOUT, ServerDown, ServerRefusal, TrackServer
@@ -109,16 +110,15 @@ def interact(
     team = server.team()
     tokenizer()
     live = _opened(system, run_id, options, Ledger() if ledger is None else ledger)
-    personas = Personas(persona)
-    if isinstance(memory, str | Path):
-        memory = open_memory(memory, live.resources.llm, live.resources.prompts, run=run_id)
+    personas = {} if persona is None else read_personas(persona)
+    learns: UserMemory | None = open_memory(memory, live.resources.llm, live.resources.prompts, run=run_id)
     header = {
         "kind": "interactive",
         "system": live.name,
         **{"run_id": run_id, "team": team, "debug": debug, "description": description or f"{live.name} (pyterrier_ikat)"},
-        "track_persona": memory is not None,
-        "persona": personas.checksum(),
-        "memory_prompts": checksums_of(memory),
+        "track_persona": learns is not None,
+        "persona": digest(json.dumps(personas, sort_keys=True)).hex() if personas else "",
+        "memory_prompts": checksums_of(learns),
         **settings_of(live),
     }
     with lock_folders(Path(out).absolute()):
@@ -127,7 +127,7 @@ def interact(
             for model in live.models:
                 model.open()
         about = {"system": live.name, "models": [model.model for model in live.models], "package": versions()[OURS]}
-        Player(server, run_id, journal, live, personas, memory, history, tell, doing).play(header["description"], about, sessions)
+        Player(server, run_id, journal, live, personas, learns, history, tell, doing).play(header["description"], about, sessions)
         if not debug:
             _keep_dump(server, run_id, journal.log.folder)
     return InteractiveRun(Path(out), journal.log, journal.finished)

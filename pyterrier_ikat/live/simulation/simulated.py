@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...errors import DataError, counted, list_first
+from ...errors import DataError, advice, counted, list_first
 from ...evaluation.evaluator import compared, grouped
 from ...evaluation.experiment_table import TEST
 from ...evaluation.sessions import MEASURES, cached_note, format_measure, recorded_note, session_measures, session_notes, shown_columns
@@ -209,5 +209,6 @@ def reading_notes(logs: Mapping[str, Log], user: str, judge: str) -> list[str]:
         notes.append(f"Without a response, the text is that of the best {counted(most, 'passage')}: {where}.")
     every = [turn for said in turns.values() for turn in said]
     notes += cached_note(every, sum(turn.spend.completions for turn in every))
-    notes.append("Calls and cost are those of the systems alone, without users and judge.")
+    with_theirs = advice("ikat.show.ledger([...])", "ikat evaluate --cost")
+    notes.append(f"Calls and cost are those of the systems alone; {with_theirs} of the folders has those of users and judge, too.")
     return notes + recorded_note({name: log.header for name, log in logs.items()})

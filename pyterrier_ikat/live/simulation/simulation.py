@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,19 +14,19 @@ from ...arguments import one_of
 from ...conversations import conversation
 from ...errors import DataError, IkatError, UsageError, counted, list_first
 from ...evaluation.evaluator import REPEAT, check_baseline
-from ...events import in_chain
+from ...events import hearing, in_chain
 from ...llms import Ledger, Request
 from ...llms.failures import StageEnded
 from ...planning import COLUMNS, PASSAGE_STAND_IN, Plan, PlanTable
 from ...progress import bar
 from ...runs.answered_turn import Turn
-from ...runs.log import Dialogue, Log
+from ...runs.log import PLAYERS, Dialogue, Log
 from ...store.files import lock_folders
 from ...study.in_folders import check_names
 from ...study.systems import System, Systems, checksums_of, methods_in, open_systems
-from ..answering import HISTORY, answer
+from ..answering import HISTORY, answer, check_recorded, spent
 from .players import NEED, TRACK, LLMPlayer, LLMRubricJudge, Player, RubricJudge, Situation, model_of, next_rubric, player_and_judge
-from .simulated import NOTHING, PASSAGES, RESPONSE, Simulated
+from .simulated import NOTHING, PASSAGES, RESPONSE, SATISFIED, Simulated
 from .users import SimulatedUser, checksum, read_users
 
 THREADS = 8
@@ -137,10 +137,8 @@ def simulate(
         raise UsageError(f"a system is named {repeats_of[0]!r}, as a repeat of another one: give it another name")
     opened = open_systems(methods, ledger, live=True, only_plan=plan, spare=("prompts",), **resources)
     prompts = opened[0].resources.prompts
-    player, judge = player_and_judge(user_llm, judge_llm, None if prompts is None else str(prompts), ledger, users_by)
+    player, judge = player_and_judge(user_llm, judge_llm, None if prompts is None else str(prompts), ledger, users_by, plan)
     repeated = [replace(one, repeat=number) for one in opened for number in range(1, repeats + 1)]
-    if isinstance(player, LLMPlayer) and not plan:
-        player.load()
     simulation = Simulation(repeated, known, player, judge, passages, show_persona, history, users_by, ledger, baseline)
     return simulation.plan(out) if plan else simulation.run(out, threads)
 
@@ -241,25 +239,24 @@ class Simulation:
         known = log.known[user.id]
         with in_chain(system.repeat - 1):
             while not known.end and not stop.is_set():
-                if end := self.end_of(user, known):
-                    log.end(user.id, end)
+                now = self.situation(user, system.method.name, known)
+                if isinstance(now, str):
+                    log.end(user.id, now)
                 else:
-                    log.append(self.turn(user, system, known))
+                    log.append(self.turn(now, system, known))
 
-    def end_of(self, user: SimulatedUser, known: Dialogue) -> str:
-        """Why a session has to end; empty while it goes on."""
-        if set(known.met) >= set(user.rubrics):
-            return "satisfied"
-        if self.by == TRACK:
-            return "" if next_rubric(user.rubrics, known.turns)[0] else "topic ended"
-        return "out of patience" if len(known.turns) >= user.turns else ""
-
-    def situation(self, user: SimulatedUser, system: str, known: Dialogue) -> Situation:
-        """The situation in which the user says the next utterance to the system of this name."""
+    def situation(self, user: SimulatedUser, system: str, known: Dialogue) -> Situation | str:
+        """The situation in which the user says the next utterance to the system of this name, or why the session has to end."""
         left, after, said = {rubric: text for rubric, text in user.rubrics.items() if rubric not in known.met}, "", list[dict[str, str]]()
+        if not left:
+            return SATISFIED
         if self.by == TRACK:
             rubric, after = next_rubric(user.rubrics, known.turns)
+            if not rubric:
+                return "topic ended"
             left = {rubric: user.rubrics[rubric]}
+        elif len(known.turns) >= user.turns:
+            return "out of patience"
         for turn in known.turns:
             said += [{"role": "user", "content": turn.utterance}, {"role": "assistant", "content": self.text_of(turn) or "(no answer)"}]
         return Situation(user, system, len(known.turns) + 1, left, tuple(said), after)
@@ -271,27 +268,31 @@ class Simulation:
         texts = [" ".join(source.text.split()) for source in turn.sources[: self.passages]]
         return "\n".join(f"[{place}] {text}" for place, text in enumerate(texts, 1) if text)
 
-    def turn(self, user: SimulatedUser, system: System, known: Dialogue) -> Turn:
-        """The next turn: the user speaks, the system answers, the judge judges.
+    def turn(self, situation: Situation, system: System, known: Dialogue) -> Turn:
+        """The turn in a situation: the user speaks, the system answers, the judge judges.
 
         The system gets the utterances, its own responses and, with ``show_persona``, the persona; never the need or a rubric.
 
         Raises:
             IkatError: when one of them fails.
         """
-        situation = self.situation(user, system.method.name, known)
-        utterance = " ".join(self.player.say(situation).split())
+        user = situation.user
+        with hearing() as asked:
+            utterance = " ".join(self.player.say(situation).split())
         if not utterance:
             raise DataError(f"the simulated user said nothing in turn {situation.qid}: let `say` return a text")
         if system.replays and user.script:
-            _check_script(situation, utterance)
+            check_recorded(user.script, situation.turn, utterance, situation.qid)
         said = [*known.messages, {"role": "user", "content": utterance}]
         persona = list(user.persona) if self.show_persona else None
         answered = answer(system, said, persona, number=user.topic, history=self.history)
         text = self.text_of(answered)
-        met = self.judge.met(situation, utterance, text) if text else ()
-        more = {"read": RESPONSE if answered.response.strip() else PASSAGES if text else NOTHING}
+        with hearing() as judged:
+            met = self.judge.met(situation, utterance, text) if text else ()
+        more: dict[str, Any] = {"read": RESPONSE if answered.response.strip() else PASSAGES if text else NOTHING}
         more |= {"rubric": next(iter(situation.open))} if self.by == TRACK else {}
+        if (players := spent([*asked, *judged])).completions:
+            more[PLAYERS] = asdict(players)
         return replace(
             answered,
             session=user.id,
@@ -302,7 +303,7 @@ class Simulation:
             asked=(),
         )
 
-    def plan(self, out: str | Path | None = None) -> PlanTable:
+    def plan(self, out: str | Path) -> PlanTable:
         """The most requests of all sessions: every user talks to every system until the end, and no response meets a rubric.
 
         A satisfied user stops earlier, so the true number is at most this one, except where a system asks more for a longer answer, or a
@@ -320,9 +321,12 @@ class Simulation:
         """
         rows, seen = list[dict[str, Any]](), set[Any]()
         for system in self.systems:
-            kept = self._kept(system, out)
+            log = Log(Path(out) / system.name)
+            if begun := Log.is_in(log.folder):
+                log.check(self.header(system))
             for user in self.users:  # apart: the turns of two users may have the same qids
-                turns = list(self._stand_ins(system.method.name, user, kept.get(user.id)))
+                kept = log.known.get(user.id) if begun else None
+                turns = list(self._stand_ins(system.method.name, user, kept.turns if kept else ()))
                 if not turns:
                     continue
                 plan = Plan(system.name, seen)
@@ -334,19 +338,10 @@ class Simulation:
         sums = stages.agg(lambda numbers: numbers.sum(skipna=False))  # what is unknown for one user is unknown
         return PlanTable.of_rows(sums.reset_index().to_dict("records"))
 
-    def _kept(self, system: System, out: str | Path | None) -> dict[str, Dialogue]:
-        """Session -> the part of it that a run's folder has."""
-        if out is None or not Log.is_in(Path(out) / system.name):
-            return {}
-        log = Log(Path(out) / system.name)
-        log.check(self.header(system))
-        return log.known
-
-    def _stand_ins(self, system: str, user: SimulatedUser, kept: Dialogue | None) -> Iterator["Planned"]:
+    def _stand_ins(self, system: str, user: SimulatedUser, kept: Sequence[Turn]) -> Iterator["Planned"]:
         """The turns that are not kept, without an end but that of the patience."""
-        known = Dialogue(user.id, user.person, dict(user.rubrics), list(kept.turns) if kept else [])
-        while not self.end_of(user, known):
-            situation = self.situation(user, system, known)
+        known = Dialogue(user.id, user.person, dict(user.rubrics), list(kept))
+        while not isinstance(situation := self.situation(user, system, known), str):
             number = situation.turn
             utterance = user.script[number - 1] if number <= len(user.script) else f"{user.need} {number}"
             response = f"{PASSAGE_STAND_IN}{system} {user.id} {number}"
@@ -358,31 +353,17 @@ class Simulation:
     def _plan_players(self, plan: Plan, turns: Sequence["Planned"]) -> None:
         """Plan the requests of user and judge, where these are language models."""
         if isinstance(player := self.player, LLMPlayer):
-            asked = [(request, utterance) for situation, utterance, *_ in turns for request in player.requests_in(situation)]
-            _ask(plan, player, [request for request, _ in asked], [utterance for _, utterance in asked])
+            _ask(plan, player, [(request, said) for situation, said, *_ in turns for request in player.requests_in(situation)])
         if isinstance(judge := self.judge, LLMRubricJudge):
-            requests = [judge.request_for(situation, utterance, response) for situation, utterance, response, _ in turns]
-            _ask(plan, judge, requests, [judge.typical] * len(turns))
+            _ask(plan, judge, [(judge.request_for(situation, said, text), judge.typical) for situation, said, text, _ in turns])
 
 
 Planned = tuple[Situation, str, str, pd.DataFrame]
 """The user's situation, stand-ins for utterance and response, and the system's frame."""
 
 
-def _ask(plan: Plan, part: LLMPlayer | LLMRubricJudge, requests: list[Request], typical: list[str]) -> None:
-    """Count requests that are not made from a frame."""
-    stage: Any = SimpleNamespace(
-        llm=part.llm, stage=part.stage, read=part.read, requests=lambda frame: requests, typical=lambda frame: typical
-    )
+def _ask(plan: Plan, part: LLMPlayer | LLMRubricJudge, asked: list[tuple[Request, str]]) -> None:
+    """Count requests that are not made from a frame, each with a stand-in for its completion."""
+    requests, typical = map(list, zip(*asked, strict=True))
+    stage: Any = SimpleNamespace(llm=part.llm, stage=part.stage, read=part.read, requests=lambda _: requests, typical=lambda _: typical)
     plan.ask(stage, pd.DataFrame())
-
-
-def _check_script(situation: Situation, utterance: str) -> None:
-    """Recorded completions answer the recorded words alone; under other words they would be scored as answers to these."""
-    script, turn = situation.user.script, situation.turn
-    wanted = script[turn - 1] if turn <= len(script) else ""
-    if utterance.split() != wanted.split():
-        raise DataError(
-            f"the completions of system {situation.system} are recorded, and in turn {situation.qid} they answer only {wanted!r}, not "
-            f"{utterance!r}: choose a live LLM, or a simulated user that says the recorded utterances"
-        )

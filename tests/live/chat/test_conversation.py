@@ -1,4 +1,6 @@
-"""A chat's history, its file, and what it refuses."""
+"""A chat's history and folder: what the system sees, what is kept, continued and taken back, and what is refused."""
+
+import json
 
 import pandas as pd
 import pyterrier as pt
@@ -11,6 +13,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations import read_topics, topics_frame
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.live.chat import Chat
+from pyterrier_ikat.runs import Log, log
 
 
 class System(pt.Transformer):
@@ -30,6 +33,14 @@ class System(pt.Transformer):
         return found.assign(qanswer=column([answer] * rows), used=[True, False][:rows]) if self.used else found
 
 
+def chat_of(*answers, **options):
+    return Chat(ikat.Answer(scripted(*answers)[0]), **options)
+
+
+def saved_turns(folder):
+    return read_topics(folder / "topics.json")[0].turns
+
+
 def same(seen, path):
     """Whether the saved chat's turns are the frames that the system saw."""
     pd.testing.assert_frame_equal(topics_frame(read_topics(path)), pd.concat(seen, ignore_index=True))
@@ -42,33 +53,29 @@ def test_its_own_answers_become_the_history(tmp_path):
         chat.say(text)
     last = system.seen[-1].iloc[0]
     assert (last["qid"], last["qturn"], last["query"], last["qptkb"]) == ("tea-1_3", 3, "Or hot?", {"1": "I avoid caffeine."})
-    assert last["qhistory"] == [
-        {"role": "user", "content": "Which tea?"},
-        {"role": "assistant", "content": "Rooibos."},
-        {"role": "user", "content": "And cold?"},
+    assert [(one["role"], one["content"]) for one in last["qhistory"]] == [
+        ("user", "Which tea?"),
+        ("assistant", "Rooibos."),
+        ("user", "And cold?"),
     ]
     same(system.seen, tmp_path / "chat" / "topics.json")
-    assert [turn.passages for turn in read_topics(tmp_path / "chat" / "topics.json")[0].turns] == [("d1",), (), ("d1",)]
+    assert [turn.passages for turn in saved_turns(tmp_path / "chat")] == [("d1",), (), ("d1",)]
+    silent = Chat(System("", used=False), save_to=tmp_path / "silent")  # it has no response to be based on passages
+    assert [source.docno for source in silent.say("Which tea?").sources] == ["d1", "d2"]
+    assert saved_turns(tmp_path / "silent")[0].passages == ()
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(
     st.lists(st.tuples(st.text(min_size=1).filter(lambda text: text.strip()), st.none() | st.text()), min_size=1, max_size=4),
     st.dictionaries(st.text("ab1", min_size=1), st.text(st.characters(codec="utf-8"))),
 )
 def test_a_saved_chat_reads_back_as_the_frames_that_the_system_saw(tmp_path_factory, said, ptkb):
-    system = System(*(answer for _, answer in said))
-    folder = tmp_path_factory.mktemp("chat") / "new"
+    system, folder = System(*(answer for _, answer in said)), tmp_path_factory.mktemp("chat") / "new"
     chat = Chat(system, ptkb, save_to=folder)
     for utterance, _ in said:
         chat.say(utterance)
     same(system.seen, folder / "topics.json")
-
-
-def test_a_system_without_responses_saves_no_provenance(tmp_path):
-    chat = Chat(System("", used=False), save_to=tmp_path / "chat")
-    assert [source.docno for source in chat.say("Which tea?").sources] == ["d1", "d2"]
-    assert read_topics(tmp_path / "chat" / "topics.json")[0].turns[0].passages == ()
 
 
 def test_a_failed_turn_is_not_kept_and_can_be_said_again(tmp_path):
@@ -82,6 +89,29 @@ def test_a_failed_turn_is_not_kept_and_can_be_said_again(tmp_path):
     assert (tmp_path / "chat" / "topics.json").read_bytes() == saved
     assert chat.say("Or hot?").number == 2
     assert system.seen[1].equals(system.seen[2])
+
+
+def test_recorded_completions_answer_only_what_is_recorded():
+    chat = Chat(System("Rooibos.", "Mint."), number="1-1", script=["Which tea?", "Or  hot?"])
+    assert chat.expected() == "Which tea?"
+    with pytest.raises(ikat.UsageError, match=r"those of turn 1-1_1 answer only 'Which tea\?': say that, or choose a live LLM"):
+        chat.say("Which coffee?")
+    assert chat.say("Which  tea? ").response == "Rooibos."
+    chat.say("Or hot?")
+    assert chat.expected() is None
+    with pytest.raises(ikat.UsageError, match="turn 1-1_3: the recorded conversation has only 2 turns: go on with a live LLM"):
+        chat.say("Thanks.")
+
+
+def test_a_turn_outlives_a_disk_that_is_full(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    chat = Chat(System("Rooibos."), save_to=tmp_path / "chat")
+    monkeypatch.setattr("pathlib.Path.open", full)
+    with pytest.raises(ikat.UsageError, match=r"can't be saved in .*chat \(No space left on device\): save it elsewhere"):
+        chat.say("Which tea?")
+    assert (chat.turns[0].response, chat.saved) == ("Rooibos.", 0)
 
 
 def test_a_kill_between_log_and_topics_loses_no_turn(tmp_path, monkeypatch):
@@ -98,38 +128,99 @@ def test_a_kill_between_log_and_topics_loses_no_turn(tmp_path, monkeypatch):
     again = Chat(System("Water."), continue_from=tmp_path / "chat")
     assert [turn.response for turn in again.turns] == ["Rooibos.", "Mint."]
     again.say("And cold?")
-    assert len(read_topics(tmp_path / "chat" / "topics.json")[0].turns) == 3
+    assert len(saved_turns(tmp_path / "chat")) == 3
 
 
-def test_recorded_completions_answer_only_what_is_recorded():
-    chat = Chat(System("Rooibos.", "Mint."), number="1-1", script=["Which tea?", "Or  hot?"])
-    assert chat.expected() == "Which tea?"
-    with pytest.raises(ikat.UsageError, match=r"those of turn 1-1_1 answer only 'Which tea\?': say that, or choose a live LLM"):
-        chat.say("Which coffee?")
-    assert chat.say("Which  tea? ").response == "Rooibos."
-    chat.say("Or hot?")
-    assert chat.expected() is None
-    with pytest.raises(ikat.UsageError, match="the recorded conversation 1-1 has only 2 turns: go on with a live LLM"):
-        chat.say("Thanks.")
-
-
-def test_a_turn_outlives_a_disk_that_is_full(tmp_path, monkeypatch):
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    chat = Chat(System("Rooibos."), save_to=tmp_path / "chat")
-    monkeypatch.setattr("pathlib.Path.open", full)
-    with pytest.raises(ikat.UsageError, match=r"can't be saved in .*chat \(No space left on device\): save it elsewhere"):
-        chat.say("Which tea?")
-    assert chat.turns[0].response == "Rooibos."
-    assert chat.saved == 0
-
-
-def test_an_llm_sees_the_history_and_the_persona():
-    llm, backend = scripted("Rooibos.", "Mint.")
-    chat = Chat(ikat.Answer(llm), {"7": "I avoid caffeine."})
+@pytest.fixture
+def path(tmp_path):
+    """A chat of two turns."""
+    chat = chat_of("Rooibos.", "Mint.", ptkb=["I avoid caffeine."], number="tea-1", save_to=tmp_path / "chat", method="mine")
     chat.say("Which tea?")
-    assert chat.say("Or hot?").response == "Mint."
-    prompt = backend.asked[1][-1]["content"]
-    assert "user: Which tea?\nsystem: Rooibos." in prompt
-    assert "7: I avoid caffeine." in prompt
+    chat.say("Or hot?")
+    return tmp_path / "chat"
+
+
+def utterances(path):
+    said = [turn.utterance for turn in saved_turns(path)]
+    assert said == [turn.utterance for turn in Log(path).dialogues()[0].turns]
+    return said
+
+
+def test_a_chat_is_continued_in_its_folder_with_all_that_it_knew(path):
+    llm, backend = scripted("Water.")
+    chat = Chat(ikat.Answer(llm), continue_from=path)
+    assert (chat.number, chat.ptkb, chat.save_to, chat.saved) == ("tea-1", {"1": "I avoid caffeine."}, path, 2)
+    assert [(turn.response, turn.method) for turn in chat.turns] == [("Rooibos.", "mine"), ("Mint.", "mine")]
+    assert chat.turns[0].spend.calls == 1
+    assert "(its prompts and completions are no longer available)" in repr(chat.why())
+    assert chat.say("And cold?").number == 3
+    assert utterances(path) == ["Which tea?", "Or hot?", "And cold?"]
+    prompt = backend.asked[0][-1]["content"]
+    assert "user: Which tea?\nsystem: Rooibos.\nuser: Or hot?\nsystem: Mint." in prompt
+    assert "1: I avoid caffeine." in prompt
+    assert chat_of(continue_from=path, number="tea-1", ptkb=["I avoid caffeine."]).saved == 3
+
+
+def test_turns_are_taken_back_from_chat_and_folder(path):
+    chat = chat_of("Water.", "Milk.", continue_from=path)
+    assert chat.undo().utterance == "Or hot?"
+    assert utterances(path) == ["Which tea?"]
+    assert chat.say("And cold?").number == 2
+    assert utterances(path) == ["Which tea?", "And cold?"]
+    chat.undo()
+    chat.undo()
+    assert not (path / "topics.json").exists()
+    assert chat.saved == 0
+    with pytest.raises(ikat.UsageError, match="no turn to undo"):
+        chat.undo()
+    chat.say("And warm?")
+    assert utterances(path) == ["And warm?"]
+
+
+def test_an_interrupt_right_after_the_log_was_written_blocks_no_later_save(path, monkeypatch):
+    chat, append = chat_of("Water.", "Milk.", continue_from=path), log.append_line
+
+    def interrupted(*arguments):
+        append(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(log, "append_line", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            chat.say("And cold?")
+    chat.say("And warm?")
+    assert utterances(path)[2:] == ["And cold?", "And warm?"]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"number": "my chat"}, ikat.UsageError, "give one word"),
+        ({"history": -1}, ikat.UsageError, r"history=\.\.\. is -1"),
+        ({"ptkb": "I like tea"}, ikat.UsageError, "ptkb=.*: give a dict of statements by id, or a list of statements"),
+        ({"ptkb": {"1": 5}}, ikat.UsageError, "ptkb=.*: give a dict"),
+        ({"ptkb": ["I run."], "persona": "ikat:sample"}, ikat.UsageError, "both say what is known of the user: omit one"),
+        ({"lmm": "recorded:sample"}, ikat.UsageError, "no option 'lmm': did you mean llm?"),
+        ({"save_to": "chat"}, ikat.UsageError, "already exists: save the chat in a new folder, or continue it"),
+        ({"continue_from": "new"}, ikat.DataError, "there is no chat new to continue"),
+        ({"continue_from": "old.json"}, ikat.DataError, r"there is no chat old\.json to continue"),
+        ({"continue_from": "simulated"}, ikat.DataError, r"not the folder of a chat \(simulated\)"),
+        ({"continue_from": "damaged"}, ikat.DataError, "is no event"),
+        ({"continue_from": "chat", "save_to": "new"}, ikat.UsageError, r"saved in its own folder: omit save_to=\.\.\."),
+        ({"continue_from": "chat", "number": "tea-2"}, ikat.UsageError, r"holds 1 conversation \(tea-1\): choose one with number="),
+        ({"continue_from": "chat", "ptkb": ["I like tea."]}, ikat.UsageError, "has another persona"),
+    ],
+)
+def test_what_cannot_be_begun_or_continued_is_refused_at_once(path, monkeypatch, options, error, message):
+    monkeypatch.chdir(path.parent)
+    (path.parent / "old.json").write_text("[]")
+    Log.create("simulated", {"kind": "simulated"})
+    with Log.create("damaged", {"kind": "chat"}).path.open("a") as file:
+        file.write(json.dumps({"event": "turn", "session": "tea-1"}) + "\n")
+    with pytest.raises(error, match=message):
+        chat_of(**options)
+
+
+def test_nothing_is_no_question():
+    with pytest.raises(ikat.UsageError, match="say something"):
+        chat_of().say(" \n")

@@ -25,15 +25,15 @@ class Screen:
     def __init__(self, descriptor):
         self.descriptor, self.text = descriptor, ""
 
-    def read_until(self, wanted):
-        """All up to ``wanted``, which has to come; the rest stays."""
-        while wanted not in self.text:
-            try:
-                self.text += os.read(self.descriptor, 65536).decode("utf-8", "replace")
-            except OSError:  # its end, on Linux
-                raise AssertionError(f"no {wanted!r} in {self.text!r}") from None
-        before, self.text = self.text.split(wanted, 1)
-        return before
+    def read_until(self, *wanted):
+        """All up to each text, which has to come; the rest stays."""
+        for one in wanted:
+            while one not in self.text:
+                try:
+                    self.text += os.read(self.descriptor, 65536).decode("utf-8", "replace")
+                except OSError:  # its end, on Linux
+                    raise AssertionError(f"no {one!r} in {self.text!r}") from None
+            self.text = self.text.split(one, 1)[1]
 
     def type(self, text):
         os.write(self.descriptor, text.encode())
@@ -66,7 +66,7 @@ def chatting(folder, server):
         server.http.server_close()
 
 
-def test_ctrl_c_stops_the_answer_keeps_what_was_paid_and_leaves_the_chat(tmp_path):
+def test_a_chat_in_a_terminal(tmp_path):
     server, reached, release = ChatServer(), threading.Event(), threading.Event()
 
     def respond(body):
@@ -75,43 +75,29 @@ def test_ctrl_c_stops_the_answer_keeps_what_was_paid_and_leaves_the_chat(tmp_pat
         return said("Rooibos.")
 
     server.respond = respond
-    try:
-        with chatting(tmp_path, server) as (process, screen):
-            screen.type("Which tea?\n")
+    lines = ["Which mate?", "I avoid caffeine.", "And I like it hot."]
+    with chatting(tmp_path, server) as (process, screen):
+        screen.type("Which tea?\n")
+        try:
             assert reached.wait(120)
             screen.read_until("drafting an answer")
             process.send_signal(signal.SIGINT)
             screen.read_until("stopping: waiting for the calls under way")
+        finally:
             release.set()
-            screen.read_until("(stopped: nothing of this turn is kept in the chat)")
-            screen.read_until("you> ")
-            assert not (tmp_path / "chat").exists()
-            screen.type("Which tea?\n")
-            screen.read_until("Rooibos.")
-            screen.read_until("(1 known completion")
-            screen.read_until("you> ")
-    finally:
-        release.set()
-    assert server.calls == 1
-    assert read_topics(tmp_path / "chat" / "topics.json")[0].turns[0].response == "Rooibos."
-
-
-def test_a_paste_is_one_question_and_a_wait_for_the_model_is_said(tmp_path):
-    server = ChatServer()
-    server.respond = lambda body: said("Rooibos.")
-    lines = ["Which tea?", "I avoid caffeine.", "And I like it hot."]
-    with chatting(tmp_path, server) as (_, screen):
+        screen.read_until("(stopped: nothing of this turn is kept in the chat)", "you> ")
+        assert not (tmp_path / "chat").exists()
+        screen.type("Which tea?\n")
+        screen.read_until("Rooibos.", "(1 known completion", "you> ")  # what was paid is kept
+        assert server.calls == 1
         screen.type(f"\x1b[200~{chr(10).join(lines)}\x1b[201~\r")  # as a terminal marks what is pasted
-        screen.read_until("Rooibos.")
-        screen.read_until("you> ")
+        screen.read_until("Rooibos.", "you> ")
         server.script = [refused(503, Retry_After="0.3")]
         screen.type("Also hot?\r/sources\r")  # and then a command
-        screen.read_until("waiting for try 2 of 6: the language model does not answer")
-        screen.read_until("Rooibos.")
-        screen.read_until("/sources")
-        screen.read_until("based on no passage")
-        screen.read_until("you> ")
+        screen.read_until(
+            "waiting for try 2 of 6: the language model does not answer", "Rooibos.", "/sources", "based on no passage", "you> "
+        )
     turns = read_topics(tmp_path / "chat" / "topics.json")[0].turns
-    assert [turn.utterance for turn in turns] == ["\n".join(lines), "Also hot?"]
-    assert server.calls == 3
+    assert [turn.utterance for turn in turns] == ["Which tea?", "\n".join(lines), "Also hot?"]
+    assert server.calls == 4
     assert {stat.S_IMODE((tmp_path / "chat" / name).stat().st_mode) for name in ("log.jsonl", "topics.json")} == {0o600}

@@ -3,7 +3,6 @@
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.conversations import read_topics
 from pyterrier_ikat.live.answering import StillTooLong, answer
 from pyterrier_ikat.live.chat import Chat
 from pyterrier_ikat.llms import LLM, Backend, Reply, StageError
@@ -38,18 +37,18 @@ def say(chat, times):
     return [chat.say(f"Question {number}?".ljust(40, "?")) for number in range(times)]
 
 
-def test_200_turns_show_the_newest_exchanges_and_save_all(tmp_path):
+def test_40_turns_show_the_newest_exchanges_and_save_all(tmp_path):
     chat, backend = chat_with(10**9, history=100, save_to=tmp_path / "chat")
-    turns = say(chat, 200)
+    turns = say(chat, 40)
     assert [turn.omitted for turn in turns[:8]] == [0, 0, 0, 0, 0, 0, 2, 4]  # 100 tokens: 5 exchanges of 80 characters
-    assert turns[199].omitted == 2 * (199 - 5)
+    assert turns[39].omitted == 2 * (39 - 5)
     assert len({len(prompt) for prompt in backend.prompts[10:]}) == 1
-    assert "Question 198?" in backend.prompts[199]
-    assert len(read_topics(tmp_path / "chat" / "topics.json")[0].turns) == 200
-    assert [bool(turn.asked) for turn in chat.turns] == [False] * 199 + [True]
+    assert "Question 38?" in backend.prompts[39]
+    assert chat.saved == 40
+    assert [bool(turn.asked) for turn in chat.turns] == [False] * 39 + [True]
 
 
-def test_a_prompt_that_is_too_long_is_repeated_once_with_half_the_history_which_stays_so():
+def test_a_prompt_that_is_too_long_is_repeated_with_half_the_history_which_stays_so():
     chat, backend = chat_with(10**9, history=None)
     say(chat, 8)  # 7 exchanges: 560 characters, 140 tokens; the eighth makes them 160
     backend.room = len(backend.prompts[-1])
@@ -73,21 +72,10 @@ def test_what_the_first_attempt_has_paid_is_shown_with_the_turn():
     turn = chat.say("And now?".ljust(40, "?"))
     assert chat.spent.frame()[["stage", "calls", "failures"]].values.tolist() == [["answer", 2, 0], ["rewrite", 2, 1]]
     assert (turn.spend.calls, turn.spend.cost) == (3, None)
-    assert isinstance(turn.spend.tokens, int)
-    assert turn.spend.tokens == chat.spent.frame()[["prompt_tokens", "completion_tokens"]].sum().sum()
+    assert turn.spend.tokens == chat.spent.frame()[["prompt_tokens", "completion_tokens"]].sum().sum() > 0
 
 
-def test_a_prompt_that_is_still_too_long_is_an_error_that_says_how_to_go_on():
-    chat, backend = chat_with(10**9)
-    say(chat, 8)
-    backend.room = len(backend.prompts[2])  # which shows 2 exchanges
-    with pytest.raises(ikat.UsageError, match=r"chat_9: the prompt has \d+ characters; at most 80 tokens .* say it again to try with half"):
-        chat.say("And now?")
-    assert len(chat.turns) == 8
-    assert chat.say("And now?").omitted == 12  # 40 tokens: 2 of 8 exchanges
-
-
-def test_where_nobody_can_say_it_again_the_history_is_halved_until_the_prompt_fits():
+def test_the_history_is_halved_until_the_prompt_fits():
     class Counted(Small):
         def complete(self, requests):
             return super().complete(requests) if requests[0].stage == "answer" else [Reply("Tea?", "small", "stop", 5, 1)]
@@ -105,14 +93,8 @@ def test_where_nobody_can_say_it_again_the_history_is_halved_until_the_prompt_fi
     assert (found.spend.calls, found.spend.known) == (6, 0)  # a rewrite at each attempt, and the answer
     assert found.spend.tokens == 5 * 6 + len(backend.prompts[-1]) // 4 + 10
     backend.room = 1
-    with pytest.raises(StillTooLong, match="at most 0 tokens of history"):
+    with pytest.raises(StillTooLong, match="the prompt has .* characters, also without history: choose a model with a longer context"):
         answer(system, asked, history=None)
-
-
-def test_without_history_a_prompt_can_not_get_shorter():
-    chat, _ = chat_with(10)
-    with pytest.raises(ikat.UsageError, match="at most 0 tokens of history were sent: choose a model with a longer context"):
-        chat.say("Which tea?")
 
 
 def test_other_failures_are_not_repeated():

@@ -40,7 +40,7 @@ def test_the_sample_is_simulated_offline_and_says_what_is_recorded(index, tmp_pa
     assert "recorded:sample-users plays the users and judges each turn, from the user's utterance and the text that the user reads." in said
     assert "Without a response, the text is that of the best 3 passages: raw, ad." in said
     assert "Recorded completions, without a live LLM: ad, users, judge. They are replayed turn by turn and do not react to" in said
-    assert "Calls and cost are those of the systems alone, without users and judge." in said
+    assert "Calls and cost are those of the systems alone; ikat evaluate --cost of the folders has those of users and judge, too." in said
     assert {path.name for path in (tmp_path / "sims").iterdir()} == {"raw", "ad"}
     again = simulate(index, tmp_path / "sims", "--baseline", "raw")
     assert again.stdout.splitlines()[:3] == [head, *rows]
@@ -116,7 +116,10 @@ def test_failed_sessions_are_told_in_the_order_of_the_users_and_with_the_repair(
     given = ("--users", "sample", "--user-llm", "recorded:sample-users", "--judge-llm", f"recorded:{recorded}")
     done = command("simulate", "raw", *given, "--index", index.path, "--out", tmp_path / "sims")
     assert done.exit_code == 2
-    assert "5 of 5 sessions failed: raw with user 1-1 (simulate_judge of turn 1-1_1: no JSON list of" in done.stderr
+    assert (
+        "5 of 5 sessions failed: raw with user 1-1 (simulate_judge of turn 1-1_1: nothing usable in the completion 'I think yes'"
+        in done.stderr
+    )
     assert "; also raw with user 1-2, raw with user 2-1, raw with user 3-1, raw with user 3-1-hurried; there are no scores" in done.stderr
     assert "start it again to continue these sessions, with cache=none for the LLM" in done.stderr
     assert done.stdout == ""
@@ -133,6 +136,6 @@ def test_a_recorded_system_is_only_told_what_it_can_answer(index, tmp_path):
         def met(self, situation, utterance, text):
             return []
 
-    with pytest.raises(SessionsFailed, match=r"in turn 1-1_1 they answer only .I'd like to do my first walk") as failed:
+    with pytest.raises(SessionsFailed, match=r"those of turn 1-1_1 answer only .I'd like to do my first walk") as failed:
         ikat.simulate("ad", read_users("sample")[:1], Other(), Never(), out=tmp_path, index=index, llm="recorded:sample")
-    assert isinstance(failed.value.failures[0][2], DataError)
+    assert isinstance(failed.value.failures[0][2], UsageError)

@@ -78,7 +78,7 @@ def test_a_grade_is_read_or_not_guessed(said, grade):
 
 def test_what_cannot_be_used_fails_the_session_by_name(tmp_path):
     judge, player = LLM(Wrote(simulate_track_judge=["good", "good"])), LLM(Wrote(simulate_track_user=[""] * 5))
-    with pytest.raises(SessionsFailed, match="no grade from 0 to 5 in the completion 'good'"):
+    with pytest.raises(SessionsFailed, match="nothing usable in the completion 'good'"):
         ikat.simulate({"s": Says("Mate.")}, user(), ScriptedPlayer(), judge, out=tmp_path / "a", users_by="track")
     with pytest.raises(SessionsFailed, match="simulate_track_user of turn u1_1: the completion is empty"):
         ikat.simulate({"s": Says("Mate.")}, user(), player, ScriptedJudge(), out=tmp_path / "b", users_by="track")
