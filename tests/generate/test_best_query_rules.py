@@ -1,9 +1,10 @@
-"""The rules that choose among a turn's queries without a re-ranker: by agreement with all of them, and by the spread of the scores."""
+"""The rules that choose among a turn's queries: by their scores, by agreement with all of them, and by the spread of the scores."""
 
 import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
+from fakes import scripted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +13,8 @@ import pyterrier_ikat as ikat
 
 class Table(pt.Transformer):
     """Finds the passages of a table: query -> passages, best first, and their scores, by default n, n - 1, ..., 1."""
+
+    schematic = {"label": "Table", "help_url": ""}
 
     def __init__(self, docnos, scores=None):
         super().__init__()
@@ -37,6 +40,20 @@ def turns(*lists):
 
 def chosen(ranker, *queries, **options):
     return ikat.generate.BestQuery(ranker, **options)(turns(queries))["query"].item()
+
+
+def test_the_query_whose_best_passages_score_highest_is_chosen():
+    found = Table(dict.fromkeys("abc", "xyz"), {"a": [9, 1, 1], "b": [5, 5, 0], "c": [4, 4, 4]})
+    assert [chosen(found, *"abc", passages=passages) for passages in (1, 2, 3)] == ["a", "a", "c"]  # 9; 5, 5; 3.67, 3.33, 4
+    out = ikat.generate.BestQuery(found, 3)(turns("abc"))
+    assert (out["qrewrite"].item(), out["query_0"].item(), out["qsubqueries"].item()) == ("c", "it?", ["a", "b", "c"])
+
+
+def test_the_plan_counts_what_the_ranker_asks_for_each_query_and_leaves_the_depth_behind_it():
+    llm, other = scripted()[0], scripted()[0]
+    system = ikat.Samples(ikat.Rewrite(llm), 4) >> ikat.generate.BestQuery(Table({}) % 3 >> ikat.LLMRerank(other, 3)) >> Table({}) % 7
+    rows = ikat.plan({"x": system}, ikat.conversation([{"role": "user", "content": "Tea?"}]))
+    assert rows[["stage", "calls"]].values.tolist() == [["rewrite", 4], ["rerank", 12]]
 
 
 # y 1/62 + 1/61 + 1/63, x 1/61 + 1/62, z 1/63 + 1/61, w 1/63 + 1/62
@@ -84,10 +101,13 @@ def test_the_query_whose_scores_spread_most_around_their_mean_is_chosen():
     assert (chosen(more, *"ab", rule="spread"), chosen(more, *"ab", rule="spread", passages=2)) == ("a", "b")
 
 
-@pytest.mark.parametrize("scores", [[-1, -2], [1, -1]])
-def test_the_spread_of_scores_whose_mean_is_not_positive_is_refused(scores):
-    with pytest.raises(ikat.DataError, match='rule="spread" divides by a mean score that is not above 0: use a ranker'):
-        chosen(Table({"a": "xy", "b": "xy"}, {"a": scores, "b": [2, 1]}), *"ab", rule="spread")
+@pytest.mark.parametrize(
+    ("scores", "rule", "word"),
+    [([-1, -2], "spread", "not above 0"), ([1, -1], "spread", "not above 0"), ([float("nan"), 1], "score", "not a number")],
+)
+def test_scores_that_a_rule_cannot_compare_are_refused(scores, rule, word):
+    with pytest.raises(ikat.DataError, match=word):
+        chosen(Table({"a": "xy", "b": "xy"}, {"a": scores, "b": [2, 1]}), *"ab", rule=rule)
 
 
 def test_the_spread_reads_a_hundred_passages_unless_told():
@@ -102,7 +122,7 @@ SAMPLES = st.lists(st.sampled_from("abcde"), min_size=1, max_size=7)
 
 
 @given(RANKINGS, SAMPLES, st.integers(1, 4))
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_agreement_is_counted_with_the_package_s_own_fusion(rankings, samples, passages):
     shared = dict.fromkeys(samples, -1)
     if any(rankings.get(query) for query in samples):
@@ -112,19 +132,21 @@ def test_agreement_is_counted_with_the_package_s_own_fusion(rankings, samples, p
 
 
 SCORES = st.lists(st.integers(1, 9), max_size=4).map(lambda scores: sorted(scores, reverse=True))
+PLAIN = {"score": np.mean, "spread": lambda found: np.std(found) / np.mean(found)}
 
 
+@pytest.mark.parametrize("rule", PLAIN)
 @given(st.dictionaries(st.sampled_from("abcd"), SCORES, min_size=1), SAMPLES, st.integers(1, 5))
-@settings(max_examples=30)
-def test_spread_is_the_standard_deviation_by_the_mean(scores, samples, passages):
+@settings(max_examples=20)
+def test_the_first_of_the_largest_means_or_spreads_is_chosen(rule, scores, samples, passages):
     table = Table({query: range(len(found)) for query, found in scores.items()}, scores)
     best = {query: scores.get(query, [])[:passages] for query in samples}
-    spreads = {query: round(np.std(found) / np.mean(found), 9) if found else -1 for query, found in best.items()}
-    assert chosen(table, *samples, rule="spread", passages=passages) == max(spreads, key=spreads.get)
+    values = {query: round(PLAIN[rule](found), 9) if found else -1 for query, found in best.items()}
+    assert chosen(table, *samples, rule=rule, passages=passages) == max(values, key=values.get)
 
 
 @given(RANKINGS, st.lists(SAMPLES, min_size=1, max_size=4), st.randoms(), st.sampled_from(["score", "agreement", "spread"]))
-@settings(max_examples=30)
+@settings(max_examples=10)
 def test_the_choice_depends_on_the_turn_alone(rankings, lists, random, rule):
     frame = turns(*lists)
     together = ikat.generate.BestQuery(Table(rankings), rule=rule)(frame.sample(frac=1, random_state=random.randrange(9)))

@@ -193,8 +193,3 @@ def test_the_last_stage_that_can_cite_does():
     assert citing(ikat.Answer(llm)) == ikat.Answer(llm)
     recorded = ikat.Respond(ikat.llm("recorded:sample"))
     assert citing(recorded) is recorded  # nobody asked for citations when they were written
-
-
-def test_summaries_are_not_cited():
-    with pytest.raises(ikat.UsageError, match="another form, or omit cite"):
-        ikat.Respond(scripted()[0], form="condensed", cite=True)

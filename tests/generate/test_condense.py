@@ -16,10 +16,6 @@ def found(count, scores=None, qid="t"):
     return turn.merge(rows.assign(score=scores or [float(-n) for n in range(count)]), how="cross")
 
 
-class TestCondense(pt.testing.transformer_test_class(lambda: ikat.generate.Condense(ikat.llm("recorded:sample")))):
-    pass
-
-
 @pytest.mark.parametrize(
     ("count", "chunks"),
     [

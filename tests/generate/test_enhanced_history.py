@@ -1,6 +1,5 @@
 """CHIQ's enhancements of the history, worked out by hand."""
 
-import pyterrier as pt
 import pytest
 from fakes import scripted
 from operators import CHAT, PTKB, a_turn, ledger, texts, two_turns
@@ -9,51 +8,36 @@ import pyterrier_ikat as ikat
 
 LONG = [*CHAT[:2], {"role": "user", "content": "And fennel?"}, {"role": "assistant", "content": "It has none."}, CHAT[2]]
 
-TestTopicSwitch = pt.testing.transformer_test_class(lambda: ikat.generate.Enhance(ikat.llm("recorded:sample"), "topic"))
-TestExpandResponse = pt.testing.transformer_test_class(lambda: ikat.generate.Enhance(ikat.llm("recorded:sample"), "response"))
-TestGuessAnswer = pt.testing.transformer_test_class(lambda: ikat.generate.Enhance(ikat.llm("recorded:sample"), "guess"))
-TestPreferences = pt.testing.transformer_test_class(lambda: ikat.generate.Enhance(ikat.llm("recorded:sample"), "preferences"))
-TestSummariseHistory = pt.testing.transformer_test_class(lambda: ikat.generate.Enhance(ikat.llm("recorded:sample"), "summary"))
-
 
 def long_turn():
     return ikat.conversation(LONG, PTKB)
 
 
-@pytest.mark.parametrize(
-    ("said", "left"),
-    [
-        ("same", 4),
-        ("Same.", 4),
-        ("old_topic", 4),
-        ("It continues the existing topic", 4),
-        ("No, it is the same topic.", 4),
-        ("Same: the user does not change the subject", 4),
-        ("new", 2),
-        ("**New topic**", 2),
-        ("new_topic", 2),
+SAID = {
+    4: ["same", "Same.", "old_topic", "It continues the existing topic", "No, it is the same topic.", "Same: the user does not change it"],
+    2: ["new", "**New topic**", "new_topic"],
+    None: [
+        "new or same",
+        "perhaps",
+        "I'm sorry, I can't tell.",
+        "This is not a new topic.",
+        "It isn’t new",
+        "It doesn't continue the same topic",
     ],
-)
-def test_of_a_new_topic_only_the_last_turn_is_left(said, left):
-    turn = long_turn()
-    out = ikat.generate.Enhance(scripted(said)[0], "topic")(turn)
-    assert out["qhistory"].item() == LONG[:4][-left:]
+}
+"""What a model says -> how many messages are left; None: nobody can tell."""
+
+
+@pytest.mark.parametrize(("said", "left"), [(said, left) for left, every in SAID.items() for said in every])
+def test_of_a_new_topic_only_the_last_turn_is_left_and_an_unclear_verdict_is_a_failure(said, left):
+    turn, (llm, _) = long_turn(), scripted(said)
+    out = ikat.generate.Enhance(llm, "topic", on_error="fallback")(turn)
+    assert out["qhistory"].item() == LONG[:4][-(left or 4) :]
     assert turn["qhistory"].item() == LONG[:4]
-
-
-UNCLEAR = [
-    *("new or same", "perhaps", "I'm sorry, I can't tell."),
-    *("This is not a new topic.", "It isn’t new", "It doesn't continue the same topic", "not new"),
-]
-
-
-@pytest.mark.parametrize("said", UNCLEAR)
-def test_an_unclear_verdict_is_a_failure_and_falls_back_to_the_same_topic(said):
-    with pytest.raises(ikat.IkatError, match="stage topic"):
-        ikat.generate.Enhance(scripted(said)[0], "topic")(long_turn())
-    llm, _ = scripted(said)
-    assert ikat.generate.Enhance(llm, "topic", on_error="fallback")(long_turn())["qhistory"].item() == LONG[:4]
-    assert ledger(llm, "fallbacks") == 1
+    assert ledger(llm, "fallbacks") == (left is None)
+    if left is None:
+        with pytest.raises(ikat.IkatError, match="stage topic"):
+            ikat.generate.Enhance(scripted(said)[0], "topic")(turn)
 
 
 def test_the_last_response_is_said_in_full_and_the_others_stay():
@@ -66,14 +50,14 @@ def test_the_last_response_is_said_in_full_and_the_others_stay():
     assert "# Last reply of the system\nIt has none." in texts(backend)[0]
 
 
-def test_a_failed_response_stays_and_a_failed_summary_is_empty():
-    llm, _ = scripted("", "")
-    out = (ikat.generate.Enhance(llm, "response", on_error="fallback") >> ikat.generate.Enhance(llm, "summary", on_error="fallback"))(
-        long_turn()
-    )
-    assert out["qhistory"].item() == LONG[:4]
-    assert out["qsummary"].item() == ""
-    assert ledger(llm, "fallbacks") == 2
+@pytest.mark.parametrize(
+    ("form", "column", "left"),
+    [("response", "qhistory", LONG[:4]), ("summary", "qsummary", ""), ("guess", "qanswer", ""), ("preferences", "qpreferences", "")],
+)
+def test_a_failed_response_stays_and_other_texts_are_empty(form, column, left):
+    llm, _ = scripted("")
+    assert ikat.generate.Enhance(llm, form, on_error="fallback")(long_turn())[column].item() == left
+    assert ledger(llm, "fallbacks") == 1
 
 
 @pytest.mark.parametrize("form", ["topic", "response", "summary"])
@@ -116,15 +100,6 @@ def test_a_guess_is_made_for_turns_that_go_on_with_a_topic():
     llm, backend = scripted()
     assert ikat.generate.Enhance(llm, "guess")(a_turn(qnewtopic=True))["qanswer"].item() == ""
     assert backend.asked == []
-
-
-def test_a_failed_guess_is_empty_and_so_are_failed_preferences():
-    llm, _ = scripted("", "")
-    turn = ikat.generate.Enhance(llm, "preferences", on_error="fallback")(
-        ikat.generate.Enhance(llm, "guess", on_error="fallback")(a_turn())
-    )
-    assert (turn["qanswer"].item(), turn["qpreferences"].item()) == ("", "")
-    assert ledger(llm, "fallbacks") == 2
 
 
 def test_preferences_are_asked_of_personas_alone():

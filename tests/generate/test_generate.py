@@ -2,21 +2,15 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from fakes import scripted
+from operators import CHAT, a_turn, ledger
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import StageError
 
-CHAT = [
-    {"role": "user", "content": "Which tea has no caffeine?"},
-    {"role": "assistant", "content": "Rooibos."},
-    {"role": "user", "content": "And against a cold?"},
-]
-PTKB = {"1": "I am allergic to chamomile.", "2": "I own a dog."}
-
 
 @pytest.fixture
 def turn():
-    return ikat.conversation(CHAT, PTKB)
+    return a_turn()
 
 
 def test_answer_shows_persona_history_and_question_and_becomes_the_query(turn):
@@ -24,7 +18,7 @@ def test_answer_shows_persona_history_and_question_and_becomes_the_query(turn):
     out = ikat.Answer(llm)(turn)
     [[message]] = backend.asked
     assert message["role"] == "user"
-    assert "1: I am allergic to chamomile., 2: I own a dog." in message["content"]
+    assert "1: I am allergic to chamomile., 2: I own a dog., 3: I live in Oslo." in message["content"]
     assert "user: Which tea has no caffeine?\nsystem: Rooibos." in message["content"]
     assert "And against a cold?" in message["content"]
     assert out["qanswer"].tolist() == out["query"].tolist() == ["Ginger tea."]
@@ -71,20 +65,13 @@ def test_the_manual_rewrite_can_stand_in_for_the_utterance(turn):
         ikat.Answer(llm, question="qresolved")(turn)
 
 
-def test_the_first_n_queries_are_kept():
-    llm, _ = scripted("1. a1\n2. b2\n3. A1\n4. c3\n5. d4")
-    out = ikat.Queries(llm, n=3)(pd.DataFrame({"qid": ["1"], "query": ["x"]}))
-    assert out["qsubqueries"].tolist() == [["a1", "b2", "c3"]]
-    assert out["query"].tolist() == ["x"]
-
-
 def test_no_query_left_falls_back_to_the_rewrite_or_the_question_and_is_counted(turn):
     llm, _ = scripted("...", "- \n- ")
     first = ikat.Queries(llm)(turn)
     second = ikat.Queries(llm, n=4)(turn.assign(qrewrite=["tea against a cold"]))
     assert first["qsubqueries"].tolist() == [["And against a cold?"]]
     assert second["qsubqueries"].tolist() == [["tea against a cold"]]
-    assert llm.ledger.frame()["fallbacks"].sum() == 2
+    assert ledger(llm, "fallbacks") == 2
 
 
 RUN_ON = """
@@ -104,14 +91,14 @@ And in winter?
 def test_a_next_prompt_that_the_model_invents_gives_no_queries(turn, lines):
     llm, _ = scripted(lines + RUN_ON)
     assert ikat.Queries(llm, style="llama")(turn)["qsubqueries"].tolist() == [["oats", "rye"]]
-    assert llm.ledger.frame()["dropped"].sum() == 1
+    assert ledger(llm, "dropped") == 1
 
 
 def test_an_answer_ends_before_the_next_prompt_and_keeps_its_own_headings(turn):
     llm, _ = scripted("# Example\nGinger.\n" + RUN_ON, "# About the user\nYou like tea.")
     assert ikat.Answer(llm)(turn)["qanswer"].tolist() == ["# Example\nGinger."]
     assert ikat.Answer(llm)(turn.assign(qptkb=[{}]))["qanswer"].tolist() == ["# About the user\nYou like tea."]
-    assert llm.ledger.frame()["dropped"].sum() == 1
+    assert ledger(llm, "dropped") == 1
 
 
 class Failing:
@@ -129,12 +116,6 @@ def test_failed_turns_are_named_after_the_others_finished():
     assert out["query"].tolist() == ["tea", "Fine.", "more tea"]
     [row] = llm.ledger.frame().to_dict("records")
     assert (row["failures"], row["fallbacks"]) == (2, 2)
-
-
-def test_a_rewrite_without_any_word_is_a_failure_and_not_a_query(turn):
-    llm, _ = scripted("???")
-    with pytest.raises(StageError, match="nothing usable"):
-        ikat.Rewrite(llm)(turn)
 
 
 @pytest.mark.parametrize(
@@ -164,10 +145,13 @@ def test_expand_keeps_a_turn_without_sub_queries_and_refuses_to_expand_twice():
 
 
 def test_queries_without_an_llm(turn):
-    rewritten = turn.assign(query=["something else"], qresolved=["Which tea helps against a cold?"])
-    assert ikat.RawUtterance()(rewritten)["query"].tolist() == ["And against a cold?"]
-    assert ikat.AllUtterances()(rewritten)["query"].tolist() == ["Which tea has no caffeine? And against a cold?"]
-    assert ikat.ManualRewrite()(rewritten)["query"].tolist() == ["Which tea helps against a cold?"]
+    rewritten = turn.assign(query="something else", qresolved="Which tea helps against a cold?")
+    for operator, query in (
+        (ikat.RawUtterance(), "And against a cold?"),
+        (ikat.AllUtterances(), "Which tea has no caffeine? And against a cold?"),
+        (ikat.ManualRewrite(), "Which tea helps against a cold?"),
+    ):
+        assert operator(rewritten)["query"].tolist() == [query]
 
 
 class OneWord(pt.Transformer):
@@ -189,19 +173,6 @@ def test_historical_expansion_adds_the_heaviest_words_of_past_turns(turn):
     assert ikat.generate.HistoricalQueryExpansion(OneWord())(first)["query"].tolist() == [CHAT[0]["content"]]
 
 
-_llm = ikat.llm("recorded:sample")
-TestAnswer = pt.testing.transformer_test_class(lambda: ikat.Answer(_llm))
-TestRewrite = pt.testing.transformer_test_class(lambda: ikat.Rewrite(_llm))
-TestQueries = pt.testing.transformer_test_class(lambda: ikat.Queries(_llm))
-TestMultiQuery = pt.testing.transformer_test_class(lambda: ikat.MultiQuery(_llm))
-TestExpand = pt.testing.transformer_test_class(ikat.ExplodeQueries)
-TestUtterance = pt.testing.transformer_test_class(ikat.RawUtterance)
-TestAllUtterances = pt.testing.transformer_test_class(ikat.AllUtterances)
-TestResolved = pt.testing.transformer_test_class(ikat.ManualRewrite)
-TestHQE = pt.testing.transformer_test_class(lambda: ikat.generate.HistoricalQueryExpansion(OneWord()))
-TestRerank = pt.testing.transformer_test_class(lambda: ikat.LLMRerank(_llm))
-
-
 def test_append_joins_two_queries_by_turn():
     upper = pt.apply.generic(lambda frame: frame.assign(query=frame["query"].str.upper()).iloc[::-1])
     out = ikat.generate.AppendQuery(upper)(pd.DataFrame({"qid": ["1", "2"], "query": ["a", "b"], "qrewrite": ["a", "b"]}))
@@ -219,11 +190,3 @@ def test_the_llm_says_what_happens_on_errors_unless_the_operator_does(turn):
         ikat.Answer(failing, on_error="raise")(turn.assign(qutterance=["more tea"]))
     with pytest.raises(ikat.UsageError, match="on_error is wrong: give raise or fallback"):
         ikat.llm("openai:x on_error=ignore")
-
-
-def test_a_text_that_is_kept_keeps_its_repetitions():
-    said = "Rooibos. " + "Really, it has none. " * 200
-    llm, _ = scripted(said)
-    topics = ikat.conversation([{"role": "user", "content": "Which tea?"}])
-    assert ikat.Answer(llm)(topics)["qanswer"].tolist() == [said.strip()]
-    assert llm.ledger.frame()["dropped"].tolist() == [0]

@@ -51,8 +51,6 @@ def test_a_response_goes_by_the_qid_of_its_own_turn():
 def test_only_responses_of_at_least_the_given_length_are_asked():
     assert len(ikat.generate.Summarise(scripted()[0], min_characters=150).requests(talk(3))) == 1
     assert ikat.generate.Summarise(scripted()[0], min_characters=151).requests(talk(3)) == []
-    with pytest.raises(ikat.UsageError, match="min_characters=-1"):
-        ikat.generate.Summarise(scripted()[0], -1)
 
 
 def test_a_response_without_summary_stays_or_is_named_by_its_turn():
@@ -64,24 +62,20 @@ def test_a_response_without_summary_stays_or_is_named_by_its_turn():
     assert ledger(llm, "fallbacks") == 1
 
 
-def test_clarify_shows_the_chosen_statements_and_becomes_the_query():
-    llm, backend = scripted("Clarified utterance: Which tea without chamomile helps against a cold?")
-    out = ikat.generate.Clarify(llm)(a_turn(qstatements=[("3", 0.9), ("1", 0.5)]))
-    assert out["query"].tolist() == out["qrewrite"].tolist() == ["Which tea without chamomile helps against a cold?"]
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [({}, "1: I am allergic to chamomile., 2: I own a dog., 3: I live in Oslo.\n"), ({"qstatements": []}, "")]
+    + [({"qstatements": [("3", 0.9), ("1", 0.5)]}, "3: I live in Oslo., 1: I am allergic to chamomile.\n")],
+)
+def test_clarify_shows_the_chosen_statements_or_the_whole_persona_and_becomes_the_query(columns, shown):
+    llm, backend = scripted("Clarified utterance: Which tea helps against a cold?")
+    out = ikat.generate.Clarify(llm)(a_turn(**columns))
+    assert out["query"].tolist() == out["qrewrite"].tolist() == ["Which tea helps against a cold?"]
     assert out["query_0"].tolist() == ["And against a cold?"]
     [text] = texts(backend)
-    assert "3: I live in Oslo., 1: I am allergic to chamomile.\n" in text
-    assert "I own a dog" not in text
+    assert shown in text
+    assert [one for one in PTKB.values() if one in text] == [one for one in PTKB.values() if one in shown]
     assert "system: Rooibos." in text
-
-
-def test_clarify_shows_the_whole_persona_when_nothing_was_chosen_before():
-    llm, backend = scripted("Which tea?", "Which tea?")
-    ikat.generate.Clarify(llm)(a_turn())
-    ikat.generate.Clarify(llm)(a_turn(qstatements=[]))
-    first, second = texts(backend)
-    assert all(statement in first for statement in PTKB.values())
-    assert not any(statement in second for statement in PTKB.values())
 
 
 @pytest.mark.parametrize(("form", "prompt"), [("elements", "suggest"), ("context", "suggest_context")])
@@ -97,13 +91,7 @@ def test_suggest_sees_conversation_and_question_but_no_persona(form, prompt):
     assert "And against a cold?" in text
     assert not any(statement in text for statement in PTKB.values())
     assert ("300 words" in text) == (form == "elements")
-
-
-def test_a_missing_suggestion_is_an_empty_text():
-    llm, _ = scripted("<think>")
-    assert ikat.generate.OutlineAnswer(llm, on_error="fallback")(a_turn())["qsuggestion"].tolist() == [""]
-    with pytest.raises(ikat.UsageError, match="form='long' is unknown: choose one of elements, context"):
-        ikat.generate.OutlineAnswer(llm, "long")
+    assert ikat.generate.OutlineAnswer(scripted("<think>")[0], on_error="fallback")(a_turn())["qsuggestion"].tolist() == [""]
 
 
 def test_a_short_rewrite_sees_no_persona():
@@ -112,8 +100,6 @@ def test_a_short_rewrite_sees_no_persona():
     assert out["qrewrite"].tolist() == ["Which tea helps against a cold?"]
     assert not any(statement in texts(backend)[0] for statement in PTKB.values())
     assert ikat.Rewrite(llm, "short").prompt == "rewrite_short"
-    with pytest.raises(ikat.UsageError, match="form='brief' is unknown: choose one of full, short"):
-        ikat.Rewrite(llm, "brief")
 
 
 def test_an_answer_may_be_told_its_length_and_its_queries_repeat_that_chat():
@@ -123,8 +109,6 @@ def test_an_answer_may_be_told_its_length_and_its_queries_repeat_that_chat():
     assert "at most 200 words" in first[0]["content"]
     assert second[:1] == first
     assert ikat.Answer(llm, words=200).prompt == "answer"
-    with pytest.raises(ikat.UsageError, match="words=0"):
-        ikat.Answer(llm, words=0)
 
 
 def test_an_answer_from_chosen_statements_has_one_example():
@@ -136,5 +120,3 @@ def test_an_answer_from_chosen_statements_has_one_example():
     assert text.count("# Example") == 1
     assert "chamomile" in text
     assert "I own a dog" not in text
-    with pytest.raises(ikat.UsageError, match="statements='some' is unknown: choose one of all, chosen"):
-        ikat.Answer(llm, statements="some")

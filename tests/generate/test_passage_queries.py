@@ -6,7 +6,6 @@ from fakes import scripted
 from operators import a_turn, ledger, texts, two_turns
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.llms import StageError
 
 CHOSEN = [("3", 0.9), ("1", 0.5), ("2", 0.1)]
 
@@ -71,8 +70,6 @@ def test_statements_of_their_own_only_where_some_were_chosen():
 
 def test_a_failed_passage_is_replaced_by_the_question_and_keeps_its_weight():
     turn = a_turn(qstatements=CHOSEN, qrewrite="Which tea helps?")
-    with pytest.raises(StageError, match=r"stage passage_queries: 1 request failed .*chat_2"):
-        ikat.generate.PassageQueries(scripted("All.", "...")[0], per_statement=1)(turn)
     llm, _ = scripted("All.", "...")
     out = ikat.generate.PassageQueries(llm, per_statement=1, on_error="fallback")(turn)
     assert out["qsubqueries"].tolist() == [["All.", "Which tea helps?"]]
@@ -91,17 +88,13 @@ def test_expand_gives_each_row_its_weight():
         ikat.ExplodeQueries()(turns.assign(qweights=[[1.0], []]))
 
 
-def test_weights_of_sub_queries_end_where_those_are_brought_back():
-    turn = pd.DataFrame({"qid": ["1"], "query": ["x"], "qsubqueries": [["a", "b"]], "qweights": [[1.0, 0.4]]})
-    results = ikat.ExplodeQueries()(turn).assign(docno=["d", "e"], rank=[0, 0], score=[1.0, 1.0])
-    assert "qweight" not in ikat.Interleave()(results)
-
-
 def test_other_queries_do_not_keep_the_weights_of_passage_queries():
     llm, _ = scripted("1. ginger tea", '["ginger tea"]')
     turn = a_turn(qweights=[1.0, 0.5], qstatements=[])
     assert "qweights" not in ikat.Queries(llm)(turn)
     assert "qweights" not in ikat.generate.StatementQueries(llm)(turn)
+    expanded = ikat.ExplodeQueries()(pd.DataFrame({"qid": ["1"], "query": ["x"], "qsubqueries": [["a", "b"]], "qweights": [[1.0, 0.4]]}))
+    assert "qweight" not in ikat.Interleave()(expanded.assign(docno=["d", "e"], rank=[0, 0], score=[1.0, 1.0]))
 
 
 def test_statement_queries_ask_for_each_statement_and_drop_repeats():
@@ -144,8 +137,6 @@ def test_no_query_for_a_statement_falls_back_to_the_question_counted():
     out = ikat.generate.StatementQueries(llm)(a_turn(qstatements=CHOSEN[:2]))
     assert out["qsubqueries"].tolist() == [["And against a cold?", "tea Oslo"]]
     assert ledger(llm, "fallbacks") == 1
-    with pytest.raises(ikat.UsageError, match="n=0: give 1 or more"):
-        ikat.generate.StatementQueries(llm, n=0)
 
 
 def test_a_plan_counts_every_passage_and_statement():

@@ -1,7 +1,5 @@
 """Frames of qid and query alone: the user's question survives operators that replace the query."""
 
-import contextlib
-
 import pandas as pd
 import pyterrier as pt
 import pytest
@@ -67,16 +65,6 @@ def test_queries_after_a_rewrite_and_the_response_show_the_question(plain):
     assert set(out["qanswer"]) == {"Rooibos does."}
 
 
-@pytest.mark.parametrize("make", [ikat.Rewrite, ikat.generate.Clarify, ikat.generate.OutlineAnswer])
-def test_an_operator_after_an_answer_shows_the_question(plain, make):
-    llm, backend = scripted("Rooibos.", "Mint.")
-    (ikat.Answer(llm) >> make(llm))(plain)
-    first, second = last_messages(backend)
-    assert ASKED in first
-    assert ASKED in second
-    assert "Rooibos." not in second
-
-
 def test_query_as_the_question_is_still_the_newest_one(plain):
     llm, backend = scripted("Does rooibos contain caffeine?", "Rooibos.")
     (ikat.Rewrite(llm) >> ikat.Answer(llm, question="query"))(plain)
@@ -89,38 +77,16 @@ def test_operators_without_a_model_take_the_question_too(plain):
     assert ikat.AllUtterances()(answered)["query"].tolist() == [ASKED]
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        *(
-            ikat.Answer,
-            ikat.Rewrite,
-            ikat.generate.Clarify,
-            ikat.generate.OutlineAnswer,
-            ikat.Queries,
-            ikat.MultiQuery,
-            ikat.generate.StatementQueries,
-        ),
-        lambda llm: ikat.generate.PassageQueries(llm, ("short",)),
-    ],
-)
+ASKING = [ikat.Answer, ikat.Rewrite, ikat.generate.Clarify, ikat.generate.OutlineAnswer, ikat.MultiQuery, ikat.generate.StatementQueries]
+
+
+@pytest.mark.parametrize("make", [*ASKING, ikat.generate.PassageQueries])
 def test_a_refusal_is_a_typed_failure_and_no_query(plain, make):
     llm, _ = scripted("I'm sorry, but I can't help with that.")
-    plain = plain.assign(qstatements=[[]], qptkb=[{}])
     with pytest.raises(StageError, match=r"1 Refused.*the model refused: .I'm sorry.*; run it again .*on_error=fallback") as info:
-        make(llm)(plain)
+        make(llm)(plain.assign(qstatements=[[]], qptkb=[{}]))
     assert isinstance(info.value.failures[0], Refused)
     assert "same completions from the cache" not in str(info.value)
-
-
-@pytest.mark.parametrize("on_error", ["raise", "fallback"])
-def test_refusals_and_unreadable_completions_are_failures_in_the_ledger(plain, on_error):
-    llm, _ = scripted("I cannot assist with that.", "...", "<think>hm</think>", "rooibos tea")
-    for text in ("Which tea?", "And cold?", "And hot?", "And in Oslo?"):
-        with contextlib.suppress(StageError):
-            ikat.Rewrite(llm, on_error=on_error)(plain.assign(query=text))
-    counted = llm.ledger.frame()[["calls", "failures", "fallbacks"]].values.tolist()
-    assert counted == [[4, 3, 3 if on_error == "fallback" else 0]]
 
 
 @pytest.mark.parametrize("make", [ikat.Answer, ikat.generate.OutlineAnswer, ikat.Rewrite, ikat.Respond])
@@ -131,13 +97,6 @@ def test_a_completion_without_a_letter_or_digit_is_no_answer(plain, make, text):
     with pytest.raises(StageError, match="1 request failed .*nothing usable in the completion"):
         make(llm)(plain.merge(found, how="cross") if make is ikat.Respond else plain)
     assert llm.ledger.frame()["failures"].tolist() == [1]
-
-
-def test_an_unreadable_completion_of_the_cache_is_a_failure_each_time(plain):
-    llm, _ = scripted("...")
-    for _ in range(2):
-        ikat.Rewrite(llm, on_error="fallback")(plain)
-    assert llm.ledger.frame()[["calls", "known", "failures", "fallbacks"]].values.tolist() == [[1, 1, 2, 2]]
 
 
 @pytest.mark.parametrize(

@@ -8,23 +8,43 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.completions.citations import count_words
 
 _llm = ikat.llm("recorded:sample")
-OPERATORS = {
+ENHANCED = {form: lambda form=form: ikat.generate.Enhance(_llm, form) for form in ("topic", "response", "guess", "preferences", "summary")}
+OPERATORS = ENHANCED | {
     "statements": lambda: ikat.SelectStatements(_llm),
     "copies": lambda: ikat.SelectStatements(_llm, "copies"),
-    "scores": lambda: ikat.SelectStatements(_llm, "scores"),
-    "suggested": lambda: ikat.SelectStatements(_llm, "scores", given="suggestion"),
+    "scores": lambda: ikat.SelectStatements(_llm, "scores", given="suggestion"),
     "summarise": lambda: ikat.generate.Summarise(_llm),
     "clarify": lambda: ikat.generate.Clarify(_llm),
     "articles": lambda: ikat.generate.PassageQueries(_llm, per_statement=3),
     "passages": lambda: ikat.generate.PassageQueries(_llm, ("short", "long", "styled")),
-    "suggest": lambda: ikat.generate.OutlineAnswer(_llm),
-    "suggest_context": lambda: ikat.generate.OutlineAnswer(_llm, "context"),
+    "outline": lambda: ikat.generate.OutlineAnswer(_llm, "context"),
     "rewrite": lambda: ikat.Rewrite(_llm, "short"),
-    "queries": lambda: ikat.generate.StatementQueries(_llm),
+    "reformulate": lambda: ikat.generate.Reformulate(_llm),
+    "level": lambda: ikat.generate.RewriteByLevel(_llm),
+    "queries": lambda: ikat.Queries(_llm),
+    "statement_queries": lambda: ikat.generate.StatementQueries(_llm),
     "answer": lambda: ikat.Answer(_llm, statements="chosen", style="llama"),
-    "respond": lambda: ikat.Respond(_llm),
+    "update": lambda: ikat.generate.UpdatePtkb(_llm),
+    "respond": lambda: ikat.Respond(_llm, form="suggested", statements="chosen"),
+    "condense": lambda: ikat.generate.Condense(_llm),
     "decide": lambda: ikat.generate.Decide(_llm, may_ask=False),
 }
+OTHERS = {
+    "samples": lambda: ikat.Samples(ikat.RewriteAndAnswer(_llm), 3),
+    "aggregate": lambda: ikat.generate.Aggregate(),
+    "best": lambda: ikat.generate.BestQuery(ikat.ManualRewrite()),
+    "seq2seq": lambda: ikat.generate.Seq2SeqRewrite("m"),
+    "rank": lambda: ikat.RankStatements(ikat.BiEncoder("m")),
+    "append": lambda: ikat.generate.AppendStatements("qgoldptkb"),
+    "explode": ikat.ExplodeQueries,
+    "raw": ikat.RawUtterance,
+    "all": ikat.AllUtterances,
+    "manual": ikat.ManualRewrite,
+    "hqe": lambda: ikat.generate.HistoricalQueryExpansion(ikat.RawUtterance()),
+    "rerank": lambda: ikat.LLMRerank(_llm),
+}
+for _name, _make in (OPERATORS | OTHERS).items():
+    globals()[f"Test{_name}"] = pt.testing.transformer_test_class(_make)
 
 
 @pytest.fixture
@@ -42,32 +62,20 @@ def llm():
     return ikat.llm("recorded:sample")
 
 
-def numbers(out):
-    return dict(zip(out["qid"], ([number for number, _ in chosen] for chosen in out["qstatements"]), strict=True))
+CHOSEN = {
+    "ids": {"1-1_1": ["2", "6", "4"], "1-1_2": ["5", "1", "4"], "1-1_4": [], "1-1_5": ["3", "4"]},
+    "copies": {"1-1_1": ["2", "4", "6"], "1-1_2": ["5", "4"], "1-2_5": ["5", "2"], "1-2_6": [], "2-1_6": [], "3-1_6": []},
+    "scores": {"1-1_3": ["2", "4"], "1-1_6": [], "2-1_3": ["1", "2"]},
+}
 
 
-def test_ids(llm, topics):
-    chosen = numbers(ikat.SelectStatements(llm)(topics))
-    assert chosen["1-1_1"] == ["2", "6", "4"]
-    assert chosen["1-1_2"] == ["5", "1", "4"]
-    assert chosen["1-1_4"] == []
-    assert chosen["1-1_5"] == ["3", "4"]
-
-
-def test_copies(llm, topics):
-    chosen = numbers(ikat.SelectStatements(llm, "copies")(topics))
-    assert chosen["1-1_1"] == ["2", "4", "6"]
-    assert chosen["1-1_2"] == ["5", "4"]
-    assert chosen["1-2_5"] == ["5", "2"]
-    assert chosen["1-2_6"] == chosen["2-1_6"] == chosen["3-1_6"] == []
-
-
-def test_scores(llm, topics):
-    out = ikat.SelectStatements(llm, "scores")(topics).set_index("qid")["qstatements"]
-    assert out["1-1_3"] == [("2", 1.0), ("4", 0.2)]
-    assert out["1-1_6"] == []
-    assert out["2-1_3"] == [("1", 1.0), ("2", 0.4)]
-    assert llm.ledger.frame()["dropped"].sum() > 0
+@pytest.mark.parametrize("form", CHOSEN)
+def test_the_statements_that_a_model_chose(form, llm, topics):
+    out = ikat.SelectStatements(llm, form)(topics).set_index("qid")["qstatements"]
+    assert {qid: [number for number, _ in out[qid]] for qid in CHOSEN[form]} == CHOSEN[form]
+    if form == "scores":
+        assert out["2-1_3"] == [("1", 1.0), ("2", 0.4)]
+        assert llm.ledger.frame()["dropped"].sum() > 0
 
 
 def test_passage_queries_per_statement(llm, topics):
@@ -105,31 +113,18 @@ def test_responses(llm, topics):
     assert llm.ledger.frame()["dropped"].sum() == 0
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", [*OPERATORS, *OTHERS])
 def test_operators_are_values_whose_repr_can_be_pasted_back(name):
-    operator = OPERATORS[name]()
+    operator = (OPERATORS | OTHERS)[name]()
     pasted = eval(repr(operator), {"ikat": ikat})
     assert pasted == operator
     assert hash(pasted) == hash(operator)
-    assert len(operator.schematic["label"]) <= 20
 
 
-def test_the_same_input_gives_the_same_requests():
+def test_the_same_input_gives_the_same_requests_as_many_as_outcomes():
     turn = a_turn(qstatements=[("1", 0.5)], qsuggestion="Tea.")
-    frames = {name: found(turn, 3) if name in ("respond", "decide") else turn for name in OPERATORS}
     for name, make in OPERATORS.items():
-        requests = make().requests(frames[name])
-        assert len(requests) == len(make().typical(frames[name])) == len(make().fallback(frames[name]))
-        assert requests == make().requests(frames[name])
-
-
-TestStatements = pt.testing.transformer_test_class(OPERATORS["statements"])
-TestScoresSuggested = pt.testing.transformer_test_class(OPERATORS["suggested"])
-TestSummarise = pt.testing.transformer_test_class(OPERATORS["summarise"])
-TestClarify = pt.testing.transformer_test_class(OPERATORS["clarify"])
-TestArticles = pt.testing.transformer_test_class(OPERATORS["articles"])
-TestSuggest = pt.testing.transformer_test_class(OPERATORS["suggest"])
-TestStatementQueries = pt.testing.transformer_test_class(OPERATORS["queries"])
-TestOneShot = pt.testing.transformer_test_class(OPERATORS["answer"])
-TestRespond = pt.testing.transformer_test_class(OPERATORS["respond"])
-TestSuggested = pt.testing.transformer_test_class(lambda: ikat.Respond(_llm, form="suggested", statements="chosen"))
+        frame = found(turn, 3) if name in ("respond", "decide", "condense") else turn
+        requests = make().requests(frame)
+        assert len(requests) == len(make().typical(frame)) == len(make().fallback(frame))
+        assert requests == make().requests(frame)

@@ -14,8 +14,6 @@ from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.generate.statements import examples_of
 
 BOTH = "Rewrite: Which tea helps against a cold?\nResponse: Sage tea."
-TestReformulate = pt.testing.transformer_test_class(lambda: ikat.generate.Reformulate(ikat.llm("recorded:sample")))
-TestRewriteByLevel = pt.testing.transformer_test_class(lambda: ikat.generate.RewriteByLevel(ikat.llm("recorded:sample")))
 
 
 @pytest.fixture

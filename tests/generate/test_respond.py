@@ -66,10 +66,3 @@ def test_a_failed_turn_falls_back_to_its_best_passage():
     out = ikat.Respond(llm, words=4, on_error="fallback")(found(two_turns(), 2))
     assert out["qanswer"].tolist() == ["Tea.", "Tea.", "Passage 0 of other_1.", "Passage 0 of other_1."]
     assert (ledger(llm, "fallbacks"), ledger(llm, "dropped")) == (1, 0)
-
-
-def test_a_plan_counts_one_call_per_turn():
-    llm = ikat.llm("openai:gpt-4o cache=none")
-    plan = ikat.plan({"R": ikat.MultiQuery(llm) >> ikat.Interleave() >> ikat.Respond(llm, words=100)}, two_turns())
-    assert plan[["stage", "calls"]].values.tolist() == [["queries", 2], ["respond", 2]]
-    assert 100 < plan["completion_tokens"][1] < 400

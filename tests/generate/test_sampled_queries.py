@@ -1,4 +1,4 @@
-"""Samples of one prompt: asked, counted, kept apart and replayed; one query made of them; the best of them chosen."""
+"""Samples of one prompt: asked, counted, kept apart and replayed, and one query made of them."""
 
 import json
 
@@ -14,33 +14,6 @@ from operators import a_turn, ledger, texts, two_turns
 import pyterrier_ikat as ikat
 from pyterrier_ikat.completions.texts import parse_reasoned_rewrite, parse_rewrite_and_answer
 from pyterrier_ikat.generate.sampled_queries import SamplesWarning, word_vectors
-
-TestSamples = pt.testing.transformer_test_class(lambda: ikat.Samples(ikat.RewriteAndAnswer(ikat.llm("recorded:sample")), 3))
-TestAggregate = pt.testing.transformer_test_class(lambda: ikat.generate.Aggregate())
-TestBestQuery = pt.testing.transformer_test_class(lambda: ikat.generate.BestQuery(Found()))
-
-
-class Found(pt.Transformer):
-    """Finds the passages of a table: query -> the scores of its passages, best first."""
-
-    schematic = {"label": "Found", "help_url": ""}
-
-    def __init__(self, **scores):
-        super().__init__()
-        self.scores, self.searched = scores, []
-
-    def transform(self, inp):
-        pt.validate.query_frame(inp, extra_columns=["query"])
-        self.searched += inp["query"].tolist()
-        rows = [
-            {**row, "docno": f"d{rank}", "rank": rank, "score": float(score)}
-            for row in inp.to_dict("records")
-            for rank, score in enumerate(self.scores.get(row["query"], ()))
-        ]
-        return pd.DataFrame(rows, columns=[*inp.columns, "docno", "rank", "score"])
-
-    def __hash__(self):
-        return id(self)
 
 
 class Vectors(pt.Transformer):
@@ -106,14 +79,6 @@ def test_a_rewrite_and_its_answer_are_read_after_their_labels(text, expected):
 )
 def test_a_reason_is_no_rewrite(text, expected):
     assert parse_reasoned_rewrite(text) == expected
-
-
-LINES = st.text(st.sampled_from("abc é?"), min_size=1).map(str.strip).filter(lambda line: any(map(str.isalpha, line)))
-
-
-@given(LINES, LINES)
-def test_what_is_written_after_the_labels_is_what_is_read(rewrite, answer):
-    assert parse_rewrite_and_answer(both(rewrite, answer)) == (" ".join(rewrite.split()), " ".join(answer.split()))
 
 
 def test_an_unusable_completion_falls_back_to_the_question():
@@ -230,7 +195,6 @@ def test_a_model_that_does_not_draw_is_warned_of():
         (lambda llm: ikat.Samples(ikat.Rewrite(llm), 1, ["qanswer"])(a_turn()), "writes no qanswer, but qid, query"),
         (lambda llm: ikat.Samples(ikat.generate.PassageQueries(llm, ("short", "long")))(a_turn()), "asks 2 times for 1 turn"),
         (lambda llm: ikat.generate.Aggregate("max"), "how='max' is unknown: choose one of mean, first, consistent"),
-        (lambda llm: ikat.generate.BestQuery(Found(), 0), "passages=0: give 1 or more"),
     ],
 )
 def test_what_cannot_be_sampled_or_chosen_is_named(make, said):
@@ -273,12 +237,9 @@ def test_a_query_vector_of_an_earlier_query_does_not_stay():
 
 
 @pytest.mark.parametrize("samples", [[], [["", "a"]], [[]], [["a", None]]])
-def test_a_turn_without_a_sample_is_named(samples):
+def test_a_turn_without_a_sample_and_what_is_no_encoder_are_named(samples):
     with pytest.raises(ikat.DataError, match=r"turn 1_2 has the qsamples \["):
         ikat.generate.Aggregate()(drawn(("a",)).assign(qsamples=[samples]))
-
-
-def test_what_is_no_encoder_is_named():
     with pytest.raises(ikat.DataError, match="gave no query_vec for each query"):
         ikat.generate.Aggregate(encoder=ikat.RawUtterance())(drawn(("a",)))
 
@@ -301,45 +262,3 @@ def test_for_bm25_the_texts_joined_are_ranked_as_by_the_mean_of_their_scores(tmp
     together = (ikat.generate.Aggregate() >> index.bm25())(drawn(*([text] for text in texts))).set_index("docno")["score"]
     alone = index.bm25()(pd.DataFrame({"qid": list("0123"), "query": texts})).groupby("docno")["score"].sum()
     np.testing.assert_allclose(together.sort_index(), alone.sort_index(), rtol=1e-5)
-
-
-# --- the best of them
-
-
-def subqueries(*queries, qid="1_2"):
-    return pd.DataFrame({"qid": [qid], "query": ["it?"], "qsubqueries": [list(queries)]})
-
-
-def test_the_query_whose_best_passages_score_highest_is_chosen():
-    found = Found(a=[9, 1, 1], b=[5, 5, 0], c=[4, 4, 4])
-    frame = subqueries("a", "b", "c")
-    assert {k: ikat.generate.BestQuery(found, k)(frame)["query"].item() for k in (1, 2, 3)} == {
-        1: "a",
-        2: "a",
-        3: "c",
-    }  # 9; 5, 5; 3.67, 3.33, 4
-    out = ikat.generate.BestQuery(found, 3)(frame)
-    assert (out["qrewrite"].item(), out["query_0"].item(), out["qsubqueries"].item()) == ("c", "it?", ["a", "b", "c"])
-
-
-def test_a_score_that_is_no_number_is_named():
-    with pytest.raises(ikat.DataError, match="gave a score that is not a number"):
-        ikat.generate.BestQuery(Found(a=[float("nan")], b=[1]))(subqueries("a", "b"))
-
-
-SCORES = st.dictionaries(st.sampled_from("abcd"), st.lists(st.integers(-5, 5), max_size=4), min_size=1)
-
-
-@given(SCORES, st.integers(1, 3))
-def test_the_choice_is_the_first_largest_mean(scores, k):
-    queries = sorted(scores)
-    means = [np.mean(sorted(scores[query], reverse=True)[:k]) if scores[query] else -np.inf for query in queries]
-    ranked = {query: sorted(found, reverse=True) for query, found in scores.items()}
-    assert ikat.generate.BestQuery(Found(**ranked), k)(subqueries(*queries))["query"].item() == queries[int(np.argmax(means))]
-
-
-def test_the_plan_counts_what_the_ranker_asks_for_each_query_and_leaves_the_depth_behind_it():
-    llm, other = scripted()[0], scripted()[0]
-    system = ikat.Samples(ikat.Rewrite(llm), 4) >> ikat.generate.BestQuery(Found() % 3 >> ikat.LLMRerank(other, 3)) >> Found() % 7
-    rows = ikat.plan({"x": system}, a_turn())
-    assert rows[["stage", "calls"]].values.tolist() == [["rewrite", 4], ["rerank", 12]]

@@ -1,6 +1,5 @@
 """Rewriting by T5 and BART: tiny random models, saved and loaded by the real code, against the model asked directly."""
 
-import pyterrier as pt
 import pytest
 from tiny_seq2seq import save_tiny_bart, save_tiny_t5
 
@@ -148,9 +147,6 @@ def test_a_model_that_cannot_be_loaded_is_named_with_what_to_do(tmp_path):
     for model in ("no/such-model", tmp_path):
         with pytest.raises(ikat.UsageError, match="can't load the sequence-to-sequence model .*give the folder of a downloaded model"):
             ikat.generate.Seq2SeqRewrite(model)(turns("tea ?"))
-
-
-TestSeq2SeqRewrite = pt.testing.transformer_test_class(lambda: ikat.generate.Seq2SeqRewrite("m"))
 
 
 def test_the_output_is_held_to_the_positions_that_the_model_has(bart):

@@ -78,10 +78,3 @@ def test_prose_is_a_failure_that_names_the_turn_and_falls_back_to_no_statement(f
     out = ikat.SelectStatements(llm, form, on_error="fallback")(both)
     assert out["qstatements"].tolist() == [[("2", 1.0)], []]
     assert ledger(llm, "fallbacks") == 1
-
-
-def test_a_plan_goes_on_with_the_first_two_statements():
-    llm = ikat.llm("openai:gpt-4o cache=none")
-    for form in ("ids", "copies", "scores"):
-        plan = ikat.plan({"S": ikat.SelectStatements(llm, form) >> ikat.generate.StatementQueries(llm)}, a_turn())
-        assert plan[["stage", "calls"]].values.tolist() == [["statements", 1], ["queries, at least", 2]]

@@ -2,7 +2,6 @@
 
 from types import SimpleNamespace
 
-import pandas as pd
 import pyterrier as pt
 import pytest
 from fakes import ByPrompt
@@ -98,46 +97,6 @@ def test_a_statement_that_the_persona_lacks_is_named(ptkb):
         ikat.generate.AppendStatements()(turns(qptkb=[ptkb, {}], qstatements=[[("7", 1.0)], []]))
 
 
-def test_inputs_are_not_changed_and_objects_are_carried():
-    scorer = Table({("1_1", number): 0.5 for number in PTKB})
-    frame = turns()
-    before = frame.copy()
-    after = (ikat.RankStatements(scorer) >> ikat.generate.AppendStatements())(frame)
-    assert after["qptkb"][0] is PTKB
-    pd.testing.assert_frame_equal(frame, before)
-
-
-@pytest.mark.parametrize(
-    "operator", [ikat.RankStatements(Table({("1_1", number): 0.5 for number in PTKB})), ikat.generate.AppendStatements()], ids=repr
-)
-def test_empty_frames_give_the_columns_of_full_ones(operator):
-    frame = turns(qstatements=[[], []])
-    empty = operator(frame.iloc[:0])
-    assert list(empty.columns) == list(operator(frame).columns)
-    assert len(empty) == 0
-
-
-def test_a_missing_column_is_named():
-    with pytest.raises(pt.validate.InputValidationError, match="qgoldptkb"):
-        ikat.generate.AppendStatements("qgoldptkb")(turns())
-    with pytest.raises(pt.validate.InputValidationError, match="query"):
-        ikat.RankStatements(Table({}))(turns().drop(columns="query"))
-
-
-def test_operators_are_values():
-    operator = ikat.RankStatements(ikat.BiEncoder("m"), n=5)
-    assert repr(operator) == "ikat.RankStatements(ikat.BiEncoder('m'), n=5)"
-    assert eval(repr(operator)) == operator
-    assert operator != ikat.RankStatements(ikat.BiEncoder("m"))
-    assert pt.inspect.subtransformers(operator) == {"scorer": ikat.BiEncoder("m")}
-    assert ikat.generate.AppendStatements() == ikat.generate.AppendStatements("qstatements")
-    assert repr(ikat.generate.AppendStatements("qgoldptkb")) == "ikat.generate.AppendStatements(column='qgoldptkb')"
-
-
-TestRankStatements = pt.testing.transformer_test_class(lambda: ikat.RankStatements(ikat.BiEncoder("m")))
-TestWithStatements = pt.testing.transformer_test_class(ikat.generate.AppendStatements)
-
-
 SAID = {"qstatements": [[("10", 0.9), ("7", 0.5), ("1", 0.1)], None], "qgoldptkb": [["2"], []]}
 
 
@@ -145,14 +104,6 @@ SAID = {"qstatements": [[("10", 0.9), ("7", 0.5), ("1", 0.1)], None], "qgoldptkb
 def test_later_stages_see_the_shown_statements_alone_with_their_ids(shown, ids):
     made = ikat.generate.ShowStatements(shown)(turns(**SAID))
     assert [list(ptkb.items()) for ptkb in made["qptkb"]] == [[(one, PTKB[one]) for one in ids], []]
-
-
-def test_what_is_shown_must_be_known_and_there():
-    with pytest.raises(UsageError, match="shown='some' is unknown: choose one of none, chosen, gold, a statement's id"):
-        ikat.generate.ShowStatements("some")
-    for shown, name in (("chosen", "qstatements"), ("gold", "qgoldptkb")):
-        with pytest.raises(pt.validate.InputValidationError, match=name):
-            ikat.generate.ShowStatements(shown)(turns())
 
 
 @pytest.mark.parametrize(("statements", "shown", "calls"), [(None, {"1", "2"}, 1), ("none", set(), 1), ("chosen", {"2"}, 2)])

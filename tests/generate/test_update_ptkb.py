@@ -14,8 +14,6 @@ from operators import ledger, texts
 import pyterrier_ikat as ikat
 from pyterrier_ikat.generate.statements import EARLIER
 
-TestUpdatePtkb = pt.testing.transformer_test_class(lambda: ikat.generate.UpdatePtkb(ikat.llm("recorded:sample")))
-
 KNOWN = {"1": "I live in Lyon.", "2": "I am vegan."}
 
 
@@ -90,8 +88,6 @@ def test_of_the_last_messages_the_earlier_ones_are_shown_without_a_number():
     shown = texts(backend)[0].partition("# Conversation so far\n")[2].partition("\n\n# JSON")[0]
     assert shown == "user: u4\nsystem: a4\nuser: u5\nsystem: a5\nuser: u6\nsystem: a6\nuser 7: u7\nsystem: a7\nuser 8: u8"
     assert EARLIER == 3
-    with pytest.raises(ikat.UsageError, match="messages=0: give 1 or more"):
-        ikat.generate.UpdatePtkb(llm, messages=0)
 
 
 def test_a_message_cannot_pass_for_another_one():
@@ -116,19 +112,10 @@ def test_an_unusable_completion_is_a_failure_that_does_not_quote_it(caplog):
         out = ikat.generate.UpdatePtkb(llm, on_error="fallback")(turn)
     assert (out["qptkb"].item(), out["qlearned"].item()) == (KNOWN, [])
     assert ledger(llm, "fallbacks") == 1
-    assert "Ada" not in caplog.text
-
-
-def test_dropped_statements_are_logged_without_words(caplog):
     with caplog.at_level(logging.INFO):
-        update(learned(9, "I have gout", "I have gout."), learned(1, "I have gout", "I have gout."))
+        update(learned(9, "Ada has gout", "Ada has gout."), learned(1, "Ada has gout", "Ada has gout."))
     assert "message 9" in caplog.text
-    assert "gout" not in caplog.text
-
-
-def test_a_manual_rewrite_is_not_the_users():
-    with pytest.raises(TypeError, match="question"):
-        ikat.generate.UpdatePtkb("recorded:sample", question="qresolved")
+    assert "Ada" not in caplog.text
 
 
 def test_the_sample_is_learned_from_and_planned():
