@@ -83,36 +83,21 @@ def test_only_labelled_turns_count_and_a_result_frame_has_rows_for_each_passage(
 
 
 @pytest.mark.parametrize(
-    ("ours", "known", "error", "message"),
+    ("ours", "known", "error", "word"),
     [
-        (system("NA"), answers("--"), UsageError, "nothing says which turns have an answer: give answers with gold_answerability"),
+        (system("NA"), answers("--"), UsageError, "nothing says which turns have an answer"),
         (system("NA"), answers("ua")[["qid"]], UsageError, "nothing says which turns have an answer"),
-        (system("NA"), answers("ua").assign(gold_answerability="maybe"), DataError, "turn 0: the answerability is 'maybe': give one of"),
-        (system("NA"), pd.concat([answers("ua")] * 2), DataError, "turn 0 occurs twice in the answers: keep one"),
-        (
-            system("NA")[["qid"]],
-            answers("ua"),
-            UsageError,
-            "no column qaction in the frame, only qid: .* with ikat.generate.Decide",
-        ),
-        (system("--"), answers("ua"), UsageError, "ours made no decision: it has no column qaction, which ikat.generate.Decide"),
-        (
-            system("NA").assign(qaction="refuse"),
-            answers("ua"),
-            DataError,
-            "turn 0: the action is 'refuse': give one of answer, ask, abstain",
-        ),
-        (
-            pd.concat([system("NA"), system("AA")]),
-            answers("ua"),
-            DataError,
-            "turn 0 has rows with different qaction, 'abstain' and 'answer'",
-        ),
+        (system("NA"), answers("ua").assign(gold_answerability="maybe"), DataError, "turn 0: .* 'maybe'"),
+        (system("NA"), pd.concat([answers("ua")] * 2), DataError, "turn 0 occurs twice"),
+        (system("NA")[["qid"]], answers("ua"), UsageError, "no column qaction"),
+        (system("--"), answers("ua"), UsageError, "ours made no decision"),
+        (system("NA").assign(qaction="refuse"), answers("ua"), DataError, "turn 0: .* 'refuse'"),
+        (pd.concat([system("NA"), system("AA")]), answers("ua"), DataError, "turn 0 has rows with different qaction"),
         (system("NA").assign(qid=["x_1", "x_2"]), answers("ua"), DataError, "ours has no turn with a label: its turns are like x_1"),
     ],
 )
-def test_what_is_wrong_is_named(ours, known, error, message):
-    with pytest.raises(error, match=message):
+def test_what_is_wrong_is_named(ours, known, error, word):
+    with pytest.raises(error, match=word):
         evaluate_actions({"ours": ours}, known)
 
 

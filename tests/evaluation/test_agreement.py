@@ -22,14 +22,16 @@ def matrix_as_qrels(matrix):
     return first, first.assign(label=b).sample(frac=1, random_state=1)
 
 
-def test_the_confusion_matrix_of_the_papers_table():
+def test_the_confusion_matrix_of_the_papers_table_and_what_is_printed():
     gpt, nist = matrix_as_qrels(TABLE_4)
     found = agreement(gpt, pd.concat([nist, qrels(("1_1", "only NIST", 4))]))
     assert found.confusion.to_numpy().tolist() == TABLE_4.tolist()
     assert found.confusion.index.tolist() == found.confusion.columns.tolist() == [0, 1, 2, 3, 4]
     assert found.pairs == 22684
     assert found.binary == pytest.approx((8743 + 227 + 3515 + 400 + 450 + 189 + 47 + 476 + 284 + 52 + 369 + 284 + 52) / 22684)
-    assert f"{found.binary:.4f}" == "0.6651"
+    assert found.binary_confusion.to_numpy().tolist() == [[8743 + 227 + 3515 + 400, 112 + 39 + 9 + 209 + 70 + 11], [7146, 2203]]
+    assert "22,684 pairs judged by both: binary agreement 66.51%" in str(found)
+    assert "tau" not in str(found)
 
 
 def test_kappa_by_hand():
@@ -37,15 +39,6 @@ def test_kappa_by_hand():
     assert cohens_kappa([[3, 0], [0, 4]]) == 1.0
     assert cohens_kappa([[1, 1], [1, 1]]) == 0.0
     assert np.isnan(cohens_kappa([[7, 0], [0, 0]]))
-
-
-def test_the_binary_table_and_what_is_printed():
-    gpt, nist = matrix_as_qrels(TABLE_4)
-    found = agreement(gpt, nist)
-    assert found.binary_confusion.to_numpy().tolist() == [[8743 + 227 + 3515 + 400, 112 + 39 + 9 + 209 + 70 + 11], [7146, 2203]]
-    assert found.binary_confusion.loc[True, False] == 3189 + 668 + 1625 + 630 + 620 + 414
-    assert "22,684 pairs judged by both: binary agreement 66.51%" in str(found)
-    assert "tau" not in str(found)
 
 
 def test_the_systems_are_put_in_order_by_both():
@@ -60,11 +53,6 @@ def test_the_systems_are_put_in_order_by_both():
         agreement(first, second, runs={"one": one})
 
 
-def test_qrels_without_a_common_pair_cannot_agree():
-    with pytest.raises(DataError, match="no pair in common .such as 1_1 a and 1_1 b"):
-        agreement(qrels(("1_1", "a", 1)), qrels(("1_1", "b", 1)))
-
-
 def test_the_order_of_systems():
     table = pd.DataFrame({"name": list("abcd"), "nDCG@5": [0.1, 0.2, 0.3, 0.4]})
     other = pd.DataFrame({"name": list("dcba"), "nDCG@5": [0.4, 0.1, 0.3, 0.2]})  # a .2, b .3, c .1, d .4: 4 pairs alike, 2 not
@@ -74,6 +62,7 @@ def test_the_order_of_systems():
         order_agreement(table, other[1:], "nDCG@5")
 
 
-def test_hyphens_that_would_leave_pairs_out():
-    with pytest.raises(DataError, match="the first qrels: its turns are like 1-2, the wanted ones like 1_2"):
-        agreement(qrels(("1_1", "a", 1), ("1-2", "b", 1)), qrels(("1_1", "a", 1), ("1_2", "b", 1)))
+@pytest.mark.parametrize(("qid", "word"), [("1_1", "no pair in common"), ("1-2", "its turns are like 1-2, the wanted ones like 1_2")])
+def test_qrels_that_would_leave_pairs_out(qid, word):
+    with pytest.raises(DataError, match=word):
+        agreement(qrels(("1_3", "a", 1), (qid, "b", 1)), qrels(("1_3", "c", 1), ("1_2", "b", 1)))

@@ -125,35 +125,24 @@ def test_a_dataset_by_name_brings_topics_and_qrels():
 def test_mistakes_are_found_before_anything_runs(setting):
     systems, runs, topics, qrels = setting
     one = systems["one"]
-    usage = [
-        (lambda: experiment([one], topics=topics, qrels=qrels), "has no name: give {'name': pipeline}"),
-        (lambda: experiment({" ": one}, topics=topics, qrels=qrels), "named ' '"),
-        (lambda: experiment({}, topics=topics, qrels=qrels), "no system"),
-        (lambda: experiment(systems, topics=topics, qrels=qrels, baseline="four"), "not one of the systems: one, two, three"),
-        (lambda: experiment(systems, topics=topics, qrels=qrels, measures=["nDGC@5"]), "'nDGC@5' is unknown"),
-        (lambda: experiment(systems, topics=topics, qrels=qrels, measures=[]), "no measure"),
-        (lambda: experiment(systems, topics=topics), "nothing to run or evaluate on"),
-        (
-            lambda: experiment({"a": pt.Transformer.identity()}, topics=topics, qrels=qrels),
-            "makes no ranking: its result has no docno, score",
-        ),
-        (
-            lambda: experiment({"a": one, "b": Reranks(runs["one"])}, topics=topics, qrels=qrels),
-            "system b does not work on these topics: .*docno",
-        ),
-        (lambda: experiment({"a": one, "b": "bm25"}, topics=topics, qrels=qrels), "there is no method 'bm25'"),
+    wrong = [
+        (lambda: experiment([one], topics=topics, qrels=qrels), UsageError, "has no name: give {'name': pipeline}"),
+        (lambda: experiment({" ": one}, topics=topics, qrels=qrels), UsageError, "named ' '"),
+        (lambda: experiment({}, topics=topics, qrels=qrels), UsageError, "no system"),
+        (lambda: experiment(systems, topics=topics, qrels=qrels, baseline="four"), UsageError, "not one of the systems: one, two"),
+        (lambda: experiment(systems, topics=topics, qrels=qrels, measures=["nDGC@5"]), UsageError, "'nDGC@5' is unknown"),
+        (lambda: experiment(systems, topics=topics, qrels=qrels, measures=[]), UsageError, "no measure"),
+        (lambda: experiment(systems, topics=topics), UsageError, "nothing to run or evaluate on"),
+        (lambda: experiment({"a": pt.Transformer.identity()}, topics=topics, qrels=qrels), UsageError, "makes no ranking"),
+        (lambda: experiment({"a": one, "b": Reranks(0)}, topics=topics, qrels=qrels), UsageError, "system b does not work .*docno"),
+        (lambda: experiment({"a": one, "b": "bm25"}, topics=topics, qrels=qrels), UsageError, "there is no method 'bm25'"),
+        (lambda: experiment(systems, topics=topics[2:], qrels=qrels), DataError, "2 turns of the qrels not in the topics"),
+        (lambda: experiment(systems, topics=pd.concat([topics, topics]), qrels=qrels), DataError, "turn 9-1_0 has several rows"),
+        (lambda: experiment(systems, topics=topics.assign(qid=range(len(topics))), qrels=qrels), DataError, "the qid 0 is not a text"),
+        (lambda: experiment(systems, topics=topics, qrels=pd.concat([qrels, qrels])), DataError, "judge turn 9-1_0, .* twice"),
     ]
-    for call, message in usage:
-        with pytest.raises(UsageError, match=message):
-            call()
-    data = [
-        (lambda: experiment(systems, topics=topics[2:], qrels=qrels), "2 turns of the qrels not in the topics .9-1_0, 9-1_1."),
-        (lambda: experiment(systems, topics=pd.concat([topics, topics]), qrels=qrels), "turn 9-1_0 has several rows"),
-        (lambda: experiment(systems, topics=topics.assign(qid=range(len(topics))), qrels=qrels), "topics frame: the qid 0 is not a text"),
-        (lambda: experiment(systems, topics=topics, qrels=pd.concat([qrels, qrels])), "judge turn 9-1_0, passage d.* twice"),
-    ]
-    for call, message in data:
-        with pytest.raises(DataError, match=message):
+    for call, error, word in wrong:
+        with pytest.raises(error, match=word):
             call()
     assert Finds.calls == 0
 
@@ -242,24 +231,24 @@ def test_frames_say_the_conversation_of_any_qid():
         breakdown({"AD": scores}, topics=topics[:2])
 
 
-def test_breakdowns_that_make_no_sense():
-    good = figures(nDCG_5=[1.0, 0.5, 0.0, 0.25])
-    with pytest.raises(UsageError, match="by='topic' is unknown"):
-        breakdown({"a": good}, by="topic")
-    with pytest.raises(DataError, match="turn '9-1-1', which is not <conversation>_<turn>"):
-        breakdown({"a": good.assign(qid=good["qid"].str.replace("_", "-"))})
-    with pytest.raises(DataError, match="b and a have scores of different turns .9-1_10, 10-1_1."):
-        breakdown({"a": good, "b": good[:2]})
-    for name in ("turns", "depth"):
-        with pytest.raises(UsageError, match=f"a run is named '{name}', as a column of the breakdown"):
-            breakdown({name: good}, by="depth")
-    runs, qrels = random_runs()
-    with pytest.raises(DataError, match="run one: its turns are like 9-1-0, the wanted ones like 9-1_0"):
-        breakdown({"one": runs["one"].assign(qid=runs["one"]["qid"].str.replace("_", "-"))}, qrels)
-    with pytest.raises(UsageError, match="a is a ranking: give the qrels"):
-        breakdown({"a": random_runs()[0]["one"]})
-    with pytest.raises(DataError, match="a has no scores R.rel=1.@20 by qid"):
-        breakdown({"a": good}, measure="R@20")
+GOOD = figures(nDCG_5=[1.0, 0.5, 0.0, 0.25])
+
+
+@pytest.mark.parametrize(
+    ("runs", "options", "error", "word"),
+    [
+        ({"a": GOOD}, {"by": "topic"}, UsageError, "by='topic' is unknown"),
+        ({"a": GOOD.assign(qid=GOOD["qid"].str.replace("_", "-"))}, {}, DataError, "turn '9-1-1', which is not <conversation>_<turn>"),
+        ({"a": GOOD, "b": GOOD[:2]}, {}, DataError, "b and a have scores of different turns .9-1_10, 10-1_1."),
+        ({"turns": GOOD}, {"by": "depth"}, UsageError, "a run is named 'turns'"),
+        ({"depth": GOOD}, {"by": "depth"}, UsageError, "a run is named 'depth'"),
+        ({"a": random_runs()[0]["one"]}, {}, UsageError, "a is a ranking: give the qrels"),
+        ({"a": GOOD}, {"measure": "R@20"}, DataError, "a has no scores R.rel=1.@20 by qid"),
+    ],
+)
+def test_breakdowns_that_make_no_sense(runs, options, error, word):
+    with pytest.raises(error, match=word):
+        breakdown(runs, **options)
 
 
 def test_no_turn_is_left_out_of_a_breakdown():

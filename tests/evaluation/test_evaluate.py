@@ -43,13 +43,12 @@ def direct(run, qrels, names):
 
 def test_figures_equal_pytrec_eval_over_all_turns_of_the_qrels():
     runs, qrels = random_runs()
-    table = evaluate(runs, qrels, [nDCG @ 5, P(rel=1) @ 20, R(rel=1) @ 20, AP(rel=1)]).set_index("name")
+    names = {"nDCG@5": "ndcg_cut_5", "P(rel=1)@20": "P_20", "R(rel=1)@20": "recall_20", "AP(rel=1)": "map"}
+    table = evaluate(runs, qrels, list(names)).set_index("name")
     for name, run in runs.items():
-        expected = direct(run, qrels, ["ndcg_cut_5", "P_20", "recall_20", "map"])
-        assert table.loc[name, "nDCG@5"] == pytest.approx(np.mean(expected["ndcg_cut_5"]), abs=1e-12)
-        assert table.loc[name, "P(rel=1)@20"] == pytest.approx(np.mean(expected["P_20"]), abs=1e-12)
-        assert table.loc[name, "R(rel=1)@20"] == pytest.approx(np.mean(expected["recall_20"]), abs=1e-12)
-        assert table.loc[name, "AP(rel=1)"] == pytest.approx(np.mean(expected["map"]), abs=1e-12)
+        expected = direct(run, qrels, list(names.values()))
+        for ours, theirs in names.items():
+            assert table.loc[name, ours] == pytest.approx(np.mean(expected[theirs]), abs=1e-12)
     assert table["turns"].tolist() == [30, 30, 30]
 
 
@@ -72,39 +71,14 @@ def test_per_turn_lists_every_turn_of_the_qrels():
     assert figures["nDCG@5"].mean() == pytest.approx(evaluate({"x": runs["three"]}, qrels, [nDCG @ 5])["nDCG@5"][0])
 
 
-@pytest.mark.parametrize(
-    "measure",
-    [
-        "ERR",
-        "NumRel(rel=2)",
-        "P",
-        "nDCG@0",
-        "R@0",
-        "nDCG(cutoff=0)",
-        "IPrec@0.101",
-        "IPrec@1.5",
-        "nDCG(gains={1:1.5})",
-        "P@1.5",
-        "RBP",
-        "judged_only",
-    ],
-)
-def test_measures_that_cannot_be_computed(measure):
+IMPOSSIBLE = ["ERR", "NumRel(rel=2)", "P", "nDCG@0", "R@0", "nDCG(cutoff=0)", "IPrec@0.101", "IPrec@1.5", "nDCG(gains={1:1.5})", "P@1.5"]
+IMPOSSIBLE += ["RBP", "judged_only", "R(rel=0)@5", P(rel=0) @ 20, AP(rel=0), "NumRet(rel=0)", nDCG @ 0, "P(rel=1+1)@20"]
+
+
+@pytest.mark.parametrize("measure", IMPOSSIBLE)
+def test_measures_that_cannot_be_computed_or_would_end_trec_eval(measure):
     with pytest.raises(UsageError, match="measure"):
         as_measures([measure])
-
-
-@pytest.mark.parametrize("measure", ["R(rel=0)@5", P(rel=0) @ 20, AP(rel=0), "NumRet(rel=0)"])
-def test_a_relevance_level_below_1_is_refused_with_the_repair(measure):
-    runs, qrels = random_runs()
-    with pytest.raises(UsageError, match=r"measure '.*\(rel=0\).*' has the relevance level 0: give the least label .*, from 1 on"):
-        per_turn(runs["one"], qrels, [measure])
-
-
-def test_measure_objects_are_checked_before_trec_eval_ends_the_process():
-    runs, qrels = random_runs()
-    with pytest.raises(UsageError, match="measure 'nDCG@0' has the cutoff 0"):
-        per_turn(runs["one"], qrels, [nDCG @ 0])
 
 
 def test_commas_inside_parentheses_do_not_separate_measures():
@@ -121,8 +95,6 @@ def test_measures_are_read_without_what_newer_pythons_lack(monkeypatch):
     assert found[1] == nDCG(dcg="exp-log2") @ 5
     assert found[2]["cutoff"] == 10
     assert found[3]["gains"] == {0: 0, 1: 5}
-    with pytest.raises(UsageError):
-        as_measures("P(rel=1+1)@20")
 
 
 def finding(**ranks):

@@ -112,14 +112,18 @@ def test_judging_again_after_a_stop_asks_only_for_what_is_not_in_the_cache(tmp_p
     llm.close()
 
 
-def test_pools_that_cannot_be_judged():
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (lambda pool: pool.assign(qid=["1-1_1", "1-1_1", "7_1"]), "ikat:sample lacks 1 turn of the pool .7_1."),
+        (lambda pool: pool.assign(qid=["1-1_1", "1-1_1", "1-1-2"]), "like 1-1-2, the wanted ones like 1-1_2"),
+        (lambda pool: pool.iloc[[0, 0]], "turn 1-1_1, docno sample-walk-001:0 occurs twice"),
+    ],
+)
+def test_pools_that_cannot_be_judged(change, word):
     data, pooled = sample_pool()
-    with pytest.raises(DataError, match="ikat:sample lacks 1 turn of the pool .7_1."):
-        with_gold(pooled.assign(qid=["1-1_1", "1-1_1", "7_1"]), data)
-    with pytest.raises(DataError, match="the pool: its turns are like 1-1-2, the wanted ones like 1-1_2"):
-        with_gold(pooled.assign(qid=["1-1_1", "1-1_1", "1-1-2"]), data)
-    with pytest.raises(DataError, match="turn 1-1_1, docno sample-walk-001:0 occurs twice in the pool"):
-        Judge(scripted()[0])(with_gold(pooled.iloc[[0, 0]], data))
+    with pytest.raises(DataError, match=word):
+        Judge(scripted()[0])(with_gold(change(pooled), data))
     with pytest.raises(DataError, match="turn 1-1_1, passage sample-walk-001:0: text is None"):
         Judge(scripted()[0])(with_gold(pooled, data).assign(text=None))
 
@@ -127,32 +131,25 @@ def test_pools_that_cannot_be_judged():
 TestJudge = pt.testing.transformer_test_class(lambda: Judge(ikat.llm("recorded:sample")))
 
 
-@pytest.mark.parametrize(
-    ("said", "label"),
-    [("##final score: 3", 3), ("Final score: 0", 0), ("2", 2), ("final score: 2/3", 2), ("final score: 4", None), ("It is good.", None)],
-)
-def test_umbrela_reads_its_own_scale(said, label):
+UMBRELA = {
+    **{"##final score: 3": 3, "Final score: 0": 0, "2": 2, "final score: 2/3": 2, "final score: 4": None, "It is good.": None},
+    # the number of a step is no label
+    "1. The person wants a mild tea.\n\nfinal score: 3": 3,
+    "**1.** Intent: a mild tea.\n**Final score: 0**": 0,
+    "1. Intent\nThe person wants a mild tea.\n2. Match\nIt names one.\nFinal score: 2": 2,
+    "1. Intent\nThe person wants a mild tea.\n2. Match\nIt names one.": None,
+    "1. It names no tea; one more would make a score of 2.": 1,
+    "1.\nThe score of 2 would need a tea.": 1,
+    "1: The person wants a mild tea.": 1,
+}
+
+
+@pytest.mark.parametrize("said", UMBRELA)
+def test_umbrela_reads_its_own_scale(said):
     llm, model = scripted(said)
     pool = pd.DataFrame({"qid": ["1_1"], "docno": ["d"], "qresolved": ["Which tea?"], "text": ["Rooibos."], "score": [1.0]})
-    assert UmbrelaJudge(llm)(pool)["label"].tolist() == ([] if label is None else [label])
+    assert UmbrelaJudge(llm)(pool)["label"].tolist() == ([] if UMBRELA[said] is None else [UMBRELA[said]])
     assert "Which tea?" in model.asked[0][-1]["content"]
-
-
-@pytest.mark.parametrize(
-    ("said", "label"),
-    [
-        ("1. The person wants a mild tea.\n\nfinal score: 3", 3),
-        ("**1.** Intent: a mild tea.\n**Final score: 0**", 0),
-        ("1. Intent\nThe person wants a mild tea.\n2. Match\nIt names one.\nFinal score: 2", 2),
-        ("1. Intent\nThe person wants a mild tea.\n2. Match\nIt names one.", None),
-        ("1. It names no tea; one more would make a score of 2.", 1),
-        ("1.\nThe score of 2 would need a tea.", 1),
-        ("1: The person wants a mild tea.", 1),
-    ],
-)
-def test_the_number_of_a_step_is_no_label(said, label):
-    judgement = parse_judgement(said, 3)
-    assert (judgement and judgement.label) == label
 
 
 def test_pairs_of_a_qrels_file_are_judged_again_and_who_judged_is_said(tmp_path):
@@ -162,27 +159,12 @@ def test_pairs_of_a_qrels_file_are_judged_again_and_who_judged_is_said(tmp_path)
     line = {"qid": "1-1_1", "stage": "judge", "prompt": "judge_umbrela", "item": "sample-walk-001:0"}
     recorded.write_text(json.dumps(line | {"completion": "final score: 2", "model": "m"}))
     out = tmp_path / "labels.txt"
-    arguments = [
-        "judge",
-        "--pairs",
-        str(pairs),
-        "--style",
-        "umbrela",
-        "--dataset",
-        "ikat:sample",
-        "--llm",
-        f"recorded:{recorded}",
-        "--out",
-        str(out),
-    ]
-    found = CliRunner().invoke(main, arguments)
+    common = ["judge", "--dataset", "ikat:sample", "--llm", f"recorded:{recorded}"]
+    found = CliRunner().invoke(main, [*common, "--pairs", str(pairs), "--style", "umbrela", "--out", str(out)])
     assert found.exit_code == 0, found.output
     assert out.read_text().split() == ["1-1_1", "0", "sample-walk-001:0", "2"]
     assert judge_of(out).endswith("/umbrela")
-    assert (
-        CliRunner().invoke(main, ["judge", "--dataset", "ikat:sample", "--llm", "recorded:sample", "--out", str(tmp_path / "x")]).exit_code
-        == 2
-    )
+    assert CliRunner().invoke(main, [*common, "--out", str(tmp_path / "x")]).exit_code == 2
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.topics.CollectionWarning")

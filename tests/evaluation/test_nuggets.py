@@ -145,22 +145,19 @@ def test_labels_of_two_runs_are_no_score_of_one_turn():
         nugget_scores(both[:2].replace("support", "yes"))
 
 
-def test_repeats_are_refused_before_a_call():
+@pytest.mark.parametrize(
+    ("call", "error", "word"),
+    [
+        (lambda llm: create_nuggets(pool(1).drop(columns="text"), llm), UsageError, "no column text in the pool"),
+        (lambda llm: create_nuggets(pool(1).drop(columns="query"), llm), UsageError, "no column query in the pool"),
+        (lambda llm: assign_nuggets(pd.concat([said("a"), said("b")]), facts(("a", "vital")), llm), DataError, "turn 1_1 occurs twice"),
+        (lambda llm: assign_nuggets(said("a"), facts(("a", "vital"), ("a", "okay")), llm), DataError, "nugget a occurs twice"),
+        (lambda llm: assign_nuggets(said("a", "9_9"), facts(("a", "vital")), llm), DataError, "about a turn of the nuggets"),
+        (lambda llm: nugget_precision(pd.concat([said("a"), said("b")]), facts(("a", "vital")), llm), DataError, "turn 1_1 occurs twice"),
+    ],
+)
+def test_what_is_missing_or_there_twice_is_named_before_a_call(call, error, word):
     llm, model = scripted()
-    with pytest.raises(DataError, match="turn 1_1, nugget a occurs twice in the nuggets"):
-        assign_nuggets(said("a"), facts(("a", "vital"), ("a", "okay")), llm)
-    with pytest.raises(DataError, match="turn 1_1 occurs twice in the responses"):
-        nugget_precision(pd.concat([said("a"), said("b")]), facts(("a", "vital")), llm)
+    with pytest.raises(error, match=word):
+        call(llm)
     assert not model.asked
-
-
-def test_what_is_missing_is_named():
-    llm, _ = scripted()
-    with pytest.raises(UsageError, match="no column text in the pool"):
-        create_nuggets(pool(1).drop(columns="text"), llm)
-    with pytest.raises(UsageError, match="no column query in the pool, only .*: add the question"):
-        create_nuggets(pool(1).drop(columns="query"), llm)
-    with pytest.raises(DataError, match="turn 1_1 occurs twice in the responses"):
-        assign_nuggets(pd.concat([said("a"), said("b")]), facts(("a", "vital")), llm)
-    with pytest.raises(DataError, match="about a turn of the nuggets"):
-        assign_nuggets(said("a", "9_9"), facts(("a", "vital")), llm)

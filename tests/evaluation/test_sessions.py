@@ -30,21 +30,22 @@ def nan_as_none(row):
     return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}
 
 
-def test_a_session_that_ends_satisfied():
-    # four rubrics of four in three turns; (1 + 2 + 6) / 3 seconds; 2 + 0 + 3 calls; 0.5 + 0 + 0.25 dollars
-    [row] = measured(dialogue("a", (1.0, 2, 0.5, "r1"), (2.0, 0, 0.0, ""), (6.0, 3, 0.25, "r2 r3 r4"), end="satisfied"))
-    assert row == {"rubrics met": 1.0, "turns until satisfied": 3, "turns": 3, "seconds": 3.0, "calls": 5, "cost": 0.75}
+FULL = dialogue("a", (1.0, 2, 0.5, "r1"), (2.0, 0, 0.0, ""), (6.0, 3, 0.25, "r2 r3 r4"), end="satisfied")
 
 
-@pytest.mark.parametrize("end", ["out of patience", "topic ended", "turn limit", ""])
-def test_any_other_end_has_no_turns_until_satisfied(end):
-    [row] = measured(dialogue("a", (1.0, 1, 0.5, "r1"), end=end))
-    assert (row["rubrics met"], math.isnan(row["turns until satisfied"]), row["turns"]) == (0.25, True, 1)
-
-
-def test_a_silent_system_meets_nothing():
-    [row] = measured(dialogue("a", (1.0, 0, 0.0, ""), (1.0, 0, 0.0, "")))
-    assert (row["rubrics met"], row["cost"]) == (0.0, 0.0)
+@pytest.mark.parametrize(
+    ("one", "expected"),
+    [  # rubrics met, turns until satisfied, turns, seconds, calls, cost
+        (FULL, [1.0, 3, 3, 3.0, 5, 0.75]),  # four rubrics of four; (1 + 2 + 6) / 3 seconds; 2 + 0 + 3 calls; 0.5 + 0 + 0.25 dollars
+        (dialogue("a", (1.0, 1, 0.5, "r1"), end="out of patience"), [0.25, None, 1, 1.0, 1, 0.5]),
+        (dialogue("a", (1.0, 1, 0.5, "r1"), (1.0, 1, 0.5, "r1 r2"), end=""), [0.5, None, 2, 1.0, 2, 1.0]),  # a rubric met twice counts once
+        (dialogue("a", (1.0, 1, 0.5, ""), (1.0, 1, None, "")), [0.0, None, 2, 1.0, 2, None]),  # one unknown price
+        (dialogue("a", end=""), [0.0, None, 0, None, 0, 0.0]),
+    ],
+)
+def test_the_measures_of_a_session(one, expected):
+    [row] = measured(one)
+    assert list(nan_as_none(row).values()) == expected
 
 
 def test_without_rubrics_the_share_is_missing_and_not_0():
@@ -52,44 +53,18 @@ def test_without_rubrics_the_share_is_missing_and_not_0():
     assert math.isnan(row["rubrics met"])
 
 
-def test_one_unknown_price_makes_the_cost_of_the_session_unknown():
-    [row] = measured(dialogue("a", (1.0, 1, 0.5, ""), (1.0, 1, None, "")))
-    assert math.isnan(row["cost"])
-    assert row["calls"] == 2
-
-
-def test_a_session_without_a_turn():
-    [row] = measured(dialogue("a", end=""))
-    assert nan_as_none(row) == {
-        "rubrics met": 0.0,
-        "turns until satisfied": None,
-        "turns": 0,
-        "seconds": None,
-        "calls": 0,
-        "cost": 0.0,
-    }
-
-
-def test_a_log_without_sessions_has_no_rows():
-    assert len(session_measures([])) == 0
+def test_sessions_keep_their_order_names_and_ends_and_none_has_no_row():
+    frame = session_measures([dialogue("b", end="satisfied"), dialogue("a", end="")])
+    assert frame[["session", "user", "end"]].values.tolist() == [["b", "user of b", "satisfied"], ["a", "user of a", ""]]
     assert session_means({"raw": session_measures([])}).iloc[0][["sessions", "satisfied"]].tolist() == [0, 0]
 
 
-def test_a_rubric_that_is_met_twice_counts_once():
-    [row] = measured(dialogue("a", (1.0, 1, 0.5, "r1"), (1.0, 1, 0.5, "r1 r2")))
-    assert row["rubrics met"] == 0.5
-
-
-def test_sessions_keep_their_order_names_and_ends():
-    frame = session_measures([dialogue("b", end="satisfied"), dialogue("a", end="")])
-    assert frame[["session", "user", "end"]].values.tolist() == [["b", "user of b", "satisfied"], ["a", "user of a", ""]]
-
-
-def test_impossible_logs_are_refused():
-    with pytest.raises(DataError, match="session a met rubrics that it does not have: r9"):
-        session_measures([dialogue("a", (1.0, 1, 0.5, "r9"))])
-    with pytest.raises(DataError, match="these sessions appear twice: a"):
-        session_measures([dialogue("a"), dialogue("a")])
+@pytest.mark.parametrize(
+    ("dialogues", "word"), [([dialogue("a", (1.0, 1, 0.5, "r9"))], "r9"), ([dialogue("a"), dialogue("a")], "appear twice: a")]
+)
+def test_impossible_logs_are_refused(dialogues, word):
+    with pytest.raises(DataError, match=word):
+        session_measures(dialogues)
 
 
 @pytest.fixture
@@ -116,11 +91,6 @@ def test_means_are_over_the_sessions_that_have_a_value(systems):
     }
     known = {"turns": 1.0, "seconds": 4.0, "calls": 0.0, "turns until satisfied": None, "cost": None, "rubrics met": None}
     assert nan_as_none(other) == {"name": "other", "sessions": 1, "satisfied": 0, **known}
-
-
-def test_a_mean_cost_is_unknown_when_that_of_one_session_is():
-    known, unknown = dialogue("a", (1.0, 1, 0.5, "")), dialogue("b", (1.0, 1, None, ""))
-    assert math.isnan(session_means({"raw": session_measures([known, unknown])})["cost"][0])
 
 
 def test_notes_tell_what_is_missing(systems):
