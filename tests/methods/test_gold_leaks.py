@@ -5,6 +5,7 @@ from dataclasses import replace
 import pyterrier as pt
 import pytest
 from fakes import ByPrompt
+from methods.test_prompt_values import ANSWERS as OF_EVERY_PROMPT
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.topics import topics_frame
@@ -14,46 +15,10 @@ AUTOMATIC = list({entry.expression: name for name, entry in METHODS.items() if n
 """One of each expression."""
 TURN = 3
 ANSWERS = {
-    "rewrite": "poles downhill",
-    "rewrite_short": "poles?",
-    "rewrite_clear": "poles?",
-    "rewrite_personal": "poles knee",
-    "guess_answer": "Take poles.",
-    "expand_response_personal": "Walk on flat ways.",
-    "preferences": "- Walks",
-    "queries": "1. poles\n2. knee",
-    "queries_given_answer": "1. poles\n2. knee",
-    "queries_given_other_answer": "1. poles\n2. knee",
-    "queries_statement": '["poles", "knee"]',
-    "answer": "Take poles.",
-    "answer_one_shot": "Take poles.",
+    **OF_EVERY_PROMPT,
     "statements_copies": "I have no car and always travel by train.",
-    "statements_ids": "[1, 6]",
-    "statements_scores": '{"1": 0.9, "6": 0.3}',
-    "statements_scores_suggested": '{"1": 0.9, "6": 0.3}',
-    "clarify": "Do poles help?",
-    "suggest": "Name poles.",
-    "suggest_context": "The height would help.",
-    "summarise": "Flat ways.",
-    "decide": '{"action": "answer"}',
-    "respond": "Yes.",
-    "condense_passages": "Poles help.",
-    "respond_passages_only": "Yes.",
-    "respond_suggested": "Yes.",
-    "rerank": "2",
-    "rewrite_and_answer": "Reason: it is about poles.\nRewrite: poles downhill?\nResponse: Take poles.",
-    "rewrite_and_answer_without_persona": "Reason: it is about poles.\nRewrite: poles downhill?\nResponse: Take poles.",
-    "rewrite_enhanced": "poles knee",
-    "reformulate_rewrite": "Rewrite: poles downhill?\nResponse: Take poles.",
-    "reformulate_queries": "Response: Take poles.\nQueries: poles knee",
-    "reformulate_select": "Statements: [1]\nRewrite: poles downhill?\nResponse: Take poles.",
-    "rewrite_by_level": "Level: b\nRewrite: poles downhill?\nResponse: Take poles.",
-    "topic_switch": "same",
     "update_ptkb": '[{"message": 1, "words": "I", "statement": "I walk.", "replaces": []}]',
-    "expand_response": "Walk on flat ways.",
-    "summarise_history": "It was about ways.",
 }
-PASSAGES = {f"passage_queries_{form}": "Poles help a knee downhill. Boots do, too." for form in ("article", "short", "long", "styled")}
 
 
 class Search(pt.Transformer):
@@ -137,17 +102,17 @@ def run(topics):
 
 
 def prompts():
-    return {name + tail: text for name, text in (ANSWERS | PASSAGES).items() for tail in ("", "_llama")}
+    return {name + tail: text for name, text in ANSWERS.items() for tail in ("", "_llama")}
 
 
 @pytest.mark.parametrize("name", AUTOMATIC)
-def test_no_gold_of_the_turn_or_a_later_one_is_shown(name, run):
-    check(run(name))
-
-
-@pytest.mark.parametrize("name", AUTOMATIC)
-def test_the_topics_of_manual_runs_do_not_leak_into_automatic_ones(name, run):
+def test_no_gold_of_the_turn_or_a_later_one_is_shown_not_even_on_the_topics_of_manual_runs(name, run):
     check(run(name, turn_of(manual=True), ikat.RawUtterance()))
+
+
+@pytest.mark.parametrize("name", [name for name in AUTOMATIC if "rewriter" in METHODS[name].needs])
+def test_a_trained_rewriter_is_given_no_gold(name, run):
+    check(run(name))
 
 
 def check(shown):

@@ -1,8 +1,7 @@
 """IRLab, InfoSense and NII 2024, pinned by hand: LLM calls, queries, depth, what the re-ranker and the response see."""
 
-import json
+from functools import partial
 
-import pandas as pd
 import pyterrier as pt
 import pytest
 from fakes import ByPrompt
@@ -89,41 +88,52 @@ def model():
     )
 
 
-def stages(model):
-    return [request.prompt for request in model.asked]
-
-
-def shown(model, prompt):
-    """The text of the only request with this prompt."""
-    [request] = [request for request in model.asked if request.prompt == prompt]
-    return request.messages[-1]["content"]
-
-
 def docnos(results):
     assert results["rank"].tolist() == list(range(len(results)))
     assert results["score"].is_monotonic_decreasing
     return results["docno"].tolist()
 
 
-def test_mq4cs_retrieves_with_five_queries_and_reranks_once_with_the_rewrite(model, topics):
+FIVE = ["q one", "q two", "q three", "q four", "q five"]
+SHORT, LONG = sentences("Eat oats", 5), sentences("Vegans walk", 10)
+BY_HAND = "What can a vegan eat on a walk?"
+
+
+@pytest.mark.parametrize(
+    ("system", "searched", "read_by", "pairs", "used"),
+    [
+        (mq4cs_qr, FIVE, {"vegan walking food"}, 21, 5),
+        (gpt4qr, ["vegan walking food"], {"vegan walking food"}, 5, 5),
+        (gpt4qr_qd1, ["q one"], {"q one"}, 5, 5),
+        (humanqr, [BY_HAND], {BY_HAND}, 5, 5),
+        (short_and_long, [SHORT, LONG], {SHORT, LONG}, 18, 3),
+        (rtg, ["s one", "s two"], {"What to eat?"}, 9, 5),
+        (partial(rtg, manual=True), ["s one", "s two"], {BY_HAND}, 9, 5),
+        (gtr, ["a one", "a two"], {"Nuts and oats."}, 9, 5),
+    ],
+)
+def test_what_is_searched_for_re_ranked_and_shown_to_the_response(model, topics, system, searched, read_by, pairs, used):
     search, score = Search(), Score()
-    results = mq4cs_qr(model.llm, search, score)(topics)
-    assert search.queries == ["q one", "q two", "q three", "q four", "q five"]
-    assert {query for query, _ in score.pairs} == {"vegan walking food"}
-    assert len(score.pairs) == len(set(score.pairs)) == 21
-    assert sorted(stages(model)) == ["queries", "respond", "rewrite", "statements_copies"]
-    assert results["qstatements"][0] == [("1", 1.0)]
+    results = system(model.llm, search, score)(topics).sort_values("rank")
+    assert search.queries == searched
+    assert {query for query, _ in score.pairs} == read_by
+    assert len(score.pairs) == len(set(score.pairs)) == pairs
     assert docnos(results)[0] == "shared"
-    assert results["used"].tolist() == [True] * 5 + [False] * 16
-    assert results["qanswer"].unique().tolist() == ["Eat oats."]
+    assert results["used"].tolist() == [True] * used + [False] * (len(results) - used)
 
 
-def test_the_irlab_response_sees_the_whole_ptkb_and_the_top_five_passages(model, topics):
-    results = mq4cs_qr(model.llm, Search(), Score())(topics)
-    text = shown(model, "respond")
-    assert all(statement in text for statement in PTKB.values())
-    assert [docno for docno in docnos(results) if f"Text of {docno}." in text] == docnos(results)[:5]
-    assert "200 words" in text
+def test_weighted_reranking_scores_every_candidate_against_every_passage_query(model, topics):
+    search, score = Search(), Score()
+    results = weighted_reranking(model.llm, search, score)(topics)
+    assert len(search.queries) == 3
+    assert results["qweights"][0] == [1.0, 0.9, 0.3]
+    assert results["qstatements"][0] == [("1", 0.9), ("4", 0.3)]
+    assert results["qrewrite"][0] == "What can a vegan eat on a long walk?"
+    assert [request.item for request in model.asked if request.prompt == "passage_queries_article"] == ["", "1", "4"]
+    assert len(set(score.pairs)) == len(set(search.queries)) * len(docnos(results))
+    history = [message["content"] for message in results["qhistory"][0]]
+    assert history == ["Where can I walk?", "Hills.", "How far?", "Ten kilometres at first."]  # long responses but the last are summed up
+    assert topics["qhistory"][0][1]["content"].startswith("In the hills.")
 
 
 def test_mq4cs_pools_differ_in_what_they_cut(model, topics):
@@ -137,111 +147,12 @@ def test_mq4cs_pools_differ_in_what_they_cut(model, topics):
         mq4cs_qr(model.llm, Search(), Score(), pool="first")
 
 
-def test_single_query_runs_of_irlab(model, topics):
-    search, score = Search(), Score()
-    gpt4qr(model.llm, search, score, respond=False)(topics)
-    results = gpt4qr_qd1(model.llm, search, score, respond=False)(topics)
-    humanqr(model.llm, search, score, respond=False)(topics)
-    assert search.queries == ["vegan walking food", "q one", "What can a vegan eat on a walk?"]
-    assert {query for query, _ in score.pairs} == set(search.queries)
-    assert len(docnos(results)) == 5
-    assert "at most 1," in shown(model, "queries")
-
-
-def test_weighted_reranking_writes_one_passage_query_and_one_per_statement(model, topics):
-    search, score = Search(), Score()
-    results = weighted_reranking(model.llm, search, score)(topics)
-    assert len(search.queries) == 3
-    assert results["qweights"][0] == [1.0, 0.9, 0.3]
-    assert results["qstatements"][0] == [("1", 0.9), ("4", 0.3)]
-    assert results["qrewrite"][0] == "What can a vegan eat on a long walk?"
-    assert sorted(stages(model)) == sorted(
-        ["summarise", "statements_scores", "clarify", *["passage_queries_article"] * 3, "respond_passages_only"]
-    )
-    items = [(request.item, request.messages[-1]["content"]) for request in model.asked if request.prompt == "passage_queries_article"]
-    assert [item for item, _ in items] == ["", "1", "4"]
-    assert all("What can a vegan eat on a long walk?" in text and "Ten kilometres" not in text for _, text in items)
-    assert ("I am vegan." in items[2][1], "I dislike heat." in items[2][1]) == (False, True)
-    # every candidate is scored against every passage query, by each of which it may or may not have been found
-    assert len(set(score.pairs)) == len(set(search.queries)) * len(docnos(results))
-
-
-def test_infosense_responds_from_the_top_three_only(model, topics):
-    results = short_and_long(model.llm, Search(), Score())(topics)
-    text = shown(model, "respond_passages_only")
-    assert [docno for docno in docnos(results) if f"Text of {docno}." in text] == docnos(results)[:3]
-    assert results["used"].sum() == 3
-
-
-def test_short_and_long_has_two_queries_of_equal_weight(model, topics):
-    search = Search()
-    results = short_and_long(model.llm, search, [Score(), Score()])(topics)
-    assert search.queries == [sentences("Eat oats", 5), sentences("Vegans walk", 10)]
-    assert results["qweights"][0] == [1.0, 1.0]
-    assert sorted(stages(model)) == [
-        "passage_queries_long",
-        "passage_queries_short",
-        "respond_passages_only",
-        "statements_scores",
-        "summarise",
-    ]
-
-
-def test_run_3_thinks_first_and_chooses_a_style(model, topics):
-    search = Search()
-    results = short_and_long(model.llm, search, Score(), think=True)(topics)
-    assert "The season would help." in shown(model, "statements_scores_suggested")
-    assert search.queries[1].startswith("Today I walked 1 days.")
-    assert results["qstatements"][0] == [("4", 1.0)]
-    assert len(model.asked) == 6
-
-
-def test_infosense_summarises_long_responses_but_the_last(model, topics):
-    results = short_and_long(model.llm, Search(), Score(), respond=False)(topics)
-    history = [message["content"] for message in results["qhistory"][0]]
-    assert history == ["Where can I walk?", "Hills.", "How far?", "Ten kilometres at first."]
-    assert topics["qhistory"][0][1]["content"].startswith("In the hills.")
-    [request] = [request for request in model.asked if request.prompt == "summarise"]
-    assert request.qid == "9-1_1"
-
-
-def test_rtg_asks_queries_for_each_statement_and_reranks_by_the_short_rewrite(model, topics):
-    search, score = Search(), Score()
-    results = rtg(model.llm, search, score)(topics)
-    assert stages(model) == ["rewrite_short", "statements_ids", "suggest", "queries_statement", "queries_statement", "respond_suggested"]
-    items = [(request.item, request.messages[-1]["content"]) for request in model.asked if request.prompt == "queries_statement"]
-    assert [item for item, _ in items] == ["1", "4"]
-    assert all("What to eat?" in text for _, text in items)
-    assert search.queries == ["s one", "s two"]
-    assert {query for query, _ in score.pairs} == {"What to eat?"}
-    assert "Name light food." in shown(model, "respond_suggested")
-    assert results["qanswer"][0] == "Do eat oats!"
-
-
 def test_rtg_without_a_statement_asks_for_the_rewrite_alone(model, topics):
     model.answers["statements_ids"] = "[]"
     rtg(model.llm, Search(), Score(), respond=False)(topics)
     [request] = [request for request in model.asked if request.prompt == "queries_statement"]
     assert request.item == ""
     assert not any(statement in request.messages[-1]["content"] for statement in PTKB.values())
-
-
-def test_manual_rtg_starts_from_the_manual_rewrite(model, topics):
-    score = Score()
-    rtg(model.llm, Search(), score, manual=True, respond=False)(topics)
-    assert stages(model) == ["statements_ids_human", "queries_statement_human", "queries_statement_human"]
-    assert {query for query, _ in score.pairs} == {"What can a vegan eat on a walk?"}
-
-
-def test_gtr_with_one_llm(model, topics):
-    search, score = Search(), Score()
-    results = gtr(model.llm, search, score)(topics)
-    assert search.queries == ["a one", "a two"]
-    assert {query for query, _ in score.pairs} == {"Nuts and oats."}
-    assert sorted(stages(model)) == ["answer", "queries_given_answer", "respond", "statements_copies"]
-    assert "I am vegan." in shown(model, "respond")
-    assert "I own a dog." not in shown(model, "respond")
-    assert len(docnos(results)) == 9
 
 
 def test_gtr_unites_two_llms_and_reranks_by_the_second_ones_answer(model, topics):
@@ -256,31 +167,10 @@ def test_gtr_unites_two_llms_and_reranks_by_the_second_ones_answer(model, topics
     assert [request.prompt for request in model.asked][-1] == "respond"
 
 
-@pytest.mark.parametrize(
-    ("name", "depth", "bm25"),
-    [("wghtdrerank_1", 5000, {"k1": 1.2, "b": 0.75}), ("rtg", 50, {}), ("gtr", 300, {}), ("mq4cs_qr_ensemble", 1000, {})],
-)
-def test_depths_and_bm25_parameters(name, depth, bm25):
-    assert (METHODS[name].depth, dict(METHODS[name].bm25)) == (depth, bm25)
-
-
-def test_a_retriever_that_returns_too_few_is_refused(model, tmp_path):
-    index = ikat.PassageIndex(tmp_path / "i").index([{"docno": "a", "text": "oats"}])
-    with pytest.raises(
-        ikat.UsageError, match="wghtdrerank_1 takes 5,000 passages per query, the retriever returns 1000: give it num_results=5000"
-    ):
-        METHODS["wghtdrerank_1"].build(llm=model.llm, retriever=index.bm25(), reranker=Score())
+def test_resources_that_do_not_fit_a_method_are_refused(model, tmp_path):
+    bm25 = ikat.PassageIndex(tmp_path / "i").index([{"docno": "a", "text": "oats"}]).bm25()
+    told = "wghtdrerank_1 takes 5,000 passages per query, the retriever returns 1000: give it num_results=5000"
+    with pytest.raises(ikat.UsageError, match=told):
+        METHODS["wghtdrerank_1"].build(llm=model.llm, retriever=bm25, reranker=Score())
     with pytest.raises(ikat.UsageError, match="aqd takes one re-ranker, not 2"):
-        METHODS["aqd"].build(llm=model.llm, retriever=index.bm25(), reranker=[Score(), Score()])
-
-
-def test_the_catalogue_is_whole():
-    table = ikat.methods.catalogue()
-    assert table["name"].is_unique
-    for name, published in ikat.methods.TABLES.items():
-        unknown = set(published.frame().index) - set(table["name"])
-        assert name.startswith(("nii_I", "cfda_on_")) or not unknown, name  # rows that are only published
-        assert published.letters().shape == published.frame().shape
-        assert published.frame().drop(columns="Judged@10", errors="ignore").stack().between(0, 1).all()
-    assert json.dumps(table["published"].tolist())
-    assert isinstance(table, pd.DataFrame)
+        METHODS["aqd"].build(llm=model.llm, retriever=bm25, reranker=[Score(), Score()])
