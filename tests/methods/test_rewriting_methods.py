@@ -10,7 +10,7 @@ from fakes import ByPrompt
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import Reply
-from pyterrier_ikat.methods import METHODS, best_of_n, cfda_best_of_n, chiq_ad, llm4cs, organizers_2024, published
+from pyterrier_ikat.methods import METHODS, best_of_n, cfda_best_of_n, chiq_ad, llm4cs
 from pyterrier_ikat.methods.cfda_2025 import personal_chiq
 from pyterrier_ikat.retrieve import dense as dense_index
 
@@ -142,31 +142,6 @@ def test_llm4cs_may_fuse_the_lists_of_the_samples(model, turn):
     assert {query for query, _ in likes.pairs} == {"oats"}
 
 
-def test_llm4cs_then_answers_the_rewrite(model, turn):
-    llm4cs(model.llm, Search(), form="rewrite_then_answer", n=2)(turn)
-    assert "# Last message of the user\noats" in shown(model, "answer")
-
-
-def test_llm4cs_gives_a_dense_retriever_the_mean_vector(model, turn):
-    letters = pt.apply.generic(lambda rows: rows.assign(query_vec=[np.array([len(text), 1.0]) for text in rows["query"]]))
-    search = Search()
-    llm4cs(model.llm, search, encoder=letters)(turn)
-    lengths = [len(text) for text in ("oats", "Eat oats", "nuts", "Eat nuts", "oats", "Take bread", "figs", "Buy figs", "oats", "Eat")]
-    assert search.vectors[0].tolist() == [sum(lengths) / 10, 1.0]
-
-
-def test_llm4cs_takes_the_encoder_of_the_retrievers_index(model, turn):
-    class Index:
-        def query_encoder(self, prefix):
-            return pt.apply.generic(lambda rows: rows.assign(query_vec=[np.array([len(prefix + text)]) for text in rows["query"]]))
-
-    search = Search()
-    search.index, search.query_prefix = Index(), "q: "
-    llm4cs(model.llm, search, form="rewrite", n=2)(turn)
-    assert search.vectors[0].tolist() == [7.0]
-    assert search.queries == ["oats"]
-
-
 def letters(texts, **options):
     """An encoder: how often a text has each letter, of length 1."""
     counts = np.array([[text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts], dtype=np.float32)
@@ -184,13 +159,6 @@ def test_llm4cs_on_a_dense_index_ranks_by_the_mean_of_the_texts_vectors(model, t
     cosines = dict(zip(passages, letters(passages.values()) @ (mean / np.linalg.norm(mean)), strict=True))
     assert out["docno"].tolist() == sorted(passages, key=lambda docno: -cosines[docno])
     np.testing.assert_allclose(out["score"], sorted(cosines.values(), reverse=True), rtol=1e-5)
-
-
-def test_llm4cs_reranks_by_the_first_rewrite(model, turn):
-    likes = Likes(figs=1)
-    out = llm4cs(model.llm, Search(), likes)(turn)
-    assert {query for query, _ in likes.pairs} == {"oats"}
-    assert out["docno"][0] == "figs"
 
 
 def test_llm4cs_refuses_what_it_does_not_know(model):
@@ -274,32 +242,6 @@ def test_cfda_fuses_the_best_of_each_kind_and_reranks_by_the_llm4cs_rewrite(mode
     assert out["qrewrite"].unique().tolist() == ["figs"]
 
 
-def test_cfdas_stages_read_what_the_authors_code_gives_them(model, turn):
-    personal_chiq(model.llm)(turn)
-    assert prompts(model) == ["topic_switch", "rewrite_clear", "guess_answer", "expand_response_personal", "preferences"]
-    roles = {request.prompt: [message["role"] for message in request.messages] for request in model.asked}
-    assert roles.pop("topic_switch") == ["user"]
-    assert set(map(tuple, roles.values())) == {("system", "user")}
-    assert "vegan" not in shown(model, "topic_switch")
-    assert all("I am vegan." in shown(model, prompt) for prompt in roles)
-    assert "What do I eat?" in shown(model, "guess_answer")  # the raw utterance and the raw history
-    assert "system: In the hills." in shown(model, "guess_answer")
-    assert "What does a vegan eat on a walk in the hills?" in shown(model, "preferences")
-    assert "system: One walks in the hills." in shown(model, "preferences")
-
-
-def test_cfdas_rewrite_shows_preferences_and_a_guess_to_be_ignored(model, turn):
-    cfda_best_of_n(model.llm, Search(), Likes(), n=1)(turn)
-    request = next(request for request in model.asked if request.prompt == "rewrite_personal")
-    said = request.messages[-1]["content"]
-    assert "system: One walks in the hills." in said
-    assert "# Question\nWhat does a vegan eat on a walk in the hills?" in said
-    assert "# Guess at the answer\nWalkers like nuts." in said
-    assert "ignore what it says" in said
-    assert "# Preferences of the user\n- Eats no meat" in said
-    assert "take nothing from the guessed answer" in request.messages[0]["content"]
-
-
 def test_cfda_guesses_and_expands_nothing_where_a_topic_begins(model, turn):
     model.answers["topic_switch"] = "new"
     earlier = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Welcome."}]
@@ -310,44 +252,3 @@ def test_cfda_guesses_and_expands_nothing_where_a_topic_begins(model, turn):
     model.asked.clear()
     cfda_best_of_n(model.llm, Search(), Likes(), n=5)(ikat.conversation(CHAT[:1], PTKB))
     assert len(model.asked) == 2 + 5 + 5
-
-
-def test_the_organisers_baselines_of_2024_answer_the_raw_utterance_with_the_whole_persona(turn):
-    model = ByPrompt(statements_ids="[]", rewrite="oats rye nuts figs spelt rice", respond="Oats.")
-    search = Search()
-    out = organizers_2024(model.llm, search, Likes(spelt=1))(turn)
-    assert prompts(model) == ["statements_ids", "rewrite", "respond"]
-    said = shown(model, "respond")
-    assert "1: I am vegan." in said  # although no statement was chosen
-    assert "# Last message of the user\nWhat do I eat?" in said
-    assert "at most 200 words" in said
-    assert out.loc[~out["used"], "docno"].tolist() == ["rice"]  # five of six, the best first
-    assert METHODS["baseline_auto_gpt4_bm25_minilm"].models["reranker"] == "cross-encoder/ms-marco-MiniLM-L-6-v2"
-
-
-def test_two_scores_of_cfda_are_as_in_the_authors_files():
-    assert published("cfda_on_2023").loc["best_of_n", "MRR(rel=2)"] == 0.3134  # mrr_1000 0.31336
-    assert published("cfda_on_2024").loc["best_of_n", "nDCG@5"] == 0.4428  # ndcg_cut_5 0.44281
-
-
-def test_the_organisers_baselines_of_2025():
-    depths = {name: (METHODS[name].depth, METHODS[name].manual) for name in METHODS if name.startswith("baseline_2025")}
-    assert depths == {
-        "baseline_2025_bm25": (1000, False),
-        "baseline_2025_splade": (1000, False),
-        "baseline_2025_splade_minilm": (100, False),
-        "baseline_2025_splade_deberta": (100, False),
-        "baseline_2025_human_bm25": (1000, True),
-        "baseline_2025_human_splade": (1000, True),
-    }
-    assert METHODS["baseline_2025_splade_minilm"].expression == "ikat.Rewrite(llm) >> retriever % 100 >> reranker"
-    assert METHODS["baseline_2025_human_bm25"].needs == ["retriever"]
-
-
-def test_two_scores_of_each_table_of_2025_are_as_printed():
-    of_2023, of_2024 = published("baselines_2025_on_2023"), published("baselines_2025_on_2024")
-    assert of_2023.loc["baseline_2025_bm25", "nDCG@10"] == 0.1255
-    assert of_2023.loc["baseline_2025_human_splade", "MRR(rel=2)"] == 0.3592
-    assert of_2024.loc["baseline_2025_splade_deberta", "nDCG@10"] == 0.3876
-    assert of_2024.loc["baseline_2025_splade_minilm", "Recall(rel=2)@100"] == 0.2954
-    assert "baseline_2025_splade" not in of_2024.index
