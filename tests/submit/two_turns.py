@@ -49,3 +49,7 @@ def valid(year):
 
 def text_of(document):
     return "\n".join(map(json.dumps, document)) if isinstance(document, list) else json.dumps(document)
+
+
+def turns_of(document):
+    return document if isinstance(document, list) else document["turns"]
