@@ -1,5 +1,6 @@
 """The command line's frame: help texts in sections with examples, and errors as one line and exit code 2."""
 
+import atexit
 import gc
 import re
 import signal
@@ -98,6 +99,7 @@ class _Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         gc.set_threshold(100_000)  # most objects of libraries and runs stay, and frequent garbage collection takes a fifth of the time
+        atexit.register(gc.freeze)  # and at the end a second
         before = signal.signal(signal.SIGTERM, _terminate)  # a job that a cluster stops keeps its finished work, as after Ctrl-C
         try:
             with commands_advised():

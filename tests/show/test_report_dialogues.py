@@ -177,14 +177,6 @@ def test_passages_in_place_of_a_response_are_called_so(tmp_path):
     assert "2 completions of the systems came from a recording or the cache. They took no time here." in said
 
 
-def test_fewer_passages_on_request(tmp_path):
-    path = write_log(tmp_path / "one", "one", {"u2": (["r1"], "satisfied")}, sources=())
-    assert "2 cited passages 1 doc-else score 0.5 2 doc-one score 1.5" in Page(report(path).html).said()
-    fewer = Page(report(path, passages=1).html).said()
-    assert "1 of 2 cited passages 1 doc-else score 0.5" in fewer
-    assert "doc-one" not in fewer
-
-
 def test_texts_that_the_log_lacks_come_from_an_index(tmp_path):
     path = write_log(tmp_path / "one", "one", {"u2": (["r1"], "satisfied")}, sources=())
     loader = pt.apply.text(lambda row: f"text of {row['docno']}")
@@ -220,12 +212,6 @@ def test_other_users_or_rubrics_can_not_be_compared(tmp_path, folders):
         log.begin("u2", user, rubrics)
         with pytest.raises(DataError, match=f"session u2 has different {what} in one and {what}: compare systems on the same users"):
             report([folders[0], log])
-
-
-def test_a_log_without_a_conversation_is_refused(tmp_path):
-    log = Log.create(tmp_path / "new", {"kind": "simulated"})
-    with pytest.raises(DataError, match="new has no conversation yet"):
-        report(log)
 
 
 def command(*words):
@@ -295,16 +281,6 @@ def test_sessions_are_filtered_sorted_and_searched(browser, url, fields, expecte
     assert turns(browser) == expected
     assert texts(browser, "#count") == [f"{len(expected)} of 4"]
     assert browser.errors == []
-
-
-def test_the_values_of_a_session_are_those_of_the_chosen_measure(browser, url):
-    browser.open(url)
-    assert texts(browser, "#t1 .headline > *") == ["rubrics met", "one 1.0000", "two .5000"]
-    assert texts(browser, "#t1 .headline .loss") == [".5000"]
-    assert texts(browser, "#t4 .headline > *") == ["rubrics met", "one .0000", "two –"]
-    choose(browser, measure="2")
-    assert texts(browser, "#t1 .headline > *") == ["calls", "one 6", "two 2"]
-    assert texts(browser, "#t1 .headline .win") == ["2"]
 
 
 @pytest.mark.parametrize(("width", "dark"), [(390, False), (1280, True)])

@@ -1,4 +1,3 @@
-import pandas as pd
 import pytest
 from small_runs import DOCNOS, ranking
 
@@ -59,11 +58,6 @@ def test_a_lost_turn_and_one_that_was_not_asked_are_told_apart(both):
     assert plain.steps[0].remarks == ["no passage found"]
     assert full.steps[0].remarks == ["not run on this turn"]
     assert notes(plain) == {"Rewrite": ["Poles for a knee?"]}
-
-
-def test_the_persona_is_that_of_the_conversation(both):
-    assert both.persona["2"] == "My left knee is worn and hurts whenever I go downhill for long."
-    assert notes(both.units[1].sides[1])["Statements"] == ["none chosen"]
 
 
 def of_turn(**wrote):
@@ -139,10 +133,3 @@ def test_frames_with_a_persona_of_their_own_need_no_dataset():
     (chat,) = seen([run], NOTHING)
     assert chat.units[0].utterance == "Tea?"
     assert chat.persona == {"1": "I am vegan"}
-
-
-def test_nothing_is_changed_in_the_frames(folders):
-    runs = read_runs(folders)
-    before = runs[0].results.copy()
-    seen(runs, NOTHING)
-    pd.testing.assert_frame_equal(runs[0].results, before)

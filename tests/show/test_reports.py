@@ -44,12 +44,6 @@ def test_a_conversation_reads_from_persona_to_passages(page):
     assert places == sorted(places)
 
 
-def test_lost_turns_and_unasked_turns_are_told(page):
-    said = page.said().partition('{"measures"')[0]  # without the script's data
-    assert said.count("no passage found") == 1
-    assert said.count("not run on this turn") == 2  # in the sentence and in the run's column
-
-
 def test_how_the_runs_were_made_is_told(page):
     said = page.said()
     assert "plain plain() No LLM calls. llm: the paper has gpt-4, this run gpt-4o" in said

@@ -47,10 +47,7 @@ def answer(text, *passages, activity=("answering",), **facts):
 
 
 class Server(ThreadingHTTPServer):
-    """``replies`` has for each model its answers, in order: chunks, or a status, a message and headers; ``asked`` has the requests.
-
-    A model in ``late`` waits for its event before it refuses a token.
-    """
+    """``replies`` has for each model its answers, in order: chunks, or a status, a message and headers; ``asked`` has the requests."""
 
     daemon_threads = True
 
@@ -69,7 +66,7 @@ class Server(ThreadingHTTPServer):
         """As if it had just been started."""
         for event in self.held:
             event.set()
-        self.replies, self.asked, self.paths, self.held, self.token, self.late = {}, [], [], [], "", {}
+        self.replies, self.asked, self.paths, self.held, self.token = {}, [], [], [], ""
         self.models = [
             {"id": name, "about": about, "writes_response": True} for name, about in (("plain", "Plain."), ("gtr", "Generates."))
         ]
@@ -92,7 +89,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if not self.allowed(body["model"]):
+        if not self.allowed():
             return
         self.server.asked.append(body)
         reply = self.server.replies[body["model"]].pop(0)
@@ -114,10 +111,8 @@ class Handler(BaseHTTPRequestHandler):
             with suppress(OSError):  # stopped
                 self.wfile.write(f"data: {event if isinstance(event, str) else json.dumps(event)}\n\n".encode())
 
-    def allowed(self, model=""):
+    def allowed(self):
         if self.server.token and self.headers["Authorization"] != f"Bearer {self.server.token}":
-            if model in self.server.late:
-                self.server.late.pop(model).wait(60)
             self.send(401, b'{"error": {"message": "no token", "type": "x", "param": null, "code": null}}')
             return False
         return True

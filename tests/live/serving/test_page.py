@@ -1,7 +1,6 @@
 """The chat page in Chromium: once against a real server on the sample, else against one that answers what the test queues."""
 
 import re
-import time
 from itertools import islice
 
 import pandas as pd
@@ -233,15 +232,6 @@ def test_a_list_of_passages_is_no_response_in_the_history(browser, server):
     assert server.told("plain")[1] == [{"role": "user", "content": "Which tea?"}, {"role": "user", "content": "And how?"}]
 
 
-def test_numbers_that_the_server_adds_are_shown_and_not_said(browser, server):
-    open_page(browser, server, [answer("Rooibos [1].", TEA), answer("Hot.")], [answer("x"), answer("y")])
-    say(browser, "Which tea?")
-    assert texts(browser, ".s0 .answer") == ["Rooibos. [1]"]
-    assert texts(browser, ".s0 .cite") == ["[1]"]
-    say(browser, "And how?")
-    assert server.told("plain")[1][1] == {"role": "assistant", "content": "Rooibos."}
-
-
 def test_a_citation_opens_its_passage(browser, server):
     open_page(browser, server, [answer("Rooibos [1]. Or mint [2, 1], born in [2023].", TEA, MINT)], [answer("x")])
     say(browser, "Which tea?")
@@ -332,20 +322,6 @@ def test_a_token_is_asked_for_and_kept_out_of_addresses(browser, server):
         until(browser, "!document.querySelector('#ask-token').open || document.querySelector('#token').value === ''")
     until(browser, "document.querySelectorAll('.figures').length === 4")
     assert texts(browser, ".answer") == ["Rooibos.", "Mint.", "Hot.", "Cold."]
-
-
-def test_a_refusal_that_arrives_after_the_new_token_asks_no_second_time(browser, server):
-    open_page(browser, server, [answer("Rooibos.")], [answer("Mint.")])
-    server.token, server.late = "s3cret", {"gtr": server.hold()}
-    late = server.late["gtr"]
-    say(browser, "Which tea?", wait=False)
-    until(browser, "document.querySelector('#ask-token').open")
-    write(browser, "s3cret", "token")
-    press(browser, "Enter")
-    until(browser, "document.querySelectorAll('.figures').length === 1")
-    late.set()
-    until(browser, "document.querySelectorAll('.figures').length === 2 || document.querySelector('#ask-token').open")
-    assert texts(browser, ".answer") == ["Rooibos.", "Mint."]
 
 
 def test_texts_of_models_and_passages_stay_text(browser, server):
@@ -489,23 +465,6 @@ def test_a_conversation_survives_a_reload_until_a_new_one_is_begun(browser, serv
     assert browser.run("document.querySelector('#choice').disabled") is False
 
 
-def test_a_conversation_that_the_browser_can_not_keep_is_said(browser, server):
-    open_page(browser, server, [answer("Rooibos.")], both=False)
-    browser.run("Storage.prototype.setItem = () => { throw new Error('full') }")
-    say(browser, "Which tea?")
-    assert "does not keep the conversation" in texts(browser, "#kept")[0]
-
-
-def test_what_another_program_has_stored_is_no_conversation(browser, server):
-    open_page(browser, server, [answer("Rooibos.")], [answer("Mint.")])
-    say(browser, "Which tea?")
-    for stored in ("{", "3", "{}", '{"systems": ["plain"], "turns": [{"words": 3}]}'):
-        browser.run(f"sessionStorage.setItem('ikat-talk', {stored!r})")
-        reload(browser, server)
-        assert texts(browser, ".turn") == []
-        assert browser.errors == []
-
-
 MARKDOWN = """## Teas
 
 **Rooibos** is *red* [1]. It has `none`.
@@ -614,21 +573,6 @@ def test_an_edited_question_is_asked_again_and_the_later_turns_are_dropped(brows
     assert [message["content"] for message in server.told("plain")[-1]] == ["one", "A.", "other"]
     reload(browser, server)
     assert drawn(browser, ".utterance") == ["one", "other"]
-
-
-def test_two_hundred_turns_do_not_slow_it_down(browser, server):
-    open_page(browser, server, [answer("**Rooibos** [1].", TEA)] * 3, [answer("Mint [1].", MINT)] * 3)
-    say(browser, "first")
-    browser.run("""{
-        const talk = JSON.parse(sessionStorage['ikat-talk']);
-        sessionStorage['ikat-talk'] = JSON.stringify({ ...talk, turns: Array(200).fill(talk.turns[0]) });
-    }""")
-    reload(browser, server)
-    assert browser.run("document.querySelectorAll('.turn').length") == 200
-    began = time.monotonic()
-    say(browser, "the last question")
-    assert time.monotonic() - began < 5
-    assert len(server.told("plain")[-1]) == 401
 
 
 def test_a_turn_touches_no_earlier_one(browser, server):
