@@ -4,6 +4,7 @@ import functools
 import gc
 import importlib
 import ipaddress
+import itertools
 import os
 import signal
 import socket
@@ -18,7 +19,7 @@ import pytest
 # A loaded machine is no defect, and a change is refused for what it breaks only: each run tries the same examples. Others, and more, with
 # HYPOTHESIS_PROFILE=search.
 ALWAYS = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
-hypothesis.settings.register_profile("ikat", derandomize=True, max_examples=30, **ALWAYS)
+hypothesis.settings.register_profile("ikat", derandomize=True, max_examples=20, **ALWAYS)
 hypothesis.settings.register_profile("search", max_examples=1000, **ALWAYS)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ikat"))
 
@@ -172,11 +173,18 @@ def nothing_remembered(monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    """A home folder of the test's own, and no data folder: a test of real data asks for `ikat_data`."""
-    monkeypatch.setenv("IKAT_HOME", str(tmp_path / "home"))
+def home(homes, monkeypatch):
+    """A home folder of the test's own, not there until it is needed, and no data folder: a test of real data asks for `ikat_data`."""
+    folder = next(homes)
+    monkeypatch.setenv("IKAT_HOME", str(folder))
     monkeypatch.delenv("IKAT_DATA", raising=False)
-    return tmp_path / "home"
+    return folder
+
+
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory):
+    base = tmp_path_factory.mktemp("homes")
+    return (base / str(number) for number in itertools.count())
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ SYSTEMS = (
     *("qr", "ad", "aqd", "aqd_given_llama", "aqd_a", "mq4cs_qr_deberta", "gpt4qr_deberta"),
     *("wghtdrerank_1", "rtg", "gtr", "baseline_auto_gpt4_bm25_minilm"),
 )
-TURNS = 8
+TURNS = 4
 
 
 class Counting(Backend):

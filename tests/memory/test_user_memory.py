@@ -487,7 +487,7 @@ def test_what_holds_is_the_same_as_statements_memories_and_column_now_and_at_any
 
 def test_a_process_that_is_killed_at_any_moment_loses_nothing_that_it_said_it_had(tmp_path):
     path, drawn = tmp_path / "users.jsonl", random.Random(1)
-    for _ in range(12):
+    for _ in range(6):
         told, tell = os.pipe()
 
         def work(tell=tell):
@@ -515,4 +515,4 @@ def test_a_process_that_is_killed_at_any_moment_loses_nothing_that_it_said_it_ha
         else:  # the next one is being learned
             assert holds in ([], [f"I like {child}-{number}."])
         memory.add("u2", [f"I like {child}."])
-    assert len(ikat.UserMemory(path).known("u2")) == 12
+    assert len(ikat.UserMemory(path).known("u2")) == 6

