@@ -74,7 +74,7 @@ def area(scores: "pd.Series[float]", labels: "pd.Series[bool]") -> float:
 
 def kappa(said: "pd.Series[bool]", labels: "pd.Series[bool]") -> float:
     """Cohen's kappa."""
-    return float(cohens_kappa(pd.crosstab(said, labels).reindex(index=[False, True], columns=[False, True], fill_value=0)))
+    return float(cohens_kappa(np.bincount(2 * said.to_numpy(int) + labels.to_numpy(int), minlength=4).reshape(2, 2)))
 
 
 def decided(scores: "pd.Series[float]", labels: "pd.Series[bool]", conversation: "pd.Series[str]") -> "pd.Series[bool]":
