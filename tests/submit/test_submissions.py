@@ -45,7 +45,7 @@ def test_a_full_submission_is_written_valid_and_read_back_equal(tmp_path, passag
     data = ikat.dataset(f"ikat:{year}")
     results, turns = made_up(data, passages)
     path = tmp_path / "run"
-    warnings = write_submission((results, turns), data, path, run_id="made-up", run_type="automatic", **HEADER[year])
+    warnings = write(data, path, (results, turns), run_id="made-up")
     assert warnings == validate(path, data) == []
     read = read_submission(path, data)
     assert (read.year, read.run_id, read.run_type, read.team) == (year, "made-up", "automatic", HEADER[year].get("team"))
@@ -58,8 +58,13 @@ def test_a_full_submission_is_written_valid_and_read_back_equal(tmp_path, passag
     if year == 2023:
         assert read.turns["qstatements"].tolist() == turns["qstatements"].tolist()
     again = tmp_path / "again"
-    write_submission((read.results, read.turns), data, again, run_id="made-up", run_type="automatic", **HEADER[year])
+    write(data, again, (read.results, read.turns), run_id="made-up")
     assert [line.get("responses") for line in rows(again)] == [line.get("responses") for line in rows(path)]
+
+
+def write(data, path, run, **header):
+    """Write a submission of a made-up run."""
+    return write_submission(run, data, path, **{"run_id": "x", "run_type": "automatic", **HEADER[data.year], **header})
 
 
 def rows(path):
@@ -71,7 +76,7 @@ def test_the_formats_to_the_letter(tmp_path, passages):
     for year in (2023, 2024, 2025):
         data = ikat.dataset(f"ikat:{year}")
         results, turns = made_up(data, passages, ranked=4)
-        write_submission((results, turns), data, tmp_path / str(year), run_id="x", run_type="automatic", **HEADER[year])
+        write(data, tmp_path / str(year), (results, turns))
     first = rows(tmp_path / "2023")[0]
     topics = ikat.dataset("ikat:2023").get_topics()
     assert first == {
@@ -80,10 +85,7 @@ def test_the_formats_to_the_letter(tmp_path, passages):
             {
                 "rank": 1,
                 "text": "Respond to 9-1_1. Ünïcode, too.",
-                "ptkb_provenance": [
-                    {"id": "1", "text": topics["qptkb"][0]["1"], "score": 2.0},
-                    {"id": "2", "text": topics["qptkb"][0]["2"], "score": 1.0},
-                ],
+                "ptkb_provenance": [{"id": one, "text": topics["qptkb"][0][one], "score": 3.0 - int(one)} for one in "12"],
                 "passage_provenance": [{"id": passages[rank], "text": "", "score": 40 - rank / 4, "used": rank < 3} for rank in range(4)],
             }
         ],
@@ -113,7 +115,7 @@ def test_scores_stay_apart_in_every_tool_that_reads_them(tmp_path, passages):
     results, turns = made_up(data, passages)
     results["score"] = 1 / (1200 + results["rank"])  # some are equal with six decimals
     assert (1 / 1200 - 1 / 1201) < 1e-6
-    assert write_submission((results, turns), data, tmp_path / "run", run_id="x", run_type="automatic", team="t") == []
+    assert write(data, tmp_path / "run", (results, turns)) == []
     for line in rows(tmp_path / "run")[:5]:
         printed = [float(f"{score:.6f}") for score in line["references"].values()]
         assert all(first > second for first, second in zip(printed, printed[1:], strict=False))
@@ -136,7 +138,7 @@ def test_a_run_folder_is_handed_in(tmp_path, passages):
     first = made.turns()[0]
     assert first["used"] == passages[:3]
     assert first["response"] == "Respond to 0_1. Ünïcode, too."
-    found = write_submission(made, data, tmp_path / "run", run_id="x", run_type="automatic")
+    found = write(data, tmp_path / "run", made)
     assert {(problem.severity, problem.field) for problem in found} == {("warning", "responses[0].ptkb_provenance")}
     read = read_submission(tmp_path / "run")
     pd.testing.assert_frame_equal(read.results.drop(columns="used"), made.results(), check_dtype=False)
@@ -152,7 +154,7 @@ def test_a_folder_without_responses(tmp_path, passages):
     made = folder(tmp_path, data, passages, used=None)
     assert not any("response" in turn or "used" in turn for turn in made.turns())
     with pytest.raises(UsageError, match="has no responses: run a system that ends with Respond"):
-        write_submission(made, data, tmp_path / "run", run_id="x", run_type="automatic")
+        write(data, tmp_path / "run", made)
 
 
 def test_statements_keep_their_order_where_scores_do_not_fall(tmp_path, passages):
@@ -160,7 +162,7 @@ def test_statements_keep_their_order_where_scores_do_not_fall(tmp_path, passages
     results, turns = made_up(data, passages, 1)
     chosen = [("2", 1.0), ("1", 1.0), ("4", 3.0), ("3", 0.5)]
     turns["qstatements"] = [chosen if qid.startswith("9-1_") else [] for qid in turns["qid"]]
-    write_submission((results, turns), data, tmp_path / "run", run_id="x", run_type="automatic")
+    write(data, tmp_path / "run", (results, turns))
     step = 2.0**-24  # from 1 to the next smaller 32-bit float
     assert read_submission(tmp_path / "run").turns["qstatements"][0] == [("2", 1.0), ("1", 1 - step), ("4", 1 - 2 * step), ("3", 0.5)]
 
@@ -172,12 +174,12 @@ def test_a_turn_without_passages_has_no_response(tmp_path, passages):
     made = RunFolder(tmp_path / "run")
     made.write(data.get_topics(), results, pd.DataFrame(), pd.DataFrame(), {})
     with pytest.raises(RefusedError) as caught:
-        write_submission(made, data, tmp_path / "out", run_id="x", run_type="automatic")
+        write(data, tmp_path / "out", made)
     assert [problem.turn for problem in caught.value.problems if problem.severity == "error"] == ["0_2", "0_4"]
     file = made.path / "turns.jsonl"
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     file.write_text("\n".join(json.dumps({"response": "I found nothing about that."} | line) for line in lines))
-    found = write_submission(made, data, tmp_path / "out", run_id="x", run_type="automatic")
+    found = write(data, tmp_path / "out", made)
     assert {problem.turn for problem in found if "there is no passage" in problem.message} == {"0_2", "0_4"}
     assert rows(tmp_path / "out")[1]["responses"][0]["text"] == "I found nothing about that."
 
@@ -204,7 +206,7 @@ def drafted(tmp_path_factory):
 
 def handed_in(path, results, turns):
     data = ikat.dataset("ikat:sample")
-    write_submission((results, turns), data, path, run_id="x", run_type="automatic")
+    write(data, path, (results, turns))
     return dict(read_submission(path, data).turns[["qid", "qanswer"]].to_numpy().tolist())
 
 
@@ -250,7 +252,7 @@ def test_only_passages_that_are_marked_are_handed_in_as_used(tmp_path, passages)
     data = ikat.dataset("ikat:2023")
     results, turns = made_up(data, passages, 3)
     marks = results.assign(used=results["rank"].map({0: 1.0, 1: None, 2: 0.0}))
-    write_submission((marks, turns), data, tmp_path / "run", run_id="x", run_type="automatic")
+    write(data, tmp_path / "run", (marks, turns))
     assert read_submission(tmp_path / "run").results["used"].tolist() == [True, False, False] * len(turns)
 
 
@@ -258,12 +260,12 @@ def test_a_folder_of_a_manual_run_is_not_automatic(tmp_path, passages):
     data = ikat.dataset("ikat:2024")
     made = folder(tmp_path, data, passages, qresolved="rewritten by hand")
     with pytest.raises(UsageError, match="made with manual rewrites"):
-        write_submission(made, data, tmp_path / "run", run_id="x", run_type="automatic")
+        write(data, tmp_path / "run", made)
     write_submission(made, data, tmp_path / "run", run_id="x", run_type="manual")
     results, turns = made_up(data, passages, 1)
     for frames in ((results.assign(qresolved="by hand"), turns), (results, turns.assign(qresolved="by hand"))):
         with pytest.raises(UsageError, match="made with manual rewrites"):
-            write_submission(frames, data, tmp_path / "run", run_id="x", run_type="automatic")
+            write(data, tmp_path / "run", frames)
 
 
 def test_long_responses_are_cut_at_a_sentence_with_a_warning(tmp_path, passages):
@@ -271,7 +273,7 @@ def test_long_responses_are_cut_at_a_sentence_with_a_warning(tmp_path, passages)
     results, turns = made_up(data, passages, ranked=3)
     turns.loc[4, "qanswer"] = "Oats are cheap here. " * 63  # 252 words
     with pytest.warns(ResponseCutWarning, match=f"1 response of more than 250 words cut .*: {turns['qid'][4]}$"):
-        write_submission((results, turns), data, tmp_path / "run", run_id="x", run_type="automatic", team="t")
+        write(data, tmp_path / "run", (results, turns))
     assert rows(tmp_path / "run")[4]["responses"][0]["text"] == ("Oats are cheap here. " * 62).strip()
 
 
@@ -280,7 +282,7 @@ def test_where_nothing_can_be_written(tmp_path, passages):
     (tmp_path / "file").write_text("mine")
     for path, message in ((tmp_path, "is a folder: give the path of the file"), (tmp_path / "file" / "run", "can't be written")):
         with pytest.raises(UsageError, match=message):
-            write_submission(made_up(data, passages, 1), data, path, run_id="x", run_type="automatic")
+            write(data, path, made_up(data, passages, 1))
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
@@ -292,7 +294,7 @@ def test_what_is_read_back_is_evaluated_like_the_run(tmp_path, passages, year):
     results["score"] = 1 / (60 + results["rank"]) ** 2  # close together: parted before they are written
     chosen = results[["qid", "docno"]].sample(400, random_state=1)
     qrels = pd.concat([data.get_qrels("provenance"), chosen.assign(label=1)]).drop_duplicates(["qid", "docno"], ignore_index=True)
-    write_submission((results, turns), data, tmp_path / "run", run_id="x", run_type="automatic", **HEADER[year])
+    write(data, tmp_path / "run", (results, turns))
     read = read_submission(tmp_path / "run", data).results
     write_run(read, tmp_path / "read.trec")
     runs = {"run": results, "read": read, "submission": tmp_path / "run", "file": tmp_path / "read.trec"}
@@ -318,30 +320,18 @@ def test_what_is_read_back_is_evaluated_like_the_run(tmp_path, passages, year):
         (lambda results, turns: (results.assign(docno="same"), turns), DataError, "has passage same twice"),
         (lambda results, turns: (results.assign(used="False"), turns), DataError, "turn 0_1, passage .*: used is 'False', neither true"),
         (lambda results, turns: (results, turns.assign(qid=range(len(turns)))), DataError, r"218 turns that ikat:2024 lacks \(0, 1, 2, "),
-        (
-            lambda results, turns: (results.assign(qid=results["qid"].str.replace("_", "-")), turns),
-            DataError,
-            r"the run has 218 turns that ikat:2024 lacks \(0-1, 0-2, 0-3, .*\): .* its turns are like 0_1",
-        ),
+        (lambda results, turns: (results.assign(qid=results["qid"].str.replace("_", "-")), turns), DataError, "0-1, .* like 0_1"),
         (lambda results, turns: (results.assign(qid="77_1", docno=results.index), turns), DataError, "like 0_1"),
-        (
-            lambda results, turns: (results, turns.assign(qstatements=[["1"]] * len(turns))),
-            DataError,
-            r"turn 0_1: qstatements is \['1'\]; give a list",
-        ),
+        (lambda results, turns: (results, turns.assign(qstatements=[["1"]] * len(turns))), DataError, "turn 0_1: qstatements is"),
         (lambda results, turns: (results, turns.assign(qstatements=[[("99", 1)]] * len(turns))), RefusedError, 'no statement "99"'),
-        (
-            lambda results, turns: (results, turns.assign(qstatements=[[("x", 1)]] * len(turns))),
-            RefusedError,
-            'it is "x": .* a whole number',
-        ),
+        (lambda results, turns: (results, turns.assign(qstatements=[[("x", 1)]] * len(turns))), RefusedError, "a whole number"),
     ],
 )
 def test_the_writer_refuses_and_leaves_the_old_file(tmp_path, passages, change, error, message):
     data = ikat.dataset("ikat:2024")
     (tmp_path / "run").write_text("old")
     with pytest.raises(error, match=message):
-        write_submission(change(*made_up(data, passages, 4)), data, tmp_path / "run", run_id="x", run_type="automatic")
+        write(data, tmp_path / "run", change(*made_up(data, passages, 4)))
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir() if path.is_file()] == [("run", "old")]
 
 
@@ -359,26 +349,20 @@ def test_the_header_is_checked_first(tmp_path, passages, year, header, message):
         write_submission(made_up(data, passages, 1), data, tmp_path / "run", run_id="x", **header)
 
 
-def test_an_id_that_the_user_lacks_is_not_handed_in_as_a_new_statement(tmp_path, passages):
+def test_new_statements_of_2025_are_submitted_in_their_words_and_an_unknown_id_is_refused(tmp_path, passages):
     data = ikat.dataset("ikat:2025")
     results, turns = made_up(data, passages, 2)
-    header = {"run_id": "x", "run_type": "automatic", "team": "t"}
-    with pytest.raises(DataError, match="turn 1-1_1: the user has no statement 99: give an id of the topics, or a new one's words"):
-        write_submission((results, turns.assign(qstatements=[[("99", 1)]] * len(turns))), data, tmp_path / "run", **header)
-    found = write_submission((results, turns.assign(qstatements=[[("I ski.", 1)]] * len(turns))), data, tmp_path / "run", **header)
-    assert {problem.severity for problem in found} == {"warning"}
+
+    def choosing(*statements, **columns):
+        return results, turns.assign(qstatements=[list(statements)] * len(turns), **columns)
+
+    with pytest.raises(DataError, match="turn 1-1_1: the user has no statement 99"):
+        write(data, tmp_path / "run", choosing(("99", 1)))
+    assert {problem.severity for problem in write(data, tmp_path / "run", choosing(("I ski.", 1)))} == {"warning"}
     assert read_submission(tmp_path / "run", data).turns["qstatements"][0] == [("I ski.", 1.0)]
-
-
-def test_a_statement_that_was_learned_is_submitted_in_its_words(tmp_path, passages):
-    data = ikat.dataset("ikat:2025")
-    results, turns = made_up(data, passages, 2)
-    learned = turns.assign(qstatements=[[("99", 1.0), ("1", 0.5)]] * len(turns), qptkb=[{"1": "not shown", "99": "I ski."}] * len(turns))
-    write_submission((results, learned), data, tmp_path / "run", run_id="x", run_type="automatic", team="t")
-    assert read_submission(tmp_path / "run", data).turns["qstatements"][0] == [
-        ("I ski.", 2.0),
-        ("1", 1.0),
-    ]  # 2025 has no scores, only an order
+    learned = [{"1": "not shown", "99": "I ski."}] * len(turns)
+    write(data, tmp_path / "run", choosing(("99", 1.0), ("1", 0.5), qptkb=learned))
+    assert read_submission(tmp_path / "run", data).turns["qstatements"][0] == [("I ski.", 2.0), ("1", 1.0)]  # an order, and no scores
 
 
 @pytest.mark.parametrize("year", [2023, 2024, 2025])
@@ -387,10 +371,9 @@ def test_every_statement_of_many_is_in_the_run_folder_and_in_the_submission(tmp_
     data = two_turns.Data(year)
     topics = data.get_topics()
     turns = topics.assign(qstatements=[[(name, 1.0) for name in ptkb] for ptkb in topics["qptkb"]], qanswer="Rice.")
-    RunFolder(tmp_path / "mine").write(
-        turns, turns.assign(docno=two_turns.IDS[0], score=1.0, rank=0, used=True), pd.DataFrame(), pd.DataFrame(), {"method": "mine"}
-    )
-    write_submission(RunFolder(tmp_path / "mine"), data, tmp_path / "run", run_id="x", run_type="automatic", **HEADER[year])
+    found = turns.assign(docno=two_turns.IDS[0], score=1.0, rank=0, used=True)
+    RunFolder(tmp_path / "mine").write(turns, found, pd.DataFrame(), pd.DataFrame(), {})
+    write(data, tmp_path / "run", RunFolder(tmp_path / "mine"))
     for stored in (pd.DataFrame(RunFolder(tmp_path / "mine").turns()), read_submission(tmp_path / "run", data).turns):
         named = [[name for name, _ in statements] for statements in stored["qstatements"]]
         assert named == [list(map(str, range(1, 31)))] * 2
