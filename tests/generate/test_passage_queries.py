@@ -34,12 +34,8 @@ def test_the_article_answers_the_clarified_utterance_without_history():
     llm, backend = scripted("Tea.", "Tea.")
     ikat.generate.PassageQueries(llm)(a_turn(qrewrite="Which tea helps against a cold?"))
     ikat.generate.PassageQueries(llm)(a_turn())
-    clarified, raw = texts(backend)
-    assert "Which tea helps against a cold?" in clarified
-    assert "Rooibos" not in clarified
-    assert "And against a cold?" not in clarified
-    assert "And against a cold?" in raw
-    assert "Rooibos" in raw
+    for text, shown in zip(texts(backend), ([True, False, False], [False, True, True]), strict=True):
+        assert [part in text for part in ("Which tea helps against a cold?", "Rooibos", "And against a cold?")] == shown
 
 
 def test_the_other_forms_see_the_history_and_the_raw_question():
@@ -116,20 +112,17 @@ def test_statement_queries_ask_for_each_statement_and_drop_repeats():
     assert "Rooibos" not in first + second
 
 
-def test_without_a_statement_the_rewrite_alone_is_asked_for():
-    llm, backend = scripted('["tea"]')
-    operator = ikat.generate.StatementQueries(llm)
-    out = operator(a_turn(qstatements=[]).assign(query="Which tea helps?"))
-    assert out["qsubqueries"].tolist() == [["tea"]]
-    assert "statement" not in texts(backend)[0].casefold()
-    assert operator.requests(a_turn(qstatements=[]))[0].item == ""
-
-
-def test_the_manual_variant_asks_with_the_manual_rewrite():
-    operator = ikat.generate.StatementQueries(scripted()[0], question="qresolved")
-    [request] = operator.requests(a_turn(qstatements=[], qresolved="Which tea helps against a cold?"))
-    assert request.prompt == "queries_statement_human"
-    assert "Which tea helps against a cold?" in request.messages[0]["content"]
+@pytest.mark.parametrize(
+    ("question", "prompt", "shown"),
+    [("query", "queries_statement", "Which tea helps?"), ("qresolved", "queries_statement_human", "Which tea helps against a cold?")],
+)
+def test_without_a_statement_the_rewrite_alone_or_the_manual_one_is_asked_for(question, prompt, shown):
+    operator = ikat.generate.StatementQueries(scripted()[0], question=question)
+    turn = a_turn(qstatements=[], qresolved="Which tea helps against a cold?").assign(query="Which tea helps?")
+    [request] = operator.requests(turn)
+    assert (request.item, request.prompt) == ("", prompt)
+    assert shown in request.messages[0]["content"]
+    assert "statement" not in request.messages[0]["content"].casefold()
 
 
 def test_no_query_for_a_statement_falls_back_to_the_question_counted():
@@ -137,10 +130,3 @@ def test_no_query_for_a_statement_falls_back_to_the_question_counted():
     out = ikat.generate.StatementQueries(llm)(a_turn(qstatements=CHOSEN[:2]))
     assert out["qsubqueries"].tolist() == [["And against a cold?", "tea Oslo"]]
     assert ledger(llm, "fallbacks") == 1
-
-
-def test_a_plan_counts_every_passage_and_statement():
-    llm = ikat.llm("openai:gpt-4o cache=none")
-    choose = ikat.SelectStatements(llm, "scores")
-    plan = ikat.plan({"P": choose >> ikat.generate.PassageQueries(llm, ("article", "short"), per_statement=3)}, a_turn())
-    assert plan[["stage", "calls"]].values.tolist() == [["statements", 1], ["passage_queries", 4]]

@@ -19,23 +19,17 @@ BOTH = "Rewrite: Which tea helps against a cold?\nResponse: Sage tea."
 @pytest.fixture
 def examples(tmp_path):
     """A topics file of two conversations with gold data, and one without."""
+    turn = {"turn_id": 1, "utterance": "A tea shop?", "ptkb_provenance": [1], "response_provenance": []}
     conversations = [
         {
-            "number": number,
-            "title": "Tea",
-            "ptkb": {"1": f"I live in {town}.", "2": "I own a cat."},
-            "turns": [
-                {
-                    "turn_id": 1,
-                    "utterance": "A tea shop?",
-                    "resolved_utterance": f"Where is a tea shop in {town}?" if town != "Rome" else "",
-                    "response": f"{town} has two.",
-                    "ptkb_provenance": [1],
-                    "response_provenance": [],
-                }
-            ],
+            **{"number": number, "title": "Tea", "ptkb": {"1": f"I live in {town}.", "2": "I own a cat."}},
+            "turns": [turn | {"resolved_utterance": rewrite, "response": f"{town} has two."}],
         }
-        for number, town in (("1-1", "Bern"), ("1-2", "Rome"), ("2-1", "Graz"))
+        for number, town, rewrite in (
+            ("1-1", "Bern", "Where is a tea shop in Bern?"),
+            ("1-2", "Rome", ""),
+            ("2-1", "Graz", "Where is a tea shop in Graz?"),
+        )
     ]
     path = tmp_path / "topics.json"
     path.write_text(json.dumps(conversations))
@@ -55,10 +49,9 @@ def test_a_rewrite_and_an_answer_are_written_and_joined():
 def test_queries_stand_for_the_rewrite():
     llm, backend = scripted("Response: Sage tea.\nQueries: tea against a cold; sage tea")
     made = ikat.generate.Reformulate(llm, "queries", words=50)(a_turn()).iloc[0]
-    assert (made["qrewrite"], made["qanswer"]) == ("tea against a cold; sage tea", "Sage tea.")
+    assert made[["qrewrite", "qanswer"]].tolist() == ["tea against a cold; sage tea", "Sage tea."]
     assert made["query"] == "tea against a cold; sage tea Sage tea."
     assert "at most 50 words" in texts(backend)[0]
-    assert "Rewrite:" not in texts(backend)[0]
 
 
 def test_the_chosen_statements_are_written_in_their_order_and_others_counted():
@@ -140,45 +133,25 @@ def test_a_completion_without_a_level_falls_back_to_the_question_at_level_a():
     assert (made["qlevel"], made["qpersonal"]) == ("a", "And against a cold?")
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("Level: c\nRewrite: tea?", ("c", "tea?")),
-        ("**Level:** b\n**Rewrite:** tea?\n**Response:** yes", ("b", "tea?")),
-        ("Reason: a cold isn't level b.\nLevel: level a\nRewrite: tea?", ("a", "tea?")),
-        ("### Level: C.\n### Rewrite: tea?", ("c", "tea?")),
-        ("Level: a/b\nRewrite: tea?", None),
-        ("Level: d\nRewrite: tea?", None),
-        ("Level: a", None),
-        ("Rewrite: tea?", None),
-        ("", None),
-    ],
-)
-def test_levels(text, found):
-    assert parse_level(text) == found
+READ = [
+    (parse_level, "Level: c\nRewrite: tea?", ("c", "tea?")),
+    (parse_level, "**Level:** b\n**Rewrite:** tea?\n**Response:** yes", ("b", "tea?")),
+    (parse_level, "Reason: a cold isn't level b.\nLevel: level a\nRewrite: tea?", ("a", "tea?")),
+    (parse_level, "### Level: C.\n### Rewrite: tea?", ("c", "tea?")),
+    *((parse_level, text, None) for text in ("Level: a/b\nRewrite: tea?", "Level: d\nRewrite: tea?", "Level: a", "Rewrite: tea?", "")),
+    (parse_answer_and_queries, "Response: Sage.\nIt helps.\nQueries: 1. sage\n2. tea", ("sage tea", "Sage. It helps.")),
+    (parse_answer_and_queries, '**Response:** Sage.\n\n**Queries:** "sage", "tea"', ('"sage", "tea"', "Sage.")),
+    *((parse_answer_and_queries, text, None) for text in ("Queries: sage", "Response: Sage.", "Response: Sage.\nQueries:")),
+    (parse_chosen_rewrite, f"Statements: [2, 5]\n{BOTH}", ("Which tea helps against a cold?", "Sage tea.", ["2", "5"])),
+    (parse_chosen_rewrite, f"Provenance: 5, 2\n{BOTH}", ("Which tea helps against a cold?", "Sage tea.", ["5", "2"])),
+    (parse_chosen_rewrite, f"**Statements:** None\n{BOTH}", ("Which tea helps against a cold?", "Sage tea.", [])),
+    (parse_chosen_rewrite, BOTH, None),
+]
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("Response: Sage.\nIt helps.\nQueries: 1. sage\n2. tea", ("sage tea", "Sage. It helps.")),
-        ('**Response:** Sage.\n\n**Queries:** "sage", "tea"', ('"sage", "tea"', "Sage.")),
-        ("Queries: sage", None),
-        ("Response: Sage.", None),
-        ("Response: Sage.\nQueries:", None),
-    ],
-)
-def test_answers_with_queries(text, found):
-    assert parse_answer_and_queries(text) == found
-
-
-@pytest.mark.parametrize(
-    ("text", "numbers"),
-    [("Statements: [2, 5]", ["2", "5"]), ("Provenance: 5, 2", ["5", "2"]), ("**Statements:** None", []), ("", None)],
-)
-def test_choices_with_a_rewrite(text, numbers):
-    found = parse_chosen_rewrite(f"{text}\n{BOTH}")
-    assert found == (None if numbers is None else ("Which tea helps against a cold?", "Sage tea.", numbers))
+@pytest.mark.parametrize(("read", "text", "found"), READ)
+def test_levels_answers_and_choices_are_read_or_nothing(read, text, found):
+    assert read(text) == found
 
 
 def ranked(**scores):

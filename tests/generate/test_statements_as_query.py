@@ -35,27 +35,14 @@ class Table(Operator):
         return inp.assign(score=[self.scores[key] for key in zip(inp["qid"], inp["docno"], strict=True)]).iloc[::-1]
 
 
-def test_the_best_statements_are_chosen_with_their_scores():
-    scorer = Table({("1_1", "1"): 0.1, ("1_1", "2"): 0.9, ("1_1", "10"): 0.4})
-    ranked = ikat.RankStatements(scorer, n=2)(turns())
-    assert ranked["qstatements"].tolist() == [[("2", 0.9), ("10", 0.4)], []]
+def test_every_statement_of_all_turns_is_scored_once_with_the_query_and_the_best_are_chosen():
+    scorer = Table({("1_1", "1"): 0.5, ("1_1", "2"): 0.9, ("1_1", "10"): 0.5, ("1_2", "1"): 0.0})
+    ranked = ikat.RankStatements(scorer, n=2)(turns(qptkb=[PTKB, {"1": "b"}]))
+    assert ranked["qstatements"].tolist() == [[("2", 0.9), ("1", 0.5)], [("1", 0.0)]]  # of equal ones the first of the persona
     assert ranked["query"].tolist() == ["breakfast?", "and lunch?"]
-
-
-def test_the_re_ranker_gets_every_statement_of_all_turns_once_with_the_query():
-    scorer = Table({("1_1", "1"): 0.0, ("1_2", "1"): 0.0, ("1_2", "2"): 0.0})
-    ikat.RankStatements(scorer)(turns(qptkb=[{"1": "a"}, {"1": "b", "2": "c"}]))
-    assert len(scorer.seen) == 1
-    assert scorer.seen[0][["qid", "query", "docno", "text"]].values.tolist() == [
-        ["1_1", "breakfast?", "1", "a"],
-        ["1_2", "and lunch?", "1", "b"],
-        ["1_2", "and lunch?", "2", "c"],
-    ]
-
-
-def test_equal_scores_keep_the_order_of_the_persona():
-    ranked = ikat.RankStatements(Table(dict.fromkeys([("1_1", "1"), ("1_1", "2"), ("1_1", "10")], 0.5)))(turns())
-    assert [number for number, _ in ranked["qstatements"][0]] == ["1", "2", "10"]
+    [seen] = scorer.seen
+    asked = [["1_1", "breakfast?", number, text] for number, text in PTKB.items()]
+    assert seen[["qid", "query", "docno", "text"]].values.tolist() == [*asked, ["1_2", "and lunch?", "1", "b"]]
 
 
 def test_without_any_persona_no_model_is_loaded():
