@@ -86,18 +86,6 @@ def test_who_writes_a_log_knows_after_each_event_what_the_disk_has(log):
     assert (list(known), [turn.number for turn in known["1-1"].turns], known["1-1"].end) == (["1-1", "1-2"], [2], "satisfied")
 
 
-def test_what_could_not_be_written_is_not_known(log, monkeypatch):
-    def full(path, line):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("pyterrier_ikat.runs.log.append_line", full)
-        before = len(log.known["1-1"].turns)
-        with pytest.raises(OSError, match="No space"):
-            log.append(SECOND)
-    assert len(log.known["1-1"].turns) == before
-
-
 def test_a_full_disk_leaves_whole_lines(log, monkeypatch):
     def full(path, line):
         with path.open("a") as file:

@@ -70,22 +70,6 @@ def test_depths_come_from_the_dataset_and_are_asked_for_without(collection, runs
         ikat.breakdown({"raw": read_run(runs / "raw" / "run.trec")}, ikat.dataset(folder).get_qrels(), by="depth")
 
 
-def test_submissions_of_other_collections_are_refused_in_a_line(collection, runs, tmp_path):
-    folder, _ = collection
-    options = {"--dataset": folder, "--run-id": "x", "--run-type": "automatic", "--out": tmp_path / "s.json"}
-    shown = said("submit", runs / "raw", *(word for option in options.items() for word in option))
-    assert shown.startswith(f"ikat: {folder} is of no year of the track, and each year has its own format: give a dataset ")
-    assert shown.count("\n") == 1
-    assert not (tmp_path / "s.json").exists()
-
-
-def test_a_judge_that_shows_an_answer_names_the_one_that_needs_none(collection, runs, tmp_path):
-    folder, _ = collection
-    shown = said("judge", runs / "raw", "--dataset", folder, "--llm", "recorded:sample", "--out", tmp_path / "judged.txt")
-    assert "a judge needs a text: give a --dataset that has it, or judge without one: --style umbrela" in shown
-    assert not (tmp_path / "judged.txt").exists()
-
-
 def test_a_manual_method_on_conversations_without_rewrites_is_warned_of(collection, tmp_path):
     folder, index = collection
     with pytest.warns(NoRewritesWarning, match="has no manual rewrites: manual methods get the raw utterances"):

@@ -1,6 +1,5 @@
 """What a user brings is run like ours: expressions with a stranger's operator and stages of other packages."""
 
-import json
 import shutil
 
 import pandas as pd
@@ -74,12 +73,6 @@ class FindsSometimes(Told):
         return found[found["qturn"] % 3 == 1].assign(docno="sample-walk-001:0", score=1.0, rank=0, text="Walk.")
 
 
-@pytest.fixture(scope="module")
-def index(tmp_path_factory):
-    path = tmp_path_factory.mktemp("index") / "sample.index"
-    return ikat.PassageIndex(path).index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
-
-
 @pytest.fixture
 def prompts(tmp_path):
     (tmp_path / "templates").mkdir()
@@ -126,19 +119,6 @@ def test_a_strangers_operators_are_planned_run_resumed_drawn_and_reported(index,
     assert "LastWords(words=4)" in ikat.report([tmp_path / "whole" / "mine"]).html
 
 
-def test_a_plan_has_the_calls_of_the_run_a_total_a_currency_and_says_what_is_estimated(index, prompts, tmp_path):
-    model = ByPrompt(keywords="paths")
-    queries = pt.apply.qsubqueries(lambda row: ["heath", "walk"])
-    asks = LastWords() >> Keywords(model.llm, prompts=prompts)
-    system = queries >> ikat.ExplodeQueries() >> asks >> index.bm25(num_results=3) >> ikat.Interleave()
-    planned = ikat.plan({"mine": system}, "ikat:sample", turns=["1-1_1", "1-1_2"])
-    ikat.run({"mine": system}, "ikat:sample", out=tmp_path / "runs", turns=["1-1_1", "1-1_2"])
-    assert planned.total["calls"] == len(model.asked) == 4
-    text = str(ikat.plan({"mine": ikat.Rewrite(ikat.llm("openai:m cache=none price_in=1 price_out=1"))}, "ikat:sample"))
-    assert "Total: 24 calls, 24 of them new" in text
-    assert " USD. Tokens and cost are estimates" in text
-
-
 def test_what_its_repr_does_not_tell_apart_is_named_when_it_is_used_again(index, tmp_path):
     def run(stage, name="mine"):
         return ikat.run({name: stage >> index.bm25(num_results=3)}, "ikat:sample", out=tmp_path, batch=10)
@@ -158,21 +138,6 @@ def test_what_its_repr_does_not_tell_apart_is_named_when_it_is_used_again(index,
     run(Told(stops=0), "told")  # any warning is an error
     with pytest.raises(ikat.UsageError, match=r"told holds a run with different stages, expression"):
         run(LastWords(), "told")
-
-
-def test_methods_functions_and_files_run_together(index, tmp_path):
-    @ikat.method(paper="ours")
-    def shortest(retriever, *, depth=1000):
-        return LastWords(2) >> retriever % depth
-
-    (tmp_path / "mine.py").write_text(
-        "import pyterrier_ikat as ikat\ndef gate(retriever):\n    return ikat.RawUtterance() >> retriever % 1000\n"
-    )
-    out = tmp_path / "runs"
-    table = ikat.run([shortest, "raw", f"{tmp_path}/mine.py:gate"], "ikat:sample", out=out, index=index, turns="1-1_1,1-1_2").table
-    assert table["name"].tolist() == ["shortest", "raw", "gate"]
-    assert (out / "raw" / "run.trec").read_text().replace(" raw\n", " gate\n") == (out / "gate" / "run.trec").read_text()
-    assert json.loads((out / "shortest" / "run.json").read_text())["stages"]["1"].endswith("LastWords(words=2)")
 
 
 def test_topics_and_qrels_of_ones_own(index, tmp_path):

@@ -78,12 +78,6 @@ def test_the_measures_are_those_worked_out_by_hand(folder):
     assert means["no_basis"].tolist() == [0, 1]
 
 
-def test_a_run_without_citations_says_how_to_get_them(folder):
-    answers = answers_of(folder).drop(columns="qcitations")
-    with pytest.raises(ikat.UsageError, match=r"no column qcitations in the turns for cited sentences.*Respond\(llm, cite=True\)"):
-        evaluate_responses(answers[["qid"]], answers, [CitedSentences()])
-
-
 def test_a_submission_uses_what_is_cited_and_warns_once_of_what_is_not(folder, tmp_path):
     with pytest.warns(UncitedWarning) as told:
         write_submission(folder, ikat.dataset("ikat:sample"), tmp_path / "run.json", run_id="mine", run_type="automatic")

@@ -9,7 +9,7 @@ from pyterrier_ikat import plan
 from pyterrier_ikat.conversations.frame import with_query
 from pyterrier_ikat.evaluation import with_gold
 from pyterrier_ikat.llms import LLM, Backend
-from pyterrier_ikat.methods import METHODS, aqd_a, convgqr, gtr
+from pyterrier_ikat.methods import METHODS, aqd_a
 from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.planning import AT_LEAST, AT_MOST
 
@@ -111,11 +111,6 @@ def test_a_plan_says_at_most_behind_a_stage_that_it_cannot_see_through(topics):
     assert "At most" not in str(plan({"seen": turns}, topics))
 
 
-def test_an_expander_that_is_an_llm_is_counted_and_not_asked(topics):
-    rows = plan({"x": convgqr(ikat.generate.Seq2SeqRewrite("no/model"), ikat.Answer(mute()), Finds())}, topics)
-    assert rows[["stage", "calls"]].values.tolist() == [["answer", 1]]
-
-
 def prompt_of(system, topics):
     """Tokens of the prompt that judges one passage of what ``system`` finds."""
     return plan({"x": system >> ikat.LLMRerank(mute(), 1)}, topics)["prompt_tokens"].sum()
@@ -133,19 +128,9 @@ def test_the_ranked_statements_of_the_baseline_are_the_first_of_the_persona(topi
     assert more == pytest.approx((len(first) + 1) / 4, abs=1)
 
 
-def test_hqe_stands_for_the_utterance(topics):
-    assert prompt_of(METHODS["hqe"].build(**resources()), topics) == prompt_of(ikat.RawUtterance() >> Finds(), topics)
-
-
 def test_a_reranker_that_asks_is_asked_once_per_passage_of_the_union(topics):
     rows = plan({"x": aqd_a(mute(), Finds(), ikat.LLMRerank(mute("judge"), 7))}, topics)
     assert rows[["stage", "calls"]].values.tolist() == [["answer", 1], ["queries", 1], ["rerank", 7]]
-
-
-def test_the_response_behind_a_union_shows_the_statements_chosen_before_it(topics):
-    whole = topics.assign(qptkb=[{str(number): "I own a dog. " * 20 for number in range(1, 60)}])
-    tokens = plan({"gtr": gtr(mute("one"), Finds(), Scores(), second_llm=mute("two"))}, whole).set_index("stage")["prompt_tokens"]
-    assert tokens["respond"] < tokens["statements"].min()
 
 
 def test_a_judge_is_asked_about_every_passage_behind_the_cut(topics):

@@ -1,7 +1,6 @@
 """Whether the index is of the collection that was judged: noticed before anything is paid, by passages and never by names."""
 
 import pandas as pd
-import pyterrier as pt
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -145,11 +144,3 @@ def test_of_turns_that_are_not_judged_the_others_judgements_tell_the_collection(
     monkeypatch.setattr(SampleDataset, "get_qrels", lambda self, variant=None: whole(self, variant).query("qid != '1-1_1'"))
     with pytest.raises(ikat.UsageError, match="has none of the"):
         ikat.run("raw", SAMPLE, index=foreign, out=str(tmp_path), turns="1-1_1")
-
-
-def test_the_readmes_snippet_runs_twice(tmp_path):
-    data = pt.get_dataset("ikat:sample")
-    for _ in range(2):
-        assert len(ikat.PassageIndex(tmp_path / "sample.index").index(data.get_corpus_iter(verbose=False))) == 230
-    with pytest.raises(ikat.UsageError, match="sample.index holds an index of other passages"):
-        ikat.PassageIndex(tmp_path / "sample.index").index([{"docno": "d", "text": "tea"}])

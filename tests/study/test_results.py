@@ -3,18 +3,12 @@
 from dataclasses import replace
 
 import pandas as pd
-import pytest
 from click.testing import CliRunner
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 
 TURNS = ["1-1_1", "1-1_2", "2-1_1"]
-
-
-@pytest.fixture
-def index(tmp_path):
-    return ikat.PassageIndex(tmp_path / "i").index(ikat.dataset("ikat:sample").get_corpus_iter(verbose=False))
 
 
 def test_a_run_gives_what_the_command_line_prints(index, tmp_path):

@@ -1,18 +1,14 @@
-"""What decides that a run is the same one: what its prompts say, not their files; other versions of this package only warn."""
+"""What decides that a run is the same one: what its prompts say, not their files."""
 
 import shutil
-from importlib import metadata
 
 import pandas as pd
-import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat import prompts
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.llm_operator import LLMOperator
-from pyterrier_ikat.runs import Log
-from pyterrier_ikat.runs.folder import versions
 
 TEMPLATE = "{# one #}Hi{% if a and not b %} {{ a }}{% endif %}{# a\nnote -#}\n!\n{% include 'part.jinja' %}"
 PART = "{{ b }} {# not #} there"
@@ -63,11 +59,6 @@ def own_package(tmp_path, monkeypatch):
     return tmp_path / "templates"
 
 
-@pytest.fixture(scope="module")
-def sample_index(tmp_path_factory):
-    return ikat.PassageIndex(tmp_path_factory.mktemp("sample") / "i").index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
-
-
 class Model:
     def generate(self, chats):
         return [type("Reply", (), {"text": "tea"}) for _ in chats]
@@ -104,56 +95,6 @@ def test_prompts_in_a_moved_folder_are_the_same(tmp_path, sample_index):
     run(tmp_path / "runs", index, prompts=str(tmp_path / "moved"))
     with pytest.raises(UsageError, match="mine holds a run with different prompts"):
         run(tmp_path / "runs", index)
-
-
-class Stopped(pt.Transformer):
-    """Fails at a turn, until it may go on."""
-
-    going = False
-
-    def transform(self, inp):
-        if not Stopped.going and "1-1_2" in set(inp["qid"]):
-            raise ValueError("stopped here")
-        return inp.assign(docno="a", score=1.0, rank=0)
-
-    def __repr__(self):
-        return "Stopped()"
-
-
-@pytest.fixture
-def installed(monkeypatch):
-    """Says another version of a package is installed."""
-    real = metadata.version
-
-    def install(package, version):
-        monkeypatch.setattr(metadata, "version", lambda name: version if name == package else real(name))
-        versions.cache_clear()
-
-    yield install
-    versions.cache_clear()
-
-
-def half_made(out):
-    return ikat.run({"s": Stopped()}, "ikat:sample", out=out, turns=["1-1_1", "1-1_2"], batch=1)
-
-
-def test_a_half_made_run_does_not_mix_versions(tmp_path, installed, monkeypatch):
-    monkeypatch.setattr(Stopped, "going", False)
-    with pytest.raises(ValueError, match="stopped here"):
-        half_made(tmp_path)
-    for package in ("torch", "tokenizers", "pyterrier-pisa", "pyterrier_ikat"):
-        with monkeypatch.context():
-            installed(package, "99")
-            with pytest.raises(UsageError, match=rf"different versions \({{'{package}': .*, now {{'{package}': '99'}}\)"):
-                half_made(tmp_path)
-
-
-def test_conversations_go_on_with_another_version_of_this_package(tmp_path, installed):
-    Log.create(tmp_path, {"kind": "simulated"})
-    installed("pyterrier_ikat", "99")
-    Log.create(tmp_path, {"kind": "simulated"})
-    with pytest.raises(UsageError, match="kind was 'simulated', now 'interactive'"):
-        Log.create(tmp_path, {"kind": "interactive"})
 
 
 def test_an_operator_names_the_templates_that_it_uses(tmp_path):

@@ -28,12 +28,6 @@ class SharedWords(reranker.Reranker):
         return np.array([len(set(query.split()) & set(text.split())) / (len(query.split()) + 1) for query, text in pairs])
 
 
-@pytest.fixture(scope="module")
-def index(tmp_path_factory):
-    path = tmp_path_factory.mktemp("index") / "sample.index"
-    return ikat.PassageIndex(path).index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
-
-
 def run(index, out, name, **more):
     models = {"llm": "recorded:sample", "reranker": SharedWords()} | more
     taken = {option: model for option, model in models.items() if option in ikat.methods.find(name).resources.values()}

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import forked_python
 import pandas as pd
-import pyterrier as pt
 import pytest
 from click.testing import CliRunner
 from llms.batch_server import BatchServer
@@ -14,21 +13,15 @@ from llms.chat_server import said
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.live.chat import Chat
 from pyterrier_ikat.llms import BatchUnderWay, BudgetExceeded
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.show import ledger_frame
 from pyterrier_ikat.study.in_folders import _cut
 
-TURNS = 24
 
-
-@pytest.fixture(scope="module")
-def index(tmp_path_factory):
-    path = tmp_path_factory.mktemp("index") / "sample.index"
-    ikat.PassageIndex(path).index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
-    return str(path)
+@pytest.fixture(scope="session")
+def index(sample_index):
+    return str(sample_index.path)
 
 
 def answer(body):
@@ -183,17 +176,6 @@ def test_each_round_of_windows_is_a_batch_and_turns_with_fewer_wait_for_none(ser
     pd.testing.assert_frame_equal(ranking, listwise("cache=none")(found))
 
 
-def test_an_operator_alone_raises_the_same(server):
-    turns = pt.get_dataset("ikat:sample").get_topics().head(3)
-    rewrite = ikat.Rewrite(spec(server))
-    told = "stage rewrite: 3 requests wait in 1 batch (batch_0: validating); run the same cell again later"
-    assert ended(lambda: rewrite(turns)) == told
-    server.complete(answer=answer)
-    assert len(rewrite(turns)) == 3
-    with pytest.raises(UsageError, match="batch=on needs a cache file"):
-        ikat.Rewrite(spec(server, "batch=on cache=none"))
-
-
 def test_a_failed_request_does_not_keep_the_stages_behind_waiting(server, index, tmp_path):
     def run():
         return ikat.run("aqd", "ikat:sample", out=tmp_path, index=index, llm=spec(server, "batch=on on_error=fallback"), reranker="none")
@@ -215,16 +197,6 @@ def test_a_budget_of_the_folder_counts_what_is_under_way(server, index, tmp_path
     with pytest.raises(BudgetExceeded, match="the budget of 0.05 USD may be exceeded .*this one, which isn't sent, may cost 0.0... USD"):
         run("qr", "ad")
     assert sizes(server) == [24]
-
-
-def test_a_chat_is_refused_in_one_line(server, index):
-    with pytest.raises(UsageError, match="a chat can't wait a day for its answers: omit batch=on"):
-        Chat(ikat.Rewrite(spec(server)) >> ikat.PassageIndex(index).bm25())
-    told = CliRunner().invoke(main, ["chat", "qr", "--index", index, "--llm", spec(server), "--reranker", "none"])
-    assert (told.exit_code, told.output) == (
-        2,
-        "ikat: a live user can't wait a day for an answer of qr: omit batch=on in the specification of the LLM\n",
-    )
 
 
 def test_a_batch_that_one_process_sent_another_one_collects(server, index, tmp_path):
