@@ -16,7 +16,6 @@ from .evaluator import (
     Evaluator,
     aggregated,
     check_baseline,
-    check_common_turns,
     experiment_rows,
     judgements_by_turn,
     name_runs,
@@ -113,7 +112,7 @@ def per_turn(run: pd.DataFrame, qrels: pd.DataFrame, measures: Sequence[Measure]
 
     Raises:
         UsageError: when the run lacks a column.
-        DataError: when run or qrels are not clean.
+        DataError: when run or qrels are not clean, or share no turn.
 
     Example:
         >>> run = pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "score": [1.0], "rank": [0]})
@@ -121,8 +120,9 @@ def per_turn(run: pd.DataFrame, qrels: pd.DataFrame, measures: Sequence[Measure]
         >>> per_turn(run, qrels, [nDCG @ 5]).values.tolist()
         [['1_1', 1.0], ['1_2', 0.0]]
     """
-    evaluator = make_evaluator(qrels, measures)
-    return pd.DataFrame({"qid": column(evaluator.turns), **evaluator.per_turn("to evaluate", ranking_of("to evaluate", run))})
+    evaluator, ranking = make_evaluator(qrels, measures), ranking_of("to evaluate", run)
+    (scores,) = turn_scores([("to evaluate", ranking)], evaluator).values()
+    return pd.DataFrame({"qid": column(evaluator.turns), **scores})
 
 
 def natural_key(text: str) -> tuple[Any, ...]:
@@ -225,10 +225,9 @@ def _scores_of(name: str, frame: pd.DataFrame, qrels: pd.DataFrame | None, measu
     if "docno" in frame.columns:
         if qrels is None:
             raise UsageError(f"{name} is a ranking: give the qrels to judge it with")
-        evaluator, ranking = make_evaluator(qrels, measure), ranking_of(name, frame)
-        scores = evaluator.per_turn(name, ranking)[wanted]
-        check_common_turns(f"run {name}", ranking, evaluator.turns)
-        return pd.Series(scores, index=pd.Index(evaluator.turns, name="qid", dtype=object))
+        evaluator = make_evaluator(qrels, measure)
+        found = turn_scores([(name, ranking_of(name, frame))], evaluator)[name][wanted]
+        return pd.Series(found, index=pd.Index(evaluator.turns, name="qid", dtype=object))
     if wanted not in frame.columns or "qid" not in frame.columns:
         raise DataError(f"{name} has no scores {wanted} by qid, only the columns {', '.join(map(str, frame.columns))}")
     frame = with_text_ids(name, frame, ["qid"])

@@ -326,11 +326,11 @@ def _turns_frame(run: Run, topics: Topics | None) -> pd.DataFrame:
 
 
 def _named_statements(named: Sequence[Statement], known: Mapping[str, str]) -> list[tuple[str, float]]:
-    """The statements as (id, score), new ones by their words. If one occurs twice, the first is kept."""
+    """The statements as (id, score), best first, new ones by their words. If one occurs twice, the first is kept."""
     found: dict[str, float] = {}
     for position, one in enumerate(named):
         score = float(len(named) - position) if one.score is None else float(one.score)
         words = one.text or ""
         new = f'"{words}"' if words in known else words  # quoted if it looks like an id
         found.setdefault(one.id or find_statement_id(words, known) or new, score)
-    return list(found.items())
+    return sorted(found.items(), key=lambda one: -one[1])

@@ -152,6 +152,8 @@ def test_runs_that_would_be_misread(change, error, word):
     runs, qrels = random_runs(turns=4)
     with pytest.raises(error, match=f"run x.*{word}" if "run x" not in word else word):
         evaluate({"good": runs["one"], "x": change(runs["one"])}, qrels)
+    with pytest.raises(error):
+        per_turn(change(runs["one"]), qrels)
 
 
 @pytest.mark.parametrize(

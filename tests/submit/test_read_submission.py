@@ -157,3 +157,11 @@ def test_a_submission_that_was_cut_has_no_ranking(tmp_path):
         (tmp_path / "run").write_text(text[: len(text) - 40])
         with pytest.raises(DataError, match="it may be cut short"):
             read_ranking(tmp_path / "run")
+
+
+def test_statements_are_in_the_order_of_their_scores_as_the_organisers_rank_them(tmp_path):
+    document = valid(2023)
+    first, second = document["turns"][0]["responses"][0]["ptkb_provenance"]
+    first["score"], second["score"] = 0.2, 0.9
+    (tmp_path / "run").write_text(text_of(document))
+    assert read_submission(tmp_path / "run").turns["qstatements"][0] == [("2", 0.9), ("1", 0.2)]

@@ -8,8 +8,10 @@ import pandas as pd
 import pyterrier as pt
 
 from ...errors import DataError
-from ...evaluation import TRACK_2023, as_measures, label, per_turn
+from ...evaluation import TRACK_2023, as_measures, label
+from ...evaluation.finished_runs import ranking_of
 from ...evaluation.measures import computable
+from ...evaluation.scores import make_evaluator
 from .material import RunData
 from .means import Scores
 from .page import Passage
@@ -123,8 +125,9 @@ def scores_to_show(
         if judged.empty:
             first = qrels["qid"].iloc[0] if len(qrels) else "none at all"
             raise DataError(f"none of the turns ({turns[0]}, ...) is judged: the qrels have turns like {first}")
-        wanted = measures_to_show(runs, measures)
-        tables = [per_turn(run.results, judged, wanted) for run in runs]
+        evaluator = make_evaluator(judged, measures_to_show(runs, measures))
+        found = [evaluator.per_turn(run.name, ranking_of(run.name, run.results)) for run in runs]
+        tables = [pd.DataFrame({"qid": evaluator.turns, **scores}) for scores in found]
     if not tables or tables[0].empty:
         return [], {}
     names = [name for name in tables[0].columns if name != "qid"]
