@@ -83,7 +83,7 @@ PAGES = ["{}", "<html>{}", "<style>{}", "x {}", "<{}"]
 
 @pytest.mark.parametrize("piece", LOOPS, ids=ascii)
 def test_no_error_of_a_server_holds_anybody_up(piece):
-    for page in PAGES:
+    for page in (PAGES[0], PAGES[1 + LOOPS.index(piece) % 4]):
         text = page.format((piece * LOOP)[:LOOP]) if "{" not in piece else (piece * LOOP)[:LOOP]
         for answer in (text, {"error": {"message": text}}, [text], {"detail": [{"msg": text}]}):
             started = time.process_time()

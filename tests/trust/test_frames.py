@@ -358,12 +358,6 @@ def test_respond_names_a_turn_whose_passage_lacks_its_text_or_rank(column, home)
     assert column in str(out)
 
 
-def test_respond_reads_no_text_of_passages_that_it_does_not_show(home):
-    frame = one_turn_found().assign(text=pd.Series(["Rooibos.", None], dtype=object))
-    out = run(ikat.Respond(ikat.llm(Says("Rooibos.")), passages=1), frame)
-    assert out["used"].tolist() == [True, False]
-
-
 @pytest.mark.parametrize("name", [*TURN_BY_TURN, *FINDERS])
 def test_repeated_qids_keep_their_own_rows_or_are_named(name, home):
     operator = made(name, home, on_error="fallback")

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations.datasets import IkatProvider
-from pyterrier_ikat.conversations.download import SOURCES, data_file
+from pyterrier_ikat.conversations.download import data_file
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.methods import METHODS, find
+from pyterrier_ikat.methods import find
 from pyterrier_ikat.submit import write_submission
 
 PACKAGE = Path(ikat.__file__).parent
@@ -40,13 +40,6 @@ def test_a_path_is_no_data_file_and_no_method_and_no_dataset_unless_a_collection
     with pytest.raises(UsageError):
         pt.get_dataset(f"ikat:{name}")
     assert not home.exists()
-
-
-def test_every_name_of_ours_stays_within_its_folder():
-    for name in METHODS:
-        assert Path(name).name == name
-    for name in SOURCES:
-        assert "/".join(part for part in Path(name).parts if part not in ("..", "/")) == name
 
 
 def test_a_run_name_on_the_command_line_is_a_method_and_leaves_nothing(tmp_path):
