@@ -107,16 +107,12 @@ def highest_number(ids: Iterable[str]) -> int:
 
 def _fault(statement: str, words: str, number: int | None, said: Mapping[int, str]) -> str:
     """Why a statement does not count; empty if it does."""
-    copied = normalised(words)
-    faults = {
-        "an object without a statement": not normalised(statement),
-        f"a statement of {len(statement)} characters": len(statement) > LONGEST,
-        "a question": statement.endswith("?"),
-        f"a statement from message {number}, which is none of the user's messages to learn from": number not in said,
-        f"a statement whose words are not in message {number}": not copied
-        or f" {copied} " not in f" {normalised(said.get(number or 0, ''))} ",
-    }
-    return next((fault for fault, found in faults.items() if found), "")
+    if not normalised(statement):
+        return "an object without a statement"
+    if statement.endswith("?") or len(statement) > LONGEST:
+        return f"a question, or a statement of {len(statement)} characters"
+    copied = normalised(words) and f" {normalised(words)} " in f" {normalised(said.get(number or 0, ''))} "
+    return "" if number in said and copied else f"a statement whose words are in no message {number} of the user"
 
 
 def _line(text: Any) -> str:
@@ -132,8 +128,7 @@ def _number(piece: Mapping[str, Any]) -> int | None:
 
 def _replaced(labels: Any, ptkb: Mapping[str, str]) -> tuple[list[str], list[str]]:
     """The ids of known statements among ``labels``, each once, and the labels that name no statement."""
-    given: Iterable[Any] = labels if isinstance(labels, list) else [] if labels in (None, "", False) else [labels]
-    texts = [str(label).strip().strip("[]()#\"'").strip() for label in given]
+    texts = [str(label).strip(" []()#\"'") for label in (labels if isinstance(labels, list) else [labels]) if label]
     found = {text: next((label for label in (text, *_NUMBER.findall(text)) if label in ptkb), None) for text in texts}
-    ids = list(dict.fromkeys(number for number in found.values() if number is not None))
+    ids = list(dict.fromkeys(filter(None, found.values())))
     return ids, [repr(text[:20]) for text, number in found.items() if number is None and not NONE.match(text)]

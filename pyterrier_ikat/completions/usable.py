@@ -315,10 +315,8 @@ def readable(text: str, whole: bool = False) -> tuple[str, list[str]]:
     echo = _ECHO.match(without_reasoning(text))
     if echo and not (whole and echo["input"]):  # a written answer may have such a heading of its own
         return "", [f"the prompt, which the model repeats: {text!r}"]
-    own, omitted = _NEXT_PROMPT.split(text, maxsplit=1)[0], list[str]()
-    if own != text and own.strip():
-        omitted = [f"the next prompt, which the model invented: {text[len(own) :]!r}"]
-    said, count = (own if own.strip() else text), 0
-    if not whole:
-        said, count = collapsed(said)
+    own = _NEXT_PROMPT.split(text, maxsplit=1)[0]
+    own = own if own.strip() else text
+    omitted = [f"the next prompt, which the model invented: {text[len(own) :]!r}"] * (own != text)
+    said, count = (own, 0) if whole else collapsed(own)
     return said, omitted + [f"{count} long repetition{'s' * (count > 1)}"] * bool(count)

@@ -20,7 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import FileSystemLoader, StrictUndefined, Template, TemplateNotFound, TemplatesNotFound
+from jinja2 import FileSystemLoader, StrictUndefined, TemplateNotFound
 from jinja2.meta import find_referenced_templates
 from jinja2.runtime import Context, Macro
 from jinja2.sandbox import SandboxedEnvironment
@@ -70,11 +70,6 @@ def _environment_of(*states: tuple[str, tuple[str, ...]]) -> _Environment:
     return built
 
 
-@lru_cache
-def _template_of_ours(*names: str) -> Template:
-    return _environment(None).select_template(list(names))
-
-
 def quoted(text: str) -> str:
     """Escape the delimiters of our templates inside a text: they become ``&lt;passage>``, ``&lt;/passage>`` and so on.
 
@@ -109,8 +104,7 @@ def render(name: str, style: str = "gpt", folder: str | None = None, **values: A
     """
     names = _names(name, style)
     with _explained(names, folder, f"; it may use {', '.join(sorted(values))}"):
-        template = _template_of_ours(*names) if folder is None else _environment(folder).select_template(list(names))
-        prompt = template.render(**values).strip()
+        prompt = _environment(folder).select_template(names).render(**values).strip()
     if not prompt:
         raise UsageError(f"prompt template {names[-1]} of {folder or FOLDER} makes an empty prompt: write into it what the model is asked")
     return prompt
@@ -165,8 +159,7 @@ def _explained(names: list[str], folder: str | None, more: str = "") -> Iterator
     try:
         yield
     except TemplateNotFound as error:
-        missing = " or ".join(names) if isinstance(error, TemplatesNotFound) else f"{error.name}, which {names[-1]} includes,"
-        raise UsageError(f"there is no prompt template {missing} in {place}: write it into a folder and give prompts=FOLDER") from None
+        raise UsageError(f"there is no prompt template {error.name} in {place}: write it into a folder and give prompts=FOLDER") from None
     except Exception as error:
         lines = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith(".jinja")]
         where = f"{lines[-1][0]}, line {lines[-1][1]}" if lines else f"{names[-1]} of {place}"

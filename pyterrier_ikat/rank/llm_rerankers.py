@@ -1,5 +1,6 @@
 """Re-ranking by a language model: a relevance label for each passage (LLaMA10), or windows of passages that it orders (RankGPT)."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,7 +12,6 @@ import pyterrier as pt
 
 from ..arguments import at_least
 from ..completions.kinds import LABEL, RANKING
-from ..completions.verdicts import permutation
 from ..conversations.frame import texts_in, turns_of, values
 from ..errors import UsageError
 from ..llm_operator import LLMOperator
@@ -122,6 +122,34 @@ def windows(count: int, window: int, stride: int) -> list[range]:
         return []
     starts = [*range(count - window, 0, -stride), 0]
     return [range(start, min(start + window, count)) for start in starts]
+
+
+class Permutation(NamedTuple):
+    """The complete order of the passages of a window, with repairs of the completion.
+
+    Attributes:
+        order: the places of all passages, from 0, each once.
+        repairs: in words, one for each missing, repeated or invented number.
+    """
+
+    order: list[int]
+    repairs: list[str]
+
+
+def permutation(numbers: Sequence[int], size: int) -> Permutation:
+    """The order of ``size`` passages whose numbers, from 1, are in ``numbers``.
+
+    A repeated number counts at its first place. Invented numbers are ignored. Passages without a number follow in their original order.
+
+    Example:
+        >>> permutation([3, 1, 3, 7], 4)
+        Permutation(order=[2, 0, 1, 3], repairs=['no passage 7', '3 again', '2 missing', '4 missing'])
+    """
+    known = Counter(number for number in numbers if 1 <= number <= size)
+    missing = [number for number in range(1, size + 1) if number not in known]
+    repairs = [f"no passage {number}" for number in numbers if not 1 <= number <= size]
+    repairs += [f"{number} again" for number, times in known.items() for _ in range(times - 1)]
+    return Permutation([number - 1 for number in (*known, *missing)], repairs + [f"{number} missing" for number in missing])
 
 
 class Turn(NamedTuple):

@@ -94,12 +94,12 @@ def test_a_statement_that_is_known_still_replaces_another_one():
 @pytest.mark.parametrize(
     ("wrong", "fault"),
     [
-        (piece("I live in Oslo.", message=3), "from message 3"),
-        (piece("I live in Oslo.", message=None), "from message None"),
-        (piece("I am rich.", words="I won the lottery"), "words are not in message 1"),
-        (piece("I am rich.", words="I moved from Lyon to"[:-5] + "xx"), "words are not in message 1"),
-        (piece("I live in Oslo.", message=2), "words are not in message 2"),
-        (piece("I live in Oslo.", words="..."), "words are not in message 1"),
+        (piece("I live in Oslo.", message=3), "words are in no message 3"),
+        (piece("I live in Oslo.", message=None), "words are in no message None"),
+        (piece("I am rich.", words="I won the lottery"), "words are in no message 1"),
+        (piece("I am rich.", words="I moved from Lyon to"[:-5] + "xx"), "words are in no message 1"),
+        (piece("I live in Oslo.", message=2), "words are in no message 2"),
+        (piece("I live in Oslo.", words="..."), "words are in no message 1"),
         (piece("Do I live in Oslo?"), "a question"),
         (piece("x" * (LONGEST + 1)), f"{LONGEST + 1} characters"),
         (piece(" .!"), "without a statement"),

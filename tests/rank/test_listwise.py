@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.completions.verdicts import permutation, read_ranking
+from pyterrier_ikat.completions.verdicts import read_ranking
 from pyterrier_ikat.llms import LLM, Backend, Reply, StageError
 from pyterrier_ikat.llms.cache import CompletionCache
-from pyterrier_ikat.rank.llm_rerankers import windows
+from pyterrier_ikat.rank.llm_rerankers import permutation, windows
 
 _llm = ikat.llm("recorded:sample")
 TestListwise = pt.testing.transformer_test_class(lambda: ikat.ListwiseRerank(_llm))

@@ -24,7 +24,6 @@ from pyterrier_ikat.completions.texts import (
 from pyterrier_ikat.completions.usable import is_refusal, opening_mark, readable, split_reasoning, usable_text, without_reasoning
 from pyterrier_ikat.completions.verdicts import (
     parse_label,
-    permutation,
     read_action,
     read_choice,
     read_numbers,
@@ -33,6 +32,7 @@ from pyterrier_ikat.completions.verdicts import (
     read_yes_no,
 )
 from pyterrier_ikat.evaluation.judgements import parse_judgement
+from pyterrier_ikat.rank.llm_rerankers import permutation
 
 CORPUS = Path(__file__).with_name("corpus")
 """One file per parser: a line has an output of a model, its outcome as somebody decided it, and the family of such outputs."""
