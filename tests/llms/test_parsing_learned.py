@@ -1,4 +1,4 @@
-"""What a completion says about the user, and what of it is kept, worked out by hand."""
+"""What is kept of the statements about the user that a completion names, worked out by hand."""
 
 import json
 
@@ -6,54 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyterrier_ikat.completions.learned import LONGEST, merge, read_learned
-
-VEGAN = {"message": 1, "words": "I am vegan", "statement": "I am vegan.", "replaces": []}
-DOG = {"message": 2, "words": "my dog", "statement": "I own a dog.", "replaces": [3]}
-
-
-@pytest.mark.parametrize(
-    ("said", "found"),
-    [
-        (json.dumps([VEGAN, DOG]), [VEGAN, DOG]),
-        (f"```json\n{json.dumps([VEGAN], indent=2)}\n```", [VEGAN]),
-        (f"<think>[1, 2]</think>The new statements are:\n{json.dumps([VEGAN])}\nI hope this helps.", [VEGAN]),
-        (f"From message [1]: {json.dumps([VEGAN])}", [VEGAN]),
-        (json.dumps({"statements": [VEGAN]}), [VEGAN]),
-        (json.dumps(VEGAN), [VEGAN]),
-        (json.dumps(VEGAN) + "\n" + json.dumps(DOG), [VEGAN, DOG]),
-        (str([VEGAN]), [VEGAN]),
-        (json.dumps([VEGAN]) + "\n\nUser: And dogs?\n" + json.dumps([DOG]), [VEGAN]),
-        (json.dumps([VEGAN, "I own a dog."]), [VEGAN]),
-        ("[]", []),
-        ("There are no new statements: []", []),
-        ('{"statements": []}', []),
-        ("None", []),
-        ("No new statements.", []),
-    ],
-)
-def test_the_first_list_of_statements_is_read(said, found):
-    assert read_learned(said) == found
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "",
-        "The user is vegan.",
-        "I'm sorry, but I can't help with that.",
-        json.dumps([VEGAN, DOG])[:-30],
-        json.dumps([VEGAN, DOG], indent=1)[:-30],
-        json.dumps({"statements": [VEGAN, DOG]})[:-30],
-        json.dumps(VEGAN)[:-30],
-        "[1, 2]",
-        '{"1": 0.5}',
-        "<think>" + json.dumps([VEGAN]),
-    ],
-)
-def test_prose_and_a_list_that_was_cut_off_are_failures(said):
-    assert read_learned(said) is None
-
+from pyterrier_ikat.completions.learned import LONGEST, merge
 
 KNOWN = {"1": "I live in Lyon.", "2": "I am vegan.", "7": "My sister is vegan."}
 SAID = {1: "I moved from Lyon to Oslo in May.", 2: "Do vegans eat honey? My sister doesn’t."}
