@@ -19,7 +19,7 @@ from openai.resources.files import Files
 from pyterrier_ikat.completions.kinds import QUERIES
 from pyterrier_ikat.errors import UsageError, commands_advised
 from pyterrier_ikat.events import in_chain
-from pyterrier_ikat.llms import LLM, BatchUnderWay, BudgetExceeded, Completion, FatalLLMError, Request, batch, llm
+from pyterrier_ikat.llms import BatchUnderWay, BudgetExceeded, Completion, FatalLLMError, Request, batch, llm
 from pyterrier_ikat.llms.cache import CompletionCache
 from pyterrier_ikat.llms.failures import Waiting
 from pyterrier_ikat.llms.sending import Retry
@@ -236,14 +236,6 @@ def test_a_batch_that_is_refused_says_why_in_one_line_and_is_sent_again_later(se
     assert server.texts("batch_1") == list(TEXTS)
 
 
-def test_requests_that_a_batch_refused_for_the_quota_are_asked_again_and_the_rest_is_kept(server, model):
-    under_way(model())
-    out = refused(429, "no money", code="insufficient_quota")
-    server.complete(answer=lambda body: said("A") if body["messages"][-1]["content"] == "a" else out)
-    under_way(model())
-    assert server.texts("batch_1") == ["b", "c"]
-
-
 @pytest.mark.parametrize(
     ("method", "path", "answer", "message"),
     [
@@ -281,8 +273,7 @@ def test_a_batch_that_the_key_does_not_see_any_more_is_named(server, model):
     under_way(model())
     server.batches.clear()
     with pytest.raises(
-        FatalLLMError,
-        match="404: No such object: /batches/batch_0.: check .*; or .* remove .*batches to ask, and pay for, all that is ",
+        FatalLLMError, match="404: No such object: /batches/batch_0.: check .*; or .* remove .*batches to ask, and pay for, all that is "
     ):
         model().ask(ask(*TEXTS))
 
@@ -381,74 +372,6 @@ def test_what_cannot_be_a_batch_is_one_line(text, message):
     assert message in str(raised.value)
 
 
-KILLS = ["upload", "uploaded", "keep-0", "create", "created", "keep-1"]
-"""Before and after the upload; before the first note; before and after the creation; before the second note."""
-
-
-@pytest.mark.parametrize("point", KILLS)
-def test_a_kill_while_it_is_sent_sends_it_once(server, model, monkeypatch, home, point):
-    killed_at(point, lambda: model().ask(ask(*TEXTS)))
-    monkeypatch.setattr(batch, "SETTLED", 0.0)  # a minute has passed
-    under_way(model())
-    assert server.texts("batch_0") == list(TEXTS)
-    server.complete()
-    made = model()
-    assert len(made.ask(ask(*TEXTS))) == 3
-    assert counted(made, "calls", "cost") == [[3, pytest.approx(66e-6)]]
-    assert len(server.batches) == 1
-    assert notes(home) == []
-
-
-def killed_at(point, work):
-    """Do the work in a process that ends before or behind a step."""
-    name, _, number = point.partition("-")
-    done = {"uploaded": "upload", "created": "create"}.get(name, name)
-    place, method = {"keep": (batch.Job, "keep"), "upload": (Files, "create"), "create": (Batches, "create")}[done]
-    real, calls = getattr(place, method), []
-
-    def step(self, *args, **kwargs):
-        calls.append(args)
-        last = len(calls) == int(number or 0) + 1
-        if last and name == done:
-            raise Killed
-        found = real(self, *args, **kwargs)
-        if last:
-            raise Killed
-        return found
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(place, method, step)
-        with pytest.raises(Killed):
-            work()
-
-
-@pytest.mark.parametrize("point", ["content", "settle-0", "settle-1", "put_failure", "remove"])
-def test_a_kill_while_it_is_collected_loses_nothing(server, model, home, point):
-    under_way(model())
-    server.end(
-        "batch_0", "expired", lambda body: {"a": said("A"), "b": said("B", "length"), "c": "batch_expired"}[body["messages"][-1]["content"]]
-    )
-    name, _, number = point.partition("-")
-    of = {"content": Files, "settle": LLM, "put_failure": CompletionCache, "remove": batch.Job}[name]
-    real, calls = getattr(of, name), []
-
-    def step(self, *args, **kwargs):
-        calls.append(args)
-        if len(calls) == int(number or 0) + 1:
-            raise Killed
-        return real(self, *args, **kwargs)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(of, name, step)
-        with pytest.raises(Killed):
-            model().ask(ask(*TEXTS))
-    assert str(under_way(model())) == "stage answer: 1 request waits in 1 batch (batch_1: validating); run the same cell again later"
-    server.complete()
-    assert texts(model().ask(ask(*TEXTS))) == ["A", "CutOff", "answer to c"]
-    assert sorted(map(server.texts, server.batches)) == [["a", "b", "c"], ["c"]]
-    assert notes(home) == []
-
-
 STEPS = [
     *((Files, name) for name in ("create", "content")),
     (Batches, "create"),
@@ -521,8 +444,17 @@ def test_a_creation_that_was_interrupted_just_now_is_not_repeated(server, model,
     assert len(notes(home)) == 1
 
 
-def test_a_batch_is_found_by_its_name_behind_many_others(server, model):
-    killed_at("created", lambda: model().ask(ask(*TEXTS)))
+def test_a_batch_is_found_by_its_name_behind_many_others(server, model, monkeypatch):
+    create = Batches.create
+
+    def killed(self, **given):
+        create(self, **given)
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Batches, "create", killed)
+        with pytest.raises(Killed):
+            model().ask(ask(*TEXTS))
     (ours,) = server.batches.values()
     others = {f"other_{number}": {**ours, "id": f"other_{number}", "metadata": {"x": "y"} if number % 2 else None} for number in range(250)}
     server.batches.update(others)

@@ -117,11 +117,7 @@ def test_the_environments_base_url_is_in_the_key(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "kept",
-    [
-        *({"finish_reason": reason} for reason in ("error", "abort", "SAFETY", "tool_calls", "LENGTH", "max_tokens", "odd")),
-        *({"text": text} for text in ("<thinking>Mint?", "[THINK]Mint?[/THINK]", "analysisMint?", "<think>Mint?</think> Or <think>", "")),
-    ],
+    "kept", [*({"finish_reason": reason} for reason in ("error", "max_tokens")), *({"text": text} for text in ("<thinking>Mint?", ""))]
 )
 def test_what_an_earlier_version_kept_and_is_not_whole_is_asked_again_and_replaced(model, server, home, kept):
     made = model()
@@ -136,32 +132,7 @@ def test_what_an_earlier_version_kept_is_read_without_its_reasoning_and_half_cha
     assert cache.get(["k"])["k"] == replace(COMPLETION, text="3 \N{REPLACEMENT CHARACTER}")
 
 
-def _file(tmp_path, content):
-    path = tmp_path / "bad.sqlite"
-    path.write_bytes(content)
-    return path
-
-
-def test_a_file_that_is_no_database_is_named_and_left_alone(tmp_path, model, server):
-    path = _file(tmp_path, b"my thesis, in a file named like a cache " * 100)
-    with pytest.raises(DataError, match=r"bad\.sqlite cannot be used \(file is not a database\).*cache=PATH"):
-        model(f"cache={path}").ask(ask("a"))
-    assert server.calls == 0
-    assert path.read_bytes() == b"my thesis, in a file named like a cache " * 100
-
-
-def test_somebody_elses_database_is_named_and_left_alone(tmp_path):
-    path = tmp_path / "other.sqlite"
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE completions (mine TEXT)")
-    connection.close()
-    before = path.read_bytes()
-    with pytest.raises(DataError, match="database of something else"):
-        CompletionCache(path).get(["k"])
-    assert path.read_bytes() == before
-
-
-@pytest.mark.parametrize("cut", [0, 1, 50, 100, 2000, 4096, 5000, 12288])
+@pytest.mark.parametrize("cut", [0, 50, 4096, 12288])
 def test_a_truncated_file_is_an_error_or_a_miss_never_another_answer(cache, cut):
     for number in range(200):
         cache.put(f"key {number}", replace(COMPLETION, text=f"text {number} " + "x" * 200))
@@ -197,12 +168,6 @@ def test_a_read_only_file_is_said_before_anything_is_paid(model, server, tmp_pat
     with pytest.raises(DataError, match="readonly"):
         made.ask(ask("b"))
     assert server.calls == 1
-
-
-def test_a_folder_that_cannot_be_made_is_named(tmp_path, model):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match=r"llm\.sqlite cannot be used .*file'\): .*name another one with cache=PATH"):
-        model(f"cache={tmp_path}/file/llm.sqlite").ask(ask("a"))
 
 
 def test_cache_none_keeps_nothing(model, server, home):
@@ -306,15 +271,3 @@ def test_a_run_that_was_stopped_repeats_nothing_it_had_finished(server, tmp_path
     assert len(second.ask(ask(*map(str, range(30))))) == 30
     second.close()
     assert server.calls - before == 30 - kept
-
-
-@pytest.mark.linux
-def test_a_forked_process_uses_its_own_connection(cache):
-    cache.put("k", COMPLETION)
-    inherited = cache._cache._connection
-    child = os.fork()
-    if child == 0:
-        cache.put("child", COMPLETION)
-        os._exit(0 if cache._cache._connection is not inherited else 1)
-    assert os.waitpid(child, 0)[1] == 0
-    assert cache.get(["child"]) == {"child": COMPLETION}

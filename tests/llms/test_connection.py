@@ -23,17 +23,6 @@ from pyterrier_ikat.llms.failures import Transient, Unavailable
 from pyterrier_ikat.llms.sending import Retry
 from pyterrier_ikat.study.systems import System
 
-HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-WHOLE = json.dumps(said("late").body).encode()
-
-
-def drip(client, pieces, every=0.02):
-    with contextlib.suppress(OSError):
-        for piece in pieces:
-            client.sendall(piece)
-            time.sleep(every)
-
-
 ENDED = threading.Event()
 """The test is over."""
 LONG = 60
@@ -100,64 +89,22 @@ def test_a_silent_server_is_left_after_its_time(raw):
     assert eventually(lambda: len(clients) == 2)  # one that ran out of time is not used again
 
 
-def test_a_server_that_does_not_read_the_question_holds_no_call(raw):
-    url, _ = raw(silence)
-    (failure,), seconds = asked_of(url, "x" * 30_000_000)
-    assert failure.reason.startswith("no answer within 0.3 seconds")
-    assert seconds < LONG / 2
-
-
-def test_an_answer_in_time_is_taken_however_it_comes(raw):
-    def write(client):
-        drip(client, [HEAD + b"Content-Length: %d\r\n\r\n" % len(WHOLE), b"", *[WHOLE[at : at + 40] for at in range(0, len(WHOLE), 40)]])
-
-    (completion,), _ = asked_of(raw(write)[0], options="timeout=20")
-    assert completion.text == "late"
-
-
-def test_each_try_has_the_whole_time(raw):
-    def write(client):
-        if len(clients) == 1:
-            silence(client)
-        drip(client, [HEAD + b"Content-Length: %d\r\n\r\n%b" % (len(WHOLE), WHOLE)])
-
-    url, clients = raw(write)
-    (completion,), _ = asked_of(url, options="timeout=1", tries=2)
-    assert completion.text == "late"
-
-
-class Clock:
-    """Time that passes only where somebody sleeps, or a try takes some."""
-
-    def __init__(self, monkeypatch, try_takes=0.0):
-        self.now, self.try_takes, self.tries = 0.0, try_takes, 0
-        monkeypatch.setattr(time, "monotonic", lambda: self.now)
-
-    def sleep(self, seconds):
-        self.now += seconds
-
-    def failing(self, **kwargs):
-        def work():
-            self.tries += 1
-            self.now += self.try_takes
-            raise Transient(None, "no connection", **kwargs)
-
-        with pytest.raises(Transient):
-            Retry(sleep=self.sleep).loop(threading.Event())(work)
-        return self
-
-
-@pytest.mark.parametrize("try_takes", [0.0, 0.5, 2.0, 5.0])
+@pytest.mark.parametrize("try_takes", [0.0, 0.5, 5.0])
 def test_a_server_that_never_answered_is_given_up_within_15_seconds(monkeypatch, try_takes):
-    clock = Clock(monkeypatch, try_takes).failing(unreached=True)
-    assert clock.tries >= 2
-    assert clock.now <= 15
+    now, tries = [0.0], []
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
 
+    def sleep(seconds):
+        now[0] += seconds
 
-def test_once_it_has_answered_the_usual_limits_hold(monkeypatch):
-    clock = Clock(monkeypatch).failing(unreached=False)
-    assert clock.tries == 6
-    assert clock.now >= 31
+    def work():
+        tries.append(sleep(try_takes))
+        raise Transient(None, "no connection", unreached=True)
+
+    with pytest.raises(Transient):
+        Retry(sleep=sleep).loop(threading.Event())(work)
+    assert len(tries) >= 2
+    assert now[0] <= 15
 
 
 def test_a_server_that_never_answered_ends_the_run_and_one_that_has_does_not(model, server):
@@ -210,12 +157,6 @@ def test_an_answer_without_a_completion_is_quoted(model, server, answer, quoted)
 def test_a_403_quotes_what_the_server_said_in_whatever_form(model, server, page):
     server.respond = lambda body: Answer(403, page)
     with pytest.raises(FatalLLMError, match="does not allow the call with the key in OPENAI_API_KEY .403: Forbidden by the firewall"):
-        model().ask(ask("a"))
-
-
-def test_a_key_that_a_server_shows_in_part_is_not_quoted(model, server):
-    server.respond = lambda body: refused(401, "Incorrect API key provided: sk-pl********6789. You can find it")
-    with pytest.raises(FatalLLMError, match=r"\(401: Incorrect API key provided: \*\*\* You can find it\)"):
         model().ask(ask("a"))
 
 

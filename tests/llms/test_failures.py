@@ -6,7 +6,6 @@ from fakes import Scripted
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError, LLMFailure, StageError
-from pyterrier_ikat.llms.failures import list_failed
 
 TURNS = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea", "coffee"]})
 HERE = " (finished calls are kept in this process only, and not repeated in it)"
@@ -45,16 +44,8 @@ def test_an_error_says_of_a_cache_what_there_is(kept_in, said):
 @pytest.mark.parametrize(
     ("kept_in", "alone", "beside"),
     [
-        (
-            "file",
-            "these completions are kept, so running it again gives the same",
-            f"run it again{FILE}, or {FALLBACK}",
-        ),
-        (
-            "process",
-            "these completions are kept, so running it again gives the same",
-            f"run it again{HERE}, or {FALLBACK}",
-        ),
+        ("file", "these completions are kept, so running it again gives the same", f"run it again{FILE}, or {FALLBACK}"),
+        ("process", "these completions are kept, so running it again gives the same", f"run it again{HERE}, or {FALLBACK}"),
         ("", "run it again, or", f"run it again, or {FALLBACK}"),
     ],
 )
@@ -62,11 +53,6 @@ def test_an_unusable_completion_stays_only_where_it_is_kept(kept_in, alone, besi
     unusable, late = LLMFailure("answer", "1_1", "no text", kept=True), LLMFailure("answer", "1_2", "late")
     assert f"(no text); {alone}" in str(StageError("answer", [unusable], kept_in))
     assert str(StageError("answer", [unusable, late], kept_in)).endswith(f"(late); {beside}")
-
-
-def test_requests_that_failed_for_the_same_reason_share_it():
-    failures = [LLMFailure("answer", f"1_{number}", "HTTP 500") for number in range(24)] + [LLMFailure("answer", "2_1", "late")]
-    assert list_failed(failures) == "1_0, 1_1, 1_2, 1_3, 1_4 and 19 more (HTTP 500), 2_1 (late)"
 
 
 def test_fallbacks_are_one_line_of_the_log(caplog):

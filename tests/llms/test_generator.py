@@ -29,7 +29,7 @@ class Panic(BaseException):
 
 
 @pytest.mark.parametrize("cache", [None, ":memory:"])
-@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError("cancelled"), Panic("index out of bounds")])
+@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError("cancelled"), KeyboardInterrupt(), Panic("index out of bounds")])
 def test_an_exception_of_another_kind_ends_the_stage_and_never_hangs(cache, error):
     def broken(chats):
         raise error
@@ -37,14 +37,6 @@ def test_an_exception_of_another_kind_ends_the_stage_and_never_hangs(cache, erro
     model = LLM(GeneratorBackend(SimpleNamespace(generate=broken, model_id="mine")), cache=cache and CompletionCache(cache))
     with pytest.raises(type(error)):
         model.ask(ask("a", "b"))
-
-
-def test_an_interrupt_that_a_backend_passes_on_is_one():
-    def interrupted(chats):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        llm(SimpleNamespace(generate=interrupted)).ask(ask("a"))
 
 
 @pytest.mark.parametrize("wrap", [str, lambda text: SimpleNamespace(text=text)])
@@ -110,15 +102,10 @@ def test_errors_as_text_and_exceptions_are_failures():
     assert isinstance(llm(Upper(lambda text: None)).ask(ask("a"))[0], Empty)
 
 
-@pytest.mark.parametrize("returned", ["ab", "upper", b"ab", {"a": "A", "b": "B"}, {"A", "B"}])
+@pytest.mark.parametrize("returned", ["ab", b"ab", {"a": "A", "b": "B"}, {"A", "B"}, ["one"]])
 def test_one_string_or_what_is_no_list_is_no_completion_of_several_prompts(returned):
     with pytest.raises(UsageError, match=rf"must return a list with one text per chat, not this {type(returned).__name__}"):
         llm(SimpleNamespace(generate=lambda chats: returned)).ask(ask("a", "b"))
-
-
-def test_too_few_completions_are_refused():
-    with pytest.raises(UsageError, match="must return a list with one text per chat, not this list"):
-        llm(SimpleNamespace(generate=lambda chats: ["one"])).ask(ask("a", "b"))
 
 
 class Flaky(Backend):

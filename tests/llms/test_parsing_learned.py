@@ -68,14 +68,7 @@ def test_a_statement_without_its_source_is_dropped_and_named_without_its_words(w
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("i MOVED, from Lyon", "user 1"),
-        ("“I moved”", "[1]"),
-        ("my sister doesn't", 2),
-        ("", 1),
-        (None, 1),
-    ],
+    ("words", "message"), [("i MOVED, from Lyon", "user 1"), ("“I moved”", "[1]"), ("my sister doesn't", 2), ("", 1), (None, 1)]
 )
 def test_words_are_found_whatever_their_case_and_quotes(words, message):
     statement = "I moved from Lyon to Oslo in May." if not words else "Something new."

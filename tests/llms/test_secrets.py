@@ -21,13 +21,7 @@ def seen(model):
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [
-        said(),
-        said(""),
-        *(refused(status, f"echo {KEY}") for status in (400, 401, 403, 404, 402, 500, 429)),
-        "drop",
-    ],
+    "answer", [said(), said(""), *(refused(status, f"echo {KEY}") for status in (400, 401, 403, 404, 402, 500, 429)), "drop"]
 )
 def test_no_secret_is_shown_logged_or_stored(server, home, monkeypatch, caplog, answer):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)

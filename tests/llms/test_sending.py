@@ -4,7 +4,7 @@ import pytest
 from chat_server import ask, refused, said
 
 from pyterrier_ikat import progress
-from pyterrier_ikat.llms import Backend, FatalLLMError, Reply, llm, sending
+from pyterrier_ikat.llms import Backend, Reply, llm, sending
 
 
 @pytest.fixture
@@ -25,10 +25,7 @@ def test_the_bar_counts_what_is_sent_cached_failed_and_paid(model, server, bars)
     made.ask(ask("a"))
     server.respond = lambda body: refused(400) if body["messages"][0]["content"] == "bad" else said()
     made.ask([*ask("a", "bad", "b"), *ask("c", stage="rewrite")])
-    assert [str(one) for one in bars] == [
-        "answer (m) 1/1, cost=$0.0100",
-        "answer, rewrite (m) 3/3, cached=1, failed=1, cost=$0.0300",
-    ]
+    assert [str(one) for one in bars] == ["answer (m) 1/1, cost=$0.0100", "answer, rewrite (m) 3/3, cached=1, failed=1, cost=$0.0300"]
 
 
 class Own(Backend):
@@ -46,10 +43,3 @@ class Own(Backend):
 def test_a_completion_without_a_models_name_has_that_of_the_backend():
     named, unnamed = llm(Own(lambda text: Reply("fine", model=text or None))).ask(ask("own-2026-01-31", ""))
     assert (named.model, unnamed.model) == ("own-2026-01-31", "own")
-
-
-def test_without_a_key_no_call_is_counted():
-    model = llm("openai:gpt-4o")
-    with pytest.raises(FatalLLMError, match="there is no key"):
-        model.ask(ask("a"))
-    assert model.ledger.frame().empty

@@ -54,10 +54,7 @@ def test_quotes_hold_spaces_together():
         ("http://host/v1", "such as base_url=ADDRESS"),
         ("", "empty or has an open quote"),
         ("openai:'x", "empty or has an open quote"),
-        (
-            "openai:m api_key=x",
-            "a key does not belong in code or on a command line: put it in a variable and give api_key_env=",
-        ),
+        ("openai:m api_key=x", "a key does not belong in code or on a command line: put it in a variable and give api_key_env="),
         (
             "openai:m warmth=1",
             "unknown LLM option 'warmth': openai knows base_url, api_key_env, structured, timeout, concurrency, temperature, top_p",
@@ -74,18 +71,9 @@ def test_quotes_hold_spaces_together():
         ("openai:m max_tokens=0", "a whole number from 1"),
         ("openai:m max_tokens=1.5", "a whole number from 1"),
         ("openai:m seed=-1", "a whole number from 0"),
-        (
-            "openai:m base_url=localhost:8000",
-            "the address of a server is http://HOST:PORT/PATH",
-        ),
-        (
-            "openai:m base_url=ftp://host/v1",
-            "the address of a server is http://HOST:PORT/PATH",
-        ),
-        (
-            "openai:m base_url=http://host:port/v1",
-            "the address of a server is http://HOST:PORT/PATH",
-        ),
+        ("openai:m base_url=localhost:8000", "the address of a server is http://HOST:PORT/PATH"),
+        ("openai:m base_url=ftp://host/v1", "the address of a server is http://HOST:PORT/PATH"),
+        ("openai:m base_url=http://host:port/v1", "the address of a server is http://HOST:PORT/PATH"),
         ("openai:m budget=5", "a budget needs prices, as price_cached does: add price_in"),
         ("openai:m budget=5 price_in=1", "a budget needs prices"),
     ],

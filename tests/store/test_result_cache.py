@@ -45,20 +45,6 @@ def test_more_keys_than_sqlite_takes_at_once(cache):
     assert cache.get(list(items)) == items
 
 
-def test_threads_share_it(cache):
-    def work(name):
-        for number in range(20):
-            cache.put({digest(name, str(number)): name.encode()})
-            assert cache.get([digest(name, str(number))]) == {digest(name, str(number)): name.encode()}
-
-    threads = [threading.Thread(target=work, args=(name,)) for name in "abcd"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(cache.get([digest(name, str(number)) for name in "abcd" for number in range(20)])) == 80
-
-
 def test_a_file_is_bounded_and_what_was_put_longest_ago_goes(tmp_path, caplog):
     cache = Cache(tmp_path / "results.sqlite", max_bytes=1 << 20)
     keys = [digest(str(number)) for number in range(2000)]
@@ -109,12 +95,6 @@ def test_two_processes_revise_one_file(tmp_path):
     both = [started(revise) for _ in range(2)]
     assert [os.waitpid(process, 0)[1] for process in both] == [0, 0]
     assert Cache(path).get([A]) == {A: b"200"}
-
-
-def test_another_process_finds_what_one_put(tmp_path):
-    path = tmp_path / "results.sqlite"
-    assert os.waitpid(started(lambda: Cache(path).put({A: b"v"})), 0)[1] == 0
-    assert Cache(path).get([A]) == {A: b"v"}
 
 
 @pytest.mark.linux
@@ -182,22 +162,6 @@ def test_an_error_in_a_revision_changes_nothing_and_blocks_nobody(cache):
         cache.revise([A], lambda known: {B: b"%d" % (1 // 0)})
     cache.put({C: b"3"})
     assert cache.get([A, B, C]) == {A: b"1", C: b"3"}
-
-
-def test_a_folder_is_no_file(tmp_path):
-    with pytest.raises(DataError, match=r"cannot be used \(unable to open database file\)"):
-        Cache(tmp_path).get([A])
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_file_that_cannot_be_written_is_an_error(tmp_path):
-    path = tmp_path / "results.sqlite"
-    cache = Cache(path)
-    cache.put({A: b"1"})
-    cache.close()
-    path.chmod(0o444)
-    with pytest.raises(DataError, match="cannot be used .*correct its permissions"):
-        Cache(path).put({B: b"2"})
 
 
 def test_after_an_error_the_cache_works_again(tmp_path):
