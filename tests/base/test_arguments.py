@@ -12,7 +12,6 @@ import pytest
 from trust.frames import ASKING, EVERY, EXPORTED, Says, Words
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.llms import LLM, Request
 from pyterrier_ikat.operator import Operator
 
 KEY = "sk-that-nobody-should-see"
@@ -177,27 +176,6 @@ def test_joblib_sends_a_pipeline_to_processes_of_its_own():
     halves = [topics.iloc[:2], topics.iloc[2:].reset_index(drop=True)]
     sent = joblib.Parallel(n_jobs=2, backend="loky")(joblib.delayed(pipeline.transform)(half) for half in halves)
     pd.testing.assert_frame_equal(pd.concat(sent, ignore_index=True), pipeline(topics))
-
-
-def test_an_unpickled_model_asks_and_keeps(tmp_path):
-    says = Says("tea")
-    request = Request([{"role": "user", "content": "hi"}], stage="answer", qid="1_1")
-    other = pickle.loads(pickle.dumps(ikat.llm(says)))
-    assert isinstance(other, LLM)
-    assert [other.ask([request])[0].text, other.ask([request])[0].cached] == ["tea", True]
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: ikat.Rewrite(), "missing 1 required positional argument: 'llm'"),
-        (lambda: ikat.Rewrite(Says("x"), stle="llama"), "unexpected keyword argument 'stle'"),
-        (lambda: ikat.MultiQuery(Says("x"), n="5"), "not supported between"),
-    ],
-)
-def test_a_wrong_call_is_pythons_own_error(call, message):
-    with pytest.raises(TypeError, match=message):
-        call()
 
 
 def test_a_mistyped_value_of_a_set_is_named():

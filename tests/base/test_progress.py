@@ -64,21 +64,6 @@ def test_a_line_says_system_stage_turns_rate_and_what_is_counted_inside(terminal
     assert terminal.rows()[-1] == ""
 
 
-def test_numbers_stand_beside_a_count_unless_they_are_zero(terminal):
-    terminal = terminal()
-    with bar(total=8, desc="answer", unit="query") as count:
-        count.note(failed=0, cached=3)
-        assert terminal.row() == "answer: 0/8 queries"
-        assert ", cached=3]" in terminal.rows()[-1]
-
-
-def test_bytes_are_counted_in_their_units(terminal):
-    terminal = terminal()
-    with bar(total=3_000_000, desc="index.tar", unit="B") as count:
-        count.update(1_000_000)
-        assert terminal.row() == "index.tar: 1.00M/3.00MB"
-
-
 def test_what_is_told_stands_above_the_line(terminal):
     terminal = terminal()
     with doing("working"):

@@ -9,16 +9,6 @@ from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.llms import StageError, llm
 
 
-def test_the_order_of_options_makes_no_other_model():
-    one, other = llm("openai:m seed=1 top_p=0.5"), llm("openai:m top_p=0.5 seed=1")
-    assert one == other
-    assert hash(one) == hash(other)
-
-
-def test_a_model_is_not_its_text():
-    assert (llm("openai:m") == "openai:m") is False
-
-
 def test_what_was_recorded_took_no_time(tmp_path):
     path = tmp_path / "recorded.jsonl"
     path.write_text(json.dumps({"qid": "1_1", "stage": "answer", "completion": "text", "model": "m"}))

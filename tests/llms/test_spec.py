@@ -114,7 +114,7 @@ def test_a_local_model_is_known_by_its_whole_path(tmp_path, monkeypatch):
 
 
 def test_equal_when_they_answer_alike(tmp_path):
-    same = [llm("openai:m seed=1 timeout=5", ledger=Ledger()), llm("openai:m concurrency=2 seed=1 cache=none")]
+    same = [llm("openai:m seed=1 timeout=5", ledger=Ledger()), llm("openai:m concurrency=2 cache=none seed=1")]
     assert same[0] == same[1]
     assert len({*same}) == 1
     others = [llm("openai:m"), llm("openai:n seed=1"), llm("hf:m seed=1"), llm("openai:m seed=1 base_url=http://x/v1")]

@@ -66,11 +66,6 @@ def test_words_are_seen_before_the_answer_is_finished_and_the_whole_is_kept(serv
     assert server.calls == 1
 
 
-def test_nobody_follows_and_nothing_is_streamed(server, model):
-    assert ikat.Answer(model("cache=none"))(TURN)["qanswer"].item().startswith("answer to")
-    assert server.bodies[0].keys() == {"model", "messages"}
-
-
 def test_without_numbers_of_tokens_they_are_unknown(server, model):
     server.script = [streamed("Rooibos.", usage=None)]
     llm = model("cache=none")

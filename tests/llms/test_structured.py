@@ -115,12 +115,6 @@ def test_nuggets_and_their_labels(model, server):
     ]
 
 
-def test_a_label_off_the_scale_is_none(model, server):
-    answering(server, label=4)
-    pool = FOUND.assign(qresolved="Which tea has no caffeine?")
-    assert UmbrelaJudge(model("structured=on"))(pool).empty
-
-
 def test_what_the_user_said(model, server):
     answering(server, statements=[{"message": 1, "words": "Which tea", "statement": "I drink tea.", "replaces": []}])
     assert ikat.generate.UpdatePtkb(model("structured=on"))(TURN)["qptkb"].item()["3"] == "I drink tea."
