@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-OF_RESOURCES = ("second_llm", "retriever", "rewriter", "expander", "prompts", "texts", "splade_model", "splade_query_model")
+OF_RESOURCES = ("second_llm", "responders", "retriever", "rewriter", "expander", "prompts", "texts", "splade_model", "splade_query_model")
 """Resources that the command line takes as ``--resources NAME=...``."""
 _told_commands = False
 

@@ -53,7 +53,8 @@ RESOURCES = (
         multiple=True,
         metavar="FILE|NAME=VALUE",
         help='a TOML file with lines such as second_llm = "openai:gpt-4o"; sample, for recorded completions; or a line NAME=VALUE. May '
-        "be repeated. Names: second_llm, retriever, rewriter, expander, prompts, statements, texts, splade_model, splade_query_model",
+        "be repeated. Names: second_llm, responders, retriever, rewriter, expander, prompts, statements, texts, splade_model, "
+        "splade_query_model",
     ),
 )
 

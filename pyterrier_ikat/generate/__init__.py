@@ -1,5 +1,6 @@
 """Queries, statements and responses: operators that write queries, choose statements, and decide whether and what to answer."""
 
+from .best_response import BestResponse
 from .history import Enhance, Summarise
 from .queries import ExplodeQueries, MultiQuery, PassageQueries, Queries, StatementQueries
 from .respond import Condense, Decide, Respond
@@ -12,6 +13,7 @@ from .utterances import AllUtterances, AppendQuery, HistoricalQueryExpansion, Ma
 __all__ = [
     "Aggregate",
     "BestQuery",
+    "BestResponse",
     "Enhance",
     "Reformulate",
     "RewriteAndAnswer",

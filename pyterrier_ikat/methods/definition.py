@@ -1,8 +1,8 @@
 """A method: a function that makes an operator expression from named resources, together with the facts from its paper.
 
-The arguments of the function name the resources: ``llm``, ``second_llm``, ``rewriter``, ``expander``, ``retriever``, ``dense``,
-``reranker``. Resources with a default are optional. :func:`method` gives the function a name and makes it available to ``ikat run``, ``ikat
-methods`` and ``ikat.run``. Other values for its arguments stand behind the name: ``mq4cs:n=3``, ``raw:retriever=dense``.
+The arguments of the function name the resources: ``llm``, ``second_llm``, ``responders``, ``rewriter``, ``expander``, ``retriever``,
+``dense``, ``reranker``. Resources with a default are optional. :func:`method` gives the function a name and makes it available to ``ikat
+run``, ``ikat methods`` and ``ikat.run``. Other values for its arguments stand behind the name: ``mq4cs:n=3``, ``raw:retriever=dense``.
 """
 
 import ast
@@ -29,7 +29,7 @@ from ..retrieve.retriever import IndexRetriever
 if TYPE_CHECKING:
     from ..planning import Plan
 
-RESOURCES = ("llm", "second_llm", "rewriter", "expander", "retriever", "dense", "reranker")
+RESOURCES = ("llm", "second_llm", "responders", "rewriter", "expander", "retriever", "dense", "reranker")
 STATEMENTS = ("none", "chosen")
 """Which statements about the user a method can show to the LLM, instead of all."""
 LLMS = ("llm", "second_llm")

@@ -34,6 +34,7 @@ class Resources:
         index: a folder made by ``ikat index``, a PISA index of SPLADE vectors, or an index object.
         llm: a specification such as ``"openai:gpt-4o temperature=0"``, or any other value for :func:`pyterrier_ikat.llm`.
         second_llm: the second LLM of ``gtr``, and the one that writes the answer in ``aqd_given_llama``.
+        responders: the LLMs of ``raguteam``, a list, or specifications separated by commas.
         retriever: ``"bm25"``, ``"splade"`` or ``"dense"``, if ``index`` is a folder that holds several of them; ``"hybrid"``, BM25 and
             dense vectors fused by reciprocal ranks; or, instead of the index, any PyTerrier retriever.
         reranker: a cross-encoder's name, ``bi:NAME``, ``colbert:NAME``, ``monot5:NAME``, ``listwise:LLM`` (such as
@@ -54,6 +55,7 @@ class Resources:
     index: Any = None
     llm: Any = None
     second_llm: Any = None
+    responders: Any = None
     retriever: Any = None
     reranker: Any = None
     rewriter: Any = None
@@ -207,6 +209,10 @@ def _open_llm(given: Any, ledger: Ledger) -> LLM:
     return llm(given, ledger=ledger) if isinstance(given, str) else llm(given)
 
 
+def _open_llms(given: Any, ledger: Ledger) -> list[LLM]:
+    return [_open_llm(one, ledger) for one in (map(str.strip, given.split(",")) if isinstance(given, str) else given)]
+
+
 def _open_trained(given: Any, _: Ledger) -> Any:
     return Seq2SeqRewrite(given) if isinstance(given, str) else given
 
@@ -226,6 +232,7 @@ def _open_rerankers(given: Any, _: Ledger) -> Any:
 OPENERS: Mapping[str, Callable[[Any, Ledger], Any]] = {
     "llm": _open_llm,
     "second_llm": _open_llm,
+    "responders": _open_llms,
     "rewriter": _open_trained,
     "expander": _open_trained,
     "reranker": _open_rerankers,

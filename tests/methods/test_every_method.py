@@ -1,5 +1,7 @@
 """Every system of the catalogue runs whole, with real operators, real indexes and tiny models."""
 
+from pathlib import Path
+
 import numpy as np
 import pyterrier as pt
 import pytest
@@ -19,8 +21,12 @@ SEEDS = {"t5": 6, "bart": 9}
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
+    judged = '{"qid": "1-1_3", "stage": "best_response", "completion": "{\\"claims\\": []}", "model": "recorded"}'
+    recorded = Path(ikat.__file__).parent / "conversations/sample/recorded.jsonl"
+    (folder / "judged.jsonl").write_text(f"{recorded.read_text()}\n{judged}")
     saved = {name: save_cross_encoder(folder / name, name) for name in ("electra", "roberta")}
     return saved | {
+        "recorded": f"recorded:{folder / 'judged.jsonl'}",
         "t5": save_tiny_t5(folder / "t5", seed=SEEDS["t5"]),
         "bart": save_tiny_bart(folder / "bart", seed=SEEDS["bart"]),
         "splade": save_splade(folder / "splade"),
@@ -67,7 +73,7 @@ def built(models, bm25_index, whole_index, splade_index, dense_index):
 
     def build(name):
         entry = find(name)
-        first, second = ikat.llm("recorded:sample"), ikat.llm("recorded:sample-claude")
+        first, second = ikat.llm(models["recorded"] if name == "raguteam" else "recorded:sample"), ikat.llm("recorded:sample-claude")
         rewriter, expander = MODELS.get(name, ("t5", None))
         resources = {"llm": first, "second_llm": second, "reranker": reranker(name, models)}
         resources["rewriter"] = ikat.generate.Seq2SeqRewrite(models[rewriter], max_length=8, num_beams=2)

@@ -60,6 +60,8 @@ respond generation_only                  : passage1-5 250 persona conversation q
 respond rali_fusion3                     : passage1-3 220 persona conversation question
 respond_passages_only                    : 300 summed_conversation chosen passage1-3 clarified
 respond_passages_only short_long_2 short_long_3 : 300 summed_conversation chosen passage1-3 question
+respond raguteam                         : passage1-10 250 persona conversation question
+respond_passages_only raguteam           : 250 conversation persona passage1-10 question
 respond_suggested                        : suggested passage1-5 persona conversation shortened
 respond_suggested rtg_manual             : suggested passage1-5 persona conversation question
 rewrite                                  : persona conversation question
