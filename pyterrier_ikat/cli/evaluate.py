@@ -94,15 +94,16 @@ def evaluate(paths: tuple[str, ...], of: str, cost: bool, dataset_name: str | No
         if cost or name not in TAKEN_BY[of]:
             others = " and ".join(other for other in OF if name in TAKEN_BY[other])
             raise UsageError(f"--{shown} is for {others}: omit it with {'--cost' if cost else f'--of {of}'}")
-    from ..conversations.qrels import note_of
-
     if cost:
         from ..show import ledger
 
         show(ledger(list(paths)), form)
     elif of == "passages":
         _show_passages(paths, dataset_name, given, form)
-        if given["qrels"] and (note := note_of(given["qrels"])):
+        if Path(f"{given['qrels']}.json").is_file():
+            from ..conversations.qrels import note_of
+
+            note = note_of(given["qrels"])
             tell_circular([note["judged_by"]], paths, err=form != "text")
             click.echo(note.get("filled", ""), nl="filled" in note, err=form != "text")
     elif dataset_name is None:

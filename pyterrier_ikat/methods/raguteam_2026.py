@@ -24,8 +24,8 @@ def raguteam(
     """RaguTeam: several LLMs respond, each with one of two prompts, and a judge keeps the best supported response.
 
     ``llm`` is the judge: one call for each distinct response. Each of ``responders`` is asked once per turn. Every second one is told to
-    say only what the passages say. A single one, or the judge itself if there is none, is asked with both prompts. For Task B, ``retriever`` is
-    an ``ikat.GivenRanking`` of the reference passages.
+    say only what the passages say. A single one, or the judge if there is none, is asked with both prompts. For Task B, ``retriever`` is an
+    ``ikat.GivenRanking`` of the reference passages.
 
     Example:
         >>> import pyterrier_ikat as ikat
