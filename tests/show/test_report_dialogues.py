@@ -194,16 +194,14 @@ def test_conversations_and_runs_of_topics_need_a_report_each(folders):
         report(folders, measures=["RR"])
 
 
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [("chat", "a chat"), ("served", "served conversations"), ("interactive", "an interactive run"), ("simulated", "a simulation")],
-)
-def test_a_log_is_called_what_it_is(tmp_path, kind, said):
-    log = Log.create(tmp_path / "mine", {"kind": kind, "system": "mine"})
-    with pytest.raises(UsageError, match=f"mine holds {said}, other does not: make two reports"):
+def test_a_log_is_no_run_of_topics(tmp_path):
+    log = Log.create(tmp_path / "mine", {"kind": "served", "system": "mine"})
+    with pytest.raises(UsageError, match="mine holds served conversations, other does not: make two reports"):
         report({"mine": log, "other": ranking([("1_1", "a", 1.0)])})
-    with pytest.raises(DataError, match=f"holds {said}, not the run of a dataset's topics: ikat.show.report shows it"):
+    with pytest.raises(DataError, match="holds served conversations, not the run of a dataset's topics: ikat.show.report shows it"):
         RunFolder(log.folder).results()
+    with pytest.raises(DataError, match="mine has no conversation yet"):
+        report(log)
 
 
 def test_other_users_or_rubrics_can_not_be_compared(tmp_path, folders):
@@ -236,21 +234,11 @@ def test_cached_completions_are_no_calls_in_the_ledger(tmp_path):
     assert row[["worth", "prompt_tokens", "seconds", "failures"]].isna().all()
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["evaluate", "--dataset", "ikat:sample"],
-        ["evaluate", "--by", "depth", "--dataset", "ikat:sample"],
-        ["evaluate", "--of", "statements", "--dataset", "ikat:sample"],
-        ["evaluate", "--of", "responses", "--dataset", "ikat:sample"],
-    ],
-    ids=lambda words: words[0],
-)
+@pytest.mark.parametrize("words", [(), ("--by", "depth"), ("--of", "statements"), ("--of", "responses")])
 def test_other_commands_say_what_the_folder_is(folders, words):
-    done = command(words[0], folders[0], *words[1:])
+    done = command("evaluate", folders[0], *words, "--dataset", "ikat:sample")
     assert done.exit_code == 2
     assert f"ikat: {folders[0]} holds a simulation, not the run of a dataset's topics: `ikat report`" in done.output
-    assert "Traceback" not in done.output
 
 
 @pytest.fixture(scope="module")
@@ -262,17 +250,10 @@ def url(tmp_path_factory):
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [  # rubrics met: one 1, 1, 1/4, 0; two 1/2, 1, 1, none
-        ({"outcome": "win"}, ["u3"]),
         ({"outcome": "loss"}, ["u1"]),
-        ({"outcome": "tie"}, ["u2"]),
-        ({"group": "4"}, ["u4"]),
         ({"order": "gain"}, ["u3", "u2", "u1", "u4"]),
-        ({"order": "loss"}, ["u1", "u2", "u3", "u4"]),
         ({"measure": "2", "outcome": "win"}, ["u1", "u2", "u3"]),  # two makes fewer calls
-        ({"measure": "2", "outcome": "loss"}, []),
         ({"search": "secret-u3-two"}, ["u3"]),  # a source that nobody opened
-        ({"search": "draft by"}, ["u1", "u2", "u3"]),
-        ({"search": "<p"}, []),
     ],
 )
 def test_sessions_are_filtered_sorted_and_searched(browser, url, fields, expected):
@@ -283,11 +264,9 @@ def test_sessions_are_filtered_sorted_and_searched(browser, url, fields, expecte
     assert browser.errors == []
 
 
-@pytest.mark.parametrize(("width", "dark"), [(390, False), (1280, True)])
-def test_people_can_use_it_on_a_phone_and_a_desk_in_light_and_dark(browser, url, width, dark):
-    browser.open(url, width=width, dark=dark)
+def test_people_can_use_it_on_a_phone(browser, url):
+    browser.open(url, width=390)
     browser.run("for (const box of document.querySelectorAll('details')) box.open = true; new Promise(done => setTimeout(done, 100))")
-    assert browser.run("document.documentElement.scrollWidth") == width
+    assert browser.run("document.documentElement.scrollWidth") == 390
     assert browser.run("[...document.querySelectorAll('.turn')].every(t => t.scrollWidth <= t.clientWidth)")
-    if find_axe() is not None:
-        assert violations(browser) == []
+    assert find_axe() is None or violations(browser) == []

@@ -55,9 +55,9 @@ def test_a_response_names_the_passages_it_is_based_on_by_their_rank(both):
 
 def test_a_lost_turn_and_one_that_was_not_asked_are_told_apart(both):
     plain, full = both.units[2].sides
-    assert plain.steps[0].remarks == ["no passage found"]
-    assert full.steps[0].remarks == ["not run on this turn"]
+    assert (plain.steps[0].remarks, full.steps[0].remarks) == (["no passage found"], ["not run on this turn"])
     assert notes(plain) == {"Rewrite": ["Poles for a knee?"]}
+    assert notes(both.units[1].sides[1])["Statements"] == ["none chosen"]
 
 
 def of_turn(**wrote):
@@ -82,20 +82,15 @@ def test_a_draft_stands_beside_the_response_and_sub_queries_tell_what_they_found
         ({"searched": ["tea", "mint", "tea", ""]}, {"2 final queries": ["tea", "mint"]}),
         ({"searched": ["tea", "mint"], "qsubqueries": ["mint "]}, {"Final query": ["tea"], "1 sub-query": ["mint "]}),
         ({"qrewrite": "tea"}, {"Rewrite": ["tea"]}),
+        ({"qsubqueries": [], "qfound": [7]}, {}),  # the turn was its own sub-query
     ],
 )
 def test_the_final_query_says_where_it_comes_from(wrote, expected):
     assert notes(of_turn(**wrote)) == expected
 
 
-def test_the_count_of_a_turn_that_was_its_own_sub_query_is_left_out():
-    run = RunData("one", ranking([("1_1", "a", 1.0)]), {"1_1": {"qsubqueries": [], "qfound": [7]}})
-    assert notes(seen([run], NOTHING)[0].units[0].sides[0]) == {}
-
-
 def test_a_passage_that_the_ranking_lacks_is_named():
-    run = RunData("one", ranking([("1_1", "a", 1.0)]), {"1_1": {"response": "r", "used": ["z", "a"]}})
-    (step,) = seen([run], NOTHING)[0].units[0].sides[0].steps
+    (step,) = of_turn(response="r", used=["z", "a"]).steps
     assert (step.cited, step.remarks) == ([1], ["z, which the response uses, is not in the run's ranking"])
 
 
@@ -104,21 +99,14 @@ def test_without_a_dataset_turns_come_in_their_natural_order():
     assert [(one.name, [turn.depth for turn in one.units]) for one in seen([run], NOTHING)] == [("9-1", [3, 12]), ("10-1", [1])]
 
 
-def test_a_plain_run_is_shown_with_every_turn_of_the_dataset(sample):
-    run = RunData("one", ranking([("1-1_1", "a", 1.0)]))
-    material = find_material([run], sample, None, None)
-    assert turns_to_show([run], material) == sample.get_topics()["qid"].tolist()
+def test_the_turns_are_those_that_were_asked_for_or_all_of_the_dataset(folders, sample):
+    def shown(*runs):
+        return turns_to_show(list(runs), find_material(list(runs), sample, None, None))
 
-
-def test_run_folders_are_shown_with_the_turns_they_were_asked_for(folders, sample):
-    runs = read_runs(folders)
-    assert turns_to_show(runs, find_material(runs, sample, None, None)) == ["1-1_1", "1-1_2", "1-1_3"]
-
-
-def test_a_turn_of_another_dataset_is_an_error(sample):
-    run = RunData("one", ranking([("77_1", "a", 1.0)]))
+    assert shown(RunData("one", ranking([("1-1_1", "a", 1.0)]))) == sample.get_topics()["qid"].tolist()
+    assert shown(*read_runs(folders)) == ["1-1_1", "1-1_2", "1-1_3"]
     with pytest.raises(DataError, match="run one has the turn 77_1, which ikat:sample lacks"):
-        turns_to_show([run], find_material([run], sample, None, None))
+        shown(RunData("one", ranking([("77_1", "a", 1.0)])))
 
 
 @pytest.mark.parametrize("qid", ["9-1-3", "_3", "9-1_x"])
