@@ -24,13 +24,9 @@ REFUSED = [
     (f"run raw {ON} --turns {','.join(['1-1_1'] * 99)} --out OUT", "method raw needs retriever"),
     (f"run /etc/passwd:x {ON} --out OUT", "/etc/passwd is not a Python file: give a method's name"),
     (f"run ad {RUN}", "method ad needs llm: give --llm"),
-    (f"run ad {RUN} --llm none", "method ad needs llm: give --llm"),
     (f"run ad {RUN} --llm recorded:none.jsonl", "none.jsonl"),
-    (f"run ad {RUN} --llm gpt-4o", "gpt-4o"),
     (f"run aqd_a {RUN} --llm recorded:sample", "method aqd_a needs reranker: give --reranker"),
-    (f"run aqd_a {RUN} --llm recorded:sample --reranker none", "method aqd_a needs reranker: give --reranker"),
     (f"run raw {RUN} --turns 9-1_1", "has no turn 9-1_1"),
-    (f"run raw {RUN} --turns 1-1_1,", "--turns '1-1_1,' names no turn"),
     (f"run raw {RUN} --reranker bi:none/such", "none/such"),
     (f"run raw {RUN} --resources texts=", "--resources texts=: it is empty: give a value"),
     (f"run raw {RUN} --resources text=x", "there is no resource 'text': did you mean texts?"),
@@ -38,7 +34,6 @@ REFUSED = [
     (f"run raw {RUN} --resources second.toml", "no paper has a resource 'second-llm': did you mean second_llm?"),
     (f"run raw {RUN} --resources splade_model=x", "is a passage index for BM25: omit --resources splade_model="),
     (f"run raw {ON} --index SPLADE --resources splade_model=b --out OUT", "was encoded with another model than 'b'"),
-    (f"run raw {RUN} --resources prompts=FOLDER", "is not a folder with templates"),
     (f"run raw {RUN} --baseline qr", "the baseline 'qr' is not one of the systems: raw"),
     (f"run raw {ON} --index INDEX --out AFILE", "AFILE"),
     (f"run raw {ON} --index INDEX --out /proc/x", "/proc/x"),
@@ -48,22 +43,13 @@ REFUSED = [
     ("index sample SPLADE", "SPLADE exists already: remove it, or give a new path"),
     ("index sample OUT --dense m --splade n", "give --splade or --dense, not both"),
     ("index sample OUT --dense /nowhere/model", "can't load the bi-encoder '/nowhere/model'"),
-    ("index sample /proc/x", "/proc"),
     ("demo --out AFILE", "AFILE"),
-    ("demo --out /proc/x", "/proc/x"),
-    ("methods gpt", "there is no method 'gpt'"),
     (f"evaluate nothing.trec {ON}", "there is no run file nothing.trec"),
-    ("evaluate nothing.trec", "give --dataset NAME or --qrels FILE"),
     (f"evaluate hyphens.trec {ON}", "convert the qids of one of them"),
     ("evaluate aqd.partial", "aqd.partial"),
     (f"{EVALUATE} nDGC@5", "measure 'nDGC@5' is unknown: did you mean nDCG@5? write it"),
-    (f"{EVALUATE} ndcg_cut_5", "did you mean nDCG@5?"),
-    (f"{EVALUATE} recip_rank", "did you mean RR(rel=1)?"),
     (f"{EVALUATE} r(rel=2)@20", "did you mean R(rel=2)@20? write it"),
     (f"{EVALUATE} nDCG@5,alpha_nDCG@5", "measure 'alpha_nDCG@5' can't be computed here"),
-    (f"{EVALUATE} P", "measure 'P' has no cutoff"),
-    (f"{EVALUATE} nDCG@0", "measure 'nDCG@0' has the cutoff 0"),
-    (f"{EVALUATE} second.toml:x", "second.toml"),
     (f"{EVALUATE} P@1,R@2 --by depth", "--by depth shows one measure: give one, such as --measures nDCG@5"),
     (f"evaluate RUNS/raw {ON} --by depth --cost", "--by is for passages: omit it with --cost"),
     (f"evaluate RUNS/raw {ON} --judge rouge-l", "--judge is for responses: omit it with --of passages"),
@@ -71,30 +57,20 @@ REFUSED = [
     (f"evaluate RUNS/raw {ON} --qrels nowhere.txt", QRELS),
     (f"evaluate --of statements a/aqd b/aqd {ON}", "two runs are named aqd"),
     (f"evaluate --of statements RUNS/rtg {ON} --turns RUNS/../wrong", TURN),
-    (f"evaluate --of statements RUNS/rtg {ON} --qrels nowhere.txt", QRELS),
-    (f"evaluate --of responses RUNS/rtg {ON} --turns RUNS/../wrong", TURN),
     (f"evaluate --of responses RUNS/rtg {ON} --judge relevant", "--judge relevant is unknown: did you mean relevance?"),
     (f"evaluate --of responses RUNS/rtg {ON} --judge relevance", "--judge relevance needs a language model: give --llm"),
-    (f"evaluate --of responses RUNS/rtg {ON} --judge bem=nowhere", "can't load the answer equivalence model 'nowhere'"),
     (f"evaluate --of responses RUNS/raw {ON}", "raw has no responses: its system writes none"),
-    (f"judge RUNS/none {ON} --llm recorded:sample --out OUT", "none"),
-    (f"judge RUNS/raw {ON} --llm gpt --out OUT", "gpt"),
     (f"judge RUNS/raw {ON} --llm recorded:sample --depth 0 --out OUT", "depth=0"),
     (f"judge RUNS/raw {ON} --llm recorded:sample --out OUT --turns RUNS/../wrong", TURN),
     (f"judge RUNS/raw {ON} --agree default", "give --llm and --out to judge, or --pairs QRELS and --agree"),
     (f"judge --pairs OUT --agree OUT {ON}", "ikat:sample has no qrels"),
     (f"report RUNS/raw {ON} --out OUT --turns RUNS/../wrong", TURN),
-    (f"report RUNS/raw {ON} --out OUT --qrels nowhere.txt", QRELS),
-    ("report RUNS/raw --out /proc/x/r.html", "/proc"),
     (f"submit RUNS/raw {SUBMIT} --out OUT", "raw has no responses: run a system that ends with"),
-    (f"submit RUNS/none {SUBMIT} --out OUT", "none is not a finished run"),
-    ("submit RUNS/rtg --dataset ikat:2022 --run-id x --run-type automatic --out OUT", "no dataset 'ikat:2022'"),
     (f"submit RUNS/rtg {SUBMIT} --team t --out OUT", "2023 asks for no team"),
     (f"submit RUNS/rtg {ON} --run-id x --run-type lucky --out OUT", "'lucky' is none of"),
     (f"submit RUNS/rtg {ON} --run-type automatic --out OUT", "a submission needs a name: give --run-id"),
     (f"submit RUNS/rtg {SUBMIT} --out RUNS", "is a folder: give the path of the file"),
     (f"submit --check OUT {ON}", "can't be read (No such file or directory); give the path of a submission"),
-    (f"submit --check RUNS {ON}", "can't be read (Is a directory)"),
 ]
 REAL = [
     ("evaluate first.trec --dataset ikat:2025", "`ikat evaluate --qrels provenance` takes the topics' own gold"),
@@ -155,6 +131,8 @@ def raising(error):
 
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+CTRL_C = SystemError("a library's own error, made of Ctrl-C")
+CTRL_C.__cause__ = KeyboardInterrupt()
 
 
 @pytest.mark.parametrize("words", ["run raw --dataset ikat:sample --index INDEX --out OUT", "report RUN --out OUT"])
@@ -169,6 +147,7 @@ def test_a_full_disk_is_one_line(words, call, refused, made, sample_index, tmp_p
     [
         (PermissionError(errno.EACCES, "Permission denied", "/data/x"), "[Errno 13] Permission denied: '/data/x'"),
         (sqlite3.OperationalError("database or disk is full"), "a database can't be used (database or disk is full)"),
+        (CTRL_C, "stopped: finished work is kept"),
         (KeyboardInterrupt(), "stopped: finished work is kept, and the same command continues from there"),
         (ikat.DataError("two\nlines"), "two lines"),
     ],
@@ -181,13 +160,6 @@ def test_what_the_surroundings_refuse_is_one_line(error, message, run, refused, 
 def test_a_defect_keeps_its_traceback(run, tmp_path, monkeypatch):
     monkeypatch.setattr(bm25.BM25, "find_rankings", raising(ZeroDivisionError()))
     assert isinstance(run(tmp_path, "raw").exception, ZeroDivisionError)
-
-
-def test_a_library_that_turns_ctrl_c_into_its_own_error(run, refused, tmp_path, monkeypatch):
-    error = SystemError("returned a result with an exception set")
-    error.__cause__ = KeyboardInterrupt()
-    monkeypatch.setattr(bm25.BM25, "find_rankings", raising(error))
-    assert refused(run(tmp_path, "raw")).startswith("stopped")
 
 
 @pytest.mark.filterwarnings("ignore:system raw chose no statement")

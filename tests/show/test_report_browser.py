@@ -104,8 +104,7 @@ def test_all_of_it_can_be_read_without_javascript(browser, url):
     assert "2-1_3-else" in browser.visible_text("2-1_3-else")
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize(("width", "dark"), [(390, True), (1280, False)])
 def test_it_fits_a_phone_and_a_desk_in_light_and_dark(browser, url, width, dark):
     browser.open(f"{url}#t1", width=width, dark=dark)
     browser.run("for (const box of document.querySelectorAll('details')) box.open = true")

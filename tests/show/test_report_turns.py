@@ -1,5 +1,5 @@
 import pytest
-from small_runs import DOCNOS, ranking
+from small_runs import ranking
 
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError
@@ -24,33 +24,6 @@ def notes(side):
 def both(folders, sample):
     runs = read_runs(folders)
     return seen(runs, find_material(runs, sample, None, None))[0]
-
-
-def test_a_turn_has_the_users_words_and_the_organisers(both):
-    first = both.units[0]
-    assert (both.name, first.name, first.depth) == ("1-1", "1-1_1", 1)
-    assert first.utterance.startswith("I'd like to do my first walk of several days")
-    (_, resolved), (_, answer) = first.references
-    assert resolved.startswith("What sort of easy multi-day walking route")
-    assert answer
-
-
-def test_what_the_runs_wrote_stands_side_by_side(both):
-    plain, full = both.units[0].sides
-    assert notes(plain) == {"Rewrite": ["Which first walk?"]}
-    assert notes(full) == {
-        "Rewrite": ["Which first walk suits a bad knee?"],
-        "Statements": [f"2: {both.persona['2']} (relevant)", f"6: {both.persona['6']} (relevant)"],
-        "2 sub-queries": ["easy first walk", "soft paths"],
-    }
-    assert full.steps[0].response == "Take the heath, it is level."
-    assert (plain.steps[0].found, full.steps[0].found) == ("3 passages", "3 passages")
-
-
-def test_a_response_names_the_passages_it_is_based_on_by_their_rank(both):
-    (step,) = both.units[0].sides[1].steps
-    assert [passage.docno for passage in step.passages] == [DOCNOS[1], DOCNOS[4], DOCNOS[0]]
-    assert (step.cited, step.remarks) == ([1, 3], [])
 
 
 def test_a_lost_turn_and_one_that_was_not_asked_are_told_apart(both):
