@@ -52,9 +52,6 @@ def test_openai_s_client_gets_answers_with_citations(client):
     reply = client.chat.completions.create(model="talks", messages=MESSAGES, temperature=0, metadata={"ptkb": "I run."})
     assert reply.choices[0].message.content.startswith('[{"1": "I run."}, [], "Which tea?"]')
     assert ([passage["id"] for passage in reply.citations], reply.ikat["ignored"]) == (["d1-Which tea?", "d2-Which tea?"], ["temperature"])
-
-
-def test_openai_s_client_streams(client):
     chunks = list(client.chat.completions.create(model="talks", messages=MESSAGES, stream=True))
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks).startswith('[{}, [], "Which tea?"]')
     assert (chunks[-1].choices[0].finish_reason, len(chunks[-1].citations)) == ("stop", 2)
@@ -204,15 +201,6 @@ def test_one_that_waits_and_leaves_is_never_asked_for(waits):
     assert not waits.asked.acquire(blocking=False)
 
 
-def test_what_is_no_http_gets_an_error(url):
-    host, port = url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=60) as other:
-        other.sendall(b"\x16\x03\x01 hello\r\n\r\n")
-        answer = b"".join(iter(lambda: other.recv(10_000), b""))
-    assert answer.startswith(b"HTTP/1.1 400 ")
-    assert b"Traceback" not in answer
-
-
 def test_a_model_behind_a_dead_socket_is_told_and_the_server_goes_on(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -261,28 +249,15 @@ def test_a_request_that_the_stop_cuts_off_leaves_no_trace_in_the_log(caplog, cap
     assert not re.search("Traceback|xyzzy", caplog.text + capfd.readouterr().err)
 
 
-def test_a_port_in_use_and_a_manual_method_are_told(url):
-    with (
-        pytest.raises(ikat.UsageError, match="can't be used .*choose another port; 0 is a free one"),
-        running({"talks": Talks()}, port=int(url.rsplit(":")[-1])),
-    ):
-        pass
-    with pytest.raises(ikat.UsageError, match="human_qr reads annotations of each turn"), running("human_qr"):
-        pass
-
-
-def test_prompts_that_no_system_reads_and_recorded_completions_of_an_unknown_dataset_are_told(tmp_path):
-    (tmp_path / "answer.jinja").write_text("{{ question }}")
-    with pytest.raises(ikat.UsageError, match="no system uses prompts=...: omit it"), running({"talks": Talks()}, prompts=str(tmp_path)):
-        pass
+def test_a_port_in_use_and_recorded_completions_of_an_unknown_dataset_are_told(url, tmp_path):
     recorded = tmp_path / "recorded.jsonl"
     recorded.write_text('{"qid": "1_1", "stage": "answer", "completion": "Rooibos.", "model": "m"}')
-    system = {"drafts": ikat.Answer(ikat.llm(f"recorded:{recorded}"))}
-    with (
-        pytest.raises(ikat.UsageError, match="are recorded for a dataset's turns: name it with dataset=..., or give a live LLM"),
-        running(system),
+    for system, port, message in (
+        (Talks(), int(url.rsplit(":")[-1]), "can't be used .*choose another port; 0 is a free one"),
+        (ikat.Answer(ikat.llm(f"recorded:{recorded}")), 0, "recorded for a dataset's turns: name it with dataset=..., or give a live LLM"),
     ):
-        pass
+        with pytest.raises(ikat.UsageError, match=message), running({"mine": system}, port=port):
+            pass
 
 
 def test_the_client_of_the_live_reference_talks_as_it_is_written():

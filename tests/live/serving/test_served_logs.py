@@ -88,39 +88,37 @@ def test_open_web_ui_s_header_names_a_conversation_too(client, tmp_path):
     assert list(logged(tmp_path)) == ["9"]
 
 
-def test_the_log_follows_what_the_user_has_changed(client, tmp_path):
-    for words in (["Which tea?"], ["Which tea?", "Rooibos.", "And cold?"], ["Which tea?", "Rooibos.", "And cold?", "Rooibos.", "Why?"]):
+OF_TEA = (1, "Which tea?", "Rooibos.")
+TITLE, TAGS = "### Task: write a title", "### Task: write tags"
+
+
+@pytest.mark.parametrize(
+    ("requests", "sessions"),
+    [
+        (  # the user has changed a question
+            [["Which tea?"], ["Which tea?", "Rooibos.", "Cold?"], ["Which tea?", "Rooibos.", "Cold?", "Rooibos.", "Why?"]]
+            + [["Which tea?", "Rooibos.", "Hot?"]],
+            {"7d1-a": [OF_TEA, (2, "Hot?", "Rooibos.")]},
+        ),
+        ([["Which tea?"], ["Which tea?", "Rooibos.", "Cold?"], ["Which tea?"]], {"7d1-a": [OF_TEA]}),
+        (  # what begins with another question is another conversation
+            [["Which tea?"], [TITLE], [TAGS], [TITLE], ["Which tea?", "Rooibos.", "Cold?"]],
+            {"7d1-a": [OF_TEA, (2, "Cold?", "Rooibos.")], "7d1-a.2": [(1, TITLE, "Rooibos.")], "7d1-a.3": [(1, TAGS, "Rooibos.")]},
+        ),
+        (  # turns that were answered elsewhere are as the client tells them
+            [["Hi.", "Hello.", "Which tea?", "Mate.", "Cold?"]],
+            {"7d1-a": [(1, "Hi.", "Hello."), (2, "Which tea?", "Mate."), (3, "Cold?", "Rooibos.")]},
+        ),
+        # other answers in the history do not replace the system's own
+        ([["Which tea?"], ["Which tea?", "Mate.", "Cold?"]], {"7d1-a": [OF_TEA, (2, "Cold?", "Rooibos.")]}),
+    ],
+)
+def test_the_log_follows_the_conversation_as_its_user_has_it(client, tmp_path, requests, sessions):
+    for words in requests:
         client.chat(says(*words, **NAMED))
-    client.chat(says("Which tea?", "Rooibos.", "And hot?", **NAMED))
-    assert logged(tmp_path) == {"7d1-a": [(1, "Which tea?", "Rooibos."), (2, "And hot?", "Rooibos.")]}
-    client.chat(says("Which tea?", **NAMED))
-    assert logged(tmp_path) == {"7d1-a": [(1, "Which tea?", "Rooibos.")]}
-
-
-def test_what_begins_with_another_question_is_another_conversation(client, tmp_path):
-    client.chat(says("Which tea?", **NAMED))
-    for task in ("### Task: write a title", "### Task: write tags", "### Task: write a title"):
-        client.chat(says(task, **NAMED))
-    client.chat(says("Which tea?", "Rooibos.", "And cold?", **NAMED))
-    assert logged(tmp_path) == {
-        "7d1-a": [(1, "Which tea?", "Rooibos."), (2, "And cold?", "Rooibos.")],
-        "7d1-a.2": [(1, "### Task: write a title", "Rooibos.")],
-        "7d1-a.3": [(1, "### Task: write tags", "Rooibos.")],
-    }
-
-
-def test_turns_that_were_answered_elsewhere_are_as_the_client_tells_them(client, tmp_path):
-    client.chat(says("Hi.", "Hello.", "Which tea?", "Mate.", "And cold?", **NAMED))
-    assert logged(tmp_path)["7d1-a"] == [(1, "Hi.", "Hello."), (2, "Which tea?", "Mate."), (3, "And cold?", "Rooibos.")]
+    assert logged(tmp_path) == sessions
     methods = [turn.method for turn in log_of(tmp_path).dialogues()[0].turns]
-    assert methods == ["", "", "talks"]
-
-
-def test_other_answers_in_the_history_do_not_replace_the_system_s_own(client, tmp_path):
-    client.chat(says("Which tea?", **NAMED))
-    client.chat(says("Which tea?", "Mate.", "And cold?", **NAMED))
-    (one,) = log_of(tmp_path).dialogues()
-    assert [turn.response for turn in one.turns] == ["Rooibos.", "Rooibos."]
+    assert methods == ["talks" if said == "Rooibos." else "" for _, _, said in sessions["7d1-a"]]
 
 
 def test_reports_chats_and_runs_read_what_a_server_saved(tmp_path):
