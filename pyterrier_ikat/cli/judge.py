@@ -115,19 +115,23 @@ ikat submit --check rtg.jsonl --dataset ikat:2025""",
 @click.argument("folder", metavar="RUN", type=click.Path(), required=False)
 @click.option("--dataset", "dataset_name", required=True, help="such as ikat:2025")
 @click.option("--run-id", help="the run's name, without spaces; predictions for MTRAG have none")
-@click.option("--run-type", help="automatic or manual; 2024 also only_response; 2025 generation-only; MTRAG: retrieval, generation or rag")
-@click.option("--team", help="the team's id, for 2025 only")
+@click.option(
+    "--run-type",
+    help="automatic or manual; 2024 also only_response; 2025 generation-only; MTRAG: retrieval, generation or rag; for all: autojudge",
+)
+@click.option("--team", help="the team's id, for 2025 and autojudge only")
 @click.option("--out", type=click.Path(), help="the file to write")
 @click.option("--check", type=click.Path(), metavar="FILE", help="check this submission, of any system, and write nothing")
 def submit(folder: str | None, dataset_name: str, out: str | None, check: str | None, **about: Any) -> None:
     """Write the submission of RUN, a folder made by `ikat run`, or check a submission.
 
     A submission with errors is not written. `--check` checks any file, and errors end with code 1. The submission of a run on MTRAG has the
-    format that IBM's evaluation scripts read. (An interactive run needs none: its responses are on the track's server.)
+    format that IBM's evaluation scripts read. With --run-type autojudge, RUN becomes the reports that judges of TREC's AutoJudge read, of
+    any dataset. (An interactive run needs none: its responses are on the track's server.)
     """
     from ..conversations.benchmarks import MTRAG_PREFIX
     from ..runs import RunFolder
-    from ..submit import check_predictions, validate, write_predictions, write_submission
+    from ..submit import check_predictions, validate, write_predictions, write_reports, write_submission
     from ..submit.problem import format_problems, select_errors
 
     of_mtrag, data = dataset_name.startswith(MTRAG_PREFIX), dataset_named(dataset_name)
@@ -139,7 +143,9 @@ def submit(folder: str | None, dataset_name: str, out: str | None, check: str | 
         raise click.exceptions.Exit(1 if wrong else 0)
     if folder is None or about["run_type"] is None or out is None:
         raise UsageError("give RUN, --run-type and --out, or --check FILE")
-    if of_mtrag:
+    if about["run_type"] == "autojudge":
+        problems = write_reports(RunFolder(folder), out, run_id=about["run_id"], team=about["team"])
+    elif of_mtrag:
         problems = write_predictions(RunFolder(folder), data, out, run_type=about["run_type"])
     elif about["run_id"] is None:
         raise UsageError("a submission needs a name: give --run-id")

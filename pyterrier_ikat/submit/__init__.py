@@ -3,6 +3,7 @@
 from .checks import validate
 from .predictions import check_predictions, read_predictions, write_predictions
 from .problem import Problem, RefusedError
+from .reports import write_reports
 from .submissions import ResponseCutWarning, Submission, UncitedWarning, read_submission, write_submission
 
 __all__ = [
@@ -16,5 +17,6 @@ __all__ = [
     "read_submission",
     "validate",
     "write_predictions",
+    "write_reports",
     "write_submission",
 ]
