@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..completions.citations import sentences_in
-from ..errors import UsageError, advice, list_first, option
+from ..errors import UsageError, list_first, option
 from ..runs import RunFolder
 from ..store.files import atomic_write
 from .problem import Problem
@@ -37,8 +37,7 @@ def write_reports(run: RunFolder, path: str | Path, *, run_id: str | None, team:
         raise UsageError(f"a report names run and team: give {option('run_id')} and {option('team')}")
     turns = run.turns()
     if lacking := [turn["qid"] for turn in turns if not turn.get("response")]:
-        how = advice("such as rtg, or any system >> ikat.Respond(llm)", "such as `ikat run rtg ...`")
-        raise UsageError(f"{run.path} has no response for {list_first(lacking)}: run a system that ends with Respond ({how})")
+        raise UsageError(f"{run.path} has no response for {list_first(lacking)}: run a system that ends with Respond, such as rtg")
     with atomic_write(path) as file:
         for turn in turns:
             sentences = _sentences(turn)
