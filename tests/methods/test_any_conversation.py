@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
-from pyterrier_ikat.conversations.ikat_dataset import GivenDataset
 from pyterrier_ikat.llms import LLM
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.methods.definition import RESOURCES, StandIn
@@ -142,23 +141,6 @@ def test_names_of_turns_missing_columns_and_an_empty_persona_change_nothing(name
         assert not EMPTY_HEADING.search(prompt)
         assert not re.search(r"\bnan\b|\{\}|: None", prompt)
         assert not re.search("what is known about|suited to this user|as it suits", prompt)
-
-
-@pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")
-@pytest.mark.parametrize("name", ["aqd", "human_qr", "gtr"])
-def test_methods_run_on_single_queries(name, index):
-    class Queries:
-        def get_topics(self):
-            return pd.DataFrame({"qid": [7, 12], "query": ["mint tea", "green tea"]})
-
-    topics = GivenDataset(Queries()).get_topics("manual" if METHODS[name].manual else None)
-    assert topics[["qid", "qturn", "qhistory", "qptkb"]].values.tolist() == [["7", 1, [], {}], ["12", 1, [], {}]]
-    system, *_ = built(name, index)
-    results = system(topics)
-    assert set(results["qid"]) == {"7", "12"}
-    if METHODS[name].manual:
-        assert topics["qresolved"].tolist() == ["mint tea", "green tea"]
-    assert ikat.plan({name: system}, topics=topics).total["calls"] >= 0
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.frame.NoResultWarning")
