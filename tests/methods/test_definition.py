@@ -88,12 +88,6 @@ def test_a_name_that_the_file_lacks(file, name, message):
         find(f"{file}:{name}")
 
 
-def test_a_file_of_plain_functions_lists_them(tmp_path):
-    (tmp_path / "mine.py").write_text("from os.path import join\n\ndef only(llm): ...\n\ndef both(llm): ...\n\ndef _helper(): ...\n")
-    with pytest.raises(UsageError, match=r"no method 'x': .*mine\.py has only, both$"):
-        find(f"{tmp_path}/mine.py:x")
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -113,14 +107,6 @@ def test_a_file_that_cannot_be_used_is_named_with_its_line(tmp_path, text, messa
         find(f"{path}:odd")
     with pytest.raises(UsageError, match="there is no file"):
         find(f"{tmp_path}/none.py:odd")
-
-
-def test_an_argument_that_is_no_resource_is_refused_where_it_is_decorated():
-    with pytest.raises(UsageError, match="give it a default"):
-
-        @ikat.method(paper="ours")
-        def odd(llm, words):
-            return ikat.Answer(llm)
 
 
 def test_a_decorated_function_stays_a_function():

@@ -132,13 +132,3 @@ def test_what_is_unknown_missing_or_unused_is_said_in_one_line(folder):
         done = run(folder, "wrong", *arguments)
         [line] = [line for line in done.stderr.splitlines() if line.startswith("ikat: ")]
         assert (done.exit_code, message in line) == (2, True), line
-
-
-def test_too_few_passages_are_refused():
-    def ten(_):
-        return _
-
-    short = pt.apply.generic(ten)
-    short.num_results = 10
-    with pytest.raises(ikat.UsageError, match="method raw takes 1,000 passages per query, the retriever returns 10"):
-        find("raw").build(retriever=short)

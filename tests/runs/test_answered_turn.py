@@ -14,42 +14,33 @@ from pyterrier_ikat.runs.answered_turn import background, effort, plain, sources
 FOUND = pd.DataFrame({"qid": ["c_1"] * 7, "docno": list("gfedcba"), "rank": range(6, -1, -1), "text": [f"text {d}" for d in "gfedcba"]})
 
 
-def docnos(turn):
-    return [source.docno for source in turn.sources]
+ONE = FOUND.tail(1)
 
 
-def test_without_a_response_the_best_five_are_shown():
-    turn = Turn.of(1, "tea?", FOUND.assign(qrewrite="which tea"))
-    assert turn == Turn(1, "tea?", "", tuple(Source(d, f"text {d}") for d in "abcde"), "which tea")
-
-
-def test_a_draft_that_was_searched_with_is_no_response():
-    assert Turn.of(1, "tea?", FOUND.assign(qanswer="a draft")).response == ""
-
-
-def test_of_a_response_the_passages_are_shown_that_it_is_based_on():
-    turn = Turn.of(2, "tea?", FOUND.assign(qanswer=" Rooibos. ", used=[False] * 4 + [True, False, True]))
-    assert turn.response == "Rooibos."
-    assert docnos(turn) == ["a", "c"]
-
-
-def test_a_system_without_passages_only_answers():
-    turn = Turn.of(1, "tea?", pd.DataFrame({"qid": ["c_1"], "query": ["x"], "qanswer": ["Rooibos."]}))
-    assert (turn.response, turn.sources) == ("Rooibos.", ())
-    assert repr(turn) == "Rooibos."
-
-
-def test_nothing_found():
-    turn = Turn.of(1, "tea?", FOUND.assign(qanswer="x", used=True).head(0))
-    assert turn == Turn(1, "tea?", "", ())
-    assert repr(turn) == "(no passage found)"
-    assert "no passage found" in turn._repr_html_()
-
-
-def test_an_index_without_texts_shows_the_ids():
-    turn = Turn.of(1, "tea?", FOUND.drop(columns="text").tail(1))
-    assert repr(turn) == "[1] a"
-    assert Turn.of(1, "tea?", FOUND.assign(text=None).tail(1)) == turn
+@pytest.mark.parametrize(
+    ("frame", "turn", "shown"),
+    [
+        # without a response the best five; a draft that was searched with is no response
+        (FOUND.assign(qrewrite="which tea"), Turn(1, "tea?", "", tuple(Source(d, f"text {d}") for d in "abcde"), "which tea"), None),
+        (ONE.assign(qanswer="a draft"), Turn(1, "tea?", "", (Source("a", "text a"),), draft="a draft"), None),
+        # of a response the passages that it is based on
+        (
+            FOUND.assign(qanswer=" Rooibos. ", used=[False] * 4 + [True, False, True]),
+            Turn(1, "tea?", "Rooibos.", (Source("a", "text a"), Source("c", "text c"))),
+            None,
+        ),
+        # a system without passages, nothing found, an index without texts, half a character
+        (pd.DataFrame({"qid": ["c_1"], "query": ["x"], "qanswer": ["Rooibos."]}), Turn(1, "tea?", "Rooibos."), "Rooibos."),
+        (FOUND.assign(qanswer="x", used=True).head(0), Turn(1, "tea?", ""), "(no passage found)"),
+        (ONE.drop(columns="text"), Turn(1, "tea?", "", (Source("a"),)), "[1] a"),
+        (ONE.assign(text=None), Turn(1, "tea?", "", (Source("a"),)), "[1] a"),
+        (pd.DataFrame({"qid": ["c_1"], "qanswer": column(["a\ud800b"])}), Turn(1, "tea?", "a?b"), "a?b"),
+    ],
+)
+def test_what_a_turn_takes_from_a_result_frame(frame, turn, shown):
+    found = Turn.of(1, "tea?", frame)
+    assert found == turn
+    assert shown is None or (repr(found) == shown and shown.partition("] ")[2] in found._repr_html_())
 
 
 def test_how_it_came_about_stands_before_the_answer_and_the_passages_after_it():
@@ -135,7 +126,3 @@ def test_nothing_of_what_was_found_is_an_order_to_the_terminal_or_the_page():
     for page in (turn._repr_html_(), why._repr_html_()):
         assert "<script" not in page
         assert page.count("&lt;script&gt;") >= 6
-
-
-def test_half_a_character_is_replaced():
-    assert Turn.of(1, "tea?", pd.DataFrame({"qid": ["c_1"], "qanswer": column(["a\ud800b"])})).response == "a?b"

@@ -1,9 +1,6 @@
 import codecs
 import gzip
 import json
-import os
-import platform
-from importlib import metadata
 
 import numpy as np
 import pandas as pd
@@ -298,19 +295,6 @@ def test_a_run_may_go_into_an_empty_folder_or_one_in_a_folder_that_is_not_there(
         assert [one.name for one in path.parent.iterdir()] == [path.name]
 
 
-def test_versions_are_those_of_what_is_installed(monkeypatch):
-    def version(package):
-        if package in ("pyterrier-pisa", "openai"):
-            raise metadata.PackageNotFoundError(package)
-        return f"{package} 1"
-
-    monkeypatch.setattr(metadata, "version", version)
-    found = versions.__wrapped__()  # without what is kept of the first call
-    assert found.pop("python") == platform.python_version()
-    assert found["torch"] == "torch 1"
-    assert not {"pyterrier-pisa", "openai"} & set(found)
-
-
 @pytest.mark.parametrize("left", [0, 1, 2, 5])
 def test_a_ranking_that_lost_lines_is_refused(tmp_path, left):
     found = results(*((qid, docno, -rank, rank) for qid in ("1_1", "1_2") for rank, docno in enumerate("abc")))
@@ -335,20 +319,3 @@ def test_foreign_files_are_not_overwritten(tmp_path, foreign):
     (tmp_path / foreign).write_text("mine")
     with pytest.raises(UsageError, match="holds no finished run"):
         RunFolder(tmp_path / "aqd").reusable({})
-
-
-def test_a_run_folder_has_the_rights_that_the_umask_gives(tmp_path):
-    before = os.umask(0o077)
-    try:
-        RunFolder(tmp_path / "aqd").write(pd.DataFrame({"qid": ["1_1"]}), results(("1_1", "a", 1.0, 0)), pd.DataFrame(), pd.DataFrame(), {})
-    finally:
-        os.umask(before)
-    assert (tmp_path / "aqd").stat().st_mode & 0o777 == 0o700
-    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "aqd").iterdir()} == {0o600}
-
-
-def test_a_run_that_cannot_be_written_leaves_nothing(tmp_path):
-    bad = results(("1_1", "a", float("nan"), 0))
-    with pytest.raises(DataError):
-        RunFolder(tmp_path / "aqd").write(pd.DataFrame({"qid": ["1_1"]}), bad, pd.DataFrame(), pd.DataFrame(), {})
-    assert list(tmp_path.iterdir()) == []

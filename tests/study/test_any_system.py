@@ -257,22 +257,6 @@ def test_a_method_that_reads_gold_columns_is_told_to_say_so(index, tmp_path):
     assert ikat.experiment(f"{tmp_path}/mine.py:gold", "ikat:sample", index=index)["turns"].item() == 24
 
 
-def test_turns_are_a_list_a_series_or_a_frame(index):
-    topics = ikat.dataset("ikat:sample").get_topics().head(2)
-    tables = [
-        ikat.experiment({"bm25": index.bm25()}, "ikat:sample", turns=turns)
-        for turns in (
-            topics["qid"].tolist(),
-            topics["qid"],
-            topics,
-            set(topics["qid"]),
-            iter(topics["qid"]),
-            ",".join([*topics["qid"]] * 99),
-        )
-    ]
-    assert [table["turns"].item() for table in tables] == [2] * 6
-
-
 def test_a_system_that_writes_into_its_input_disturbs_no_other():
     topics = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea", "milk"]})
     qrels = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": ["a", "b"], "label": [1, 1]})

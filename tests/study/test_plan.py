@@ -191,10 +191,6 @@ def test_a_stage_that_cannot_be_planned_is_a_row_of_unknowns(stage, topics):
     assert rows["calls"].sum() == 1
 
 
-def test_an_operator_that_lacks_its_column_leaves_the_turns(topics):
-    assert plan({"x": ikat.generate.AppendStatements() >> ikat.Rewrite(mute())}, topics)["calls"].tolist() == [1]
-
-
 def test_queries_that_a_user_writes_are_counted(topics):
     """What `pt.apply` writes is a column like any other: three sub-queries, each judged once per passage."""
     queries = pt.apply.qsubqueries(lambda row: ["a", "b", "c"])

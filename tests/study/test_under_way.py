@@ -1,10 +1,5 @@
 """Whole runs whose LLM asks in batches: they end with what is under way, go on later, and come to what calls of their own come to."""
 
-import os
-import sys
-from pathlib import Path
-
-import forked_python
 import pandas as pd
 import pytest
 from click.testing import CliRunner
@@ -16,7 +11,6 @@ from pyterrier_ikat.cli import main
 from pyterrier_ikat.llms import BatchUnderWay, BudgetExceeded
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.show import ledger_frame
-from pyterrier_ikat.study.in_folders import _cut
 
 
 @pytest.fixture(scope="session")
@@ -124,12 +118,6 @@ def test_turns_that_wait_leave_gaps_and_the_run_is_that_of_calls_in_order(server
     assert (ours.path / "run.trec").read_text() == (theirs.path / "run.trec").read_text()
 
 
-def test_turns_are_cut_where_others_are_finished():
-    assert list(_cut([0, 1, 2, 5, 6, 9], 2)) == [slice(0, 2), slice(2, 3), slice(3, 5), slice(5, 6)]
-    assert list(_cut(range(5), 5)) == [slice(0, 5)]
-    assert list(_cut([], 5)) == []
-
-
 def test_repeats_and_branches_send_all_that_they_can(server, index, tmp_path):
     bm25 = ikat.PassageIndex(index).bm25(num_results=5)
     both = ikat.RRF(ikat.Answer(spec(server)) >> bm25, ikat.Rewrite(spec(server)) >> bm25)
@@ -197,24 +185,3 @@ def test_a_budget_of_the_folder_counts_what_is_under_way(server, index, tmp_path
     with pytest.raises(BudgetExceeded, match="the budget of 0.05 USD may be exceeded .*this one, which isn't sent, may cost 0.0... USD"):
         run("qr", "ad")
     assert sizes(server) == [24]
-
-
-def test_a_batch_that_one_process_sent_another_one_collects(server, index, tmp_path):
-    llm = spec(server)
-    code = "import sys; from pyterrier_ikat.cli import main; main(sys.argv[1:])"
-    options = ["qr", "--dataset", "ikat:sample", "--index", index, "--llm", llm, "--reranker", "none", "--out"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    processes = [
-        forked_python.Popen(
-            [sys.executable, "-c", code, "run", *options, str(tmp_path / name)], env=environment, stderr=forked_python.PIPE, text=True
-        )
-        for name in "ab"
-    ]
-    told = [process.communicate()[1].splitlines()[-1] for process in processes]
-    line = "ikat: stage rewrite: 24 requests wait in 1 batch (batch_0: validating); run the same command again later"
-    assert told == [line, line]
-    assert [process.returncode for process in processes] == [75, 75]
-    assert sizes(server) == [24]
-    server.complete(answer=answer)
-    assert len(ikat.run("qr", "ikat:sample", out=tmp_path / "a", index=index, llm=llm, reranker="none").table) == 1
-    assert len(server.batches) == 1
