@@ -1,6 +1,5 @@
 """The resources of systems: an index, language models, re-rankers."""
 
-import difflib
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -11,7 +10,7 @@ from typing import Any
 import pyterrier as pt
 
 from ..arguments import one_of
-from ..errors import UsageError, advice, option
+from ..errors import UsageError, advice, did_you_mean, option
 from ..fuse import RRF
 from ..generate import Seq2SeqRewrite
 from ..llms import LLM, Ledger, llm
@@ -85,17 +84,15 @@ class Resources:
         if isinstance(given.get("retriever"), pt.Transformer) and not beside:
             taken -= OF_THE_INDEX
         if unknown := [name for name in options if name not in known]:
-            near = difflib.get_close_matches(unknown[0], [*known, *(one for entry in entries for one in entry.arguments)], 1)
-            raise UsageError(
-                f"there is no option {unknown[0]!r}: {f'did you mean {near[0]}?' if near else 'give one of ' + ', '.join(known)}"
-            )
+            near = did_you_mean(unknown[0], [*known, *(one for entry in entries for one in entry.arguments)])
+            raise UsageError(f"there is no option {unknown[0]!r}: {near or 'give one of ' + ', '.join(known)}")
         for name in [name for name, value in given.items() if name not in taken and value is not None]:
             if name not in spare:
                 raise unused(name)
             del given[name]
         index = given.get("index")
         if beside and isinstance(index, str | Path | Index) and "retriever" not in given:
-            others = [kind for kind in _folder(index).kinds if kind != "dense"]
+            others = [kind for kind in (index if isinstance(index, Index) else Index(index)).kinds if kind != "dense"]
             given |= {"retriever": others[0]} if len(others) == 1 else {}  # beside dense vectors, the only other kind in the folder
         return cls(**given)
 
@@ -162,10 +159,6 @@ class Resources:
             if hybrid:
                 given["retriever"] = RRF(given["retriever"] % entry.depth, given["dense"] % entry.depth, num_results=entry.depth)
         return entry.build(**given)
-
-
-def _folder(index: str | Path | Index) -> Index:
-    return index if isinstance(index, Index) else Index(index)
 
 
 OF_SPLADE = ("splade_model", "splade_query_model", "texts")
@@ -255,6 +248,6 @@ def open_index(
         DataError: when there is no index, or it was cut short.
         UsageError: when the kind has to be chosen or is missing, a SPLADE index needs its model, or a passage index is given a model.
     """
-    folder = _folder(path)
+    folder = path if isinstance(path, Index) else Index(path)
     loader = folder.text if texts is None else Index(texts).text_loader()
     return Index(folder.path, text=loader).open(kind, model)

@@ -26,7 +26,6 @@ from .resources import Opened, Resources, deviations, unused
 Given = str | Method | Callable[..., pt.Transformer] | pt.Transformer
 """The values that a user can give as systems."""
 Systems = Given | Mapping[str, Given] | Sequence[Given]
-RANKING = ("qid", "docno", "score", "rank")
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 ALL = tuple(one.name for one in fields(Resources))
 """The names of all resources."""
@@ -289,7 +288,7 @@ def check_ranking(name: str, columns: Iterable[str]) -> None:
     if "qid_0" in found:
         joining = "ikat.Interleave, ikat.Union, ikat.RRF, ikat.MeanScore or ikat.RerankAgainst"
         raise UsageError(f"system {name} ends in sub-queries, whose passages belong to no turn: end it with {joining}")
-    if lacking := [column for column in RANKING if column not in found]:
+    if lacking := [column for column in ("qid", "docno", "score", "rank") if column not in found]:
         raise UsageError(f"system {name} makes no ranking: its result has no {', '.join(lacking)}; end it with a retriever or re-ranker")
 
 
