@@ -123,6 +123,8 @@ def interact(
     }
     with lock_folders(Path(out).absolute()):
         journal = Journal(Log.create(out, header))
+        if journal.message:
+            tell(f"{out} has {counted(sum(len(one.taken) for one in journal.log.known.values()), 'response')} that the server took")
         if not journal.finished:
             for model in live.models:
                 model.open()

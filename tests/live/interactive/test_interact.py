@@ -15,7 +15,6 @@ from pyterrier_ikat.live.interactive import InteractiveWarning, interact, intera
 from pyterrier_ikat.live.interactive.track_server import TrackServer
 from pyterrier_ikat.llms.failures import FatalLLMError
 from pyterrier_ikat.memory.user_memory import NothingLearnedWarning
-from pyterrier_ikat.runs import Log
 
 ADDRESS = "http://localhost:8888/sim"
 
@@ -60,12 +59,28 @@ def said(turns):
 EVERY = [(topic, utterance) for topic, _, utterances in TOPICS for utterance in utterances]
 
 
+def written(path, text):
+    path.write_text(text)
+    return path
+
+
+class Look(pt.Transformer):
+    """Keeps the turns that the system sees."""
+
+    def __init__(self):
+        self.seen = []
+
+    def transform(self, inp):
+        self.seen += [row for _, row in inp.iterrows() if row["query"] != "?"]
+        return inp
+
+
 @pytest.mark.parametrize("form", [DOCUMENTED, OLD, NEW])
 def test_each_turn_of_each_topic_is_answered_once_and_the_log_equals_the_dump(tmp_path, form):
-    track, model = Track(form=form), Model()
-    run = play(track, tmp_path / "run", model, persona=written(tmp_path / "ann.txt", "I like tea."), description="Ours.")
-    assert said(track.taken) == EVERY
-    assert [response for *_, response in track.taken] == [f"Answer {number}." for number in range(1, 7)]
+    track, look, told = Track(form=form), Look(), []
+    person = written(tmp_path / "ann.txt", "I like tea.")
+    run = play(track, tmp_path / "run", system=look >> system_of(Model()), persona=person, description="Ours.", tell=told.append)
+    assert track.taken == [(*one, f"Answer {number}.") for number, one in enumerate(EVERY, 1)]
     assert run.finished
     assert [(one.session, one.user, len(one.turns), one.end) for one in run.log.dialogues()] == [
         ("1-1", "ann", 3, "topic ended"),
@@ -82,29 +97,13 @@ def test_each_turn_of_each_topic_is_answered_once_and_the_log_equals_the_dump(tm
     assert track.runs["mine"].about["description"] == "Ours."
     assert len(json.loads((tmp_path / "run" / "dump.json").read_text())) == 6 + 3 * track.released
     assert track.calls[:2] == ["/auth/verify", "/run/start"]
-
-
-def written(path, text):
-    path.write_text(text)
-    return path
-
-
-def test_a_turn_sees_its_conversation_and_nothing_of_another(tmp_path):
-    seen = []
-
-    class Look(pt.Transformer):
-        def transform(self, inp):
-            seen.append(inp.iloc[0])
-            return inp
-
-    system = Look() >> ikat.Answer(ikat.llm(Model())) >> Three()
-    play(Track(), tmp_path / "run", system=system)
-    seen = [row for row in seen if row["query"] != "?"]
-    assert [row["qid"] for row in seen] == ["1-1_1", "1-1_2", "1-1_3", "2-1_1", "1-2_1", "1-2_2"]
-    assert [message["content"] for message in seen[2]["qhistory"]] == [
-        *("Which tea has no caffeine?", "Answer 1.", "And one against a cold?", "Answer 2."),
-    ]
-    assert seen[3]["qhistory"] == []
+    assert [row["qid"] for row in look.seen] == ["1-1_1", "1-1_2", "1-1_3", "2-1_1", "1-2_1", "1-2_2"]
+    said_before = ["Which tea has no caffeine?", "Answer 1.", "And one against a cold?", "Answer 2."]
+    assert [message["content"] for message in look.seen[2]["qhistory"]] == said_before
+    assert look.seen[3]["qhistory"] == []  # nothing of another conversation
+    assert [line.partition(" ")[0] for line in told] == [row["qid"] for row in look.seen]
+    assert re.fullmatch(r"1-1_1 answered: \d+\.\d s, the server \d+\.\d s, 1 LLM calls", told[0])
+    assert run.log.dialogues()[0].sent[1] > 0
 
 
 def test_the_memory_learns_once_from_each_conversation_and_a_user_who_comes_back_is_known(tmp_path):
@@ -122,47 +121,32 @@ def test_the_memory_learns_once_from_each_conversation_and_a_user_who_comes_back
         def learn(self, *learned):
             self.learned.append(learned)
 
-    track, memory, seen = Track(form=NEW), Notes(), []
-
-    class Look(pt.Transformer):
-        def transform(self, inp):
-            seen.append(inp["qptkb"].iloc[0])
-            return inp
-
-    play(track, tmp_path / "run", system=Look() >> system_of(Model()), memory=memory, persona=written(tmp_path / "all.txt", "I am 46."))
-    assert [about[:2] for about in memory.learned] == [("ann", "1-1"), ("bob", "2-1"), ("ann", "1-2")]
+    track, memory, look = Track(form=NEW), Notes(), Look()
+    for _ in range(2):
+        play(track, tmp_path / "run", system=look >> system_of(Model()), memory=memory, persona=written(tmp_path / "all.txt", "I am 46."))
+        assert [about[:2] for about in memory.learned] == [("ann", "1-1"), ("bob", "2-1"), ("ann", "1-2")]
     assert [message["content"] for message in memory.learned[1][2]] == ["Where may I walk?", "Answer 4.", LAST_WORDS]
-    assert seen[-6:] == [{"1": "I am 46."}] * 4 + [{"1": "I am 46.", "m0": "Which tea has no caffeine?"}] * 2
+    assert [row["qptkb"] for row in look.seen] == [{"1": "I am 46."}] * 4 + [{"1": "I am 46.", "m0": "Which tea has no caffeine?"}] * 2
     made = {"system": "mine", "models": ["Model"], "package": ikat.__version__}
     assert track.runs["mine"].about["extra"] == {**made, "track_persona": True}
-    play(track, tmp_path / "run", system=Look() >> system_of(Model()), memory=memory, persona=written(tmp_path / "all.txt", "I am 46."))
-    assert len(memory.learned) == 3
 
 
-def test_a_file_is_the_memory_of_one_run(tmp_path):
-    model = Model(lambda number: '[{"message": 1, "words": "caffeine", "statement": "I avoid caffeine."}]')
-    llm, learned = ikat.llm(model), tmp_path / "users.json"
+def test_a_file_is_the_memory_of_one_run_which_goes_on_when_nothing_can_be_learned(tmp_path):
     entry = ikat.method(paper="")(lambda llm: ikat.Answer(llm) >> Three())
+    llm = ikat.llm(Model(lambda number: '[{"message": 1, "words": "caffeine", "statement": "I avoid caffeine."}]'))
+    learned = tmp_path / "users.json"
     play(Track(), tmp_path / "run", system={"mine": entry}, llm=llm, memory=learned)
     memory = ikat.UserMemory(learned)
     assert memory.known("ann", "1-1", 3) == {}
     assert memory.known("ann", "1-2", 1) == {"1": "I avoid caffeine."}
     with pytest.raises(ikat.DataError, match="users.json"):
         play(Track(), tmp_path / "other", system={"mine": entry}, llm=llm, memory=learned, run_id="other")
-
-
-def test_a_run_goes_on_when_nothing_can_be_learned_and_a_memory_without_a_model_is_refused_at_once(tmp_path):
-    llm, track = ikat.llm(Model()), Track()
-    entry = ikat.method(paper="")(lambda llm: ikat.Answer(llm) >> Three())
     with pytest.warns(NothingLearnedWarning) as told:
-        run = play(track, tmp_path / "run", system={"mine": entry}, llm=llm, memory=tmp_path / "users.json")
+        run = play(Track(), tmp_path / "none", system={"mine": entry}, llm=ikat.llm(Model()), memory=tmp_path / "none.json")
     why = "no JSON list of statements in the completion of 9 characters"
-    learned_from = [f"nothing was learned from conversation {topic}: {why}" for topic in ("1-1", "2-1", "1-2")]
-    assert sorted({str(one.message) for one in told}) == sorted(learned_from)
+    assert {str(one.message) for one in told} == {f"nothing was learned from conversation {one}: {why}" for one in ("1-1", "2-1", "1-2")}
     assert run.finished
-    assert ikat.UserMemory(tmp_path / "users.json").users() == []
-    with pytest.raises(UsageError, match="a memory learns with a language model: give llm="):
-        play(Track(), tmp_path / "other", memory=tmp_path / "users.json")
+    assert ikat.UserMemory(tmp_path / "none.json").users() == []
 
 
 def test_a_run_stops_while_the_model_is_unavailable_and_learns_when_it_is_started_again(tmp_path):
@@ -184,40 +168,25 @@ def test_a_run_stops_while_the_model_is_unavailable_and_learns_when_it_is_starte
     assert memory.llm.ledger.frame()[["calls", "failures"]].values.tolist() == [[4, 1]]  # three conversations
 
 
-FORTY = "".join(f"{number} two three four five six seven eight nine. " for number in range(40))
-"""Sentences of ten tokens."""
-
-
 def test_a_system_without_an_answer_tells_the_user_so(tmp_path):
+    nothing = pt.apply.generic(lambda inp: inp.assign(docno="d", score=1.0, rank=0, used=True).iloc[:0])
     track = Track(topics=(("1-1", "ann", ("Why?",)),))
     with pytest.warns(InteractiveWarning, match="turn 1-1_1: the system wrote no response"):
-        play(track, tmp_path / "run", system=ikat.Answer(ikat.llm(Model()), on_error="fallback") >> Nothing())
+        play(track, tmp_path / "run", system=ikat.Answer(ikat.llm(Model()), on_error="fallback") >> nothing)
     assert track.taken == [("1-1", "Why?", "The collection has no answer to this.")]
 
 
-class Nothing(pt.Transformer):
-    def transform(self, inp):
-        return inp.assign(docno="d", score=1.0, rank=0, used=True).iloc[:0]
-
-
-def test_a_debug_run_uses_up_the_budget_and_the_server_refuses_one_without(tmp_path):
-    track = Track(budget=2)
+def test_a_debug_run_uses_up_the_budget_and_continues_only_if_its_session_can_be_asked_for(tmp_path):
+    track = Track(budget=2, faults=["", "drop after"])
     play(track, tmp_path / "one", debug=True, sessions=2)
-    assert track.budget == 0
-    assert not track.runs
+    assert (track.budget, track.runs) == (0, {})
+    assert said([(one["topic"], one["user_utterance"], "") for one in track.debugged["mine"].dumped]) == EVERY[:4]
     with pytest.raises(UsageError, match="does not allow this .403: You exceeded"):
         play(track, tmp_path / "two", debug=True, run_id="other")
-
-
-def test_a_debug_run_continues_after_a_lost_answer_only_if_its_session_can_be_asked_for(tmp_path):
-    track = Track(faults=["", "drop after"])
-    play(track, tmp_path / "one", debug=True, sessions=1)
-    assert said([(one["topic"], one["user_utterance"], "") for one in track.debugged["mine"].dumped]) == EVERY[:3]
     track = Track(faults=["", "drop after"], not_debugged=("session", "status", "dump"))
-    with pytest.raises(
-        ikat.DataError, match="does not show whether it took the response to turn 1-1_1 .* another run id and another folder"
-    ):
-        play(track, tmp_path / "two", debug=True)
+    told = "does not show whether it took the response to turn 1-1_1 .* another run id and another folder"
+    with pytest.raises(ikat.DataError, match=told):
+        play(track, tmp_path / "three", debug=True)
 
 
 def test_a_second_process_is_refused(tmp_path):
@@ -233,21 +202,18 @@ def test_a_second_process_is_refused(tmp_path):
     assert inner
 
 
-def test_a_line_for_each_turn_says_how_long_system_and_server_took(tmp_path):
-    told = []
-    play(Track(), tmp_path / "run", tell=told.append)
-    assert [line.partition(" ")[0] for line in told] == ["1-1_1", "1-1_2", "1-1_3", "2-1_1", "1-2_1", "1-2_2"]
-    assert re.fullmatch(r"1-1_1 answered: \d+\.\d s, the server \d+\.\d s, 1 LLM calls", told[0])
-    first = Log(tmp_path / "run").dialogues()[0]
-    assert (first.turns[0].spend.completions, first.sent[1] > 0) == (1, True)
-
-
 def test_each_user_may_have_a_persona(tmp_path):
     (tmp_path / "people").mkdir()
+    with pytest.raises(UsageError, match="has no persona: give it a file USER_ID.txt"):
+        play(Track(), tmp_path / "none", persona=tmp_path / "people")
     written(tmp_path / "people" / "ann.txt", "I like tea.\nI am vegan.")
     model = Model()
     play(Track(), tmp_path / "run", model, persona=tmp_path / "people")
     assert ["I am vegan." in str(prompt) for prompt in model.asked] == [True, True, True, False, True, True]
+
+
+FORTY = "".join(f"{number} two three four five six seven eight nine. " for number in range(40))
+"""Sentences of ten tokens."""
 
 
 def test_a_long_response_is_cut_at_a_sentence_and_again_if_the_server_counts_more(tmp_path):
@@ -268,17 +234,18 @@ def test_a_long_response_is_cut_at_a_sentence_and_again_if_the_server_counts_mor
 
 
 def test_a_run_stops_after_some_conversations_and_continues_and_another_one_is_refused(tmp_path):
-    track, model = Track(), Model()
+    track, model, told = Track(), Model(), []
     assert not play(track, tmp_path / "run", model, sessions=1).finished
     assert said(track.taken) == EVERY[:3]
-    for folder, options, told in [
+    for folder, options, why in [
         ("run", {"run_id": "other"}, "run_id was 'mine', now 'other'"),
         ("run", {"system": ikat.Answer(ikat.llm(Model()))}, "expression was"),
         ("again", {}, r"knows this run already: continue it in its folder; if that is lost, .* \(412: Active run"),
     ]:
-        with pytest.raises(UsageError, match=told):
+        with pytest.raises(UsageError, match=why):
             play(track, tmp_path / folder, **options)
-    assert play(track, tmp_path / "run", model).finished
+    assert play(track, tmp_path / "run", model, tell=told.append).finished
+    assert told[0].endswith("run has 3 responses that the server took")
     assert said(track.taken) == EVERY
     assert len(model.asked) == 6  # none for the end of a topic
     assert track.calls.count("/run/continue") == 6 + 2
@@ -289,26 +256,21 @@ def test_a_run_stops_after_some_conversations_and_continues_and_another_one_is_r
         play(track, tmp_path / "three", run_id="three")
 
 
-def test_what_cannot_be_played_is_refused_before_a_run_is_started(tmp_path, monkeypatch):
+def test_what_cannot_be_played_or_sent_is_refused(tmp_path, monkeypatch):
     monkeypatch.delenv("PLANTED", raising=False)
     keyless = ikat.Answer(ikat.llm("openai:small api_key_env=PLANTED cache=none")) >> Three()
-    for options, error, told in [
+    broken = pt.apply.generic(lambda frame: frame.assign(score=[float("nan"), 1.0, 0.0] * (len(frame) // 3)))
+    cases = [
         ({"system": system_of(Model()) >> pt.apply.generic(lambda frame: frame.drop(columns="used"))}, UsageError, "writes no response"),
         ({"system": keyless}, FatalLLMError, "there is no key"),
         *(({"run_id": run_id}, UsageError, "is not one word") for run_id in ("", "a b", "a\n", "a\0")),
-    ]:
+        ({"system": system_of(Model()) >> broken}, ikat.DataError, "turn 1-1_1: passage clueweb22-en0000-00-00000:0 has the score nan"),
+    ]
+    for number, (options, error, told) in enumerate(cases):
         track = Track()
         with pytest.raises(error, match=told):
-            play(track, tmp_path / "run", **options)
-        assert not track.runs
-
-
-def test_what_cannot_be_sent_is_named(tmp_path):
-    track = Track()
-    broken = pt.apply.generic(lambda frame: frame.assign(score=[float("nan"), 1.0, 0.0] * (len(frame) // 3)))
-    with pytest.raises(ikat.DataError, match="turn 1-1_1: passage clueweb22-en0000-00-00000:0 has the score nan"):
-        play(track, tmp_path / "run", system=system_of(Model()) >> broken)
-    assert track.taken == []
+            play(track, tmp_path / str(number), **options)
+        assert (track.taken, not track.runs) == ([], "score" not in told)
 
     class Strict(Track):
         def check(self, body):

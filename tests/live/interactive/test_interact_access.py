@@ -1,4 +1,4 @@
-"""The token, the address and the connection of interactive runs; the command, also killed for good."""
+"""The server of interactive runs: its messages in other forms than documented, the token, the address, and the command, killed for good."""
 
 import logging
 import os
@@ -12,33 +12,87 @@ import forked_python
 import pytest
 from click.testing import CliRunner
 from test_interact import EVERY, Model, play, said, system_of
-from track_server import TOKEN, Refused, Track, TrackServer
+from track_server import LAST_WORDS, TOKEN, Refused, Run, Track, TrackServer
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.live.interactive import ServerDown, track_server
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.live.interactive import ServerDown, UserMessage, track_server
 
 ONE = (("1-1", "ann", ("Which tea?", "And now?")),)
+MESSAGE = {"topic_id": "1-1", "user_id": "u", "utterance": "Why?", "history": []}
+MESSAGE |= {"last_response_of_session": False, "last_response_of_run": False}
 
 
-@pytest.fixture
-def serve(monkeypatch):
-    """Puts a track behind a real address."""
-    monkeypatch.setenv("IKAT_TOKEN", f" {TOKEN}\n")
-    servers = []
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("last_response_of_session", "false", "last_response_of_session: Input should be a valid boolean"),
+        ("last_response_of_run", None, "last_response_of_run: Input should be a valid boolean"),
+        ("utterance", None, "utterance: Input should be a valid string"),
+        ("user_id", True, "user_id: Input should be a valid string"),
+        ("history", [{"role": "human", "content": "Why?"}], "history.0.role"),
+    ],
+)
+def test_a_field_of_another_type_or_none_is_named_and_not_guessed(field, value, told):
+    without = {name: known for name, known in MESSAGE.items() if name != field}
+    for found, why in (({**MESSAGE, field: value}, told), (without, f"{field}: Field required")):
+        with pytest.raises(DataError, match=why):
+            UserMessage.of(found)
 
-    def make(track):
-        servers.append(TrackServer(track))
-        return servers[-1].url
 
-    yield make
-    for server in servers:
-        server.close()
+def test_numbers_as_ids_fields_nobody_knows_and_an_end_without_words():
+    assert UserMessage.of({**MESSAGE, "topic_id": 7, "mood": "good"}).topic == "7"
+    ended = UserMessage.of({**MESSAGE, "utterance": None, "last_response_of_run": True})
+    assert (ended.utterance, ended.ends_session, ended.ends_run) == ("", True, True)
 
 
-def interact(url, folder, **options):
-    return ikat.interact(url, system_of(Model()), run_id="mine", out=folder, sleep=lambda seconds: None, **options)
+def test_a_history_without_the_newest_utterance(tmp_path):
+    class Short(Track):
+        def handle(self, *call):
+            status, content, headers = super().handle(*call)
+            if "history" in content:
+                content = {**content, "history": content["history"][:-1]}
+            return status, content, headers
+
+    track = Short(ONE, faults=["", "drop after"])
+    assert play(track, tmp_path / "run").finished
+    assert said(track.taken) == [("1-1", "Which tea?"), ("1-1", "And now?")]
+
+
+def test_half_characters_and_control_characters_of_a_user(tmp_path):
+    topics = (("../1\ud800", "ann", ("Tea \ud800?", "\x1b[31m\0?")),)
+    run = play(Track(topics), tmp_path / "run")
+    (one,) = run.log.dialogues()
+    assert one.session == "../1\ufffd"
+    assert [turn.utterance for turn in one.turns] == ["Tea \ufffd?", " [31m ?"]
+    assert sorted(path.name for path in tmp_path.rglob("*.json*")) == ["dump.json", "log.jsonl"]
+
+
+class AtOnce(Track):
+    """The second conversation ends before the system has said anything."""
+
+    def next_topic(self, run):
+        if run.open[0][0] != "2-1":
+            return super().next_topic(run)
+        run.topic, run.history = run.open.pop(0), []
+        return self.say(run, LAST_WORDS, True)
+
+
+class Zero(Track):
+    """There is no topic."""
+
+    def start(self, runs, body, area):
+        nothing = dict.fromkeys(("topic_id", "user_id", "utterance", "history"))
+        run = runs[body["run_id"]] = Run({}, [], message={**nothing, "last_response_of_session": True, "last_response_of_run": True})
+        return run.message
+
+
+@pytest.mark.parametrize(("track", "turns"), [(AtOnce(), [3, 0, 2]), (Zero(), [0])])
+def test_a_conversation_that_ends_at_once_has_no_turn(tmp_path, track, turns):
+    run = play(track, tmp_path / "run")
+    assert [(len(one.turns), one.end) for one in run.log.dialogues()] == [(many, "topic ended") for many in turns]
+    assert run.finished
 
 
 @pytest.mark.parametrize(
@@ -67,23 +121,13 @@ def test_refusals_are_told_without_the_token(tmp_path, caplog, status, told):
     assert TOKEN not in text + caplog.text + str(vars(raised.value)) + repr(raised.value)
 
 
-def test_the_token_is_in_no_file_log_or_object(serve, tmp_path, caplog):
-    caplog.set_level(logging.DEBUG)
-    url = serve(Track(ONE, faults=["drop after", "drop before"]))
-    steps = []
-    run = interact(url, tmp_path / "run", tell=steps.append)
-    server = track_server.TrackServer(url)
-    shown = repr(run) + "".join(steps) + caplog.text + repr(server) + repr(vars(server))
-    shown += "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
-    assert TOKEN not in shown
+def test_what_is_no_server_of_simulated_users_is_said(tmp_path):
+    class Page(Track):
+        def answer(self, *call):
+            return "<html>A chat page</html>"
 
-
-@pytest.mark.parametrize(("fault", "options"), [("drop before", {}), ("drop after", {}), ("hang", {"timeout": 0.2})])
-def test_over_a_real_connection_a_lost_or_slow_answer_costs_nothing(serve, tmp_path, fault, options):
-    track = Track(ONE, faults=["", fault])
-    assert interact(serve(track), tmp_path / "run", **options).finished
-    assert said(track.taken) == [("1-1", "Which tea?"), ("1-1", "And now?")]
-    assert {headers["authorization"] for headers in track.headers} == {f"Bearer {TOKEN}"}
+    with pytest.raises(ServerDown, match="its answer is not JSON.: check the address"):
+        play(Page(), tmp_path / "run")
 
 
 @pytest.mark.parametrize(
@@ -105,13 +149,65 @@ def test_an_address_or_token_that_cannot_be_used_is_refused_before_anything_is_s
     assert not (tmp_path / "run").exists()
 
 
-def test_what_is_no_server_of_simulated_users_is_said(tmp_path):
-    class Page(Track):
-        def answer(self, *call):
-            return "<html>A chat page</html>"
+def interact(url, folder, **options):
+    return ikat.interact(url, system_of(Model()), run_id="mine", out=folder, sleep=lambda seconds: None, **options)
 
-    with pytest.raises(ServerDown, match="its answer is not JSON.: check the address"):
-        play(Page(), tmp_path / "run")
+
+def team(url):
+    return track_server.TrackServer(url, sleep=lambda seconds: None).team()
+
+
+@pytest.fixture
+def serve(monkeypatch):
+    """Puts a track behind a real address."""
+    monkeypatch.setenv("IKAT_TOKEN", f" {TOKEN}\n")
+    servers = []
+
+    def make(track):
+        servers.append(TrackServer(track))
+        return servers[-1].url
+
+    yield make
+    for server in servers:
+        server.close()
+
+
+@pytest.mark.parametrize(("fault", "options"), [("drop before", {}), ("drop after", {}), ("hang", {"timeout": 0.2})])
+def test_over_a_real_connection_a_lost_or_slow_answer_costs_nothing_and_the_token_is_shown_nowhere(serve, tmp_path, caplog, fault, options):
+    caplog.set_level(logging.DEBUG)
+    track, steps = Track(ONE, faults=["", fault]), []
+    url = serve(track)
+    run = interact(url, tmp_path / "run", tell=steps.append, **options)
+    assert run.finished
+    assert said(track.taken) == [("1-1", "Which tea?"), ("1-1", "And now?")]
+    assert {headers["authorization"] for headers in track.headers} == {f"Bearer {TOKEN}"}
+    server = track_server.TrackServer(url)
+    shown = repr(run) + "".join(steps) + caplog.text + repr(server) + repr(vars(server))
+    assert TOKEN not in shown + "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("name", ["http_proxy", "ALL_PROXY"])
+def test_a_proxy_does_not_get_the_token_of_an_address_on_this_machine(serve, monkeypatch, name):
+    for other in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(other, raising=False)
+    proxy = Track(ONE)
+    monkeypatch.setenv(name, serve(proxy))
+    assert team(serve(Track(ONE))) == "team-a"
+    assert proxy.calls == []
+
+
+def test_a_redirect_is_named_and_not_followed_and_a_page_of_a_proxy_is_an_error_in_a_line(serve):
+    track, other = Track(ONE), Track(ONE)
+    url, there = serve(track), serve(other)
+    track.handle = lambda *call: (307, {}, {"Location": f"{there}/auth/verify?token={TOKEN}"})
+    with pytest.raises(UsageError, match=f"the token is not sent on: .*{there}/auth/verify") as raised:
+        team(url)
+    assert TOKEN not in str(raised.value)
+    assert other.calls == []
+    track.handle = lambda *call: (502, "<html>\n<h1>Bad Gateway</h1>" + "x" * 100_000, {})
+    with pytest.raises(ServerDown, match="502: Bad Gateway") as raised:
+        team(url)
+    assert len(str(raised.value)) < 300
 
 
 SLOW = '''
@@ -145,6 +241,9 @@ def test_the_command_is_killed_in_the_middle_of_a_turn_and_continues(serve, tmp_
     url = serve(track)
     (tmp_path / "mine.py").write_text(SLOW)
     (tmp_path / "wait").touch()
+    (tmp_path / "spacy.py").write_text(
+        "class blank:\n    tokenizer = str.split\n    def __init__(self, name): pass\n"
+    )  # it takes seconds to load
     words = ["interact", url, "mine.py:answering", "--run-id", "mine", "--out", "run"]
     call = [sys.executable, "-c", "from pyterrier_ikat.cli import main; main()", *words]
     before = forked_python.Popen(

@@ -1,13 +1,15 @@
-"""What the systems of a simulation cost: the same for each, whoever asked first, and after a stop."""
+"""What a simulation costs: its systems the same, whoever asked first, and users and judge apart."""
 
 import math
 import re
 
 import pytest
+from click.testing import CliRunner
 from live.simulation.players import Chatty, judge, user
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.live.simulation import SessionsFailed, reading_notes, session_frames, simulation_table
+from pyterrier_ikat.cli import main
+from pyterrier_ikat.live.simulation import SessionsFailed
 from pyterrier_ikat.llms import LLM, Backend, Reply
 from pyterrier_ikat.llms.cache import CompletionCache
 from pyterrier_ikat.llms.ledger import Budget
@@ -19,16 +21,19 @@ USERS = [user("u1", patience=3), user("u2", patience=2)]
 
 
 class Priced(Backend):
-    """Reads 100 tokens and writes 10 in each call; half a dollar and two dollars per thousand."""
+    """Reads 100 tokens and writes 10 in each call; half a dollar and two dollars per thousand. A text of None is asked for in vain."""
 
-    model, identity = "priced", {"provider": "tests", "model": "priced", "params": {}}
+    identity = {"provider": "tests", "model": "priced", "params": {}}
+
+    def __init__(self, **texts):
+        self.model, self.texts = "priced", {"answer": "Mate.", "simulate_user": "Tea?", "simulate_judge": '["no", "no"]', **texts}
 
     def complete(self, requests):
-        return [Reply("Mate.", self.model, "stop", 100, 10) for _ in requests]
+        return [Reply(self.texts[one.stage] or "", self.model, "stop", 100, 10) for one in requests]
 
 
-def priced(cache=None):
-    return LLM(Priced(), cache=cache, budget=Budget(price_in=500.0, price_out=2000.0))
+def priced(cache=None, **texts):
+    return LLM(Priced(**texts), cache=cache, budget=Budget(price_in=500.0, price_out=2000.0))
 
 
 def turns(folder):
@@ -38,39 +43,39 @@ def turns(folder):
 def test_systems_that_need_the_same_calls_cost_the_same_whoever_asks_first(tmp_path):
     model = priced(CompletionCache(tmp_path / "cache.sqlite"))
     systems = {"first": ikat.Answer(model), "second": ikat.Answer(model)}
-    table = ikat.simulate(systems, USERS, Chatty("And?"), judge(), out=tmp_path / "out", threads=1, baseline="first").table
-    assert table["calls"].tolist() == [2.5, 2.5]
-    assert table["cost"].tolist() == [pytest.approx(2.5 * PER_CALL)] * 2
-    assert table["cost +"].tolist()[1] == table["cost -"].tolist()[1] == 0
+    done = ikat.simulate(systems, USERS, Chatty("And?"), judge(), out=tmp_path / "out", threads=1, baseline="first")
+    assert done.table["calls"].tolist() == [2.5, 2.5]
+    assert done.table["cost"].tolist() == [pytest.approx(2.5 * PER_CALL)] * 2
+    assert done.table["cost +"].tolist()[1] == done.table["cost -"].tolist()[1] == 0
     assert model.ledger.frame()["calls"].tolist() == [3]  # u2 says what u1 said: 3 different prompts
-    paid = [(one.spend.calls, one.spend.known) for name in systems for one in turns(tmp_path / "out" / name)]
-    assert sum(calls for calls, _ in paid) == 3
-    assert sum(known for _, known in paid) == 7
+    spend = [turn.spend for name in systems for turn in turns(tmp_path / "out" / name)]
+    assert [sum(getattr(one, name) for one in spend) for name in ("calls", "known")] == [3, 7]
     account = ledger_frame([tmp_path / "out" / name for name in systems])
+    assert account["stage"].tolist() == ["all", "all"]  # a script plays the users
     assert account["cost"].sum() == pytest.approx(3 * PER_CALL)  # what was paid
     assert account["worth"].sum() == pytest.approx(7 * PER_CALL)
-    notes = str(simulation_table(session_frames({name: Log(tmp_path / "out" / name).dialogues() for name in systems}), "first"))
+    notes = " ".join(repr(done).split())
     assert "Seconds depend on the order of sessions" in notes
-    told = " ".join(" ".join(reading_notes({name: Log(tmp_path / "out" / name) for name in systems}, "chatty", "chatty")).split())
-    assert "7 of the 10 completions of the systems came from a recording or the cache. They took no time here, and count" in told
+    assert "7 of the 10 completions of the systems came from a recording or the cache. They took no time here, and count" in notes
+    html = report([tmp_path / "out" / name for name in systems]).html
+    header = {name: re.search(rf'<th scope="col">{name}</th>(.*?)</tr>', html, re.S)[1] for name in ("seconds", "calls")}
+    assert ["difference" in header[name] for name in header] == [False, True]  # no system is marked as faster
 
 
-def test_a_turn_that_is_repeated_after_a_stop_costs_what_it_cost(tmp_path):
-    class Broken:
-        identity, broken = "broken judge", True
-
-        def met(self, situation, utterance, text):
-            if self.broken:
-                raise ikat.DataError("the judge is away: wait")
-            return []
-
-    model, judged = priced(CompletionCache(tmp_path / "cache.sqlite")), Broken()
-    given = ({"one": ikat.Answer(model)}, USERS[:1], Chatty("And?"), judged)
+def test_after_a_stop_the_ledger_has_what_finished_turns_cost_the_users_and_the_judge_as_well(tmp_path):
+    model, player = priced(CompletionCache(tmp_path / "cache.sqlite")), priced()
+    given = ({"one": ikat.Answer(model)}, USERS[:1], player)
     with pytest.raises(SessionsFailed):
-        ikat.simulate(*given, out=tmp_path / "out")
-    judged.broken = False
-    assert ikat.simulate(*given, out=tmp_path / "out").table["cost"].tolist() == [pytest.approx(3 * PER_CALL)]
-    assert turns(tmp_path / "out" / "one")[0].spend.cost == 0
+        ikat.simulate(*given, priced(simulate_judge=None), out=tmp_path / "out")
+    done = ikat.simulate(*given, priced(), out=tmp_path / "out")
+    assert done.table["cost"].tolist() == [pytest.approx(3 * PER_CALL)]
+    assert turns(tmp_path / "out" / "one")[0].spend.cost == 0  # it was paid before the stop
+    account = ledger_frame([tmp_path / "out" / "one"]).set_index("stage")
+    assert account["calls"].to_dict() == {"all": 2, "user and judge": 6}
+    assert account.loc["user and judge", "cost"] == pytest.approx(6 * PER_CALL)
+    shown = CliRunner().invoke(main, ["evaluate", "--cost", str(tmp_path / "out" / "one")])
+    assert "user and judge" in shown.output
+    assert f"{6 * PER_CALL:.4f}" in shown.output
 
 
 def test_the_cost_of_recorded_completions_is_unknown(tmp_path):
@@ -82,13 +87,3 @@ def test_the_cost_of_recorded_completions_is_unknown(tmp_path):
     assert math.isnan(table["cost"].iloc[0])
     assert table["cost"].iloc[1] == 0
     assert (table["cost +"].iloc[0], table["cost -"].iloc[0], bool(table["cost reject"].iloc[0])) == (None, None, False)
-
-
-def test_a_report_marks_no_simulated_system_as_faster(tmp_path):
-    systems = {"a": ikat.RawUtterance(), "b": ikat.RawUtterance()}
-    ikat.simulate(systems, USERS, Chatty("And?"), judge(), out=tmp_path)
-    html = report([tmp_path / "a", tmp_path / "b"]).html
-    header = {name: re.search(rf'<th scope="col">{name}</th>(.*?)</tr>', html, re.S)[1] for name in ("seconds", "calls")}
-    assert ["difference" in header[name] for name in header] == [False, True]
-    assert ">seconds</option>" not in html
-    assert "No system is marked as faster" in html

