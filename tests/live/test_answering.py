@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations import conversation
+from pyterrier_ikat.generate import QueryColumn
 from pyterrier_ikat.live import answering
 from pyterrier_ikat.live.answering import HISTORY, shortened
 from pyterrier_ikat.study.systems import System
@@ -17,13 +18,17 @@ PASSAGES = [{"docno": "d1", "text": "Rooibos has no caffeine."}, {"docno": "d2",
 
 
 class Model:
-    """Writes the last words of each prompt's last line in capitals."""
+    """Writes a text, or the word before the question mark of each prompt."""
 
-    def __init__(self, text="rooibos caffeine"):
+    def __init__(self, text=None):
         self.text = text
 
     def generate(self, chats):
-        return [self.text for _ in chats]
+        return [self.text or chat[-1]["content"].split("?")[0].split()[-1] for chat in chats]
+
+
+def says(text=None):
+    return ikat.Answer(ikat.llm(Model(text)))
 
 
 @pytest.fixture(scope="module")
@@ -40,43 +45,38 @@ def answer(pipeline, said, tell=None, *, method="", history=HISTORY, **more):
 
 
 def test_steps_queries_draft_and_response(bm25):
-    llm = ikat.llm(Model())
-    system = (
-        ikat.Answer(llm) >> ikat.generate.QueryColumn("qanswer") >> bm25 % 2 >> ikat.Respond(ikat.llm(Model("Rooibos. [1]")), passages=1)
-    )
+    respond = ikat.Respond(ikat.llm(Model("Rooibos. [1]")), passages=1)
     steps = []
-    found = answer(system, turn(), steps.append, method="mine")
+    found = answer(says("rooibos caffeine") >> QueryColumn("qanswer") >> bm25 % 2 >> respond, turn(), steps.append, method="mine")
     assert steps == ["drafting an answer", "searching 1 query", "answering"]
     assert (found.draft, found.response, found.queries) == ("rooibos caffeine", "Rooibos. [1]", ("rooibos caffeine",))
     assert [one.docno for one in found.sources] == ["d1"]
     assert list(found.citations) == ["d1", "d2"]
     assert (found.spend.calls, found.spend.known, found.method) == (2, 0, "mine")
+    assert (found.spend.tokens, found.spend.cost) == (None, None)  # an object tells no tokens
     assert [request.stage for request, outcome in found.asked] == ["answer", "respond"]
-
-
-def test_what_was_paid_for_is_shown_even_if_nothing_was_found(bm25):
-    found = answer(ikat.Answer(ikat.llm(Model("zzz"))) >> ikat.generate.QueryColumn("qanswer") >> bm25, turn())
-    assert (found.draft, found.response, found.sources) == ("zzz", "", ())
-
-
-def test_a_system_without_passages_has_no_draft():
-    found = answer(ikat.Answer(ikat.llm(Model("Tea."))), turn())
-    assert (found.draft, found.response) == ("", "Tea.")
-
-
-def test_a_stage_of_another_package_is_told_by_its_label(bm25):
-    steps = []
+    steps.clear()
     answer(pt.apply.query(lambda row: "tea") >> bm25, turn(), steps.append)
-    assert steps == ["running ApplyQueryTransformer", "searching 1 query"]
+    assert steps == ["running ApplyQueryTransformer", "searching 1 query"]  # a stage of another package is told by its label
 
 
-def test_cost_and_cached_calls():
-    found = answer(ikat.Answer(ikat.llm(Model("Tea."))), turn())
-    assert (found.spend.calls, found.spend.tokens, found.spend.cost) == (1, None, None)  # an object tells no tokens
-    llm = ikat.llm("recorded:sample")
+def test_what_was_written_is_a_draft_where_passages_are_looked_for_and_a_response_where_none_are(bm25):
+    one, other = (says(text) >> QueryColumn("qanswer") >> bm25 for text in ("rooibos", "coffee"))
+    responds = ikat.Union(one, other) >> ikat.Respond(ikat.llm(Model("Rooibos. [1]")))
+    for system, draft, response in [
+        (says("zzz") >> QueryColumn("qanswer") >> bm25, "zzz", ""),  # it found nothing
+        (says("Tea."), "", "Tea."),
+        (ikat.Union(one, other), "rooibos\n\ncoffee", ""),
+        (responds, "rooibos\n\ncoffee", "Rooibos. [1]"),
+    ]:
+        found = answer(system, turn())
+        assert (found.draft, found.response) == (draft, response)
+
+
+def test_recorded_completions_are_known_and_cost_nothing():
     first = ikat.dataset("ikat:sample").get_topics().iloc[0]
-    replayed = answer(ikat.Answer(llm), turn(first["qutterance"]), ptkb=first["qptkb"], number="1-1")
-    assert (replayed.spend.calls, replayed.spend.known, replayed.spend.cost) == (0, 1, 0)
+    found = answer(ikat.Answer(ikat.llm("recorded:sample")), turn(first["qutterance"]), ptkb=first["qptkb"], number="1-1")
+    assert (found.spend.calls, found.spend.known, found.spend.cost) == (0, 1, 0)
 
 
 messages = st.lists(st.tuples(st.sampled_from(["user", "assistant"]), st.text(min_size=1, max_size=60)), max_size=12)
@@ -98,27 +98,29 @@ def test_the_newest_exchanges_stay(said, tokens):
 
 
 def test_threads_share_a_system(bm25):
-    class Named:
-        def generate(self, chats):
-            return [chat[-1]["content"].split("?")[0].split()[-1] for chat in chats]
-
-    system = ikat.Answer(ikat.llm(Named())) >> bm25
+    system = says() >> bm25
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda name: answer(system, turn(f"Which {name}?")), [f"tea{number}" for number in range(40)]))
-    assert [one.utterance for one in found] == [f"Which tea{number}?" for number in range(40)]
+        found = list(pool.map(lambda name: answer(system, turn(f"Which {name}?")), [f"tea{number}" for number in range(24)]))
+    assert [one.utterance for one in found] == [f"Which tea{number}?" for number in range(24)]
     assert all(f"tea{number}" in one.asked[0][0].messages[-1]["content"] for number, one in enumerate(found))
     assert {one.spend.calls for one in found} == {1}
 
 
-def test_a_system_that_ends_with_sub_queries_is_refused(bm25):
-    llm = ikat.llm(Model('["tea", "coffee"]'))
-    with pytest.raises(ikat.errors.DataError, match="ends with sub-queries: join them"):
-        answer(ikat.Queries(llm) >> ikat.ExplodeQueries() >> bm25, turn())
-    assert answer(ikat.Queries(llm) >> ikat.ExplodeQueries() >> bm25 >> ikat.Interleave(), turn()).queries == ("tea", "coffee")
+def test_a_system_that_ends_with_sub_queries_or_anything_but_the_turns_rows_is_refused(bm25):
+    queries = ikat.Queries(ikat.llm(Model('["tea", "coffee"]'))) >> ikat.ExplodeQueries() >> bm25
+    for system, told in [
+        (queries, "ends with sub-queries: join them"),
+        (says("Tea.") >> Returns(lambda frame: None), "returned no frame but a NoneType"),
+        (says("Tea.") >> Returns(lambda frame: frame.assign(qid="other_1")), "rows of another turn"),
+    ]:
+        with pytest.raises(ikat.DataError, match=told):
+            answer(system, turn())
+    assert answer(queries >> ikat.Interleave(), turn()).queries == ("tea", "coffee")
 
 
-def test_the_drafts_of_all_branches_are_shown(bm25):
-    first, second = (ikat.Answer(ikat.llm(Model(text))) >> ikat.generate.QueryColumn("qanswer") >> bm25 for text in ("rooibos", "coffee"))
-    found = answer(ikat.Union(first, second) >> ikat.Respond(ikat.llm(Model("Rooibos. [1]"))), turn())
-    assert (found.draft, found.response) == ("rooibos\n\ncoffee", "Rooibos. [1]")
-    assert answer(ikat.Union(first, second), turn()).draft == "rooibos\n\ncoffee"
+class Returns(pt.Transformer):
+    def __init__(self, change):
+        self.transform = change
+
+    def transform(self, inp):
+        raise NotImplementedError

@@ -27,27 +27,15 @@ def test_statements_of_a_file(tmp_path, name, text):
     assert read_persona(tmp_path / name, "mine-7").number == "mine-7"
 
 
-def test_nobody():
-    assert user_of(None) == Persona({}, "chat", ())
-
-
-def test_the_only_conversation_of_a_topics_file(tmp_path):
+def test_a_conversation_of_a_topics_file_or_of_the_sample(tmp_path):
     path = tmp_path / "topics.json"
     path.write_text(json.dumps([{"number": 7, "ptkb": {"5": "I avoid caffeine."}, "turns": [TURN]}]))
     assert read_persona(path) == Persona({"5": "I avoid caffeine."}, "7", ("Which tea?",))
-
-
-def test_one_conversation_of_several(tmp_path):
-    path = tmp_path / "topics.json"
     path.write_text(json.dumps([{"number": name, "ptkb": [name], "turns": [TURN]} for name in ("9-1", "9-2")]))
     assert read_persona(path, "9-2") == Persona({"1": "9-2"}, "9-2", ("Which tea?",))
-    with pytest.raises(UsageError, match=r"topics.json has the conversations 9-1, 9-2: choose one with number=..."):
-        read_persona(path)
-    with pytest.raises(UsageError, match=r"has the conversations 9-1, 9-2: choose one"):
-        read_persona(path, "9-3")
-
-
-def test_the_sample():
+    for number in (None, "9-3"):
+        with pytest.raises(UsageError, match=r"topics.json has the conversations 9-1, 9-2: choose one with number=..."):
+            read_persona(path, number)
     persona = read_persona("ikat:sample", "1-1")
     assert persona.ptkb["4"] == "My border collie Bruno goes with me wherever I go."
     assert persona.utterances[1] == "The heath sounds lovely. And when would be a good time to set off?"
@@ -56,30 +44,26 @@ def test_the_sample():
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("me.txt", " \n\n", "has no statements, or a blank one: give one statement per line"),
-        ("me.json", "[]", "has no statements"),
-        ("me.json", '["I avoid caffeine.", 3]', "has no statements"),
-        ("me.json", '{"a": " "}', "or a blank one"),
-        ("me.json", '"I avoid caffeine."', "has no statements"),
-        ("me.json", "I avoid caffeine.", "can't be read"),
-        ("me.json", '[{"number": "1-1"}]', "me.json, conversation 1: not of the form"),
+        ("me.txt", b" \n\n", "has no statements, or a blank one: give one statement per line"),
+        ("me.json", b"[]", "has no statements"),
+        ("me.json", b'["I avoid caffeine.", 3]', "has no statements"),
+        ("me.json", b'{"a": " "}', "or a blank one"),
+        ("me.json", b'"I avoid caffeine."', "has no statements"),
+        ("me.json", b"I avoid caffeine.", "can't be read"),
+        ("me.json", b'[{"number": "1-1"}]', "me.json, conversation 1: not of the form"),
+        ("me.txt", b"\xff\xfe\xfa", "can't be read"),
+        ("me.txt", None, "No such file"),
     ],
 )
 def test_a_file_that_is_no_persona(tmp_path, name, text, message):
-    (tmp_path / name).write_text(text)
+    if text is not None:
+        (tmp_path / name).write_bytes(text)
     with pytest.raises(DataError, match=message):
         read_persona(tmp_path / name)
 
 
-def test_a_file_that_is_not_there_or_no_text(tmp_path):
-    with pytest.raises(DataError, match="No such file"):
-        read_persona(tmp_path / "me.txt")
-    (tmp_path / "me.txt").write_bytes(b"\xff\xfe\xfa")
-    with pytest.raises(DataError, match="can't be read"):
-        read_persona(tmp_path / "me.txt")
-
-
-@pytest.mark.parametrize("number", ["", "my chat"])
-def test_a_name_that_is_no_part_of_a_qid(number):
-    with pytest.raises(UsageError, match="give one word"):
-        user_of(None, None, number)
+def test_nobody_has_a_name_that_can_be_part_of_a_qid():
+    assert user_of(None) == Persona({}, "chat", ())
+    for number in ("", "my chat"):
+        with pytest.raises(UsageError, match="give one word"):
+            user_of(None, None, number)

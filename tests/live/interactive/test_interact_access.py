@@ -242,7 +242,7 @@ def test_the_command_is_killed_in_the_middle_of_a_turn_and_continues(serve, tmp_
     (tmp_path / "mine.py").write_text(SLOW)
     (tmp_path / "wait").touch()
     (tmp_path / "spacy.py").write_text(
-        "class blank:\n    tokenizer = str.split\n    def __init__(self, name): pass\n"
+        "class blank:\n    tokenizer = staticmethod(str.split)\n    def __init__(self, name): pass\n"
     )  # it takes seconds to load
     words = ["interact", url, "mine.py:answering", "--run-id", "mine", "--out", "run"]
     call = [sys.executable, "-c", "from pyterrier_ikat.cli import main; main()", *words]
