@@ -103,11 +103,19 @@ class Renamed(Track):
         return {"responses": [{"user_utterance": one["user_utterance"], "said": one["text"]}]}
 
 
-def test_an_unknown_form_is_no_evidence_and_nothing_is_sent_twice(tmp_path):
-    track = Renamed(SHORT, form=NEW, faults=["", "", "drop after"])  # the reply with the user's last words
-    with pytest.raises(ikat.DataError, match=r"does not show whether it took the response to turn 1-1_2 \(entry 1 .* unknown form"):
-        live(track, tmp_path / "run", Answers())
-    assert said(track.taken) == [("1-1", "Why?"), ("1-1", "Why?")]
+def test_a_dump_that_cannot_be_read_is_no_evidence_and_nothing_is_sent_twice(tmp_path):
+    lost = ["", "", "drop after"]  # the reply with the user's last words
+    renamed, without = Renamed(SHORT, form=NEW, faults=[*lost]), Track(SHORT, form=NEW, faults=[*lost], with_dump=False)
+    for track, told in ((renamed, "entry 1 .* unknown form .*"), (without, ".*")):
+        folder, answers = tmp_path / type(track).__name__, Answers()
+        with pytest.raises(
+            ikat.DataError, match=rf"does not show whether it took the response to turn 1-1_2 \({told}\), and nothing is sent twice"
+        ):
+            live(track, folder, answers)
+        assert said(track.taken) == [("1-1", "Why?"), ("1-1", "Why?")]
+    without.with_dump = True
+    assert live(without, folder, answers).finished
+    assert len(without.taken) == len(answers.asked) == 3
 
 
 def test_a_run_that_the_server_forgot_is_said(tmp_path):
@@ -133,6 +141,9 @@ def test_what_controls_a_terminal_is_neither_sent_nor_taken(tmp_path):
     assert [turn.utterance for turn in run.log.dialogues()[0].turns] == ["Tea [2J?", "And  now?"]
 
 
+FAILED = Refused(500, "Internal Server Error")
+
+
 class Stuck(Track):
     """Its simulated user fails for ever after the first response, which it has kept, as the released server does."""
 
@@ -141,12 +152,12 @@ class Stuck(Track):
         message = super().proceed(run, body)
         if live:
             run.live, run.stuck = True, True
-            raise Refused(500, "Internal Server Error")
+            raise FAILED
         return message
 
     def session(self, run):
         if getattr(run, "stuck", False):
-            raise Refused(500, "Internal Server Error")
+            raise FAILED
         return super().session(run)
 
 
@@ -171,7 +182,7 @@ class Speechless(Track):
     def next_topic(self, run):
         if run.open and run.open[0][0] == self.failing:
             run.topic, run.history, run.live = run.open.pop(0), [], True
-            raise Refused(500, "Internal Server Error")
+            raise FAILED
         return super().next_topic(run)
 
     def proceed(self, run, body):
@@ -179,7 +190,7 @@ class Speechless(Track):
 
     def session(self, run):
         if not run.history:
-            raise Refused(500, "Internal Server Error")
+            raise FAILED
         return super().session(run)
 
 
@@ -201,7 +212,7 @@ class Fails(Track):
             run.live = True
             run.message = {**message, "last_response_of_session": False, "last_response_of_run": False}
             run.topic = (*run.topic[:2], (*run.topic[2], "Thank you, goodbye."))
-            raise Refused(500, "Internal Server Error")
+            raise FAILED
         return message
 
 
@@ -231,32 +242,22 @@ def test_a_server_that_was_started_again_and_can_not_go_on_is_said_soon(tmp_path
     assert journal.finished
 
 
-def test_a_server_that_works_on_a_response_longer_than_a_call_waits_gets_it_once(tmp_path):
-    class Slow(Track):
-        def session(self, run):
-            waiting = self.calls.count("/run/session") < 4
-            return {**run.message, "history": run.message["history"][:-1], "utterance": "Answer 1."} if waiting else run.message
+class Slow(Track):
+    """Works on a response longer than a call waits."""
 
-    slept, track, answers = [], Slow(TOPICS, faults=["", "slow after"]), Answers()
-    check(track, answers, live(track, tmp_path / "run", answers, sleep=slept.append))
-    assert slept == [2, 8, 30]
+    def session(self, run):
+        waiting = self.calls.count("/run/session") < 4
+        return {**run.message, "history": run.message["history"][:-1], "utterance": "Answer 1."} if waiting else run.message
 
 
-@pytest.mark.parametrize(("fault", "waits"), [("drop before", [2, 8]), ("slow before", [2, 8, 30, 60, 120])])
-def test_a_server_that_may_be_at_work_is_waited_for_before_anything_is_sent_again(tmp_path, fault, waits):
-    slept, answers, track = [], Answers(), Track(TOPICS, faults=["", fault])
+@pytest.mark.parametrize(
+    ("kind", "fault", "waits"),
+    [(Slow, "slow after", [2, 8, 30]), (Track, "drop before", [2, 8]), (Track, "slow before", [2, 8, 30, 60, 120])],
+)
+def test_a_server_that_may_be_at_work_is_waited_for_before_anything_is_sent_again(tmp_path, kind, fault, waits):
+    slept, answers, track = [], Answers(), kind(TOPICS, faults=["", fault])
     check(track, answers, live(track, tmp_path / "run", answers, sleep=slept.append))
     assert slept == waits
-
-
-def test_without_a_dump_nothing_is_sent_twice_and_the_same_command_fetches_it_later(tmp_path):
-    track, answers = Track(SHORT, form=NEW, with_dump=False, faults=["", "", "drop after"]), Answers()
-    with pytest.raises(ikat.DataError, match=r"does not show whether it took the response to turn 1-1_2 .*, and nothing is sent twice"):
-        live(track, tmp_path / "run", answers)
-    assert said(track.taken) == [("1-1", "Why?"), ("1-1", "Why?")]
-    track.with_dump = True
-    assert live(track, tmp_path / "run", answers).finished
-    assert len(track.taken) == len(answers.asked) == 3
 
 
 class Expires(Track):
