@@ -126,7 +126,7 @@ def running(
         ...     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none")
     """
     token, whence = _token(host, token)
-    allowed = [_origin(page) for page in ([origins] if isinstance(origins, str) else origins)]
+    allowed = [page.lower().rstrip("/") for page in ([origins] if isinstance(origins, str) else origins)]  # as a browser sends them
     with _bound(host, port) as listener, warnings.catch_warnings():
         warnings.simplefilter("ignore", NoResultWarning)  # the answer says it
         try:
@@ -166,14 +166,6 @@ def _token(host: str, given: str | None) -> tuple[str | None, str]:
         raise UsageError(f"the token ({TOKEN}) needs at least 16 letters, digits or punctuation marks of ASCII: {MAKE_A_TOKEN}")
     source = f"the environment variable {TOKEN}" if given is None else "the argument token"
     return token, f"requests need the token of {source}, as Authorization: Bearer TOKEN"
-
-
-def _origin(page: str) -> str:
-    """The origin of a page, as a browser sends it."""
-    origin = page.lower().rstrip("/")
-    if not re.fullmatch(r"https?://[a-z0-9.\-_:\[\]]+", origin):
-        raise UsageError(f"{origin!r} is not the origin of a page: give scheme and host, as in https://chat.example.org")
-    return origin
 
 
 def _bound(host: str, port: int) -> socket.socket:
