@@ -146,14 +146,23 @@ def invert(passages: Iterable[tuple[str, str]], stemmer: str) -> Inverted:
             docnos.append(docno)
             lengths.append(len(tokens) - ends[-1])
             ends.append(len(tokens))
-        found = (np.ones(len(tokens), dtype=np.int32), np.array(tokens), np.array(ends))
-        parts.append(csr_array(found, shape=(len(some), len(numbers.terms))))
-        parts[-1].sum_duplicates()
+        part = csr_array((np.ones(len(tokens), dtype=np.int32), np.array(tokens), np.array(ends)), shape=(len(some), len(numbers.terms)))
+        part.sum_duplicates()
+        counts = part.data.astype(np.min_scalar_type(part.data.max(initial=0)))
+        parts.append(csr_array((counts, part.indices, part.indptr), shape=part.shape))
     terms = sorted(numbers.terms, key=str.encode)
     places = np.empty(len(terms), dtype=np.int32)
     places[[numbers.terms[term] for term in terms]] = np.arange(len(terms))
-    placed = [csr_array((part.data, places[part.indices], part.indptr), shape=(part.shape[0], len(terms))) for part in parts]
-    return Inverted(vstack(placed, format="csr").tocsc(), terms, docnos, np.array(lengths))
+    for number, part in enumerate(parts):
+        parts[number] = csr_array((part.data, places[part.indices], part.indptr), shape=(part.shape[0], len(terms)))
+    return Inverted(by_terms(parts), terms, docnos, np.array(lengths))
+
+
+def by_terms(parts: list[csr_array]) -> csc_array:
+    """The matrix of all passages, from those of some. It empties ``parts``, so that all postings are in memory twice at most."""
+    whole = vstack(parts, format="csr")
+    parts.clear()
+    return whole.tocsc()
 
 
 class _Numbers(dict[str, tuple[int, ...]]):
@@ -237,8 +246,10 @@ def norms(lengths: Numbers, k1: float, b: float) -> Floats:
 
 def impacts_of(counts: Numbers, norm: Floats, weight: Any) -> Floats:
     """The impacts of terms on passages that have them ``counts`` times."""
-    times = counts.astype(np.float32)
-    return np.asarray(weight * (times / (times + norm)), dtype=np.float32)
+    found = counts.astype(np.float32)
+    found /= found + norm
+    found *= weight
+    return found
 
 
 def all_impacts(starts: Numbers, docs: Numbers, counts: Numbers, lengths: Numbers, k1: float, b: float) -> Floats:
@@ -255,8 +266,8 @@ def build_words(folder: Path, passages: Iterable[tuple[str, str]], stemmer: str,
     """
     found = invert(passages, stemmer)
     refuse_wordless(bool(found.terms))
-    counts = found.counts.data.astype(np.min_scalar_type(found.counts.data.max()))
-    save_postings(folder, found.counts, found.terms, found.docnos, impacts=found.impacts(*bm25), counts=counts, lengths=found.lengths)
+    arrays = {"impacts": found.impacts(*bm25), "counts": found.counts.data, "lengths": found.lengths}
+    save_postings(folder, found.counts, found.terms, found.docnos, **arrays)
 
 
 def refuse_wordless(has_words: bool) -> None:

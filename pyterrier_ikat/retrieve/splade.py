@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyterrier as pt
-from scipy.sparse import csc_array, csr_array, vstack
+from scipy.sparse import csc_array, csr_array
 
 from ..arguments import at_least
 from ..conversations.frame import well_formed
@@ -17,7 +17,7 @@ from ..errors import DataError, UsageError, advice
 from ..portable import digest
 from ..store.models import checksum_model, load, loaded_once
 from .artifact import DESCRIPTION, PT_META, IndexArtifact, Opened
-from .eager import open_postings, save_postings
+from .eager import by_terms, open_postings, save_postings
 from .pisa import count_passages, count_terms, open_impacts
 from .retriever import IndexRetriever
 from .texts import NAME as TEXTS
@@ -314,8 +314,10 @@ def write_impacts(folder: Path, files: Sequence[Path], old: Path | None) -> None
     Raises:
         DataError: when no passage has a term.
     """
-    steps = list(map(read_step, files))
-    docnos, parts = [docno for step in steps for docno in step["docnos"].tolist()], list(map(_rows, steps))
+    docnos, parts = list[str](), list[csr_array]()
+    for step in map(read_step, files):
+        docnos += step["docnos"].tolist()
+        parts.append(_rows(step))
     if old is not None:
         before = open_postings(old)
         shape = (len(before.docnos), len(before.starts) - 1)
@@ -326,14 +328,15 @@ def write_impacts(folder: Path, files: Sequence[Path], old: Path | None) -> None
         raise DataError("the model gives no passage a term: its weights are damaged, use another model")
     for part in parts:
         part.resize(part.shape[0], size)
-    matrix = vstack(parts, format="csr").tocsc()
+    matrix = by_terms(parts)
     save_postings(folder, matrix, list(map(str, range(size))), docnos, impacts=matrix.data.astype(np.float32))
 
 
 def _rows(step: Mapping[str, Any]) -> csr_array:
     """The impacts of the passages (rows) of an encoded step."""
-    terms = step["indices"]
-    return csr_array((step["data"], terms, step["indptr"]), shape=(len(step["docnos"]), int(terms.max(initial=0)) + 1))
+    impacts, terms = step["data"], step["indices"].astype(np.int32)
+    small = impacts.astype(np.min_scalar_type(impacts.max(initial=0)))
+    return csr_array((small, terms, step["indptr"]), shape=(len(step["docnos"]), int(terms.max(initial=0)) + 1))
 
 
 def made_by_pyterrier(folder: Path) -> bool:

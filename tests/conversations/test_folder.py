@@ -19,11 +19,7 @@ def user(text):
     return {"role": "user", "content": text}
 
 
-def system(text):
-    return {"role": "assistant", "content": text}
-
-
-ASKED = [user("Which tea is best for me?"), system("Rooibos."), user("Can I grow mint?")]
+ASKED = [user("Which tea is best for me?"), {"role": "assistant", "content": "Rooibos."}, user("Can I grow mint?")]
 TURNS = [
     {"qid": "tea_1", "messages": ASKED[:1], "ptkb": ["I avoid caffeine."], "resolved": "Which tea has no GOLD?", "answer": "GOLD rooibos."},
     {"qid": "tea_2", "messages": ASKED, "ptkb": ["I avoid caffeine."], "resolved": "Can I grow GOLD in pots?", "answer": "GOLD yes."},
@@ -90,24 +86,17 @@ def test_every_command_works_on_a_folder(folder, monkeypatch):
     def run(*words):
         return CliRunner().invoke(main, list(words))
 
-    on = ("--dataset", "./mine")
     (folder / "qrels.txt").write_text("tea_1 0 d1 2\ntea_2 0 d2 1\n")
     assert "3 passages" in run("index", "./mine", "index").output
-    done = run("run", "raw", *on, "--index", "index", "--out", "runs")
+    done = run("run", "raw", "--dataset", "./mine", "--index", "index", "--out", "runs")
     assert "Mean over 2 judged turns" in done.output
     assert f"{folder}/qrels.txt: 1 of 3 turns in topics.jsonl without a judgement (q7)" in done.stderr
-    assert "Mean over 2 judged turns" in run("evaluate", "runs/raw", *on).output
-    done = run("report", "runs/raw", "--out", "page.html")
-    assert done.exit_code == 0, done.stderr  # the run folder names the dataset
+    assert run("report", "runs/raw", "--out", "page.html").exit_code == 0  # the run folder names the dataset
     assert "Rooibos tea has no caffeine" in (folder.parent / "page.html").read_text()
     (folder / "qrels.txt").unlink()
-    assert "has no qrels.txt: nothing is judged" in run("run", "raw", *on, "--index", "index", "--out", "other").stderr
-    refused = run("submit", "runs/raw", *on, "--run-id", "x", "--run-type", "automatic", "--out", "s.json")
-    assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
-    assert "is of no year of the track" in refused.stderr
+    assert "has no qrels.txt: nothing is judged" in run("run", "raw", "--dataset", "./mine", "--index", "index", "--out", "other").stderr
     assert "mine has no judgements" in run("evaluate", "runs/raw", "--dataset", "mine").stderr  # a folder by its name alone
-    assert "no dataset 'yours'" in (refused := run("evaluate", "runs/raw", "--dataset", "yours").stderr)
-    assert "./yours" in refused
+    assert "./yours" in run("evaluate", "runs/raw", "--dataset", "yours").stderr
 
 
 BAD = {
@@ -155,24 +144,23 @@ def test_what_is_doubtful_in_judgements_is_named(folder, name, content, part):
 
 
 def test_files_that_are_missing_or_there_twice_are_named(folder):
-    (folder / "passages.jsonl.gz").touch()
-    (folder / "topics.json").touch()
     data = ikat.dataset(folder)
-    for ask, what in (
-        (data.get_corpus_iter, "has passages.jsonl and passages.jsonl.gz: keep one"),
-        (data.get_topics, "has both of topics.jsonl and topics.json: give it one"),
-    ):
-        with pytest.raises(DataError, match=what):
+    files = ("topics.json", "topics.jsonl", "passages.jsonl", "passages.jsonl.gz")
+
+    def refused(error, ask, message):
+        with pytest.raises(error, match=message):
             ask()
-    for name in ("topics.json", "topics.jsonl", "passages.jsonl", "passages.jsonl.gz"):
+
+    for name in files:
+        (folder / name).touch()
+    refused(DataError, data.get_corpus_iter, "has passages.jsonl and passages.jsonl.gz: keep one")
+    refused(DataError, data.get_topics, "has both of topics.jsonl and topics.json: give it one")
+    for name in files:
         (folder / name).unlink()
-    with pytest.raises(DataError, match="has none of topics.jsonl and topics.json"):
-        data.get_topics()
-    with pytest.raises(DataError, match=r"has no passages.jsonl"):
-        data.get_corpus_iter()
+    refused(DataError, data.get_topics, "has none of topics.jsonl and topics.json")
+    refused(DataError, data.get_corpus_iter, r"has no passages.jsonl")
     (folder / "qrels.txt").unlink()
-    with pytest.raises(UsageError, match="no dataset and no folder .* with topics.jsonl or topics.json or passages.jsonl"):
-        ikat.dataset(folder)
+    refused(UsageError, lambda: ikat.dataset(folder), "no dataset and no folder .* with topics.jsonl or topics.json or passages.jsonl")
 
 
 class Own:
@@ -181,9 +169,7 @@ class Own:
     name = "own"
 
     def get_topics(self):
-        return pd.DataFrame(
-            {"qid": ["1", "2"], "query": ["tea", "soup"], "qresolved": ["GOLD tea", "GOLD soup"], "gold_x": ["GOLD", "GOLD"]}
-        )
+        return pd.DataFrame({"qid": ["1", "2"], "query": ["tea", "soup"], "qresolved": ["GOLD tea", "GOLD soup"], "gold_x": "GOLD"})
 
     def get_qrels(self):
         return pd.DataFrame({"qid": ["1"], "docno": ["d1"], "label": [1]})

@@ -75,12 +75,8 @@ def test_questions_have_the_turns_as_statements_and_the_facts_of_their_source_tu
         ["conv-1_3", "Who walked?"],
         ["conv-1_5", "Does Ann drink tea?"],
     ]
-    assert topics["qptkb"][0] == {
-        "D1:1": "Ann: My tram was late.",
-        "D1:2": "Ben: I drink tea now. [a green cup]",
-        "D2:1": "Ann: We walked to the sea.",
-        "D2:5": "Ben: The tram again!",
-    }
+    statements = ("Ann: My tram was late.", "Ben: I drink tea now. [a green cup]", "Ann: We walked to the sea.", "Ben: The tram again!")
+    assert topics["qptkb"][0] == dict(zip(("D1:1", "D1:2", "D2:1", "D2:5"), statements, strict=True))
     assert topics["qfacts"][3] == {
         "D1:2%p0": "Ben drinks tea.",
         "D1:2%p1": "Ben owns a cup.",
@@ -90,12 +86,7 @@ def test_questions_have_the_turns_as_statements_and_the_facts_of_their_source_tu
     }
     assert topics["qhistory"].tolist() == [[]] * 4
     assert "qcategory" not in topics
-    assert locomo.get_topics("manual")["qcategory"].tolist() == [
-        "single-hop",
-        "temporal",
-        "multi-hop",
-        "adversarial",
-    ]
+    assert locomo.get_topics("manual")["qcategory"].tolist() == ["single-hop", "temporal", "multi-hop", "adversarial"]
 
 
 @small_file
@@ -117,15 +108,17 @@ def test_a_file_of_another_form_is_named_with_the_conversation(write):
 @small_file
 def test_memories_are_run_scored_by_turn_and_session_and_broken_down_by_category(locomo, tmp_path):
     def run(*arguments):
-        result = CliRunner().invoke(main, [*arguments], catch_exceptions=False)
+        result = CliRunner().invoke(main, [*arguments, "--dataset", "locomo:", "--format", "csv"], catch_exceptions=False)
         assert result.exit_code == 0, result.output
         return result.stdout
 
-    table = run("run", "memory_bm25", "--dataset", "locomo:", "--out", str(tmp_path / "runs"), "--format", "csv")
+    table = run("run", "memory_bm25", "--out", str(tmp_path / "runs"))
     # Each question shares more words with its evidence than with any other turn.
     assert table == ("name,R(rel=1)@5,nDCG@10,Success(rel=1)@5,Success(rel=1)@5 by session,turns\nmemory_bm25,1.0,1.0,1.0,1.0,4\n")
-    shown = run(*("evaluate", str(tmp_path / "runs/memory_bm25"), "--dataset", "locomo:", "--by", "category", "--format", "csv"))
+    shown = run("evaluate", str(tmp_path / "runs/memory_bm25"), "--by", "category")
     assert [line.split(",")[0] for line in shown.strip().split("\n")] == ["category", "adversarial", "multi-hop", "single-hop", "temporal"]
+    with pytest.raises(ikat.DataError, match="nothing says the category of turn a_1"):
+        ikat.breakdown({"mine": pd.DataFrame({"qid": ["a_1"], "nDCG@5": [1.0]})}, by="category")
 
 
 def test_the_real_file_has_1982_questions_with_evidence_over_5882_turns(shared, monkeypatch):
@@ -135,13 +128,8 @@ def test_the_real_file_has_1982_questions_with_evidence_over_5882_turns(shared, 
     data = ikat.dataset("locomo:")
     topics, turns = data.get_topics("manual"), sum(len(one.ptkb) for one in data.conversations)
     assert (len(topics), turns, data.get_qrels()["qid"].nunique()) == (1982, 5882, 1982)
-    assert topics["qcategory"].value_counts().to_dict() == {
-        "single-hop": 841,
-        "adversarial": 446,
-        "temporal": 321,
-        "multi-hop": 282,
-        "open-domain": 92,
-    }
+    counts = {"single-hop": 841, "adversarial": 446, "temporal": 321, "multi-hop": 282, "open-domain": 92}
+    assert topics["qcategory"].value_counts().to_dict() == counts
 
 
 def said(role, content, **more):
@@ -194,13 +182,6 @@ def test_a_file_of_longmemeval_is_its_users_turns_and_those_with_the_answer(long
     assert data.get_answers()["gold_answer"].tolist() == ["2"]
 
 
-def test_a_breakdown_by_category_needs_topics_that_have_it():
-    scores = pd.DataFrame({"qid": ["a_1"], "nDCG@5": [1.0]})
-    with pytest.raises(ikat.DataError, match="nothing says the category of turn a_1"):
-        ikat.breakdown({"mine": scores}, by="category")
-
-
 def test_bm25_finds_the_evidence_in_a_file_of_longmemeval(longmemeval):
-    data = longmemeval(question("q", SESSIONS))
-    found = ikat.methods.memory_bm25()(data.get_topics())
+    found = ikat.methods.memory_bm25()(longmemeval(question("q", SESSIONS)).get_topics())
     assert sorted(found["docno"][:2]) == ["answer_1:1", "answer_2:2"]

@@ -6,10 +6,8 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 import pytrec_eval
-from click.testing import CliRunner
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations.benchmarks import COLLECTIONS, collections_of
 from pyterrier_ikat.conversations.datasets import full_names
 from pyterrier_ikat.conversations.topics import CollectionWarning
@@ -79,6 +77,10 @@ def files(tmp_path, monkeypatch):
     return write
 
 
+def published_qrels(released):
+    return pd.concat(pd.read_csv(released / "retrieval_tasks" / domain / "qrels" / "dev.tsv", sep="\t") for domain in COLLECTIONS)
+
+
 def test_mini_is_159_turns_of_which_150_are_judged_and_350_passages(released):
     data = ikat.dataset("mtrag:mini")
     topics, qrels, answers = data.get_topics("manual"), data.get_qrels(), data.get_answers()
@@ -92,14 +94,10 @@ def test_mini_is_159_turns_of_which_150_are_judged_and_350_passages(released):
     assert topics["qresolved"].tolist() == [rewrites.get(qid, query) for qid, query in topics[["qid", "query"]].values]
     texts = {passage["docno"]: passage["text"] for passage in passages}
     assert data.text_loader()(qrels)["text"].tolist() == [texts[docno] for docno in qrels["docno"]]
-    judged = pd.concat(pd.read_csv(released / "retrieval_tasks" / domain / "qrels" / "dev.tsv", sep="\t") for domain in COLLECTIONS)
-    expected = judged[judged["query-id"].isin(qrels["qid"])]
+    expected = published_qrels(released).query("`query-id` in @qrels.qid")
     assert sorted(map(tuple, qrels.values.tolist())) == sorted(map(tuple, expected.values.tolist()))
-
-
-def test_minis_histories_are_the_whole_conversation(released):
     whole = {item["task_id"]: item for item in json.loads((released / SUBSET).read_text())["tasks"]}
-    for turn in ikat.dataset("mtrag:mini").get_topics().itertuples():
+    for turn in topics.itertuples():  # histories are the whole conversation
         said = [*turn.qhistory, {"role": "user", "content": turn.query}]
         assert [(one["role"][0], one["content"]) for one in said] == [(one["speaker"][0], one["text"]) for one in whole[turn.qid]["input"]]
         assert (turn.qconversation, str(turn.qturn)) == tuple(turn.qid.split("<::>"))
@@ -270,38 +268,3 @@ def test_the_datasets_are_known_by_name():
         assert 40 < len(data.summary) < 140
     with pytest.raises(UsageError, match="is not a dataset of MTRAG"):
         collections_of(ikat.dataset("ikat:sample"))
-
-
-@other_files
-@pytest.mark.filterwarnings("ignore:1 of 3 turns found no passage")
-def test_the_command_line_indexes_runs_and_evaluates_mini(files, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    def call(*words):
-        found = CliRunner().invoke(main, words)
-        assert found.exit_code == 0, found.output
-        return found.output
-
-    assert "mtrag:mini\n" in call("datasets")
-    assert "mini.index: 2 passages" in call("index", "mtrag:mini", "mini.index")
-    mini = ("--dataset", "mtrag:mini")
-    call("run", "raw", *mini, "--index", "mini.index", "--out", "runs")
-    # `Dogs?` finds the one of its two passages that has the word, `Tea?` its only one, and the third turn isn't judged
-    assert ["raw", ".7500"] in [line.split() for line in call("evaluate", "runs/raw", *mini, "--measures", "R@5").splitlines()]
-
-
-def test_minis_reference_passages_are_those_of_the_published_qrels(released):
-    published = pd.concat(pd.read_csv(released / "retrieval_tasks" / domain / "qrels" / "dev.tsv", sep="\t") for domain in COLLECTIONS)
-    mini = ikat.dataset("mtrag:mini").get_qrels()
-    expected = published[published["query-id"].isin(mini["qid"])]
-    assert sorted(map(tuple, mini.values.tolist())) == sorted(map(tuple, expected.values.tolist()))
-
-
-@other_files
-def test_all_tasks_are_a_dataset_of_their_own(files):
-    write_reference(files)
-    data = ikat.dataset("mtrag:reference")
-    assert data.get_topics("manual")[["qid", "qresolved"]].values.tolist()[2:] == [["b<::>2", "Cats?"], ["b<::>3", "Do dogs eat fish?"]]
-    assert data.get_answers()["gold_answerability"].tolist() == ["answerable", "answerable", "unanswerable", "partial"]
-    assert data.get_qrels().values.tolist() == [["a<::>1", "1-0-9", 1], ["b<::>3", "1-0-9", 1]]
-    assert [passage["docno"] for passage in data.get_corpus_iter(verbose=False)] == ["1-0-9"]

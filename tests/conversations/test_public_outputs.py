@@ -83,27 +83,23 @@ def test_whose_they_are_is_said_once_and_kept_in_the_run_folder(outputs, tmp_pat
     assert "cite Chang et al." in RunFolder(tmp_path / "runs" / "QR").parameters()["sources"][0]
 
 
-def test_turns_that_an_output_lacks_are_refused_before_anything_is_run(outputs, tmp_path):
+def test_turns_that_an_output_lacks_are_refused_before_anything_is_run(outputs):
     turns = pd.DataFrame({"qid": ["9-1_3", "9-1_9"], "query": ["tea", "mint"]})
-    with pytest.raises(UsageError) as raised:
-        ikat.plan({"QR": ikat.Rewrite(llm(f"recorded:{NONE}"))}, topics=turns)
-    assert str(raised.value) == (
-        f"recorded:{NONE} has no completion of 1 of the 2 turns (9-1_9), but of 5 samples for each of the 176 judged turns of 2023: "
-        "give turns='judged-2023'"
+    lacks = (
+        r"none-0shot-prompt1 has no completion of 1 of the 2 turns \(9-1_9\), but of 5 samples for each of the 176 judged turns of 2023: "
     )
+    with pytest.raises(UsageError, match=lacks + "give turns='judged-2023'"):
+        ikat.plan({"QR": ikat.Rewrite(llm(f"recorded:{NONE}"))}, topics=turns)
     with pytest.raises(UsageError, match=r"1 of the 1 turn \(0_1\), .*: give a dataset of 2023, such as ikat:2023-mini"):
         llm("recorded:cfda-llm4cs").ask([Request([], "rewrite", "0_1")])
 
 
 def test_runs_take_blocks_of_samples_that_they_do_not_share(outputs):
     model = llm("recorded:cfda-llm4cs")
-    taken = []
-    for chain in range(3):
+    for chain, first in ((0, 0), (1, 5), (2, 5)):
         with in_chain(chain):
-            taken.append(texts(model, *(Request([], "rewrite", "9-1_1", sample=sample, samples=5) for sample in range(5))))
-    assert taken[0] == [f"tea {n}" for n in range(5)]
-    assert taken[1] == [f"tea {n}" for n in range(5, 10)]
-    assert taken[2] == taken[1]
+            taken = texts(model, *(Request([], "rewrite", "9-1_1", sample=sample, samples=5) for sample in range(5)))
+        assert taken == [f"tea {n}" for n in range(first, first + 5)]
 
 
 def test_more_runs_than_there_are_is_told_with_their_number(outputs):
@@ -139,14 +135,9 @@ def test_the_lists_are_those_that_were_published(shared):
 def test_the_real_files_are_the_published_ones_and_have_all_samples(shared):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = {name: OUTPUTS[name].completions() for name in ("personalizedcir-sar-0shot", "cfda-llm4cs", "cfda-chiq")}
-    assert {name: len({key[0] for key in one}) for name, one in found.items()} == {
-        "personalizedcir-sar-0shot": 176,
-        "cfda-llm4cs": 332,
-        "cfda-chiq": 332,
-    }
-    assert {len(one) for one in found["personalizedcir-sar-0shot"].values()} == {5}
-    assert {len(one) for one in found["cfda-llm4cs"].values()} == {10}
+        for name, turns, samples in (("personalizedcir-sar-0shot", 176, 5), ("cfda-llm4cs", 332, 10), ("cfda-chiq", 332, 10)):
+            found = OUTPUTS[name].completions()
+            assert (len({key[0] for key in found}), {len(one) for one in found.values()}) == (turns, {samples})
 
 
 @pytest.mark.real_data

@@ -60,9 +60,7 @@ def test_mini_is_280_turns_700_passages_798_pairs(ikat_data):
     assert topics["qid"].tolist() == [qid for qid in whole.index if qid in set(topics["qid"])]
     nist = full.get_qrels()
     assert ((nist["label"] >= 1) & nist["docno"].isin(data.collection()[1])).sum() == 123
-    assert data.get_qrels("ptkb_org").values.tolist() == [
-        row for row in full.get_qrels("ptkb_org").values.tolist() if row[0] in set(topics["qid"])
-    ]
+    assert data.get_qrels("ptkb_org").values.tolist() == full.get_qrels("ptkb_org").query("qid in @topics.qid").values.tolist()
     texts = {passage["docno"]: passage["text"] for passage in passages}
     assert data.text_loader()(qrels)["text"].tolist() == [texts[docno] for docno in qrels["docno"]]
 
@@ -97,23 +95,18 @@ def test_qrels_that_are_not_there_are_asked_for_and_then_used(files, year, wrong
     assert ikat.dataset(f"ikat:{year}").get_qrels().values.tolist() == [["1_1", "d:0", 2]]
 
 
-def test_the_collection_streams_from_sorted_files(files):
+def test_the_collection_streams_from_sorted_files_and_where_there_is_none_the_error_says_what_to_do(files):
+    for name, what in (("ikat:2025", "ClueWeb22.* ikat_collection/ in the folder that IKAT_DATA"), ("cast:2021", "KILT.*cast_2021")):
+        files({})
+        with pytest.raises(DataError, match=what):
+            ikat.dataset(name).get_corpus_iter()
+        with pytest.raises(UsageError, match="index its passages and take ikat.PassageIndex"):
+            ikat.dataset(name).text_loader()
     folder = files({"ikat_collection/b.jsonl": '{"id": "d:2", "contents": "two", "url": "u2"}\n'}) / "ikat_collection"
     (folder / "a.jsonl.gz").write_bytes(gzip.compress(b'{"id": "d:1", "contents": "one", "url": "u1"}\n'))
     corpus = ikat.dataset("ikat:2024").get_corpus_iter(verbose=False)
     assert len(corpus) == 116_838_987
     assert [passage["docno"] for passage in corpus] == ["d:1", "d:2"]
-
-
-@pytest.mark.parametrize(
-    ("name", "what"), [("ikat:2025", "ClueWeb22.* ikat_collection/ in the folder that IKAT_DATA"), ("cast:2021", "KILT.*cast_2021")]
-)
-def test_without_the_collection_the_error_says_what_to_do(files, name, what):
-    files({})
-    with pytest.raises(DataError, match=what):
-        ikat.dataset(name).get_corpus_iter()
-    with pytest.raises(UsageError, match="index its passages and take ikat.PassageIndex"):
-        ikat.dataset(name).text_loader()
 
 
 def test_names_variants_and_descriptions(monkeypatch):
@@ -158,13 +151,9 @@ def test_a_dataset_of_ones_own_class_says_what_it_lacks():
 def test_cast_has_its_rewrites_canonical_passages_and_judgements(files):
     asked, meant = ("Tea?", "And it?"), ("Which tea?", "Is rooibos red?")
     of_2019 = [{"number": place, "raw_utterance": text} for place, text in enumerate(asked, 1)]
+    more = ("manual_rewritten_utterance", "automatic_rewritten_utterance", "manual_canonical_result_id")
     of_2020 = [
-        {
-            **turn,
-            "manual_rewritten_utterance": text,
-            "automatic_rewritten_utterance": f"{turn['raw_utterance']} (tea)",
-            "manual_canonical_result_id": f"MARCO_{turn['number']}",
-        }
+        turn | dict(zip(more, (text, f"{turn['raw_utterance']} (tea)", f"MARCO_{turn['number']}"), strict=True))
         for turn, text in zip(of_2019, meant, strict=True)
     ]
     files(
@@ -250,13 +239,6 @@ def test_one_command_each_compares_judges_nuggets_and_responses(cone_rag, tmp_pa
     for of in ("responses", "nuggets"):
         output = call("evaluate", "published", "--of", of, "--dataset", "ikat:sample", fails=True).output
         assert "ikat:sample has no published runs: give RUNs, or --dataset ikat:2024" in " ".join(output.split())
-
-
-@pytest.fixture
-def get(monkeypatch):
-    """``pt.get_dataset`` with our provider, whether or not the package is installed."""
-    monkeypatch.setitem(pt.datasets._core._loaded_providers, "ikat", IkatProvider())
-    return pt.get_dataset
 
 
 @pytest.fixture

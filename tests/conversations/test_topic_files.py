@@ -9,33 +9,26 @@ from pyterrier_ikat.conversations import read_topics
 from pyterrier_ikat.conversations.topics import CollectionWarning, Conversation, TopicTurn
 from pyterrier_ikat.errors import DataError
 
+
+def turn_2023(number, utterance, resolved, response, statements, passages):
+    texts = {"utterance": utterance, "resolved_utterance": resolved, "response": response}
+    return {"turn_id": number, **texts, "ptkb_provenance": statements, "response_provenance": passages}
+
+
+PTKB = {"1": "I avoid caffeine.", "2": "I like mint."}
 TEA_2023 = {
     "number": "9-1",
     "title": "Tea",
-    "ptkb": {"1": "I avoid caffeine.", "2": "I like mint."},
+    "ptkb": PTKB,
     "turns": [
-        {
-            "turn_id": 1,
-            "utterance": "Which tea?",
-            "resolved_utterance": "Which tea has no caffeine?",
-            "response": "Rooibos.",
-            "ptkb_provenance": [1],
-            "response_provenance": ["d1:0", "d2:3", "d1:0"],
-        },
-        {
-            "turn_id": 2,
-            "utterance": "And for sleep?",
-            "resolved_utterance": "",
-            "response": "Chamomile.",
-            "ptkb_provenance": [2, 1, 2],
-            "response_provenance": [],
-        },
+        turn_2023(1, "Which tea?", "Which tea has no caffeine?", "Rooibos.", [1], ["d1:0", "d2:3", "d1:0"]),
+        turn_2023(2, "And for sleep?", "", "Chamomile.", [2, 1, 2], []),
     ],
 }
 EXPECTED = Conversation(
     "9-1",
     "Tea",
-    {"1": "I avoid caffeine.", "2": "I like mint."},
+    PTKB,
     (
         TopicTurn(1, "Which tea?", "Rooibos.", "Which tea has no caffeine?", ("1",), ("d1:0", "d2:3")),
         TopicTurn(2, "And for sleep?", "Chamomile.", "", ("2", "1"), ()),
@@ -44,15 +37,10 @@ EXPECTED = Conversation(
 
 
 def in_2025(item, number="number", statements="relevant_ptkbs"):
+    names = {"utterance": "user_utterance", "response_provenance": "citations"}
     turns = [
-        {
-            "turn_id": turn["turn_id"],
-            "user_utterance": turn["utterance"],
-            "resolved_utterance": turn["resolved_utterance"],
-            "response": turn["response"],
-            statements: [item["ptkb"][str(i)] for i in turn["ptkb_provenance"]],
-            "citations": turn["response_provenance"],
-        }
+        {names.get(name, name): value for name, value in turn.items() if name != "ptkb_provenance"}
+        | {statements: [item["ptkb"][str(i)] for i in turn["ptkb_provenance"]]}
         for turn in item["turns"]
     ]
     return {number: item["number"], "title": item["title"], "ptkb": list(item["ptkb"].values()), "responses": turns}

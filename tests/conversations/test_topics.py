@@ -1,11 +1,18 @@
+"""Turns and judgements as frames: of conversations, of one's own chats, of the released files."""
+
 import json
 
+import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyterrier_ikat.conversations import read_topics
+from pyterrier_ikat.conversations import conversation, read_topics
+from pyterrier_ikat.conversations.frame import column, personas, values, with_query
+from pyterrier_ikat.conversations.qrels import read_qrels
 from pyterrier_ikat.conversations.topics import Conversation, TopicTurn, answers_frame, provenance_qrels, ptkb_qrels, topics_frame
+from pyterrier_ikat.errors import DataError, UsageError
 
 PTKB = {"1": "I avoid caffeine.", "2": "I like mint."}
 TEA = Conversation(
@@ -19,16 +26,14 @@ TEA = Conversation(
     ),
 )
 BUS = Conversation("9-2", "Bus", {}, (TopicTurn(1, "When?", "At nine."),))
-
 AUTOMATIC = ["qid", "query", "qutterance", "qhistory", "qptkb", "qconversation", "qturn"]
 
 
-def user(text):
-    return {"role": "user", "content": text}
+def said(*texts):
+    return [{"role": ("user", "assistant")[place % 2], "content": text} for place, text in enumerate(texts)]
 
 
-def system(text):
-    return {"role": "assistant", "content": text}
+CHAT = said("Which tea?", "Rooibos.", "And for sleep?")
 
 
 def test_one_row_a_turn_with_the_history_before_it():
@@ -36,90 +41,174 @@ def test_one_row_a_turn_with_the_history_before_it():
     assert list(frame) == AUTOMATIC
     assert frame["qid"].tolist() == ["9-1_1", "9-1_2", "9-1_3", "9-2_1"]
     assert frame["query"].tolist() == frame["qutterance"].tolist() == ["Which tea?", "And for sleep?", "Thanks", "When?"]
-    assert frame["qconversation"].tolist() == ["9-1", "9-1", "9-1", "9-2"]
-    assert frame["qturn"].tolist() == [1, 2, 3, 1]
-    first, second = [user("Which tea?"), system("Rooibos.")], [user("And for sleep?"), system("Chamomile.")]
-    assert frame["qhistory"].tolist() == [[], first, first + second, []]
+    assert frame[["qconversation", "qturn"]].values.tolist() == [["9-1", 1], ["9-1", 2], ["9-1", 3], ["9-2", 1]]
+    assert frame["qhistory"].tolist() == [[], CHAT[:2], [*CHAT, *said("", "Chamomile.")[1:]], []]
     assert frame["qptkb"].tolist() == [PTKB, PTKB, PTKB, {}]
+    assert list(topics_frame([])) == AUTOMATIC
 
 
-def test_the_manual_frame_falls_back_to_the_utterance():
+def test_gold_is_in_frames_of_its_own_and_an_empty_rewrite_falls_back_to_the_utterance():
     frame = topics_frame([TEA], manual=True)
     assert list(frame) == [*AUTOMATIC, "qresolved", "qgoldptkb"]
     assert frame["qresolved"].tolist() == ["Which tea has no caffeine?", "And for sleep?", "Thank you"]
     assert frame["qgoldptkb"].tolist() == [["2", "1"], [], []]
     assert frame["query"].tolist() == ["Which tea?", "And for sleep?", "Thanks"]
+    assert answers_frame([TEA]).values.tolist() == [["9-1_1", "Rooibos."], ["9-1_2", "Chamomile."], ["9-1_3", "Welcome."]]
+    assert provenance_qrels([TEA]).values.tolist() == [["9-1_1", "d1:0", 1], ["9-1_1", "d2:3", 1], ["9-1_3", "d1:0", 1]]
+    labels = ptkb_qrels([TEA, BUS])
+    assert labels[["docno", "label"]].values.tolist() == [["1", 1], ["2", 1], *[["1", 0], ["2", 0]] * 2]
+    assert labels["label"].dtype == provenance_qrels([TEA])["label"].dtype == "int64"
+    assert list(provenance_qrels([])) == list(ptkb_qrels([])) == ["qid", "docno", "label"]
+    assert list(answers_frame([])) == ["qid", "gold_answer"]
 
 
-lengths = st.lists(st.integers(1, 4), min_size=1, max_size=4)
-
-
-@given(lengths)
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=4))
 def test_a_row_knows_nothing_of_its_own_answer_or_later(sizes):
     def turn(c, t):
         return TopicTurn(t, f"u {c} {t}.", f"a {c} {t}.", f"r {c} {t}.", ("1",), (f"p{c}-{t}:0",))
 
     chats = [Conversation(str(c), f"title {c}", {"1": "s"}, tuple(turn(c, t) for t in range(1, size + 1))) for c, size in enumerate(sizes)]
-    frame = topics_frame(chats)
-    for row in frame.to_dict("records"):
+    for row in topics_frame(chats).to_dict("records"):
         c, t = row["qconversation"], row["qturn"]
-        seen = json.dumps(row)
         assert [m["content"] for m in row["qhistory"]] == [f"{who} {c} {i}." for i in range(1, t) for who in "ua"]
-        assert f"a {c} {t}." not in seen
-        assert f"r {c} " not in seen
-        assert "title" not in seen
-        assert f"p{c}-" not in seen
+        assert not [secret for secret in (f"a {c} {t}.", f"r {c} ", "title", f"p{c}-") if secret in json.dumps(row)]
+
+
+# Chats of one's own
+
+
+def test_a_chat_becomes_one_turn():
+    row = conversation(CHAT, ["I avoid caffeine.", "I like mint."], number="mine").to_dict("records")
+    assert row == [
+        {
+            "qid": "mine_2",
+            "query": "And for sleep?",
+            "qutterance": "And for sleep?",
+            "qhistory": CHAT[:2],
+            "qptkb": PTKB,
+            "qconversation": "mine",
+            "qturn": 2,
+        }
+    ]
+    every = conversation([*CHAT, *said("", "Chamomile.")[1:]], ["I avoid caffeine."], every_turn=True)
+    assert every[["qid", "query", "qturn"]].values.tolist() == [["chat_1", "Which tea?", 1], ["chat_2", "And for sleep?", 2]]
+    assert every["qhistory"].tolist() == [[], CHAT[:2]]
+    assert every.tail(1).to_dict("list") == conversation(CHAT, ["I avoid caffeine."]).to_dict("list")
 
 
 @pytest.mark.parametrize(
-    ("year", "conversations", "turns", "ptkb", "unproved"),
-    [(2023, 25, 332, 10.5, 52), (2024, 17, 218, 16.9, 27), (2025, 17, 188, 19.8, 31)],
+    ("messages", "part"),
+    [
+        ([], "ends with a message of the user"),
+        (CHAT[:2], "ends with a message of the user"),
+        ([{"role": "system", "content": "x"}], "message 1 of the conversation"),
+        ([*CHAT, {"role": "user"}], "message 4 of the conversation"),
+        ([{"role": "user", "content": None}], "message 1"),
+    ],
 )
-def test_the_released_files_have_the_published_sizes(ikat_data, year, conversations, turns, ptkb, unproved):
-    chats = read_topics(ikat_data / f"{year}_test_topics.json")
-    assert (len(chats), len(topics_frame(chats))) == (conversations, turns)
+def test_a_bad_chat_is_named(messages, part):
+    for every_turn in (False, messages == CHAT[:2]):
+        with pytest.raises(UsageError, match=part):
+            conversation(messages[every_turn:], every_turn=every_turn)
+
+
+def test_a_new_query_pushes_the_old_one_and_drops_what_came_from_it():
+    frame = pd.DataFrame({"qid": ["1"], "query": ["old"], "query_0": ["older"], "query_toks": [{"old": 1}], "query_vec": [0]}, index=[3])
+    new = with_query(frame, ["new"])
+    assert new.to_dict("records") == [{"qid": "1", "query": "new", "query_0": "old", "query_1": "older"}]
+    assert new.index.tolist() == [3]
+    assert frame["query"].tolist() == ["old"]
+
+
+def test_turns_that_were_in_a_parquet_file_are_the_turns_that_were_written():
+    turns = pd.concat([conversation(CHAT, {"1": "I'm vegan."}, number="a"), conversation(CHAT[:1], {"2": "I like tea."}, number="b")])
+    # A parquet file has one struct for all dicts of a column, and gives lists back as arrays.
+    read = turns.assign(
+        qptkb=column([{"1": "I'm vegan.", "2": None}, {"1": None, "2": "I like tea."}], turns.index),
+        qhistory=column((np.array(history, dtype=object) for history in turns["qhistory"]), turns.index),
+    )
+    assert values(read, "qhistory") == values(turns, "qhistory")
+    assert personas(read) == personas(turns) == [{"1": "I'm vegan."}, {"2": "I like tea."}]
+
+
+# Judgements
+
+
+def test_lines_become_rows_in_order(write):
+    frame = read_qrels(write("9-1_3 0 d2:0 4\n\n9-1_3\t0\td1:7 -1\r\n10-1_1 0 d2:0 0"))
+    assert frame.values.tolist() == [["9-1_3", "d2:0", 4], ["9-1_3", "d1:7", -1], ["10-1_1", "d2:0", 0]]
+    assert frame.dtypes.astype(str).to_dict() == {"qid": "object", "docno": "object", "label": "int64"}
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("1_1 0 d1 1\n1_1 0 d2", "line 2: '1_1 0 d2' is not a judgement"),
+        ("1_1 0 d1 high", "line 1"),
+        ("1_1 0 d1 1.5", "whole number"),
+        ("1_1 0 d1 12345678901234567890", "line 1: .* is not a judgement: .*, with a whole number of at most 4 digits as label"),
+        ("1_1 0 d1 99999", "at most 4 digits"),
+        ("1_1 0 d1 1_0", "at most 4 digits"),
+        ("1_1 0 d1 １", "at most 4 digits"),
+        ("1_1 0 d1 1 x", "line 1"),
+        ("1_1 0 d1 1\n1_1 0 d2 0\n1_1 0 d1 0", "line 3: 1_1 and d1 were judged before: keep one"),
+        ("\n", "no judgement in it"),
+    ],
+)
+def test_a_bad_line_is_named(write, text, part):
+    path = write(text)
+    with pytest.raises(DataError, match=part) as caught:
+        read_qrels(path)
+    assert str(caught.value).startswith(str(path))
+
+
+# The released files
+
+RELEASED = {
+    2023: (25, 332, 10.5, 52, ["12-1_10", "15-2_3", "21-1_4"]),
+    2024: (17, 218, 16.9, 27, ["2_11", "5_1"]),
+    2025: (17, 188, 19.8, 31, ["2-1_12", "3-1_8"]),
+}
+"""Year -> conversations, turns, statements of a persona on average, turns without provenance, turns that list a passage twice."""
+
+
+@pytest.mark.parametrize("year", RELEASED)
+def test_the_released_files_have_the_published_sizes_and_repeated_provenance_counts_once_in_its_first_place(ikat_data, year):
+    conversations, turns, ptkb, unproved, repeated = RELEASED[year]
+    path = ikat_data / f"{year}_test_topics.json"
+    chats, raw = read_topics(path), json.loads(path.read_text(encoding="utf-8"))
+    frame = topics_frame(chats, manual=True)
+    assert (len(chats), len(frame), frame["qid"].is_unique) == (conversations, turns, True)
     assert round(sum(len(chat.ptkb) for chat in chats) / len(chats), 1) == ptkb
     assert sum(not turn.passages for chat in chats for turn in chat.turns) == unproved
-    assert topics_frame(chats)["qid"].is_unique
-
-
-def test_gold_statements_of_2025_are_mapped_to_their_position(ikat_data):
-    chats = read_topics(ikat_data / "2025_test_topics.json")
-    raw = json.loads((ikat_data / "2025_test_topics.json").read_text(encoding="utf-8"))
-    for chat, item in zip(chats, raw, strict=True):
-        for turn, entry in zip(chat.turns, item["responses"], strict=True):
-            assert [item["ptkb"][int(name) - 1] for name in turn.statements] == entry["relevant_ptkbs"]
-
-
-def test_answers_provenance_and_statements():
-    assert answers_frame([TEA]).values.tolist() == [["9-1_1", "Rooibos."], ["9-1_2", "Chamomile."], ["9-1_3", "Welcome."]]
-    assert provenance_qrels([TEA]).values.tolist() == [["9-1_1", "d1:0", 1], ["9-1_1", "d2:3", 1], ["9-1_3", "d1:0", 1]]
-    labels = ptkb_qrels([TEA, BUS])
-    assert labels["label"].tolist() == [1, 1, 0, 0, 0, 0]
-    assert labels["docno"].tolist() == ["1", "2"] * 3
-    assert labels["label"].dtype == provenance_qrels([TEA])["label"].dtype == "int64"
-
-
-def test_no_conversation_gives_the_same_columns():
-    assert list(topics_frame([])) == AUTOMATIC
-    assert list(provenance_qrels([])) == list(ptkb_qrels([])) == ["qid", "docno", "label"]
-    assert list(answers_frame([])) == ["qid", "gold_answer"]
-
-
-def test_the_one_empty_rewrite_of_2023_falls_back_to_the_utterance(ikat_data):
-    frame = topics_frame(read_topics(ikat_data / "2023_test_topics.json"), manual=True).set_index("qid")
-    assert frame["qresolved"]["12-1_12"] == frame["qutterance"]["12-1_12"]
     assert frame["qresolved"].str.strip().ne("").all()
-
-
-@pytest.mark.parametrize(
-    ("year", "repeated"), [(2023, ["12-1_10", "15-2_3", "21-1_4"]), (2024, ["2_11", "5_1"]), (2025, ["2-1_12", "3-1_8"])]
-)
-def test_repeated_provenance_counts_once_in_its_first_place(ikat_data, year, repeated):
-    chats = read_topics(ikat_data / f"{year}_test_topics.json")
-    raw = json.loads((ikat_data / f"{year}_test_topics.json").read_text(encoding="utf-8"))
     fields = ("turns", "response_provenance") if year < 2025 else ("responses", "citations")
     listed = {f"{chat['number']}_{turn['turn_id']}": turn[fields[1]] for chat in raw for turn in chat[fields[0]]}
     got = {qid: group["docno"].tolist() for qid, group in provenance_qrels(chats).groupby("qid")}
     assert [qid for qid, ids in listed.items() if len(set(ids)) < len(ids)] == repeated
     assert got == {qid: sorted(set(ids), key=ids.index) for qid, ids in listed.items() if ids}
+    if year == 2023:  # its one empty rewrite
+        assert frame.loc[frame["qid"] == "12-1_12", "qresolved"].tolist() == frame.loc[frame["qid"] == "12-1_12", "qutterance"].tolist()
+    if year == 2025:  # which has statements as texts
+        for chat, item in zip(chats, raw, strict=True):
+            named = [[item["ptkb"][int(name) - 1] for name in turn.statements] for turn in chat.turns]
+            assert named == [entry["relevant_ptkbs"] for entry in item["responses"]]
+
+
+def test_nist_judged_176_turns_of_2023(ikat_data):
+    frame = read_qrels(ikat_data / "2023-qrels.all-turns.txt")
+    assert frame["qid"].nunique() == 176
+    assert frame["label"].value_counts().to_dict() == {0: 25467, 1: 4131, 2: 2733, 3: 1542, 4: 310}
+
+
+def test_the_ptkb_qrels_judge_the_whole_ptkb_of_every_listed_turn_the_organisers_as_the_topics_do(ikat_data):
+    chats = read_topics(ikat_data / "2023_test_topics.json")
+    sizes = {chat.number: len(chat.ptkb) for chat in chats}
+    nist, organisers = (read_qrels(ikat_data / name) for name in ("ptkb_rel_nist", "ptkb_rel_org"))
+    for frame, turns, relevant in ((nist, 98, 224), (organisers, 112, 182)):
+        assert (frame["qid"].nunique(), frame["label"].sum()) == (turns, relevant)
+        assert all(len(group) == sizes[qid.split("_")[0]] for qid, group in frame.groupby("qid"))
+    own = ptkb_qrels(chats)
+    own = own[own.groupby("qid")["label"].transform("max") == 1]
+    keys = ["qid", "docno"]
+    pd.testing.assert_frame_equal(own.sort_values(keys, ignore_index=True), organisers.sort_values(keys, ignore_index=True))

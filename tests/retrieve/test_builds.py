@@ -10,8 +10,10 @@ from tiny_splade import save_splade
 from trust.killing import killed_before
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.retrieve import dense as dense_module
 from pyterrier_ikat.retrieve import index as index_module
 from pyterrier_ikat.retrieve import pisa
+from pyterrier_ikat.retrieve import splade as splade_module
 from pyterrier_ikat.store import cache as result_cache
 from pyterrier_ikat.store.models import BUNDLED
 from pyterrier_ikat.study import System
@@ -66,6 +68,78 @@ def test_added_passages_give_the_index_of_all_of_them(kind, model, tmp_path):
         build(kind, tmp_path / "i", model, CORPUS)
     again.add(MORE)  # they are all there
     assert len(again) == 13
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_index_that_is_there_is_compared_and_not_built_again(kind, model, tmp_path):
+    index, (first, *rest) = build(kind, tmp_path / "i", model, CORPUS), CORPUS
+    made = {path: path.stat().st_mtime_ns for path in (tmp_path / "i").rglob("*")}
+    again = build(kind, tmp_path / "i", model, CORPUS)
+    assert (again, again.fingerprint()) == (index, index.fingerprint())
+    changed = ([{**first, "text": first["text"] + " "}, *rest], [{**first, "docno": "other"}, *rest])
+    for other in ([*CORPUS, MORE[0]], CORPUS[:-1], *changed):
+        with pytest.raises(ikat.UsageError, match="holds an index of other passages"):
+            build(kind, tmp_path / "i", model, other)
+    with pytest.raises(ikat.DataError, match="that isn't used up"):
+        build(kind, tmp_path / "i", model, [])
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "i").rglob("*")} == made
+    assert [path.name for path in tmp_path.iterdir()] == ["i"]
+
+
+def test_one_of_other_settings_is_refused_before_the_corpus_is_read(model, tmp_path):
+    never, path = (1 / 0 for _ in "x"), tmp_path / "i"
+    for kind in ("eager", "splade", "dense"):
+        build(kind, path, model, CORPUS)
+    other = save_splade(tmp_path / "other", seed=5)
+    for call, message in (
+        (lambda: ikat.PassageIndex(path).index(never, stops="none"), "holds an index with stops 'lucene', not 'none': remove it"),
+        (lambda: ikat.Splade(other).index(path, never), "holds an index with encoded_by .*: remove it"),
+        (lambda: ikat.DenseIndex(path).index(never, BUNDLED, query_prefix="q: "), "with query_prefix None, not 'q: '"),
+        (lambda: ikat.DenseIndex(path).index(never, BUNDLED, similarity="dot"), "with similarity 'cosine', not 'dot'"),
+    ):
+        with pytest.raises(ikat.UsageError, match=message):
+            call()
+
+
+ENCODING = {"splade": (splade_module, "encode_texts", 1), "dense": (dense_module, "_encode", 4)}
+"""Kind -> the module and the function that encodes, and the place of the texts among its arguments."""
+MANY = [{"docno": f"p{number:03}", "text": f"green tea {'runs ' * (number % 30)}"} for number in range(100)]
+
+
+@pytest.mark.parametrize("kind", ENCODING)
+@pytest.mark.parametrize("added", [False, True], ids=["built", "added"])
+def test_an_interrupted_build_goes_on_behind_the_last_step_and_an_addition_encodes_the_new_passages_alone(
+    kind, added, model, tmp_path, monkeypatch
+):
+    module, name, place = ENCODING[kind]
+    whole, steps, left = getattr(module, name), [], [None, None, KeyboardInterrupt]
+
+    def encode(*arguments, **options):
+        if "document" not in (*arguments, *options.values()):
+            return whole(*arguments, **options)
+        if left and (stop := left.pop(0)):
+            raise stop
+        steps.append(arguments[place])
+        return whole(*arguments, **options)
+
+    def work():
+        return ikat.Index(tmp_path / "i").add(MANY[20:]) if added else build(kind, tmp_path / "i", model, MANY)
+
+    monkeypatch.setattr(module, "STEP", 32)
+    if added:
+        build(kind, tmp_path / "i", model, MANY[:20])
+        before = found(tmp_path / "i", kind)
+    monkeypatch.setattr(module, name, encode)
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    if added:
+        pd.testing.assert_frame_equal(found(tmp_path / "i", kind), before)
+    work()
+    assert [text for step in steps for text in step] == [passage["text"] for passage in MANY[20 if added else 0 :]]
+    assert {path.name for path in (tmp_path / "i").iterdir()} == {f"{kind}-100", "pt_meta.json", "texts.db"}
+    build(kind, tmp_path / "straight", model, MANY)
+    ours, straight = (found(tmp_path / name, kind).set_index(["qid", "docno"])["score"].sort_index() for name in ("i", "straight"))
+    pd.testing.assert_series_equal(ours, straight, rtol=1e-4)  # of other batches, so that equal texts differ in their last digits
 
 
 def test_passages_are_added_to_every_index_of_the_folder(model, tmp_path):

@@ -158,43 +158,6 @@ def test_prefixes_are_the_models_own_unless_they_are_given(letters, tmp_path, mo
     assert letters.encoded == {"query": ["Q: tea", "query: tea", "tea"], "document": ["D: green tea", "green tea"]}
 
 
-MANY = [{"docno": f"p{number:03}", "text": f"green tea number {number}" if number % 10 else "\n"} for number in range(100)]
-
-
-@pytest.mark.parametrize("added", [False, True], ids=["built", "added"])
-def test_a_build_that_stopped_goes_on_with_what_was_not_encoded(letters, tmp_path, monkeypatch, added):
-    monkeypatch.setattr(dense_module, "STEP", 16)
-    whole, calls, index = Letters.encode_document, [], ikat.DenseIndex(tmp_path / "i")
-    first = MANY[:30] if added else []
-    if added:
-        index.index(first, "some/letters")
-        before = index.dense()(topics("tea 7"))
-    letters.encoded["document"].clear()
-
-    def stop_in_the_third(self, texts, **options):
-        calls.append(texts)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return whole(self, texts, **options)
-
-    def build(corpus):
-        return index.add(corpus[30:]) if added else index.index(iter(corpus), "some/letters")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Letters, "encode_document", stop_in_the_third)
-        with pytest.raises(KeyboardInterrupt):
-            build(MANY)
-    if added:
-        with pytest.warns(UserWarning, match="dense of .* lacks the last 70 passages: call add"):
-            pd.testing.assert_frame_equal(ikat.DenseIndex(index.path).dense()(topics("tea 7")), before)
-    build(MANY)
-    assert letters.encoded["document"] == [passage["text"] for passage in MANY[len(first) :] if passage["text"].strip()]
-    assert sorted(path.name for path in (tmp_path / "i").iterdir()) == ["dense-100", "pt_meta.json", "texts.db"]
-    straight = ikat.DenseIndex(tmp_path / "straight").index(MANY, "some/letters")
-    pd.testing.assert_frame_equal(index.dense()(topics("tea 7")), straight.dense()(topics("tea 7")))
-    assert list(index.flex.docnos()) == list(straight.flex.docnos())
-
-
 def test_the_best_of_many_vectors_are_those_of_a_plain_product_ties_by_docno(tmp_path, monkeypatch):
     draw = np.random.default_rng(1)
     vectors = draw.standard_normal((3000, SIZE)).astype("<f4")
@@ -212,45 +175,56 @@ def test_the_best_of_many_vectors_are_those_of_a_plain_product_ties_by_docno(tmp
 
 
 def test_the_fingerprint_knows_passages_model_and_prefixes_and_a_copy_has_the_same(index, letters, tmp_path):
-    def fingerprint(name, corpus=CORPUS, model="some/letters", **options):
-        return ikat.DenseIndex(tmp_path / name).index(corpus, model, **options).fingerprint()
-
-    found = [
-        index.fingerprint(),
-        fingerprint("a", CORPUS[:-1]),
-        fingerprint("b", model="other/letters"),
-        fingerprint("c", query_prefix="q: "),
-        fingerprint("d", passage_prefix="p: "),
-        fingerprint("e", similarity="dot"),
-    ]
-    assert len(set(found)) == 6
+    others = [{"corpus": CORPUS[:-1]}, {"model": "o/letters"}, {"query_prefix": "q: "}, {"passage_prefix": "p: "}, {"similarity": "dot"}]
+    found = {index.fingerprint()}
+    for number, changed in enumerate(others):
+        built = ikat.DenseIndex(tmp_path / str(number)).index(**{"corpus": CORPUS, "model": "some/letters"} | changed)
+        found.add(built.fingerprint())
+    assert len(found) == 6
     copy = ikat.DenseIndex(shutil.copytree(index.path, tmp_path / "copy"))
-    assert pickle.loads(pickle.dumps(copy)).fingerprint() == copy.fingerprint() == found[0]
+    assert pickle.loads(pickle.dumps(copy)).fingerprint() == copy.fingerprint() == index.fingerprint()
 
 
-def test_errors_say_what_to_do(letters, tmp_path, monkeypatch):
+def nan_vectors(self, texts, **_):
+    return np.full((len(texts), SIZE), np.nan)
+
+
+@pytest.mark.parametrize(
+    ("of_model", "options", "error", "message"),
+    [
+        ({}, {"similarity": "euclidean"}, ikat.UsageError, "similarity 'euclidean', of the argument, is unknown: give cosine or dot with"),
+        (
+            {"similarity_fn_name": "manhattan"},
+            {},
+            ikat.UsageError,
+            "'manhattan', of some/letters, is unknown: give cosine or dot with simi",
+        ),
+        ({"encode_document": nan_vectors}, {}, ikat.UsageError, "isn't finite: its weights are damaged"),
+        ({}, {"corpus": [{"docno": "d", "text": ""}]}, ikat.DataError, "no passage of the corpus has a text"),
+        ({}, {"model": "/no/where"}, ikat.UsageError, "can't load the bi-encoder .*: give the folder of a downloaded model"),
+    ],
+)
+def test_what_cannot_be_indexed_is_said(letters, tmp_path, monkeypatch, of_model, options, error, message):
+    for name, value in of_model.items():
+        monkeypatch.setattr(Letters, name, value)
+    if "model" in options:
+        monkeypatch.setattr(dense_module, "load_bi_encoder", load_bi_encoder)
+        options = {**options, "corpus": (pytest.fail("the corpus was read") for _ in "a")}
+    with pytest.raises(error, match=message):
+        ikat.DenseIndex(tmp_path / "i").index(**{"corpus": CORPUS, "model": "some/letters", **options})
+    assert ikat.Index(tmp_path / "i").kinds == []
+
+
+def test_an_index_that_is_not_there_says_how_to_make_it_and_another_folder_stays_as_it_is(letters, tmp_path):
     with pytest.raises(ikat.DataError, match=r"there is no such folder; make it with ikat\.DenseIndex\('.*'\)\.index\(corpus\)"):
         ikat.DenseIndex(tmp_path / "none").dense()
     with commands_advised(), pytest.raises(ikat.DataError, match="make it with `ikat index SOURCE .* --dense MODEL`"):
         ikat.DenseIndex(tmp_path / "none").dense()
-    with pytest.raises(ikat.UsageError, match=r"similarity 'euclidean', of the argument, is unknown: give cosine or dot with similarity"):
-        ikat.DenseIndex(tmp_path / "i").index(CORPUS, "some/letters", similarity="euclidean")
-    with pytest.raises(ikat.DataError, match="no passage of the corpus has a text"):
-        ikat.DenseIndex(tmp_path / "i").index([{"docno": "d", "text": ""}], "some/letters")
-    monkeypatch.setattr(Letters, "similarity_fn_name", "manhattan")
-    with pytest.raises(
-        ikat.UsageError, match=r"similarity 'manhattan', of some/letters, is unknown: give cosine or dot with similarity=\.\.\."
-    ):
-        ikat.DenseIndex(tmp_path / "i").index(CORPUS, "some/letters")
-    monkeypatch.setattr(Letters, "similarity_fn_name", "dot")
-    monkeypatch.setattr(Letters, "encode_document", lambda self, texts, **_: np.full((len(texts), SIZE), np.nan))
-    with pytest.raises(ikat.UsageError, match="isn't finite: its weights are damaged"):
-        ikat.DenseIndex(tmp_path / "j").index(CORPUS, "some/letters")
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "a.txt").touch()
     with pytest.raises(ikat.UsageError, match="notes exists already: remove it"):
         ikat.DenseIndex(tmp_path / "notes").index(CORPUS, "some/letters")
-    assert sorted(path.name for path in (tmp_path / "notes").iterdir()) == ["a.txt"]
+    assert [path.name for path in (tmp_path / "notes").iterdir()] == ["a.txt"]
 
 
 def test_another_model_than_the_one_of_the_passages_is_refused(letters, tmp_path):
@@ -269,9 +243,8 @@ def test_another_model_than_the_one_of_the_passages_is_refused(letters, tmp_path
 def test_a_model_of_the_hub_goes_by_its_owner_too(index, tmp_path):
     with pytest.raises(ikat.UsageError, match="was encoded with another model than 'other/letters' as it is now"):
         ikat.DenseIndex(index.path, "other/letters").dense()(topics("tea"))
-    folder = tmp_path / "letters"
-    folder.mkdir()
-    for same in ("letters", folder):  # the name without its owner, and a folder, of which nothing else is known
+    (tmp_path / "letters").mkdir()
+    for same in ("letters", tmp_path / "letters"):  # the name without its owner, and a folder, of which nothing else is known
         assert ikat.DenseIndex(index.path, same).fingerprint() == index.fingerprint()
 
 
@@ -289,13 +262,6 @@ TestDense = pt.testing.transformer_test_class(lambda: ikat.DenseIndex(_folder).d
 TestQueryEncoder = pt.testing.transformer_test_class(lambda: ikat.DenseIndex(_folder).query_encoder())
 
 
-def test_empty_frames_and_blank_queries_have_no_result(index):
-    asked = topics("green tea")
-    assert index.dense()(asked.iloc[:0]).columns.tolist() == index.dense()(asked).columns.tolist()
-    with pytest.warns(NoResultWarning):
-        assert index.dense()(topics(" ", None)).empty
-
-
 def test_distinct_queries_are_encoded_and_searched_once_over_all_systems(index, letters, tmp_path):
     asked = topics("green tea", "the train", "green tea", " ")
     with pytest.warns(NoResultWarning, match="3"):
@@ -310,28 +276,6 @@ def test_distinct_queries_are_encoded_and_searched_once_over_all_systems(index, 
     assert len(letters.encoded["query"]) == 4
     index.dense(num_results=3, query_prefix="find: ")(asked.iloc[:1])  # other queries
     assert letters.encoded["query"][-1] == "find: green tea"
-
-
-def test_an_index_that_is_there_is_compared_and_not_built_again(index, letters):
-    letters.encoded["document"].clear()
-    assert index.index(iter(CORPUS), "some/letters") is index
-    assert not letters.encoded["document"]
-    for changed, said in (
-        ({"model": "other/letters"}, "holds an index with encoded_by 'some/letters', not 'other/letters'"),
-        ({"query_prefix": "q: "}, "holds an index with query_prefix None, not 'q: '"),
-        ({"similarity": "dot"}, "holds an index with similarity 'cosine', not 'dot'"),
-        ({"corpus": CORPUS[:2]}, "holds an index of other passages"),
-    ):
-        with pytest.raises(ikat.UsageError, match=said):
-            index.index(**{"corpus": CORPUS, "model": "some/letters"} | changed)
-
-
-def test_a_model_that_is_missing_is_said_before_the_corpus_is_read(tmp_path):
-    def corpus():
-        raise AssertionError
-
-    with pytest.raises(ikat.UsageError, match="can't load the bi-encoder .*: give the folder of a downloaded model"):
-        ikat.DenseIndex(tmp_path / "i").index((corpus() for _ in "a"), str(tmp_path / "nowhere"))
 
 
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])

@@ -12,11 +12,12 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from retrieve.plain import plain_bm25
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import NoResultWarning, eager
 from pyterrier_ikat.retrieve.eager import LexicalIndex, candidates
-from pyterrier_ikat.retrieve.words import stop_terms, tokenize
+from pyterrier_ikat.retrieve.words import tokenize
 from pyterrier_ikat.store import cache as result_cache
 
 WORDS = ["tea", "teas", "mint", "the", "tram", "trams", "river", "café", "U.S.", "it’s", "no", "garden", "gardening", "oats", "line", "a"]
@@ -71,7 +72,7 @@ def agree(ours, theirs):
             assert sorted(mine["docno"][first:last]) == sorted(other["docno"][first:last])
 
 
-@pytest.mark.parametrize(("k1", "b"), [*PAPERS, (0, 0), (2.5, 1.0), (0.333, 0.123)])
+@pytest.mark.parametrize(("k1", "b"), [*PAPERS, (0, 0), (2.5, 1.0)])
 @pytest.mark.parametrize("depth", [700, 30])
 def test_rankings_are_those_of_pisa(both, k1, b, depth):
     ours, theirs = (index.bm25(k1, b, num_results=depth)(QUERIES) for index in both)
@@ -93,11 +94,6 @@ def test_terms_of_weights_are_looked_up_as_they_are_in_lower_case(both):
     toks = [{"tea": 1.0, "Mint": 0.31}, {"teas": 1.0}, {"the": 2.0, "x y": 1.0}]
     ours, theirs = (index.bm25()(asked("", "", "", query_toks=toks)) for index in both)
     agree(ours, theirs)
-
-
-def test_ties_go_by_docno_also_at_the_cut(tmp_path):
-    index = ikat.PassageIndex(tmp_path / "i").index([{"docno": f"d{number:03}", "text": "same words"} for number in range(300)])
-    assert index.bm25(num_results=7)(asked("words"))["docno"].tolist() == [f"d{number}" for number in range(299, 292, -1)]
 
 
 def test_a_small_index_has_no_file_of_pisa_and_starts_no_process(tmp_path, monkeypatch):
@@ -163,29 +159,14 @@ def test_the_cut_keeps_the_best_and_all_that_tie_with_the_last(seed, size, depth
 # In memory
 
 
-def plain_bm25(statements, query, k1, b):
-    docs = {docno: Counter(tokenize(text, "porter2")) for docno, text in statements}
-    mean = sum(counts.total() if hasattr(counts, "total") else sum(counts.values()) for counts in docs.values()) / len(docs)
-    scores = Counter()
-    for term, times in Counter(tokenize(query, "porter2")).items():
-        holders = sum(term in counts for counts in docs.values())
-        if holders and term not in stop_terms("lucene", "porter2"):
-            idf = max(1e-6, math.log((len(docs) - holders + 0.5) / (holders + 0.5)))
-            for docno, counts in docs.items():
-                if counts[term]:
-                    norm = k1 * (1 - b + b * sum(counts.values()) / mean)
-                    scores[docno] += times * idf * (k1 + 1) * counts[term] / (counts[term] + norm)
-    return scores
-
-
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join), min_size=1, max_size=12), st.sampled_from(PAPERS))
 def test_statements_in_memory_are_ranked_as_by_the_plain_formula(texts, parameters):
     k1, b = parameters
     statements = [(f"s{number}", text) for number, text in enumerate([*texts, "oats"])]
     index = LexicalIndex(statements, k1=k1, b=b)
     for query in ("teas and mint mint", "the gardens", "zzz"):
-        assert dict(index.search(query)) == pytest.approx(dict(plain_bm25(statements, query, k1, b)), rel=1e-5)
+        assert dict(index.search(query)) == pytest.approx(plain_bm25(dict(statements), query, k1, b), rel=1e-5)
     found = index.search("tea river")
     assert found == sorted(found, key=lambda pair: (pair[1], pair[0]), reverse=True)
     assert index.search("tea river", 1) == found[:1]

@@ -23,16 +23,11 @@ def path(tmp_path):
     return tmp_path / "given.trec"
 
 
-@pytest.fixture
-def texts():
-    return pt.apply.generic(lambda found: found.assign(text=[TEXTS[docno] for docno in found["docno"]]))
+TestGivenRanking = pt.testing.transformer_test_class(lambda: ikat.GivenRanking("given.trec"))
 
 
-class TestGivenRanking(pt.testing.transformer_test_class(lambda: ikat.GivenRanking("given.trec"))):
-    pass
-
-
-def test_each_turn_gets_its_passages_whatever_its_query_is(path, texts):
+def test_each_turn_gets_its_passages_whatever_its_query_is(path):
+    texts = pt.apply.generic(lambda found: found.assign(text=[TEXTS[docno] for docno in found["docno"]]))
     found = ikat.GivenRanking(path, texts)(TURNS)
     assert found[["qid", "docno", "score", "rank", "text"]].values.tolist() == [
         ["1_2", "c", 1.0, 0, "Green tea."],
@@ -44,13 +39,10 @@ def test_each_turn_gets_its_passages_whatever_its_query_is(path, texts):
     assert (ikat.GivenRanking(path) % 1)(TURNS)["docno"].tolist() == ["c", "b"]
 
 
-def test_a_turn_that_the_run_lacks_is_named(path):
+def test_a_turn_that_the_run_lacks_and_a_run_that_cannot_be_read_are_named(path, tmp_path):
     with pytest.warns(NoResultWarning, match="1 of 2 turns found no passage: 9_9"):
         found = ikat.GivenRanking(path)(TURNS.assign(qid=["1_2", "9_9"]))
     assert found["docno"].tolist() == ["c"]
-
-
-def test_a_run_that_cannot_be_read_is_refused(tmp_path):
     with pytest.raises(DataError, match="nothing.trec"):
         ikat.GivenRanking(tmp_path / "nothing.trec")(TURNS)
 

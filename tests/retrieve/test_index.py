@@ -97,21 +97,20 @@ def test_a_package_has_one_kind_and_opens_as_that(together, tmp_path, alone):
 
 
 def test_which_one_is_meant_has_to_be_said_where_there_are_several(together, build, tmp_path):
-    with pytest.raises(ikat.UsageError, match=r"holds bm25, splade, dense: choose one, such as retriever='dense'$"):
-        open_index(together.path)
+    one, path = str(build["bm25"](tmp_path / "i").path), together.path
+    assert [type(open_index(path, kind)).__name__ for kind in together.kinds] == ["PassageIndex", "SpladeIndex", "DenseIndex"]
+    assert type(open_index(one)) is ikat.PassageIndex
+    for arguments, message in (
+        ((path,), r"holds bm25, splade, dense: choose one, such as retriever='dense'$"),
+        ((one, "dense"), r"holds bm25, not dense: `ikat index SOURCE .*/i --dense MODEL` adds it"),
+        ((one, "bm52"), r"retriever='bm52' is unknown: give one of bm25, splade, dense"),
+        ((path, "bm25", "some/model"), "is a passage index for BM25: omit splade_model="),
+        ((str(tmp_path / "none"), "dense"), "there is no such folder; make it with ikat.DenseIndex"),
+    ):
+        with pytest.raises((ikat.UsageError, ikat.DataError), match=message):
+            open_index(*arguments)
     with commands_advised(), pytest.raises(ikat.UsageError, match=r"choose one, such as --resources retriever=dense$"):
-        open_index(together.path)
-    assert [type(open_index(together.path, kind)).__name__ for kind in together.kinds] == ["PassageIndex", "SpladeIndex", "DenseIndex"]
-    build["bm25"](tmp_path / "i")
-    assert type(open_index(str(tmp_path / "i"))) is ikat.PassageIndex
-    with pytest.raises(ikat.UsageError, match=r"holds bm25, not dense: `ikat index SOURCE .*/i --dense MODEL` adds it"):
-        open_index(str(tmp_path / "i"), "dense")
-    with pytest.raises(ikat.UsageError, match=r"retriever='bm52' is unknown: give one of bm25, splade, dense"):
-        open_index(str(tmp_path / "i"), "bm52")
-    with pytest.raises(ikat.DataError, match="there is no such folder; make it with ikat.DenseIndex"):
-        open_index(str(tmp_path / "none"), "dense")
-    with pytest.raises(ikat.UsageError, match="is a passage index for BM25: omit splade_model="):
-        open_index(together.path, "bm25", "some/model")
+        open_index(path)
     with pytest.raises(ikat.UsageError, match="retriever='dense' names what the folder of index=... holds: give that folder, too"):
         Resources(retriever="dense").opened(None, {})
 

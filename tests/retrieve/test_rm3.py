@@ -90,18 +90,6 @@ def test_the_worked_example():
     assert sum(toks.values()) == pytest.approx(1)
 
 
-def test_one_row_per_turn_with_the_turns_columns():
-    history = [{"role": "user", "content": "hi"}]
-    found = results(("u", "tea", 1.0, "mint"), ("u", "tea", 1.0, "herb"), ("t", "tram", 2.0, "river")).assign(qturn=3, query_vec=0)
-    found["qhistory"] = column([history] * 3)
-    before = found.copy()
-    expanded = ikat.RM3()(found)
-    assert expanded[["qid", "query", "qturn"]].values.tolist() == [["u", "tea", 3], ["t", "tram", 3]]
-    assert set(expanded.columns) == {"qid", "query", "qturn", "qhistory", "query_toks"}
-    assert expanded["qhistory"][0] is history
-    pd.testing.assert_frame_equal(found, before)
-
-
 def test_stop_words_of_the_index_are_no_terms_and_those_of_terrier_no_feedback():
     found = results(("t", "what of the Teas", 1.0, "You would have what the teas have"))
     assert ikat.RM3()(found)["query_toks"][0] == pytest.approx({"what": 0.25, "tea": 0.25 + 0.5})
@@ -186,9 +174,8 @@ def test_bm25_with_rm3_finds_passages_that_the_query_does_not_name(index):
 
 
 def test_stop_words_are_compared_as_terms():
+    assert stop_terms("lucene", "porter2") >= {"this", "the"}
     assert "thi" not in stop_terms("lucene", "porter2")
-    assert {"this", "the"} <= stop_terms("lucene", "porter2")
-    assert stop_terms("none", "porter2") == frozenset()
 
 
 @pytest.mark.linux

@@ -36,7 +36,7 @@ def by_pisa(text, stemmer):
     return list(pytest.importorskip("pyterrier_pisa").tokenize(ascii_text(text), stemmer))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100)
 @given(TRICKY | st.text(st.characters(exclude_categories=[]), max_size=40))
 def test_any_text_has_the_words_that_pisa_makes_of_it(text):
     for stemmer in ("porter2", "none"):
@@ -50,23 +50,8 @@ def test_made_up_words_have_the_stems_that_pisa_makes_of_them():
     draw = random.Random(5)
     syllables = ["".join(pair) for pair in itertools.product("bcdfghlmnprstvwy", "aeiouy")]
     made = [f"{''.join(draw.choices(syllables, k=draw.randint(1, 3)))}{draw.choice('stlnd')}{draw.choice(ENDINGS)}" for _ in range(5000)]
-    known = [
-        "university",
-        "organization",
-        "evening",
-        "news",
-        "general",
-        "proceed",
-        "inning",
-        "skis",
-        "dying",
-        "gently",
-        "only",
-        "singly",
-        "outing",
-        "herring",
-    ]
-    text = " ".join(made + known)
+    known = "university organization evening news general proceed inning skis dying gently only singly outing herring"
+    text = " ".join([*made, known])
     assert tokenize(text, "porter2") == by_pisa(text, "porter2")
 
 
