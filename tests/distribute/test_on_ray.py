@@ -13,8 +13,6 @@ from rank.tiny_cross_encoders import save_cross_encoder
 import pyterrier_ikat as ikat
 from pyterrier_ikat.distribute.on_ray import OnRay, _Worker
 
-pytest.importorskip("ray.data", reason="Ray Data isn't installed: pip install 'pyterrier_ikat[ray]'")
-
 
 @pytest.fixture
 def in_process(monkeypatch):
