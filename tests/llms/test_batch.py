@@ -269,19 +269,14 @@ def test_overloaded_servers_are_tried_again(server, model):
     assert len(server.batches) == 1
 
 
-def test_a_batch_that_the_key_does_not_see_any_more_is_named(server, model):
-    under_way(model())
-    server.batches.clear()
-    with pytest.raises(
-        FatalLLMError, match="404: No such object: /batches/batch_0.: check .*; or .* remove .*batches to ask, and pay for, all that is "
-    ):
-        model().ask(ask(*TEXTS))
-
-
-def test_results_that_the_provider_has_removed_are_named(server, model):
+@pytest.mark.parametrize("removed", ["batch", "results"])
+def test_what_the_provider_has_removed_or_the_key_does_not_see_any_more_is_named(server, model, removed):
     under_way(model())
     server.end("batch_0")
-    del server.files[server.batches["batch_0"]["output_file_id"]]
+    if removed == "batch":
+        server.batches.clear()
+    else:
+        del server.files[server.batches["batch_0"]["output_file_id"]]
     with pytest.raises(FatalLLMError, match="404: No such object: .*; or .* remove .*batches to ask, and pay for, all that is "):
         model().ask(ask(*TEXTS))
 

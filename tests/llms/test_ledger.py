@@ -100,11 +100,3 @@ def test_counting_from_many_threads_loses_nothing():
     for thread in threads:
         thread.join()
     assert ledger.frame()["calls"].tolist() == [4000]
-
-
-def test_it_is_shown_without_row_numbers_and_rounded():
-    ledger = Ledger()
-    ledger.count("answer", "m", calls=1, seconds=1.23456, cost=0.123456)
-    shown = str(ledger).splitlines()[1].split()
-    assert shown == ["answer", "m", "1", "0", "0", "1.2", "0.1235"]
-    assert "<th>0</th>" not in ledger._repr_html_()
