@@ -1,6 +1,5 @@
 """Finished runs by name (frames, run folders, run files or submissions), and the judgements that a run folder knows."""
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,7 +14,6 @@ from ..runs import RunFolder, read_run
 from ..runs.run_files import checksum_of
 from ..store.trec import is_run_file
 from ..submit.submissions import read_ranking
-from .evaluator import OtherTurnsWarning
 
 Source: TypeAlias = pd.DataFrame | RunFolder | str | Path
 RANKING = ("qid", "docno", "score", "rank")
@@ -150,19 +148,12 @@ def qrels_of(folders: Sequence[RunFolder]) -> pd.DataFrame:
     Raises:
         UsageError: like :func:`dataset_of`, and when a run was scored with other judgements, or there are none.
         DataError: when the dataset's file is missing.
-
-    Warns:
-        OtherTurnsWarning: when the runs were scored on different turns.
     """
     data = dataset_of(folders)
     whole = find_qrels(None, data)
     if whole.empty:
         raise UsageError(f"{data.name} has no judgements: give {option('qrels')}")
-    scored = {folder.path.name: _scored(folder, whole, data.name) for folder in folders}
-    turns = set().union(*scored.values())
-    if fewer := [f"{name} {len(own)}" for name, own in scored.items() if own != turns]:
-        what = f"the runs were scored on different turns (of {len(turns)}: {list_first(fewer)}): a turn that a run lacks counts 0"
-        warnings.warn(what, OtherTurnsWarning, stacklevel=3)
+    turns = {qid for folder in folders for qid in _scored(folder, whole, data.name)}
     return whole[whole["qid"].isin(turns)].reset_index(drop=True)
 
 

@@ -1,6 +1,7 @@
 """Scores of runs as from trec_eval: their table, for each turn, by conversation and depth, and against a baseline."""
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,8 +13,10 @@ from ..arguments import is_missing, one_of
 from ..conversations.frame import column, with_text_ids
 from ..conversations.qrels import judgements_in
 from ..errors import DataError, UsageError, advice, list_first
+from ..runs import RunFolder
 from .evaluator import (
     Evaluator,
+    OtherTurnsWarning,
     aggregated,
     check_baseline,
     experiment_rows,
@@ -74,6 +77,9 @@ def evaluate(
             are unknown.
         DataError: when a run shares no turn with the qrels or names turns with hyphens, or run or qrels are not clean.
 
+    Warns:
+        OtherTurnsWarning: when a run has other turns than the qrels, or run folders were made for different turns.
+
     Example:
         >>> run = pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "score": [1.0], "rank": [0]})
         >>> qrels = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": ["a", "b"], "label": [1, 1]})
@@ -86,6 +92,7 @@ def evaluate(
         if not (folders := folders_in(named)):
             raise UsageError("there are no judgements: give qrels=... Only run folders of a dataset know theirs")
         qrels = qrels_of(folders)
+        _warn_of_fewer_turns(folders, qrels)
     evaluator = make_evaluator(qrels, measures)
     rankings = {name: ranking_of(name, results_of(name, run)) for name, run in named.items()}
     scores = turn_scores(rankings.items(), evaluator)
@@ -102,6 +109,15 @@ def evaluate(
     for name, ranking in rankings.items():
         warn_of_other_turns(f"run {name}", ranking, evaluator.turns)
     return pd.DataFrame(rows)
+
+
+def _warn_of_fewer_turns(folders: Sequence[RunFolder], qrels: pd.DataFrame) -> None:
+    """Warn of folders that were made for fewer of the judged turns than others."""
+    made = {folder.path.name: {turn["qid"] for turn in folder.turns()} & set(qrels["qid"]) for folder in folders}
+    every = set().union(*made.values())
+    if fewer := [f"{name} {len(own)}" for name, own in made.items() if own != every]:
+        what = f"the runs were made for different turns (of {len(every)}: {list_first(fewer)}): a turn that a run lacks counts 0"
+        warnings.warn(what, OtherTurnsWarning, stacklevel=3)
 
 
 def per_turn(run: pd.DataFrame, qrels: pd.DataFrame, measures: Sequence[Measure] = TRACK_2023) -> pd.DataFrame:

@@ -5,23 +5,12 @@ import pytest
 from ir_measures import AP, Judged, R, nDCG
 from test_evaluate import direct, random_runs
 
+import pyterrier_ikat as ikat
 from pyterrier_ikat import experiment
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import breakdown, evaluate, per_turn
 from pyterrier_ikat.generate import ExplodeQueries
 from pyterrier_ikat.operator import Operator
-
-
-class Reranks(Operator):
-    """Needs passages, which topics do not have."""
-
-    def __init__(self, table):
-        super().__init__()
-        self.table = table
-
-    def transform(self, inp):
-        pt.validate.result_frame(inp, context=self)
-        return inp
 
 
 class Finds(Operator):
@@ -39,14 +28,6 @@ class Finds(Operator):
         return inp[["qid", "query"]].merge(self.table.frame, on="qid")
 
 
-class Known(Operator):
-    """A retriever that finds one passage, whatever is asked."""
-
-    def transform(self, inp):
-        pt.validate.query_frame(inp, context=self)
-        return inp.assign(docno="d1", score=1.0, rank=0)
-
-
 class Table:
     def __init__(self, frame):
         self.frame = frame
@@ -58,12 +39,6 @@ def setting():
     topics = pd.DataFrame({"qid": [*qrels["qid"].drop_duplicates(), "9-1_99"], "query": "q"})
     Finds.calls = 0
     return {name: Finds(Table(run)) for name, run in runs.items()}, runs, topics, qrels
-
-
-def reverse():
-    return pt.apply.generic(
-        lambda found: found.assign(rank=found.groupby("qid")["rank"].transform("max") - found["rank"], score=-found["score"])
-    )
 
 
 def test_pipelines_and_finished_runs_give_trec_evals_figures(setting):
@@ -134,7 +109,7 @@ def test_mistakes_are_found_before_anything_runs(setting):
         (lambda: experiment(systems, topics=topics, qrels=qrels, measures=[]), UsageError, "no measure"),
         (lambda: experiment(systems, topics=topics), UsageError, "nothing to run or evaluate on"),
         (lambda: experiment({"a": pt.Transformer.identity()}, topics=topics, qrels=qrels), UsageError, "makes no ranking"),
-        (lambda: experiment({"a": one, "b": Reranks(0)}, topics=topics, qrels=qrels), UsageError, "system b does not work .*docno"),
+        (lambda: experiment({"a": one, "b": ikat.MonoT5()}, topics=topics, qrels=qrels), UsageError, "system b does not work .*docno"),
         (lambda: experiment({"a": one, "b": "bm25"}, topics=topics, qrels=qrels), UsageError, "there is no method 'bm25'"),
         (lambda: experiment(systems, topics=topics[2:], qrels=qrels), DataError, "2 turns of the qrels not in the topics"),
         (lambda: experiment(systems, topics=pd.concat([topics, topics]), qrels=qrels), DataError, "turn 9-1_0 has several rows"),
@@ -170,9 +145,10 @@ def test_rankings_that_are_not_clean_name_their_system(setting):
 def test_a_system_that_ends_in_sub_queries_is_refused(setting):
     systems, runs, topics, qrels = setting
     topics = topics.assign(qsubqueries=[["a", "b"]] * len(topics))
+    finding = pt.apply.generic(lambda rows: rows.assign(docno="d1", score=1.0, rank=0))
     dropping = pt.apply.generic(lambda rows: rows[["qid", "query"]].assign(docno="d1", score=1.0, rank=0))
     with pytest.raises(UsageError, match="system b ends in sub-queries, .*: end it with ikat.Interleave"):
-        experiment({"a": systems["one"], "b": ExplodeQueries() >> Known()}, topics=topics, qrels=qrels)
+        experiment({"a": systems["one"], "b": ExplodeQueries() >> finding}, topics=topics, qrels=qrels)
     assert Finds.calls == 0
     with pytest.raises(DataError, match="system b has no turn of the qrels: .*9-1_0::0"):
         experiment({"b": ExplodeQueries() >> dropping}, topics=topics, qrels=qrels)

@@ -95,5 +95,5 @@ def test_turns_that_match_nothing_are_named(tmp_path):
 def test_folders_of_different_turns_are_named(tmp_path):
     for name, turns in (("few", TURNS[:3]), ("all", None)):
         ikat.run({name: finding("sample-walk-001:0")}, "ikat:sample", out=tmp_path, turns=turns)
-    with pytest.warns(OtherTurnsWarning, match=r"scored on different turns \(of 24: few 3\): a turn that a run lacks counts 0"):
+    with pytest.warns(OtherTurnsWarning, match=r"made for different turns \(of 24: few 3\): a turn that a run lacks counts 0"):
         ikat.evaluate([tmp_path / "few", tmp_path / "all"])

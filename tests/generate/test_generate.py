@@ -118,19 +118,10 @@ def test_failed_turns_are_named_after_the_others_finished():
     assert (row["failures"], row["fallbacks"]) == (2, 2)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda llm: ikat.Answer(llm),
-        lambda llm: ikat.Rewrite(llm),
-        lambda llm: ikat.Queries(llm, given="answer"),
-        lambda llm: ikat.Queries(llm) >> ikat.ExplodeQueries(),
-    ],
-)
+@pytest.mark.parametrize("make", [ikat.Answer, ikat.Rewrite, ikat.MultiQuery, lambda llm: ikat.Queries(llm, given="answer")])
 def test_an_empty_frame_has_the_columns_of_a_full_one_and_asks_nothing(turn, make):
     full = turn.assign(qanswer=["Ginger."])
-    llm, _ = scripted("Fine. 1")
-    columns = make(llm)(full).columns.tolist()
+    columns = make(scripted("Fine. 1")[0])(full).columns.tolist()
     silent, backend = scripted()
     empty = make(silent)(full.iloc[:0])
     assert (empty.columns.tolist(), len(empty), backend.asked) == (columns, 0, [])
@@ -154,23 +145,12 @@ def test_queries_without_an_llm(turn):
         assert operator(rewritten)["query"].tolist() == [query]
 
 
-class OneWord(pt.Transformer):
-    """Scores a one-word query by a table; words outside it find nothing."""
-
-    schematic = {"label": "One word", "help_url": ""}
-    scores = {"caffeine": 5.0, "tea": 2.0, "which": 0.5}
-
-    def transform(self, queries):
-        found = [
-            (qid, "d", self.scores[text], 0) for qid, text in zip(queries["qid"], queries["query"], strict=True) if text in self.scores
-        ]
-        return pd.DataFrame(found, columns=["qid", "docno", "score", "rank"])
-
-
 def test_historical_expansion_adds_the_heaviest_words_of_past_turns(turn):
-    assert ikat.generate.HistoricalQueryExpansion(OneWord(), words=2)(turn)["query"].tolist() == ["And against a cold? caffeine tea"]
+    weights = {"caffeine": 5.0, "tea": 2.0, "which": 0.5}
+    known = pt.apply.generic(lambda words: words[words["query"].isin(weights)].assign(docno="d", rank=0, score=words["query"].map(weights)))
+    assert ikat.generate.HistoricalQueryExpansion(known, words=2)(turn)["query"].tolist() == ["And against a cold? caffeine tea"]
     first = ikat.conversation(CHAT[:1])
-    assert ikat.generate.HistoricalQueryExpansion(OneWord())(first)["query"].tolist() == [CHAT[0]["content"]]
+    assert ikat.generate.HistoricalQueryExpansion(known)(first)["query"].tolist() == [CHAT[0]["content"]]
 
 
 def test_append_joins_two_queries_by_turn():

@@ -48,9 +48,9 @@ def test_a_response_goes_by_the_qid_of_its_own_turn():
     assert [request.qid for request in operator.requests(plain)] == ["talk_3_1"]
 
 
-def test_only_responses_of_at_least_the_given_length_are_asked():
-    assert len(ikat.generate.Summarise(scripted()[0], min_characters=150).requests(talk(3))) == 1
-    assert ikat.generate.Summarise(scripted()[0], min_characters=151).requests(talk(3)) == []
+@pytest.mark.parametrize(("least", "asked"), [(150, 1), (151, 0)])
+def test_only_responses_of_at_least_the_given_length_are_asked(least, asked):
+    assert len(ikat.generate.Summarise(scripted()[0], min_characters=least).requests(talk(3))) == asked
 
 
 def test_a_response_without_summary_stays_or_is_named_by_its_turn():

@@ -134,10 +134,3 @@ def test_a_row_without_a_turn_is_named(operator):
     turns = pd.DataFrame({"qid": ["1", None], "query": ["tea", "oats"], "qsubqueries": [["a"], ["b"]]})
     with pytest.raises(ikat.DataError, match="row 1 of the frame has no qid: give every row the qid of its turn"):
         operator(turns)
-
-
-@pytest.mark.parametrize("operator", [ikat.LLMRerank(scripted()[0]), ikat.Respond(scripted()[0]), ikat.RM3()])
-def test_a_passage_without_a_turn_is_named(operator):
-    rows = {"qid": ["1", None], "query": ["tea", "oats"], "docno": ["a", "b"], "text": ["x", "y"], "rank": [0, 0], "score": [2.0, 1.0]}
-    with pytest.raises(ikat.DataError, match="row 1 of the frame has no qid"):
-        operator(pd.DataFrame(rows))

@@ -39,9 +39,8 @@ def examples(tmp_path):
 def test_a_rewrite_and_an_answer_are_written_and_joined():
     llm, backend = scripted(BOTH)
     made = ikat.generate.Reformulate(llm)(a_turn()).iloc[0]
-    assert (made["qrewrite"], made["qanswer"]) == ("Which tea helps against a cold?", "Sage tea.")
-    assert made["query"] == "Which tea helps against a cold? Sage tea."
-    assert made["query_0"] == "And against a cold?"
+    assert made[["qrewrite", "qanswer"]].tolist() == ["Which tea helps against a cold?", "Sage tea."]
+    assert made[["query", "query_0"]].tolist() == ["Which tea helps against a cold? Sage tea.", "And against a cold?"]
     assert "at most 200 words" in texts(backend)[0]
     assert [message["role"] for message in backend.asked[0]] == ["system", "user"]
 

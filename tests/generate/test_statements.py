@@ -40,12 +40,9 @@ def test_the_prompt_shows_persona_question_and_as_wished_the_conversation(form):
     ikat.SelectStatements(llm, form)(a_turn())
     ikat.SelectStatements(llm, form, history=False, question="qrewrite")(a_turn(qrewrite="Which tea helps against a cold?"))
     first, second = texts(backend)
-    assert "1: I am allergic to chamomile., 2: I own a dog., 3: I live in Oslo." in first
-    assert "And against a cold?" in first
-    assert "system: Rooibos." in first
-    assert "Rooibos" not in second
-    assert "Which tea helps against a cold?" in second
-    assert "And against a cold?" not in second
+    for shown in ("1: I am allergic to chamomile., 2: I own a dog., 3: I live in Oslo.", "And against a cold?", "system: Rooibos."):
+        assert shown in first
+    assert [one in second for one in ("Which tea helps against a cold?", "Rooibos", "And against a cold?")] == [True, False, False]
 
 
 @pytest.mark.parametrize("form", ["ids", "copies", "scores"])
