@@ -109,16 +109,6 @@ def test_a_file_that_cannot_be_used_is_named_with_its_line(tmp_path, text, messa
         find(f"{tmp_path}/none.py:odd")
 
 
-def test_a_decorated_function_stays_a_function():
-    @ikat.method(paper="ours")
-    def mine(retriever):
-        return ikat.RawUtterance() >> retriever
-
-    finds = pt.apply.generic(lambda frame: frame)
-    assert repr(mine(finds)) == repr(ikat.RawUtterance() >> finds)
-    assert [entry.name for entry in methods_of(mine)] == ["mine"]
-
-
 def call(*arguments):
     done = CliRunner().invoke(main, list(arguments))
     assert done.exit_code == 0, done.output

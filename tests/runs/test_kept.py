@@ -25,11 +25,6 @@ def test_any_other_mark_is_refused(mark):
         used_marks(marked(True, mark))
 
 
-def test_the_conversion_that_the_message_offers_works():
-    texts = marked("True", "False", None)
-    assert used_marks(texts.assign(used=texts["used"].map({"True": True, "False": False}))) == [True, False, False]
-
-
 @pytest.mark.parametrize(
     "chosen",
     [

@@ -205,13 +205,6 @@ def test_an_experiment_takes_what_a_run_takes_and_gives_its_table(index, tmp_pat
     )
 
 
-def test_an_experiment_on_another_collection_is_refused_before_anything_is_asked(tmp_path):
-    other, model = ikat.PassageIndex(tmp_path / "other").index([{"docno": "p1", "text": "tea"}]), ByPrompt(answer="tea")
-    with pytest.raises(ikat.UsageError, match="has none of the .* passages judged in ikat:sample"):
-        ikat.experiment("ad", "ikat:sample", index=other, llm=model.llm)
-    assert model.asked == []
-
-
 def test_a_collection_folder_may_lie_elsewhere(tmp_path):
     for name in ("here", "there"):
         shutil.copytree(SAMPLE, tmp_path / name)

@@ -114,17 +114,6 @@ def test_an_index_of_another_collection_is_refused_before_the_first_call(more, f
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.filterwarnings("default::pyterrier_ikat.study.OtherCollectionWarning")
-def test_a_part_of_the_collection_is_run_with_a_warning(tmp_path):
-    docnos = sorted(SAMPLE.collection()[1])[:200]
-    part = index_of(tmp_path / "i", docnos)
-    done = call("run", "raw", "--dataset", "sample", "--index", part, "--out", tmp_path / "runs")
-    assert done.exit_code == 0, done.output
-    relevant = set(SAMPLE.get_qrels()["docno"])
-    known = f"{len(relevant & set(docnos))} of {len(relevant):,} judged passages found in it, and what it lacks can't be found"
-    assert f"(200 passages, not the same 230): {known}" in done.stderr
-
-
 @pytest.mark.linux
 def test_an_index_of_pyterrier_is_compared_by_its_own_docnos(tmp_path):
     from pyterrier_pisa import PisaIndex

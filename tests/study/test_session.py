@@ -183,12 +183,15 @@ def files_below(folder):
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_damaged_batch_is_named(index, tmp_path, monkeypatch):
+def test_damaged_batches_and_those_that_do_not_say_what_they_belong_to_are_named(index, tmp_path, monkeypatch):
     stop_after(monkeypatch, 1)
     with pytest.raises(Stopped):
         opened(index, tmp_path, "raw", batch=5).run()
     (tmp_path / "raw.partial" / "000000.turns.jsonl").write_text('{"found": \n')
     with pytest.raises(ikat.DataError, match=r"000000.turns.jsonl, line 1, is not JSON"):
+        opened(index, tmp_path, "raw", batch=5).run()
+    (tmp_path / "raw.partial" / "run.json").unlink()
+    with pytest.raises(ikat.DataError, match=r"raw.partial is not a finished run: .*run.json"):
         opened(index, tmp_path, "raw", batch=5).run()
 
 
@@ -278,15 +281,6 @@ def test_a_finished_run_whose_ranking_lost_lines_is_not_reused(kept, index, tmp_
     assert "(it was cut, changed or removed)" in done.output
     path.write_bytes(whole)
     assert CliRunner().invoke(main, told).exit_code == 0
-
-
-def test_batches_that_do_not_say_what_they_belong_to_are_refused(index, tmp_path, monkeypatch):
-    stop_after(monkeypatch, 1)
-    with pytest.raises(Stopped):
-        opened(index, tmp_path, "raw", batch=5).run()
-    (tmp_path / "raw.partial" / "run.json").unlink()
-    with pytest.raises(ikat.DataError, match=r"raw.partial is not a finished run: .*run.json"):
-        opened(index, tmp_path, "raw", batch=5).run()
 
 
 def with_an_empty_completion(path, qid):
