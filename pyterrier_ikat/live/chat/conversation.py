@@ -144,10 +144,16 @@ class Chat:
         self._session = ""
         if continue_from is not None:
             self._continue(Path(continue_from), number and user.number, None if ptkb is None and persona is None else user.ptkb)
-        ledger = Ledger() if ledger is None else ledger
+        self._memory: UserMemory | None = None
+        self._system = self._opened(system, method, memory, Ledger() if ledger is None else ledger, resources)
+        self.method = self._system.name
+        self.script = script or (user.utterances if self._system.replays else None) or None
+
+    def _opened(self, system: str | pt.Transformer, method: str, memory: Any, ledger: Ledger, resources: dict[str, Any]) -> System:
+        """The system, checked; the memory is opened before it."""
         if memory is not None and isinstance(resources.get("llm"), str):  # one model, so that its budget counts system and memory together
             resources["llm"] = llm(resources["llm"], ledger=ledger)
-        self._memory: UserMemory | None = open_memory(memory, resources.get("llm"), resources.get("prompts"))
+        self._memory = open_memory(memory, resources.get("llm"), resources.get("prompts"))
         spare = () if memory is None else ("llm", "prompts")
         if isinstance(system, str):
             (opened,) = open_systems(find(system), ledger, live=True, cite=True, connect=True, spare=spare, **resources)
@@ -156,8 +162,7 @@ class Chat:
             opened = System.of(system, method)
         if opened.waits:
             raise UsageError("a chat can't wait a day for its answers: omit batch=on in the specification of the LLM")
-        self._system, self.method = opened, opened.name
-        self.script = script or (user.utterances if opened.replays else None) or None
+        return opened
 
     def _continue(self, path: Path, number: str | None, ptkb: dict[str, str] | None) -> None:
         """Take over a saved chat."""

@@ -2,12 +2,13 @@
 
 import pytest
 from click.testing import CliRunner
-from live.simulation.players import Says, user
+from fakes import scripted
+from live.simulation.players import Chatty, Says, user
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.live.simulation import ScriptedJudge, ScriptedPlayer, SessionsFailed, read_users
+from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.live.simulation import ScriptedJudge, SessionsFailed, read_users
 
 
 @pytest.fixture(scope="module")
@@ -66,24 +67,19 @@ def test_a_plan_is_the_most_that_can_be_asked(tmp_path):
 
 
 def test_a_plan_omits_the_turns_that_the_folder_has(tmp_path):
-    class Stopped(ScriptedPlayer):
+    class Stopped(Chatty):
         def say(self, situation):
             if (situation.user.id, situation.turn) == ("u1", 3):
-                raise DataError("stop: here")
+                raise UsageError("stop: here")
             return "Tea?"
 
-    class Counts:
-        def generate(self, chats):
-            return ["Mate." for chat in chats]
-
-    users, systems = [user("u1", patience=5), user("u2", patience=2), user("u3", patience=4)], {"answer": ikat.Answer(ikat.llm(Counts()))}
-    judge = ScriptedJudge({"u3": {"r1": "mate", "r2": "mate"}})
+    llm, _ = scripted(*["Mate."] * 20)
+    users = [user("u1", patience=5), user("u2", patience=2), user("u3", patience=4)]
+    given = ({"answer": ikat.Answer(llm)}, users, Stopped(), ScriptedJudge({"u3": {"r1": "mate", "r2": "mate"}}))
     with pytest.raises(SessionsFailed):
-        ikat.simulate(systems, users, Stopped(), judge, out=tmp_path)
-    given = (systems, users, Stopped(), judge)
+        ikat.simulate(*given, out=tmp_path)
     assert ikat.simulate(*given, out=tmp_path / "other", plan=True)["calls"].tolist() == [5 + 2 + 4]
-    left = ikat.simulate(*given, out=tmp_path, plan=True)["calls"].tolist()
-    assert left == [3]  # turns 3 to 5 of u1; u2 is out of patience and u3 satisfied
+    assert ikat.simulate(*given, out=tmp_path, plan=True)["calls"].tolist() == [3]  # u2 is out of patience and u3 satisfied
     with pytest.raises(UsageError, match="holds other conversations .passages was 3, now 1"):
         ikat.simulate(*given, out=tmp_path, passages=1, plan=True)
 
@@ -93,49 +89,34 @@ def test_the_command_plans_without_a_folder(index, tmp_path):
     assert done.exit_code == 0, done.output
     assert "An upper bound: each user talks to each method until out of patience. Turns that" in done.output
     assert not (tmp_path / "sims").exists()
-    assert [line.split()[1:4] for line in done.stdout.splitlines()[1:4]] == [
-        ["simulate_user", "recorded", "25"],
-        ["simulate_judge", "recorded", "25"],
-        ["simulate_user", "recorded", "25"],
-    ]
+    stages = [line.split()[1:4] for line in done.stdout.splitlines()[1:4]]
+    assert stages == [[f"simulate_{part}", "recorded", "25"] for part in ("user", "judge", "user")]
 
 
 def test_errors_of_the_command_are_told_in_its_terms(index, tmp_path):
-    done = command("simulate", "human_qr", "--users", "sample", *PLAYED, "--out", tmp_path, "--index", index.path)
-    assert done.exit_code == 2
-    assert "human_qr" in done.output
-    missing = command("simulate", "raw", "--users", tmp_path / "no.jsonl", *PLAYED, "--out", tmp_path)
-    assert "can't be read" in missing.output
-    judge = command("simulate", "raw", "--users", "sample", "--user-llm", "recorded:sample", "--out", tmp_path)
-    assert "Missing option '--judge-llm'" in judge.output  # no judge without a name
-
-
-def test_failed_sessions_are_told_in_the_order_of_the_users_and_with_the_repair(index, tmp_path):
     recorded = tmp_path / "judge.jsonl"
     recorded.write_text('{"qid": "1-1_1", "stage": "simulate_judge", "completion": "I think yes", "model": "m"}\n')
-    given = ("--users", "sample", "--user-llm", "recorded:sample-users", "--judge-llm", f"recorded:{recorded}")
-    done = command("simulate", "raw", *given, "--index", index.path, "--out", tmp_path / "sims")
-    assert done.exit_code == 2
-    assert (
-        "5 of 5 sessions failed: raw with user 1-1 (simulate_judge of turn 1-1_1: nothing usable in the completion 'I think yes'"
-        in done.stderr
-    )
-    assert "; also raw with user 1-2, raw with user 2-1, raw with user 3-1, raw with user 3-1-hurried; there are no scores" in done.stderr
-    assert "start it again to continue these sessions, with cache=none for the LLM" in done.stderr
-    assert done.stdout == ""
+    sample, out = ("--users", "sample", "--index", index.path), ("--out", tmp_path / "sims")
+    others = "raw with user 1-2, raw with user 2-1, raw with user 3-1, raw with user 3-1-hurried"
+    for words, told in [
+        (["human_qr", *sample, *PLAYED], ["human_qr"]),
+        (["raw", "--users", tmp_path / "no.jsonl", *PLAYED], ["can't be read"]),
+        (["raw", *sample, *PLAYED[:2]], ["Missing option '--judge-llm'"]),  # no judge without a name
+        (
+            ["raw", *sample, *PLAYED[:2], "--judge-llm", f"recorded:{recorded}"],
+            [
+                "5 of 5 sessions failed: raw with user 1-1 (simulate_judge of turn 1-1_1: nothing usable in the completion 'I think yes'",
+                f"; also {others}; there are no scores",  # in the order of the users
+                "start it again to continue these sessions, with cache=none for the LLM",
+            ],
+        ),
+    ]:
+        done = command("simulate", *words, *out)
+        assert (done.exit_code, done.stdout) == (2, "")
+        for text in told:
+            assert text in done.stderr
 
 
 def test_a_recorded_system_is_only_told_what_it_can_answer(index, tmp_path):
-    class Other(ScriptedPlayer):
-        def say(self, situation):
-            return "And now something else?"
-
-    class Never:
-        identity = "never"
-
-        def met(self, situation, utterance, text):
-            return []
-
-    with pytest.raises(SessionsFailed, match=r"those of turn 1-1_1 answer only .I'd like to do my first walk") as failed:
-        ikat.simulate("ad", read_users("sample")[:1], Other(), Never(), out=tmp_path, index=index, llm="recorded:sample")
-    assert isinstance(failed.value.failures[0][2], UsageError)
+    with pytest.raises(SessionsFailed, match=r"those of turn 1-1_1 answer only .I'd like to do my first walk"):
+        ikat.simulate("ad", read_users("sample")[:1], Chatty(), ScriptedJudge(), out=tmp_path, index=index, llm="recorded:sample")

@@ -46,21 +46,23 @@ def test_a_file_is_read_as_it_is_written(tmp_path):
 def test_a_wrong_value_names_line_and_field(tmp_path, field, value):
     with pytest.raises(DataError, match=f"users.jsonl, line 2: {field}"):
         read_users(written(tmp_path, LINE, LINE | {"id": "u2", field: value}))
+    with pytest.raises(ValidationError, match=field):
+        SimulatedUser(**LINE | {field: value})
 
 
-def test_other_faults_of_a_file(tmp_path):
-    for lines, message in [
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
         (["{"], "line 1: : Invalid JSON"),
-        ([{name: value for name, value in LINE.items() if name != "need"}], "line 1: need: Field required"),
+        ([{"id": "u1"}], "line 1: persona: Field required"),
         ([LINE, LINE], "two users have the same id"),
         ([""], "there is no user"),
-    ]:
-        with pytest.raises(DataError, match=message):
-            read_users(written(tmp_path, *lines))
-    with pytest.raises(DataError, match="nothing.jsonl can't be read"):
-        read_users(tmp_path / "nothing.jsonl")
-    with pytest.raises(ValidationError, match="patience"):
-        SimulatedUser("u", [], "n", ["q"], patience=0)
+        (None, "users.jsonl can't be read"),
+    ],
+)
+def test_other_faults_of_a_file(tmp_path, lines, message):
+    with pytest.raises(DataError, match=message):
+        read_users(tmp_path / "users.jsonl" if lines is None else written(tmp_path, *lines))
 
 
 def test_the_samples_users_say_what_the_recorded_systems_can_answer():
