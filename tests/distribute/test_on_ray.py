@@ -45,7 +45,7 @@ def test_two_workers_at_the_same_time_give_the_rows_of_one_process(cluster, samp
 
 def test_a_worker_that_dies_is_replaced_and_its_turns_run_again(cluster, tmp_path):
     died = tmp_path / "died"
-    found = ikat.on_ray(Dies("t04", died), workers=1)(turns(8))
+    found = ikat.on_ray(Dies("t04", died), workers=2)(turns(8))
     assert died.exists()
     assert found["qid"].tolist() == turns(8)["qid"].tolist()
 
