@@ -30,6 +30,7 @@ from .fuse import Union as Union
 from .fuse import WeightedSum as WeightedSum
 from .generate import AllUtterances as AllUtterances
 from .generate import Answer as Answer
+from .generate import BestResponse as BestResponse
 from .generate import ExplodeQueries as ExplodeQueries
 from .generate import ManualRewrite as ManualRewrite
 from .generate import MultiQuery as MultiQuery
@@ -69,6 +70,7 @@ from .retrieve import Splade as Splade
 from .retrieve import SpladeIndex as SpladeIndex
 from .show import Report as Report
 from .show import report as report
+from .show.advice import advise as advise
 from .study import experiment as experiment
 from .study import plan as plan
 from .study import run as run

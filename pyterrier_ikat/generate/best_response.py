@@ -73,7 +73,7 @@ class BestResponse(ReadsPassages):
         >>> turn = ikat.conversation([{"role": "user", "content": "Which tea at night?"}])
         >>> found = turn.assign(docno="d1", text="Rooibos tea has no caffeine.", score=1.0, rank=0)
         >>> both = [ikat.Respond(ikat.llm(Says(text))) for text in ("Green tea, as it calms.", "Rooibos: no caffeine.")]
-        >>> ikat.generate.BestResponse(both, judge=ikat.llm(Judge()))(found)[["qanswer", "qresponder"]].values.tolist()
+        >>> ikat.BestResponse(both, judge=ikat.llm(Judge()))(found)[["qanswer", "qresponder"]].values.tolist()
         [['Rooibos: no caffeine.', 1]]
     """
 

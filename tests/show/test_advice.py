@@ -1,0 +1,68 @@
+"""Systems on logged conversations, without judgements: agreement, price, and turns that tell them apart."""
+
+import itertools
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.llms import LLM, Backend, Reply
+from pyterrier_ikat.llms.ledger import Budget
+
+
+def plain(tops, depth):
+    """Agreement and the order of turns in plain Python."""
+    pairs, alike = [], dict.fromkeys(next(iter(tops.values())), 0.0)
+    for one, other in itertools.combinations(tops, 2):
+        shares = []
+        for qid in alike:
+            first, second = tops[one][qid][:depth], tops[other][qid][:depth]
+            shares.append(len(set(first) & set(second)) / max(len(first), len(second), 1))
+            alike[qid] += shares[-1]
+        differ = sum(set(tops[one][qid][:3]) != set(tops[other][qid][:3]) for qid in alike)
+        pairs.append((one, other, sum(shares) / len(shares), differ / len(shares)))
+    return pairs, sorted(alike, key=lambda qid: round(alike[qid], 9))
+
+
+@pytest.mark.real_data
+def test_real_turns_are_compared_as_in_plain_python(ikat_data, tmp_path):
+    """The 280 turns of ikat:2023-mini: the raw utterance, all utterances, and the manual rewrites as a model's."""
+    data = ikat.dataset("ikat:2023-mini")
+    bm25 = ikat.PassageIndex(tmp_path / "index").index(data.get_corpus_iter(verbose=False)).bm25()
+    systems = {"raw": bm25, "all": ikat.AllUtterances() >> bm25, "ten": bm25 % 10}
+    found = ikat.advise("ikat:2023-mini", systems, depth=5)
+    tops = {name: {qid: [] for qid in data.get_topics()["qid"]} for name in systems}
+    for name, system in systems.items():
+        for qid, rows in system(data.get_topics()).groupby("qid"):
+            tops[name][qid] = rows.sort_values("rank")["docno"].tolist()[:5]
+    pairs, order = plain(tops, 5)
+    assert [row[:2] for row in found.pairs.values.tolist()] == [[one, other] for one, other, *_ in pairs]
+    assert found.pairs[["overlap", "differ"]].to_numpy() == pytest.approx(pd.DataFrame(pairs)[[2, 3]].to_numpy())
+    assert 0 < found.pairs["overlap"][0] < found.pairs["overlap"][1] == 1
+    assert (len(found.turns), list(found.turns)) == (20, order[:20])
+    assert found.systems["cost"].tolist() == [0, 0, 0]
+    assert f"--turns {','.join(order[:20])}" in str(found)
+    assert "nothing on quality" in str(found)
+
+
+class Priced(Backend):
+    """A model whose calls take 1,000 tokens in and 100 out."""
+
+    model, identity = "priced", {"provider": "fake", "model": "priced", "params": {}}
+
+    def complete(self, requests):
+        return [Reply("green tea", self.model, prompt_tokens=1000, completion_tokens=100, finish_reason="stop") for _ in requests]
+
+
+def test_the_price_of_a_turn_is_beside_the_agreement():
+    turns = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea?", "green tea"]})
+    find = pt.apply.generic(lambda rows: rows.assign(docno=rows["query"], score=1.0, rank=0))
+    llm = LLM(Priced(), budget=Budget(price_in=1.0, price_out=10.0))
+    found = ikat.advise(turns, {"raw": find, "rewrite": ikat.Rewrite(llm) >> find}, first=1)
+    assert found.systems.values.tolist() == [["raw", 0.0], ["rewrite", pytest.approx(0.002)]]
+    assert found.pairs.values.tolist() == [["raw", "rewrite", 0.5, 0.5]]
+    assert found.turns == ["1_1"]
+    with pytest.raises(UsageError, match="1 system: give two or more"):
+        ikat.advise(turns, {"raw": find})
