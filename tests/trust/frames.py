@@ -247,6 +247,7 @@ FUSERS = of_room("fuse") | {
 """Expanded result frame to result frame."""
 
 READERS = {
+    "BestResponse": Operator(lambda llm, home: ikat.generate.BestResponse([ikat.Respond(llm), ikat.Respond(llm, cite=True)], llm)),
     "Condense": _llm(ikat.generate.Condense),
     "Decide": _llm(ikat.generate.Decide),
     "Judge": _llm(ikat.Judge),

@@ -68,6 +68,7 @@ def test_template_source_and_format_strings_are_text_in_every_place_of_every_pro
 
 
 QUOTED = {
+    "best_response": "passages response",
     "condense_passages": "passages",
     "judge": "answer passage",
     "judge_fill": "judged passage",
