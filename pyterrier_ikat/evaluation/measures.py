@@ -2,9 +2,8 @@
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from math import log2
 from typing import Any
 
 import ir_measures
@@ -185,58 +184,3 @@ def _check_values(measure: ir_measures.Measure, text: str) -> None:
         raise UsageError(f"{has} recall {recall}: give one from 0 to 1 with two decimals, which is what trec_eval reads")
     if odd := [gain for gain in given.get("gains", {}).values() if type(gain) is not int]:
         raise UsageError(f"{has} gain {odd[0]!r}: trec_eval reads whole numbers")
-
-
-SUMS = ("nDCG", "P", "R")
-"""The measures that are sums over the relevant passages above their cutoff."""
-
-
-def cutoff_of(measure: ir_measures.Measure) -> int | None:
-    """How many passages a measure uses; None for all."""
-    found: int | None = measure.params.get("cutoff")
-    return found
-
-
-def level_of(measure: ir_measures.Measure) -> int:
-    """The lowest label that is relevant for a measure."""
-    return int(measure.params.get("rel", 1))
-
-
-def is_sum(measure: ir_measures.Measure) -> bool:
-    """Whether :func:`passage_shares` knows the measure: it is one of trec_eval's, without its own gains or removed unjudged passages."""
-    plain = measure.params.keys() <= {"cutoff", "rel", "dcg"} and measure.params.get("dcg", "log2") == "log2"
-    return measure.NAME in SUMS and plain
-
-
-def passage_shares(measure: ir_measures.Measure, labels: Mapping[str, int], ranks: Mapping[str, int]) -> dict[str, float]:
-    """The share of each relevant passage in a turn's score. The shares sum to the score.
-
-    Source: the definitions of trec_eval's ``ndcg``, ``P`` and ``recall``: a passage of label l at rank r adds l / log2(r + 1), divided by
-    the best possible sum; 1 / cutoff; 1 / the number of relevant passages.
-
-    Args:
-        measure: a measure for which :func:`is_sum` is true.
-        labels: the turn's judgements.
-        ranks: the rank of each relevant passage that was found, from 1. Other passages don't count.
-
-    Returns:
-        docno -> share, without passages below the cutoff.
-
-    Example:
-        >>> from ir_measures import P, nDCG
-        >>> passage_shares(P @ 2, {"a": 1, "b": 0, "c": 1}, {"a": 2, "c": 3})
-        {'a': 0.5}
-        >>> round(passage_shares(nDCG @ 3, {"a": 2, "c": 1}, {"a": 1})["a"], 4)  # 2 / (2 + 1 / log2(3))
-        0.7602
-    """
-    cutoff, level = cutoff_of(measure), level_of(measure)
-    relevant = {docno: label for docno, label in labels.items() if label >= level}
-    counted = [docno for docno in relevant if docno in ranks and (cutoff is None or ranks[docno] <= cutoff)]
-    if measure.NAME == "nDCG":
-        ideal = _dcg(sorted(relevant.values(), reverse=True)[:cutoff])
-        return {docno: relevant[docno] / log2(ranks[docno] + 1) / ideal for docno in counted}
-    return dict.fromkeys(counted, 1 / (int(measure["cutoff"]) if measure.NAME == "P" else max(len(relevant), 1)))
-
-
-def _dcg(gains: Sequence[int]) -> float:
-    return sum(gain / log2(place + 2) for place, gain in enumerate(gains))

@@ -9,10 +9,9 @@ from ir_measures import AP, RR, Bpref, P, R, nDCG
 from small_runs import ranking
 
 from pyterrier_ikat.evaluation import label, per_turn
-from pyterrier_ikat.evaluation.measures import is_sum, passage_shares
 from pyterrier_ikat.show.report import reasons
 from pyterrier_ikat.show.report.material import RunData
-from pyterrier_ikat.show.report.reasons import Explainer, missed_by_turn, reasons_by_turn
+from pyterrier_ikat.show.report.reasons import Explainer, is_sum, missed_by_turn, passage_shares, reasons_by_turn
 
 QRELS = pd.DataFrame({"qid": ["1_1"] * 3 + ["1_2"], "docno": ["a", "b", "c", "a"], "label": [1, 4, 0, 0]})
 

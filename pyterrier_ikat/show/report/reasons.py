@@ -10,7 +10,6 @@ import pandas as pd
 from ...errors import counted
 from ...evaluation import label
 from ...evaluation.evaluator import SAME
-from ...evaluation.measures import cutoff_of, is_sum, level_of, passage_shares
 from ...tables import format_score
 from .material import RunData
 from .means import Scores
@@ -22,6 +21,8 @@ MOST = 20_000
 """The maximum number of texts of a page, unless there are more for its first measure."""
 OPENING = 6
 """How many first words are the name of a passage."""
+SUMS = ("nDCG", "P", "R")
+"""The measures that are sums over the relevant passages above their cutoff."""
 MISSED = 5
 """The maximum number of relevant passages of a turn that are named although no run shows them."""
 
@@ -29,7 +30,7 @@ MISSED = 5
 class Explainer:
     """Explains the difference between two runs on a judged turn, for a measure.
 
-    A passage counts with its share of the measure (:mod:`~pyterrier_ikat.evaluation.measures`). For measures without shares it counts as in
+    A passage counts with its share of the measure (:func:`passage_shares`). For measures without shares it counts as in
     DCG, which only determines the order of the passages that came in and out.
 
     Args:
@@ -226,3 +227,54 @@ def missed_by_turn(runs: Sequence[RunData], qrels: pd.DataFrame | None, shown: M
             told = ", ".join(f"{name} at rank {rank}" for name, rank in places.items())
             found.setdefault(qid, []).append((-int(grade), min(places.values()), f"{docno} (label {grade}): {told}"))
     return {qid: [text for _, _, text in sorted(several)[:MISSED]] for qid, several in found.items()}
+
+
+def cutoff_of(measure: ir_measures.Measure) -> int | None:
+    """How many passages a measure uses; None for all."""
+    found: int | None = measure.params.get("cutoff")
+    return found
+
+
+def level_of(measure: ir_measures.Measure) -> int:
+    """The lowest label that is relevant for a measure."""
+    return int(measure.params.get("rel", 1))
+
+
+def is_sum(measure: ir_measures.Measure) -> bool:
+    """Whether :func:`passage_shares` knows the measure: it is one of trec_eval's, without its own gains or removed unjudged passages."""
+    plain = measure.params.keys() <= {"cutoff", "rel", "dcg"} and measure.params.get("dcg", "log2") == "log2"
+    return measure.NAME in SUMS and plain
+
+
+def passage_shares(measure: ir_measures.Measure, labels: Mapping[str, int], ranks: Mapping[str, int]) -> dict[str, float]:
+    """The share of each relevant passage in a turn's score. The shares sum to the score.
+
+    Source: the definitions of trec_eval's ``ndcg``, ``P`` and ``recall``: a passage of label l at rank r adds l / log2(r + 1), divided by
+    the best possible sum; 1 / cutoff; 1 / the number of relevant passages.
+
+    Args:
+        measure: a measure for which :func:`is_sum` is true.
+        labels: the turn's judgements.
+        ranks: the rank of each relevant passage that was found, from 1. Other passages don't count.
+
+    Returns:
+        docno -> share, without passages below the cutoff.
+
+    Example:
+        >>> from ir_measures import P, nDCG
+        >>> passage_shares(P @ 2, {"a": 1, "b": 0, "c": 1}, {"a": 2, "c": 3})
+        {'a': 0.5}
+        >>> round(passage_shares(nDCG @ 3, {"a": 2, "c": 1}, {"a": 1})["a"], 4)  # 2 / (2 + 1 / log2(3))
+        0.7602
+    """
+    cutoff, level = cutoff_of(measure), level_of(measure)
+    relevant = {docno: label for docno, label in labels.items() if label >= level}
+    counted = [docno for docno in relevant if docno in ranks and (cutoff is None or ranks[docno] <= cutoff)]
+    if measure.NAME == "nDCG":
+        ideal = _dcg(sorted(relevant.values(), reverse=True)[:cutoff])
+        return {docno: relevant[docno] / log2(ranks[docno] + 1) / ideal for docno in counted}
+    return dict.fromkeys(counted, 1 / (int(measure["cutoff"]) if measure.NAME == "P" else max(len(relevant), 1)))
+
+
+def _dcg(gains: Sequence[int]) -> float:
+    return sum(gain / log2(place + 2) for place, gain in enumerate(gains))
