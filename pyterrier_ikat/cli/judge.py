@@ -17,12 +17,13 @@ ikat judge runs/* --dataset ikat:2023-mini --index mini.index \\
     --llm openai:gpt-4o --out judged.qrels
 ikat judge --pairs judged.qrels --agree default --dataset ikat:2023-mini
 ikat judge runs/* --pairs gpt4 --agree default --dataset ikat:2024
-ikat judge runs/new --style fill --dataset ikat:2023 \\
+ikat judge --fill runs/new --dataset ikat:2023 \\
     --index full.index --llm openai:gpt-4o --out filled.qrels""",
 )
 @click.argument("paths", nargs=-1, metavar="[RUN]...")
 @click.option("--pairs", metavar="QRELS", help="judge the pairs of these qrels again, instead of RUNs; without --llm take their labels")
-@click.option("--style", type=click.Choice(["one-shot", "umbrela", "fill"]), default="one-shot", show_default=True, help="the prompt")
+@click.option("--fill", is_flag=True, help="judge only passages that nobody judged, with judged ones of the turn as examples")
+@click.option("--style", type=click.Choice(["one-shot", "umbrela"]), default="one-shot", show_default=True, help="the prompt")
 @click.option("--dataset", "dataset_name", required=True, help="dataset with the utterances of the turns, such as ikat:2023-mini")
 @click.option("--llm", "llm_spec", help="the language model that judges, such as openai:gpt-4o")
 @TEXTS
@@ -34,11 +35,13 @@ def judge(paths: tuple[str, ...], pairs: str | None, dataset_name: str, llm_spec
     """Judge the pooled top passages of RUNs, or given pairs, with an LLM; or compare labels with --agree.
 
     The prompt has one example, or is UMBRELA's. The command writes a qrels file and, beside it, FILE.json, which names the judge for `ikat
-    paper`. If the dataset has qrels, only their
-    turns are judged. Choose other turns with --turns. --agree shows confusion matrices, agreement and Cohen's kappa (from label 2 on, a
-    passage is relevant), and with RUNs how alike both orders of the runs are (Kendall's tau). --style fill labels only passages that
-    nobody judged, with judged ones of the turn as examples. It first labels up to 200 judged ones and prints how far it agrees with people;
-    `ikat evaluate` repeats this beside scores with these labels.
+    paper`. If the dataset has qrels, only their turns are judged. Choose other turns with --turns.
+
+    --agree shows confusion matrices, agreement and Cohen's kappa (from label 2 on, a passage is relevant), and with RUNs how alike both
+    orders of the runs are (Kendall's tau).
+
+    --fill first labels up to 200 judged passages and prints how far the model agrees with people. Then it labels the passages that nobody
+    judged; the file also has the labels of people. `ikat evaluate` repeats the agreement beside scores with these labels.
     """
     from ..evaluation import agreement
 
@@ -50,8 +53,8 @@ def judge(paths: tuple[str, ...], pairs: str | None, dataset_name: str, llm_spec
         raise UsageError("give --llm and --out to judge, or --pairs QRELS and --agree QRELS to compare labels")
     elif bool(runs) == (pairs is not None):
         raise UsageError("give RUNs to judge their top passages, or --pairs QRELS to judge the pairs of qrels")
-    elif given["style"] == "fill" and pairs is not None:
-        raise UsageError("--style fill labels the holes at the top of RUNs: omit --pairs")
+    elif given["fill"] and (pairs is not None or given["style"] != "one-shot"):
+        raise UsageError("--fill takes RUNs and has a prompt of its own: omit --pairs and --style")
     else:
         tell_circular([llm_spec], paths)
         labels = _judge(runs, pairs, data, llm_spec, Path(out), **given)
@@ -59,7 +62,9 @@ def judge(paths: tuple[str, ...], pairs: str | None, dataset_name: str, llm_spec
         click.echo(str(agreement(labels, others, runs=runs)))
 
 
-def _judge(runs: Any, pairs: Any, data: Any, llm_spec: str, out: Path, *, style: str, index_path: Any, turns: Any, depth: int) -> Any:
+def _judge(
+    runs: Any, pairs: Any, data: Any, llm_spec: str, out: Path, *, fill: bool, style: str, index_path: Any, turns: Any, depth: int
+) -> Any:
     from ..conversations import write_qrels
     from ..conversations.qrels import write_judge
     from ..evaluation import Judge, UmbrelaJudge, fill_holes, pool_runs, with_gold
@@ -67,7 +72,7 @@ def _judge(runs: Any, pairs: Any, data: Any, llm_spec: str, out: Path, *, style:
 
     if out.exists():
         raise UsageError(f"{out} exists, and its labels may have cost money: choose another --out, or remove it")
-    if style == "fill":
+    if fill:
         filled = fill_holes(runs, data, llm(llm_spec), judged_by(data.name, None, turns), depth, text_loader_of(index_path), click.echo)
         write_qrels(filled.qrels, out)
         write_judge(out, filled.model, "fill", filled=str(filled))

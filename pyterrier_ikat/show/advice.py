@@ -93,7 +93,7 @@ def advise(
 
 
 def _overlap(one: Sequence[str], other: Sequence[str], depth: int) -> float:
-    return len({*one} & {*other}) / max(len(one), len(other), 1)
+    return len({*one} & {*other}) / max(len(one), len(other)) if one or other else 1.0
 
 
 def _price(system: System) -> Any:

@@ -102,7 +102,7 @@ def test_scores_with_filled_labels_stand_beside_kappa_and_share(runs, tmp_path):
     ]
     (tmp_path / "labels.jsonl").write_text("\n".join(map(json.dumps, lines)))
     out, where = tmp_path / "filled.qrels", ("--dataset", "ikat:sample")
-    done = call("judge", runs, "--style", "fill", *where, "--llm", f"recorded:{tmp_path / 'labels.jsonl'}", "--out", out, "--depth", "10")
+    done = call("judge", "--fill", runs, *where, "--llm", f"recorded:{tmp_path / 'labels.jsonl'}", "--out", out, "--depth", "10")
     assert done.exit_code == 0, done.output
     holes = len(pool) - len(both)
     line = f"recorded filled the labels of {holes} of the {len(pool)} passages at the top of the runs ({holes / len(pool):.1%})"
