@@ -63,10 +63,8 @@ def evaluate_actions(systems: Mapping[str, System], answers: pd.DataFrame) -> pd
     for name, system in systems.items():
         decided = _decided(name, system, labels)
         if without := [qid for qid, action in decided.items() if not action]:
-            message = (
-                f"{name} made no decision for {len(without)} of {counted(len(labels), 'turn')} ({list_first(without)}): counted as answered"
-            )
-            warnings.warn(message, stacklevel=3)
+            told = f"{name} made no decision for {len(without)} of {counted(len(labels), 'turn')}"
+            warnings.warn(f"{told} ({list_first(without)}): counted as answered", stacklevel=3)
         rows += [{"name": name, "action": action, **_scores(action, decided, labels)} for action in actions]
     columns = [f"{measure}{end}" for measure in MEASURES for end in ("", "_low", "_high")]
     return pd.DataFrame(rows, columns=["name", "action", "turns", "labelled", "chosen", "right", *columns])

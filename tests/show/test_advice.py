@@ -8,6 +8,7 @@ import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.live.chat import Chat
 from pyterrier_ikat.llms import LLM, Backend, Reply
 from pyterrier_ikat.llms.ledger import Budget
 
@@ -66,3 +67,14 @@ def test_the_price_of_a_turn_is_beside_the_agreement():
     assert found.turns == ["1_1"]
     with pytest.raises(UsageError, match="1 system: give two or more"):
         ikat.advise(turns, {"raw": find})
+
+
+def test_a_saved_chat_is_a_log(tmp_path):
+    chat = Chat(
+        pt.apply.generic(lambda rows: rows.assign(docno="tea", score=1.0, rank=0)), ["I avoid caffeine."], save_to=tmp_path / "chat"
+    )
+    for said in ("Which tea may I drink?", "tea"):
+        chat.say(said)
+    find = pt.apply.generic(lambda rows: rows.assign(docno=rows["query"], score=1.0, rank=0))
+    found = ikat.advise(tmp_path / "chat", {"find": find, "tea": find >> pt.apply.docno(lambda row: "tea")})
+    assert (found.pairs["overlap"].tolist(), found.turns) == ([0.5], [f"{chat.number}_1", f"{chat.number}_2"])
