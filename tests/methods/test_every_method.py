@@ -126,8 +126,10 @@ CALLS = {
     "convgqr": (0, 0),
     "monot5": (0, 0),
     "mq4cs_qr_deberta": (4, 0),
+    "mq4cs_qr_ensemble": (4, 0),
     "gpt4qr_deberta": (3, 0),
     "humanqr_deberta": (2, 0),
+    "humanqr_ensemble": (2, 0),
     "wghtdrerank_1": (7, 0),  # summary, statements, clarified, article, two statements, response
     "short_long_2": (5, 0),  # summary, statements, short, long, response
     "short_long_3": (6, 0),  # and what would help
@@ -143,7 +145,7 @@ CALLS = {
     "chiq_ad": (6, 0),  # topic, question, last response, guess, summary, rewrite
     "best_of_n": (10, 0),
     "cfda_best_of_n": (25, 0),  # topic, question, guess, last response, preferences, and ten rewrites of each kind
-    "cfda_auto": (27, 0),  # and statements, response: the tiny re-ranker's scores are below the threshold, nothing is summed up
+    "cfda_auto": (31, 0),  # and statements, response; 20 passages are above the threshold: three are shown, 17 summed up by fives
     "agreed_of_n": (10, 0),
     "spread_of_n": (10, 0),
     "rewrite_answer_hybrid": (1, 0),
