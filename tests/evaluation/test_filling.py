@@ -114,6 +114,8 @@ def test_scores_with_filled_labels_stand_beside_kappa_and_share(runs, tmp_path):
         assert line in call("evaluate", runs, "--qrels", out, "--measures", "nDCG@3", *more).stdout
     csv = call("evaluate", runs, "--qrels", out, "--measures", "nDCG@3", "--format", "csv")
     assert (line in csv.stdout, line in csv.stderr) == (False, True)
+    assert call("report", runs, "--qrels", out, "--out", tmp_path / "report.html").exit_code == 0
+    assert line in (tmp_path / "report.html").read_text()
 
 
 def test_holes_that_cannot_be_filled(runs):

@@ -16,7 +16,7 @@ from ...arguments import is_missing
 from ...conversations import datasets
 from ...conversations.datasets import IkatDataset, QrelsSource, find_qrels, full_name, is_variant
 from ...conversations.frame import with_text_ids
-from ...conversations.qrels import read_qrels
+from ...conversations.qrels import note_of, read_qrels
 from ...errors import DataError, IkatError, UsageError, advice
 from ...evaluation.evaluator import name_runs
 from ...evaluation.finished_runs import RANKING, check_columns
@@ -189,7 +189,8 @@ def find_material(
         UsageError: for qrels that the dataset does not have, or runs with different datasets.
         DataError: when a file of the dataset is missing.
     """
-    notes: list[str] = []
+    filled = note_of(qrels).get("filled") if isinstance(qrels, str | Path) else None
+    notes = [f"{filled}."] if filled else []
     found = _dataset_of(runs, notes) if dataset is None else dataset
     name, turns = ("", {}) if found is None else (found.name, _topics_by_turn(found))
     judged = _given(qrels) if found is None else _qrels(found, qrels, notes)
