@@ -26,17 +26,9 @@ def test_a_completion_with_everything_the_server_tells(model, server):
     (completion,) = model("temperature=0 top_p=0.5 top_k=10 max_tokens=50 seed=3").ask(ask("Which tea?", sample=2))
     assert (completion.text, completion.model, completion.finish_reason) == ("answer to Which tea?", "m", "stop")
     assert (completion.prompt_tokens, completion.completion_tokens, completion.cached) == (7, 3, False)
-    assert server.bodies == [
-        {
-            "model": "m",
-            "messages": [{"role": "user", "content": "Which tea?"}],
-            "temperature": 0.0,
-            "top_p": 0.5,
-            "top_k": 10,
-            "max_tokens": 50,
-            "seed": 5,
-        }
-    ]
+    messages = [{"role": "user", "content": "Which tea?"}]
+    sent = {"model": "m", "messages": messages, "temperature": 0.0, "top_p": 0.5, "top_k": 10, "max_tokens": 50, "seed": 5}
+    assert server.bodies == [sent]
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
 
 
@@ -103,6 +95,7 @@ def test_never_more_at_a_time_than_allowed_and_none_waits_for_a_slow_one(model, 
 
 def test_equal_requests_are_asked_once_and_each_gets_its_answer(model, server):
     made = model("cache=none")
+    assert made.ask([]) == []
     first, second, other = made.ask([*ask("same", "same"), *ask("other")])
     assert (first.text, first.cached, second.text, second.cached) == ("answer to same", False, "answer to same", True)
     assert other.text == "answer to other"
@@ -135,8 +128,12 @@ def test_a_senseless_or_absent_retry_after_backs_off(model, server, slept, heade
     assert all(2**n <= wait <= 2**n + 1 for n, wait in enumerate(slept))
 
 
-@pytest.mark.parametrize("failure", [*(refused(status) for status in (408, 409, 425, 429, 500, 502, 503, 504)), DROP])
-@pytest.mark.parametrize("times", [0, 2, 4])
+NO_COMPLETIONS = [b"<html>busy</html>", b"", b"{}", b'{"choices": []}', b'{"choices": null}', b"[1]", b'"text"', said(5).body]
+PASSING = [*map(refused, (408, 409, 425, 429, 500, 502, 503, 504)), *(Answer(200, body) for body in NO_COMPLETIONS), DROP]
+
+
+@pytest.mark.parametrize("failure", PASSING)
+@pytest.mark.parametrize("times", [1, 4])
 def test_transient_failures_are_retried_and_counted_exactly(model, server, failure, times):
     server.script = [said(), *[failure] * times]
     made = model()
@@ -145,42 +142,15 @@ def test_transient_failures_are_retried_and_counted_exactly(model, server, failu
     assert (server.calls, row(made)["calls"], row(made)["retries"], row(made)["failures"]) == (times + 2, 2, times, 0)
 
 
-@pytest.mark.parametrize(
-    "body", [b"<html>busy</html>", b"", b"{}", b'{"choices": []}', b'{"choices": null}', b"[1]", b'"text"', said(5).body]
-)
-def test_an_answer_that_is_no_completion_is_tried_again(model, server, body):
-    server.script = [Answer(200, body)]
-    assert model().ask(ask("a"))[0].text == "answer to a"
-    assert server.calls == 2
-
-
-def test_a_lasting_failure_stops_at_the_cap_and_the_other_turns_finish(model, server):
+@pytest.mark.parametrize(("options", "tries", "told"), [("retries=3", 4, "4 tries"), ("", 6, "6 tries"), ("retries=0", 1, "1 try")])
+def test_a_lasting_failure_stops_at_the_cap_and_the_other_turns_finish(model, server, options, tries, told):
     server.respond = lambda body: refused(500, "broken") if body["messages"][-1]["content"] == "b" else said()
-    made = model("retries=3")
+    made = model(options)
     good, bad, also_good = made.ask(ask("a", "b", "c"))
     assert (good.text, also_good.text) == ("fine", "fine")
     assert isinstance(bad, Unavailable)
-    assert str(bad) == "answer of turn 1_2: the server answers 500: broken (given up after 4 tries)"
-    assert (server.calls, row(made)["calls"], row(made)["retries"], row(made)["failures"]) == (6, 3, 3, 1)
-
-
-def test_time_is_capped_as_well_as_tries(model, server):
-    server.respond = lambda body: refused(429, Retry_After="60")
-    made, slept = model(), []
-    made.retry = Retry(tries=100, max_seconds=200, sleep=slept.append)
-    (failure,) = made.ask(ask("a"))
-    assert isinstance(failure, Unavailable)
-    assert str(failure).endswith("(given up after 4 tries)")
-    assert (server.calls, sum(slept)) == (4, 180.0)
-
-
-def test_a_call_without_an_answer_times_out_and_is_tried_again(model, server):
-    hang = threading.Event()
-    server.respond = lambda body: said("late") if server.calls > 1 or hang.wait(120) else said()
-    made = model("timeout=1")
-    assert made.ask(ask("a"))[0].text == "late"
-    hang.set()
-    assert row(made)["retries"] == 1
+    assert str(bad) == f"answer of turn 1_2: the server answers 500: broken (given up after {told})"
+    assert (server.calls, row(made)["calls"], row(made)["retries"], row(made)["failures"]) == (tries + 2, 3, tries - 1, 1)
 
 
 def test_a_refusal_that_comes_late_stops_the_stage_after_the_calls_in_flight(model, server):
@@ -196,20 +166,25 @@ def test_a_refusal_that_comes_late_stops_the_stage_after_the_calls_in_flight(mod
 def test_no_server_is_named(slept, monkeypatch):
     made = llm("openai:m base_url=http://127.0.0.1:9/v1 retries=1 cache=none")
     made.retry = Retry(tries=2, sleep=slept.append)
-    with pytest.raises(FatalLLMError) as raised:
+    # "Connection error" is what the client says of every cause
+    told = (
+        r"^no connection to http://127\.0\.0\.1:9/v1: (?!Connection error).*\(it has never answered, 2 tries\): start it, or correct base"
+    )
+    with pytest.raises(FatalLLMError, match=told):
         made.ask(ask("a"))
-    assert str(raised.value).startswith("no connection to http://127.0.0.1:9/v1: ")
-    assert "(it has never answered, 2 tries): start it, or correct base_url=" in str(raised.value)
-    assert "Connection error" not in str(raised.value)  # what the client says of every cause
+
+
+THOUGHT = {"type": "thinking", "thinking": [{"type": "text", "text": "Tea?"}]}
+BROKEN = said("half an ans")
+BROKEN.body["choices"][0]["error"] = {"code": 502, "message": "upstream broke"}
 
 
 @pytest.mark.parametrize(
     ("answer", "kind", "reason"),
     [
+        (BROKEN, Unfinished, ""),
         (said("half an ans", finish="length"), CutOff, "cut off at the token limit after 3 tokens: raise max_tokens"),
-        (said(""), Empty, "empty"),
-        (said(" \n\t"), Empty, "empty"),
-        (said(None), Empty, "empty"),
+        *((said(text), Empty, "empty") for text in ("", " \n\t", None)),
         (said(None, refusal="I can't help."), Refused, "I can't help."),
         (said("partly", finish="content_filter"), Filtered, "content filter"),
         *((said("half an ans", finish=reason), CutOff, "token limit") for reason in ("LENGTH", "max_tokens", "MAX_TOKENS", "model_length")),
@@ -224,7 +199,7 @@ def test_no_server_is_named(slept, monkeypatch):
         (said("I will not.", finish="refusal"), Refused, "refused"),
         (said(None, reasoning_content="The user wants tea."), OnlyReasoning, "has reasoning and no answer after it"),
         (said("", reasoning="The user wants tea."), OnlyReasoning, "no answer after it"),
-        (said([{"type": "thinking", "thinking": [{"type": "text", "text": "Tea?"}]}]), OnlyReasoning, "no answer after it"),
+        (said([THOUGHT]), OnlyReasoning, "no answer after it"),
         (said("<thinking>Tea?</thinking>\n"), OnlyReasoning, "no answer after it"),
         (said("Mint.\n<thought>Or rather"), OnlyReasoning, "no answer after it"),
         (said("<|channel|>analysis<|message|>Mint?"), OnlyReasoning, "no answer after it"),
@@ -298,13 +273,6 @@ def test_which_names_are_one_model(asked, served, same):
     assert same_model(asked, served) == same
 
 
-def test_an_error_within_a_choice_is_no_whole_completion(model, server):
-    body = said("half an ans").body
-    body["choices"][0]["error"] = {"code": 502, "message": "upstream broke"}
-    server.script = [Answer(200, body)]
-    assert type(model().ask(ask("a"))[0]) is Unfinished
-
-
 @pytest.mark.parametrize(
     "reason", [None, "", "stop", "STOP", " Stop ", "eos", "eos_token", "end_turn", "END_TURN", "stop_sequence", "COMPLETE", "endoftext"]
 )
@@ -322,12 +290,7 @@ def test_every_other_reason_is_a_failure(reason):
 
 
 def test_a_completion_in_parts_is_the_parts_that_are_text(model, server):
-    parts = [
-        {"type": "thinking", "thinking": [{"type": "text", "text": "Tea?"}]},
-        {"type": "text", "text": "Roo"},
-        {"type": "text", "text": "ibos"},
-    ]
-    server.script = [said(parts)]
+    server.script = [said([THOUGHT, {"type": "text", "text": "Roo"}, {"type": "text", "text": "ibos"}])]
     assert model().ask(ask("a"))[0].text == "Rooibos"
 
 
@@ -366,25 +329,20 @@ def test_what_no_retry_can_help_stops_the_stage_after_one_call(model, server, an
     assert said_so in str(raised.value)
     assert "done and kept: 0 calls, left: 50" in str(raised.value)
     assert KEY not in str(raised.value)
-    assert server.calls == 1
-    assert row(made)["calls"] == 1
+    assert server.calls == row(made)["calls"] == 1
 
 
 def test_a_quota_that_ends_in_the_middle_keeps_what_is_done(model, server):
-    def respond(body):
-        return said() if server.calls <= 20 else refused(429, "gone", code="insufficient_quota")
-
-    server.respond = respond
-    made = model("concurrency=4")
+    server.respond = lambda body: said() if server.calls <= 20 else refused(429, "gone", code="insufficient_quota")
+    made, requests = model("concurrency=4"), ask(*map(str, range(60)))
     with pytest.raises(FatalLLMError) as raised:
-        made.ask(ask(*map(str, range(60))))
-    kept = [request for request in ask(*map(str, range(60))) if made.peek(request)]
-    assert len(kept) == raised.value.done == 20
+        made.ask(requests)
+    assert sum(made.peek(request) is not None for request in requests) == raised.value.done == 20
     assert raised.value.left == 40
-    assert server.calls <= 24
-    server.respond = lambda body: said()
     before = server.calls
-    assert len(made.ask(ask(*map(str, range(60))))) == 60
+    assert before <= 24
+    server.respond = lambda body: said()
+    assert len(made.ask(requests)) == 60
     assert server.calls - before == 40
 
 
@@ -410,11 +368,6 @@ def test_closing_closes_the_connections_and_the_next_call_opens_them_again(model
     made.close()
     assert client.is_closed()
     assert made.ask(ask("a"))[0].text == "answer to a"
-
-
-def test_a_local_server_needs_no_key(server, monkeypatch):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    assert llm(f"openai:m base_url={server.url}").ask(ask("a"))[0].text == "answer to a"
 
 
 def test_fully_cached_needs_no_key_and_no_server(model, server, monkeypatch):
@@ -447,14 +400,6 @@ def test_a_budget_is_exceeded_by_no_more_than_the_calls_under_way(model, server)
     assert 3 <= server.calls <= 6  # 1 dollar each: after 2 dollars, four are under way
 
 
-def test_unknown_tokens_and_prices_read_unknown(model, server):
-    server.script = [said(usage=None)]
-    made = model("price_in=1 price_out=1")
-    made.ask(ask("a", "b"))
-    assert str(row(made)["prompt_tokens"]) == str(row(made)["cost"]) == "<NA>"
-    assert "unknown" in str(made.ledger)
-
-
 def test_half_a_character_fails_its_turn_only(model, server):
     good, bad = model().ask(ask("fine", "half \ud83d"))
     assert good.text == "answer to fine"
@@ -475,28 +420,9 @@ def test_without_a_cache_nothing_is_kept_and_the_error_does_not_say_so(model, se
         model("concurrency=1 cache=none").ask(ask(*map(str, range(9))))
 
 
-def test_an_empty_list_asks_nothing(model, server):
-    assert model().ask([]) == []
-    assert server.calls == 0
-
-
-@pytest.mark.parametrize(("options", "tries"), [("", "6 tries"), ("retries=0", "1 try")])
-def test_a_call_is_tried_as_often_as_is_said(model, server, options, tries):
-    server.respond = lambda body: refused(500, "broken")
-    (failure,) = model(options).ask(ask("a"))
-    assert failure.reason == f"the server answers 500: broken (given up after {tries})"
-    assert server.calls == int(tries[0])
-
-
 ASKING = [ikat.Answer, ikat.Rewrite, ikat.generate.Clarify, ikat.Queries, ikat.generate.PassageQueries]
-UNUSABLE = [
-    said("half an ans", "length"),
-    said(""),
-    said(None, refusal="I can't."),
-    said("x", "content_filter"),
-    said("null"),
-    said('"N/A"'),
-]
+WITHHELD = [said(None, refusal="I can't."), said("x", "content_filter")]
+UNUSABLE = [said("half an ans", "length"), said(""), *WITHHELD, said("null"), said('"N/A"')]
 
 
 @pytest.mark.parametrize("answer", UNUSABLE)
