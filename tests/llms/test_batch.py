@@ -22,7 +22,6 @@ from pyterrier_ikat.events import in_chain
 from pyterrier_ikat.llms import BatchUnderWay, BudgetExceeded, Completion, FatalLLMError, batch, llm
 from pyterrier_ikat.llms.cache import CompletionCache
 from pyterrier_ikat.llms.failures import Waiting
-from pyterrier_ikat.llms.sending import Retry
 
 TEXTS = ("a", "b", "c")
 
@@ -39,20 +38,9 @@ def server():
 
 
 @pytest.fixture
-def model(server, monkeypatch):
+def model(model):
     """Makes a model that sends batches to the server; each is a process of its own as far as the disk is concerned."""
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    models = []
-
-    def make(options="batch=on", name="m"):
-        made = llm(f"openai:{name} base_url={server.url} price_in=2 price_out=10 {options}")
-        made.retry = Retry(tries=made.retry.tries, sleep=lambda seconds: None)
-        models.append(made)
-        return made
-
-    yield make
-    for made in models:
-        made.close()
+    return lambda options="batch=on", name="m": model(f"price_in=2 price_out=10 {options}", name)
 
 
 def under_way(made, *texts, **kwargs):
@@ -417,10 +405,10 @@ def test_a_batch_is_found_by_its_name_behind_many_others(server, model, monkeypa
         create(self, **given)
         raise Killed
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Batches, "create", killed)
-        with pytest.raises(Killed):
-            model().ask(ask(*TEXTS))
+    monkeypatch.setattr(Batches, "create", killed)
+    with pytest.raises(Killed):
+        model().ask(ask(*TEXTS))
+    monkeypatch.setattr(Batches, "create", create)
     (ours,) = server.batches.values()
     others = {f"other_{number}": {**ours, "id": f"other_{number}", "metadata": {"x": "y"} if number % 2 else None} for number in range(250)}
     server.batches.update(others)

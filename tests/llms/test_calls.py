@@ -33,9 +33,7 @@ def test_a_completion_with_everything_the_server_tells(model, server):
 
 
 def test_parameters_that_are_not_set_are_not_sent_and_a_request_overrides(model, server):
-    made = model("max_tokens=50")
-    made.ask(ask("a", params={"max_tokens": 5, "response_format": {"type": "json_object"}}))
-    made.ask(ask("b"))
+    model("max_tokens=50 concurrency=1").ask([*ask("a", params={"max_tokens": 5, "response_format": {"type": "json_object"}}), *ask("b")])
     assert server.bodies[0].keys() == {"model", "messages", "max_tokens", "response_format"}
     assert [body["max_tokens"] for body in server.bodies] == [5, 50]
 
@@ -385,9 +383,8 @@ def test_fully_cached_needs_no_key_and_no_server(model, server, monkeypatch):
 
 def test_a_budget_stops_before_the_next_call_and_resumes(model, server):
     prices = "price_in=100000 price_out=100000 concurrency=1"
-    made = model(f"budget=2.5 {prices}")
     with pytest.raises(BudgetExceeded) as raised:
-        made.ask(ask(*"abcdef"))
+        model(f"budget=2.5 {prices}").ask(ask(*"abcdef"))
     assert (raised.value.spent, raised.value.done, raised.value.left, server.calls) == (3.0, 3, 3, 3)
     assert "the budget of 2.5 USD is spent (this model has cost 3.0000 USD); done and kept: 3 calls, left: 3" in str(raised.value)
     assert all(isinstance(completion.text, str) for completion in model(f"budget=30 {prices}").ask(ask(*"abcdef")))
