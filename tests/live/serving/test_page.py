@@ -1,6 +1,7 @@
 """The chat page in Chromium: once against a real server on the sample, else against one that answers what the test queues."""
 
 import re
+from collections import Counter
 from itertools import islice
 
 import pandas as pd
@@ -36,31 +37,33 @@ def wire():
         yield server
 
 
-@pytest.fixture(autouse=True)
-def _tidy(browser):
-    """The next page opens without a question, and as if it were the first."""
-    yield
+@pytest.fixture
+def server(wire, browser):
+    """The server, as new, and a page that opens as if it were the first."""
+    yield wire
+    wire.renew()
     browser.run("sessionStorage.clear(); Storage.prototype.setItem = () => {}")
 
 
-@pytest.fixture
-def server(wire):
-    """The server, as new."""
-    wire.renew()
-    yield wire
-    wire.renew()
+def ready(browser):
+    until(browser, "!document.querySelector('#send').disabled")
+
+
+def reload(browser, server):
+    browser.open(server.url)
+    ready(browser)
 
 
 def open_page(browser, server, plain=(), gtr=(), both=True, **view):
     server.replies["plain"], server.replies["gtr"] = list(plain), list(gtr)
     browser.open(server.url, **view)
-    until(browser, "!document.querySelector('#send').disabled")
+    ready(browser)
     if len(server.models) > 1 and both:
         choose(browser, "gtr")
 
 
-def choose(browser, second):
-    browser.run(f"(one => {{ one.value = {second!r}; one.dispatchEvent(new Event('change')) }})(document.querySelector('#system1'))")
+def choose(browser, name, place=1):
+    browser.run(f"(one => {{ one.value = {name!r}; one.dispatchEvent(new Event('change')) }})(document.querySelector('#system{place}'))")
 
 
 def until(browser, condition):
@@ -72,18 +75,21 @@ def until(browser, condition):
 
 
 def press(browser, key, shift=False):
-    text = {"Enter": "\r", "Tab": ""}.get(key, key if len(key) == 1 else "")
-    codes = {"Enter": 13, "Tab": 9, "Escape": 27, " ": 32}
-    for kind in ("keyDown", "keyUp"):
-        told = {"text": text} if text and kind == "keyDown" else {}
-        browser.call(
-            "Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=codes.get(key, 0), modifiers=8 if shift else 0, **told
-        )
+    codes = {"Enter": 13, "Tab": 9, "Escape": 27}
+    more = {"key": key, "windowsVirtualKeyCode": codes[key], "modifiers": 8 if shift else 0}
+    browser.call("Input.dispatchKeyEvent", type="keyDown", **more, **({"text": "\r"} if key == "Enter" else {}))
+    browser.call("Input.dispatchKeyEvent", type="keyUp", **more)
 
 
 def write(browser, text, field="words"):
     browser.run(f"document.querySelector('#{field}').focus()")
     browser.call("Input.insertText", text=text)
+
+
+def give(browser, token):
+    until(browser, "document.querySelector('#ask-token').open")
+    write(browser, token, "token")
+    press(browser, "Enter")
 
 
 def say(browser, text, wait=True):
@@ -114,41 +120,20 @@ def focused(browser):
 
 TEA = ("tea:1", "Rooibos has no caffeine.", 12.3456)
 MINT = ("tea:2", "Mint tea is made of leaves.", 0.5)
-
-
-class Finds(pt.Transformer):
-    """The first passages of the sample, for any query."""
-
-    def __init__(self, passages):
-        self.passages = pd.DataFrame(passages)
-
-    def transform(self, inp):
-        found = inp.merge(self.passages.assign(score=range(len(self.passages), 0, -1)), how="cross")
-        return found.assign(rank=found.groupby("qid").cumcount())
-
-
-class Seen(pt.Transformer):
-    """Remembers the turns that a system saw."""
-
-    def __init__(self):
-        self.turns = []
-
-    def transform(self, inp):
-        self.turns.append(inp.drop(columns=["qid", "qconversation"]))
-        return inp
+UNANSWERED = [{"role": "user", "content": "Which tea?"}, {"role": "user", "content": "And how?"}]
 
 
 def test_systems_on_the_sample_answer_in_the_page_and_the_export_is_what_they_saw(browser):
-    sample, seen = ikat.dataset("ikat:sample"), Seen()
+    sample, seen = ikat.dataset("ikat:sample"), []
     [talk, *_], llm = sample.conversations, ikat.llm("recorded:sample")
-    finds = Finds(islice(sample.get_corpus_iter(verbose=False), 3))
-    systems = {"responds": seen >> ikat.Rewrite(llm) >> finds >> ikat.Respond(llm), "ranks": finds % 2}
+    passages = pd.DataFrame(islice(sample.get_corpus_iter(verbose=False), 3)).assign(score=[3.0, 2.0, 1.0], rank=[0, 1, 2])
+    finds = pt.apply.generic(lambda turns: turns.merge(passages, how="cross"))
+    sees = pt.apply.generic(lambda turns: seen.append(turns.drop(columns=["qid", "qconversation"])) or turns)
+    systems = {"responds": sees >> ikat.Rewrite(llm) >> finds >> ikat.Respond(llm), "ranks": finds % 2}
     with running(systems, token="s3cret-s3cret-s3cret") as server:
         browser.open(f"{server.url}/")
-        until(browser, "document.querySelector('#ask-token').open")
-        write(browser, "s3cret-s3cret-s3cret", "token")
-        press(browser, "Enter")
-        until(browser, "!document.querySelector('#send').disabled")
+        give(browser, "s3cret-s3cret-s3cret")
+        ready(browser)
         choose(browser, "ranks")
         assert texts(browser, "#about0") == ["Works by rewriting, answering."]
         write(browser, "\n".join(talk.ptkb.values()), "persona")
@@ -163,7 +148,7 @@ def test_systems_on_the_sample_answer_in_the_page_and_the_export_is_what_they_sa
         assert drawn(browser, ".turn:last-child .s0 h4") == ["Rewrite"]
         click(browser, "#exports button")
         exported = topics_frame(ikat.dataset(saved(browser, "responds")).conversations).drop(columns=["qid", "qconversation"])
-    turns = pd.concat([turn for turn in seen.turns if len(turn)][-2:], ignore_index=True)
+    turns = pd.concat([turn for turn in seen if len(turn)][-2:], ignore_index=True)
     pd.testing.assert_frame_equal(exported[turns.columns], turns)
     assert turns["qhistory"][1][1]["content"].split() == texts(browser, ".s0 .answer")[0].partition("\n\nSources: ")[0].split()
     assert all("401" in error for error in browser.errors)
@@ -177,9 +162,8 @@ def test_two_systems_answer_the_same_words_with_their_own_histories(browser, ser
     assert texts(browser, ".side .answer") == ["Rooibos.", "Mint.", "Hot.", "Cold."]
     assert texts(browser, ".utterance") == ["Which tea?", "And how?"]
     for model, first in (("plain", "Rooibos."), ("gtr", "Mint.")):
-        said = [{"role": "user", "content": "Which tea?"}]
-        later = [*said, {"role": "assistant", "content": first}, {"role": "user", "content": "And how?"}]
-        assert server.told(model) == [said, later]
+        question, later = UNANSWERED
+        assert server.told(model) == [[question], [question, {"role": "assistant", "content": first}, later]]
     assert all(body["stream"] and body["metadata"]["ptkb"] == ["I avoid caffeine.", "I like mint."] for body in server.asked)
     (name,) = {body["metadata"]["chat_id"] for body in server.asked}  # one conversation, whoever answers
     assert re.fullmatch(r"chat-\d{14}-[0-9a-f]+", name)
@@ -187,60 +171,49 @@ def test_two_systems_answer_the_same_words_with_their_own_histories(browser, ser
 
 
 def test_a_turn_shows_how_it_was_answered_and_what_it_cost(browser, server):
-    facts = {
-        "rewrite": "tea without caffeine",
-        "queries": ["rooibos", "a draft", "mint"],
-        "statements": ["I avoid caffeine."],
-        "draft": "a draft",
-        "seconds": 2.25,
-        "calls": 3,
-        "known": 1,
-        "tokens": 1204,
-        "cost": 0.00314,
-        "omitted": 4,
-    }
-    one_query = answer("x", rewrite="mint tea", queries=["mint tea"])
-    open_page(
-        browser, server, [answer("Rooibos [1].", TEA, **facts), answer("", seconds=1.0, calls=1, cost=None)], [one_query, answer("y")]
-    )
+    server.models[1]["writes_response"] = False
+    facts = {"rewrite": "tea without caffeine", "queries": ["rooibos", "a draft", "mint"], "statements": ["I avoid caffeine."]}
+    facts |= {"draft": "a draft", "seconds": 2.25, "calls": 3, "known": 1, "tokens": 1204, "cost": 0.00314, "omitted": 4}
+    listed = answer("(Its best passages:) [1] Rooibos", TEA, response="", html="", rewrite="mint tea", queries=["mint tea"])
+    open_page(browser, server, [answer("Rooibos [1].", TEA, **facts), answer("", seconds=1.0, calls=1, cost=None)], [listed, listed])
+    assert drawn(browser, "#system1 option:checked") == ["gtr (passages only)"]
     say(browser, "Which tea?")
     browser.run("document.querySelectorAll('.steps').forEach(one => { one.open = true })")
-    assert texts(browser, ".side.s0 h4") == ["Rewrite", "3 queries", "1 statement about you", "Draft answer"]
-    assert texts(browser, ".side.s0 .steps li") == ["rooibos", "the draft answer", "mint", "I avoid caffeine."]
-    assert texts(browser, ".side.s0 .draft") == ["a draft"]
-    assert texts(browser, ".side.s1 .steps > :not(summary)") == ["Rewrite, the only query", "mint tea"]
-    assert texts(browser, ".side.s0 .figures") == [
-        "2.3 s · 3 LLM calls · 1 known completion · 1,204 tokens · $0.0031 · without the oldest 4 messages of the history"
-    ]
-    assert texts(browser, ".side.s0 .labels") == ["Sources\nscore"]
-    assert texts(browser, ".side.s0 .passages summary > *") == ["[1]", "Rooibos has no caffeine.", "12.35", "tea:1"]
-    say(browser, "And else?")
+    shown = {
+        ".s0 h4": ["Rewrite", "3 queries", "1 statement about you", "Draft answer"],
+        ".s0 .steps li": ["rooibos", "the draft answer", "mint", "I avoid caffeine."],
+        ".s0 .draft": ["a draft"],
+        ".s0 .figures": [
+            "2.3 s · 3 LLM calls · 1 known completion · 1,204 tokens · $0.0031 · without the oldest 4 messages of the history"
+        ],
+        ".s0 .labels": ["Sources\nscore"],
+        ".s0 .passages summary > *": ["[1]", "Rooibos has no caffeine.", "12.35", "tea:1"],
+        ".s1 .steps > :not(summary)": ["Rewrite, the only query", "mint tea"],
+        ".s1 .problem": ["This system writes no response. It found these passages."],
+    }
+    assert {query: texts(browser, f".side{query}") for query in shown} == shown
+    say(browser, "And how?")
     assert texts(browser, ".turn:last-child .s0") == [
         "plain\n\nThe response is empty.\n\n1.0 s · 1 LLM call · 100 tokens · cost unknown\n\nAsk again"
     ]
+    assert server.told("gtr")[1] == UNANSWERED  # a list of passages is no response
 
 
-def test_a_list_of_passages_is_no_response_in_the_history(browser, server):
-    server.models = [{"id": "plain", "about": "", "writes_response": False}]
-    listed = answer("(Its best passages:) [1] Rooibos", TEA, response="", html="")
-    open_page(browser, server, [listed, listed])
-    assert browser.run("document.querySelector('#system0').innerText") == "plain (passages only)"
-    for text in ("Which tea?", "And how?"):
-        say(browser, text)
-    assert texts(browser, ".problem") == ["This system writes no response. It found these passages."] * 2
-    assert server.told("plain")[1] == [{"role": "user", "content": "Which tea?"}, {"role": "user", "content": "And how?"}]
-
-
-def test_a_citation_opens_its_passage(browser, server):
+def test_a_citation_opens_its_passage_and_an_answer_is_copied_with_its_sources(browser, server):
     open_page(browser, server, [answer("Rooibos [1]. Or mint [2, 1], born in [2023].", TEA, MINT)], [answer("x")])
+    browser.run("Object.defineProperty(navigator, 'clipboard', {value: {writeText: async text => { window.copied = text }}})")
     say(browser, "Which tea?")
-    assert texts(browser, ".s0 .answer") == ["Rooibos. [1] Or mint, born in [2023]. [2][1]"]
+    words = "Rooibos. [1] Or mint, born in [2023]. [2][1]"
+    assert texts(browser, ".s0 .answer") == [words]
     assert texts(browser, ".s0 .cite") == ["[1]", "[2]", "[1]"]
     click(browser, ".s0 .cite", 1)
     assert texts(browser, ".s0 .target .whole") == [MINT[1]]
     assert browser.run("document.activeElement.closest('.target') !== null")
     click(browser, ".s0 .cite", 0)
     assert texts(browser, ".s0 .target code") == ["tea:1"]
+    click(browser, "[aria-label^=Copy]")
+    until(browser, "window.copied")
+    assert browser.run("window.copied") == f"{words}\n\n[1] tea:1: {TEA[1]}\n[2] tea:2: {MINT[1]}"
 
 
 def test_answers_show_their_activity_and_can_be_stopped(browser, server):
@@ -254,8 +227,7 @@ def test_answers_show_their_activity_and_can_be_stopped(browser, server):
     until(browser, "document.querySelectorAll('.retry').length === 2")
     assert texts(browser, ".problem") == ["Stopped."] * 2
     say(browser, "And how?")
-    # nothing of the stopped answers is in the history
-    assert server.told("plain")[1] == [{"role": "user", "content": "Which tea?"}, {"role": "user", "content": "And how?"}]
+    assert server.told("plain")[1] == UNANSWERED  # nothing of the stopped answers is in the history
     assert texts(browser, ".retry") == ["Ask again"] * 2  # a later answer was given without it
     assert texts(browser, ".answer") == ["Rooibos.", "Cold."]
 
@@ -290,7 +262,7 @@ def test_an_error_is_readable_and_the_answer_retried(browser, server):
         click(browser, ".retry")
         until(browser, "!document.querySelector('.activity')")
     assert texts(browser, ".answer") == ["Rooibos.", "Mint."]
-    assert server.told("plain") == [[{"role": "user", "content": "Which tea?"}]] * 5
+    assert server.told("plain") == [UNANSWERED[:1]] * 5
 
 
 def test_a_token_is_asked_for_and_kept_out_of_addresses(browser, server):
@@ -300,12 +272,10 @@ def test_a_token_is_asked_for_and_kept_out_of_addresses(browser, server):
     until(browser, "document.querySelector('#ask-token').open")
     assert focused(browser) == "token"
     assert violations(browser) == [] if find_axe() else True
-    write(browser, "wrong", "token")
-    press(browser, "Enter")
+    give(browser, "wrong")
     until(browser, "document.querySelector('#token-why').textContent.includes('refused')")
-    write(browser, "s3cret", "token")
-    press(browser, "Enter")
-    until(browser, "!document.querySelector('#send').disabled")
+    give(browser, "s3cret")
+    ready(browser)
     choose(browser, "gtr")
     say(browser, "Which tea?")
     assert texts(browser, ".answer") == ["Rooibos.", "Mint."]
@@ -315,9 +285,7 @@ def test_a_token_is_asked_for_and_kept_out_of_addresses(browser, server):
     server.token = "another"  # the server was started again: one question for both systems, and nothing is lost
     say(browser, "And how?", wait=False)
     for wrong in ("wrong", "another"):
-        until(browser, "document.querySelector('#ask-token').open")
-        write(browser, wrong, "token")
-        press(browser, "Enter")
+        give(browser, wrong)
         until(browser, "!document.querySelector('#ask-token').open || document.querySelector('#token').value === ''")
     until(browser, "document.querySelectorAll('.figures').length === 4")
     assert texts(browser, ".answer") == ["Rooibos.", "Mint.", "Hot.", "Cold."]
@@ -397,9 +365,8 @@ def test_a_screen_reader_hears_activities_and_whole_answers(browser, server):
 
 
 def test_an_export_is_a_topics_file_of_what_the_system_saw(browser, server):
-    open_page(
-        browser, server, [answer("Rooibos [1].", TEA, MINT), [CUT], answer("Hot.")], [answer("Mint.", MINT), answer(""), answer("Cold.")]
-    )
+    plain, gtr = [answer("Rooibos [1].", TEA, MINT), [CUT], answer("Hot.")], [answer("Mint.", MINT), answer(""), answer("Cold.")]
+    open_page(browser, server, plain, gtr)
     write(browser, 'I avoid caffeine.\nI like "mint" – and 茶.', "persona")
     for text in ("Which tea?", "Why?", "And how?"):
         say(browser, text)
@@ -426,11 +393,6 @@ def saved(browser, model, kind="json"):
             return found[0]
         browser.run("new Promise(done => setTimeout(done, 20))")
     raise AssertionError(f"no download of {model}")
-
-
-def reload(browser, server):
-    browser.open(server.url)
-    until(browser, "!document.querySelector('#send').disabled")
 
 
 def test_a_conversation_survives_a_reload_until_a_new_one_is_begun(browser, server):
@@ -482,17 +444,17 @@ MARKDOWN = """## Teas
 def test_markdown_is_drawn_and_only_links_of_http_are_links(browser, server):
     open_page(browser, server, [answer(MARKDOWN, TEA)], both=False)
     say(browser, "Which tea?")
-    inside = "[...document.querySelectorAll('.answer {}')].map(one => one.textContent)"
-    assert browser.run(inside.format("strong")) == ["Teas", "Rooibos", "mint", "none"]
-    assert browser.run(inside.format("em")) == ["red"]
-    assert browser.run(inside.format("tr > *")) == ["tea", "caffeine", "rooibos", "none [1]"]
-    assert browser.run("document.querySelector('.answer ol').start") == 3
-    assert browser.run("[...document.querySelectorAll('.answer a')].map(one => [one.href, one.rel])") == [
-        ["http://a/x.png", "noreferrer"],
-        ["http://a/", "noreferrer"],
-    ]
-    assert browser.run("document.querySelectorAll('.answer img, .answer u, .answer b').length") == 0
-    assert texts(browser, ".answer .cite") == ["[1]"] * 2
+    found = {
+        "strong": ["Teas", "Rooibos", "mint", "none"],
+        "em": ["red"],
+        "tr > *": ["tea", "caffeine", "rooibos", "none [1]"],
+        "ol[start='3'] li": ["three", "four"],
+        ":is(img, u, b)": [],
+        ".cite": ["[1]", "[1]"],
+    }
+    assert {tag: drawn(browser, f".answer {tag}") for tag in found} == found
+    links = browser.run("[...document.querySelectorAll('.answer a')].map(one => [one.href, one.rel])")
+    assert links == [["http://a/x.png", "noreferrer"], ["http://a/", "noreferrer"]]
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -500,17 +462,13 @@ def test_a_line_of_an_answer_has_at_most_seventy_characters(browser, server, wid
     words = "Rooibos is a red tea of little tannin, it is ill in it, till lilies fill a mill. " * 8
     open_page(browser, server, [answer(words)], both=False, width=width)
     say(browser, "Which tea?")
-    lengths = browser.run("""(node => {
-        const range = document.createRange(), lines = {};
-        for (let at = 0; at < node.length; at += 1) {
-            range.setStart(node, at);
-            range.setEnd(node, at + 1);
-            const top = Math.round(range.getBoundingClientRect().top);
-            lines[top] = (lines[top] ?? 0) + 1;
-        }
-        return Object.values(lines);
-    })(document.querySelector('.answer p').firstChild)""")
-    assert 30 < max(lengths) <= 70
+    tops = browser.run("""(node => [...node.data].map((_, at) => {
+        const range = new Range();
+        range.setStart(node, at);
+        range.setEnd(node, at + 1);
+        return Math.round(range.getBoundingClientRect().top);
+    }))(document.querySelector('.answer p').firstChild)""")
+    assert 30 < max(Counter(tops).values()) <= 70
 
 
 def test_three_examples_stand_at_the_start_and_one_click_asks(browser, server):
@@ -518,22 +476,13 @@ def test_three_examples_stand_at_the_start_and_one_click_asks(browser, server):
     open_page(browser, server, [answer("Rooibos.")], both=False)
     assert texts(browser, "#examples button") == ["Which tea?", "And how?", "Why?"]
     choose(browser, "gtr")
-    browser.run("(one => { one.value = 'gtr'; one.dispatchEvent(new Event('change')) })(document.querySelector('#system0'))")
+    choose(browser, "gtr", 0)
     assert len(texts(browser, "#examples button")) == 3  # of any system
-    browser.run("(one => { one.value = 'plain'; one.dispatchEvent(new Event('change')) })(document.querySelector('#system0'))")
+    choose(browser, "plain", 0)
     choose(browser, "")
     click(browser, "#examples button")
     until(browser, "document.querySelector('.figures')")
-    assert server.told("plain") == [[{"role": "user", "content": "Which tea?"}]]
-
-
-def test_an_answer_is_copied_with_its_sources(browser, server):
-    open_page(browser, server, [answer("Rooibos [1]. Mint [2].", TEA, MINT)], both=False)
-    browser.run("Object.defineProperty(navigator, 'clipboard', {value: {writeText: async text => { window.copied = text }}})")
-    say(browser, "Which tea?")
-    click(browser, "[aria-label^=Copy]")
-    until(browser, "window.copied")
-    assert browser.run("window.copied") == f"Rooibos. [1] Mint. [2]\n\n[1] tea:1: {TEA[1]}\n[2] tea:2: {MINT[1]}"
+    assert server.told("plain") == [UNANSWERED[:1]]
 
 
 def test_an_answer_is_asked_for_anew(browser, server):
@@ -555,10 +504,7 @@ def test_an_edited_question_is_asked_again_and_the_later_turns_are_dropped(brows
     click(browser, "[aria-label='Edit turn 2']")
     assert focused(browser) == "The question"
     browser.run("document.activeElement.value = 'other'")
-    if way == "Enter":
-        press(browser, "Enter")
-    else:
-        click(browser, ".turn .main")
+    press(browser, "Enter") if way == "Enter" else click(browser, ".turn .main")
     until(browser, "document.querySelectorAll('.answer').length === 2 && !document.querySelector('.activity')")
     assert drawn(browser, ".utterance") == ["one", "other"]
     assert texts(browser, "h3") == ["plain"] * 2  # one system, one side
@@ -601,8 +547,6 @@ def test_nothing_keeps_people_from_using_the_page(browser, server, width, dark):
     say(browser, "And how?", wait=False)
     until(browser, "document.querySelectorAll('.activity').length === 2")
     assert violations(browser) == []
-    tops = browser.run(
-        f"[0, 1].map(place => Math.round({SIDE.format(0, '${place}').replace('${place}', 'place')}.getBoundingClientRect().top))"
-    )
+    tops = [browser.run(f"Math.round({SIDE.format(0, place)}.getBoundingClientRect().top)") for place in (0, 1)]
     assert (tops[0] == tops[1]) == (width == 1280)
     assert browser.run("document.documentElement.scrollWidth") == width
