@@ -7,6 +7,7 @@ import threading
 import time
 from pathlib import Path
 
+import pandas as pd
 import pyterrier as pt
 import pytest
 from fakes import ByPrompt, Types
@@ -33,11 +34,8 @@ def talks():
 
 @pytest.fixture(scope="module")
 def client(talks):
-    return Client(served({"talks": talks, "ranks": talks >> _without_response()}))
-
-
-def _without_response():
-    return pt.apply.generic(lambda frame: frame.drop(columns=["used", "qanswer"]))
+    ranks = talks >> pt.apply.generic(lambda frame: frame.drop(columns=["used", "qanswer"]))
+    return Client(served({"talks": talks, "ranks": ranks}))
 
 
 def heard(answer):
@@ -45,17 +43,15 @@ def heard(answer):
     return json.loads(answer["ikat"]["response"])
 
 
+def content_of(answer):
+    return answer["choices"][0]["message"]["content"]
+
+
 def test_an_answer_has_openai_s_form_and_its_passages(client):
     status, answer = client.chat(says("Which tea?"))
-    assert status == 200
-    assert (answer["object"], answer["model"], answer["usage"]) == (
-        "chat.completion",
-        "talks",
-        {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
-    )
-    (choice,) = answer["choices"]
-    assert (choice["finish_reason"], choice["message"]["role"]) == ("stop", "assistant")
-    assert choice["message"]["content"] == '[{}, [], "Which tea?"]\n\nSources: [1][2]'
+    assert (status, answer["model"], set(answer["usage"].values())) == (200, "talks", {0})
+    assert answer["choices"][0]["finish_reason"] == "stop"
+    assert content_of(answer) == '[{}, [], "Which tea?"]\n\nSources: [1][2]'
     assert answer["citations"] == [
         {"id": f"{docno}-Which tea?", "title": PASSAGES[docno], "text": PASSAGES[docno], "score": score}
         for docno, score in (("d1", 2.0), ("d2", 1.0))
@@ -63,28 +59,38 @@ def test_an_answer_has_openai_s_form_and_its_passages(client):
     assert answer["ikat"].keys() >= {"rewrite", "queries", "statements", "draft", "seconds", "calls", "known", "tokens", "cost", "omitted"}
 
 
-def test_the_messages_are_the_history_and_instructions_are_ignored_by_name(client):
-    body = says("Which tea?", "Rooibos.", "And cold?", temperature=0.2, metadata={"ptkb": ["I like tea."], "chat_id": "7"}, top_p=None)
-    body["messages"].insert(0, {"role": "system", "content": "You are a pirate."})
-    body["messages"][3]["content"] = [{"type": "text", "text": "And"}, {"type": "text", "text": "cold?"}]
-    status, answer = client.chat(body)
-    history = [{"role": "user", "content": "Which tea?"}, {"role": "assistant", "content": "Rooibos."}]
-    assert (status, heard(answer)) == (200, [{"1": "I like tea."}, history, "And\ncold?"])
-    assert answer["ikat"]["ignored"] == ["messages[0] (system)", "temperature"]
+U, A = "user", "assistant"
+SAID = [(U, "Tea?"), (A, "Mate.")]
+TOLD = [(A, "Hi!"), (U, "Hi"), (U, "Tea?")]
+CALL = {"tool_calls": [{"id": "1", "type": "function", "function": {"name": "weather"}}]}
+CALLED = [(U, "Tea?"), (A, None, CALL), ("tool", "cold", {"tool_call_id": "1"})]
+PARTS = [{"type": "text", "text": "And"}, {"type": "text", "text": "cold?"}]
 
 
-def test_consecutive_messages_stay_and_an_empty_answer_says_nothing(client):
-    said = [("assistant", "Welcome!"), ("user", "Hi"), ("user", "Which tea?"), ("assistant", None), ("user", "And now?")]
-    _, answer = client.chat(says() | {"messages": [{"role": role, "content": text} for role, text in said]})
-    kept = [{"role": "assistant", "content": "Welcome!"}, {"role": "user", "content": "Hi"}, {"role": "user", "content": "Which tea?"}]
-    assert heard(answer) == [{}, kept, "And now?"]
+@pytest.mark.parametrize(
+    ("said", "history", "question", "ignored"),
+    [
+        ([("system", "You are a pirate."), *SAID, (U, PARTS)], SAID, "And\ncold?", ["[0] (system)"]),
+        # consecutive messages stay, and an empty answer says nothing
+        ([*TOLD, (A, None), (U, "And now?")], TOLD, "And now?", ["[3] (assistant)"]),
+        # calls of tools and their results are no part of the conversation
+        (CALLED, [], "Tea?", ["[1] (assistant)", "[2] (tool)"]),
+        ([*CALLED, (A, "Mate."), (U, "Hot?")], SAID, "Hot?", ["[1] (assistant)", "[2] (tool)"]),
+    ],
+)
+def test_the_messages_are_the_history_and_instructions_are_ignored_by_name(client, said, history, question, ignored):
+    messages = [{"role": role, "content": text} | dict(*more) for role, text, *more in said]
+    asked = {"temperature": 0.2, "metadata": {"ptkb": ["I like tea."], "chat_id": "7"}, "top_p": None}
+    status, answer = client.chat(says(**asked) | {"messages": messages})
+    wanted = [{"1": "I like tea."}, [{"role": role, "content": text} for role, text in history], question]
+    assert (status, heard(answer)) == (200, wanted)
+    assert answer["ikat"]["ignored"] == [*(f"messages{one}" for one in ignored), "temperature"]
 
 
 @pytest.mark.parametrize("model", ["talks", "ranks"])
 def test_the_additions_of_the_server_are_not_part_of_the_history(client, model):
     _, answer = client.chat(says("Which tea?", model=model))
-    content = answer["choices"][0]["message"]["content"]
-    _, after = client.chat(says("Which tea?", content, "And now?"))
+    _, after = client.chat(says("Which tea?", content_of(answer), "And now?"))
     said = [{"role": "user", "content": "Which tea?"}]
     said += [{"role": "assistant", "content": '[{}, [], "Which tea?"]'}] if model == "talks" else []
     assert heard(after)[1] == said
@@ -92,7 +98,7 @@ def test_the_additions_of_the_server_are_not_part_of_the_history(client, model):
 
 def test_a_method_without_responses_shows_the_beginnings_of_its_passages(client):
     _, answer = client.chat(says("Which tea?", model="ranks"))
-    assert answer["choices"][0]["message"]["content"].split("\n\n") == [
+    assert content_of(answer).split("\n\n") == [
         "(This method writes no response. Its best passages:)",
         "[1] Rooibos has no caffeine.",
         "[2] Mint is a herb.",
@@ -111,13 +117,9 @@ def test_a_method_without_responses_shows_the_beginnings_of_its_passages(client)
     ],
 )
 def test_what_the_model_cites_is_sent_with_its_passages(said, shown, docnos):
-    class Model:
-        def generate(self, chats):
-            return [said for _ in chats]
-
-    client = Client(served({"talks": Talks("A draft.") >> ikat.Respond(ikat.llm(Model()))}))
+    client = Client(served({"talks": Talks("A draft.") >> ikat.Respond(LLM(Types([Reply(said)])))}))
     _, answer = client.chat(says("Which tea?"))
-    assert answer["choices"][0]["message"]["content"] == shown
+    assert content_of(answer) == shown
     assert [one["id"][:2] for one in answer["citations"]] == docnos
     facts = answer["ikat"]
     assert (facts["unknown"], facts["cites_none"], len(facts["shown"])) == ([7] * ("7]" in said), not docnos, 2 * (not docnos))
@@ -131,12 +133,10 @@ def test_sources_are_annotations_as_openai_sends_them():
     _, answer = client.chat(says("Which tea?"))
     message = answer["choices"][0]["message"]
     cited = [one["url_citation"] for one in message["annotations"]]
-    assert [(one["url"], one["title"]) for one in cited] == [
-        ("https://tea.example/1", "Rooibos has no caffeine."),
-        ("urn:passage:d2-Which%20tea%3F", "Mint is a herb."),
+    assert [(message["content"][one["start_index"] : one["end_index"]], one["url"], one["title"]) for one in cited] == [
+        ("[1]", "https://tea.example/1", "Rooibos has no caffeine."),
+        ("[2]", "urn:passage:d2-Which%20tea%3F", "Mint is a herb."),
     ]
-    assert [message["content"][one["start_index"] : one["end_index"]] for one in cited] == ["[1]", "[2]"]
-    assert {one["type"] for one in message["annotations"]} == {"url_citation"}
     ChatCompletion.model_validate(answer, strict=True)
     *_, last = events(client.ask("POST", "/v1/chat/completions", says("Which tea?", stream=True))[2])
     assert last["choices"][0]["delta"]["annotations"] == message["annotations"]
@@ -159,14 +159,12 @@ def test_statements_come_in_every_form(client, ptkb, known):
 
 
 def test_a_stream_tells_its_steps_and_then_the_checked_answer(client):
-    status, headers, content = client.ask(
-        "POST", "/v1/chat/completions", says("Which tea?", stream=True, stream_options={"include_usage": True})
-    )
+    body = says("Which tea?", stream=True, stream_options={"include_usage": True})
+    status, headers, content = client.ask("POST", "/v1/chat/completions", body)
     assert (status, headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
     chunks = events(content)
     assert content.endswith(b"data: [DONE]\n\n")
-    assert {chunk["object"] for chunk in chunks} == {"chat.completion.chunk"}
-    assert len({chunk["id"] for chunk in chunks}) == 1
+    assert {(chunk["object"], chunk["id"]) for chunk in chunks} == {("chat.completion.chunk", chunks[0]["id"])}
     deltas = [chunk["choices"][0]["delta"].get("content", "") for chunk in chunks[:-1]]
     steps = [chunk["ikat"]["activity"] for chunk in chunks if "activity" in chunk.get("ikat", {})]
     assert steps == ["running Talks"]
@@ -177,6 +175,8 @@ def test_a_stream_tells_its_steps_and_then_the_checked_answer(client):
     assert (usage["choices"], usage["usage"]["total_tokens"]) == ([], 0)
 
 
+PASSAGE = pd.DataFrame([{"docno": "d1", "text": PASSAGES["d1"], "score": 1.0, "rank": 0}])
+FINDS = pt.apply.generic(lambda turns: turns.merge(PASSAGE, how="cross"))
 READ = object()
 """In the place of a text: the model waits until the client has read a word."""
 
@@ -189,7 +189,7 @@ def types(*texts, **options):
         assert read.wait(60)
 
     model = LLM(Types([*(wait if text is READ else text for text in texts[:-1]), Reply(texts[-1])]))
-    system = pt.apply.generic(_found) >> ikat.Respond(model, **options)
+    system = FINDS >> ikat.Respond(model, **options)
 
     def came(part):
         if re.search(rb'"content":"[^"]', part):
@@ -198,23 +198,15 @@ def types(*texts, **options):
     return Client(served({"talks": system}), came), model.backend
 
 
-def _found(frame):
-    return (
-        frame.assign(docno="d1", text=PASSAGES["d1"], score=1.0, rank=0)
-        if len(frame)
-        else frame.assign(docno=[], text=[], score=[], rank=[])
-    )
-
-
 def told(client, **more):
     """The events of a stream, in short: words, what they are taken back for, and how it ended."""
     _, _, content = client.ask("POST", "/v1/chat/completions", says("Which tea?", stream=True, **more))
     found = []
     for one in events(content):
-        found += [one["choices"][0]["delta"]["content"]] if one.get("choices") and one["choices"][0]["delta"].get("content") else []
-        found += [{"replaced": one["ikat"]["replaced"]}] if "replaced" in one.get("ikat", {}) else []
-        found += [one["choices"][0]["finish_reason"]] if one.get("choices") and one["choices"][0]["finish_reason"] else []
-        found += [one["error"]["code"]] if "error" in one else []
+        choice = (one.get("choices") or [{"delta": {}, "finish_reason": None}])[0]
+        replaced = one.get("ikat", {}).get("replaced")
+        failed = one.get("error", {}).get("code")
+        found += filter(None, [choice["delta"].get("content"), replaced and {"replaced": replaced}, choice["finish_reason"], failed])
     return found
 
 
@@ -226,24 +218,23 @@ def test_no_word_is_sent_before_it_is_checked_unless_the_request_asks_for_it():
     assert told(client, stream_unchecked=True) == ["Roo", "ibos", ". [1]", "stop"]
     assert backend.followed == ["respond"]
     status, answer = types("Roo", "Rooibos [1].")[0].chat(says("Which tea?", stream_unchecked=True))  # no stream: nothing to send early
-    assert (status, answer["choices"][0]["message"]["content"]) == (200, "Rooibos. [1]")
+    assert (status, content_of(answer)) == (200, "Rooibos. [1]")
 
 
 def test_another_answer_to_the_same_words_is_asked_of_the_model_anew():
     backend = ByPrompt(respond="Rooibos.")
     backend.replays = False
-    client = Client(served({"talks": pt.apply.generic(_found) >> ikat.Respond(backend.llm)}))
+    client = Client(served({"talks": FINDS >> ikat.Respond(backend.llm)}))
     for sample in ({}, {"sample": 1}, {"sample": 2}):
         assert client.chat(says("Which tea?", **sample))[0] == 200
     assert [request.chain for request in backend.asked] == [0, 1, 2]
 
 
 def test_a_system_is_described_by_one_sentence_in_plain_words():
-    described = {name: about(System(method, pt.apply.generic(_found))) for name, method in METHODS.items()}
+    described = {name: about(System(method, FINDS)) for name, method in METHODS.items()}
     assert not [one for one in described.values() if re.search(r"(?i)section|table \d|`", one)]
     assert all(one.count(". ") == 0 and one.endswith(".") for one in described.values())
-    wanted = "AQD: the LLM's answer, then up to n queries for it, each retrieved and re-ranked separately, interleaved."
-    assert described["aqd"] == wanted
+    assert described["aqd"] == "AQD: the LLM's answer, then up to n queries for it, each retrieved and re-ranked separately, interleaved."
     assert about(System.of(ikat.Answer(ikat.llm("recorded:sample")))) == "Works by drafting an answer."
 
 
@@ -256,12 +247,9 @@ def test_markdown_is_drawn_without_html_images_and_other_links_than_http():
     drawn = shown(text, 1, 2)
     assert re.findall(r"<(\w+)", drawn) == ["p", "strong", "code", "a", "a", "button", "button"]
     assert re.findall('href="(.*?)"', drawn) == ["http://a", "http://d"]
-    table = "| tea | caffeine |\n|---|---|\n| rooibos | none |"
-    assert "<td>rooibos</td>" in shown(table)
-    assert (
-        shown("# Teas\n- mint\n\n3. three")
-        == '<p><strong>Teas</strong></p>\n<ul>\n<li>mint</li>\n</ul>\n<ol start="3">\n<li>three</li>\n</ol>\n'
-    )
+    assert "<td>rooibos</td>" in shown("| tea | caffeine |\n|---|---|\n| rooibos | none |")
+    listed = '<p><strong>Teas</strong></p>\n<ul>\n<li>mint</li>\n</ul>\n<ol start="3">\n<li>three</li>\n</ol>\n'
+    assert shown("# Teas\n- mint\n\n3. three") == listed
 
 
 @pytest.mark.parametrize("attack", ['[x](http://a "t{}t")', "[x](http://a{})", "```\n{}", "`{}`", "{}\ue0009\ue001<b>\u202e"])
@@ -283,13 +271,16 @@ def test_hostile_markdown_is_drawn_at_once_and_stays_inert(text):
     assert not re.search("<(b|a|img|script)[ >]", drawn)
 
 
-def test_unchecked_words_are_taken_back_with_the_reason():
-    client, _ = types("One [1]. Two", "One [1]. Two three.", words=2)
-    assert told(client, stream_unchecked=True) == ["One. [1] Two", {"replaced": "1 word too many"}, "One. [1]", "stop"]
-    client, _ = types("Roo", READ, "", "Mint", "Mint [1].")
-    assert told(client, stream_unchecked=True) == ["Roo", {"replaced": "the model writes it anew"}, "Mint", ". [1]", "stop"]
-    client, _ = types("I", "I'm sorry, but I can't help with that.")
-    assert told(client, stream_unchecked=True) == ["I", "llm_failed"]
+@pytest.mark.parametrize(
+    ("texts", "options", "wanted"),
+    [
+        (("One [1]. Two", "One [1]. Two three."), {"words": 2}, ["One. [1] Two", {"replaced": "1 word too many"}, "One. [1]", "stop"]),
+        (("Roo", READ, "", "Mint", "Mint [1]."), {}, ["Roo", {"replaced": "the model writes it anew"}, "Mint", ". [1]", "stop"]),
+        (("I", "I'm sorry, but I can't help with that."), {}, ["I", "llm_failed"]),
+    ],
+)
+def test_unchecked_words_are_taken_back_with_the_reason(texts, options, wanted):
+    assert told(types(*texts, **options)[0], stream_unchecked=True) == wanted
 
 
 def test_a_text_that_is_written_faster_than_it_is_read_waits_once():
@@ -307,20 +298,6 @@ def test_a_text_that_is_written_faster_than_it_is_read_waits_once():
 
 
 TOOL = {"type": "function", "function": {"name": "weather", "description": "The weather.", "parameters": {"type": "object"}}}
-
-
-def test_calls_of_tools_and_their_results_are_no_part_of_the_conversation(client):
-    called = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "weather"}}]}
-    said = [says("Which tea?")["messages"][0], called, {"role": "tool", "tool_call_id": "1", "content": "cold"}]
-    status, answer = client.chat(says() | {"messages": said})
-    assert (status, heard(answer)) == (200, [{}, [], "Which tea?"])
-    assert answer["ikat"]["ignored"] == ["messages[1] (assistant)", "messages[2] (tool)"]
-    said += [{"role": "assistant", "content": "A hot one."}, {"role": "user", "content": "And now?"}]
-    _, answer = client.chat(says() | {"messages": said})
-    history = [{"role": "user", "content": "Which tea?"}, {"role": "assistant", "content": "A hot one."}]
-    assert heard(answer) == [{}, history, "And now?"]
-
-
 RECORDED = [json.loads(line) for line in Path(__file__).with_name("client_requests.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
@@ -338,8 +315,6 @@ def test_what_clients_were_recorded_to_send_is_answered_unless_it_demands_a_call
 
 REFUSED = [
     (says("Which tea?", model="gpt-4"), 404, "model", "there is no model 'gpt-4': give one of talks, ranks"),
-    (says("Which tea?", model=7), 400, "model", "Input should be a valid string"),
-    ({"model": "talks"}, 400, "messages", "Field required"),
     (says(), 400, "messages", "at least 1 item"),
     (says("Hi", "Hello"), 400, "messages", "the last message has to be the user's: append the question that is to be answered"),
     (says(" "), 400, "messages", "the last message has to be the user's"),
@@ -352,10 +327,8 @@ REFUSED = [
     (says("Hi", modalities=["audio"]), 400, "modalities.0", "Input should be 'text'"),
     (says("Hi", logprobs=True), 400, "logprobs", "Input should be False"),
     (says("Hi", audio={"voice": "x"}), 400, "audio", "Input should be null"),
-    (says("Hi", stream="yes"), 400, "stream", "Input should be a valid boolean"),
     (says("Hi", sample=-1), 400, "sample", "greater than or equal to 0"),
     (says("Hi", metadata=[1]), 400, "metadata", "Input should be an object"),
-    (says("Hi", metadata={"chat_id": 7}), 400, "metadata.chat_id", "Input should be a valid string"),
     (says("Hi", metadata={"ptkb": [""]}), 400, "metadata.ptkb.1", "at least 1 character"),
     (says("Hi", metadata={"ptkb": "[1]"}), 400, "metadata.ptkb.1", "Input should be a valid string"),
     (says("Hi", metadata={"ptkb": ["a"] * 501}), 400, "metadata.ptkb", "at most 500 items"),
@@ -408,10 +381,6 @@ def test_no_body_makes_the_server_fail(client, path, body):
         assert json.loads(content)["error"].keys() == {"message", "type", "param", "code"}
 
 
-def failing(error):
-    return Client(served({"talks": Fails(error)})).chat(says("My secret word is xyzzy."))
-
-
 @pytest.mark.parametrize(
     ("error", "status", "code", "words", "logged"),
     [
@@ -420,14 +389,15 @@ def failing(error):
         (StageError("answer", [Refused("answer", "1", "No xyzzy.")]), 502, "llm_failed", "(Refused)", "answer: Refused"),
         (BudgetExceeded(spent=2.0, budget=1.0, where="runs/inner"), 402, "budget_exceeded", "budget of this", "runs/inner has cost 2"),
         (ikat.DataError("the index /inner/a is gone"), 500, "system_failed", "in the log of", "the index /inner/a is gone"),
+        (KeyError("xyzzy"), 500, "internal_error", "", "unexpected KeyError in transform"),
     ],
 )
 def test_a_failure_is_told_to_its_reader_and_its_reason_to_the_operator(caplog, error, status, code, words, logged):
-    found, answer = failing(error)
+    found, answer = Client(served({"talks": Fails(error)})).chat(says("My secret word is xyzzy."))
     assert (found, answer["error"]["code"], words in answer["error"]["message"]) == (status, code, True)
     assert not re.search("inner|run it again|run again|on_error|cache|base_url", answer["error"]["message"])
     assert logged in caplog.text
-    assert "xyzzy" not in caplog.text
+    assert "xyzzy" not in caplog.text + json.dumps(answer)
 
 
 class Room(Backend):
@@ -439,14 +409,15 @@ class Room(Backend):
         self.room = room
 
     def complete(self, requests):
-        sizes = [len(request.messages[-1]["content"]) for request in requests]
-        return [
-            TooLong("answer", "chat_1", f"{size} characters") if size > self.room else Reply(f"{size}", "small", "stop", 7, 3)
-            for size in sizes
-        ]
+        return [self.reply(len(request.messages[-1]["content"])) for request in requests]
+
+    def reply(self, size):
+        return TooLong("answer", "chat_1", f"{size} characters") if size > self.room else Reply(f"{size}", "small", "stop", 7, 3)
 
 
-def test_a_prompt_that_is_too_long_is_repeated_with_less_of_the_history_and_is_then_the_question_s():
+def test_a_turn_sees_8000_tokens_of_history_fewer_if_the_prompt_is_too_long_and_then_the_question_alone():
+    _, answer = Client(served({"talks": Talks("Rooibos.")})).chat(says(*["x" * 4000] * 20, "And now?"))
+    assert answer["ikat"]["omitted"] == 12
     body = says(*["x" * 400] * 20, "And now?", model="small")
     _, answer = Client(served({"small": ikat.Answer(LLM(Room(4000)))})).chat(body)
     assert (answer["ikat"]["omitted"], answer["usage"]["total_tokens"], answer["ikat"]["calls"]) == (16, 10, 1)  # 2000, 1000, 500 tokens
@@ -465,12 +436,12 @@ def test_cells_of_other_kinds_are_shown_as_text_and_missing_ones_stay_missing(co
     assert (status, found) == (200, shown)
 
 
-def _swapped(frame):
-    return frame.assign(qid="somebody_1", docno="theirs") if len(frame) else frame
-
-
 @pytest.mark.parametrize(
-    ("change", "message"), [(_swapped, "rows of another turn than the one it was asked"), (lambda frame: "theirs", "no frame but a str")]
+    ("change", "message"),
+    [
+        (lambda frame: frame.assign(qid="somebody_1", docno="theirs"), "rows of another turn than the one it was asked"),
+        (lambda frame: "theirs", "no frame but a str"),
+    ],
 )
 def test_rows_of_another_turn_never_reach_a_client(caplog, change, message):
     answers = Talks() >> pt.apply.generic(lambda frame: change(frame) if len(frame) else frame)
@@ -480,22 +451,10 @@ def test_rows_of_another_turn_never_reach_a_client(caplog, change, message):
     assert "theirs" not in json.dumps(answer)
 
 
-def test_a_turn_sees_at_most_8000_tokens_of_history():
-    _, answer = Client(served({"talks": Talks("Rooibos.")})).chat(says(*["x" * 4000] * 20, "And now?"))
-    assert answer["ikat"]["omitted"] == 12
-
-
 def test_each_request_has_a_turn_of_its_own_name(client, talks):
-    client.chat(says("Hi"))
-    client.chat(says("Hi"))
+    for _ in range(2):
+        client.chat(says("Hi"))
     assert talks.seen[-1]["qid"] != talks.seen[-2]["qid"]
-
-
-def test_a_defect_shows_nobody_s_words(caplog):
-    status, answer = failing(KeyError("xyzzy"))
-    assert (status, answer["error"]["code"]) == (500, "internal_error")
-    assert "unexpected KeyError in transform" in caplog.text
-    assert "xyzzy" not in caplog.text + json.dumps(answer)
 
 
 def test_an_error_ends_a_stream():
