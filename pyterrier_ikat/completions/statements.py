@@ -335,11 +335,13 @@ def match_copy(copy: str, ptkb: Mapping[str, str]) -> str | None:
         >>> match_copy("2) i own a DOG", {"1": "I am vegan.", "2": "I own a dog."})
         '2'
     """
-    exact = next((number for number, statement in ptkb.items() if copy.strip() == statement.strip()), None)
+    for number, statement in ptkb.items():
+        if copy.strip() == statement.strip():
+            return number
     known = {normalised(statement): number for number, statement in reversed(list(ptkb.items()))}
     forms = [form for form in (normalised(copy), normalised(NUMBERED.sub("", copy))) if form]
     alike = [form for form in forms if form in known] + [one for form in forms for one in get_close_matches(form, known, 1, ALIKE)]
-    return known[alike[0]] if exact is None and alike else exact
+    return known[alike[0]] if alike else None
 
 
 def normalised(text: str) -> str:
