@@ -117,12 +117,12 @@ def fill_holes(
     """
     known = check_qrels(dataset.get_qrels() if qrels is None else qrels)
     if known["label"].max() < 2 or not known["label"].between(0, 4).all():
-        raise UsageError("holes are filled with labels from 0 to 4, and the judgements have another scale: give others")
+        raise UsageError("holes are filled with labels from 0 to 4, and these judgements have others: give a dataset such as ikat:2023")
     pool = pool_runs(runs, depth)
     pool = pool[pool["qid"].isin(known["qid"])]
     holes = pool[pool.merge(known, on=["qid", "docno"], how="left")["label"].isna().to_numpy()]
     if holes.empty:
-        raise UsageError(f"all {counted(len(pool), 'passage')} down to rank {depth} of the judged turns are judged: nothing is to fill")
+        raise UsageError(f"{counted(len(pool), 'passage')} of judged turns are down to rank {depth}, all judged: nothing is to fill")
     judged, judge = known[known["qid"].isin(holes["qid"])], FillingJudge(llm)
     shown = with_gold(pd.concat([judged, holes])[["qid", "docno"]], dataset, texts)
     shown = with_columns(shown, qexamples=list(_examples(shown, judged)))
