@@ -147,16 +147,23 @@ class Sending:
                 failed += sum(isinstance(one, LLMFailure) for one in found.values())
                 bar.note(cached=hits, failed=failed, cost=f"${llm.budget.spent:.4f}" * (llm.budget.spent > 0))
                 bar.update(len(found))
-        except KeyboardInterrupt:
+        except KeyboardInterrupt:  # a second one leaves without a wait, also while this line is printed
             self._stop.set()
             print("stopping: waiting for the calls under way; press Ctrl-C again to end at once", file=sys.stderr)
+            self._end(threads)
             raise
-        finally:
-            self._stop.set()
-            for _ in threads:
-                self._todo.put(None)
-            for thread in threads:
-                thread.join(LOOK if reader and reader.left else None)
+        except BaseException:
+            self._end(threads)
+            raise
+        self._end(threads)
+
+    def _end(self, threads: Sequence[Thread]) -> None:
+        """Begin no further call, and wait for those under way."""
+        self._stop.set()
+        for _ in threads:
+            self._todo.put(None)
+        for thread in threads:
+            thread.join(LOOK if self._reader and self._reader.left else None)
 
     def _next(self, reader: Reader) -> Any:
         """What is finished next. The reader of a silent stream gets the same text again; if they have left, their error ends the call."""

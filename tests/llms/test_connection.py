@@ -240,10 +240,17 @@ def test_a_silent_stream_ends_when_a_client_of_our_server_leaves(raw):
 
 
 PROGRAM = """
-import signal, sys, threading
+import os, signal, sys, threading
 sys.path.insert(0, sys.argv[3])
 from chat_server import ask
-from pyterrier_ikat.llms import llm
+from pyterrier_ikat.llms import llm, sending
+
+def pressed(*said, **options):  # a second Ctrl-C before the first is dealt with
+    print(*said, **options)
+    os.kill(os.getpid(), signal.SIGINT)
+
+if "at once" in sys.argv:
+    sending.print = pressed
 made = llm(f"openai:m base_url={sys.argv[1]} cache={sys.argv[2]} concurrency=4")
 try:
     made.ask(ask(*map(str, range(30))))
@@ -252,7 +259,8 @@ finally:
 """
 
 
-def test_the_first_ctrl_c_says_that_it_waits_and_the_second_one_ends(server, tmp_path):
+@pytest.mark.parametrize("pressed", ["at once", "later"])
+def test_the_first_ctrl_c_says_that_it_waits_and_the_second_one_ends(server, tmp_path, pressed):
     arrived, release = threading.Event(), threading.Event()
 
     def respond(body):
@@ -264,14 +272,15 @@ def test_the_first_ctrl_c_says_that_it_waits_and_the_second_one_ends(server, tmp
 
     server.respond = respond
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OPENAI_API_KEY": KEY}
-    command = [sys.executable, "-c", PROGRAM, server.url, str(tmp_path / "llm.sqlite"), str(Path(__file__).parent)]
+    command = [sys.executable, "-c", PROGRAM, server.url, str(tmp_path / "llm.sqlite"), str(Path(__file__).parent), pressed]
     with forked_python.Popen(command, env=environment, stderr=forked_python.PIPE, text=True) as asking:
         assert arrived.wait(120)
         asking.send_signal(signal.SIGINT)
         line = next(line for line in asking.stderr if "stopping" in line)
         assert line.strip() == "stopping: waiting for the calls under way; press Ctrl-C again to end at once"
-        assert asking.poll() is None
-        asking.send_signal(signal.SIGINT)
+        if pressed == "later":
+            assert asking.poll() is None
+            asking.send_signal(signal.SIGINT)
         began = time.monotonic()
         asking.stderr.read()
         asking.wait(120)
