@@ -3,17 +3,19 @@
 Sources: OpenAI's API reference (Files, Batches: a file has at most 50,000 requests and 200 MB, the window is ``24h``, a listing begins with
 the newest batch) and its guide "Batch API" (the lines of a result file are in any order; a batch that expired or was cancelled has its
 answers in the result file, and they are paid).
+
+A file beside the cache lists the batches under way (`Job`). A batch is listed there before it is created, so that it is sent once, wherever
+the process is killed, and until its results are in the cache and what it left without an answer is in a batch that follows.
 """
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import Any
-from uuid import uuid4
 
 from ..completions.usable import is_refusal
 from ..errors import counted
@@ -28,62 +30,56 @@ from .sending import Outcome, Sending
 ENDPOINT = "/v1/chat/completions"
 REQUESTS, BYTES = 50_000, 200_000_000
 """The most in one file."""
-DISCOUNT = 0.5
-MARK = "pyterrier_ikat"
-"""The key in a batch's metadata of the name that we gave it."""
 SETTLED = 60.0
 """Seconds after which a batch whose creation was interrupted is listed, if it was created."""
-INTERRUPTED = "its creation was interrupted: the provider lists it in a minute, if it was created"
-NOBODYS = Request([], "", "")
 
 
 @dataclass
 class Job:
-    """A batch that was sent, or was about to be, with a note beside the cache.
+    """A batch that was sent, or is about to be.
 
     Attributes:
-        note: the path of the note; its name is in the batch's metadata.
+        file: the provider's id of the file with its requests, which no other batch has.
         stage: the operator that asks.
-        tries: by cache key how many batches have left the request without an answer.
+        keys: the cache keys of its requests.
+        tried: how many batches have left these requests without an answer.
         at_most: US dollars that it may cost; 0 without a budget.
-        begun: when it was about to be sent, in seconds since the epoch.
-        batch: the provider's id of it, once it is known.
+        begun: when it was about to be created, in seconds since the epoch.
+        batch: the provider's id of it, once that is known.
+        status: how far it was when it was last looked at.
     """
 
-    note: str
+    file: str
     stage: str
-    tries: dict[str, int]
+    keys: list[str]
+    tried: int
     at_most: float
     begun: float
-    batch: str | None = None
+    batch: str = ""
+    status: str = "its creation was interrupted: the provider lists it in a minute, if it was created"
 
-    def keep(self) -> None:
-        """Write what is known of the batch."""
-        with atomic_write(Path(self.note)) as file:
-            json.dump(asdict(self), file)
-
-    def remove(self) -> None:
-        """Forget the batch."""
-        Path(self.note).unlink()
-
-    def waits(self, batch: Any = None) -> Waiting:
-        """How far it is, in words: as the provider says, or unknown."""
-        if batch is None:
-            return Waiting(self.stage, len(self.tries), "not confirmed yet", INTERRUPTED)
-        status, counts = batch.status.replace("_", " "), batch.request_counts
+    def told(self, batch: Any) -> None:
+        """Note what the provider says about it."""
+        counts = batch.request_counts
         done = f", {counts.completed + counts.failed} of {counts.total} done" if counts and counts.total else ""
-        return Waiting(self.stage, len(self.tries), batch.id, status + done)
+        self.batch, self.status = batch.id, batch.status.replace("_", " ") + done
 
 
-def folder_of(cache: CompletionCache) -> Path:
-    """The folder with the notes on the batches of a cache."""
+def place_of(cache: CompletionCache) -> Path:
+    """The file that lists the batches of a cache."""
     return Path(f"{cache.path}.batches")
 
 
 def jobs_of(cache: CompletionCache) -> list[Job]:
     """The batches of a cache, in the order in which they were sent."""
-    notes = folder_of(cache).glob("*.json")
-    return sorted((Job(**json.loads(note.read_text(encoding="utf-8"))) for note in notes), key=lambda job: job.begun)
+    place = place_of(cache)
+    return [Job(**job) for job in json.loads(place.read_bytes())] if place.exists() else []
+
+
+def keep_jobs(cache: CompletionCache, jobs: Sequence[Job]) -> None:
+    """Write the list of batches."""
+    with atomic_write(place_of(cache)) as file:
+        json.dump([vars(job) for job in jobs], file)
 
 
 class BatchSending(Sending):
@@ -97,59 +93,62 @@ class BatchSending(Sending):
             FatalLLMError: when a batch failed, or none can be sent.
             BudgetExceeded: when a batch may cost more than is left. It isn't sent.
         """
-        self.cache, self.backend, self.waiting = self.llm.cache, self.llm.backend, list[Waiting]()
-        self.instead = f"remove {folder_of(self.cache)} to ask, and pay for, all that is under way again"
         from filelock import FileLock  # its import takes a while
 
-        with FileLock(f"{folder_of(self.cache)}.lock"):  # one process sends or collects
+        self.cache, self.backend, place = self.llm.cache, self.llm.backend, place_of(self.llm.cache)
+        self.instead = f"or omit batch=on; or remove {place} to ask, and pay for, all that is under way again"
+        with FileLock(f"{place}.lock"):  # one process sends or collects
+            self.jobs = jobs_of(self.cache)
             try:
                 while fresh:
                     fresh = self._add(self._give(self._round(fresh)))
             except StageEnded as error:
                 done = len(self.cache.get(fresh))
                 raise error.after(done, len(fresh) - done, self.llm.kept_in) from None
-        if self.waiting:
-            raise BatchUnderWay(self.waiting)
+        if under_way := [job for job in self.jobs if self._waiting.keys() & job.keys]:
+            raise BatchUnderWay([Waiting(job.stage, len(job.keys), job.batch or "not confirmed yet", job.status) for job in under_way])
 
     def _round(self, fresh: dict[str, Request]) -> dict[str, Outcome]:
-        """Collect the ended batches of some requests, and send those that no batch holds."""
-        self.fresh, self.settled, self.tries = fresh, dict[str, Outcome](), dict[str, int]()
-        jobs = [job for job in jobs_of(self.cache) if job.tries.keys() & fresh.keys()]
-        waits = {job.note: self._collected(job) for job in jobs}
-        ended = [job for job in jobs if waits[job.note] is None]
-        self.waiting += filter(None, waits.values())
-        there = {key for job in jobs if job not in ended for key in job.tries}
-        outcomes = {**self.cache.get(fresh), **self.settled}  # of these, what was just paid for is no repetition
+        """The outcomes of some requests, as far as their batches have ended. Those that no batch holds are sent."""
+        self.fresh, self.settled = fresh, dict[str, Outcome]()
+        for job in [job for job in self.jobs if fresh.keys() & job.keys]:
+            self._look_at(job)
+        outcomes: dict[str, Outcome] = self.cache.get(fresh)
+        outcomes.update((key, one) for key, one in self.settled.items() if key in fresh)  # what was just paid for is no repetition
         for key, failure in self.cache.failures([key for key in fresh if key not in outcomes]).items():
             outcomes[key] = self._again(key, fresh[key], failure)
-        self._send({key: request for key, request in fresh.items() if key not in there and key not in outcomes}, ended)
-        for job in ended:  # now that the requests which it left without an answer are in another one
-            job.remove()
-        return {key: outcome for key, outcome in outcomes.items() if key in fresh}
+        there = {*outcomes, *(key for job in self.jobs for key in job.keys)}
+        self._send([key for key in fresh if key not in there])
+        keep_jobs(self.cache, self.jobs)
+        return outcomes
 
-    def _collected(self, job: Job) -> Waiting | None:
-        """How far a batch is. None when it has ended and its results are kept, or when it was never created."""
-        if job.batch is None:
-            listed, name = self._asked(lambda client: list(client.batches.list(limit=100))), Path(job.note).stem
-            job.batch = next((one.id for one in listed if (one.metadata or {}).get(MARK) == name), None)
-            if job.batch is None:
-                return job.waits() if time.time() - job.begun < SETTLED else None
-            job.keep()
-        batch = self._asked(lambda client: client.batches.retrieve(str(job.batch)))
-        if batch.status == "failed":
-            job.remove()
+    def _look_at(self, job: Job) -> None:
+        """Look how far a batch is. One that has ended leaves the list."""
+        if job.batch:
+            batch = self._asked(lambda client: client.batches.retrieve(job.batch))
+        else:
+            listed = self._asked(lambda client: list(client.batches.list(limit=100)))
+            batch = next((one for one in listed if one.input_file_id == job.file), None)
+        if batch is None:
+            if time.time() - job.begun >= SETTLED:
+                self.jobs.remove(job)  # it was never created
+        elif batch.status == "failed":
+            self.jobs.remove(job)
+            keep_jobs(self.cache, self.jobs)
             why = quoted("; ".join(f"{one.message} ({one.code})" for one in (batch.errors and batch.errors.data) or []))
-            raise FatalLLMError(f"{job.batch} of {counted(len(job.tries), 'request')} was refused: {why}")
-        if batch.status not in ("completed", "expired", "cancelled"):
-            return job.waits(batch)
-        self._keep(job, batch)
-        return None
+            raise FatalLLMError(f"{batch.id} of {counted(len(job.keys), 'request')} was refused: {why}")
+        elif batch.status in ("completed", "expired", "cancelled"):
+            left = self._keep(job, batch)
+            self.jobs.remove(job)
+            self._send(left, job.tried + 1)
+        else:
+            job.told(batch)
 
-    def _keep(self, job: Job, batch: Any) -> None:
-        """Keep the results of an ended batch.
+    def _keep(self, job: Job, batch: Any) -> list[str]:
+        """Keep the results of an ended batch. Returns the requests that it left without an answer, if they may be asked again.
 
         Raises:
-            FatalLLMError: if there are fewer than the batch says.
+            FatalLLMError: if there are fewer results than the batch says.
         """
         lines = dict[str, Any]()
         for file in filter(None, (batch.output_file_id, batch.error_file_id)):  # answers come first
@@ -157,16 +156,17 @@ class BatchSending(Sending):
             for text in content.split(b"\n"):
                 with suppress(ValueError, TypeError, KeyError):  # no result
                     lines.setdefault((line := json.loads(text))["custom_id"], line)
-        counts, there = batch.request_counts, len(lines.keys() & job.tries.keys())
-        if there < (counts.completed + counts.failed if counts else len(job.tries) * (batch.status == "completed")):
-            told = f"{job.batch} is {batch.status}, and its files of results have {there} of {len(job.tries)} that can be read"
+        counts, there = batch.request_counts, len(lines.keys() & {*job.keys})
+        if there < (counts.completed + counts.failed if counts else len(job.keys) * (batch.status == "completed")):
+            told = f"{batch.id} is {batch.status}, and its files of results have {there} of {len(job.keys)} that can be read"
             raise FatalLLMError(f"{told}: run again later, when the provider may have written them in full; {self.instead}")
-        known = self.cache.get(job.tries).keys() | self.cache.failures(job.tries).keys()
-        for key, tries in job.tries.items():
-            if key not in known and not (key in lines and self._settle(job, key, lines[key])):
-                self.tries[key] = tries + 1
-                if tries + 1 >= self.llm.retry.tries:
-                    self._fail(key, Unavailable("", "", f"no answer in {counted(tries + 1, 'batch', 'batches')}"))
+        known = {**self.cache.get(job.keys), **self.cache.failures(job.keys)}
+        left = [key for key in job.keys if key not in known and not self._settle(job, key, lines.get(key, {}))]
+        if job.tried + 1 < self.llm.retry.tries:
+            return left
+        for key in left:
+            self.cache.put_failure(key, Unavailable("", "", f"no answer in {counted(job.tried + 1, 'batch', 'batches')}"))
+        return []
 
     def _settle(self, job: Job, key: str, line: Mapping[str, Any]) -> bool:
         """Keep what a line says. Returns whether that is the end, and no other batch may bring an answer."""
@@ -177,62 +177,52 @@ class BatchSending(Sending):
             reply: Any = self.backend.reply(body) if status == 200 else self.backend.refused(request, status, error, {})
         except (Transient, FatalLLMError):
             return False
-        outcome = self.llm.settle(key, request, reply, 0.0, calls=1, retries=job.tries[key])
+        outcome = self.llm.settle(key, request, reply, 0.0, calls=1, retries=job.tried)
         if isinstance(outcome, LLMFailure):
-            self.settled[key] = self._fail(key, outcome)
+            self.settled[key] = self.cache.put_failure(key, outcome)
         elif is_refusal(outcome.text):
-            self._fail(key, Refused("", "", f"the model refused: {outcome.text[:80]!r}"))
+            self.cache.put_failure(key, Refused("", "", f"the model refused: {outcome.text[:80]!r}"))
         else:
             self.settled[key] = outcome
         return True
 
-    def _fail(self, key: str, failure: LLMFailure) -> LLMFailure:
-        reason = f"{failure.reason}; without batch=on it is asked again"
-        kept = type(failure)(failure.stage, failure.qid, reason, kept=True)
-        self.cache.put_failure(key, kept)
-        return kept
-
-    def _send(self, requests: Mapping[str, Request], ended: list[Job]) -> None:
-        """Send requests, as far as the budget allows."""
-        parts, size = list[dict[str, bytes]](), 0
-        for key, request in requests.items():
-            asked = {"custom_id": key, "method": "POST", "url": ENDPOINT, "body": self.backend.body(request)}
+    def _send(self, keys: Sequence[str], tried: int = 0) -> None:
+        """Send requests in as few batches as the provider allows. Those that nobody asks for now are left out."""
+        lines, size = dict[str, bytes](), 0
+        for key in filter(self.fresh.__contains__, keys):
+            asked = {"custom_id": key, "method": "POST", "url": ENDPOINT, "body": self.backend.body(self.fresh[key])}
             line = json.dumps(asked).encode() + b"\n"
-            if not parts or len(parts[-1]) == REQUESTS or size + len(line) > BYTES:
-                parts, size = [*parts, {}], 0
-            parts[-1][key], size = line, size + len(line)
-        at_most = [sum(self._at_most(requests[key]) for key in part) for part in parts]
-        if parts:
-            self.llm.budget.check(sum(at_most) + sum(job.at_most for job in jobs_of(self.cache) if job not in ended))
-        for part, most in zip(parts, at_most, strict=True):
-            tries = {key: self.tries.get(key, 0) for key in part}
-            self.waiting.append(self._begin(requests[next(iter(part))].stage, tries, most, b"".join(part.values())))
+            if lines and (len(lines) == REQUESTS or size + len(line) > BYTES):
+                self._begin(lines, tried)
+                lines, size = {}, 0
+            lines[key], size = line, size + len(line)
+        if lines:
+            self._begin(lines, tried)
 
-    def _begin(self, stage: str, tries: dict[str, int], at_most: float, content: bytes) -> Waiting:
-        """Send a batch. It is noted before it is created, so that it is sent once, wherever the process is killed."""
-        name = uuid4().hex
-        file = self._asked(lambda client: client.files.create(file=(f"{name}.jsonl", content), purpose="batch"))
-        asked: Any = {"input_file_id": file.id, "completion_window": "24h", "endpoint": ENDPOINT, "metadata": {MARK: name}}
-        job = Job(str(folder_of(self.cache) / f"{name}.json"), stage, tries, at_most, time.time())
-        job.keep()
+    def _begin(self, lines: Mapping[str, bytes], tried: int) -> None:
+        """Send a batch, if the budget allows."""
+        requests = [self.fresh[key] for key in lines]
+        at_most = sum(map(self._at_most, requests))
+        self.llm.budget.check(at_most + sum(job.at_most for job in self.jobs))
+        file = self._asked(lambda client: client.files.create(file=("requests.jsonl", b"".join(lines.values())), purpose="batch"))
+        asked: Any = {"input_file_id": file.id, "completion_window": "24h", "endpoint": ENDPOINT}
+        job = Job(file.id, requests[0].stage, list(lines), tried, at_most, time.time())
+        self.jobs.append(job)
+        keep_jobs(self.cache, self.jobs)
         try:
-            made: Any = self.backend.call(lambda client: client.batches.create(**asked), NOBODYS)
-        except Transient:  # nobody knows whether it was created
-            return job.waits()
-        except FatalLLMError as error:
-            made = error
-        if isinstance(made, LLMFailure | FatalLLMError):
-            job.remove()
-            raise FatalLLMError(made.reason)
-        job.batch = made.id
-        job.keep()
-        return job.waits(made)
+            job.told(self.backend.result(lambda client: client.batches.create(**asked)))
+        except FatalLLMError:
+            self.jobs.remove(job)
+            raise
+        except Transient:
+            return  # nobody knows whether it was created
+        finally:
+            keep_jobs(self.cache, self.jobs)
 
     def _at_most(self, request: Request) -> float:
-        if self.llm.budget.limit is None:
-            return 0.0
+        """US dollars that a request may cost. Without a budget, it need not be known."""
         most = {**self.backend.identity["params"], **request.params}.get("max_tokens")
-        if most is None:
+        if most is None and self.llm.budget.limit is not None:
             raise FatalLLMError("a budget for batches needs max_tokens=...: a batch can't be stopped, so its cost must be bounded before")
         prompt = sum(len(message["content"]) for message in request.messages) // CHARACTERS_PER_TOKEN
         return self.llm.budget.price(prompt, most) or 0.0
@@ -244,9 +234,6 @@ class BatchSending(Sending):
             FatalLLMError: when it refuses for good, or after all retries.
         """
         try:
-            found = self.llm.retry.loop(Event())(self.backend.call, work, NOBODYS)
+            return self.llm.retry.loop(Event())(self.backend.result, work)
         except (Transient, FatalLLMError) as error:
-            found = error
-        if isinstance(found, LLMFailure | Transient | FatalLLMError):
-            raise FatalLLMError(f"{found.reason}; or omit batch=on; or {self.instead}")
-        return found
+            raise FatalLLMError(f"{error.reason}; {self.instead}") from None

@@ -66,14 +66,19 @@ class CompletionCache:
         self._cache.revise([key.encode()], add)
         return kept[key]
 
-    def put_failure(self, key: str, failure: LLMFailure) -> None:
+    def put_failure(self, key: str, failure: LLMFailure) -> LLMFailure:
         """Keep why a request of a batch has no completion, until it is asked again. A request with a completion keeps it.
+
+        Returns:
+            The failure as it is kept.
 
         Raises:
             DataError: when it cannot be written.
         """
-        value = json.dumps({"failure": type(failure).__name__, "reason": failure.reason}).encode()
+        reason = f"{failure.reason}; without batch=on it is asked again"
+        value = json.dumps({"failure": type(failure).__name__, "reason": reason}).encode()
         self._cache.revise([key.encode()], lambda known: {} if _completions(known) else {key.encode(): value})
+        return type(failure)(failure.stage, failure.qid, reason, kept=True)
 
     def failures(self, keys: Iterable[str]) -> dict[str, LLMFailure]:
         """The failures of those of ``keys`` that failed in a batch, without their stage and turn."""

@@ -173,7 +173,7 @@ class LLM:
         if not self.batches or self.cache is None:
             return [False] * len(requests)
         keys = [of_chain(request).key(self.backend.identity) for request in requests]
-        there = {key for job in jobs_of(self.cache) for key in job.tries} | self.cache.failures(keys).keys()
+        there = {key for job in jobs_of(self.cache) for key in job.keys} | self.cache.failures(keys).keys()
         return [key in there for key in keys]
 
     @property

@@ -206,6 +206,18 @@ class OpenAIBackend(Remade, Backend):
         self.answered = True
         return found
 
+    def result(self, work: "Callable[[openai.OpenAI], Found]") -> Found:
+        """The result of ``work`` that belongs to no request, such as sending a file.
+
+        Raises:
+            FatalLLMError: when the server refuses it.
+            Transient: when the same may do better later.
+        """
+        found = self.call(work, Request([], "", ""))
+        if isinstance(found, LLMFailure):
+            raise FatalLLMError(found.reason)
+        return found
+
     def reply(self, answer: Any) -> Reply:
         """The reply in an answer.
 

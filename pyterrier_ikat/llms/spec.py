@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from ..errors import UsageError, did_you_mean
 from ..store.cache import IN_MEMORY
 from .backend import Backend
-from .batch import DISCOUNT
 from .cache import CompletionCache, default_path
 from .generator import GeneratorBackend
 from .hf import HFBackend
@@ -53,6 +52,8 @@ OPTIONS: dict[str, dict[str, Kind]] = {
     "recorded": {"on_error": POLICY},
 }
 """The options of each provider."""
+BATCHED = 0.5
+"""The price of a call in a batch, for each dollar that it costs otherwise."""
 UNDECIDING = (*ACCOUNT, "device", "batch_size", "batch", "timeout", "concurrency", "api_key_env")
 """Options that no answer depends on."""
 FORMS = "openai:MODEL, hf:MODEL_OR_FOLDER, recorded:FILE or recorded:sample, then key=value ..., such as base_url=ADDRESS"
@@ -189,7 +190,7 @@ def llm(spec_or_object: Any, *, ledger: Ledger | None = None, identity: Any = No
 def _model(backend: Backend, options: Mapping[str, Any], ledger: Ledger | None, text: str | None = None) -> LLM:
     """The model over a backend, with the options of `ACCOUNT`."""
     batches, place = options.get("batch") == "on", options.get("cache") or default_path()
-    prices = {name: options[name] * (DISCOUNT if batches else 1) for name in PRICES if name in options}
+    prices = {name: options[name] * (BATCHED if batches else 1) for name in PRICES if name in options}
     if place not in ("none", IN_MEMORY) and not backend.identified:
         raise UsageError(f"{backend.model} in the cache {place}: give identity=..., what decides its answers, or omit cache=")
     if batches and place in ("none", IN_MEMORY):

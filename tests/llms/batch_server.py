@@ -97,12 +97,11 @@ class BatchServer(ChatServer):
         assert len({line["custom_id"] for line in lines}) == len(lines)
         assert all((line["method"], line["url"]) == ("POST", "/v1/chat/completions") and len(line["custom_id"]) <= 64 for line in lines)
         assert len({line["body"]["model"] for line in lines}) == 1
-        assert all(len(name) <= 64 and len(value) <= 512 for name, value in body["metadata"].items())
         number = f"batch_{len(self.batches)}"
         empty = dict.fromkeys(("errors", "output_file_id", "error_file_id", "completed_at", "failed_at", "expired_at", "cancelled_at"))
         self.batches[number] = {
             **{"id": number, "object": "batch", "status": "validating", "created_at": int(time.time()), **empty},
-            **{name: body[name] for name in ("endpoint", "completion_window", "input_file_id", "metadata")},
+            **{name: body[name] for name in ("endpoint", "completion_window", "input_file_id")},
             "request_counts": {"total": 0, "completed": 0, "failed": 0},
         }
         self.hook("created")
