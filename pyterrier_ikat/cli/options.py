@@ -83,7 +83,7 @@ def _named(text: str) -> dict[str, str]:
 
 
 def _in_file(path: str, methods: Sequence[str] | None) -> dict[str, str]:
-    from ..papers.paper_resources import OF_THE_SAMPLE, SAMPLE, read_resources
+    from ..papers.published import OF_THE_SAMPLE, SAMPLE, read_resources
     from ..study.resources import taken_by
     from ..study.systems import ALL, methods_in
 

@@ -115,8 +115,7 @@ def _part(called: str, found: "Reproduction", part: "PublishedTable", with_reaso
 def _judge(part: "PublishedTable") -> str:
     """The judge whose labels a table needs."""
     from ..methods.catalogue import NIST
-    from ..papers.paper_resources import JUDGES
-    from ..papers.published import ANSWERS, STATEMENTS_NIST, STATEMENTS_ORGANISERS
+    from ..papers.published import ANSWERS, JUDGES, STATEMENTS_NIST, STATEMENTS_ORGANISERS
 
     if part.about == ANSWERS:
         return f"the judges {', '.join(repr(JUDGES[name]) for name in part.measures if JUDGES.get(name))}"

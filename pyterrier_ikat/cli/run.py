@@ -124,7 +124,7 @@ def demo(out: str) -> None:
     queries and passages of every system, and says why one wins.
     """
     from ..methods import METHODS
-    from ..papers.paper_resources import OF_THE_SAMPLE
+    from ..papers.published import OF_THE_SAMPLE
     from ..retrieve import PassageIndex
     from ..study import run as run_systems
 

@@ -11,7 +11,7 @@ from ..conversations.frame import values, with_text_ids
 from ..errors import DataError, UsageError, advice, list_first, option
 from ..order import scores_by_turn, strictly_decreasing
 from ..runs import RunFolder, read_run
-from ..runs.run_files import checksum_of
+from ..runs.folder import checksum_of
 from ..store.trec import is_run_file
 from ..submit.submissions import read_ranking
 

@@ -15,7 +15,7 @@ from ..completions.statements import normalised
 from ..conversations.frame import column, is_persona, statements_of, values, with_columns
 from ..conversations.qrels import check_qrels
 from ..errors import DataError, counted
-from ..runs.run_files import chosen_statements
+from ..runs.folder import chosen_statements
 from .evaluator import Evaluator, check_common_turns, judgements_by_turn
 from .finished_runs import check_columns, check_once, turns_of, written_by
 from .measures import label

@@ -12,7 +12,7 @@ from ..arguments import is_missing
 from ..conversations import Conversation, answers_frame, topics_frame
 from ..conversations.frame import question_column, values, with_columns, with_text_ids
 from ..errors import DataError, UsageError, list_first
-from ..runs.run_files import as_json, response_column, used_marks
+from ..runs.folder import as_json, response_column, used_marks
 from .evaluator import check_common_turns
 from .finished_runs import check_columns, check_once
 

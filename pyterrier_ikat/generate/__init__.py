@@ -1,12 +1,10 @@
 """Queries, statements and responses: operators that write queries, choose statements, and decide whether and what to answer."""
 
-from .best_response import BestResponse
 from .history import Enhance, Summarise
 from .queries import ExplodeQueries, MultiQuery, PassageQueries, Queries, StatementQueries
-from .respond import Condense, Decide, Respond
-from .rewrite import Answer, Clarify, OutlineAnswer, Reformulate, Rewrite, RewriteAndAnswer, RewriteByLevel
+from .respond import BestResponse, Condense, Decide, Respond
+from .rewrite import Answer, Clarify, OutlineAnswer, Reformulate, Rewrite, RewriteAndAnswer, RewriteByLevel, Seq2SeqRewrite
 from .sampled_queries import Aggregate, BestQuery, Samples
-from .seq2seq import Seq2SeqRewrite
 from .statements import AppendStatements, SelectStatements, ShowStatements, UpdatePtkb
 from .utterances import AllUtterances, AppendQuery, HistoricalQueryExpansion, ManualRewrite, QueryColumn, RawUtterance
 

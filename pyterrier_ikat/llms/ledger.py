@@ -281,7 +281,7 @@ class Budget(Remade):
 
     @contextmanager
     def counting(self, spending: Any) -> Iterator[None]:
-        """Until the block ends, the limit applies to all that a `pyterrier_ikat.study.account.Spending` has counted."""
+        """Until the block ends, the limit applies to all that a `pyterrier_ikat.study.recorder.Spending` has counted."""
         before, self._spending = self._spending, spending
         try:
             yield

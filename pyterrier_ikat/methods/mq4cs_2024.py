@@ -1,4 +1,19 @@
-"""Abbasiantaeb, Lupart and Aliannejadi, Generating Multi-Aspect Queries for Conversational Search (arXiv 2403.19302v3): MQ4CS.
+"""MQ4CS, several queries for one question, and its runs at TREC iKAT 2024.
+
+**Lupart, Abbasiantaeb, Aliannejadi, IRLab@iKAT24: several queries for retrieval, one rewrite for re-ranking.**
+
+Every run ends with the PTKB statements that the LLM copies (section 3.3) and a response of at most 200 words from the top five passages
+(section 3.2). Both prompts show the whole PTKB. These arguments mean the same in all its systems:
+
+- ``llm``: the model to ask (GPT-4 in the paper).
+- ``retriever``: the first stage with the passages' text: SPLADE (``ikat.Splade(...).index(...).retriever()``), or BM25
+  for ``gpt4qr_bm25_qd1``.
+- ``reranker``: DeBERTaV3 (``naver/trecdl22-crossencoder-debertav3``), ``ikat.Ensemble()``, or MiniLM-L-6 for
+  ``gpt4qr_bm25_qd1``.
+- ``depth``: passages per query, and re-ranked (section 4.2: 1000).
+- ``respond``: whether the last two stages run. Without them the ranking is the same, and each turn needs two LLM calls fewer.
+
+**Abbasiantaeb, Lupart and Aliannejadi, Generating Multi-Aspect Queries for Conversational Search (arXiv 2403.19302v3): MQ4CS.**
 
 The first version of this preprint is Generate then Retrieve; the third has another title and other experiments. MQ4CS continues QD, and
 MQ4CS_ans continues AQD. The number of queries becomes a variable: the paper compares several, and an oracle that knows the best number for
@@ -11,17 +26,91 @@ at most 200 words. We could not read the full text, so its scores are missing. S
 describe; ``aqd_a`` of version 1 re-ranks by the answer. The re-ranker and the prompts are those of version 1.
 """
 
-from ..fuse import Interleave
-from ..generate import Answer, MultiQuery
+from ..arguments import one_of
+from ..fuse import RRF, Interleave, RerankAgainst, Union
+from ..generate import Answer, ManualRewrite, MultiQuery, Respond, Rewrite, SelectStatements
 from ..llms import LLM
 from .definition import Stage, method
 from .generate_then_retrieve import retrieve
 
-PAPER = "Abbasiantaeb, Lupart and Aliannejadi, MQ4CS"
+_IRLAB = "Lupart, Abbasiantaeb and Aliannejadi, IRLab@iKAT24"
+_SPLADE = {"llm": "openai:gpt-4", "retriever": "SPLADE"}
+_DEBERTA, _ENSEMBLE = {"reranker": "naver/trecdl22-crossencoder-debertav3"}, {"reranker": "ensemble"}
+_BM25 = {"llm": "openai:gpt-4", "retriever": "BM25", "reranker": "cross-encoder/ms-marco-MiniLM-L-6-v2"}
+POOLS = ("interleave", "union", "rrf")
+
+
+def _pool(name: str, depth: int) -> Stage:
+    one_of(POOLS, pool=name)
+    return {"interleave": Interleave(num_results=depth), "union": Union(), "rrf": RRF(num_results=depth)}[name]
+
+
+def _responded(llm: LLM, ranking: Stage, respond: bool) -> Stage:
+    return SelectStatements(llm, "copies") >> ranking >> Respond(llm, passages=5, words=200) if respond else ranking
+
+
+@method("mq4cs_qr_deberta", paper=_IRLAB, models=_SPLADE | _DEBERTA)
+@method("mq4cs_qr_ensemble", paper=_IRLAB, models=_SPLADE | _ENSEMBLE)
+def mq4cs_qr(
+    llm: LLM, retriever: Stage, reranker: Stage, *, n: int = 5, depth: int = 1000, pool: str = "interleave", respond: bool = True
+) -> Stage:
+    """MQ4CS-QR: up to ``n`` queries retrieve, and their pool is re-ranked once with the single LLM rewrite (section 3.1, Figure 1).
+
+    Two LLM calls and at most ``n`` queries per turn for the ranking. The paper does not specify the pooling; ``pool`` is ``"interleave"``
+    (round robin, cut to ``depth``), ``"union"`` (nothing cut before re-ranking) or ``"rrf"`` (reciprocal rank fusion, cut to ``depth``).
+    Section 3.1 re-ranks all retrieved passages, up to 5 x 1000, and section 4.2 re-ranks 1000. The default follows section 4.2.
+
+    Raises:
+        UsageError: for another ``pool``.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> splade = ikat.Splade().index("splade.index", passages).retriever()  # doctest: +SKIP
+        >>> ikat.methods.mq4cs_qr(ikat.llm("openai:gpt-4"), splade, ikat.Ensemble())  # doctest: +SKIP
+    """
+    ranking = Rewrite(llm) >> MultiQuery(llm, n) >> retriever % depth >> _pool(pool, depth) >> RerankAgainst(reranker, "qrewrite", depth)
+    return _responded(llm, ranking, respond)
+
+
+@method("gpt4qr_deberta", paper=_IRLAB, models=_SPLADE | _DEBERTA)
+def gpt4qr(llm: LLM, retriever: Stage, reranker: Stage, *, depth: int = 1000, respond: bool = True) -> Stage:
+    """GPT4QR: the single rewrite retrieves and re-ranks. One LLM call, one query per turn for the ranking.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.methods.gpt4qr(ikat.llm("openai:gpt-4"), splade, ikat.CrossEncoder("..."))  # doctest: +SKIP
+    """
+    return _responded(llm, Rewrite(llm) >> retriever % depth >> reranker, respond)
+
+
+@method("gpt4qr_bm25_qd1", paper=_IRLAB, models=_BM25)
+def gpt4qr_qd1(llm: LLM, retriever: Stage, reranker: Stage, *, depth: int = 1000, respond: bool = True) -> Stage:
+    """GPT4QR-bm25-QD1: one query, generated by the prompt for several queries (phi = 1). One LLM call, one query per turn for the ranking.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.methods.gpt4qr_qd1(ikat.llm("openai:gpt-4"), ikat.PassageIndex("i").bm25(), minilm)  # doctest: +SKIP
+    """
+    return _responded(llm, MultiQuery(llm, 1) >> retriever % depth >> reranker >> Interleave(num_results=depth), respond)
+
+
+@method("humanqr_deberta", paper=_IRLAB, models=_SPLADE | _DEBERTA, uses_gold=True)
+@method("humanqr_ensemble", paper=_IRLAB, models=_SPLADE | _ENSEMBLE, uses_gold=True)
+def humanqr(llm: LLM, retriever: Stage, reranker: Stage, *, depth: int = 1000, respond: bool = True) -> Stage:
+    """HumanQR: the manual rewrite retrieves and re-ranks, with statements and response as in the automatic runs.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.methods.humanqr(ikat.llm("openai:gpt-4"), splade, ikat.Ensemble())  # doctest: +SKIP
+    """
+    return _responded(llm, ManualRewrite() >> retriever % depth >> reranker, respond)
+
+
+_MQ4CS = "Abbasiantaeb, Lupart and Aliannejadi, MQ4CS"
 _MODELS = {"llm": "openai:gpt-4", "retriever": "BM25", "reranker": "cross-encoder/ms-marco-MiniLM-L-6-v2"}
 
 
-@method(paper=PAPER, models=_MODELS)
+@method(paper=_MQ4CS, models=_MODELS)
 def mq4cs(llm: LLM, retriever: Stage, reranker: Stage | None = None, *, n: int = 5, depth: int = 1000) -> Stage:
     """MQ4CS: up to ``n`` queries for the aspects of the question, each retrieved and re-ranked separately, interleaved.
 
@@ -34,7 +123,7 @@ def mq4cs(llm: LLM, retriever: Stage, reranker: Stage | None = None, *, n: int =
     return MultiQuery(llm, n) >> retrieve(retriever, reranker, depth) >> Interleave()
 
 
-@method(paper=PAPER, models=_MODELS)
+@method(paper=_MQ4CS, models=_MODELS)
 def mq4cs_ans(llm: LLM, retriever: Stage, reranker: Stage | None = None, *, n: int = 5, words: int = 200, depth: int = 1000) -> Stage:
     """MQ4CS_ans: the LLM answers first, then writes up to ``n`` queries that would find its answer. The rest is as in MQ4CS.
 

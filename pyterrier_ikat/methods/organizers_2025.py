@@ -1,21 +1,49 @@
-"""The organisers' 2025 baselines, as in their repository ikat-baseline (Lupart): one rewrite, BM25 or SPLADE, a re-ranker.
+"""DiSCo, and the organisers' baselines of 2025.
+
+**Lupart, Aliannejadi and Kanoulas, DiSCo (SIGIR 2025, arXiv 2410.14609): SPLADE with a query encoder that reads the whole conversation.**
+
+The passages are indexed with ``naver/splade-cocondenser-ensembledistil``, and the query encoder is one of the authors' models, such as
+``slupart/splade-disco-human-mistral`` (trained on QReCC with human rewrites and Mistral's as teachers). It needs no LLM.
+
+**The organisers' 2025 baselines, as in their repository ikat-baseline (Lupart): one rewrite, BM25 or SPLADE, a re-ranker.**
 
 The data of TREC iKAT 2025 names that repository for its baselines. It has no code for statements and responses, and we found no source that
 describes those of the run ``gpt41mini-bm25-minilm-llama70b-gpt41mini`` or of the organisers' generation-only run. So both are missing here.
 """
 
-from ..generate import ManualRewrite, Rewrite
+from ..generate import AllUtterances, ManualRewrite, Rewrite
 from ..llms import LLM
 from .definition import Stage, method
 
-PAPER = "organisers' baselines of 2025, repository SimonLupart/ikat-baseline"
+_DISCO = "Lupart, Aliannejadi and Kanoulas, DiSCo"
+
+
+@method(paper=_DISCO, models={"retriever": "SPLADE query_model=slupart/splade-disco-human-mistral"})
+def disco(retriever: Stage, reranker: Stage | None = None, *, separator: str = " [SEP] ", depth: int = 1000) -> Stage:
+    """DiSCo: SPLADE's query encoder reads the conversation itself, newest message first. No LLM call, one query per turn.
+
+    The query is the utterance, then the responses and utterances before it, joined by ``separator``, as described in their model cards. The
+    encoder truncates it at its limit (256 tokens in their code; set the model's own limit to that). ``retriever`` is SPLADE with such a
+    ``query_model``. Any other retriever reads the conversation as plain words. The paper has no re-ranker. If you give one, it also sees
+    the whole conversation. The persona isn't shown.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> splade = ikat.SpladeIndex("splade.index")  # doctest: +SKIP
+        >>> ikat.methods.disco(splade.retriever(query_model="slupart/splade-disco-human-mistral"))  # doctest: +SKIP
+    """
+    found = AllUtterances(responses=True, newest_first=True, separator=separator) >> retriever % depth
+    return found if reranker is None else found >> reranker
+
+
+_BASELINES = "organisers' baselines of 2025, repository SimonLupart/ikat-baseline"
 _LLM = {"llm": "openai:gpt-4o-mini"}
 _BM25, _SPLADE = {"retriever": "BM25"}, {"retriever": "SPLADE, naver/splade-cocondenser-ensembledistil"}
 _MINILM, _DEBERTA = {"reranker": "cross-encoder/ms-marco-MiniLM-L-6-v2"}, {"reranker": "naver/trecdl22-crossencoder-debertav3"}
 
 
-@method("baseline_2025_bm25", paper=PAPER, models=_LLM | _BM25)
-@method("baseline_2025_splade", paper=PAPER, models=_LLM | _SPLADE)
+@method("baseline_2025_bm25", paper=_BASELINES, models=_LLM | _BM25)
+@method("baseline_2025_splade", paper=_BASELINES, models=_LLM | _SPLADE)
 def baseline_2025(llm: LLM, retriever: Stage, *, depth: int = 1000) -> Stage:
     """The organisers' 2025 baselines without a re-ranker: one rewrite from the conversation and the whole persona retrieves.
 
@@ -28,8 +56,8 @@ def baseline_2025(llm: LLM, retriever: Stage, *, depth: int = 1000) -> Stage:
     return Rewrite(llm) >> retriever % depth
 
 
-@method("baseline_2025_splade_minilm", paper=PAPER, models=_LLM | _SPLADE | _MINILM)
-@method("baseline_2025_splade_deberta", paper=PAPER, models=_LLM | _SPLADE | _DEBERTA)
+@method("baseline_2025_splade_minilm", paper=_BASELINES, models=_LLM | _SPLADE | _MINILM)
+@method("baseline_2025_splade_deberta", paper=_BASELINES, models=_LLM | _SPLADE | _DEBERTA)
 def baseline_2025_reranked(llm: LLM, retriever: Stage, reranker: Stage, *, depth: int = 100) -> Stage:
     """The organisers' 2025 baselines with a re-ranker, which sees the first 100 passages. The others are dropped.
 
@@ -42,8 +70,8 @@ def baseline_2025_reranked(llm: LLM, retriever: Stage, reranker: Stage, *, depth
     return Rewrite(llm) >> retriever % depth >> reranker
 
 
-@method("baseline_2025_human_bm25", paper=PAPER, models=_BM25, uses_gold=True)
-@method("baseline_2025_human_splade", paper=PAPER, models=_SPLADE, uses_gold=True)
+@method("baseline_2025_human_bm25", paper=_BASELINES, models=_BM25, uses_gold=True)
+@method("baseline_2025_human_splade", paper=_BASELINES, models=_SPLADE, uses_gold=True)
 def baseline_2025_manual(retriever: Stage, *, depth: int = 1000) -> Stage:
     """The organisers' 2025 baselines on the manual rewrite. No LLM call, one query per turn.
 

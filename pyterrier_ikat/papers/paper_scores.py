@@ -18,8 +18,7 @@ from ..llms import llm
 from ..methods.catalogue import NIST, PublishedTable
 from ..methods.definition import model_key
 from ..runs import RunFolder
-from .paper_resources import JUDGES, SAMPLE
-from .published import ANSWERS, MISSING, PTKB, STATEMENTS_NIST, STATEMENTS_ORGANISERS
+from .published import ANSWERS, JUDGES, MISSING, PTKB, SAMPLE, STATEMENTS_NIST, STATEMENTS_ORGANISERS
 
 MEASURES = {"P": "P", "Recall": "R", "MRR": "RR", "mAP": "AP", "Precision": "SetP", "F1": "SetF"}
 """The papers' names of measures with a level of relevance -> ours. The others have our name."""

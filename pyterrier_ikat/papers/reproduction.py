@@ -24,9 +24,24 @@ from ..runs import RunFolder
 from ..show.plots import axes_for, plot_breakdown, save_plot
 from ..study import plan, run
 from ..tables import Table, format_score, of_frame, wrapped
-from .paper_resources import EVIDENCE, OF_THE_SAMPLE, SAMPLE, Row, given_to, read_resources, resource_differences, texts_of
 from .paper_scores import TIMES, Given, Judgements, our_measures, response_scores
-from .published import ANSWERS, PASSAGES, PTKB, Figure, Matrix, Paper, find_paper
+from .published import (
+    ANSWERS,
+    EVIDENCE,
+    OF_THE_SAMPLE,
+    PASSAGES,
+    PTKB,
+    SAMPLE,
+    Figure,
+    Matrix,
+    Paper,
+    Row,
+    find_paper,
+    given_to,
+    read_resources,
+    resource_differences,
+    texts_of,
+)
 from .table import PaperTable
 
 THRESHOLD = 2
@@ -38,7 +53,7 @@ class Reproduction:
 
     Args:
         paper: its name, such as ``"nii_2024"``.
-        resources: a TOML file, a mapping, or ``"sample"``; see :func:`~pyterrier_ikat.papers.paper_resources.read_resources`.
+        resources: a TOML file, a mapping, or ``"sample"``; see :func:`~pyterrier_ikat.papers.published.read_resources`.
         dataset: a dataset instead of the table's own year.
         out: the folder of the runs. Runs in it are resumed.
         qrels: judgements instead of the dataset's: a frame, the name of one of the dataset's variants, or a TREC qrels file.

@@ -14,9 +14,8 @@ from ..methods import METHODS
 from ..methods.catalogue import PublishedTable
 from ..prompts import FOLDER
 from ..tables import Table, format_score, of_frame
-from .paper_resources import EVIDENCE, Row
 from .paper_scores import TIMES, Judgements
-from .published import ANSWERS, Figure, Listing, Matrix, Prompts, find_paper, find_table
+from .published import ANSWERS, EVIDENCE, Figure, Listing, Matrix, Prompts, Row, find_paper, find_table
 
 JUDGED = "Judged@10"
 NOTHING_OF_OURS = "Published scores only. With --resources FILE, ours are computed and shown beside those that they compare with."

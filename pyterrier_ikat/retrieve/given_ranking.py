@@ -11,7 +11,7 @@ import pyterrier as pt
 from ..conversations.frame import column, each_turn_once, report_turns_without_result
 from ..operator import Operator, parts_of, with_fields
 from ..runs import RunFolder, read_run
-from ..runs.run_files import checksum_of
+from ..runs.folder import checksum_of
 
 NOTHING = pd.DataFrame({"qid": column([]), "docno": column([]), "score": pd.Series(dtype=float), "rank": pd.Series(dtype="int64")})
 """The result of a turn without passages."""

@@ -18,7 +18,7 @@ from ..methods.definition import model_key
 from ..runs import RunFolder
 from ..runs.folder import STAGES
 from ..runs.log import PLAYERS, Log
-from ..study.account import ledger_of
+from ..study.recorder import ledger_of
 from ..tables import Table
 
 Ledgers: TypeAlias = Sequence[str | Path | RunFolder] | Mapping[str, str | Path | RunFolder | Ledger]

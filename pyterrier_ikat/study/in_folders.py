@@ -24,12 +24,22 @@ from ..operator import alike, stages, without_unread_texts
 from ..order import scores_by_turn, strictly_decreasing
 from ..progress import bar, doing
 from ..runs import RunFolder
-from ..runs.folder import COSTS, RANKING, STAGES, TURNS, check_same, describe_difference, versions, write_parameters
-from ..runs.run_files import checksum_of, run_lines, turn_lines
+from ..runs.folder import (
+    COSTS,
+    RANKING,
+    STAGES,
+    TURNS,
+    check_same,
+    checksum_of,
+    describe_difference,
+    run_lines,
+    turn_lines,
+    versions,
+    write_parameters,
+)
 from ..store.files import atomic_write, lock_folders, read_lines
 from ..store.trec import read_rankings
-from .account import REST, Account, Spending, ledger_of
-from .recorder import Recorder, Shown
+from .recorder import REST, Account, Recorder, Shown, Spending, ledger_of
 from .results import Scored
 from .systems import System, check_ranking, distinct_models
 

@@ -19,7 +19,7 @@ from ..conversations.frame import column, object_frame, statements_of, values
 from ..errors import DataError, UsageError, advice, counted, list_first
 from ..order import in_trec_eval_order
 from ..runs import RunFolder, strictly_decreasing
-from ..runs.run_files import as_stored, chosen_statements, response_column, used_marks
+from ..runs.folder import as_stored, chosen_statements, response_column, used_marks
 from .checks import WORDS, check_turn_ids, find_statement_id, six_decimals, validate
 from .formats import RANKINGS, RUN_TYPES, TURNS, Line, Passage, Run, Statement, Topics, file_lines, load_run
 from .predictions import is_predictions, read_predictions

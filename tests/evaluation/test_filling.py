@@ -14,7 +14,7 @@ from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations import read_qrels
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.evaluation import FillingJudge, fill_holes, pool_runs
-from pyterrier_ikat.evaluation.filling import CHECKED
+from pyterrier_ikat.evaluation.judgements import CHECKED
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.show.ledgers import asked_by, circular
 

@@ -12,7 +12,7 @@ from generate.operators import CHAT, found, two_turns
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.generate import BestResponse
-from pyterrier_ikat.generate.best_response import read_claims
+from pyterrier_ikat.generate.respond import read_claims
 from pyterrier_ikat.llms import StageError
 
 

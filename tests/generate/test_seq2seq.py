@@ -5,7 +5,7 @@ from tiny_seq2seq import save_tiny_bart, save_tiny_t5
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import object_frame
-from pyterrier_ikat.generate.seq2seq import decode, load_seq2seq, source
+from pyterrier_ikat.generate.rewrite import decode, load_seq2seq, source
 
 HISTORY = [
     {"role": "user", "content": "which tea has no caffeine ?"},
@@ -41,8 +41,8 @@ class Silent:
 
     def __init__(self, monkeypatch, written=None):
         self.written, self.batches = written or {}, []
-        monkeypatch.setattr("pyterrier_ikat.generate.seq2seq.load_seq2seq", lambda model: (None, None))
-        monkeypatch.setattr("pyterrier_ikat.generate.seq2seq.decode", self.decode)
+        monkeypatch.setattr("pyterrier_ikat.generate.rewrite.load_seq2seq", lambda model: (None, None))
+        monkeypatch.setattr("pyterrier_ikat.generate.rewrite.decode", self.decode)
 
     def decode(self, tokenizer, model, texts, max_length, num_beams):
         self.batches.append(list(texts))

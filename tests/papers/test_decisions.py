@@ -11,9 +11,8 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.completions.statements import choose
 from pyterrier_ikat.conversations.public_outputs import turn_lists
 from pyterrier_ikat.methods import METHODS, TABLES
-from pyterrier_ikat.papers.paper_resources import keys_of
 from pyterrier_ikat.papers.paper_scores import Given, response_judges
-from pyterrier_ikat.papers.published import GPT_35, MISSING, PAPERS, STATEMENTS_NIST, find_table
+from pyterrier_ikat.papers.published import GPT_35, MISSING, PAPERS, STATEMENTS_NIST, find_table, keys_of
 from pyterrier_ikat.papers.table import PaperTable
 
 PTKB = {"1": "I am vegan.", "2": "I own a dog."}

@@ -17,9 +17,8 @@ from pyterrier_ikat.conversations.datasets import read_turns
 from pyterrier_ikat.conversations.qrels import write_judge
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.methods import METHODS
-from pyterrier_ikat.papers.paper_resources import Row, given_to, read_resources
 from pyterrier_ikat.papers.paper_scores import Given, Judgements, our_measures
-from pyterrier_ikat.papers.published import GPT_35, NIST, PAPERS, Figure, find_paper, find_table
+from pyterrier_ikat.papers.published import GPT_35, NIST, PAPERS, Figure, Row, find_paper, find_table, given_to, read_resources
 from pyterrier_ikat.papers.reproduction import Relabelled, Reproduction, figure_scores
 from pyterrier_ikat.papers.table import PaperTable
 

@@ -9,8 +9,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.methods import METHODS
-from pyterrier_ikat.papers.paper_resources import given_to
-from pyterrier_ikat.papers.published import PAPERS, find_table
+from pyterrier_ikat.papers.published import PAPERS, find_table, given_to
 from pyterrier_ikat.papers.reproduction import Reproduction, draw_figure, figure_scores
 from pyterrier_ikat.papers.table import published_tables
 from pyterrier_ikat.runs import RunFolder

@@ -4,7 +4,7 @@ import pytest
 
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.runs.run_files import as_json, as_stored, chosen_statements, used_marks
+from pyterrier_ikat.runs.folder import as_json, as_stored, chosen_statements, used_marks
 
 
 def marked(*marks):

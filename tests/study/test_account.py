@@ -19,8 +19,8 @@ from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError, Ledger, Request
 from pyterrier_ikat.show import ledger, ledger_frame
 from pyterrier_ikat.study import Study
-from pyterrier_ikat.study.account import Account, Spending
 from pyterrier_ikat.study.in_folders import run_in_folders
+from pyterrier_ikat.study.recorder import Account, Spending
 from pyterrier_ikat.study.systems import distinct_models
 
 TURNS = 24

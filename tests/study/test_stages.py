@@ -13,7 +13,7 @@ from pyterrier_ikat.events import observed_by
 from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.rank import reranker
 from pyterrier_ikat.runs import RunFolder
-from pyterrier_ikat.runs.run_files import read_stages
+from pyterrier_ikat.runs.folder import read_stages
 from pyterrier_ikat.study.recorder import Recorder
 
 TURN = "1-1_3"

@@ -16,7 +16,7 @@ ELSEWHERE = {
     "retrieve/eager.py": WORKPLACE,
     "retrieve/texts.py": "SQLite, which writes in transactions",
     "runs/log.py": "an empty file that only its owner reads, before its first line",
-    "study/account.py": "a line at a time at its end; one that was cut is passed over",
+    "study/recorder.py": "a line at a time at its end; one that was cut is passed over",
     "store/cache.py": "SQLite, which writes in transactions",
 }
 TO_A_PATH = ("write_text", "write_bytes", "touch", "copyfile", "copytree", "sqlite3.connect")
