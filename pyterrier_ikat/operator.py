@@ -336,24 +336,14 @@ def without_unread_texts(pipeline: pt.Transformer) -> pt.Transformer:
         >>> list(without_unread_texts(bm25 % 5)(turns).columns)
         ['qid', 'query', 'docno', 'score', 'rank']
     """
-    before, behind = _divided(pipeline)
-    return pt.Compose(*before, *map(_without, behind)) if behind else pipeline
-
-
-def _divided(pipeline: pt.Transformer) -> tuple[list[pt.Transformer], list[pt.Transformer]]:
-    """The stages up to the last one that may read texts, and those behind it."""
     before = list(stages(pipeline))
     behind: list[pt.Transformer] = []
     while before and not getattr(before[-1], "reads_texts", not isinstance(before[-1], pt.RankCutoff)):
-        behind.insert(0, before.pop())
-        if subpipelines(behind[0]):  # it may read the texts of its input
+        stage: Any = before.pop()
+        behind.insert(0, stage.without_texts() if hasattr(stage, "without_texts") else stage)
+        if subpipelines(stage):  # it may read the texts of its input
             break
-    return before, behind
-
-
-def _without(stage: Any) -> pt.Transformer:
-    left_out: pt.Transformer = stage.without_texts() if hasattr(stage, "without_texts") else stage
-    return left_out
+    return pt.Compose(*before, *behind) if behind else pipeline
 
 
 def _hashable(value: Any) -> Hashable:

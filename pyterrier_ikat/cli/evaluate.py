@@ -9,8 +9,7 @@ import click
 
 from ..errors import UsageError, counted, did_you_mean, list_first
 from ..tables import of_frame, wrapped
-from .main import main
-from .options import (
+from .main import (
     BASELINE,
     DATASET,
     FORMAT,
@@ -21,6 +20,7 @@ from .options import (
     dataset_named,
     judged_by,
     load_runs,
+    main,
     show,
     tell_circular,
     text_loader_of,
@@ -120,9 +120,8 @@ def _show_passages(paths: Sequence[str], dataset_name: str | None, given: Mappin
     if by and not baseline:
         _show_means(load_runs(paths), judged_by(dataset_name, qrels, given["turns"], paths), dataset_name, given, form)
         return
-    from ..evaluation.evaluator import Evaluator, check_baseline, experiment_rows, grouped, name_runs, turn_scores
+    from ..evaluation.evaluator import TRACK_2023, Evaluator, as_measures, check_baseline, experiment_rows, grouped, name_runs, turn_scores
     from ..evaluation.experiment_table import averaged, experiment_table, repeated_rows
-    from ..evaluation.measures import TRACK_2023, as_measures
 
     wanted = as_measures(given["measures"] or (dataset_named(dataset_name).measures if dataset_name else ()) or TRACK_2023)
     named = name_runs(paths)

@@ -8,8 +8,7 @@ import click
 
 from ..errors import counted
 from ..tables import Table, format_score, of_frame, wrapped
-from .main import main
-from .options import FORMAT, MEASURES, QRELS, RUNS, TEXTS, TURNS, dataset_named, show, text_loader_of
+from .main import FORMAT, MEASURES, QRELS, RUNS, TEXTS, TURNS, dataset_named, main, show, text_loader_of
 
 if TYPE_CHECKING:
     from ..methods import Method

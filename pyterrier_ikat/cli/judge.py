@@ -6,8 +6,7 @@ from typing import Any
 import click
 
 from ..errors import DataError, UsageError, counted
-from .main import main
-from .options import TEXTS, TURNS, dataset_named, judged_by, load_runs, tell_circular, text_loader_of, turns_of
+from .main import TEXTS, TURNS, dataset_named, judged_by, load_runs, main, tell_circular, text_loader_of, turns_of
 
 
 @main.command(

@@ -7,8 +7,7 @@ from typing import Any
 import click
 
 from ..tables import wrapped
-from .main import main
-from .options import BASELINE, print_ledger, resources, show
+from .main import BASELINE, main, print_ledger, resources, show
 
 BOUND = "An upper bound: each user talks to each method until out of patience. Turns that are already in --out are not counted."
 

@@ -1,4 +1,8 @@
-"""The command line's frame: help texts in sections with examples, and errors as one line and exit code 2."""
+"""The command line's frame, and what commands share.
+
+Help texts have sections with examples, and errors are one line and exit code 2. Commands share options, the objects that these name
+(datasets, judgements, turns, runs, resources), and how tables are printed.
+"""
 
 import atexit
 import gc
@@ -7,13 +11,23 @@ import signal
 import sqlite3
 import traceback
 import warnings
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any
+from functools import reduce, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from ..errors import IkatError, Terminated, commands_advised, was_interrupted
+from ..errors import IkatError, Terminated, UsageError, commands_advised, did_you_mean, was_interrupted
 from ..progress import command_line, tell
+from ..tables import FORMS, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..llms import Ledger
+
 
 STOPPED = "stopped: finished work is kept, and the same command continues from there"
 DRAW_THEIR_OWN = ("chat", "serve")
@@ -139,3 +153,162 @@ def main() -> None:
     Use your own index, language model and re-ranker, or run offline on the bundled sample (ikat demo). `ikat COMMAND --help` explains a
     command.
     """
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+NO_RUN = {".partial": "an unfinished run: `ikat run` continues it", ".html": "no run", ".png": "no run", ".pdf": "no run"}
+"""How names of unfinished runs, reports and plots end -> what they are."""
+
+
+def _runs_among(_: click.Context, __: click.Parameter, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """The RUNs without what a pattern such as ``runs/*`` matches beside them: unfinished runs, reports, plots and indexes."""
+    beside = {path: NO_RUN[end] for path in paths if (end := Path(path).suffix) in NO_RUN}
+    beside |= {path: "an index" for path in paths if (Path(path) / "pt_meta.json").is_file()}
+    if len(beside) == len(paths):
+        return paths  # the command says what is wrong with them
+    for path, what in beside.items():
+        click.echo(f"ikat: warning: {path} is omitted: it is {what}", err=True)
+    return tuple(path for path in paths if path not in beside)
+
+
+RUNS = click.argument("paths", nargs=-1, required=True, metavar="RUN...", callback=_runs_among)
+MEASURES = click.option(
+    "--measures", help="measures of ir_measures, or your own as FILE.py:NAME, separated by commas; by default the track's"
+)
+TURNS = click.option("--turns", help="only these turns: ids with commas, a file with one per line, or a list named in `ikat datasets`")
+QRELS = click.option("--qrels", help="a TREC qrels file, or the name of one of the dataset's qrels, such as provenance")
+TEXTS = click.option("--index", "index_path", help="passage index with the texts")
+DATASET = click.option("--dataset", "dataset_name", help="dataset whose qrels are used, such as ikat:2023-mini; run folders know theirs")
+FORMAT = click.option("--format", "form", type=click.Choice(FORMS), default="text", show_default=True, help="how tables are printed")
+BASELINE = click.option("--baseline", help="the system that all others are compared with; significant differences are marked")
+
+RESOURCES = (
+    click.option("--index", help="folder made by `ikat index`, or a PISA index of SPLADE vectors"),
+    click.option("--llm", help='the language model: "openai:gpt-4o temperature=0", hf:MODEL, recorded:FILE or recorded:sample'),
+    click.option("--reranker", help="a cross-encoder, bi:NAME, colbert:NAME, monot5:NAME, listwise:LLM, ensemble, or several with commas"),
+    click.option(
+        "--resources",
+        "given",
+        multiple=True,
+        metavar="FILE|NAME=VALUE",
+        help='a TOML file with lines such as second_llm = "openai:gpt-4o"; sample, for recorded completions; or a line NAME=VALUE. May '
+        "be repeated. Names: second_llm, responders, retriever, rewriter, expander, prompts, statements, texts, splade_model, "
+        "splade_query_model",
+    ),
+)
+
+
+def resources(command: Command, every: bool = False) -> Command:
+    """The options for a method's resources: index, LLMs, models; with ``every`` also those that only other methods take."""
+
+    @wraps(command)
+    def run(*args: Any, given: tuple[str, ...], **options: Any) -> Any:
+        methods, found = None if every else options.get("names") or [options["name"]], dict[str, str]()
+        for one in given:
+            found |= _named(one) if "=" in one and not Path(one).exists() else _in_file(one, methods)
+        return command(*args, **options | {name: value for name, value in found.items() if options.get(name) is None})
+
+    return cast(Command, reduce(lambda decorated, option: option(decorated), reversed(RESOURCES), run))
+
+
+def _named(text: str) -> dict[str, str]:
+    from ..study.systems import ALL
+
+    name, _, value = map(str.strip, text.partition("="))
+    if name not in ALL or not value:
+        known = did_you_mean(name, ALL) or f"give a file, or NAME=VALUE with one of {', '.join(ALL)}"
+        raise UsageError(f"--resources {text}: " + (f"there is no resource {name!r}: {known}" if value else "it is empty: give a value"))
+    return {name: value}
+
+
+def _in_file(path: str, methods: Sequence[str] | None) -> dict[str, str]:
+    from ..papers.published import OF_THE_SAMPLE, SAMPLE, read_resources
+    from ..study.resources import taken_by
+    from ..study.systems import ALL, methods_in
+
+    lines = OF_THE_SAMPLE if path == SAMPLE else read_resources(path)
+    taken = set(ALL) if methods is None else taken_by(methods_in(list(methods)))
+    if taken & {"llm", "second_llm"}:
+        taken |= {"prompts", "statements"}
+    return {name: text for name, text in lines.items() if name in taken}
+
+
+def dataset_named(name: str) -> Any:
+    """The dataset with this name."""
+    from ..conversations import dataset
+
+    return dataset(name)
+
+
+def text_loader_of(index_path: str | None) -> Any:
+    """An operator that adds the texts of the index in ``--index``; None without one."""
+    from ..retrieve import Index
+
+    return None if index_path is None else Index(index_path).text_loader()
+
+
+def judged_by(dataset_name: str | None, qrels: str | None, turns: str | None = None, paths: Sequence[str] = ()) -> "pd.DataFrame":
+    """The judgements that ``--dataset``, ``--qrels`` and ``--turns`` name; without the first two, those that the run folders know.
+
+    Raises:
+        UsageError: when neither a dataset nor qrels are named, or a turn isn't judged.
+    """
+    from ..conversations import check_qrels, read_qrels
+    from ..conversations.datasets import find_qrels, of_turns
+
+    if dataset_name is None:
+        if qrels is not None:
+            return of_turns(read_qrels(qrels), turns, qrels)
+        from ..evaluation.evaluator import name_runs
+        from ..evaluation.finished_runs import folders_in, qrels_of
+
+        if not paths or not (folders := folders_in(name_runs(paths))):
+            raise UsageError("nothing to evaluate against: give --dataset NAME or --qrels FILE; only run folders know their dataset")
+        return of_turns(qrels_of(folders), turns, "the dataset of the runs")
+    data = dataset_named(dataset_name)
+    found, name = find_qrels(qrels, data), f"{data.name}'s qrels" + (f" {qrels}" if qrels else "")
+    return of_turns(found if found.empty else check_qrels(found), turns, name)
+
+
+def turns_of(dataset_name: str, turns: str | None, qrels: str | None = None) -> list[str] | None:
+    """The turns that ``--turns`` names, of those that ``--qrels`` judges; None without either.
+
+    Raises:
+        UsageError: when a turn isn't there, or isn't judged.
+    """
+    from ..conversations.datasets import read_turns
+
+    if qrels is not None:
+        return list(judged_by(dataset_name, qrels, turns)["qid"].drop_duplicates())
+    data = dataset_named(dataset_name)
+    return None if turns is None else read_turns(turns, data.get_topics()["qid"], data.name)
+
+
+def load_runs(paths: Sequence[str]) -> "dict[str, pd.DataFrame]":
+    """Runs by their names, those of the folders or files."""
+    from ..evaluation.evaluator import name_runs
+    from ..evaluation.finished_runs import results_of
+
+    return {name: results_of(name, path) for name, path in name_runs(paths).items()}
+
+
+def tell_circular(judges: Sequence[str], paths: Sequence[str], *, err: bool = True) -> None:
+    """Say which of the run folders are judged by a model that their systems asked."""
+    from ..show.ledgers import asked_by, circular
+
+    for line in circular(judges, asked_by(paths)):
+        click.echo(line, err=err)
+
+
+def show(table: Table, form: str = "text", *, err: bool = False) -> None:
+    """Print a table in one of `FORMS`."""
+    click.echo(table.written(form), nl=False, err=err)
+
+
+def print_ledger(ledger: "Ledger", about: str = "", *, err: bool = False) -> None:
+    """Print the account of the LLM calls. It is omitted if there were no calls and all else is free, like recorded completions."""
+    account = ledger.frame()
+    if account[["calls", "failures", "cost", "worth"]].fillna(0).to_numpy().any():
+        click.echo(err=err)
+        show(ledger.shown(f"LLM ledger{about}"), err=err)

@@ -8,8 +8,7 @@ import click
 
 from ..errors import UsageError, counted
 from ..tables import of_frame, wrapped
-from .main import main
-from .options import FORMAT, QRELS, show
+from .main import FORMAT, QRELS, main, show
 
 if TYPE_CHECKING:
     from ..methods.catalogue import PublishedTable

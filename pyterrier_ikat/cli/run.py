@@ -7,8 +7,7 @@ import click
 
 from ..errors import UsageError, counted
 from ..tables import format_score, wrapped
-from .main import main
-from .options import BASELINE, FORMAT, MEASURES, TURNS, dataset_named, print_ledger, resources, show
+from .main import BASELINE, FORMAT, MEASURES, TURNS, dataset_named, main, print_ledger, resources, show
 
 if TYPE_CHECKING:
     from ..study import Results
@@ -88,7 +87,7 @@ def run(names: tuple[str, ...], dataset_name: str, out: str, cache: str | None, 
 
 def print_results(results: "Results", form: str = "text") -> None:
     """Print the table of scores, the turns without results, the ledger, and where the runs are."""
-    from ..study.results import deviations_of
+    from ..study.study import deviations_of
 
     beside = form != "text"
     if len(results.study.qrels):

@@ -1,4 +1,8 @@
 from .actions import evaluate_actions as evaluate_actions
+from .evaluator import TRACK_2023 as TRACK_2023
+from .evaluator import TRACK_2024 as TRACK_2024
+from .evaluator import as_measures as as_measures
+from .evaluator import label as label
 from .experiment_table import difference_interval as difference_interval
 from .experiment_table import repeated_rows as repeated_rows
 from .experiment_table import units_of as units_of
@@ -16,10 +20,6 @@ from .judgements import order_agreement as order_agreement
 from .judgements import parse_judgement as parse_judgement
 from .judgements import pool_runs as pool_runs
 from .judgements import with_gold as with_gold
-from .measures import TRACK_2023 as TRACK_2023
-from .measures import TRACK_2024 as TRACK_2024
-from .measures import as_measures as as_measures
-from .measures import label as label
 from .nuggets import assign_nuggets as assign_nuggets
 from .nuggets import create_nuggets as create_nuggets
 from .nuggets import nugget_agreement as nugget_agreement

@@ -13,8 +13,7 @@ import numpy as np
 
 from ..errors import DataError, counted
 from ..tables import HIGHER, LOWER, MARKS, Cell, Column, Table, format_score, mark_best
-from .evaluator import ALPHA, ORACLE, Rows, aggregated, experiment_rows, p_value
-from .measures import label
+from .evaluator import ALPHA, ORACLE, Rows, aggregated, experiment_rows, label, p_value
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,17 +101,13 @@ def measures_of(row: Mapping[str, Any]) -> list[str]:
 
 def _column(rows: Rows, measure: str, base: Mapping[str, Any] | None) -> Column:
     scores = ["n/a" if _unknown(row[measure]) else format_score(row[measure]) for row in rows]
-    cells = mark_best(scores, [_mark(row, measure, base) for row in rows])
+    differs = [base is not None and row.get(f"{measure} reject") for row in rows]
+    arrows = [HIGHER if base and row[measure] > base[measure] else LOWER for row in rows]
+    cells = mark_best(scores, [arrow * bool(differ) for arrow, differ in zip(arrows, differs, strict=True)])
     for place, row in enumerate(rows):
         if not math.isnan(deviation := row.get(f"{measure} std", NO_VALUE)):
             cells[place] = replace(cells[place], text=f"{cells[place].text}±{format_score(deviation)}")
     return Column(measure, cells, numeric=True)
-
-
-def _mark(row: Mapping[str, Any], measure: str, base: Mapping[str, Any] | None) -> str:
-    if base is None or not row.get(f"{measure} reject"):
-        return ""
-    return HIGHER if row[measure] > base[measure] else LOWER
 
 
 def _notes(rows: Rows, base: Mapping[str, Any] | None) -> Sequence[str]:

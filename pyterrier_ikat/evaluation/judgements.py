@@ -30,9 +30,8 @@ from ..operator import with_fields
 from ..prompts import pick_statements, ptkb_text
 from ..runs import strictly_decreasing
 from ..tables import Table, format_score, of_frame
-from .evaluator import check_turn_names
+from .evaluator import TRACK_2023, as_measures, check_turn_names, label
 from .finished_runs import check_once
-from .measures import TRACK_2023, as_measures, label
 from .scores import evaluate, natural_key
 
 if TYPE_CHECKING:

@@ -16,9 +16,8 @@ from ..conversations.frame import column, is_persona, statements_of, values, wit
 from ..conversations.qrels import check_qrels
 from ..errors import DataError, counted
 from ..runs.folder import chosen_statements
-from .evaluator import Evaluator, check_common_turns, judgements_by_turn
+from .evaluator import Evaluator, check_common_turns, judgements_by_turn, label
 from .finished_runs import check_columns, check_once, turns_of, written_by
-from .measures import label
 
 
 def statement_ranking(system: pd.DataFrame | str | Path) -> pd.DataFrame:

@@ -15,12 +15,15 @@ from ..conversations.qrels import judgements_in
 from ..errors import DataError, UsageError, advice, list_first
 from ..runs import RunFolder
 from .evaluator import (
+    TRACK_2023,
     Evaluator,
     OtherTurnsWarning,
     aggregated,
+    as_measures,
     check_baseline,
     experiment_rows,
     judgements_by_turn,
+    label,
     name_runs,
     oracle_row,
     turn_scores,
@@ -28,7 +31,6 @@ from .evaluator import (
 )
 from .experiment_table import difference_interval, units_of
 from .finished_runs import Finished, check_once, folders_in, qrels_of, ranking_of, results_of
-from .measures import TRACK_2023, as_measures, label
 
 GROUPS = {"conversation": "qconversation", "depth": "qturn", "category": "qcategory"}
 """By what the scores of turns are grouped -> the column that says it."""

@@ -9,7 +9,7 @@ import inspect
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -71,34 +71,23 @@ def find(name: str) -> Method:
         >>> ikat.methods.find("mq4cs:n=3").name
         'mq4cs-n=3'
     """
-    name, arguments = _arguments_of(name)
-    path, _, wanted = name.rpartition(":")
-    found = _in_file(path, wanted) if path else _named(name, METHODS, "`ikat methods` lists them")
-    return _with(found, arguments)
+    [found] = find_all(name)
+    return found
 
 
 def find_all(name: str) -> list[Method]:
     """Like :func:`find`, but for a name that ends in ``.py``, all methods of the file."""
-    path, arguments = _arguments_of(name)
-    return [_with(entry, arguments) for entry in _in(load_python(path, "a method"))] if path.endswith(".py") else [find(name)]
-
-
-def _arguments_of(name: str) -> tuple[str, dict[str, str]]:
-    """A METHOD without its arguments, and the arguments.
-
-    Example:
-        >>> _arguments_of("aqd:second_llm=openai:gpt-4 temperature=0,n=3")
-        ('aqd', {'second_llm': 'openai:gpt-4 temperature=0', 'n': '3'})
-    """
-    method, *given = re.split(r":(?=\w+=)", name, maxsplit=1)
-    return method, dict(one.split("=", 1) for text in given for one in re.split(r",(?=\w+=)", text))
-
-
-def _with(entry: Method, arguments: Mapping[str, str]) -> Method:
+    name, *given = re.split(r":(?=\w+=)", name, maxsplit=1)
+    path, _, wanted = name.rpartition(":")
+    if name.endswith(".py"):
+        found = _in(load_python(name, "a method"))
+    else:
+        found = [_in_file(path, wanted) if path else _named(name, METHODS, "`ikat methods` lists them")]
+    arguments = dict(one.split("=", 1) for text in given for one in re.split(r",(?=\w+=)", text))
     if not arguments:
-        return entry
-    written = ",".join(f"{name}={arguments[name]}" for name in sorted(arguments))
-    return entry.having(arguments, re.sub(r"[^\w.=,+-]+", "-", f"{entry.name}-{written}"))
+        return found
+    written = ",".join(f"{one}={arguments[one]}" for one in sorted(arguments))
+    return [entry.having(arguments, re.sub(r"[^\w.=,+-]+", "-", f"{entry.name}-{written}")) for entry in found]
 
 
 def _in_file(path: str, wanted: str) -> Method:

@@ -522,7 +522,10 @@ def describe_difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> 
         >>> describe_difference({"prompts": {"1 answer": "0123456789abcdef"}}, {"prompts": {"1 answer": "fedcba9876543210"}})
         'different prompts (1 answer)'
     """
-    changed = [name for name, value in wanted.items() if not _agrees(name, found.get(name), value)]
+    changed = [name for name, value in wanted.items() if found.get(name) != value]
+    before, now = found.get("on_error"), wanted.get("on_error")
+    if "on_error" in changed and isinstance(before, dict) and all(before.get(model) in ("raise", rule) for model, rule in now.items()):
+        changed.remove("on_error")
     if not changed:
         return ""
     names, before, now = [], found.get(changed[0]), wanted[changed[0]]
@@ -532,12 +535,6 @@ def describe_difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> 
     values = ", ".join(names) if _DIGEST.search(f"{before} {now}") else f"{before!r}, now {now!r}"
     which = f"{changed[0]}: " if len(changed) > 1 else ""
     return f"different {', '.join(changed)}" + f" ({which}{values})" * bool(values)
-
-
-def _agrees(name: str, found: Any, wanted: Any) -> bool:
-    if name == "on_error" and isinstance(found, dict):
-        return all(found.get(model) in ("raise", rule) for model, rule in wanted.items())
-    return bool(found == wanted)
 
 
 def check_repeats(folders: Sequence[RunFolder]) -> None:

@@ -1,9 +1,9 @@
 from .in_folders import AlikeWarning as AlikeWarning
 from .in_folders import NotJudgedWarning as NotJudgedWarning
 from .resources import Resources as Resources
-from .results import Results as Results
 from .study import NoRewritesWarning as NoRewritesWarning
 from .study import RepeatsWarning as RepeatsWarning
+from .study import Results as Results
 from .study import Study as Study
 from .study import experiment as experiment
 from .study import plan as plan

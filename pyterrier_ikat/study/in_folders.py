@@ -16,7 +16,10 @@ import ir_measures
 import pandas as pd
 import pyterrier as pt
 
+from ..conversations.frame import column
 from ..errors import DataError, IkatError, UsageError, counted
+from ..evaluation import TRACK_2023, as_measures, label
+from ..evaluation.evaluator import Evaluator, Ranking, computable, is_own
 from ..events import in_chain, observed_by
 from ..llms import BudgetExceeded, Ledger
 from ..llms.failures import UnderWay
@@ -40,7 +43,6 @@ from ..runs.folder import (
 from ..store.files import atomic_write, lock_folders, read_lines
 from ..store.trec import read_rankings
 from .recorder import REST, Account, Recorder, Shown, Spending, ledger_of
-from .results import Scored
 from .systems import System, check_ranking, distinct_models
 
 if TYPE_CHECKING:
@@ -73,7 +75,7 @@ class SystemFailed(IkatError):
 
 def run_in_folders(
     study: "Study", out: str | Path, batch: int | None = None, measures: Sequence[ir_measures.Measure] = ()
-) -> dict[str, Scored]:
+) -> dict[str, "Run"]:
     """Run every system without a finished run in its folder, and score all runs.
 
     Args:
@@ -96,13 +98,14 @@ def run_in_folders(
         warnings.warn(f"none of the turns is judged in the qrels of {study.dataset}: there will be no scores", NotJudgedWarning, 3)
     with lock_folders(*(out / one.name for one in study.systems)), _counting(study, out):
         runs = [Run(study, one, out) for one in study.systems]
-        done, failed, under_way = dict[str, Scored](), dict[str, Exception](), UnderWay()
+        done, failed, under_way = dict[str, Run](), dict[str, Exception](), UnderWay()
         for number, one in enumerate(runs, 1):
             name = one.system.name
             try:
                 where = f"{name} ({number} of {len(runs)})" if len(runs) > 1 else name
                 with in_chain(one.system.repeat - 1), under_way.noted(), doing(where) as shown:
-                    done[name] = one.scored(size, measures)
+                    one.complete(size, measures)
+                    done[name] = one
                     shown.report(counted(len(one.topics), "turn"))
             except (BudgetExceeded, OSError):  # the next system could not be paid for, or not be written
                 raise
@@ -159,6 +162,8 @@ class Run:
     Attributes:
         known: the identity of the run. It is reused only if all of this is the same, or if only ``on_error`` is more lenient than before.
         finished: whether the folder has this run already.
+        found: the turns with passages, once it is complete.
+        scores: measure -> a score for each turn of the qrels, in their order, once it is complete.
 
     Raises:
         UsageError: when the folder holds another run, finished batches of another run or made with other versions, or anything else.
@@ -176,6 +181,7 @@ class Run:
         if not Path(study.dataset or "").is_absolute():  # for a folder the topics count, not its location
             self.known |= self.about
         self.known |= system.parameters()
+        self.found, self.scores = set[str](), dict[str, list[float]]()
         self.finished = self.folder.reusable(self.known)
         begun = not self.finished and bool(self._pieces(TURNS))
         if begun:
@@ -185,23 +191,34 @@ class Run:
             told = f"{told} {', '.join(stages)} may be another one now: if it is, remove the folder; a class with a __repr__ that shows"
             warnings.warn(f"{told} what it does is told apart", AlikeWarning, stacklevel=5)
 
-    def scored(self, size: int, measures: Sequence[ir_measures.Measure]) -> Scored:
-        """The run with its scores, made in batches of ``size`` turns. A finished one gets the scores that its folder lacks."""
-        study, judged = self.study, {"qrels_sha256": checksum_of(self.study.qrels)}
+    def complete(self, size: int, measures: Sequence[ir_measures.Measure]) -> None:
+        """Make the run in batches of ``size`` turns, and score it. A finished one gets the scores that its folder lacks."""
+        judged = {"qrels_sha256": checksum_of(self.study.qrels)}
         ranking = self.folder.ranking() if self.finished else self._made(size)
-        scored = Scored.of(self.folder, ranking, study.qrels, measures)
+        self.found, scores = set(ranking), self._score(ranking, measures)
         if self.finished:
-            self.folder.describe(scored.kept(), self.folder.parameters() | judged)
+            self.folder.describe(scores, self.folder.parameters() | judged)
             shutil.rmtree(self.path, ignore_errors=True)  # left by a kill
-            return scored
+            return
         ledger = ledger_of(self.folder)
         sources = sorted({model.backend.source for model in self.system.models} - {""})
         about = self.known | {"versions": versions(), "deviations": list(self.system.deviations), "sources": sources}
         about |= {"served": ledger.served(), **judged, **self.about}
         pieces = {kind: (path.read_bytes() for path in self._pieces(kind)) for kind in (RANKING, STAGES, TURNS)}
-        self.folder.finish(pieces, scored.kept(), ledger.frame(), about)
+        self.folder.finish(pieces, scores, ledger.frame(), about)
         shutil.rmtree(self.path)
-        return scored
+
+    def _score(self, ranking: Ranking, measures: Sequence[ir_measures.Measure]) -> pd.DataFrame:
+        """Score the ranking with the track's measures, those in the folder and the given ones.
+
+        Returns:
+            The scores that the folder keeps. The user's own measures may change under the same name before the next run.
+        """
+        kept = computable(self.folder.measures().columns) if (self.folder.path / "measures.csv").is_file() else []
+        wanted, labels = as_measures([*TRACK_2023, *kept, *measures]), self.study.labels
+        self.scores = Evaluator(labels, wanted).per_turn(self.system.name, ranking) if labels else {label(one): [] for one in wanted}
+        stored = {label(one): self.scores[label(one)] for one in wanted if not is_own(one)}
+        return pd.DataFrame({"qid": column(labels), **stored})
 
     def _made(self, size: int) -> dict[str, dict[str, float]]:
         """Run the turns that aren't finished, batch by batch. Returns the ranking of all turns."""
@@ -222,17 +239,13 @@ class Run:
                 turns = written.iloc[places].reset_index(drop=True)
                 with under_way.noted():
                     results = _through(behind, turns)
-                    self._check_unchanged()
+                    if changed := describe_difference(self.known, self.system.parameters()):  # then the batch isn't kept
+                        what = f"what {self.system.name} uses was replaced or changed during its run"
+                        raise DataError(f"{what} ({changed}): put back what the run began with, or start the run again elsewhere")
                     ranking |= self._keep(number[places.start], turns, results, account.rest.take(), recorder.take(turns["qid"].tolist()))
                     count.update(len(turns))
         under_way.tell()
         return ranking
-
-    def _check_unchanged(self) -> None:
-        """Check that indexes and models' folders are what they were when the run began; otherwise the current batch isn't kept."""
-        if changed := describe_difference(self.known, self.system.parameters()):
-            what = f"what {self.system.name} uses was replaced or changed during its run"
-            raise DataError(f"{what} ({changed}): put back what the run began with, or start the run again elsewhere")
 
     def _keep(self, number: int, turns: pd.DataFrame, results: pd.DataFrame, rest: Ledger, stages: bytes) -> dict[str, dict[str, float]]:
         """Keep a finished batch.

@@ -78,8 +78,9 @@ class Recorder(Observer):
                 line.setdefault(kind, []).append(query)
                 if own is not None:
                     line.setdefault("query", own)
+        name = self._name_of(repr(stage))
         for qid in lines.keys() & self._turns.keys():
-            self._turns[qid].append({"qid": qid, "stage": self._name_of(repr(stage)), **lines[qid]})
+            self._turns[qid].append({"qid": qid, "stage": name, **lines[qid]})
 
 
 class Shown(Observer):

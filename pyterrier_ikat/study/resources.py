@@ -17,7 +17,7 @@ from ..llms import LLM, Ledger, llm
 from ..methods import Method
 from ..methods.definition import is_given
 from ..rank import OF_KIND, load_reranker
-from ..retrieve import DenseIndex, Index, PassageIndex, SpladeIndex
+from ..retrieve import Index, SpladeIndex
 
 HYBRID = "hybrid"
 RETRIEVERS = ("bm25", "splade", "dense", HYBRID)
@@ -96,11 +96,6 @@ class Resources:
             given |= {"retriever": others[0]} if len(others) == 1 else {}  # beside dense vectors, the only other kind in the folder
         return cls(**given)
 
-    def of_method(self, entry: Method) -> "Resources":
-        """These resources, and in their place those that a method has by itself, such as ``raw:retriever=dense``."""
-        other = entry.own.get("retriever", "splade") != "splade"
-        return replace(self, **(dict.fromkeys(OF_SPLADE) if other else {}), **entry.own)
-
     def opened(self, ledger: Ledger, known: Opened) -> "Resources":
         """The same resources as objects. LLMs that are given as text count in ``ledger``, and what is in ``known`` isn't opened again.
 
@@ -133,7 +128,9 @@ class Resources:
             return {}
         key = ("index", (str(getattr(index, "path", index)), kind))
         if key not in known:
-            opened = open_index(index, "bm25" if kind == HYBRID else kind, self.splade_model, self.texts)
+            folder = index if isinstance(index, Index) else Index(index)
+            loader = folder.text if self.texts is None else Index(self.texts).text_loader()
+            opened: Any = Index(folder.path, text=loader).open("bm25" if kind == HYBRID else kind, self.splade_model)
             if self.splade_query_model is not None:
                 if not isinstance(opened, SpladeIndex):
                     raise UsageError(f"{option('splade_query_model')} is for SPLADE vectors: omit it with the index {self.index}")
@@ -231,23 +228,3 @@ OPENERS: Mapping[str, Callable[[Any, Ledger], Any]] = {
     "reranker": _open_rerankers,
 }
 """Argument of a method's function -> what makes it from a text. The first stage depends on the method: see :meth:`Resources.build`."""
-
-
-def open_index(
-    path: str | Path | Index, kind: str | None = None, model: str | None = None, texts: str | None = None
-) -> PassageIndex | SpladeIndex | DenseIndex:
-    """The index in a folder: of words for BM25, of SPLADE vectors, or of dense vectors.
-
-    Args:
-        path: the folder, or the object that stands for it.
-        kind: ``"bm25"``, ``"splade"`` or ``"dense"``, if the folder holds several.
-        model: the model that encoded the passages, for a SPLADE index that doesn't name it or an index whose model has moved.
-        texts: the folder of an index that provides the texts for an index without texts.
-
-    Raises:
-        DataError: when there is no index, or it was cut short.
-        UsageError: when the kind has to be chosen or is missing, a SPLADE index needs its model, or a passage index is given a model.
-    """
-    folder = path if isinstance(path, Index) else Index(path)
-    loader = folder.text if texts is None else Index(texts).text_loader()
-    return Index(folder.path, text=loader).open(kind, model)

@@ -1,8 +1,10 @@
 """Systems, their turns and the judgements, checked before anything is paid for; and what is done with them: plan, run, experiment."""
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,11 @@ from ..conversations import dataset as dataset_named
 from ..conversations.datasets import IkatDataset, QrelsSource, Turns, find_qrels, is_variant, read_turns
 from ..conversations.frame import each_turn_once, values, with_text_ids
 from ..conversations.own_data import STATEMENTS
-from ..conversations.qrels import check_qrels, read_qrels
+from ..conversations.qrels import check_qrels, judgements_in, read_qrels
 from ..errors import DataError, UsageError, advice, counted, list_first, option
 from ..evaluation import TRACK_2023, as_measures
-from ..evaluation.evaluator import check_baseline, check_common_turns, check_turn_names, experiment_rows
-from ..evaluation.experiment_table import repeated_rows
+from ..evaluation.evaluator import check_baseline, check_common_turns, check_turn_names, experiment_rows, judgements_by_turn
+from ..evaluation.experiment_table import DEVIATIONS, experiment_table, notes_of, repeated_rows
 from ..evaluation.finished_runs import ranking_of
 from ..evaluation.scores import make_evaluator
 from ..events import in_chain, observed_by
@@ -28,10 +30,100 @@ from ..llms.failures import UnderWay
 from ..operator import without_unread_texts
 from ..planning import PlanTable, estimate
 from ..progress import doing
-from .in_folders import NotJudgedWarning, check_names, run_in_folders
+from ..runs import RunFolder
+from ..tables import Table, of_frame, wrapped
+from .in_folders import NotJudgedWarning, Run, check_names, run_in_folders
 from .recorder import Shown
-from .results import Results, ScoreTable
 from .systems import Given, System, Systems, check_collection, check_ranking, indexes_of, load_models, open_systems
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Results:
+    """The results of a study. They are displayed as a table of scores.
+
+    Attributes:
+        study: the systems, and the data and resources that they ran on.
+        out: the folder of the runs.
+        runs: the finished runs with their scores, by name.
+        table: the scores, as from :func:`pyterrier_ikat.experiment`, or with several repeats as from
+            :func:`~pyterrier_ikat.evaluation.repeated_rows`; only the names if no turn is judged.
+        baseline: the system that the others are compared with.
+    """
+
+    study: "Study"
+    out: Path
+    runs: Mapping[str, Run]
+    table: pd.DataFrame
+    baseline: str | None = None
+
+    @property
+    def folders(self) -> dict[str, RunFolder]:
+        """The folder of each run, by name."""
+        return {name: run.folder for name, run in self.runs.items()}
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger of the LLM calls of this call. Each folder has the ledger of its run, over all its starts."""
+        return self.study.ledger
+
+    def report(self, **options: Any) -> Any:
+        """The runs as conversations to read and compare, the baseline first: see :func:`pyterrier_ikat.report`."""
+        from .. import report  # from a room below
+
+        return report(list(self.folders.values()), **{"baseline": self.baseline, **options})
+
+    def shown(self) -> Table:
+        """The table of scores, to print. Its last notes say how the systems differ from those of the papers."""
+        shown = of_frame(self.table) if self.study.qrels.empty else experiment_table(self.table.to_dict("records"))
+        return Table(self.table, shown.columns, [*shown.notes, *notes_of(self.table)], shown.title)
+
+    def gaps(self) -> Iterator[str]:
+        """Sentences on the turns without results, judged or not."""
+        for one in self.study.systems:
+            wanted = {*self.study.qrels["qid"], *self.study.turns_of(one)["qid"]}
+            if lost := sorted(wanted - self.runs[one.name].found):
+                yield f"{one.name}: {counted(len(lost), 'turn')} without any passage, counted 0: {list_first(lost)}"
+
+    def __repr__(self) -> str:
+        return self.shown().text().rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        return self.shown()._repr_html_()
+
+
+class ScoreTable(pd.DataFrame):
+    """A frame of scores. Below it stand the sentences of ``attrs["deviations"]``: how its systems differ from those of the papers."""
+
+    @classmethod
+    def of(cls, scores: pd.DataFrame, systems: Iterable[System]) -> pd.DataFrame:
+        """The scores with the deviations of these systems, or as they are if there are none."""
+        if not (found := deviations_of(systems)):
+            return scores
+        made = cls(scores)
+        made.attrs[DEVIATIONS] = found
+        return made
+
+    @property
+    def _constructor(self) -> Any:
+        return ScoreTable  # a part of its columns, or its rounded values, have the same notes
+
+    def __repr__(self) -> str:
+        return "\n".join([super().__repr__(), *map(wrapped, notes_of(self))])
+
+    def _repr_html_(self) -> str | None:
+        shown: str | None = super()._repr_html_()
+        return shown and shown + "".join(f"<p>{escape(line)}</p>" for line in notes_of(self))
+
+
+def deviations_of(systems: Iterable[System]) -> list[str]:
+    """How models and retrievers differ from the papers': each difference once, with the systems that have it, the most common first."""
+    named = [one for one in systems if one.repeat == 1]
+    having: dict[str, list[str]] = {}
+    for one in named:
+        for line in one.deviations:
+            having.setdefault(line, []).append(one.name)
+    common = sorted(having.items(), key=lambda item: -len(item[1]))
+    return [f"{'all systems' if 1 < len(names) == len(named) else ', '.join(names)}: {line}" for line, names in common]
 
 
 class RepeatsWarning(UserWarning):
@@ -115,6 +207,11 @@ class Study:
     def turns_of(self, system: System) -> pd.DataFrame:
         """The turns that a system is run on. They have the manual rewrites only for a manual run."""
         return self._turns[system.method.manual]
+
+    @cached_property
+    def labels(self) -> dict[str, dict[str, int]]:
+        """The judgements: turn -> passage -> label."""
+        return judgements_by_turn(judgements_in(self.qrels)) if len(self.qrels) else {}
 
 
 def _repeats(systems: Sequence[System], repeats: int) -> list[System]:
@@ -294,7 +391,7 @@ def run(
     runs = run_in_folders(study, out, batch, wanted)
     table = pd.DataFrame({"name": list(groups)})
     if len(study.qrels):
-        scores = {name: run.scores.drop(columns="qid").to_dict("list") for name, run in runs.items()}
+        scores = {name: run.scores for name, run in runs.items()}
         repeated = {name: [scores[one] for one in names] for name, names in groups.items()}
         rows = experiment_rows(scores, wanted, baseline) if repeats == 1 else repeated_rows(repeated, wanted, baseline)
         table = pd.DataFrame(rows)

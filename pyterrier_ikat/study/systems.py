@@ -21,7 +21,7 @@ from ..methods import Method, find_all, methods_of
 from ..operator import citing, every_stage, parts_of, stages, subpipelines
 from ..portable import digest
 from ..store.models import model_state
-from .resources import Opened, Resources, deviations, unused
+from .resources import OF_SPLADE, Opened, Resources, deviations, unused
 
 Given = str | Method | Callable[..., pt.Transformer] | pt.Transformer
 """The values that a user can give as systems."""
@@ -134,7 +134,7 @@ class System:
         names = {repr(part): name for name, part in reversed(self._parts) if not isinstance(part, str)}
         asking = [stage for stage in every_stage(self.pipeline) if hasattr(stage, "prompt_checksums")]
         folders = dict.fromkeys(folder for stage in asking if (folder := getattr(stage, "prompts", None)) is not None)
-        names |= {f"prompts={folder!r}": f"prompts={_numbered('own', number)!r}" for number, folder in enumerate(folders, 1)}
+        names |= {f"prompts={folder!r}": f"prompts={f'own {number}'.removesuffix(' 1')!r}" for number, folder in enumerate(folders, 1)}
         for shown in sorted(names, key=len, reverse=True):
             text = text.replace(shown, names[shown])
         return ADDRESS.sub("", text)
@@ -145,13 +145,9 @@ class System:
         found = list[tuple[str, Any]]()
         for part in {part if isinstance(part, str) else id(part): part for part in parts_of(self.pipeline)}.values():
             indexes = sum(not isinstance(one, str | LLM) for _, one in found)
-            name = part if isinstance(part, str) else _numbered("index", 1 + indexes)
+            name = part if isinstance(part, str) else f"index {1 + indexes}".removesuffix(" 1")
             found.append((f"ikat.llm({_deciding(part.spec)!r})" if isinstance(part, LLM) else name, part))
         return found
-
-
-def _numbered(name: str, number: int) -> str:
-    return name if number == 1 else f"{name} {number}"
 
 
 def _deciding(spec: str) -> str:
@@ -222,7 +218,8 @@ def open_systems(
     ledger = Ledger() if ledger is None else ledger
     common, known, found = Resources.of(resources, methods, spare), Opened(), list[System]()
     for entry in methods:
-        given = common.of_method(entry)
+        of_splade = entry.own.get("retriever", "splade") == "splade"
+        given = replace(common, **({} if of_splade else dict.fromkeys(OF_SPLADE)), **entry.own)
         opened = given.opened(ledger, known)
         built = opened.build(entry)
         noted = dict.fromkeys(line for stage in every_stage(built) for line in vars(stage).get("deviations", ()))

@@ -1,9 +1,8 @@
 """Submissions to TREC iKAT 2023, 2024 and 2025, and predictions for MTRAG: written, checked, and read back for evaluation."""
 
 from .checks import validate
-from .predictions import check_predictions, read_predictions, write_predictions
+from .predictions import check_predictions, read_predictions, write_predictions, write_reports
 from .problem import Problem, RefusedError
-from .reports import write_reports
 from .submissions import ResponseCutWarning, Submission, UncitedWarning, read_submission, write_submission
 
 __all__ = [

@@ -1,9 +1,14 @@
-"""Predictions for MTRAG, in the format that IBM's evaluation scripts read: written from a run, checked, and read back.
+"""Files for other evaluations than the track's: predictions for MTRAG, and reports for TREC's AutoJudge.
 
-The file has one JSON line per turn: ``conversation_id``, ``task_id``, ``turn``, ``Collection``, ``input`` [``speaker``, ``text``], at most
+**Predictions** have the format that IBM's evaluation scripts read. They are written from a run, checked, and read back. The file has one JSON line per turn: ``conversation_id``, ``task_id``, ``turn``, ``Collection``, ``input`` [``speaker``, ``text``], at most
 ten ``contexts`` [``document_id``, ``score``, ``text`` if it is known], and ``predictions`` [``text``] for the tasks with responses. Source:
 ``scripts/evaluation`` of IBM/mt-rag-benchmark at cc5b1d4. Its ``format_checker.py`` has the modes retrieval_taska, generation_taskb and
 rag_taskc. :func:`check_predictions` also has its rules.
+
+**Reports** have the form of TREC's AutoJudge, so that judges of that family read the responses of a run. The file has one JSON line per
+turn: ``metadata`` (``team_id``, ``run_id``, ``topic_id``), ``responses`` [``text``, a sentence, and ``citations``, the docnos that it
+cites], and ``references``, all that the turn cites. Source: ``report.py`` of trec-auto-judge/auto-judge-base at 1ee45ca and its example
+runs.
 """
 
 import json
@@ -14,12 +19,14 @@ from typing import Any
 
 import pandas as pd
 
+from ..completions.citations import sentences_in
 from ..conversations.benchmarks import collections_of
 from ..conversations.frame import column, object_frame
 from ..conversations.ikat_dataset import IkatDataset
-from ..errors import DataError, UsageError, advice
+from ..errors import DataError, UsageError, advice, list_first, option
 from ..order import in_trec_eval_order, strictly_decreasing
 from ..runs import RunFolder
+from ..store.files import atomic_write
 from .formats import Lenient
 from .problem import Place, Problem, Values, list_errors, read_json_values, read_model, select_errors, write_checked
 
@@ -225,3 +232,41 @@ def read_predictions(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     numbers = {"score": pd.Series(scores, dtype=float), "rank": pd.Series(ranks, dtype=int)}
     results = in_trec_eval_order(pd.DataFrame({"qid": column(qids), "docno": column(docnos), **numbers}))
     return results, object_frame({"qid": [qid for qid, _ in turns], "qanswer": [text for _, text in turns]})
+
+
+def write_reports(run: RunFolder, path: str | Path, *, run_id: str | None, team: str | None) -> list[Problem]:
+    """Write a run's responses as reports, with the citations of each sentence. Systems cite with ``ikat.Respond(llm, cite=True)``.
+
+    A response without citations, or one that was edited in ``turns.jsonl``, has sentences without citations.
+
+    Args:
+        run: the folder of a finished run whose system wrote responses.
+        path: the file to write, JSON lines.
+        run_id: the run's name.
+        team: the team's id.
+
+    Returns:
+        No problems.
+
+    Raises:
+        UsageError: when a turn has no response, or run or team has no name.
+    """
+    if not run_id or not team:
+        raise UsageError(f"a report names run and team: give {option('run_id')} and {option('team')}")
+    turns = run.turns()
+    if lacking := [turn["qid"] for turn in turns if not turn.get("response")]:
+        raise UsageError(f"{run.path} has no response for {list_first(lacking)}: run a system that ends with Respond, such as rtg")
+    with atomic_write(path) as file:
+        for turn in turns:
+            sentences = _sentences(turn)
+            references = list(dict.fromkeys(docno for one in sentences for docno in one["citations"]))
+            metadata = {"team_id": team, "run_id": run_id, "topic_id": turn["qid"]}
+            file.write(json.dumps({"metadata": metadata, "responses": sentences, "references": references}, ensure_ascii=False) + "\n")
+    return []
+
+
+def _sentences(turn: dict[str, Any]) -> list[dict[str, Any]]:
+    cited = [{"text": one["sentence"], "citations": one["docnos"]} for one in turn.get("qcitations") or ()]
+    if " ".join(one["text"] for one in cited).split() == turn["response"].split():  # else the response was edited, or cites nothing
+        return cited
+    return [{"text": sentence, "citations": []} for sentence in sentences_in(turn["response"])]

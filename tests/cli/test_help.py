@@ -5,8 +5,7 @@ import pytest
 
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.cli.inspect import broken
-from pyterrier_ikat.cli.main import SECTIONS
-from pyterrier_ikat.cli.options import print_ledger
+from pyterrier_ikat.cli.main import SECTIONS, print_ledger
 from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.methods import METHODS
 

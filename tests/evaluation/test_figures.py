@@ -12,7 +12,7 @@ from test_evaluate import random_runs
 
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import as_measures, breakdown, evaluate, label, per_turn, pool_runs
-from pyterrier_ikat.evaluation.measures import provider_of
+from pyterrier_ikat.evaluation.evaluator import provider_of
 
 
 def by_rank(run):

@@ -11,7 +11,7 @@ from tiny_splade import save_splade
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import commands_advised
 from pyterrier_ikat.store.models import BUNDLED
-from pyterrier_ikat.study.resources import Resources, open_index
+from pyterrier_ikat.study.resources import Resources
 
 CORPUS = [{"docno": "d2", "text": "green tea"}, {"docno": "d1", "text": "the train runs late"}, {"docno": "d3", "text": "a green plant"}]
 ASKED = pd.DataFrame({"qid": ["1", "2"], "query": ["green tea", "late train"]}, dtype=object)
@@ -98,9 +98,9 @@ def test_a_package_has_one_kind_and_opens_as_that(together, tmp_path, alone):
 
 def test_which_one_is_meant_has_to_be_said_where_there_are_several(together, build, tmp_path):
     one, path = str(build["bm25"](tmp_path / "i").path), together.path
-    assert [type(open_index(path, kind)).__name__ for kind in together.kinds] == ["PassageIndex", "SpladeIndex", "DenseIndex"]
-    assert type(open_index(one)) is ikat.PassageIndex
-    for arguments, message in (
+    assert [type(ikat.Index(path).open(kind)).__name__ for kind in together.kinds] == ["PassageIndex", "SpladeIndex", "DenseIndex"]
+    assert type(ikat.Index(one).open()) is ikat.PassageIndex
+    for (where, *kind), message in (
         ((path,), r"holds bm25, splade, dense: choose one, such as retriever='dense'$"),
         ((one, "dense"), r"holds bm25, not dense: `ikat index SOURCE .*/i --dense MODEL` adds it"),
         ((one, "bm52"), r"retriever='bm52' is unknown: give one of bm25, splade, dense"),
@@ -108,12 +108,12 @@ def test_which_one_is_meant_has_to_be_said_where_there_are_several(together, bui
         ((str(tmp_path / "none"), "dense"), "there is no such folder; make it with ikat.DenseIndex"),
     ):
         with pytest.raises((ikat.UsageError, ikat.DataError), match=message):
-            open_index(*arguments)
+            ikat.Index(where).open(*kind)
     with commands_advised(), pytest.raises(ikat.UsageError, match=r"choose one, such as --resources retriever=dense$"):
-        open_index(path)
+        ikat.Index(path).open()
     with pytest.raises(ikat.UsageError, match="retriever='dense' names what the folder of index=... holds: give that folder, too"):
         Resources(retriever="dense").opened(None, {})
 
 
 def test_a_model_that_has_moved_is_named_as_the_folder_is_opened(together):
-    assert open_index(together.path, "dense", BUNDLED) == ikat.DenseIndex(together.path, BUNDLED)
+    assert ikat.Index(together.path).open("dense", BUNDLED) == ikat.DenseIndex(together.path, BUNDLED)

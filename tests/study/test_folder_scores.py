@@ -10,7 +10,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.evaluation import TRACK_2023, label
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.show import report
-from pyterrier_ikat.study import results as results_module
+from pyterrier_ikat.study import in_folders
 
 TOPICS = pd.DataFrame({"qid": ["1_1", "1_2"], "query": "tea", "qutterance": "Tea?"})
 QRELS = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": ["d7", "d1"], "label": [2, 1]})
@@ -52,7 +52,7 @@ def test_a_folder_keeps_the_requested_measures_and_gets_those_it_lacks(run):
 
 def test_a_new_default_measure_is_computed_for_a_finished_run(run, monkeypatch):
     run()
-    monkeypatch.setattr(results_module, "TRACK_2023", (*TRACK_2023, P(rel=1) @ 2))
+    monkeypatch.setattr(in_folders, "TRACK_2023", (*TRACK_2023, P(rel=1) @ 2))
     run()
     assert kept(run)["P(rel=1)@2"] == [0.0, 0.5]
 

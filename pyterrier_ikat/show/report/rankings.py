@@ -9,8 +9,8 @@ import pyterrier as pt
 
 from ...errors import DataError
 from ...evaluation import TRACK_2023, as_measures, label
+from ...evaluation.evaluator import computable
 from ...evaluation.finished_runs import ranking_of
-from ...evaluation.measures import computable
 from ...evaluation.scores import make_evaluator
 from .material import RunData
 from .means import Scores
