@@ -523,9 +523,10 @@ def describe_difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> 
         'different prompts (1 answer)'
     """
     changed = [name for name, value in wanted.items() if found.get(name) != value]
-    before, now = found.get("on_error"), wanted.get("on_error")
-    if "on_error" in changed and isinstance(before, dict) and all(before.get(model) in ("raise", rule) for model, rule in now.items()):
-        changed.remove("on_error")
+    if "on_error" in changed:
+        rules = found.get("on_error")
+        if isinstance(rules, dict) and all(rules.get(model) in ("raise", rule) for model, rule in wanted["on_error"].items()):
+            changed.remove("on_error")
     if not changed:
         return ""
     names, before, now = [], found.get(changed[0]), wanted[changed[0]]

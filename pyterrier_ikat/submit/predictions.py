@@ -1,7 +1,8 @@
 """Files for other evaluations than the track's: predictions for MTRAG, and reports for TREC's AutoJudge.
 
-**Predictions** have the format that IBM's evaluation scripts read. They are written from a run, checked, and read back. The file has one JSON line per turn: ``conversation_id``, ``task_id``, ``turn``, ``Collection``, ``input`` [``speaker``, ``text``], at most
-ten ``contexts`` [``document_id``, ``score``, ``text`` if it is known], and ``predictions`` [``text``] for the tasks with responses. Source:
+**Predictions** have the format that IBM's evaluation scripts read. They are written from a run, checked, and read back. The file has one
+JSON line per turn: ``conversation_id``, ``task_id``, ``turn``, ``Collection``, ``input`` [``speaker``, ``text``], at most ten ``contexts``
+[``document_id``, ``score``, ``text`` if it is known], and ``predictions`` [``text``] for the tasks with responses. Source:
 ``scripts/evaluation`` of IBM/mt-rag-benchmark at cc5b1d4. Its ``format_checker.py`` has the modes retrieval_taska, generation_taskb and
 rag_taskc. :func:`check_predictions` also has its rules.
 
