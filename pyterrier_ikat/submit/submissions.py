@@ -1,4 +1,4 @@
-"""Submissions of runs: written from a run's folder or frames, and any submission read as frames that can be evaluated.
+"""Submissions of runs: written from a run's folder, and any submission read as frames that can be evaluated.
 
 A submission with errors is not written.
 """
@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,20 +15,14 @@ from pydantic import BaseModel
 
 from ..completions.citations import count_words, cut_at_sentence
 from ..conversations.datasets import IkatDataset
-from ..conversations.frame import column, object_frame, statements_of, values
+from ..conversations.frame import column, object_frame, statements_of
 from ..errors import DataError, UsageError, advice, counted, list_first
 from ..order import in_trec_eval_order
-from ..runs import RunFolder, strictly_decreasing
-from ..runs.folder import as_stored, chosen_statements, response_column, used_marks
+from ..runs import RunFolder
 from .checks import WORDS, check_turn_ids, find_statement_id, six_decimals, validate
 from .formats import RANKINGS, RUN_TYPES, TURNS, Line, Passage, Run, Statement, Topics, file_lines, load_run
 from .predictions import is_predictions, read_predictions
 from .problem import Place, Problem, list_errors, read_json_values, select_errors, write_checked
-
-Frames = tuple[pd.DataFrame, pd.DataFrame]
-
-
-Value = TypeVar("Value")
 
 
 class ResponseCutWarning(UserWarning):
@@ -40,7 +34,7 @@ class UncitedWarning(UserWarning):
 
 
 def write_submission(
-    run: RunFolder | Frames, dataset: IkatDataset, path: str | Path, *, run_id: str, run_type: str, team: str | None = None
+    run: RunFolder, dataset: IkatDataset, path: str | Path, *, run_id: str, run_type: str, team: str | None = None
 ) -> list[Problem]:
     """Write a run in the format of the dataset's year. The file appears at ``path`` only if it passes the check.
 
@@ -48,10 +42,7 @@ def write_submission(
     decrease in every tool: as 32-bit floats, and in 2025 also with six decimals. In 2024 ``eval_response`` is true.
 
     Args:
-        run: the folder of a finished run whose system wrote responses (Respond), or two frames: results (``qid``, ``docno``,
-            ``score``, ``rank``, ``used``, optionally ``text``) and turns. Either frame may have the responses, ``qanswer``, and
-            ``qstatements``. The values in the results take precedence. So a draft in the turns, which Respond calls ``qdraft`` in
-            its results, is not submitted.
+        run: the folder of a finished run whose system wrote responses (Respond). ``RunFolder(path).write`` makes one of frames.
         dataset: the topics to answer. The sample and the mini collection are submitted like 2023.
         path: the file to write. An old file is replaced only when the new one is complete and valid.
         run_id: the run's name, without white space.
@@ -67,38 +58,35 @@ def write_submission(
     Raises:
         UsageError: when the run has no responses, the year has no such run type, a run with manual rewrites is called automatic, the team
             is missing or not allowed, or ``path`` can't be written.
-        DataError: when the run has turns that aren't in the topics, contradicts itself about a turn, has only a draft for a turn, has a
-            value in ``used`` that isn't true or false, or has an invalid ranking.
+        DataError: when the folder is not a finished run, or the run has turns that aren't in the topics.
         RefusedError: when the check finds errors; it lists all of them.
 
     Example:
         >>> import pathlib, tempfile, pandas as pd
         >>> import pyterrier_ikat as ikat
         >>> from pyterrier_ikat.submit import read_submission
-        >>> data = ikat.dataset("ikat:sample")
-        >>> turns = data.get_topics()[["qid"]].assign(qanswer="Rooibos has no caffeine.")
-        >>> results = turns[["qid"]].assign(docno="sample-walk-001:0", score=1.5, rank=0, used=True)
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "run.json"
-        >>> found = write_submission((results, turns), data, path, run_id="mine", run_type="automatic")
-        >>> found[0].severity, len(read_submission(path).results) == len(turns)
+        >>> data, folder = ikat.dataset("ikat:sample"), pathlib.Path(tempfile.mkdtemp())
+        >>> turns, run = data.get_topics(), ikat.runs.RunFolder(folder / "mine")
+        >>> found = turns.assign(docno="sample-walk-001:0", score=1.5, rank=0, used=True, qanswer="Rooibos has no caffeine.")
+        >>> run.write(turns, found, pd.DataFrame(), pd.DataFrame(), {})
+        >>> problems = write_submission(run, data, folder / "run.json", run_id="mine", run_type="automatic")
+        >>> problems[0].severity, len(read_submission(folder / "run.json").results) == len(turns)
         ('warning', True)
     """
     topics = Topics.of(dataset)
     _check_header(topics.year, run_type, team)
-    results, turns = _frames_of(run)
-    if run_type == "automatic" and ("qresolved" in results or "qresolved" in turns):
+    turns = {turn["qid"]: turn for turn in run.turns()}
+    if not any("used" in turn for turn in turns.values()):
+        respond = advice("such as rtg, or any system >> ikat.Respond(llm)", "such as `ikat run rtg ...`")
+        told = "which writes the response and marks the passages that it used"
+        raise UsageError(f"{run.path} has no responses: run a system that ends with Respond, {told} ({respond})")
+    if run_type == "automatic" and any("qresolved" in turn for turn in turns.values()):
         raise UsageError("the run was made with manual rewrites (qresolved): submit it as manual, or run a system without them")
-    responses = _results_first("qanswer", _responses(results), _responses(turns), _by_turn(results, "qdraft"))
-    statements = _results_first("qstatements", _statements(results), _statements(turns), {})
-    ptkbs = {**_by_turn(turns, "qptkb"), **_by_turn(results, "qptkb")}
-    rankings = _rankings(results, topics.year)
-    _check_known([*rankings, *responses], topics)
-    _warn_of_uncited({**_by_turn(turns, "qcitations"), **_by_turn(results, "qcitations")})
-    texts = _cut_long({qid: responses.get(qid, "") for qid in topics.statements})
-    submitted = [
-        (qid, text, rankings.get(qid, []), _format_statements(qid, statements.get(qid, []), topics, statements_of(ptkbs.get(qid))))
-        for qid, text in texts.items()
-    ]
+    rankings = _rankings(run.results(), turns, topics.year)
+    _check_known([*rankings, *turns], topics)
+    _warn_of_uncited({qid: turn["qcitations"] for qid, turn in turns.items() if "qcitations" in turn})
+    texts = _cut_long({qid: turns.get(qid, {}).get("response", "") for qid in topics.statements})
+    submitted = [(qid, text, rankings.get(qid, []), _format_statements(qid, turns.get(qid, {}), topics)) for qid, text in texts.items()]
     return write_checked(path, file_lines(run_id, run_type, team, submitted, topics.year), lambda file: validate(file, dataset))
 
 
@@ -109,72 +97,15 @@ def _check_header(year: int, run_type: str, team: str | None) -> None:
         raise UsageError("a submission of 2025 names the team: give team" if team is None else f"{year} asks for no team: omit it")
 
 
-def _frames_of(run: RunFolder | Frames) -> Frames:
-    """Results and turns.
-
-    Raises:
-        UsageError: when the run has no responses.
-        DataError: when the folder is not a finished run.
-    """
-    respond = advice("such as rtg, or any system >> ikat.Respond(llm)", "such as `ikat run rtg ...`")
-    repair = f"run a system that ends with Respond, which writes the response and marks the passages that it used ({respond})"
-    if isinstance(run, RunFolder):
-        run.parameters()
-        results, turns = run.results(), pd.DataFrame(run.turns())
-        if "used" not in turns:
-            raise UsageError(f"{run.path} has no responses: {repair}")
-        used = {(qid, docno) for qid, docnos in zip(turns["qid"], values(turns, "used"), strict=True) for docno in docnos or ()}
-        return results.assign(used=[pair in used for pair in zip(results["qid"], results["docno"], strict=True)]), turns
-    results, turns = run
-    if "used" not in results:
-        raise UsageError(f"the results have no column used: {repair}")
-    if not any(response_column(frame) in frame for frame in (results, turns)):
-        raise UsageError(f"neither turns nor results have a column qanswer: {repair}")
-    return results, turns
-
-
-def _responses(frame: pd.DataFrame) -> dict[str, str]:
-    return {qid: text for qid, text in _by_turn(frame, response_column(frame)).items() if isinstance(text, str)}
-
-
-def _statements(frame: pd.DataFrame) -> dict[str, list[tuple[str, float]]]:
-    return {qid: chosen_statements(qid, chosen) for qid, chosen in _by_turn(frame, "qstatements").items()}
-
-
-def _by_turn(frame: pd.DataFrame, name: str) -> dict[str, Any]:
-    """The value of each turn's rows. Rows without a value are ignored."""
-    found: dict[str, Any] = {}
-    for qid, value in zip(frame["qid"], values(frame, name), strict=True):
-        if value is None:
-            continue
-        first = found.setdefault(qid, value)
-        if first is not value and as_stored(qid, name, first) != as_stored(qid, name, value):
-            raise DataError(f"turn {qid} has rows with different {name}: keep those of one")
-    return found
-
-
-def _results_first(name: str, results: Mapping[str, Value], turns: Mapping[str, Value], drafts: Mapping[str, Any]) -> dict[str, Value]:
-    """The value of each turn from the results, else from the turns. If the turns have a different value, it must be the draft."""
-    for qid, value in results.items():
-        if turns.get(qid, value) not in (value, drafts.get(qid)):
-            what = f"the results have another {name} than the turns, and only one can be submitted"
-            raise DataError(f"turn {qid}: {what}: drop the column {name} from the frame with the wrong value")
-    if any(turns.get(qid, value) != value for qid, value in results.items()) and (lacking := [qid for qid in turns if qid not in results]):
-        what = f"turn {lacking[0]}: the results have no response, and the {name} of the turns are drafts"
-        raise DataError(f"{what}: keep {name} in the turns where it is a response, and leave it empty elsewhere")
-    return {**turns, **results}
-
-
-def _rankings(results: pd.DataFrame, year: int) -> dict[str, list[Passage]]:
+def _rankings(results: pd.DataFrame, turns: Mapping[str, Mapping[str, Any]], year: int) -> dict[str, list[Passage]]:
     """The passages of each turn. In 2025 their scores also differ in six decimals."""
-    strict = strictly_decreasing(results)
+    used = {qid: set(turn.get("used", ())) for qid, turn in turns.items()}
     rankings: dict[str, list[Passage]] = {}
-    texts = values(strict, "text")
-    for qid, docno, score, used, text in zip(strict["qid"], strict["docno"], strict["score"], used_marks(strict), texts, strict=True):
+    for qid, docno, score in zip(results["qid"], results["docno"], results["score"], strict=True):
         ranking = rankings.setdefault(qid, [])
         if year == 2025 and ranking:
             score = lower_score(score, ranking[-1].score, six_decimals, 2e-6)
-        ranking.append(Passage(id=str(docno), score=float(score), used=used, text=text or ""))
+        ranking.append(Passage(id=docno, score=float(score), used=docno in used.get(qid, ())))
     return rankings
 
 
@@ -184,13 +115,13 @@ def _check_known(qids: Iterable[str], topics: Topics) -> None:
         raise DataError(f"the run has {counted(len(unknown), 'turn')} that {topics.name} lacks ({list_first(unknown)}): {repair}")
 
 
-def _format_statements(qid: str, chosen: Sequence[tuple[str, float]], topics: Topics, ptkb: Mapping[str, str]) -> list[Statement]:
-    """The statements in the year's format. They keep their order: a score that is not below the previous one is lowered.
+def _format_statements(qid: str, turn: Mapping[str, Any], topics: Topics) -> list[Statement]:
+    """The chosen statements in the year's format. They keep their order: a score that is not below the previous one is lowered.
 
-    2025 names a statement that is missing from the topics by its words. These are in ``ptkb``, because ``UpdatePtkb`` learned them.
+    2025 names a statement that is missing from the topics by its words. The turn has them, because ``UpdatePtkb`` learned them.
     """
-    known, statements = topics.statements[qid], list[Statement]()
-    for name, score in chosen:
+    known, ptkb, statements = topics.statements[qid], statements_of(turn.get("qptkb")), list[Statement]()
+    for name, score in turn.get("qstatements", ()):
         if topics.year == 2025 and name not in known:
             name = ptkb.get(name, name)
         if topics.year == 2025 and name.isdecimal() and name not in known:

