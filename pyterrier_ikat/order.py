@@ -61,14 +61,20 @@ def set_ranks(frame: pd.DataFrame, turn: Integers, score: Floats | None = None, 
         >>> set_ranks(found, np.array([0, 0]), np.array([.5, .5]))["score"].tolist()
         [0.5, 0.4999999701976776]
     """
-    rank, size = _places(turn)
     if score is None:
+        rank, size = places_in(turn)
         return frame.assign(score=(size - rank).astype(np.float64), rank=rank)
-    parted = _parted(score, rank, frame["docno"] if by_docno else None)
+    rank, parted = ranks_and_scores(turn, score, frame["docno"] if by_docno else None)
     if np.isneginf(parted).any():
         where = frame["qid"].iloc[int(np.flatnonzero(np.isneginf(parted))[0])]
         raise DataError(f"turn {where}: several passages have the lowest 32-bit score, so they can't be separated: omit them")
     return frame.assign(score=parted, rank=rank)
+
+
+def ranks_and_scores(turn: Integers, score: Floats, docno: "pd.Series[Any] | None" = None) -> tuple[Integers, Floats]:
+    """``rank`` and ``score`` as :func:`set_ranks` sets them; with ``docno``, equal scores stay equal if the greater docno comes first."""
+    rank, _ = places_in(turn)
+    return rank, _parted(score, rank, docno)
 
 
 def in_trec_eval_order(results: pd.DataFrame) -> pd.DataFrame:
@@ -96,7 +102,7 @@ def in_trec_eval_order(results: pd.DataFrame) -> pd.DataFrame:
     order = order_by_score(results, turns, np.nan_to_num(single, posinf=1e39, neginf=-1e39))
     ordered = results.iloc[order].reset_index(drop=True)
     _check_once(ordered, turns[order])
-    return ordered.assign(rank=_places(turns[order])[0])
+    return ordered.assign(rank=places_in(turns[order])[0])
 
 
 def scores_by_turn(ranking: pd.DataFrame) -> dict[str, dict[str, float]]:
@@ -215,7 +221,7 @@ def sum_in_any_order(parts: Sequence[Floats] | Floats) -> Floats:
     return np.asarray(np.sort(np.asarray(parts, dtype=np.float64), axis=0).sum(axis=0), dtype=np.float64)
 
 
-def _places(turn: Integers) -> tuple[Integers, Integers]:
+def places_in(turn: Integers) -> tuple[Integers, Integers]:
     """The position of each row within its turn, whose rows are contiguous, from 0; and how many rows the turn has."""
     starts = np.flatnonzero(np.diff(turn, prepend=-1))
     sizes = np.diff(np.append(starts, len(turn)))

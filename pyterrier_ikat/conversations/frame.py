@@ -28,6 +28,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import count, takewhile
 from typing import Any
 
 import numpy as np
@@ -104,7 +105,7 @@ def column(values: Iterable[Any], index: pd.Index | None = None) -> pd.Series:
 
 def object_frame(columns: Mapping[str, Iterable[Any]]) -> pd.DataFrame:
     """A frame whose columns all have object dtype."""
-    return pd.DataFrame({name: column(values) for name, values in columns.items()})
+    return pd.DataFrame({name: np.fromiter(values, dtype=object) for name, values in columns.items()}, dtype=object)
 
 
 def with_columns(frame: pd.DataFrame, **columns: Iterable[Any]) -> pd.DataFrame:
@@ -114,10 +115,12 @@ def with_columns(frame: pd.DataFrame, **columns: Iterable[Any]) -> pd.DataFrame:
 
 def with_query(frame: pd.DataFrame, texts: Iterable[str]) -> pd.DataFrame:
     """A new frame whose ``query`` is ``texts``. The old query is pushed to ``query_0``, and columns derived from it are dropped."""
-    import pyterrier as pt
-
-    frame = frame.drop(columns=[name for name in STALE_WITH_QUERY if name in frame.columns])
-    return with_columns(pt.model.push_queries(frame), query=texts)
+    if stale := [name for name in STALE_WITH_QUERY if name in frame.columns]:
+        frame = frame.drop(columns=stale)
+    names = frame.columns.tolist()
+    earlier = ["query", *takewhile(names.__contains__, map("query_{}".format, count()))]
+    pushed = {name: f"query_{number}" for number, name in enumerate(earlier)}
+    return with_columns(frame.set_axis([pushed.get(name, name) for name in names], axis=1), query=texts)
 
 
 def values(frame: pd.DataFrame, name: str, default: Any = None) -> list[Any]:
@@ -329,9 +332,10 @@ def each_turn_once(frame: pd.DataFrame) -> None:
     Raises:
         DataError: naming the row without one, or the first turn that occurs again.
     """
-    turns_of(frame)  # it names a row without a qid
-    if len(again := frame["qid"][frame["qid"].duplicated()]):
-        raise DataError(f"turn {again.iloc[0]} has several rows, whose results could not be told apart: drop one, or give it another qid")
+    turns = turns_of(frame)
+    if len(again := np.flatnonzero(turns != np.arange(len(turns)))):
+        twice = frame["qid"].iloc[again[0]]
+        raise DataError(f"turn {twice} has several rows, whose results could not be told apart: drop one, or give it another qid")
 
 
 def without_passages(frame: pd.DataFrame) -> pd.DataFrame:
@@ -381,8 +385,8 @@ def report_turns_without_result(inp: pd.DataFrame, counts: Any) -> None:
     """Warn of the turns of a query frame that found no passages (``NoResultWarning``). ``counts``: passages per row."""
     if not _reported.get():
         return
-    turns = inp["qid_0" if "qid_0" in inp.columns else "qid"]
-    answered = set(turns[counts > 0])
+    turns = inp["qid_0" if "qid_0" in inp.columns else "qid"].tolist()
+    answered = {turn for turn, passages in zip(turns, counts, strict=True) if passages}
     if without := [turn for turn in dict.fromkeys(turns) if turn not in answered]:
-        what = f"{len(without)} of {counted(turns.nunique(), 'turn')} found no passage: {list_first(without)}"
+        what = f"{len(without)} of {counted(len(set(turns)), 'turn')} found no passage: {list_first(without)}"
         warnings.warn(f"{what}; counted 0 in evaluation", NoResultWarning, stacklevel=5)

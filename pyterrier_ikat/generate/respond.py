@@ -1,6 +1,7 @@
 """Read the retrieved passages: decide whether to answer, condense them, and write the response, or choose the best of several."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY
 from functools import partial
@@ -21,6 +22,7 @@ from ..errors import DataError, UsageError, counted
 from ..llm_operator import LLMOperator, as_long_as
 from ..llms import Request
 from ..operator import frame_for, with_fields
+from ..order import places_in
 from ..prompts import render
 
 if TYPE_CHECKING:
@@ -43,9 +45,10 @@ class ReadsPassages(LLMOperator):
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
         """For each turn, the values that every prompt shows, and its ``passages``."""
         turns = frame.drop_duplicates("qid")
-        used = frame.loc[self.used(frame)].sort_values("rank", kind="stable")
-        texts_in(used, "text")
-        shown = used.groupby("qid", sort=False)["text"].agg(list)
+        used = frame[self.used(frame)].sort_values("rank", kind="stable")
+        shown = dict[str, list[str]]()
+        for qid, text in zip(used["qid"], texts_in(used, "text"), strict=True):
+            shown.setdefault(qid, []).append(text)
         return [{**row, "passages": shown[qid]} for row, qid in zip(super().contexts(turns), turns["qid"], strict=True)]
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
@@ -69,11 +72,14 @@ class ReadsPassages(LLMOperator):
 
     def used(self, frame: pd.DataFrame) -> "pd.Series[bool]":
         """Which passages are shown."""
-        without = frame["qid"][frame["rank"].isna()]
-        if len(without):
-            raise DataError(f"a passage of turn {without.iloc[0]} has no rank: rank the frame first with pt.model.add_ranks(frame)")
-        places = frame["rank"].astype(float).groupby(frame["qid"], sort=False).rank(method="first")
-        return places <= self.passages
+        ranks, turns = frame["rank"].to_numpy(dtype=np.float64, na_value=np.nan), turns_of(frame)
+        if len(without := np.flatnonzero(np.isnan(ranks))):
+            where = frame["qid"].iloc[without[0]]
+            raise DataError(f"a passage of turn {where} has no rank: rank the frame first with pt.model.add_ranks(frame)")
+        order = np.lexsort((ranks, turns))
+        used = np.zeros(len(frame), dtype=np.bool_)
+        used[order[places_in(turns[order])[0] < self.passages]] = True
+        return pd.Series(used, index=frame.index)
 
 
 @with_fields
@@ -405,8 +411,8 @@ class Respond(ReadsPassages):
 
     def _cited(self, frame: pd.DataFrame, found: Sequence[CitedText]) -> dict[str, CitedText]:
         """For each turn the response; it may have had fewer passages than are shown at most."""
-        shown = frame.loc[self.used(frame), "qid"].value_counts()
-        return {qid: cited.among(int(shown[qid])) for qid, cited in zip(frame["qid"].unique(), found, strict=True)}
+        shown = Counter(frame["qid"][self.used(frame)])
+        return {qid: cited.among(shown[qid]) for qid, cited in zip(frame["qid"].unique(), found, strict=True)}
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """Set ``qanswer``, ``used`` and, with ``cite``, ``qcitations``; an answer that was there before becomes ``qdraft``."""

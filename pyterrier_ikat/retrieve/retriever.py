@@ -15,9 +15,9 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import at_least
-from ..conversations.frame import STALE_WITH_QUERY, each_turn_once, report_turns_without_result
+from ..conversations.frame import STALE_WITH_QUERY, column, each_turn_once, report_turns_without_result
 from ..operator import Operator, with_fields
-from ..order import set_ranks
+from ..order import ranks_and_scores
 from ..portable import digest
 from ..store.cache import Cache, compute_missing, open_cache
 
@@ -133,16 +133,16 @@ def result_frame(inp: pd.DataFrame, rankings: Mapping[int, Ranking]) -> pd.DataF
     docnos, scores = zip(*found, NOTHING, strict=True)  # at least one element, also for a frame without rows
     counts = np.array(list(map(len, docnos)), dtype=np.int64)[:-1]
     report_turns_without_result(inp, counts)
-    queries = inp.drop(columns=[name for name in (*STALE_WITH_QUERY, *REPLACED) if name in inp.columns])
-    columns: dict[str, Any] = {str(name): _repeat(queries[name], counts) for name in queries.columns}
-    columns["docno"] = pd.Series(list(chain.from_iterable(docnos)), dtype=object)
+    if replaced := [name for name in (*STALE_WITH_QUERY, *REPLACED) if name in inp.columns]:
+        inp = inp.drop(columns=replaced)
     turns = np.repeat(np.arange(len(inp)), counts)
-    return set_ranks(pd.DataFrame(columns, copy=False), turns, np.concatenate(scores).astype(np.float64), by_docno=True)
-
-
-def _repeat(values: "pd.Series[Any]", counts: Any) -> "pd.Series[Any]":
-    dtype = values.dtype if pd.api.types.is_numeric_dtype(values.dtype) else object
-    return pd.Series(np.repeat(values.to_numpy(dtype=dtype), counts), dtype=dtype)
+    queries = inp.take(turns).reset_index(drop=True)
+    dtypes = zip(queries.columns.tolist(), queries.dtypes.tolist(), strict=True)
+    if others := [name for name, dtype in dtypes if dtype != object and not pd.api.types.is_numeric_dtype(dtype)]:
+        queries = queries.astype(dict.fromkeys(others, object))
+    named = column(chain.from_iterable(docnos))
+    rank, score = ranks_and_scores(turns, np.concatenate(scores).astype(np.float64), named)
+    return pd.concat([queries, pd.DataFrame({"docno": named, "score": score, "rank": rank}, copy=False)], axis=1)
 
 
 class Query(NamedTuple):
