@@ -138,7 +138,7 @@ def result_frame(inp: pd.DataFrame, rankings: Mapping[int, Ranking]) -> pd.DataF
     turns = np.repeat(np.arange(len(inp)), counts)
     queries = inp.take(turns).reset_index(drop=True)
     dtypes = zip(queries.columns.tolist(), queries.dtypes.tolist(), strict=True)
-    if others := [name for name, dtype in dtypes if dtype != object and not pd.api.types.is_numeric_dtype(dtype)]:
+    if others := [name for name, dtype in dtypes if not (pd.api.types.is_object_dtype(dtype) or pd.api.types.is_numeric_dtype(dtype))]:
         queries = queries.astype(dict.fromkeys(others, object))
     named = column(chain.from_iterable(docnos))
     rank, score = ranks_and_scores(turns, np.concatenate(scores).astype(np.float64), named)
