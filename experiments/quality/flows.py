@@ -144,11 +144,17 @@ def run_ad(index: str, base_url: str) -> None:
 
 def simulate_one_turn(system: Any) -> None:
     """One simulated user, whom the first response satisfies."""
-    from pyterrier_ikat.live.simulation import ScriptedJudge, ScriptedPlayer, SimulatedUser
+    from pyterrier_ikat.live.simulation import ScriptedPlayer, SimulatedUser
+
+    class Judge:
+        identity = "any text"
+
+        def met(self, situation: Any) -> list[str]:
+            return list(situation.open)
 
     user = SimulatedUser("u1", [], "Choosing a tea", ["Which tea has no caffeine?"], 1)
     with tempfile.TemporaryDirectory() as folder:
-        ikat.simulate({"answer": system}, [user], ScriptedPlayer(), ScriptedJudge({"u1": {"r1": "rooibos"}}), out=folder)
+        ikat.simulate({"answer": system}, [user], ScriptedPlayer(), Judge(), out=folder)
 
 
 def flows(base_url: str, folder: str) -> Iterator[tuple[str, Callable[[], Any]]]:

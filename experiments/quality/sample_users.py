@@ -28,9 +28,9 @@ class ByLabels:
         self.labels = {(row.qid, row.docno): row.label for row in qrels.itertuples()}
         self.records = []
 
-    def met(self, situation, utterance, text):
+    def met(self, situation):
         """The rubrics that the passages or the response answer, by the rule."""
-        found = []
+        found, text = [], situation.text
         for rubric in situation.open:
             qid = f"{situation.user.topic}_{rubric.removeprefix('r')}"
             docnos = [docno for passage, docno in self.texts.items() if f"] {passage}" in text]

@@ -17,9 +17,8 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation.sessions import MEASURES
-from pyterrier_ikat.live.simulation import session_frames, simulation_table
-from pyterrier_ikat.live.simulation.simulated import simulation_rows
-from pyterrier_ikat.llms.ledger import Spend
+from pyterrier_ikat.live.simulation import Simulated
+from pyterrier_ikat.llms.ledger import Ledger, Spend
 from pyterrier_ikat.runs import Log, RunFolder, Source, Turn
 from pyterrier_ikat.show import report
 
@@ -51,8 +50,8 @@ def test_means_are_marked_where_the_simulation_finds_a_significant_difference(tm
     assert found[2][1] == "quiet"
     assert ("95 %" in table) == same  # an interval needs the same sessions
     if same:
-        rows = simulation_rows(session_frames({name: Log(tmp_path / name).dialogues() for name in made}), "low")
-        assert [row["rubrics met reject"] for row in rows] == [False, True, False]
+        done = Simulated({name: Log(tmp_path / name) for name in made}, Ledger(), "user", "judge", "low")
+        assert done.table["rubrics met reject"].tolist() == [False, True, False]
 
 
 def test_the_baseline_of_a_simulation_is_that_of_its_report(tmp_path):
@@ -122,7 +121,7 @@ def test_the_overview_has_the_means_of_the_sessions(page, folders):
 def test_the_overview_has_the_numbers_that_a_simulation_prints(tmp_path):
     systems = {name: {user: met for user, met in users.items() if user != "u4"} for name, users in SYSTEMS.items()}
     html = report(write_logs(tmp_path, systems)).html
-    printed = simulation_table(session_frames({name: Log(tmp_path / name).dialogues() for name in systems}))
+    printed = Simulated({name: Log(tmp_path / name) for name in systems}, Ledger(), "user", "judge").shown()
     assert [column.title for column in printed.columns][2:] == ["satisfied", *MEASURES]
     for column in printed.columns[2:]:
         (table,) = re.findall(rf'<th scope="col">{column.title}</th>.*?</table>', html, re.S)

@@ -1,40 +1,29 @@
 """What came out of a simulation: systems compared on the same users, by means, differences from a baseline, and a table."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from ...errors import DataError, advice, counted, list_first
+from ...errors import advice, counted
 from ...evaluation.evaluator import compared, grouped
 from ...evaluation.experiment_table import TEST
 from ...evaluation.sessions import MEASURES, cached_note, format_measure, recorded_note, session_measures, session_notes, shown_columns
 from ...llms import Ledger
-from ...runs.log import Dialogue, Log
+from ...runs.log import Log
 from ...show import report
 from ...tables import HIGHER, LOWER, Cell, Column, Table
-from .players import MOST_TRIES, THRESHOLD, TRACK, Player, RubricJudge, named
+from .players import TRACK
 
-RESPONSE, PASSAGES, NOTHING = "response", "passages", "nothing"
-"""The kinds of text that a user and the judge read in a turn."""
 SATISFIED = "satisfied"
+UNTIL = "turns until satisfied"
 TESTED = (SATISFIED, "rubrics met", "turns", "calls", "cost")
 """Measures that every session has, whatever the order of the sessions, so that two systems can be compared user by user."""
-SHARED = (
-    "Seconds depend on the order of sessions, because searches, scores and completions that another session has computed are not "
-    "repeated: they are not tested."
-)
-
-BY_TRACK = (
-    f"by the track's policy of 2025: one rubric at a time, graded 0 to 5 from the response alone, met above {THRESHOLD}, asked about at "
-    f"most {MOST_TRIES} times. Patience, cooperativeness and language skill don't count."
-)
-
-Rows = list[dict[str, Any]]
+SHARED = "Seconds are not tested, because sessions share searches, scores and completions."
+BY_NEED = "each turn, from the user's utterance and the text that the user reads."
+BY_TRACK = "by the track's policy of 2025: a rubric at a time, graded 0 to 5 from the response alone. Patience and behaviour don't count."
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -51,29 +40,57 @@ class Simulated:
 
     folders: Mapping[str, Log]
     ledger: Ledger
-    player: Player
-    judge: RubricJudge
+    player: Any
+    judge: Any
     baseline: str | None = None
 
     @cached_property
     def frames(self) -> dict[str, pd.DataFrame]:
-        """The measures of each session, see :func:`session_frames`."""
-        return session_frames({name: list(log.known.values()) for name, log in self.folders.items()})
+        """Run -> the measures of its sessions in one order, see :func:`~pyterrier_ikat.evaluation.session_measures`."""
+        measured = {name: session_measures([*log.known.values()]) for name, log in self.folders.items()}
+        return {name: frame.sort_values("session", ignore_index=True) for name, frame in measured.items()}
 
-    @cached_property
+    @property
     def table(self) -> pd.DataFrame:
         """A row per system, as :func:`simulation_rows` gives them."""
         return pd.DataFrame(simulation_rows(self.frames, self.baseline))
 
     def report(self, **options: Any) -> Any:
         """The conversations, to read and compare, the baseline first: see :func:`pyterrier_ikat.report`."""
-        baseline = None if self.baseline is None else grouped(self.folders)[self.baseline][0]  # of repeats the first
-        first = sorted(self.folders, key=lambda name: name != baseline)
-        return report([self.folders[name].folder for name in first], **options)
+        return report([log.folder for log in self.folders.values()], **{"baseline": self.baseline, **options})
 
     def shown(self) -> Table:
         """The table to print, with who played and judged."""
-        return simulation_table(self.frames, self.baseline, reading_notes(self.folders, named(self.player), named(self.judge)))
+        rows = simulation_rows(self.frames, self.baseline)
+        base = next((row for row in rows if row["name"] == self.baseline and len(rows) > 1), None)
+        first = {row["name"]: self.frames[row["name"]] for row in rows}
+        shown = [SATISFIED, *(name for name in shown_columns(first) if name not in ("sessions", SATISFIED))]
+        columns = [Column("system", [Cell(row["name"]) for row in rows]), Column("users", [Cell(str(row["users"])) for row in rows], True)]
+        columns += [Column(measure, [_cell(row, measure, base) for row in rows], numeric=True) for measure in shown]
+        about, *notes = session_notes(first)
+        notes.insert(0, about.replace("sessions", "users", 1))
+        if (repeats := rows[0]["repeats"]) > 1:
+            notes.append(f"\u00b1: standard deviation over {repeats} repeats; means are over all of them.")
+        notes += [SHARED] * (len(rows) > 1)
+        if base is not None:
+            notes.append(f"{HIGHER} significantly higher, {LOWER} significantly lower than {self.baseline}: {TEST}; over users.")
+        return Table(rows, columns, [*notes, *self._notes()])
+
+    def _notes(self) -> list[str]:
+        """Sentences on who spoke and judged, from which text, and which completions were cached or recorded."""
+        headers = {name: log.header for name, log in self.folders.items()}
+        turns = {name: [turn for one in log.known.values() for turn in one.turns] for name, log in self.folders.items()}
+        first, every = next(iter(headers.values())), [turn for said in turns.values() for turn in said]
+        judges = " and judges" if repr(self.judge) == repr(self.player) else f"; {self.judge!r} judges"
+        notes = [f"{self.player!r} plays the users{judges} {BY_TRACK if first.get('users_by') == TRACK else BY_NEED}"]
+        if without := [name for name, said in turns.items() if any(turn.more.get("read") == "passages" for turn in said)]:
+            notes.append(
+                f"Without a response, the text is that of the best {counted(first.get('passages', 0), 'passage')}: {', '.join(without)}."
+            )
+        notes += cached_note(every, sum(turn.spend.completions for turn in every))
+        with_theirs = advice("ikat.show.ledger([...])", "ikat evaluate --cost")
+        notes.append(f"Calls and cost are those of the systems alone; {with_theirs} of the folders has those of users and judge, too.")
+        return notes + recorded_note(headers)
 
     def __repr__(self) -> str:
         return self.shown().text().rstrip("\n")
@@ -82,25 +99,7 @@ class Simulated:
         return self.shown()._repr_html_()
 
 
-def session_frames(runs: Mapping[str, Sequence[Dialogue]]) -> dict[str, pd.DataFrame]:
-    """The measures of each session of a simulation's runs, see :func:`~pyterrier_ikat.evaluation.session_measures`.
-
-    Args:
-        runs: run -> its conversations, as ``Log(folder).dialogues()`` gives them.
-
-    Raises:
-        DataError: when the runs have sessions of different users.
-    """
-    found = {name: session_measures(dialogues) for name, dialogues in runs.items()}
-    users = {name: set(frame["session"]) for name, frame in found.items()}
-    first = next(iter(users))
-    for name, ours in users.items():
-        if differs := sorted(ours ^ users[first]):
-            raise DataError(f"{name} and {first} talked to different users ({list_first(differs)}): run the simulation to its end")
-    return {name: frame.sort_values("session", ignore_index=True) for name, frame in found.items()}
-
-
-def simulation_rows(frames: Mapping[str, pd.DataFrame], baseline: str | None = None) -> Rows:
+def simulation_rows(frames: Mapping[str, pd.DataFrame], baseline: str | None = None) -> list[dict[str, Any]]:
     """The means of each system over the users, and how it differs from a baseline.
 
     Differences are tested by a two-sided paired t-test over users, the p-value times the number of comparisons (Bonferroni). With several
@@ -110,7 +109,7 @@ def simulation_rows(frames: Mapping[str, pd.DataFrame], baseline: str | None = N
     scored and asked before.
 
     Args:
-        frames: run -> its sessions, as :func:`session_frames` gives them; repeats are named ``NAME.repeat-2``, ...
+        frames: run -> the measures of its sessions, in one order of users; repeats are named ``NAME.repeat-2``, ...
         baseline: the system that the others are compared with.
 
     Returns:
@@ -124,91 +123,39 @@ def simulation_rows(frames: Mapping[str, pd.DataFrame], baseline: str | None = N
         >>> [(row["name"], row["users"], row["rubrics met"]) for row in simulation_rows({"silent": silent})]
         [('silent', 1, 0.0)]
     """
-    known = {run: frame.assign(**{SATISFIED: (frame["end"] == SATISFIED).astype(float)}) for run, frame in frames.items()}
+    known = {run: frame.assign(satisfied=frame["end"].eq(SATISFIED).astype(float))[[SATISFIED, *MEASURES]] for run, frame in frames.items()}
     systems = {name: [known[run] for run in runs] for name, runs in grouped(frames).items()}
-    rows = [_means(name, repeats) for name, repeats in systems.items()]
-    if baseline is not None:
-        of_users = {name: _averaged(repeats) for name, repeats in systems.items()}
-        for row in rows:
-            theirs = None if row["name"] == baseline else of_users[baseline]
-            for measure in TESTED:
-                row |= _compared(measure, of_users[row["name"]][measure], None if theirs is None else theirs[measure], len(rows) - 1)
+    of_users: dict[str, Any] = {name: sum(repeats) / len(repeats) for name, repeats in systems.items()}
+    rows = []
+    for name, repeats in systems.items():
+        row = {"name": name, "users": len(repeats[0]), "repeats": len(repeats), **_means(repeats)}
+        for measure in TESTED if baseline is not None else ():
+            theirs = None if name == baseline else of_users[str(baseline)][measure]
+            row |= _differences(measure, of_users[name][measure], theirs, len(systems) - 1)
+        rows.append(row)
     return rows
 
 
-def _averaged(repeats: Sequence[pd.DataFrame]) -> dict[str, Any]:
-    """Measure -> a value for each user, the mean over the repeats."""
-    return {measure: np.mean([frame[measure].to_numpy(dtype=float) for frame in repeats], axis=0) for measure in TESTED}
-
-
-def _means(name: str, repeats: Sequence[pd.DataFrame]) -> dict[str, Any]:
-    row: dict[str, Any] = {"name": name, "users": len(repeats[0]), "repeats": len(repeats)}
-    for measure in (SATISFIED, *MEASURES):
-        means = pd.Series([frame[measure].mean(skipna=measure != "cost") for frame in repeats])  # a cost may be unknown
-        known = measure == "turns until satisfied"  # of the repeats that satisfied somebody
-        row[measure] = float(means.mean(skipna=known))
+def _means(repeats: Sequence[pd.DataFrame]) -> dict[str, float]:
+    """The mean of each measure, over those sessions that have it; an unknown cost makes that of the system unknown."""
+    found = {}
+    for measure in repeats[0]:
+        means = pd.Series([frame[measure].mean(skipna=measure != "cost") for frame in repeats])
+        found[str(measure)] = float(means.mean(skipna=measure == UNTIL))
         if len(repeats) > 1:
-            row[f"{measure} std"] = float(means.std(skipna=known))
-    return row
+            found[f"{measure} std"] = float(means.std(skipna=measure == UNTIL))
+    return found
 
 
-def _compared(measure: str, ours: Any, theirs: Any, comparisons: int) -> dict[str, Any]:
-    unknown = theirs is not None and np.isnan(ours - theirs).any()
+def _differences(measure: str, ours: Any, theirs: Any, comparisons: int) -> dict[str, Any]:
+    unknown = theirs is not None and (ours - theirs).isna().any()
     return compared(measure, ours, theirs, comparisons) | ({f"{measure} +": None, f"{measure} -": None} if unknown else {})
-
-
-def simulation_table(frames: Mapping[str, pd.DataFrame], baseline: str | None = None, notes: Sequence[str] = ()) -> Table:
-    """The comparison as a table to show; the frame behind it has the rows of :func:`simulation_rows`.
-
-    Args:
-        frames: as for :func:`simulation_rows`.
-        baseline: the system that the others are compared with.
-        notes: further sentences, see :func:`reading_notes`.
-    """
-    rows = simulation_rows(frames, baseline)
-    base = next((row for row in rows if row["name"] == baseline), None) if len(rows) > 1 else None
-    first = {row["name"]: frames[row["name"]] for row in rows}
-    shown = [name for name in shown_columns(first) if name not in ("sessions", SATISFIED)]
-    columns = [Column("system", [Cell(str(row["name"])) for row in rows]), Column("users", [Cell(str(row["users"])) for row in rows], True)]
-    columns += [Column(measure, [_cell(row, measure, base) for row in rows], numeric=True) for measure in (SATISFIED, *shown)]
-    told = [session_notes(first)[0].replace("sessions", "users", 1), *session_notes(first)[1:]]
-    if any(row["repeats"] > 1 for row in rows):
-        told.append(f"\u00b1: standard deviation over {max(row['repeats'] for row in rows)} repeats; means are over all of them.")
-    if len(rows) > 1:
-        told.append(SHARED if base is not None else SHARED.partition(":")[0] + ".")
-    if base is not None:
-        told.append(f"{HIGHER} significantly higher, {LOWER} significantly lower than {baseline}: {TEST}; over users.")
-    return Table(rows, columns, [*told, *notes])
 
 
 def _cell(row: Mapping[str, Any], measure: str, base: Mapping[str, Any] | None) -> Cell:
     text = format_measure(measure, row[measure])
-    spread = row.get(f"{measure} std", math.nan)
-    differs = base is not None and row.get(f"{measure} reject") is True
-    mark = "" if base is None or not differs else HIGHER if row[measure] > base[measure] else LOWER
-    return Cell(text if spread != spread else f"{text}\u00b1{format_measure(measure, spread)}", mark=mark)
-
-
-def reading_notes(logs: Mapping[str, Log], user: str, judge: str) -> list[str]:
-    """Sentences on who spoke and judged, from which text, and which completions were cached or recorded.
-
-    Args:
-        logs: run -> its log.
-        user: who played the users.
-        judge: who judged.
-    """
-    turns = {name: [turn for one in log.known.values() for turn in one.turns] for name, log in logs.items()}
-    who = f"{user} plays the users" + (" and judges" if judge == user else f"; {judge} judges")
-    notes = [f"{who} each turn, from the user's utterance and the text that the user reads."]
-    if any(log.header.get("users_by") == TRACK for log in logs.values()):
-        notes = [f"{who} {BY_TRACK}"]
-    kinds = {name: {turn.more.get("read") for turn in said} for name, said in turns.items()}
-    if of_passages := [name for name, found in kinds.items() if PASSAGES in found]:
-        most = logs[of_passages[0]].header["passages"]
-        where = ", ".join(name + " in some turns" * (RESPONSE in kinds[name]) for name in of_passages)
-        notes.append(f"Without a response, the text is that of the best {counted(most, 'passage')}: {where}.")
-    every = [turn for said in turns.values() for turn in said]
-    notes += cached_note(every, sum(turn.spend.completions for turn in every))
-    with_theirs = advice("ikat.show.ledger([...])", "ikat evaluate --cost")
-    notes.append(f"Calls and cost are those of the systems alone; {with_theirs} of the folders has those of users and judge, too.")
-    return notes + recorded_note({name: log.header for name, log in logs.items()})
+    if not pd.isna(spread := row.get(f"{measure} std")):
+        text += f"\u00b1{format_measure(measure, spread)}"
+    if base is None or not row.get(f"{measure} reject"):
+        return Cell(text)
+    return Cell(text, mark=HIGHER if row[measure] > base[measure] else LOWER)

@@ -1,11 +1,10 @@
 """Let simulated users talk to systems: every user to every system, sessions side by side, each turn kept."""
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -15,7 +14,7 @@ from ...conversations import conversation
 from ...errors import DataError, IkatError, UsageError, counted, list_first
 from ...evaluation.evaluator import REPEAT, check_baseline
 from ...events import hearing, in_chain
-from ...llms import Ledger, Request
+from ...llms import LLM, Ledger
 from ...llms.failures import StageEnded
 from ...planning import COLUMNS, PASSAGE_STAND_IN, Plan, PlanTable
 from ...progress import bar
@@ -25,8 +24,8 @@ from ...store.files import lock_folders
 from ...study.in_folders import check_names
 from ...study.systems import System, Systems, checksums_of, methods_in, open_systems
 from ..answering import HISTORY, answer, check_recorded, spent
-from .players import NEED, TRACK, LLMPlayer, LLMRubricJudge, Player, RubricJudge, Situation, model_of, next_rubric, player_and_judge
-from .simulated import NOTHING, PASSAGES, RESPONSE, SATISFIED, Simulated
+from .players import NEED, POLICIES, TRACK, PlayingLLM, Situation, TrackPlayer, next_rubric, played, similarities
+from .simulated import SATISFIED, Simulated
 from .users import SimulatedUser, checksum, read_users
 
 THREADS = 8
@@ -46,12 +45,12 @@ class SessionsFailed(IkatError):
 
     def __init__(self, failures: list[tuple[str, str, IkatError]], whole: int) -> None:
         (name, user, error), *others = self.failures = failures
-        also = f"; also {list_first([f'{name} with user {user}' for name, user, _ in others])}" if others else ""
-        told = f"{len(failures)} of {counted(whole, 'session')} failed: {name} with user {user} ({error}){also}"
-        kept = any(getattr(error, "kept", False) for *_, error in failures)
+        also = f"; also {list_first([f'{name} with user {user}' for name, user, _ in others])}" * bool(others)
         again = "All finished turns are kept: start it again to continue these sessions"
-        clear = ", with cache=none for the LLM whose unusable completion would be read from the cache again" if kept else ""
-        super().__init__(f"{told}; there are no scores without them. {again}{clear}")
+        if any(getattr(error, "kept", False) for *_, error in failures):
+            again += ", with cache=none for the LLM whose unusable completion would be read from the cache again"
+        told = f"{len(failures)} of {counted(whole, 'session')} failed: {name} with user {user} ({error}){also}"
+        super().__init__(f"{told}; there are no scores without them. {again}")
 
 
 def simulate(
@@ -85,10 +84,11 @@ def simulate(
         users: a users file (see :class:`~pyterrier_ikat.live.simulation.SimulatedUser`), ``"sample"``, users, or the folder of the
             organisers' files of 2025 with arguments of :func:`~pyterrier_ikat.live.simulation.track_users`, such as
             ``"trec-ikat25 assessed=on"``.
-        user_llm: the model that plays the users, or any object with ``say``, such as a
+        user_llm: the model that plays the users; or any object with ``say(situation)``, which returns the next utterance, and
+            ``identity``, a JSON value that changes when its behaviour does, such as a
             :class:`~pyterrier_ikat.live.simulation.ScriptedPlayer`.
-        judge_llm: the model that judges, or any object with ``met``, such as a :class:`~pyterrier_ikat.live.simulation.ScriptedJudge`. A
-            model that judges what it said itself may be kind to itself.
+        judge_llm: the model that judges; or any object with ``met(situation)``, which returns the ids of the open rubrics that the text
+            answers, and ``identity``. A model that judges what it said itself may be kind to itself.
         out: the folder of the simulation.
         users_by: what decides what a user says next. ``"need"``: the need and all open rubrics, until the patience is used up. ``"track"``:
             the policy of the organisers' simulated user of 2025, see :mod:`pyterrier_ikat.live.simulation.players`: one rubric at a
@@ -117,120 +117,103 @@ def simulate(
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> from pyterrier_ikat.live.simulation import ScriptedJudge, ScriptedPlayer, SimulatedUser
+        >>> from pyterrier_ikat.live.simulation import ScriptedPlayer, SimulatedUser
         >>> class Model:
         ...     def generate(self, chats):
         ...         return ["Rooibos has no caffeine." for chat in chats]
+        >>> class Judge:
+        ...     identity = "names rooibos"
+        ...     def met(self, situation):
+        ...         return list(situation.open) if "Rooibos" in situation.text else []
         >>> user = SimulatedUser("u1", [], "Choosing a tea", ["Which tea has no caffeine?"], 3)
-        >>> judge = ScriptedJudge({"u1": {"r1": "rooibos"}})
-        >>> done = ikat.simulate({"answer": ikat.Answer(ikat.llm(Model()))}, [user], ScriptedPlayer(), judge, out="my-sims")
+        >>> done = ikat.simulate({"answer": ikat.Answer(ikat.llm(Model()))}, [user], ScriptedPlayer(), Judge(), out="my-sims")
         >>> done.table[["name", "rubrics met", "turns until satisfied"]].values.tolist()
         [['answer', 1.0, 1.0]]
     """
-    one_of((NEED, TRACK), users_by=users_by)
+    one_of(POLICIES, users_by=users_by)
     if min(repeats, threads) < 1 or not 0 <= passages <= 5:
         raise UsageError(f"repeats={repeats}, threads={threads}, passages={passages}: give 1 or more, and 0 to 5 passages")
     methods, ledger, known = methods_in(systems), ledger or Ledger(), read_users(users)
-    if baseline is not None:
-        check_baseline([one.name for one in methods], baseline, "systems")
+    check_baseline([one.name for one in methods], baseline, "systems")
     if repeats_of := [one.name for one in methods if REPEAT.fullmatch(one.name)]:
         raise UsageError(f"a system is named {repeats_of[0]!r}, as a repeat of another one: give it another name")
     opened = open_systems(methods, ledger, live=True, only_plan=plan, spare=("prompts",), **resources)
-    prompts = opened[0].resources.prompts
-    player, judge = player_and_judge(user_llm, judge_llm, None if prompts is None else str(prompts), ledger, users_by, plan)
+    prompts, (speaks, decides) = opened[0].resources.prompts, POLICIES[users_by]
+    player, judge = played(user_llm, "say", speaks, ledger, prompts), played(judge_llm, "met", decides, ledger, prompts)
+    simulation = Simulation(known, player, judge, users_by, passages, show_persona, history)
     repeated = [replace(one, repeat=number) for one in opened for number in range(1, repeats + 1)]
-    simulation = Simulation(repeated, known, player, judge, passages, show_persona, history, users_by, ledger, baseline)
-    return simulation.plan(out) if plan else simulation.run(out, threads)
+    if plan:
+        return simulation.plan(repeated, Path(out))
+    return Simulated(simulation.run(repeated, Path(out), baseline, threads), ledger, player, judge, baseline)
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """Systems and simulated users, all checked and opened, and the rules of all sessions; see :func:`simulate`.
+    """Users who talk to systems, and the rules of their sessions; see :func:`simulate`.
 
     Attributes:
-        systems: the systems; each repeat is one.
         users: the users.
         player: speaks for the users.
         judge: decides which rubrics a text answers.
+        by: what decides what a user says, ``"need"`` or ``"track"``.
         passages: how many passages a user reads in place of a response; 0 for none.
         show_persona: whether systems get the persona as the user's PTKB.
         history: the most tokens of history that a system sees; None for no limit.
-        by: what decides what a user says, ``"need"`` or ``"track"``.
-        ledger: the account.
-        baseline: the system that the others are compared with.
     """
 
-    systems: list[System]
     users: list[SimulatedUser]
-    player: Player
-    judge: RubricJudge
+    player: Any
+    judge: Any
+    by: str
     passages: int
     show_persona: bool
     history: int | None
-    by: str
-    ledger: Ledger
-    baseline: str | None
 
     def header(self, system: System) -> dict[str, Any]:
         """Everything that decides the conversations of a system; the log refuses to continue others."""
-        parts = {"users": model_of(self.player), "judge": model_of(self.judge)}
-        return {
-            "kind": "simulated",
-            "system": system.method.name,
-            "repeat": system.repeat,
-            "users": len(self.users),
-            "users_sha256": checksum(self.users),
-            "user_llm": self.player.identity,
-            "judge_llm": self.judge.identity,
-            "passages": self.passages,
-            "show_persona": self.show_persona,
-            "history": self.history,
-            "users_by": self.by,
-            "recorded": system.replays,
-            "recorded_parts": [part for part, model in parts.items() if model is not None and model.backend.replays],
-            "players_prompts": checksums_of(self.player) | checksums_of(self.judge),
-            **system.parameters(),
-        }
+        models = {"users": getattr(self.player, "llm", None), "judge": getattr(self.judge, "llm", None)}
+        replayed = [part for part, model in models.items() if isinstance(model, LLM) and model.backend.replays]
+        of_system = {"kind": "simulated", "system": system.method.name, "repeat": system.repeat, "recorded": system.replays}
+        of_users = {"users": len(self.users), "users_sha256": checksum(self.users), "users_by": self.by}
+        of_players = {"user_llm": self.player.identity, "judge_llm": self.judge.identity, "recorded_parts": replayed}
+        rules = {"passages": self.passages, "show_persona": self.show_persona, "history": self.history}
+        prompts = {"players_prompts": checksums_of(self.player) | checksums_of(self.judge)}
+        return {**of_system, **of_users, **of_players, **rules, **prompts, **system.parameters()}
 
-    def run(self, out: str | Path, threads: int) -> Simulated:
-        """Play all sessions that are not finished, several at a time.
+    def run(self, systems: list[System], out: Path, baseline: str | None, threads: int) -> dict[str, Log]:
+        """Play all sessions that are not finished, several at a time; the log of each system.
 
         Raises:
             UsageError: when a folder holds something else, or another process is at work in it.
             SessionsFailed, FatalLLMError, BudgetExceeded: see :func:`simulate`.
         """
-        folders = {one.name: Path(out) / one.name for one in self.systems}
+        if isinstance(self.player, TrackPlayer):
+            similarities(["tea"], ["tea"])  # without its model, nothing is asked
+        folders = {one.name: out / one.name for one in systems}
         check_names(folders)
         with lock_folders(*folders.values()):
-            logs = {one.name: Log.create(folders[one.name], self.header(one)) for one in self.systems}
+            logs = {one.name: Log.create(folders[one.name], self.header(one)) for one in systems}
             for log in logs.values():
-                log.compare(self.baseline)
-            failures = self._play(logs, threads)
-        if failures:
-            raise SessionsFailed(failures, len(self.users) * len(self.systems))
-        return Simulated(logs, self.ledger, self.player, self.judge, self.baseline)
+                log.compare(baseline)
+            self._play(systems, logs, threads)
+        return logs
 
-    def _play(self, logs: Mapping[str, Log], threads: int) -> list[tuple[str, str, IkatError]]:
-        """Play the sessions that have no end in the logs; those that failed, in their order."""
-        stop, failures = threading.Event(), dict[tuple[str, str], IkatError]()
+    def _play(self, systems: list[System], logs: Mapping[str, Log], threads: int) -> None:
+        """Play the sessions that have no end in the logs."""
+        stop, pairs = threading.Event(), [(user, system) for user in self.users for system in systems]
         with ThreadPoolExecutor(threads, thread_name_prefix="ikat-session") as workers:
+            sessions = [workers.submit(self._session, user, system, logs[system.name], stop) for user, system in pairs]
             try:
-                sessions = {
-                    workers.submit(self._session, user, system, logs[system.name], stop): (system.name, user.id)
-                    for user in self.users
-                    for system in self.systems
-                }
-                for future in bar(as_completed(sessions), total=len(sessions), unit="session"):
-                    try:
-                        future.result()
-                    except StageEnded:
-                        raise
-                    except IkatError as error:
-                        failures[sessions[future]] = error
+                for session in bar(as_completed(sessions), total=len(sessions), unit="session"):
+                    error = session.exception()
+                    if error is not None and (isinstance(error, StageEnded) or not isinstance(error, IkatError)):
+                        raise error
             finally:  # after an error or Ctrl-C, the turns under way are finished and kept
                 stop.set()
                 workers.shutdown(wait=False, cancel_futures=True)
-        return [(*whose, failures[whose]) for whose in sessions.values() if whose in failures]
+        ends = zip(pairs, (session.exception() for session in sessions), strict=True)
+        if failures := [(system.name, user.id, error) for (user, system), error in ends if isinstance(error, IkatError)]:
+            raise SessionsFailed(failures, len(pairs))
 
     def _session(self, user: SimulatedUser, system: System, log: Log, stop: threading.Event) -> None:
         """Play a session to its end, turn by turn, from where the log has it."""
@@ -268,7 +251,7 @@ class Simulation:
         texts = [" ".join(source.text.split()) for source in turn.sources[: self.passages]]
         return "\n".join(f"[{place}] {text}" for place, text in enumerate(texts, 1) if text)
 
-    def turn(self, situation: Situation, system: System, known: Dialogue) -> Turn:
+    def turn(self, now: Situation, system: System, known: Dialogue) -> Turn:
         """The turn in a situation: the user speaks, the system answers, the judge judges.
 
         The system gets the utterances, its own responses and, with ``show_persona``, the persona; never the need or a rubric.
@@ -276,34 +259,32 @@ class Simulation:
         Raises:
             IkatError: when one of them fails.
         """
-        user = situation.user
+        user = now.user
         with hearing() as asked:
-            utterance = " ".join(self.player.say(situation).split())
+            utterance = " ".join(self.player.say(now).split())
         if not utterance:
-            raise DataError(f"the simulated user said nothing in turn {situation.qid}: let `say` return a text")
+            raise DataError(f"the simulated user said nothing in turn {now.qid}: let `say` return a text")
         if system.replays and user.script:
-            check_recorded(user.script, situation.turn, utterance, situation.qid)
+            check_recorded(user.script, now.turn, utterance, now.qid)
         said = [*known.messages, {"role": "user", "content": utterance}]
-        persona = list(user.persona) if self.show_persona else None
-        answered = answer(system, said, persona, number=user.topic, history=self.history)
+        answered = answer(system, said, self.shown_of(user), number=user.topic, history=self.history)
         text = self.text_of(answered)
         with hearing() as judged:
-            met = self.judge.met(situation, utterance, text) if text else ()
-        more: dict[str, Any] = {"read": RESPONSE if answered.response.strip() else PASSAGES if text else NOTHING}
-        more |= {"rubric": next(iter(situation.open))} if self.by == TRACK else {}
+            met = self.judge.met(replace(now, utterance=utterance, text=text)) if text else ()
+        more = {**answered.more, "read": "response" if answered.response.strip() else "passages" if text else "nothing"}
+        if self.by == TRACK:
+            more["rubric"] = next(iter(now.open))
         if (players := spent([*asked, *judged])).completions:
             more[PLAYERS] = asdict(players)
-        return replace(
-            answered,
-            session=user.id,
-            number=situation.turn,
-            citations={one.docno: one.score or 0.0 for one in answered.sources} if answered.response else {},
-            met=tuple(rubric for rubric in situation.open if rubric in met),
-            more={**answered.more, **more},
-            asked=(),
-        )
+        cited = {one.docno: one.score or 0.0 for one in answered.sources} if answered.response else {}
+        met = tuple(rubric for rubric in now.open if rubric in met)
+        return replace(answered, session=user.id, number=now.turn, citations=cited, met=met, more=more)
 
-    def plan(self, out: str | Path) -> PlanTable:
+    def shown_of(self, user: SimulatedUser) -> list[str] | None:
+        """What systems are shown of the user's persona."""
+        return list(user.persona) if self.show_persona else None
+
+    def plan(self, systems: list[System], out: Path) -> PlanTable:
         """The most requests of all sessions: every user talks to every system until the end, and no response meets a rubric.
 
         A satisfied user stops earlier, so the true number is at most this one, except where a system asks more for a longer answer, or a
@@ -311,6 +292,7 @@ class Simulation:
         estimates.
 
         Args:
+            systems: the systems; each repeat is one.
             out: the folder of the simulation; turns that it has already are not planned.
 
         Raises:
@@ -320,50 +302,38 @@ class Simulation:
             The table of :func:`pyterrier_ikat.plan`; the stages of the simulated user and the judge are rows of each system.
         """
         rows, seen = list[dict[str, Any]](), set[Any]()
-        for system in self.systems:
-            log = Log(Path(out) / system.name)
-            if begun := Log.is_in(log.folder):
+        for system in systems:
+            log, kept = Log(out / system.name), dict[str, Dialogue]()
+            if Log.is_in(log.folder):
                 log.check(self.header(system))
+                kept = log.known
             for user in self.users:  # apart: the turns of two users may have the same qids
-                kept = log.known.get(user.id) if begun else None
-                turns = list(self._stand_ins(system.method.name, user, kept.turns if kept else ()))
-                if not turns:
-                    continue
-                plan = Plan(system.name, seen)
-                with in_chain(system.repeat - 1):
-                    self._plan_players(plan, turns)
-                    plan.follow(system.pipeline, pd.concat([frame for *_, frame in turns], ignore_index=True))
-                rows += plan.rows
+                if turns := self._ahead(user, system.method.name, kept.get(user.id) or Dialogue(user.id, user.person)):
+                    with in_chain(system.repeat - 1):
+                        rows += self._planned(turns, system, Plan(system.name, seen))
         stages = PlanTable.of_rows(rows).groupby(list(COLUMNS[:3]), sort=False)
         sums = stages.agg(lambda numbers: numbers.sum(skipna=False))  # what is unknown for one user is unknown
         return PlanTable.of_rows(sums.reset_index().to_dict("records"))
 
-    def _stand_ins(self, system: str, user: SimulatedUser, kept: Sequence[Turn]) -> Iterator["Planned"]:
-        """The turns that are not kept, without an end but that of the patience."""
-        known = Dialogue(user.id, user.person, dict(user.rubrics), list(kept))
-        while not isinstance(situation := self.situation(user, system, known), str):
-            number = situation.turn
-            utterance = user.script[number - 1] if number <= len(user.script) else f"{user.need} {number}"
-            response = f"{PASSAGE_STAND_IN}{system} {user.id} {number}"
-            now = [*known.messages, {"role": "user", "content": utterance}]
-            frame = conversation(now, list(user.persona) if self.show_persona else None, number=user.topic)
-            yield situation, utterance, response, frame
-            known.turns.append(Turn(number, utterance, response, more={"rubric": next(iter(situation.open))}))
+    def _ahead(self, user: SimulatedUser, system: str, known: Dialogue) -> list[Situation]:
+        """The turns after the known ones, with stand-ins for what is said, until the patience is used up."""
+        found = list[Situation]()
+        while not isinstance(now := self.situation(user, system, known), str):
+            said = user.script[now.turn - 1] if now.turn <= len(user.script) else f"{user.need} {now.turn}"
+            text = f"{PASSAGE_STAND_IN}{system} {user.id} {now.turn}"
+            found.append(replace(now, utterance=said, text=text))
+            known.turns.append(Turn(now.turn, said, text, more={"rubric": next(iter(now.open))}))
+        return found
 
-    def _plan_players(self, plan: Plan, turns: Sequence["Planned"]) -> None:
-        """Plan the requests of user and judge, where these are language models."""
-        if isinstance(player := self.player, LLMPlayer):
-            _ask(plan, player, [(request, said) for situation, said, *_ in turns for request in player.requests_in(situation)])
-        if isinstance(judge := self.judge, LLMRubricJudge):
-            _ask(plan, judge, [(judge.request_for(situation, said, text), judge.typical) for situation, said, text, _ in turns])
-
-
-Planned = tuple[Situation, str, str, pd.DataFrame]
-"""The user's situation, stand-ins for utterance and response, and the system's frame."""
-
-
-def _ask(plan: Plan, part: LLMPlayer | LLMRubricJudge, asked: list[tuple[Request, str]]) -> None:
-    """Count requests that are not made from a frame, each with a stand-in for its completion."""
-    requests, typical = map(list, zip(*asked, strict=True))
-    stage: Any = SimpleNamespace(llm=part.llm, stage=part.stage, read=part.read, requests=lambda _: requests, typical=lambda _: typical)
-    plan.ask(stage, pd.DataFrame())
+    def _planned(self, turns: list[Situation], system: System, plan: Plan) -> list[dict[str, Any]]:
+        """The requests of a session's turns."""
+        given: Any = turns  # what players and judge read, as operators read a frame
+        for part in (self.player, self.judge):
+            if isinstance(part, PlayingLLM):
+                plan.ask(part, given)
+        said = [[*now.read, {"role": "user", "content": now.utterance}] for now in turns]
+        user = turns[0].user
+        plan.follow(
+            system.pipeline, pd.concat([conversation(one, self.shown_of(user), number=user.topic) for one in said], ignore_index=True)
+        )
+        return plan.rows

@@ -1,18 +1,18 @@
 """Simulated users: their needs, personas and behaviour, the file that describes them, and the organisers' users of 2025."""
 
-import csv
 import json
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import pandas as pd
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, validate_call
 from pydantic.dataclasses import dataclass
 
 from ...conversations import read_topics
+from ...conversations.topics import read_items
 from ...errors import DataError
 from ...portable import digest
 
@@ -92,7 +92,7 @@ def read_users(source: str | Path | SimulatedUser | Iterable[SimulatedUser]) -> 
     """The users of a file with a JSON object per line.
 
     Args:
-        source: the file; ``"sample"`` for the users of the bundled sample; the organisers' folder of 2025 and arguments of
+        source: the file, ``.jsonl``; ``"sample"`` for the users of the bundled sample; the organisers' folder of 2025 and arguments of
             :func:`track_users`, such as ``"trec-ikat25 assessed=on"``; or users.
 
     Raises:
@@ -102,41 +102,27 @@ def read_users(source: str | Path | SimulatedUser | Iterable[SimulatedUser]) -> 
         >>> [user.id for user in read_users("sample")]
         ['1-1', '1-2', '2-1', '3-1', '3-1-hurried']
     """
-    if isinstance(source, SimulatedUser):
-        users = [source]
-    elif not isinstance(source, str | Path):
-        users = list(source)
-    elif (words := [str(source)] if Path(source).exists() else shlex.split(str(source))) and Path(words[0]).is_dir():
-        given: dict[str, Any] = dict(word.partition("=")[::2] for word in words[1:])
-        with _named(str(source)):
-            users = track_users(words[0], **given)
-    else:
-        users = _read(SAMPLE if str(source) in ("sample", "ikat:sample") else Path(source))
+    users = _users_in(str(source)) if isinstance(source, str | Path) else [source] if isinstance(source, SimulatedUser) else list(source)
     ids = [user.id for user in users]
     if not users or len(set(ids)) < len(ids):
         raise DataError("there is no user" if not users else f"two users have the same id, among {', '.join(ids[:20])}: give each its own")
     return users
 
 
-@contextmanager
-def _named(where: str) -> Iterator[None]:
-    """Name the place and the field of a wrong value."""
+def _users_in(source: str) -> list[SimulatedUser]:
+    """The users of a file, or of the organisers' folder."""
+    where, users = source, list[SimulatedUser]()
+    place, *given = [source] if Path(source).exists() else shlex.split(source) or [source]
     try:
-        yield
+        if Path(place).is_dir():
+            return track_users(place, **dict(word.partition("=")[::2] for word in given))  # type: ignore[arg-type]  # it is validated
+        path = SAMPLE if source in ("sample", "ikat:sample") else Path(source)
+        for line, item in read_items(path):
+            where = f"{path}, {line}"
+            users.append(_FORM.validate_python(item))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise DataError(f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-
-
-def _read(path: Path) -> list[SimulatedUser]:
-    users = []
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"the users file {path} can't be read ({error}): give a file of JSON lines, or sample") from None
-    for number, line in enumerate(lines, 1):
-        with _named(f"{path}, line {number}"):
-            users += [_FORM.validate_json(line)] if line.strip() else []
     return users
 
 
@@ -164,11 +150,10 @@ def track_users(
     Raises:
         DataError: when a file is missing or has other columns.
     """
-    place = Path(folder)
     titles = {one.number: one.title for one in read_topics(topics)} if topics else {}
-    questions = _rows(place / ("assessed-rubrics.csv" if assessed else "rubrics.csv"), ",", "id")
+    questions = _rows(folder, f"{'assessed-' * assessed}rubrics.csv", ",", "id", "rubrik")
     users = []
-    for name, said, first, *_ in _rows(place / "simulation-data.csv", ";", "Topic ID"):
+    for name, said, first in _rows(folder, "simulation-data.csv", ";", "Topic ID", "Simulation PTKBs", "Question 1"):
         topic = name.replace("_", "-")
         rubrics = {rubric: text for rubric, text in questions if rubric.startswith(f"{topic}-r")}
         statements, need = tuple(filter(None, map(str.strip, said.split(";")))), titles.get(topic) or first
@@ -177,12 +162,11 @@ def track_users(
     return sorted(users, key=lambda user: tuple(map(int, user.id.split("-"))))
 
 
-def _rows(path: Path, delimiter: str, first: str) -> Sequence[list[str]]:
+def _rows(folder: str | Path, name: str, separator: str, *columns: str) -> list[list[str]]:
+    """These columns of a file, without line breaks and blanks around the texts."""
+    path = Path(folder) / name
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            header, *rows = csv.reader(file, delimiter=delimiter, strict=True)
-    except (OSError, ValueError, csv.Error) as error:
+        table = pd.read_csv(path, sep=separator, usecols=columns, index_col=False, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
         raise DataError(f"{path} can't be read ({error}): give the organisers' folder of 2025") from None
-    if header[:1] != [first]:
-        raise DataError(f"{path} begins with the column {header[:1]}, not {first!r}: give the organisers' folder of 2025")
-    return [[" ".join(cell.split()) for cell in row] for row in rows if any(row)]
+    return [[" ".join(cell.split()) for cell in row] for row in table[[*columns]].to_numpy()]

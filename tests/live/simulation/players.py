@@ -4,7 +4,7 @@ import json
 
 import pandas as pd
 
-from pyterrier_ikat.live.simulation import ScriptedJudge, SimulatedUser
+from pyterrier_ikat.live.simulation import SimulatedUser
 from pyterrier_ikat.llms import Backend, Reply
 from pyterrier_ikat.operator import Operator
 
@@ -23,9 +23,14 @@ def user(name="u1", **given):
     return SimulatedUser(name, **(known | given))
 
 
-def judge(*names):
-    """A judge that looks for a phrase of each rubric."""
-    return ScriptedJudge({name: PHRASES for name in names or ("u1", "u2", "u3")})
+class Phrases:
+    """Judges that a rubric is met when the text contains its phrase, whatever the case."""
+
+    def __init__(self, phrases=PHRASES):
+        self.phrases = self.identity = phrases
+
+    def met(self, situation):
+        return [rubric for rubric in situation.open if self.phrases.get(rubric, "-") in situation.text.casefold()]
 
 
 class Says(Operator):

@@ -3,12 +3,12 @@
 import pytest
 from click.testing import CliRunner
 from fakes import scripted
-from live.simulation.players import Chatty, Says, user
+from live.simulation.players import Chatty, Phrases, Says, user
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.live.simulation import ScriptedJudge, SessionsFailed, read_users
+from pyterrier_ikat.live.simulation import SessionsFailed, read_users
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +73,13 @@ def test_a_plan_omits_the_turns_that_the_folder_has(tmp_path):
                 raise UsageError("stop: here")
             return "Tea?"
 
+    class Third(Phrases):
+        def met(self, situation):
+            return situation.open if situation.user.id == "u3" else ()
+
     llm, _ = scripted(*["Mate."] * 20)
     users = [user("u1", patience=5), user("u2", patience=2), user("u3", patience=4)]
-    given = ({"answer": ikat.Answer(llm)}, users, Stopped(), ScriptedJudge({"u3": {"r1": "mate", "r2": "mate"}}))
+    given = ({"answer": ikat.Answer(llm)}, users, Stopped(), Third())
     with pytest.raises(SessionsFailed):
         ikat.simulate(*given, out=tmp_path)
     assert ikat.simulate(*given, out=tmp_path / "other", plan=True)["calls"].tolist() == [5 + 2 + 4]
@@ -119,4 +123,4 @@ def test_errors_of_the_command_are_told_in_its_terms(index, tmp_path):
 
 def test_a_recorded_system_is_only_told_what_it_can_answer(index, tmp_path):
     with pytest.raises(SessionsFailed, match=r"those of turn 1-1_1 answer only .I'd like to do my first walk"):
-        ikat.simulate("ad", read_users("sample")[:1], Chatty(), ScriptedJudge(), out=tmp_path, index=index, llm="recorded:sample")
+        ikat.simulate("ad", read_users("sample")[:1], Chatty(), Phrases(), out=tmp_path, index=index, llm="recorded:sample")

@@ -17,11 +17,11 @@ from live.simulation.players import (
     SECRET_RUBRICS,
     Chatty,
     Finds,
+    Phrases,
     Says,
     SaysOnePerTurn,
     Wrote,
     as_text,
-    judge,
     user,
 )
 from scipy.stats import ttest_rel
@@ -34,13 +34,10 @@ from pyterrier_ikat.live.simulation import (
     LLMRubricJudge,
     ScriptedPlayer,
     SessionsFailed,
+    Simulated,
     Situation,
-    session_frames,
-    simulation_rows,
-    simulation_table,
 )
-from pyterrier_ikat.llms import LLM, BudgetExceeded, LLMFailure, Reply
-from pyterrier_ikat.llms.failures import Unavailable
+from pyterrier_ikat.llms import LLM, BudgetExceeded, Ledger, LLMFailure, Reply
 from pyterrier_ikat.runs import Log
 from pyterrier_ikat.show import report
 
@@ -48,7 +45,7 @@ USERS = [user("u1"), user("u2", patience=2)]
 
 
 def simulated(out, systems, users=USERS, player=None, judged=None, **more):
-    return ikat.simulate(systems, users, player or ScriptedPlayer(), judged or judge(), out=out, **more).table.set_index("name")
+    return ikat.simulate(systems, users, player or ScriptedPlayer(), judged or Phrases(), out=out, **more).table.set_index("name")
 
 
 def dialogues(folder):
@@ -76,13 +73,13 @@ def test_rubrics_are_met_in_the_turn_that_answers_them_and_users_stop_when_satis
 
 def test_a_simulation_returns_what_it_shows_and_where_it_is(tmp_path):
     systems = {"mate": Says("Mate."), "all": Says(ALL.text)}
-    done = ikat.simulate(systems, USERS, ScriptedPlayer(), judge(), out=tmp_path, baseline="all")
+    done = ikat.simulate(systems, USERS, ScriptedPlayer(), Phrases(), out=tmp_path, baseline="all")
     shown = repr(done)
     assert [line.split()[0] for line in shown.splitlines()[:3]] == ["system", "mate", "all"]
-    assert "ScriptedPlayer(identity='scripted user') plays the users; ScriptedJudge(" in " ".join(shown.split())
+    assert "ScriptedPlayer(identity='scripted user') plays the users; <live.simulation.players.Phrases" in " ".join(shown.split())
     assert ">mate<" in done._repr_html_()
-    kept = simulation_rows(session_frames({name: log.dialogues() for name, log in done.folders.items()}), "all")
-    pd.testing.assert_frame_equal(done.table, pd.DataFrame(kept))  # what the logs have
+    kept = Simulated({name: Log(log.folder) for name, log in done.folders.items()}, done.ledger, done.player, done.judge, "all")
+    pd.testing.assert_frame_equal(done.table, kept.table)  # what the logs have
     assert {name: log.folder for name, log in done.folders.items()} == {name: tmp_path / name for name in systems}
     assert done.ledger.frame().empty  # no model was given as text
     page = done.report().html
@@ -93,7 +90,7 @@ def test_the_folders_keep_the_baseline_and_a_simulation_goes_on_with_another_one
     systems = {name: Says("Rooibos, at 95 degrees.") for name in ("new", "base", "other")}
 
     def kept(baseline):
-        ikat.simulate(systems, USERS, ScriptedPlayer(), judge(), out=tmp_path, baseline=baseline)
+        ikat.simulate(systems, USERS, ScriptedPlayer(), Phrases(), out=tmp_path, baseline=baseline)
         chosen = re.search(r"Compared with (\w+) ", report(sorted(tmp_path.iterdir())).html)  # as ikat report sims/*
         return chosen[1], Log(tmp_path / "new").baseline
 
@@ -124,7 +121,7 @@ def test_behaviours_change_the_users_prompt():
     model, prompts = LLMPlayer(scripted()[0]), set()
     for skill, cooperativeness in itertools.product(["low", "medium", "high"], repeat=2):
         one = user(skill=skill, cooperativeness=cooperativeness)
-        prompts.add(str(model.requests_in(Situation(one, "s", 1, one.rubrics))[0].messages))
+        prompts.add(str(model.requests([Situation(one, "s", 1, one.rubrics)])[0].messages))
     assert len(prompts) == 9
 
 
@@ -176,12 +173,11 @@ def test_a_completion_that_cannot_be_used_is_asked_for_once_more_as_another_samp
     assert [turn.utterance for turn in dialogues(tmp_path / "s")["u1"].turns] == ["Tea?"]
     assert judges.ledger.frame()[["calls", "failures"]].sum().tolist() == [2, 1]
     with pytest.raises(LLMFailure), hearing() as heard:
-        LLMRubricJudge(scripted("yes", "no")[0]).met(Situation(user(), "s", 1, SECRET_RUBRICS), "Tea?", "Mate.")
+        LLMRubricJudge(scripted("yes", "no")[0]).met(Situation(user(), "s", 1, SECRET_RUBRICS))
     assert [request.sample for _, (request, _) in heard] == [0, 1]
 
 
 CUT = Reply("Which tea may", "wrote", "length")
-DOWN = Unavailable("simulate_user", "u1_1", "no server")
 
 
 @pytest.mark.parametrize(
@@ -189,16 +185,15 @@ DOWN = Unavailable("simulate_user", "u1_1", "no server")
     [
         *(([bad, "Tea?"], [], None) for bad in ("", CUT, "<think>Tea")),
         *(([bad, bad, "Tea?"], ["Tea?"], "the completion") for bad in ("", CUT, "<think>Tea")),
-        ([DOWN, "Tea?"], ["Tea?"], "no server"),  # not asked for another sample
     ],
 )
 def test_an_empty_or_cut_utterance_is_asked_for_once_more(tmp_path, given, left, told):
     backend = Wrote(simulate_user=given)
     if told is None:
-        assert simulated(tmp_path, {"s": ALL}, [user()], LLM(backend), judge())["satisfied"].tolist() == [1.0]
+        assert simulated(tmp_path, {"s": ALL}, [user()], LLM(backend), Phrases())["satisfied"].tolist() == [1.0]
     else:
         with pytest.raises(SessionsFailed, match=f"s with user u1 .simulate_user of turn u1_1: {told}"):
-            simulated(tmp_path, {"s": ALL}, [user()], LLM(backend), judge())
+            simulated(tmp_path, {"s": ALL}, [user()], LLM(backend), Phrases())
     assert backend.left["simulate_user"] == left
 
 
@@ -276,7 +271,7 @@ def test_sessions_run_side_by_side_which_changes_nothing_but_the_time(tmp_path):
     systems = {"a": SaysOnePerTurn("Mate.", "Rooibos.", "95 degrees."), "b": Says("Rooibos.")}
     found = []
     for threads, player in ((1, Chatty()), (4, Waits())):
-        simulated(tmp_path / str(threads), systems, users, player, judge(*(one.id for one in users)), threads=threads)
+        simulated(tmp_path / str(threads), systems, users, player, Phrases(), threads=threads)
         logs = [dialogues(tmp_path / str(threads) / name) for name in systems]
         found.append([{name: ([replace(turn, seconds=0) for turn in one.turns], one.end) for name, one in log.items()} for log in logs])
     assert found[0] == found[1]
@@ -297,17 +292,17 @@ def test_repeats_are_whole_sessions_with_their_own_completions(tmp_path):
 def test_differences_are_tested_over_users_and_marked_only_where_they_hold_after_bonferroni(tmp_path):
     users = [user(f"u{number}", patience=number) for number in range(2, 6)]
     systems = {"base": Says("Mate."), "good": SaysOnePerTurn(*["Rooibos, 95 degrees."] * 5), "same": Says("Mate.")}
-    rows = simulated(tmp_path, systems, users, judged=judge(*(one.id for one in users)), baseline="base")
+    rows = simulated(tmp_path, systems, users, judged=Phrases(), baseline="base")
     wanted = ttest_rel([1, 1, 1, 1], [2, 3, 4, 5]).pvalue  # turns of each user
     assert rows.loc["good", ["turns p-value", "turns p-value corrected"]].tolist() == pytest.approx([wanted, 2 * wanted])
     assert 0.025 < wanted < 0.05
     assert (rows.loc["good", "turns -"], rows.loc["good", "rubrics met +"]) == (4, 4)
     assert math.isnan(rows.loc["same", "rubrics met p-value"])  # nothing differs
-    three = session_frames({name: Log(tmp_path / name).dialogues() for name in systems})
-    for frames, marked in ((three, False), ({name: three[name] for name in ("base", "good")}, True)):
-        [good] = [row for row in simulation_rows(frames, "base") if row["name"] == "good"]
+    for names, marked in ((("base", "good", "same"), False), (("base", "good"), True)):
+        done = Simulated({name: Log(tmp_path / name) for name in names}, Ledger(), "user", "judge", "base")
+        good = done.table.set_index("name").loc["good"]
         assert (good["turns reject"], good["rubrics met reject"]) == (marked, True)
-        table = str(simulation_table(frames, "base"))
+        table = str(done.shown())
         [line] = [line for line in table.split("\n") if line.split()[:1] == ["good"]]
         assert ("1.0000↑" in line, "↓" in line) == (True, marked)
         assert "significantly lower than base" in table

@@ -53,11 +53,11 @@ def test_a_wrong_value_names_line_and_field(tmp_path, field, value):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["{"], "line 1: : Invalid JSON"),
+        (["{"], "line 1: can't be read as JSON"),
         ([{"id": "u1"}], "line 1: persona: Field required"),
         ([LINE, LINE], "two users have the same id"),
         ([""], "there is no user"),
-        (None, "users.jsonl can't be read"),
+        (None, "users.jsonl: can't be read"),
     ],
 )
 def test_other_faults_of_a_file(tmp_path, lines, message):
@@ -108,7 +108,7 @@ def test_titles_become_needs(tmp_path):
 
 
 def test_files_that_are_others_are_named(tmp_path):
-    with pytest.raises(DataError, match="rubrics.csv begins with the column"):
+    with pytest.raises(DataError, match="rubrics.csv can't be read"):
         track_users(files(tmp_path, rubrics="question\nWhy?\n"))
     with pytest.raises(DataError, match="simulation-data.csv can't be read"):
         track_users(files(tmp_path, people=""))
