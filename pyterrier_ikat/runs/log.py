@@ -41,7 +41,7 @@ ENDS = ("satisfied", "out of patience", "topic ended", "turn limit")
 """Why a conversation ended: each rubric was met; the user gave up; the track's user had no further question; the run's limit."""
 PLAYERS = "players"
 """What a turn's ``more`` has about the calls of its simulated user and judge: the fields of their `Spend`."""
-STEPS = ("log", "compared", "start", "message", "sending", "next", "unsent", "stuck")
+STEPS = ("log", "compared", "message", "sending", "unsent", "stuck")
 """Events that don't change a conversation. An interactive run needs them to continue: :mod:`pyterrier_ikat.live.interactive.player`."""
 
 Event = Mapping[str, Any]

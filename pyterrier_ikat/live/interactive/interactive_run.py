@@ -1,50 +1,26 @@
 """Interactive runs in folders: started, and continued after a kill."""
 
 import json
-import time
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pyterrier as pt
 
-from ...errors import UsageError, advice, counted
+from ...errors import IkatError, UsageError, advice, counted
 from ...llms import Ledger
 from ...memory import UserMemory
 from ...portable import digest
-from ...runs.folder import OURS, versions
-from ...runs.log import Log
 from ...store.files import atomic_write, lock_folders
 from ...study.systems import System, Systems, checksums_of, methods_in, open_systems
 from ..answering import HISTORY, Tell, settings_of
 from ..persona import open_memory, read_personas
-from .player import InteractiveWarning, Journal, Player
-from .response_limits import tokenizer
-from .track_server import AGAIN, TIMEOUT, ServerDown, ServerRefusal, TrackServer
+from .player import InteractiveRun, InteractiveWarning, Player
+from .track_server import AGAIN, TrackServer, tokenizer
 
 DUMP = "dump.json"
 """The file of the server's dump, in the folder of a run."""
-
-
-@dataclass(frozen=True)
-class InteractiveRun:
-    """An interactive run in its folder.
-
-    Attributes:
-        folder: the folder.
-        log: its conversations.
-        finished: whether the users have no further question.
-    """
-
-    folder: Path
-    log: Log
-    finished: bool
-
-    def __repr__(self) -> str:
-        state = "finished" if self.finished else "not finished"
-        return f"<interactive run in {self.folder}, {state}: {counted(len(self.log.dialogues()), 'conversation')}>"
 
 
 def interact(
@@ -59,11 +35,9 @@ def interact(
     memory: UserMemory | str | Path | None = None,
     history: int | None = HISTORY,
     sessions: int | None = None,
-    timeout: float = TIMEOUT,
     tell: Tell = lambda line: None,
     doing: Tell | None = None,
     ledger: Ledger | None = None,
-    sleep: Callable[[float], None] = time.sleep,
     **options: Any,
 ) -> InteractiveRun:
     """Let the simulated users of TREC iKAT talk to a system.
@@ -86,11 +60,9 @@ def interact(
             :class:`~pyterrier_ikat.memory.UserMemory` keeps with the method's LLM.
         history: the most tokens of history that the system sees; None for all.
         sessions: stop after so many conversations; the same call without it continues.
-        timeout: seconds to wait for the server's answer to a call.
         tell: called with a line for each turn, and for each wait.
         doing: called with each step of the system.
         ledger: the account of LLMs that are given by name.
-        sleep: how to wait for the server.
         options: the resources of a method, see :class:`~pyterrier_ikat.study.Resources`.
 
     Returns:
@@ -104,35 +76,30 @@ def interact(
     Warns:
         InteractiveWarning: when the system wrote no response, the server lost a conversation, or gives no dump.
     """
-    server = TrackServer(address, debug=debug, timeout=timeout, tell=tell, sleep=sleep)
-    if len(run_id.split()) != 1 or run_id != run_id.strip() or not run_id.isprintable():
-        raise UsageError(f"the run id {run_id!r} is not one word: give one without white space")
-    team = server.team()
+    server = TrackServer(address, run_id, debug=debug, tell=tell)
     tokenizer()
-    live = _opened(system, run_id, options, Ledger() if ledger is None else ledger)
+    opened = _opened(system, run_id, options, Ledger() if ledger is None else ledger)
     personas = {} if persona is None else read_personas(persona)
-    learns: UserMemory | None = open_memory(memory, live.resources.llm, live.resources.prompts, run=run_id)
+    learns: UserMemory | None = open_memory(memory, opened.resources.llm, opened.resources.prompts, run=run_id)
     header = {
-        "kind": "interactive",
-        "system": live.name,
-        **{"run_id": run_id, "team": team, "debug": debug, "description": description or f"{live.name} (pyterrier_ikat)"},
+        **{"kind": "interactive", "system": opened.name, "run_id": run_id, "team": server.team(), "debug": debug},
+        "description": description or f"{opened.name} (pyterrier_ikat)",
         "track_persona": learns is not None,
         "persona": digest(json.dumps(personas, sort_keys=True)).hex() if personas else "",
         "memory_prompts": checksums_of(learns),
-        **settings_of(live),
+        **settings_of(opened),
     }
     with lock_folders(Path(out).absolute()):
-        journal = Journal(Log.create(out, header))
-        if journal.message:
-            tell(f"{out} has {counted(sum(len(one.taken) for one in journal.log.known.values()), 'response')} that the server took")
-        if not journal.finished:
-            for model in live.models:
+        run = InteractiveRun(out, header)
+        if run.session:
+            tell(f"{out} has {counted(sum(len(one.taken) for one in run.log.known.values()), 'response')} that the server took")
+        if not run.finished:
+            for model in opened.models:
                 model.open()
-        about = {"system": live.name, "models": [model.model for model in live.models], "package": versions()[OURS]}
-        Player(server, run_id, journal, live, personas, learns, history, tell, doing).play(header["description"], about, sessions)
+        Player(server, run, opened, personas, learns, history, tell, doing).play(sessions)
         if not debug:
-            _keep_dump(server, run_id, journal.log.folder)
-    return InteractiveRun(Path(out), journal.log, journal.finished)
+            _keep_dump(server, run.folder)
+    return run
 
 
 def _opened(system: Any, run_id: str, options: Mapping[str, Any], ledger: Ledger) -> System:
@@ -147,10 +114,10 @@ def _opened(system: Any, run_id: str, options: Mapping[str, Any], ledger: Ledger
     return opened
 
 
-def _keep_dump(server: TrackServer, run_id: str, folder: Path) -> None:
+def _keep_dump(server: TrackServer, folder: Path) -> None:
     try:
-        dump = server.dump(run_id)
-    except (ServerDown, ServerRefusal) as error:
+        dump = server.dump()
+    except IkatError as error:
         warnings.warn(f"there is no {DUMP} ({error}): {AGAIN}, and fetches it", InteractiveWarning, stacklevel=3)
         return
     with atomic_write(folder / DUMP) as file:

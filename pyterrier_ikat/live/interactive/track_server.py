@@ -1,22 +1,27 @@
-"""The server of the track's simulated users: its calls, its user messages, and its dump.
+"""The server of the track's simulated users: its calls, its messages, its dump, and its limits on a response.
 
 A call that only reads is repeated. A call that changes something (``start``, ``continue``) is repeated only where the server has certainly
-not taken it. Otherwise it raises `Lost`, and the player looks where the server stands.
+not taken it. Otherwise it raises `ServerDown`, and the player looks where the server stands.
 """
 
 import json
+import math
 import os
 import re
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from time import sleep
+from typing import Annotated, Any, Literal, NamedTuple
 
 import httpx
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationError
 
+from ...completions.citations import whole_sentences
 from ...errors import DataError, IkatError, UsageError
-from ...runs.answered_turn import strip_controls
+from ...runs.answered_turn import Turn, strip_controls
+from ...submit.checks import PASSAGES, six_decimals
+from ...submit.submissions import lower_score
 from ..answering import Tell
 
 TOKEN = "IKAT_TOKEN"
@@ -28,46 +33,40 @@ RETRIES = (1, 2, 4, 8, 15, 30, 60)
 AGAIN = "the same command continues the run"
 SHOWN = 200
 """The most characters of a server's own words."""
+REFUSALS = {
+    300: ("answers with a redirect, and the token is not sent on", "give that address"),
+    401: (f"does not accept the token in {TOKEN}", "copy the token of your team again"),
+    404: ("knows no such address or run", "check the address, which is the part before /run/start"),
+    412: ("knows this run already", "continue it in its folder; if that is lost, give another run id"),
+}
+"""Why a server refuses a call, and the repair, by HTTP status."""
+TOKENS = 250
+"""The most tokens of a response; the server refuses a longer one."""
+LOOKAHEAD = 200
+"""Characters."""
+STEP = 2e-6
+"""The least difference of two scores that six decimals show."""
 
 Text = Annotated[str, BeforeValidator(lambda value: strip_controls(value) if isinstance(value, str) else value)]
 
 
 class ServerDown(IkatError):
-    """The server gives no answer that the run can go on with; the same command continues."""
-
-
-class ServerFailed(ServerDown):
-    """The server failed (500)."""
-
-
-class ServerRefusal(UsageError):
-    """The server refuses a call.
+    """A call has no answer that the run can go on with; the same command continues.
 
     Attributes:
-        status: the HTTP status.
-    """
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-class Lost(Exception):  # noqa: N818 - a signal
-    """The answer to a call is lost.
-
-    Attributes:
-        unsent: whether the server has certainly not taken the call: it was not reached, or has too many calls (429).
+        why: the reason.
+        status: the HTTP status; 500 if the server failed, 0 for none.
+        unsent: whether the server has certainly not taken the call: it was not reached, has too many calls (429), or refuses.
         late: whether the server may still be at work on it.
-        failed: whether the server said that it failed (500).
     """
 
-    def __init__(self, why: str, *, unsent: bool = False, late: bool = False, failed: bool = False) -> None:
-        super().__init__(why)
-        self.unsent, self.late, self.failed = unsent, late, failed
+    def __init__(self, why: str, repair: str = "", status: int = 0, *, unsent: bool = False, late: bool = False) -> None:
+        super().__init__(f"{why}: {repair or f'check the address, or start again later; {AGAIN}'}")
+        self.why, self.status, self.unsent, self.late = why, status, unsent, late
 
 
-class ResponseTooLong(Exception):  # noqa: N818 - a signal
-    """The server counts more tokens than it accepts."""
+class ServerRefusal(ServerDown, UsageError):
+    """The server refuses a call."""
 
 
 class Said(BaseModel):
@@ -97,16 +96,6 @@ class UserMessage(BaseModel):
     ends_session: StrictBool = Field(alias="last_response_of_session")
     ends_run: StrictBool = Field(alias="last_response_of_run")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _of_an_end(cls, found: Any) -> Any:
-        """At the end of a run or topic, servers send null for what there isn't."""
-        if not isinstance(found, Mapping) or True not in (found.get("last_response_of_session"), found.get("last_response_of_run")):
-            return found
-        nothing = {"topic_id": "", "user_id": "", "utterance": "", "history": []}
-        known = {name: value for name, value in found.items() if value is not None}
-        return {**nothing, **known, "last_response_of_session": True}
-
     @classmethod
     def of(cls, answer: Any) -> "UserMessage":
         """The message in the server's answer.
@@ -134,13 +123,17 @@ class UserMessage(BaseModel):
         return sum(one["role"] == "user" for one in self.messages)
 
     @property
+    def place(self) -> tuple[str, int, bool]:
+        """Where the message stands in the run."""
+        return self.topic, self.number, self.ends_session
+
+    @property
     def at_work(self) -> bool:
         """Whether the server has taken a response and has no reply yet: it shows the response itself."""
         return bool(self.history) and self.history[-1] == Said(role="assistant", content=self.utterance)
 
 
-@dataclass(frozen=True)
-class Dumped:
+class Dumped(NamedTuple):
     """A response in the server's dump; the text is None for the user's last words on a topic, which have no response."""
 
     topic: str
@@ -149,7 +142,7 @@ class Dumped:
 
 
 def read_dump(entries: Iterable[Any]) -> list[Dumped]:
-    """The responses in a dump: of the documented form, or of the released one (``assistant_text``).
+    """The responses in a dump: of the documented form (``text``), or of the released one (``assistant_text``).
 
     Raises:
         DataError: for another form. Nothing is concluded from it.
@@ -163,25 +156,24 @@ def read_dump(entries: Iterable[Any]) -> list[Dumped]:
     for number, entry in enumerate(entries, 1):
         try:
             (response,) = entry["responses"]
-            (name,) = {"text", "assistant_text"} & set(response)
+            (text,) = (response[name] for name in ("text", "assistant_text") if name in response)
             topic = entry["metadata"]["topic_id"].rpartition("_")[0]
-            if not topic or not isinstance(response[name], str | None):
+            if not topic or not isinstance(text, str | None):
                 raise TypeError(topic)
-            found.append(Dumped(strip_controls(topic), response["user_utterance"], response[name]))
+            found.append(Dumped(strip_controls(topic), response["user_utterance"], text))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataError(f"entry {number} of the server's dump has an unknown form ({error!r})") from None
     return found
 
 
 class TrackServer:
-    """The server of the simulated users. Its token comes from the environment, and is shown nowhere.
+    """The server of the simulated users, for one run. Its token comes from the environment, and is shown nowhere.
 
     Args:
         address: the base address, before ``/run/start``.
+        run_id: the run.
         debug: use the calls for debugging, which have a budget and are never assessed.
-        timeout: seconds to wait for an answer; the simulated user may be a slow language model.
         tell: called with each wait.
-        sleep: how to wait.
         transport: how calls reach the server, for tests.
 
     Attributes:
@@ -189,27 +181,28 @@ class TrackServer:
         debug: as given.
 
     Raises:
-        UsageError: when the address would send the token unencrypted to another machine or holds a login, or when there is no token.
+        UsageError: when the address would send the token unencrypted to another machine or holds a login, when there is no token, or when
+            the run id is not one word.
     """
 
     def __init__(
         self,
         address: str,
+        run_id: str,
         *,
         debug: bool = False,
-        timeout: float = TIMEOUT,
         tell: Tell = lambda line: None,
-        sleep: Callable[[float], None] = time.sleep,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self.shown, self.debug, self._tell, self._sleep = safe_address(address), debug, tell, sleep
-        self._area = "debug" if debug else "run"
+        self.shown, self.debug, self._run_id, self._tell = safe_address(address), debug, run_id, tell
         token = os.environ.get(TOKEN, "").strip()
-        if not token.isascii() or not token.isprintable() or len(token.split()) != 1:
+        if not re.fullmatch("[!-~]+", token):
             raise UsageError(f"the token in {TOKEN} is empty or has a character that no token has: copy the token of your team again")
+        if not run_id or not run_id.isprintable() or " " in run_id:
+            raise UsageError(f"the run id {run_id!r} is not one word: give one without white space")
         self._client = httpx.Client(
             headers={"Authorization": f"Bearer {token}"},
-            timeout=httpx.Timeout(timeout, connect=CONNECT),
+            timeout=httpx.Timeout(TIMEOUT, connect=CONNECT),
             limits=httpx.Limits(max_keepalive_connections=0),  # an idle connection may be lost while the system answers
             trust_env=self.shown.startswith("https"),  # else a proxy of the environment would get the token unencrypted
             transport=transport,
@@ -217,122 +210,87 @@ class TrackServer:
 
     def team(self) -> str:
         """The team that the token belongs to."""
-        match self._read("auth/verify"):
+        match self._call("GET", "auth/verify"):
             case {"team_id": str(team)}:
                 return team
         raise DataError(f"{self.shown} does not name the team of the token: check the address")
 
-    def start(self, run_id: str, description: str, *, track_persona: bool, about: Mapping[str, Any]) -> UserMessage:
-        """Start a run. ``track_persona`` is sent where the documentation of 2025 has it, and in ``extra`` with ``about``, which is kept."""
-        said = {"run_id": run_id, "description": description, "track_persona": track_persona}
-        return self._change("start", {**said, "extra": {**about, "track_persona": track_persona}})
+    def start(self, description: str, *, track_persona: bool, about: Mapping[str, Any]) -> UserMessage:
+        """Start the run; ``track_persona`` is sent where the documentation of 2025 has it, and in ``extra``, which the server keeps."""
+        extra = {**about, "track_persona": track_persona}
+        return self._message("POST", "start", description=description, track_persona=track_persona, extra=extra)
 
-    def proceed(
-        self, run_id: str, response: str = "", citations: Mapping[str, float] | None = None, statements: Sequence[str] = ()
-    ) -> UserMessage:
+    def proceed(self, response: str = "", citations: Mapping[str, float] | None = None, statements: Sequence[str] = ()) -> UserMessage:
         """Answer the user; after the end of a session, without a response, ask for the next topic.
 
         The chosen statements are sent where the documentation of 2025 has them, and in ``meta``, where the released server reads them.
-
-        Raises:
-            ResponseTooLong: when the server counts too many tokens.
-            Lost: when it is unknown whether the server took the response.
         """
-        said = {"run_id": run_id, "response": response, "citations": dict(citations or {}), "ptkb_provenance": statements}
-        return self._change("continue", {**said, "meta": {"ptkb_provenance": statements}})
+        chosen = {"ptkb_provenance": statements}
+        return self._message("POST", "continue", response=response, citations=dict(citations or {}), meta=chosen, **chosen)
 
-    def session(self, run_id: str) -> UserMessage:
-        """The current user message again, without answering it; `ServerFailed` where the released server has no open conversation."""
-        return UserMessage.of(self._read(f"{self._area}/session", run_id=run_id))
+    def session(self) -> UserMessage:
+        """The current user message again, without answering it; the released server fails (500) where it has no open conversation."""
+        return self._message("GET", "session")
 
-    def status(self, run_id: str) -> tuple[str, list[Any]]:
-        """The state of a run (``inactive`` after the server was started again), and the topics that are open."""
-        match found := self._read("run/status", run_id=run_id):
-            case {"status": str(state), "open_topics": list(topics)}:
-                return state, topics
+    def open_topics(self) -> list[Any]:
+        """The topics that have not begun."""
+        match found := self._call("GET", "run/status", run_id=self._run_id):
+            case {"open_topics": list(topics)}:
+                return topics
         raise DataError(f"the status of the run has an unknown form ({str(found)[:SHOWN]})")
 
-    def dump(self, run_id: str) -> list[Any]:
+    def dump(self) -> list[Any]:
         """The objects of the run file, one for each response that the server took."""
-        found = self._read("run/dump", run_id=run_id)
+        found = self._call("GET", "run/dump", run_id=self._run_id)
         return found if isinstance(found, list) else [found]
 
-    def dumped(self, run_id: str) -> list[Dumped]:
+    def dumped(self) -> list[Dumped]:
         """The responses in the run file, see :func:`read_dump`."""
-        return read_dump(self.dump(run_id))
+        return read_dump(self.dump())
 
     def wait(self, seconds: float, why: str) -> None:
         """Wait, and say so."""
         self._tell(f"waiting {seconds:.0f} s: {why}")
-        self._sleep(seconds)
+        sleep(seconds)
 
-    def _read(self, path: str, **query: str) -> Any:
-        try:
-            return self._call("GET", path, params=query)
-        except Lost as error:
-            raise ServerFailed(f"{self.shown} failed at {path} ({error}): check the address, or start again later; {AGAIN}") from None
+    def _message(self, method: str, call: str, **said: Any) -> UserMessage:
+        return UserMessage.of(self._call(method, f"{'debug' if self.debug else 'run'}/{call}", run_id=self._run_id, **said))
 
-    def _change(self, call: str, body: Mapping[str, Any]) -> UserMessage:
-        try:
-            return UserMessage.of(self._call("POST", f"{self._area}/{call}", json=body))
-        except DataError as error:
-            raise Lost(str(error)) from None
-
-    def _call(self, method: str, path: str, **content: Any) -> Any:
+    def _call(self, method: str, path: str, **said: Any) -> Any:
         """The JSON of an answer, or a list of its lines; a call that the server has not taken is repeated, and one that only reads."""
-        for wait in RETRIES:
+        for seconds in RETRIES:
             try:
-                text = self._send(method, path, **content).text
-                lines = text.split("\n") if text.startswith("{") else [text]
-                found = [json.loads(line) for line in lines if line.strip()]
-                return found[0] if len(found) == 1 else found
-            except json.JSONDecodeError:
-                raise Lost("its answer is not JSON") from None
-            except Lost as error:
-                if error.failed or (method == "POST" and not error.unsent):
+                return self._send(method, path, said)
+            except ServerDown as error:
+                if isinstance(error, ServerRefusal) or error.status == 500 or (method == "POST" and not error.unsent):
                     raise
-                why = f"{self.shown} gave no answer to {path} ({error})"
-                self.wait(wait, why)
-        raise ServerDown(f"{why}: start again later, {AGAIN}")
+                self.wait(seconds, error.why)
+        return self._send(method, path, said)
 
-    def _send(self, method: str, path: str, **content: Any) -> httpx.Response:
-        """An answer with a status below 300."""
+    def _send(self, method: str, path: str, said: Mapping[str, Any]) -> Any:
+        lost, get = f"{self.shown} gave no answer to {path}", method == "GET"
         try:
-            answer = self._client.request(method, f"{self.shown}/{path}", **content)
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise Lost(f"no connection: {error}", unsent=True) from None
+            answer = self._client.request(method, f"{self.shown}/{path}", params=said if get else None, json=None if get else said)
+            if answer.is_success:
+                found = [json.loads(line) for line in answer.text.split("\n") if line.strip()]
+                return found[0] if len(found) == 1 else found
         except httpx.TransportError as error:
-            raise Lost(str(error) or type(error).__name__, late=isinstance(error, httpx.ReadTimeout)) from None
-        if answer.is_success:
-            return answer
-        status, said = answer.status_code, self._said(answer)
+            unsent, late = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout), isinstance(error, httpx.ReadTimeout)
+            raise ServerDown(f"{lost} ({type(error).__name__}: {error})", unsent=unsent, late=late) from None
+        except json.JSONDecodeError:
+            raise ServerDown(f"{lost} (what came is not JSON)", status=500) from None
+        status, words = answer.status_code, self._words(answer)
         if status == 429 or status >= 500:
-            raise Lost(f"{status}: {said}", unsent=status == 429, late=status in (502, 504), failed=status == 500)
-        raise self._refusal(status, said, path)
+            raise ServerDown(f"{lost} ({words})", status=status, unsent=status == 429, late=status in (502, 504))
+        known = 401 if (status, path) == (400, "auth/verify") else status if status >= 400 else 300  # 400: a part of a token
+        why, repair = REFUSALS.get(known, (f"refuses {path}", f"correct that; {AGAIN}"))
+        raise ServerRefusal(f"{self.shown} {why} ({words})", repair, status, unsent=True)
 
-    def _said(self, answer: httpx.Response) -> str:
-        """The server's own words, or where it redirects to: in one line, without the token."""
-        try:
-            said = answer.json()["detail"]
-        except (ValueError, TypeError, KeyError):
-            said = answer.headers.get("Location") or answer.reason_phrase
-        if isinstance(said, list):
-            said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in said)
+    def _words(self, answer: httpx.Response) -> str:
+        """The status and the server's own words, or where it redirects to: in one line, without the token."""
+        said = strip_controls(answer.headers.get("Location") or answer.text)
         token = self._client.headers["Authorization"].removeprefix("Bearer ")
-        return " ".join(strip_controls(str(said)).replace(token, "***").split())[:SHOWN]
-
-    def _refusal(self, status: int, said: str, path: str) -> Exception:
-        """The error that a refusal means."""
-        if status == 422 and path.endswith("continue") and re.search(r"token|too long", said, re.IGNORECASE):
-            return ResponseTooLong(said)
-        known = 401 if (status, path) == (400, "auth/verify") else status  # the released server's answer to a part of a token
-        why = {
-            401: f"does not accept the token in {TOKEN}: copy the token of your team again",
-            403: "does not allow this",
-            404: f"knows no {path}, or no such run: check the address, which is the part before /run/start",
-            412: "knows this run already: continue it in its folder; if that is lost, give another run id",
-        }.get(known, "answers with a redirect, and the token is not sent on: give that address" if status < 400 else f"refuses {path}")
-        return ServerRefusal(status, f"{self.shown} {why} ({status}: {said})")
+        return f"{answer.status_code}: {' '.join(said.replace(token, '***').split())[:SHOWN]}"
 
 
 def safe_address(text: str) -> str:
@@ -353,3 +311,78 @@ def safe_address(text: str) -> str:
         forward = "forward its port to this machine (ssh -L 8888:localhost:8888 HOST) and give http://localhost:8888"
         raise UsageError(f"{url} would send the token unencrypted: give an https:// address, or {forward}")
     return str(url).rstrip("/")
+
+
+@cache
+def tokenizer() -> Any:
+    """The blank English tokenizer of spaCy, with which the server counts.
+
+    Raises:
+        UsageError: when spaCy is not installed.
+    """
+    try:
+        import spacy
+    except ImportError:
+        raise UsageError("an interactive run counts tokens with spaCy: pip install 'pyterrier_ikat[live]'") from None
+    return spacy.blank("en").tokenizer
+
+
+def count_spacy_tokens(text: str) -> int:
+    """The number of tokens of a text for spaCy's blank English tokenizer, which also counts punctuation marks and repeated spaces.
+
+    Example:
+        >>> count_spacy_tokens("I don't know, it's late.")
+        9
+    """
+    return len(tokenizer()(text))
+
+
+def cut_to_tokens(text: str, limit: int = TOKENS) -> str:
+    """The longest beginning of ``text`` that ends where a sentence or a line ends and has at most ``limit`` tokens.
+
+    A text within the limit is returned unchanged. If the first sentence alone exceeds the limit, it is cut after a token.
+
+    Args:
+        text: any text.
+        limit: the most tokens, as :func:`count_spacy_tokens` counts them.
+
+    Example:
+        >>> cut_to_tokens("Oats are cheap. They keep well.", 5)
+        'Oats are cheap.'
+    """
+    tokens = tokenizer()(text)
+    if len(tokens) <= limit:
+        return text
+    beginning = text[: tokens[limit].idx].rstrip()
+    # The text behind it decides what is the end of a sentence: 3.5 has none after its point.
+    whole = [part for part in whole_sentences(text[: len(beginning) + LOOKAHEAD]) if len(part) <= len(beginning)]
+    shorter = [beginning[:end].rstrip() for end in range(len(beginning), -1, -1)]
+    return next(part for part in [*reversed(whole), *shorter] if count_spacy_tokens(part) <= limit)  # as it is divided without the rest
+
+
+def fitted(turn: Turn, share: float = 1.0) -> Turn:
+    """The turn as the server accepts it: its response cut, and the best 1000 passages with scores that decrease strictly.
+
+    Args:
+        turn: the turn.
+        share: the share of the response that is kept, if a server finds it too long.
+
+    Raises:
+        DataError: when a score is not finite.
+
+    Example:
+        >>> fitted(Turn(1, "Which tea?", "Rooibos. It has none.", citations={"d1": 2.5, "d2": 2.5}), share=0.5).response
+        'Rooibos.'
+    """
+    text = strip_controls(turn.response).strip()  # as it will come back from the server
+    size = count_spacy_tokens(text)
+    response = cut_to_tokens(text, int(share * min(size, TOKENS)))
+    cited, before = dict[str, float](), math.inf
+    for docno, score in list(turn.citations.items())[:PASSAGES]:
+        if not math.isfinite(score):
+            repair = "correct the stage that scores, and start again; the run continues with this turn"
+            where = f"turn {turn.session}_{turn.number}: passage {docno}"
+            raise DataError(f"{where} has the score {score}, and a citation needs a finite one: {repair}")
+        before = cited[str(docno)] = lower_score(float(score), before, six_decimals, STEP)  # as evaluation tools read them
+    lost = 0 if response == text else size - count_spacy_tokens(response)
+    return replace(turn, response=response, citations=cited, cut=turn.cut + lost)

@@ -12,7 +12,7 @@ import forked_python
 import pytest
 from click.testing import CliRunner
 from test_interact import EVERY, Model, play, said, system_of
-from track_server import LAST_WORDS, TOKEN, Refused, Run, Track, TrackServer
+from track_server import LAST_WORDS, TOKEN, Refused, Track, TrackServer
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
@@ -41,10 +41,8 @@ def test_a_field_of_another_type_or_none_is_named_and_not_guessed(field, value, 
             UserMessage.of(found)
 
 
-def test_numbers_as_ids_fields_nobody_knows_and_an_end_without_words():
+def test_numbers_as_ids_and_fields_nobody_knows():
     assert UserMessage.of({**MESSAGE, "topic_id": 7, "mood": "good"}).topic == "7"
-    ended = UserMessage.of({**MESSAGE, "utterance": None, "last_response_of_run": True})
-    assert (ended.utterance, ended.ends_session, ended.ends_run) == ("", True, True)
 
 
 def test_a_history_without_the_newest_utterance(tmp_path):
@@ -79,30 +77,20 @@ class AtOnce(Track):
         return self.say(run, LAST_WORDS, True)
 
 
-class Zero(Track):
-    """There is no topic."""
-
-    def start(self, runs, body, area):
-        nothing = dict.fromkeys(("topic_id", "user_id", "utterance", "history"))
-        run = runs[body["run_id"]] = Run({}, [], message={**nothing, "last_response_of_session": True, "last_response_of_run": True})
-        return run.message
-
-
-@pytest.mark.parametrize(("track", "turns"), [(AtOnce(), [3, 0, 2]), (Zero(), [0])])
-def test_a_conversation_that_ends_at_once_has_no_turn(tmp_path, track, turns):
-    run = play(track, tmp_path / "run")
-    assert [(len(one.turns), one.end) for one in run.log.dialogues()] == [(many, "topic ended") for many in turns]
+def test_a_conversation_that_ends_at_once_has_no_turn(tmp_path):
+    run = play(AtOnce(), tmp_path / "run")
+    assert [(len(one.turns), one.end) for one in run.log.dialogues()] == [(many, "topic ended") for many in (3, 0, 2)]
     assert run.finished
 
 
 @pytest.mark.parametrize(
     ("status", "told"),
     [
-        (401, "does not accept the token in IKAT_TOKEN: copy the token of your team again .401: Echo of "),
-        (403, "does not allow this .403"),
+        (401, "does not accept the token in IKAT_TOKEN .401: .*Echo of .*: copy the token of your team again"),
+        (403, "refuses auth/verify .403"),
         (404, "which is the part before /run/start"),
         (307, "answers with a redirect, and the token is not sent on"),
-        (400, "does not accept the token in IKAT_TOKEN: copy the token of your team again .400"),
+        (400, "does not accept the token in IKAT_TOKEN .400"),
         (418, "refuses auth/verify .418"),
     ],
 )
@@ -126,7 +114,7 @@ def test_what_is_no_server_of_simulated_users_is_said(tmp_path):
         def answer(self, *call):
             return "<html>A chat page</html>"
 
-    with pytest.raises(ServerDown, match="its answer is not JSON.: check the address"):
+    with pytest.raises(ServerDown, match="what came is not JSON.: check the address"):
         play(Page(), tmp_path / "run")
 
 
@@ -138,7 +126,7 @@ def test_what_is_no_server_of_simulated_users_is_said(tmp_path):
         ("https://example.org?token=pw-98765", TOKEN, "without a login or a query"),
         ("example.org", TOKEN, "give the part before /run/start, such as"),
         *(("http://localhost:8888", token, "copy the token of your team again") for token in ("", "two words", "tok…")),
-        ("http://127.0.0.1:9", TOKEN, r"gave no answer to auth/verify .no connection"),  # where nothing listens
+        ("http://127.0.0.1:9", TOKEN, r"gave no answer to auth/verify .ConnectError"),  # where nothing listens
     ],
 )
 def test_an_address_or_token_that_cannot_be_used_is_refused_before_anything_is_sent(monkeypatch, tmp_path, address, token, told):
@@ -150,11 +138,17 @@ def test_an_address_or_token_that_cannot_be_used_is_refused_before_anything_is_s
 
 
 def interact(url, folder, **options):
-    return ikat.interact(url, system_of(Model()), run_id="mine", out=folder, sleep=lambda seconds: None, **options)
+    return ikat.interact(url, system_of(Model()), run_id="mine", out=folder, **options)
 
 
 def team(url):
-    return track_server.TrackServer(url, sleep=lambda seconds: None).team()
+    return track_server.TrackServer(url, "mine").team()
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Waits take no time."""
+    monkeypatch.setattr(track_server, "sleep", lambda seconds: None)
 
 
 @pytest.fixture
@@ -172,16 +166,19 @@ def serve(monkeypatch):
         server.close()
 
 
-@pytest.mark.parametrize(("fault", "options"), [("drop before", {}), ("drop after", {}), ("hang", {"timeout": 0.2})])
-def test_over_a_real_connection_a_lost_or_slow_answer_costs_nothing_and_the_token_is_shown_nowhere(serve, tmp_path, caplog, fault, options):
+@pytest.mark.parametrize(("fault", "timeout"), [("drop before", 300), ("drop after", 300), ("hang", 0.2)])
+def test_over_a_real_connection_a_lost_or_slow_answer_costs_nothing_and_the_token_is_shown_nowhere(
+    serve, tmp_path, caplog, monkeypatch, fault, timeout
+):
     caplog.set_level(logging.DEBUG)
+    monkeypatch.setattr(track_server, "TIMEOUT", timeout)
     track, steps = Track(ONE, faults=["", fault]), []
     url = serve(track)
-    run = interact(url, tmp_path / "run", tell=steps.append, **options)
+    run = interact(url, tmp_path / "run", tell=steps.append)
     assert run.finished
     assert said(track.taken) == [("1-1", "Which tea?"), ("1-1", "And now?")]
     assert {headers["authorization"] for headers in track.headers} == {f"Bearer {TOKEN}"}
-    server = track_server.TrackServer(url)
+    server = track_server.TrackServer(url, "mine")
     shown = repr(run) + "".join(steps) + caplog.text + repr(server) + repr(vars(server))
     assert TOKEN not in shown + "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
 
@@ -200,14 +197,14 @@ def test_a_redirect_is_named_and_not_followed_and_a_page_of_a_proxy_is_an_error_
     track, other = Track(ONE), Track(ONE)
     url, there = serve(track), serve(other)
     track.handle = lambda *call: (307, {}, {"Location": f"{there}/auth/verify?token={TOKEN}"})
-    with pytest.raises(UsageError, match=f"the token is not sent on: .*{there}/auth/verify") as raised:
+    with pytest.raises(UsageError, match=f"the token is not sent on .307: {there}/auth/verify") as raised:
         team(url)
     assert TOKEN not in str(raised.value)
     assert other.calls == []
     track.handle = lambda *call: (502, "<html>\n<h1>Bad Gateway</h1>" + "x" * 100_000, {})
-    with pytest.raises(ServerDown, match="502: Bad Gateway") as raised:
+    with pytest.raises(ServerDown, match="502: .*Bad Gateway") as raised:
         team(url)
-    assert len(str(raised.value)) < 300
+    assert len(str(raised.value)) < 400
 
 
 SLOW = '''

@@ -3,15 +3,17 @@
 import errno
 import itertools
 
+import pyterrier as pt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from track_server import DOCUMENTED, FAULTS, NEW, OLD, TOKEN, InProcess, Track
 
-from pyterrier_ikat.live.interactive import player
-from pyterrier_ikat.live.interactive.track_server import ServerDown, TrackServer
-from pyterrier_ikat.runs import Log, Turn, log
+from pyterrier_ikat.live.interactive import player, track_server
+from pyterrier_ikat.live.interactive.track_server import ServerDown, ServerRefusal, TrackServer
+from pyterrier_ikat.runs import Turn, log
 from pyterrier_ikat.store import files
+from pyterrier_ikat.study.systems import System
 
 FORMS = [DOCUMENTED, OLD, NEW]
 TOPICS = (("1-1", "ann", ("Why?", "Why?", "And how?")), ("2-1", "bob", ("Where?",)))
@@ -44,23 +46,30 @@ def quick():
 
 def live(track, folder, answers, step=lambda name: None, sleep=lambda seconds: None, **options):
     """One life of a run: what `interact` does once the system is built."""
-    server = TrackServer("http://localhost:8888/sim", sleep=sleep, transport=InProcess(track, step), **options)
-    header = {"kind": "interactive", "run_id": "mine", "team": server.team(), "description": "Ours."}
-    journal = player.Journal(Log.create(folder, header))
+    server = TrackServer("http://localhost:8888/sim", "mine", transport=InProcess(track, step), **options)
+    header = {"kind": "interactive", "system": "ours", "run_id": "mine", "team": server.team(), "description": "Ours."}
+    run = player.InteractiveRun(folder, header)
     with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(track_server, "sleep", sleep)
         patched.setattr(player, "answer", answers)
-        player.Player(server, "mine", journal, None).play("Ours.", {})
-    return journal
+        player.Player(server, run, System.of(pt.Transformer.identity()), {}, None, None, tell=lambda line: None, doing=None).play()
+    return run
 
 
 def lives(track, folder, answers, steps=()):
     """The run, started again after each kill, and once after a server that could not be reached."""
-    for step in (*steps, lambda name: None, lambda name: None):
+    for step in (*steps, calm, calm):
         try:
             return live(track, folder, answers, step)
+        except ServerRefusal:
+            raise
         except (Killed, ServerDown, OSError):
             track.faults = [fault for fault in track.faults if fault != "unreached"]
     raise AssertionError("the run did not end")
+
+
+def calm(name):
+    pass
 
 
 def killing(deadly):
@@ -125,7 +134,7 @@ def test_a_kill_or_a_full_disk_at_each_line_of_the_journal(tmp_path, form, error
 @given(st.lists(st.sampled_from(["", "", *FAULTS]), max_size=12), st.lists(st.integers(0, 30), max_size=2), st.sampled_from(FORMS))
 def test_any_faults_with_any_kills(tmp_path_factory, faults, deaths, form):
     track, answers = Track(TOPICS, faults=faults, form=form), Answers()
-    check(track, answers, lives(track, tmp_path_factory.mktemp("any") / "run", answers, map(killing, deaths)))
+    check(track, answers, lives(track, tmp_path_factory.mktemp("any") / "run", answers, [*map(killing, deaths), *[calm] * len(faults)]))
 
 
 def test_the_whole_run_again_sends_nothing(tmp_path):

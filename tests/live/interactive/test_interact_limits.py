@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyterrier_ikat.live.interactive.response_limits import count_spacy_tokens, cut_to_tokens, fit_citations, fit_response
+from pyterrier_ikat.live.interactive.track_server import count_spacy_tokens, cut_to_tokens, fitted
+from pyterrier_ikat.runs import Turn
 
 WORDS = st.sampled_from(["Tea", "don't", "3.5", "e.g.", "U.S.", "end.", "so!?", "(x)", "$5", "a-b", " ", "\n", "\n\n", "…", "«ja»", "..."])
 TEXTS = st.one_of(st.text(max_size=80), st.lists(WORDS, max_size=60).map(" ".join), st.lists(WORDS, max_size=60).map("".join))
@@ -34,13 +35,13 @@ def test_a_text_is_cut_where_a_sentence_ends(limit, kept):
 
 def test_a_long_text_is_cut_at_once():
     text = "One two three four five six seven eight nine. " * 20_000
-    response, cut = fit_response(text)
-    assert count_spacy_tokens(response) == 250
-    assert cut == 200_000 - 250
+    turn = fitted(Turn(1, "?", text))
+    assert count_spacy_tokens(turn.response) == 250
+    assert turn.cut == 200_000 - 250
 
 
 def test_citations_are_the_best_thousand_and_fall_strictly():
-    cited = fit_citations("1_1", {f"d{number}": 1.0 for number in range(1200)})
+    cited = fitted(Turn(1, "?", "Tea.", citations={f"d{number}": 1.0 for number in range(1200)})).citations
     assert list(cited) == [f"d{number}" for number in range(1000)]
     scores = [f"{score:.6f}" for score in cited.values()]
     assert sorted(set(scores), key=float, reverse=True) == scores
