@@ -214,8 +214,8 @@ def _ranking(name: str, path: Path) -> Mapping[str, Mapping[str, float]]:
 
 def _show_statements(paths: Sequence[str], data: Any, given: Mapping[str, Any], form: str) -> None:
     """The scores of the PTKB statements that runs (folders or submissions) chose."""
+    from ..evaluation.decisions import evaluate_ptkb
     from ..evaluation.evaluator import name_runs
-    from ..evaluation.ptkb import evaluate_ptkb
     from ..submit import read_submission
 
     judged = judged_by(data.name, given["qrels"] or "ptkb", given["turns"])
@@ -287,7 +287,7 @@ def _show_nuggets(paths: Sequence[str], data: Any, given: Mapping[str, Any], for
 
 def _show_actions(paths: Sequence[str], data: Any, given: Mapping[str, Any], form: str) -> None:
     """Whether run folders abstain and ask back when they should."""
-    from ..evaluation.actions import evaluate_actions
+    from ..evaluation.decisions import evaluate_actions
     from ..evaluation.evaluator import name_runs
 
     answers = data.get_answers()

@@ -1,4 +1,10 @@
-from .actions import evaluate_actions as evaluate_actions
+from .decisions import TRACK_PTKB as TRACK_PTKB
+from .decisions import evaluate_actions as evaluate_actions
+from .decisions import evaluate_learned as evaluate_learned
+from .decisions import evaluate_ptkb as evaluate_ptkb
+from .decisions import ptkb_per_turn as ptkb_per_turn
+from .decisions import statement_ranking as statement_ranking
+from .decisions import with_relevant as with_relevant
 from .evaluator import TRACK_2023 as TRACK_2023
 from .evaluator import TRACK_2024 as TRACK_2024
 from .evaluator import as_measures as as_measures
@@ -25,12 +31,6 @@ from .nuggets import create_nuggets as create_nuggets
 from .nuggets import nugget_agreement as nugget_agreement
 from .nuggets import nugget_precision as nugget_precision
 from .nuggets import nugget_scores as nugget_scores
-from .ptkb import TRACK_PTKB as TRACK_PTKB
-from .ptkb import evaluate_learned as evaluate_learned
-from .ptkb import evaluate_ptkb as evaluate_ptkb
-from .ptkb import ptkb_per_turn as ptkb_per_turn
-from .ptkb import statement_ranking as statement_ranking
-from .ptkb import with_relevant as with_relevant
 from .response_judges import AnswerEquivalence as AnswerEquivalence
 from .response_judges import CitedSentences as CitedSentences
 from .response_judges import Completeness as Completeness

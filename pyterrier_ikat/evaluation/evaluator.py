@@ -292,9 +292,11 @@ def _other_scores(measure: ir_measures.Measure, judged: Judged, run: Ranking) ->
     # Digits alone name the turns: gdeval's script takes off what stands before a hyphen, 9-1_3 and 10-1_3 would be one turn.
     names = {qid if own else str(number): qid for number, qid in enumerate(judged) if qid in run}
     given = {name: _in_order(run[qid]) for name, qid in names.items()}
+    if not own:  # the ranks as scores: the last passage has 1
+        given = {name: dict(zip(docnos, map(float, range(len(docnos), 0, -1)), strict=True)) for name, docnos in given.items()}
     try:
         evaluator = provider.evaluator([measure], {name: dict(judged[qid]) for name, qid in names.items()})
-        metrics = list(evaluator.iter_calc(given if own else {name: _as_ranks(docnos) for name, docnos in given.items()})) if names else []
+        metrics = list(evaluator.iter_calc(given)) if names else []
     except Exception as error:
         gets = ": it gets two frames of one turn, qrels (query_id, doc_id, relevance) and run (query_id, doc_id, score), and gives a number"
         raise DataError(f"{measure} of the provider {provider.NAME} stops with {type(error).__name__}: {error}{gets * own}") from error
@@ -306,11 +308,6 @@ def _in_order(scores: Mapping[str, float]) -> dict[str, float]:
     with np.errstate(over="ignore"):  # scores beyond 32 bits are infinite, and tie
         single = np.fromiter(scores.values(), dtype=np.float64, count=len(scores)).astype(np.float32)
     return {docno: score for score, docno in sorted(zip(single.tolist(), scores, strict=True), reverse=True)}
-
-
-def _as_ranks(docnos: Mapping[str, float]) -> dict[str, float]:
-    """The ranks as scores: the last passage has 1."""
-    return dict(zip(docnos, map(float, range(len(docnos), 0, -1)), strict=True))
 
 
 def turn_scores(rankings: Iterable[tuple[str, Ranking]], evaluator: Evaluator) -> dict[str, dict[str, list[float]]]:

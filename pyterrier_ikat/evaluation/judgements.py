@@ -401,6 +401,10 @@ def agreement(
     both = _common(first, second)
     a, b = both["label_a"], both["label_b"]
     labels = range(min(a.min(), b.min()), max(a.max(), b.max()) + 1)
+    taus = {}
+    if runs:
+        one, other = (evaluate(runs, qrels, measures) for qrels in (first, second))
+        taus = {label(measure): order_agreement(one, other, measure) for measure in as_measures(measures)}
     graded, binary = _confusion(a, b, labels), _confusion(a >= threshold, b >= threshold, [False, True])
     return Agreement(
         pairs=len(both),
@@ -410,7 +414,7 @@ def agreement(
         binary=float(np.trace(binary) / len(both)),
         kappa=cohens_kappa(graded),
         binary_kappa=cohens_kappa(binary),
-        tau=_tau(runs or {}, (first, second), measures),
+        tau=pd.Series(taus, dtype=float),
     )
 
 
@@ -423,15 +427,6 @@ def _common(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
             f"{second['docno'][0]}): give judgements of the same topics and passages"
         )
     return both
-
-
-def _tau(
-    runs: Mapping[str, pd.DataFrame], qrels: tuple[pd.DataFrame, pd.DataFrame], measures: Sequence[ir_measures.Measure | str]
-) -> "pd.Series[Any]":
-    if not runs:
-        return pd.Series(dtype=float)
-    first, second = (evaluate(runs, one, measures) for one in qrels)
-    return pd.Series({label(measure): order_agreement(first, second, measure) for measure in as_measures(measures)})
 
 
 def _confusion(a: "pd.Series[Any]", b: "pd.Series[Any]", values: Sequence[Any]) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from ..conversations.datasets import QrelsSource, Turns
 from ..conversations.qrels import read_qrels, write_qrels
 from ..errors import DataError, UsageError, counted
 from ..evaluation import Agreement, Judge, agreement, breakdown, per_turn, with_gold
-from ..evaluation.ptkb import statement_ranking
+from ..evaluation.decisions import statement_ranking
 from ..generate import Answer, Rewrite
 from ..llms import llm
 from ..methods import METHODS, Method

@@ -146,26 +146,6 @@ def as_json(value: Any) -> Any:
     return value
 
 
-def as_stored(qid: str, name: str, value: Any) -> str | list[Any] | dict[str, Any] | None:
-    """The stored form of the cell of a turn in the column ``name``; None for a cell without a value.
-
-    Raises:
-        DataError: when it is not a text, list or dict, or ``qstatements`` is not a list of (id, score).
-
-    Example:
-        >>> as_stored("9-1_3", "qsubqueries", ("tea", "mint"))
-        ['tea', 'mint']
-    """
-    if is_missing(value):
-        return None
-    if name == "qstatements":
-        return chosen_statements(qid, value)
-    found = as_json(value)
-    if not isinstance(found, str | list | dict):
-        raise DataError(f"turn {qid}: {name} is {value!r}, which a run can't store: give a text, a list or a dict")
-    return found
-
-
 def chosen_statements(qid: str, chosen: Any) -> list[tuple[str, float]]:
     """The statements that were chosen for a turn, as (id, score), best first. A cell without a value has none.
 
@@ -226,7 +206,7 @@ def turn_lines(topics: pd.DataFrame, results: pd.DataFrame) -> Iterator[str]:
     """A line for each turn, in the order of the topics.
 
     Raises:
-        DataError: when a turn occurs twice in the topics, or the results have others, or a column can't be stored.
+        DataError: when a turn occurs twice in the topics, the results have others, or chosen statements are no list of (id, score).
     """
     each_turn_once(topics)
     known = set(topics["qid"])
@@ -239,8 +219,8 @@ def turn_lines(topics: pd.DataFrame, results: pd.DataFrame) -> Iterator[str]:
     found = {row["qid"]: row for row in _rows(results.drop_duplicates("qid"))}
     for turn in _rows(topics):
         qid = turn["qid"]
-        cells = ((name, as_stored(qid, name, value)) for name, value in found.get(qid, turn).items())
-        shown = {name: value for name, value in cells if value is not None}
+        cells = found.get(qid, turn).items()
+        shown = {name: chosen_statements(qid, value) if name == "qstatements" else as_json(value) for name, value in cells}
         if qid in used:
             shown |= {"response": shown.pop("qanswer", ""), "used": used[qid]}
         if "qdraft" in shown:
@@ -250,7 +230,8 @@ def turn_lines(topics: pd.DataFrame, results: pd.DataFrame) -> Iterator[str]:
 
 def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     names = [name for name in PER_TURN if name in frame.columns]
-    return [dict(zip(names, row, strict=True)) for row in frame[names].itertuples(index=False, name=None)]
+    rows = frame[names].itertuples(index=False, name=None)
+    return [{name: value for name, value in zip(names, row, strict=True) if not is_missing(value)} for row in rows]
 
 
 def _used(results: pd.DataFrame) -> dict[str, list[str]]:
@@ -440,7 +421,7 @@ class RunFolder:
 
         Raises:
             DataError: when the results have turns that the topics don't have, a turn occurs twice in the topics, the ranking is not
-                clean, or a column of the turns can't be stored.
+                clean, or chosen statements are no list of (id, score).
         """
         ranking = run_lines(strictly_decreasing(results), parameters.get("method") or self.path.name)
         files = {name: ["".join(lines).encode()] for name, lines in ((RANKING, ranking), (TURNS, turn_lines(topics, results)))}

@@ -12,7 +12,7 @@ from pyterrier_ikat.completions.verdicts import ACTIONS
 from pyterrier_ikat.conversations.topics import ANSWERABILITY
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import evaluate_actions
-from pyterrier_ikat.evaluation.actions import wilson
+from pyterrier_ikat.evaluation.decisions import wilson
 
 LETTERS = {"u": "unanswerable", "a": "answerable", "p": "partial", "c": "conversational", "d": "underspecified", "-": ""}
 TAKEN = {"A": "answer", "Q": "ask", "N": "abstain", "-": None}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluation.ptkb import evaluate_ptkb, ptkb_per_turn, statement_ranking, with_relevant
+from pyterrier_ikat.evaluation.decisions import evaluate_ptkb, ptkb_per_turn, statement_ranking, with_relevant
 
 RANKING = ["nDCG@3", "P(rel=1)@3", "R(rel=1)@3"]
 SET = ["SetP(rel=1)", "SetR(rel=1)", "SetF(rel=1)"]

@@ -4,7 +4,7 @@ import pytest
 
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.runs.folder import as_json, as_stored, chosen_statements, used_marks
+from pyterrier_ikat.runs.folder import as_json, chosen_statements, used_marks
 
 
 def marked(*marks):
@@ -57,9 +57,3 @@ def test_arrays_and_tuples_are_lists_of_pythons_own_numbers():
     found = as_json(cell)
     assert found == [[1, 2], {"a": 0.5}, ["x"], ["y", 3]]
     assert [type(value) for value in (*found[0], found[1]["a"], found[3][1])] == [int, int, float, int]
-
-
-def test_a_cell_that_no_run_keeps_names_turn_and_column():
-    assert as_stored("9-1_3", "qrewrite", None) is None
-    with pytest.raises(DataError, match="turn 9-1_3: qsubqueries is {'tea'}, which a run can't store: give a text, a list or a dict"):
-        as_stored("9-1_3", "qsubqueries", {"tea"})

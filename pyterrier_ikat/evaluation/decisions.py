@@ -1,26 +1,35 @@
-"""Evaluation of the PTKB statements that systems chose, and of those that they learned from what users said."""
+"""Evaluation of what systems decide for a turn beside their ranking.
+
+They choose statements about the user, learn new ones from what users say, and decide to answer, to ask back, or to say that the collection
+has no answer.
+"""
 
 import math
 import warnings
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 from ir_measures import P, R, SetF, SetP, SetR, nDCG
 
 from ..completions.statements import normalised
+from ..completions.verdicts import ACTIONS
 from ..conversations.frame import column, is_persona, statements_of, values, with_columns
 from ..conversations.qrels import check_qrels
-from ..errors import DataError, counted
+from ..conversations.topics import ANSWERABILITY
+from ..errors import DataError, UsageError, counted, list_first
 from ..runs.folder import chosen_statements
 from .evaluator import Evaluator, check_common_turns, judgements_by_turn, label
 from .finished_runs import check_columns, check_once, turns_of, written_by
 
+System: TypeAlias = pd.DataFrame | str | Path
+"""A frame with what a system wrote for each turn, or a folder made by `ikat run`."""
 
-def statement_ranking(system: pd.DataFrame | str | Path) -> pd.DataFrame:
+
+def statement_ranking(system: System) -> pd.DataFrame:
     """The statements that one system chose, in its order.
 
     Args:
@@ -46,12 +55,12 @@ def statement_ranking(system: pd.DataFrame | str | Path) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"], dtype=object).astype({"score": float, "rank": int})
 
 
-def statements_by_turn(system: pd.DataFrame | str | Path) -> dict[str, list[str]]:
+def statements_by_turn(system: System) -> dict[str, list[str]]:
     """The ids of the statements that a system chose for each turn, best first. Raises the same errors as :func:`statement_ranking`."""
     return written_by(system, "qstatements", "SelectStatements(llm)", _ids)
 
 
-def _learned_in_words(chosen: Mapping[str, list[str]], system: pd.DataFrame | str | Path, qrels: pd.DataFrame) -> dict[str, list[str]]:
+def _learned_in_words(chosen: Mapping[str, list[str]], system: System, qrels: pd.DataFrame) -> dict[str, list[str]]:
     """The choices, with their words instead of ids for the statements that ``UpdatePtkb`` learned, because these are not judged."""
     judged = set(zip(qrels["qid"], qrels["docno"], strict=True))
     turns = turns_of(system)
@@ -75,7 +84,7 @@ TRACK_PTKB = (nDCG @ 3, P(rel=1) @ 3, R(rel=1) @ 3, R(rel=1) @ 5, SetP(rel=1), S
 """The ranking measures of 2023 (cut at 3) and 2024 (at 5), then precision, recall and F1 of the chosen set."""
 
 
-def evaluate_ptkb(systems: Mapping[str, pd.DataFrame | str | Path], qrels: pd.DataFrame) -> pd.DataFrame:
+def evaluate_ptkb(systems: Mapping[str, System], qrels: pd.DataFrame) -> pd.DataFrame:
     """Compare the statements that systems chose with PTKB qrels.
 
     Every measure is computed for each turn and averaged over **all** turns of the qrels. A turn counts 0 if the system chose no statement,
@@ -87,7 +96,7 @@ def evaluate_ptkb(systems: Mapping[str, pd.DataFrame | str | Path], qrels: pd.Da
 
     Args:
         systems: name -> a frame with ``qid`` and ``qstatements``, or a folder made by ``ikat run``; see
-            :func:`~pyterrier_ikat.evaluation.ptkb.statement_ranking`.
+            :func:`~pyterrier_ikat.evaluation.decisions.statement_ranking`.
         qrels: ``qid``, ``docno`` (the statement's id), ``label``, such as ``get_qrels("ptkb_nist")`` or
             ``get_qrels("ptkb_org")`` of ``ikat:2023`` and ``get_qrels("ptkb")`` of ``ikat:2024``, ``ikat:2025``. Only they define the
             turns.
@@ -114,7 +123,7 @@ def evaluate_ptkb(systems: Mapping[str, pd.DataFrame | str | Path], qrels: pd.Da
     return pd.DataFrame([{"name": name, **mean, **counts} for name, mean in means.items()], columns=columns)
 
 
-def ptkb_per_turn(system: pd.DataFrame | str | Path, qrels: pd.DataFrame, name: str = "") -> pd.DataFrame:
+def ptkb_per_turn(system: System, qrels: pd.DataFrame, name: str = "") -> pd.DataFrame:
     """The scores of one system for each turn.
 
     Args:
@@ -190,7 +199,7 @@ SHARES = {"added": "new", "replaced": "outdated", "kept": "still", "wrong": "lea
 """The shares of :func:`evaluate_learned`, and the number that each is a share of."""
 
 
-def evaluate_learned(systems: Mapping[str, pd.DataFrame | str | Path], labels: pd.DataFrame, *, least: float = 0.5) -> pd.DataFrame:
+def evaluate_learned(systems: Mapping[str, System], labels: pd.DataFrame, *, least: float = 0.5) -> pd.DataFrame:
     """Compare what systems learned about users (``qlearned`` of :class:`~pyterrier_ikat.generate.UpdatePtkb`) with labels.
 
     A label says what was known of the user before a turn, and what should hold after it. A learned statement is a label's new one if the
@@ -240,7 +249,7 @@ def evaluate_learned(systems: Mapping[str, pd.DataFrame | str | Path], labels: p
     return pd.DataFrame(rows, columns=["name", *SHARES, *SHARES.values(), "turns"])
 
 
-def _learned_by_turn(who: str, system: pd.DataFrame | str | Path, qids: list[str]) -> dict[str, list[Any]]:
+def _learned_by_turn(who: str, system: System, qids: list[str]) -> dict[str, list[Any]]:
     def read(qid: str, found: Any) -> list[Any]:
         if found is None or (isinstance(found, list) and all(map(_is_learned, found))):
             return found or []
@@ -287,3 +296,110 @@ def _count_pairs(said: list[str], new: list[str], least: float) -> int:
 
     alike = np.array([[word_f1(one, text) >= least for text in new] for one in said]).reshape(len(said), len(new))
     return int(alike[linear_sum_assignment(alike, maximize=True)].sum())
+
+
+WANTED = {"abstain": "unanswerable", "ask": "underspecified"}
+"""The label of the turns in which each action is right."""
+MEASURES = ("precision", "recall", "F1")
+
+
+def evaluate_actions(systems: Mapping[str, System], answers: pd.DataFrame) -> pd.DataFrame:
+    """Compare what systems decided with labels of answerability: precision, recall and F1 of abstaining, and of asking back.
+
+    Abstaining is right if a turn is labelled unanswerable, and not if it is partially answerable or conversational. Asking back is right if
+    a turn is labelled underspecified. If no turn has that label (MTRAG has none, MTRAG-UN does), there is no row for asking. A turn for
+    which a system decided nothing, such as one without passages, counts as answered.
+
+    The intervals of 95 % of precision and recall are Wilson's (Wilson, 1927). F1 is 2 J / (1 + J), where J is the share of right turns
+    among those that are labelled or chosen. So its interval is that of J, converted. All intervals treat turns as independent of each
+    other. The turns of a conversation are not quite independent.
+
+    Args:
+        systems: name -> a frame with ``qid`` and ``qaction``, such as the output of a pipeline with
+            :class:`~pyterrier_ikat.generate.Decide`, or a folder made by ``ikat run``.
+        answers: ``qid`` and ``gold_answerability``, as from ``dataset("mtrag:mini").get_answers()``. Only turns with a label count.
+
+    Returns:
+        One row per system and action: ``name``, ``action``, ``turns`` (with a label), ``labelled`` (for which the action is right),
+        ``chosen`` (for which the system took it), ``right`` (both), and ``precision``, ``recall`` and ``F1``, each with ``_low`` and
+        ``_high``. A value is NaN if there are no turns to compute it from.
+
+    Raises:
+        UsageError: when the answers have no labels, a frame lacks a column, or a system made no decision.
+        DataError: when a label or an action is unknown, a turn has several, or a system shares no turn with the labels.
+
+    Warns:
+        UserWarning: when a system made no decision for some of the labelled turns.
+
+    Example:
+        >>> answers = pd.DataFrame({"qid": list("abcd"), "gold_answerability": ["unanswerable"] * 2 + ["answerable", "partial"]})
+        >>> ours = pd.DataFrame({"qid": list("abcd"), "qaction": ["abstain", "answer", "abstain", "answer"]})
+        >>> row = evaluate_actions({"ours": ours}, answers).iloc[0]
+        >>> row[["precision", "recall", "recall_low", "recall_high"]].astype(float).round(3).tolist()
+        [0.5, 0.5, 0.095, 0.905]
+    """
+    labels = labels_by_turn(answers)
+    actions = [action for action, label in WANTED.items() if action == "abstain" or label in labels.values()]
+    rows = []
+    for name, system in systems.items():
+        decided = _decided(name, system, labels)
+        if without := [qid for qid, action in decided.items() if not action]:
+            told = f"{name} made no decision for {len(without)} of {counted(len(labels), 'turn')}"
+            warnings.warn(f"{told} ({list_first(without)}): counted as answered", stacklevel=3)
+        rows += [{"name": name, "action": action, **_scores(action, decided, labels)} for action in actions]
+    columns = [f"{measure}{end}" for measure in MEASURES for end in ("", "_low", "_high")]
+    return pd.DataFrame(rows, columns=["name", "action", "turns", "labelled", "chosen", "right", *columns])
+
+
+def labels_by_turn(answers: pd.DataFrame) -> dict[str, str]:
+    """The label of each turn that has one. Raises the same errors as :func:`evaluate_actions`."""
+    given = values(answers, "gold_answerability", "") if "qid" in answers.columns else []
+    known = {qid: label for qid, label in zip(answers.get("qid", []), given, strict=True) if label}
+    if not known:
+        raise UsageError("nothing says which turns have an answer: give answers with gold_answerability, as those of mtrag:mini")
+    for qid, said in known.items():
+        if said not in ANSWERABILITY:
+            raise DataError(f"turn {qid}: the answerability is {said!r}: give one of {', '.join(ANSWERABILITY)}")
+    check_once("the answers", answers, ["qid"], "keep one")
+    return known
+
+
+def _action(qid: str, action: Any) -> str:
+    if action not in (None, "", *ACTIONS):
+        raise DataError(f"turn {qid}: the action is {action!r}: give one of {', '.join(ACTIONS)}")
+    return action or ""
+
+
+def wilson(right: int, of: int, level: float = 0.95) -> tuple[float, float]:
+    """Wilson's interval of a share; NaN for a share of nothing.
+
+    Example:
+        >>> [round(bound, 3) for bound in wilson(7, 7)]
+        [0.646, 1.0]
+    """
+    if not of:
+        return math.nan, math.nan
+    from scipy.stats import binomtest
+
+    interval = binomtest(right, of).proportion_ci(level, "wilson")
+    return float(interval.low), float(interval.high)
+
+
+def _decided(name: str, system: System, labels: Mapping[str, str]) -> dict[str, str]:
+    found = written_by(system, "qaction", "generate.Decide(llm)", _action)
+    if not any(found.values()):
+        raise UsageError(f"{name} made no decision: it has no column qaction, which ikat.generate.Decide(llm) writes")
+    decided = {qid: found.get(qid, "") for qid in labels}
+    check_common_turns(name, found, labels, "turn with a label")
+    return decided
+
+
+def _scores(action: str, decided: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, Any]:
+    wanted = {qid for qid, label in labels.items() if label == WANTED[action]}
+    taken = {qid for qid, chosen in decided.items() if chosen == action}
+    right = len(wanted & taken)
+    found: dict[str, Any] = {"turns": len(labels), "labelled": len(wanted), "chosen": len(taken), "right": right}
+    for measure, of in zip(MEASURES, (len(taken), len(wanted), len(wanted | taken)), strict=True):
+        for end, share in zip(("", "_low", "_high"), (right / of if of else math.nan, *wilson(right, of)), strict=True):
+            found[f"{measure}{end}"] = 2 * share / (1 + share) if measure == "F1" else share
+    return found
