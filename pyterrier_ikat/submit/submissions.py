@@ -75,14 +75,14 @@ def write_submission(
     """
     topics = Topics.of(dataset)
     _check_header(topics.year, run_type, team)
-    turns = {turn["qid"]: turn for turn in run.turns()}
+    results, turns = run.results(), {turn["qid"]: turn for turn in run.turns()}
     if not any("used" in turn for turn in turns.values()):
         respond = advice("such as rtg, or any system >> ikat.Respond(llm)", "such as `ikat run rtg ...`")
         told = "which writes the response and marks the passages that it used"
         raise UsageError(f"{run.path} has no responses: run a system that ends with Respond, {told} ({respond})")
     if run_type == "automatic" and any("qresolved" in turn for turn in turns.values()):
         raise UsageError("the run was made with manual rewrites (qresolved): submit it as manual, or run a system without them")
-    rankings = _rankings(run.results(), turns, topics.year)
+    rankings = _rankings(results, turns, topics.year)
     _check_known([*rankings, *turns], topics)
     _warn_of_uncited({qid: turn["qcitations"] for qid, turn in turns.items() if "qcitations" in turn})
     texts = _cut_long({qid: turns.get(qid, {}).get("response", "") for qid in topics.statements})
