@@ -35,7 +35,7 @@ def one_of(choices: Iterable[str | None], **values: Any) -> None:
 
 
 class Checked:
-    """Checks its arguments once it is made, by two tables of its class."""
+    """Checks its arguments once it is made, by two tables of its class and of each class that it is made from."""
 
     least: ClassVar[Mapping[str, int]] = {}
     """Argument -> the smallest number that it may be."""
@@ -43,10 +43,11 @@ class Checked:
     """Argument -> what it may be."""
 
     def __post_init__(self) -> None:
-        for name, number in self.least.items():
-            at_least(number, **{name: getattr(self, name)})
-        for name, known in self.choices.items():
-            one_of(known, **{name: getattr(self, name)})
+        for cls in reversed(type(self).__mro__):
+            for name, number in vars(cls).get("least", {}).items():
+                at_least(number, **{name: getattr(self, name)})
+            for name, known in vars(cls).get("choices", {}).items():
+                one_of(known, **{name: getattr(self, name)})
 
 
 MAKERS = {

@@ -23,12 +23,8 @@ Heard = tuple[Any, Exchange]
 Write = Callable[[str], None]
 """Gets what a model has written so far, each time all of it, and the same again while it is silent; what it raises ends the call."""
 
-_chain: ContextVar[int] = ContextVar("chain", default=0)
-
-
-def current_chain() -> int:
-    """The number of the current chain, 0 for the plain run."""
-    return _chain.get()
+CHAIN: ContextVar[int] = ContextVar("chain", default=0)
+"""The number of the current chain, 0 for the plain run."""
 
 
 @contextmanager
@@ -37,16 +33,16 @@ def in_chain(number: int) -> Iterator[None]:
 
     Example:
         >>> with in_chain(2):
-        ...     current_chain()
+        ...     CHAIN.get()
         2
-        >>> current_chain()
+        >>> CHAIN.get()
         0
     """
-    token = _chain.set(number)
+    token = CHAIN.set(number)
     try:
         yield
     finally:
-        _chain.reset(token)
+        CHAIN.reset(token)
 
 
 @dataclass(eq=False)

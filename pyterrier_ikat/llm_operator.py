@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 import pandas as pd
 import pyterrier as pt
 
-from .arguments import Checked, one_of
+from .arguments import Checked
 from .completions.json_answers import Structure
 from .completions.kinds import Kind
 from .completions.usable import is_refusal, readable, without_reasoning
@@ -230,6 +230,7 @@ class LLMOperator(AsksLLM, Operator):
     question: str = "qutterance"
     on_error: str | None = None
 
+    choices = {"style": STYLES, "statements": ("all", "chosen"), "on_error": ("raise", "fallback", None)}
     one_row_per_turn = True
     history_style = ""
     """The style that decides which messages of the history are shown; empty for the operator's own."""
@@ -245,12 +246,6 @@ class LLMOperator(AsksLLM, Operator):
     """Whether the answers also become the query."""
     statements = "all"
     """The statements that prompts show, ``"all"`` or ``"chosen"``. Without the column ``qstatements``, all are shown."""
-
-    def __post_init__(self) -> None:
-        one_of(STYLES, style=self.style)
-        one_of(("all", "chosen"), statements=self.statements)
-        one_of(("raise", "fallback", None), on_error=self.on_error)
-        super().__post_init__()
 
     @property
     def prompt(self) -> str:

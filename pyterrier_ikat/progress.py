@@ -39,22 +39,38 @@ _Tqdm.set_lock(threading.RLock())  # type: ignore[no-untyped-call]  # tqdm's own
 
 
 class Entry:
-    """A part of the line: a text, and a count where something is counted.
+    """A part of the line: a count, to go through or to ``update`` in a block ``with`` it, or a text alone.
+
+    It isn't shown where nobody looks: where stderr is neither a terminal nor a notebook's.
 
     Args:
-        text: what is done.
         counted: what is counted: an iterable, or nothing where ``update`` is called.
+        desc: what is done.
         total: how many there are; None for a text alone, and where that isn't known.
         unit: what is counted, in the singular. Empty for a text.
         initial: how many were done before.
-        hidden: whether it isn't shown.
+        disable: show nothing.
+
+    Example:
+        >>> list(bar([1, 2], desc="counting"))
+        [1, 2]
     """
 
     def __init__(
-        self, text: str, counted: Iterable[Any] = (), *, total: int | None = None, unit: str = "", initial: int = 0, hidden: bool = False
+        self,
+        counted: Iterable[Any] = (),
+        *,
+        desc: str = "",
+        total: int | None = None,
+        unit: str = "step",
+        initial: int = 0,
+        disable: bool = False,
     ) -> None:
-        self.text, self.counted, self.total, self.unit, self.n = text, counted, total or length_hint(counted) or None, unit, initial
-        self.hidden, self.notes, self.started = hidden, "", time.monotonic()
+        self.text, self.counted, self.total, self.unit, self.n = desc, counted, total or length_hint(counted) or None, unit, initial
+        self.notes, self.started = "", time.monotonic()
+        off = disable or _hidden.get() or os.environ.get(OFF, "0") not in ("", "0") or sys.stderr is None
+        notebook = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+        self.hidden = off or not (sys.stderr.isatty() or hasattr(notebook, "kernel"))
 
     def __iter__(self) -> Iterator[Any]:
         with self:
@@ -75,14 +91,9 @@ class Entry:
     def __str__(self) -> str:
         return f"{self.text} {self.n}/{self.total or '?'}{', ' * bool(self.notes)}{self.notes}"
 
-    def update(self, n: int = 1) -> None:
-        """Count ``n`` more as done."""
+    def update(self, n: int = 1, **notes: Any) -> None:
+        """Count ``n`` more as done, and show numbers behind the count, by name, but for zeros."""
         self.n += n
-        if not self.hidden:
-            LINE.draw()
-
-    def note(self, **notes: Any) -> None:
-        """Show numbers behind the count, by name, but for zeros."""
         self.notes = ", ".join(f"{name}={value}" for name, value in notes.items() if value)
         if not self.hidden:
             LINE.draw()
@@ -151,34 +162,12 @@ LINE = Line()
 _hidden: ContextVar[bool] = ContextVar("hidden", default=False)
 
 
-def _is_hidden() -> bool:
-    """Whether nothing is to be shown, or nobody looks: stderr is neither a terminal nor a notebook's."""
-    if _hidden.get() or os.environ.get(OFF, "0") not in ("", "0") or sys.stderr is None:
-        return True
-    notebook = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return not (sys.stderr.isatty() or hasattr(notebook, "kernel"))
-
-
-def bar(counted: Iterable[Any] = (), *, desc: str = "", unit: str = "step", disable: bool = False, **more: Any) -> Entry:
-    """A count on the line: to go through, or to ``update`` in a block ``with`` it.
-
-    Args:
-        counted: what is counted.
-        desc: what is done.
-        unit: what is counted, in the singular.
-        disable: show nothing.
-        **more: other arguments of `Entry`.
-
-    Example:
-        >>> list(bar([1, 2], desc="counting"))
-        [1, 2]
-    """
-    return Entry(desc, counted, unit=unit, hidden=disable or _is_hidden(), **more)
+bar = Entry
 
 
 def doing(text: str) -> Entry:
     """An entry without a count: while a block ``with`` it runs, the line has its text."""
-    return Entry(text, hidden=_is_hidden())
+    return Entry(desc=text, unit="")
 
 
 def tell(text: str) -> None:

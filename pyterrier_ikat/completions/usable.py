@@ -277,14 +277,15 @@ def usable_words(text: str) -> str:
 
 
 def answer_text(text: str) -> str | None:
-    """The model's answer, as `usable_words` gives it. None if it has neither a letter nor a digit.
+    """The model's answer, as `usable_words` gives it. None if there is none, or if it has neither a letter nor a digit.
 
     Example:
         >>> answer_text("<think>hm</think> Paris"), answer_text("...")
         ('Paris', None)
     """
-    text = usable_words(text)
-    return text if any(map(str.isalnum, text)) else None
+    text = without_reasoning(text)
+    nothing = is_refusal(text) or _NOTHING.fullmatch(text) or not any(map(str.isalnum, text))
+    return None if nothing else text
 
 
 def own_turn(text: str) -> str:

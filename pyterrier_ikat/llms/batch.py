@@ -24,7 +24,7 @@ from .cache import CompletionCache
 from .failures import BatchUnderWay, FatalLLMError, LLMFailure, Refused, StageEnded, Transient, Unavailable, Waiting
 from .ledger import CHARACTERS_PER_TOKEN
 from .openai import quoted
-from .request import Request
+from .request import NoCompletionError, Reply, Request
 from .sending import Outcome, Sending
 
 ENDPOINT = "/v1/chat/completions"
@@ -174,8 +174,8 @@ class BatchSending(Sending):
         status, body = response.get("status_code") or 500, response.get("body")
         error = body.get("error", body) if isinstance(body, dict) else body
         try:
-            reply: Any = self.backend.reply(body) if status == 200 else self.backend.refused(request, status, error, {})
-        except (Transient, FatalLLMError):
+            reply: Any = Reply.of(body) if status == 200 else self.backend.refused(request, status, error, {})
+        except (Transient, FatalLLMError, NoCompletionError):
             return False
         outcome = self.llm.settle(key, request, reply, 0.0, calls=1, retries=job.tried)
         if isinstance(outcome, LLMFailure):

@@ -123,8 +123,7 @@ class OpenAIBackend(Remade, Backend):
         # Without the client's typed layer, which takes half of its CPU time. The threads of a stage share one interpreter lock.
         # No redirect is followed: the key would go to an unknown place.
         post: Any = {"cast_to": object, "body": self.body(request), "options": {"follow_redirects": False}}
-        answer = self.call(lambda client: client.post("/chat/completions", **post), request)
-        return [answer if isinstance(answer, LLMFailure) else self.reply(answer)]
+        return [self.call(lambda client: Reply.of(client.post("/chat/completions", **post)), request)]
 
     def stream(self, request: Request, write: Write) -> Reply | LLMFailure:
         """Answer one request while ``write`` is told the text (see `Backend.stream`)."""
@@ -132,18 +131,18 @@ class OpenAIBackend(Remade, Backend):
 
         post: Any = {"cast_to": object, "body": {**self.body(request), **STREAMED}, "options": {"follow_redirects": False}}
 
-        def work(client: openai.OpenAI) -> Any:
+        def work(client: openai.OpenAI) -> Reply:
             with client.post("/chat/completions", stream=True, stream_cls=openai.Stream[object], **post) as stream:
                 if isinstance(write, Reader):
                     write.waits_for(stream.response.extensions["network_stream"].get_extra_info("socket"))
                 if "text/event-stream" in stream.response.headers.get("content-type", ""):
-                    return read_stream(stream, Writing(write))
-                return json.loads(stream.response.read())  # a server that can't stream may send it whole
+                    return Reply.of(read_stream(stream, Writing(write)))
+                return Reply.of(json.loads(stream.response.read()))  # a server that can't stream may send it whole
 
         answer = self.call(work, request)
         if isinstance(answer, BadRequest) and "stream" in answer.reason:  # it can't, or not with the number of tokens
             return self.complete([request])[0]
-        return answer if isinstance(answer, LLMFailure) else self.reply(answer)
+        return answer
 
     def open(self) -> "openai.OpenAI":
         """The client of this process. A forked process must not write into the connections of its parent.
@@ -202,7 +201,9 @@ class OpenAIBackend(Remade, Backend):
             self.answered = True
             return self.refused(request, error.status_code, error.body, error.response.headers)
         except (openai.APIError, ValueError, RecursionError) as error:
-            raise self._no_completion(getattr(error, "body", None) or getattr(error, "doc", None) or str(error)) from None
+            self.answered = True
+            answer = getattr(error, "body", None) or getattr(error, "doc", None) or str(error)
+            raise Transient(None, f"the server's answer holds no completion. It says: {quoted(answer)}") from None
         self.answered = True
         return found
 
@@ -217,21 +218,6 @@ class OpenAIBackend(Remade, Backend):
         if isinstance(found, LLMFailure):
             raise FatalLLMError(found.reason)
         return found
-
-    def reply(self, answer: Any) -> Reply:
-        """The reply in an answer.
-
-        Raises:
-            Transient: when it holds none.
-        """
-        try:
-            return Reply.of(answer)
-        except (TypeError, KeyError, IndexError, AttributeError):
-            raise self._no_completion(answer) from None
-
-    def _no_completion(self, answer: Any) -> Transient:
-        self.answered = True
-        return Transient(None, f"the server's answer holds no completion. It says: {quoted(answer)}")
 
     def refused(self, request: Request, status: int, body: Any, headers: Mapping[str, str]) -> LLMFailure:
         """The failure for an answer with an HTTP status other than 200.

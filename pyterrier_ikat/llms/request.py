@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..completions.json_answers import Structure
 from ..completions.usable import one_line, printable, split_reasoning
-from ..events import current_chain
+from ..events import CHAIN
 from .failures import CutOff, Empty, Filtered, LLMFailure, OnlyReasoning, Refused, Unfinished
 
 WHOLE = (
@@ -96,7 +96,7 @@ def of_chain(request: Request) -> Request:
         ...     of_chain(Request([], "answer", "1_1")).chain
         2
     """
-    chain = current_chain()
+    chain = CHAIN.get()
     return replace(request, chain=chain) if chain and not request.chain else request
 
 
@@ -125,6 +125,18 @@ class Completion:
     cached_tokens: int | None = None
 
 
+class NoCompletionError(ValueError):
+    """A server's answer is not a chat completion.
+
+    Attributes:
+        body: the answer.
+    """
+
+    def __init__(self, body: Any) -> None:
+        super().__init__(body)
+        self.body = body
+
+
 @dataclass(frozen=True)
 class Reply:
     """A backend's result, before it is known whether it is usable (see `Completion` for the shared fields)."""
@@ -144,29 +156,32 @@ class Reply:
         """The reply in an OpenAI chat completion.
 
         Raises:
-            TypeError, KeyError, IndexError, AttributeError: when it is not a chat completion, or has an error beside its choices.
+            NoCompletionError: when it is none, or has an error beside its choices.
         """
-        if answer.get("error"):
-            raise TypeError
-        choice, usage = answer["choices"][0], answer.get("usage") or {}
-        message = choice["message"]
-        text, thought = text_and_thought(message.get("content"))
-        if not isinstance(text, str | None):
-            raise TypeError
-        reason = "error" if choice.get("error") else choice.get("finish_reason")
-        if str(reason or "").casefold() in WHOLE and (message.get("tool_calls") or message.get("function_call")):
-            reason = "tool_calls"  # none was offered: the text announces the call and does not answer
-        refusal = message.get("refusal")
-        return cls(
-            text,
-            one_line(str(answer.get("model") or "")) or None,
-            one_line(str(reason)) if reason else None,
-            _whole(usage, "prompt_tokens"),
-            _whole(usage, "completion_tokens"),
-            str(refusal) if refusal else None,
-            bool(thought or message.get("reasoning_content") or message.get("reasoning")),
-            _whole(usage.get("prompt_tokens_details"), "cached_tokens"),
-        )
+        try:
+            if answer.get("error"):
+                raise TypeError
+            choice, usage = answer["choices"][0], answer.get("usage") or {}
+            message = choice["message"]
+            text, thought = text_and_thought(message.get("content"))
+            if not isinstance(text, str | None):
+                raise TypeError
+            reason = "error" if choice.get("error") else choice.get("finish_reason")
+            if str(reason or "").casefold() in WHOLE and (message.get("tool_calls") or message.get("function_call")):
+                reason = "tool_calls"  # none was offered: the text announces the call and does not answer
+            refusal = message.get("refusal")
+            return cls(
+                text,
+                one_line(str(answer.get("model") or "")) or None,
+                one_line(str(reason)) if reason else None,
+                _whole(usage, "prompt_tokens"),
+                _whole(usage, "completion_tokens"),
+                str(refusal) if refusal else None,
+                bool(thought or message.get("reasoning_content") or message.get("reasoning")),
+                _whole(usage.get("prompt_tokens_details"), "cached_tokens"),
+            )
+        except (TypeError, KeyError, IndexError, AttributeError):
+            raise NoCompletionError(answer) from None
 
     def completion(self, model: str, seconds: float) -> Completion:
         """The completion that it is when it is usable, as ``model`` wrote it."""

@@ -145,8 +145,7 @@ class Sending:
                 fresh = self._add(self._give(found))
                 bar.total = max(bar.total, bar.n + len(found) + len(fresh))
                 failed += sum(isinstance(one, LLMFailure) for one in found.values())
-                bar.note(cached=hits, failed=failed, cost=f"${llm.budget.spent:.4f}" * (llm.budget.spent > 0))
-                bar.update(len(found))
+                bar.update(len(found), cached=hits, failed=failed, cost=f"${llm.budget.spent:.4f}" * (llm.budget.spent > 0))
         except KeyboardInterrupt:  # a second one leaves without a wait, also while this line is printed
             self._stop.set()
             print("stopping: waiting for the calls under way; press Ctrl-C again to end at once", file=sys.stderr)

@@ -67,8 +67,8 @@ def test_a_line_says_system_stage_turns_rate_and_what_is_counted_inside(terminal
 def test_numbers_stand_beside_a_count_unless_they_are_zero(terminal):
     terminal = terminal()
     with bar(total=8, desc="answer", unit="query") as count:
-        count.note(failed=0, cached=3)
-        assert terminal.row() == "answer: 0/8 queries"
+        count.update(failed=0, cached=3)
+        assert terminal.row() == "answer: 1/8 queries"
         assert ", cached=3]" in terminal.rows()[-1]
 
 
