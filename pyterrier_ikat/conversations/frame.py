@@ -332,10 +332,10 @@ def each_turn_once(frame: pd.DataFrame) -> None:
     Raises:
         DataError: naming the row without one, or the first turn that occurs again.
     """
-    turns = turns_of(frame)
-    if len(again := np.flatnonzero(turns != np.arange(len(turns)))):
-        twice = frame["qid"].iloc[again[0]]
-        raise DataError(f"turn {twice} has several rows, whose results could not be told apart: drop one, or give it another qid")
+    qids = frame["qid"].tolist()
+    if any(map(is_missing, qids)) or len({*qids}) < len(qids):
+        again = qids[np.flatnonzero(turns_of(frame) != np.arange(len(qids)))[0]]  # a row without a qid is named there
+        raise DataError(f"turn {again} has several rows, whose results could not be told apart: drop one, or give it another qid")
 
 
 def without_passages(frame: pd.DataFrame) -> pd.DataFrame:
