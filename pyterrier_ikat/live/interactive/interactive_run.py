@@ -93,9 +93,6 @@ def interact(
         run = InteractiveRun(out, header)
         if run.session:
             tell(f"{out} has {counted(sum(len(one.taken) for one in run.log.known.values()), 'response')} that the server took")
-        if not run.finished:
-            for model in opened.models:
-                model.open()
         Player(server, run, opened, personas, learns, history, tell, doing).play(sessions)
         if not debug:
             _keep_dump(server, run.folder)
@@ -107,7 +104,7 @@ def _opened(system: Any, run_id: str, options: Mapping[str, Any], ledger: Ledger
     entries = methods_in({run_id: system} if isinstance(system, pt.Transformer) else system)
     if len(entries) != 1:
         raise UsageError(f"a run is of one system, and these are {', '.join(one.name for one in entries)}: give one")
-    opened = open_systems(entries[0], ledger, live=True, cite=True, **options)[0]
+    opened = open_systems(entries[0], ledger, connect=True, live=True, cite=True, **options)[0]
     if opened.writes_response is False:
         repair = advice("such as rtg, or any system >> ikat.Respond(llm)", "such as rtg or gtr")
         raise UsageError(f"system {opened.name} writes no response that a user could read: choose one that ends with Respond ({repair})")
@@ -117,8 +114,7 @@ def _opened(system: Any, run_id: str, options: Mapping[str, Any], ledger: Ledger
 def _keep_dump(server: TrackServer, folder: Path) -> None:
     try:
         dump = server.dump()
+        with atomic_write(folder / DUMP) as file:
+            json.dump(dump, file, indent=1)
     except IkatError as error:
         warnings.warn(f"there is no {DUMP} ({error}): {AGAIN}, and fetches it", InteractiveWarning, stacklevel=3)
-        return
-    with atomic_write(folder / DUMP) as file:
-        json.dump(dump, file, indent=1)

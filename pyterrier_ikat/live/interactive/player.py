@@ -105,14 +105,14 @@ class InteractiveRun:
         """Note a user message, and the seconds that the server took for it: after it the server has the responses before it."""
         before, turn, session, noted = self.message, self.turn, self.session, list[Event]()
         if before.ends_session or message.topic != before.topic:
-            if not before.ends_session:
-                noted.append(_end(session))
             session = "-".join(message.topic.split()) or "topic"
             noted.append(session_event(session, message.user))
         elif turn and (message.ends_session or message.number > turn.number):
             noted.append({"event": "sent", "session": session, "turn": turn.number, "seconds": seconds})
         noted.append({"event": "message", "message": message.model_dump()})
-        self.note(*noted, *[_end(session)] * message.ends_session)
+        if message.ends_session:
+            noted.append({"event": "end", "session": session, "end": "topic ended"})
+        self.note(*noted)
 
     def _take(self, event: Event) -> None:
         match event:
@@ -127,10 +127,6 @@ class InteractiveRun:
             case {"event": "message", "message": said}:
                 self.message, self.under_way, self.stuck = UserMessage.model_validate(said), False, ""
                 self.begun[self.session, self.message.number] = self.message
-
-
-def _end(session: str) -> Event:
-    return {"event": "end", "session": session, "end": "topic ended"}
 
 
 @dataclass
@@ -229,10 +225,9 @@ class Player:
             return self.server.proceed(turn.response, turn.citations, turn.statements)
         if self.run.session:
             return self.server.proceed()
-        header, models = self.run.header, [model.model for model in self.system.models]
-        about = {"system": header["system"], "models": models, "package": versions()[OURS]}
+        about = {"system": self.system.name, "models": [model.model for model in self.system.models], "package": versions()[OURS]}
         try:
-            return self.server.start(header["description"], track_persona=self.memory is not None, about=about)
+            return self.server.start(self.run.header["description"], track_persona=self.memory is not None, about=about)
         except ServerRefusal as error:
             if error.status != 412 or not again:
                 raise

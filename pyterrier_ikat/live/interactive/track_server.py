@@ -34,7 +34,6 @@ AGAIN = "the same command continues the run"
 SHOWN = 200
 """The most characters of a server's own words."""
 REFUSALS = {
-    300: ("answers with a redirect, and the token is not sent on", "give that address"),
     401: (f"does not accept the token in {TOKEN}", "copy the token of your team again"),
     404: ("knows no such address or run", "check the address, which is the part before /run/start"),
     412: ("knows this run already", "continue it in its folder; if that is lost, give another run id"),
@@ -107,8 +106,8 @@ class UserMessage(BaseModel):
             return cls.model_validate(answer)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            where = ".".join(map(str, first["loc"])) or "the answer"
-            raise DataError(f"the server's answer is not a user message ({where}: {first['msg']}): ask the organisers") from None
+            what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            raise DataError(f"the server's answer is not a user message ({what}): ask the organisers") from None
 
     @property
     def messages(self) -> list[dict[str, str]]:
@@ -203,7 +202,6 @@ class TrackServer:
         self._client = httpx.Client(
             headers={"Authorization": f"Bearer {token}"},
             timeout=httpx.Timeout(TIMEOUT, connect=CONNECT),
-            limits=httpx.Limits(max_keepalive_connections=0),  # an idle connection may be lost while the system answers
             trust_env=self.shown.startswith("https"),  # else a proxy of the environment would get the token unencrypted
             transport=transport,
         )
@@ -282,7 +280,7 @@ class TrackServer:
         status, words = answer.status_code, self._words(answer)
         if status == 429 or status >= 500:
             raise ServerDown(f"{lost} ({words})", status=status, unsent=status == 429, late=status in (502, 504))
-        known = 401 if (status, path) == (400, "auth/verify") else status if status >= 400 else 300  # 400: a part of a token
+        known = 401 if (status, path) == (400, "auth/verify") else status  # the released server's answer to a part of a token
         why, repair = REFUSALS.get(known, (f"refuses {path}", f"correct that; {AGAIN}"))
         raise ServerRefusal(f"{self.shown} {why} ({words})", repair, status, unsent=True)
 

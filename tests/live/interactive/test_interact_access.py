@@ -12,7 +12,7 @@ import forked_python
 import pytest
 from click.testing import CliRunner
 from test_interact import EVERY, Model, play, said, system_of
-from track_server import LAST_WORDS, TOKEN, Refused, Track, TrackServer
+from track_server import LAST_WORDS, NEW, TOKEN, Refused, Track, TrackServer
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
@@ -58,12 +58,14 @@ def test_a_history_without_the_newest_utterance(tmp_path):
     assert said(track.taken) == [("1-1", "Which tea?"), ("1-1", "And now?")]
 
 
-def test_half_characters_and_control_characters_of_a_user(tmp_path):
+def test_half_characters_and_what_controls_a_terminal_are_neither_taken_nor_sent(tmp_path):
     topics = (("../1\ud800", "ann", ("Tea \ud800?", "\x1b[31m\0?")),)
-    run = play(Track(topics), tmp_path / "run")
+    track = Track(topics, form=NEW, faults=["", "", "drop after"])
+    run = play(track, tmp_path / "run", Model(lambda number: f"Rooibos\x85 \x01{number}."))
     (one,) = run.log.dialogues()
     assert one.session == "../1\ufffd"
     assert [turn.utterance for turn in one.turns] == ["Tea \ufffd?", " [31m ?"]
+    assert [response for *_, response in track.taken] == ["Rooibos  1.", "Rooibos  2."]
     assert sorted(path.name for path in tmp_path.rglob("*.json*")) == ["dump.json", "log.jsonl"]
 
 
@@ -89,7 +91,7 @@ def test_a_conversation_that_ends_at_once_has_no_turn(tmp_path):
         (401, "does not accept the token in IKAT_TOKEN .401: .*Echo of .*: copy the token of your team again"),
         (403, "refuses auth/verify .403"),
         (404, "which is the part before /run/start"),
-        (307, "answers with a redirect, and the token is not sent on"),
+        (307, "refuses auth/verify .307"),
         (400, "does not accept the token in IKAT_TOKEN .400"),
         (418, "refuses auth/verify .418"),
     ],
@@ -197,7 +199,7 @@ def test_a_redirect_is_named_and_not_followed_and_a_page_of_a_proxy_is_an_error_
     track, other = Track(ONE), Track(ONE)
     url, there = serve(track), serve(other)
     track.handle = lambda *call: (307, {}, {"Location": f"{there}/auth/verify?token={TOKEN}"})
-    with pytest.raises(UsageError, match=f"the token is not sent on .307: {there}/auth/verify") as raised:
+    with pytest.raises(UsageError, match=f"refuses auth/verify .307: {there}/auth/verify") as raised:
         team(url)
     assert TOKEN not in str(raised.value)
     assert other.calls == []

@@ -132,15 +132,6 @@ def test_a_run_that_the_server_forgot_is_said(tmp_path):
         live(track, tmp_path / "run", Answers())
 
 
-def test_what_controls_a_terminal_is_neither_sent_nor_taken(tmp_path):
-    topics = (("1-1", "ann", ("Tea\x1b[2J?", "And\x9b now?")),)
-    track = Track(topics, form=NEW, faults=["", "", "drop after"])
-    run = play(track, tmp_path / "run", Model(lambda number: f"Rooibos\x85 \x01{number}."))
-    assert all(response.isprintable() for *_, response in track.taken)
-    assert len(track.taken) == 2
-    assert [turn.utterance for turn in run.log.dialogues()[0].turns] == ["Tea [2J?", "And  now?"]
-
-
 FAILED = Refused(500, "Internal Server Error")
 
 
