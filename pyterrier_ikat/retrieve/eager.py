@@ -155,14 +155,9 @@ def invert(passages: Iterable[tuple[str, str]], stemmer: str) -> Inverted:
     places[[numbers.terms[term] for term in terms]] = np.arange(len(terms))
     for number, part in enumerate(parts):
         parts[number] = csr_array((part.data, places[part.indices], part.indptr), shape=(part.shape[0], len(terms)))
-    return Inverted(by_terms(parts), terms, docnos, np.array(lengths))
-
-
-def by_terms(parts: list[csr_array]) -> csc_array:
-    """The matrix of all passages, from those of some. It empties ``parts``, so that all postings are in memory twice at most."""
     whole = vstack(parts, format="csr")
-    parts.clear()
-    return whole.tocsc()
+    parts.clear()  # so that all postings are in memory twice at most
+    return Inverted(whole.tocsc(), terms, docnos, np.array(lengths))
 
 
 class _Numbers(dict[str, tuple[int, ...]]):
@@ -181,20 +176,24 @@ class _Numbers(dict[str, tuple[int, ...]]):
 # A matrix in a folder
 
 
-def save_postings(folder: Path, matrix: csc_array, terms: Sequence[str], docnos: Sequence[str], **arrays: Numbers) -> None:
-    """Write a matrix into a folder.
+def save_postings(folder: Path, terms: Sequence[str], docnos: Sequence[str], **arrays: Numbers) -> None:
+    """Write a matrix of passages (rows) and terms (columns) into a folder.
 
     Args:
         folder: an existing folder.
-        matrix: passages (rows) and terms (columns).
         terms: the names of its columns.
         docnos: the names of its rows.
-        arrays: more arrays by name: ``impacts``, and for words ``counts`` and ``lengths``.
+        arrays: the arrays of the folder that aren't there yet, by name.
     """
-    for name, values in {"starts": matrix.indptr, "docs": matrix.indices, "ranks": ranks_of(docnos), **arrays}.items():
+    for name, values in {"ranks": ranks_of(docnos), **arrays}.items():
         np.save(folder / f"{name}.npy", values)
     for file, names in (("terms.txt", terms), ("docnos.txt", sorted(docnos))):
         (folder / file).write_text("".join(f"{name}\n" for name in names), encoding="utf-8", newline="\n")
+
+
+def new_array(folder: Path, name: str, dtype: Any, size: int) -> Numbers:
+    """An array of a folder to be filled, mapped into memory."""
+    return np.lib.format.open_memmap(folder / f"{name}.npy", mode="w+", dtype=dtype, shape=(int(size),))
 
 
 def open_postings(folder: Path) -> Postings:
@@ -266,8 +265,8 @@ def build_words(folder: Path, passages: Iterable[tuple[str, str]], stemmer: str,
     """
     found = invert(passages, stemmer)
     refuse_wordless(bool(found.terms))
-    arrays = {"impacts": found.impacts(*bm25), "counts": found.counts.data, "lengths": found.lengths}
-    save_postings(folder, found.counts, found.terms, found.docnos, **arrays)
+    postings = {"starts": found.counts.indptr, "docs": found.counts.indices, "impacts": found.impacts(*bm25)}
+    save_postings(folder, found.terms, found.docnos, **postings, counts=found.counts.data, lengths=found.lengths)
 
 
 def refuse_wordless(has_words: bool) -> None:

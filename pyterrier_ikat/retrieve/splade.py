@@ -1,7 +1,7 @@
 """SPLADE: a masked language model weights the terms of a text and adds related terms. This module has its index and its retriever."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +17,7 @@ from ..errors import DataError, UsageError, advice
 from ..portable import digest
 from ..store.models import checksum_model, load, loaded_once
 from .artifact import DESCRIPTION, PT_META, IndexArtifact, Opened
-from .eager import by_terms, open_postings, save_postings
+from .eager import new_array, open_postings, save_postings
 from .pisa import count_passages, count_terms, open_impacts
 from .retriever import IndexRetriever
 from .texts import NAME as TEXTS
@@ -311,32 +311,41 @@ class Splade:
 def write_impacts(folder: Path, files: Sequence[Path], old: Path | None) -> None:
     """Write the matrix of the passages of an older one, and after them those of encoded steps.
 
+    The parts are read twice: to count the postings of each term, and to write each into its place in the file. So one part is in memory.
+
     Raises:
         DataError: when no passage has a term.
     """
-    docnos, parts = list[str](), list[csr_array]()
-    for step in map(read_step, files):
-        docnos += step["docnos"].tolist()
-        parts.append(_rows(step))
-    if old is not None:
-        before = open_postings(old)
-        shape = (len(before.docnos), len(before.starts) - 1)
-        parts.insert(0, csc_array((before.impacts, before.docs, before.starts), shape=shape).tocsr())
-        docnos = before.docnos[before.ranks].tolist() + docnos
-    size = max(int(part.indices.max(initial=-1)) + 1 for part in parts)
-    if not size:
+    docnos, holders = list[str](), np.zeros(0, dtype=np.int64)
+    for names, part in _parts(files, old):
+        docnos += names
+        holders = np.pad(holders, (0, max(0, part.shape[1] - len(holders))))
+        holders[: part.shape[1]] += np.diff(part.indptr)
+    starts = np.concatenate([[0], np.cumsum(holders)])
+    if not starts[-1]:
         raise DataError("the model gives no passage a term: its weights are damaged, use another model")
-    for part in parts:
-        part.resize(part.shape[0], size)
-    matrix = by_terms(parts)
-    save_postings(folder, matrix, list(map(str, range(size))), docnos, impacts=matrix.data.astype(np.float32))
+    docs = new_array(folder, "docs", np.int32 if starts[-1] < 1 << 31 else np.int64, starts[-1])
+    impacts = new_array(folder, "impacts", np.float32, starts[-1])
+    free, first = starts[:-1].copy(), 0
+    for _, part in _parts(files, old):
+        many = np.diff(part.indptr)
+        places = np.arange(part.nnz) + np.repeat(free[: len(many)] - part.indptr[:-1], many)
+        docs[places], impacts[places] = part.indices + first, part.data
+        free[: len(many)] += many
+        first += part.shape[0]
+    save_postings(folder, list(map(str, range(len(holders)))), docnos, starts=starts)
 
 
-def _rows(step: Mapping[str, Any]) -> csr_array:
-    """The impacts of the passages (rows) of an encoded step."""
-    impacts, terms = step["data"], step["indices"].astype(np.int32)
-    small = impacts.astype(np.min_scalar_type(impacts.max(initial=0)))
-    return csr_array((small, terms, step["indptr"]), shape=(len(step["docnos"]), int(terms.max(initial=0)) + 1))
+def _parts(files: Sequence[Path], old: Path | None) -> Iterator[tuple[list[str], csc_array]]:
+    """The docnos of passages, and the impacts of each term (column) on each of them (row)."""
+    if old is not None:
+        held = open_postings(old)
+        shape = (len(held.docnos), len(held.starts) - 1)
+        yield held.docnos[held.ranks].tolist(), csc_array((held.impacts, held.docs, held.starts), shape=shape)
+    for step in map(read_step, files):
+        terms = step["indices"]
+        shape = (len(step["docnos"]), int(terms.max(initial=0)) + 1)
+        yield step["docnos"].tolist(), csr_array((step["data"], terms, step["indptr"]), shape=shape).tocsc()
 
 
 def made_by_pyterrier(folder: Path) -> bool:
