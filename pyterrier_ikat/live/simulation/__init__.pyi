@@ -5,10 +5,10 @@ from .players import Situation as Situation
 from .players import TrackJudge as TrackJudge
 from .players import TrackPlayer as TrackPlayer
 from .players import similarities as similarities
-from .simulated import Simulated as Simulated
-from .simulated import simulation_rows as simulation_rows
 from .simulation import SessionsFailed as SessionsFailed
+from .simulation import Simulated as Simulated
 from .simulation import simulate as simulate
+from .simulation import simulation_rows as simulation_rows
 from .users import SimulatedUser as SimulatedUser
 from .users import read_users as read_users
 from .users import track_users as track_users

@@ -32,8 +32,6 @@ THRESHOLD = 3
 """With the track's policy, a response answers the rubric when its grade is higher."""
 MOST_TRIES = 3
 """How often the track's user asks about a rubric that is not answered."""
-ANSWERED, AGAIN, GIVEN_UP = "answered", "again", "given up"
-"""What happened to the rubric of the last turn: answered, asked about again, or given up."""
 SAMPLES = 2
 """How often a model is asked until a completion can be used, each time as another sample."""
 
@@ -46,8 +44,8 @@ def next_rubric(rubrics: Mapping[str, str], turns: Sequence[Turn]) -> tuple[str,
         turns: the turns so far; ``more["rubric"]`` is what each was about.
 
     Returns:
-        The id, empty when the user has no further question; ``""`` before the first turn, else :data:`ANSWERED`, :data:`AGAIN` or
-        :data:`GIVEN_UP`.
+        The id, empty when the user has no further question; and ``""`` before the first turn, else ``"answered"``, ``"again"`` or
+        ``"given up"``.
 
     Example:
         >>> first = Turn(1, "Which tea?", "Mate.", more={"rubric": "r1"})
@@ -61,8 +59,8 @@ def next_rubric(rubrics: Mapping[str, str], turns: Sequence[Turn]) -> tuple[str,
         return next(iter(rubrics)), ""
     answered = asked[-1] in turns[-1].met
     if not answered and asked.count(asked[-1]) < MOST_TRIES:
-        return asked[-1], AGAIN
-    return next((rubric for rubric in rubrics if rubric not in asked), ""), ANSWERED if answered else GIVEN_UP
+        return asked[-1], "again"
+    return next((rubric for rubric in rubrics if rubric not in asked), ""), "answered" if answered else "given up"
 
 
 @dataclass(frozen=True)
@@ -142,13 +140,12 @@ class PlayingLLM(AsksLLM):
         request = self._about(situation)
         for sample in range(1 if self.llm.backend.replays else SAMPLES):
             (found,) = self.ask([replace(request, sample=sample)])
-            if isinstance(found, LLMFailure):
-                continue
-            if not verdicts or len(found) == verdicts:
+            if verdicts and not isinstance(found, LLMFailure) and len(found) != verdicts:
+                self.count(failures=1)
+                why = f"{counted(len(found), 'verdict')} for {counted(verdicts, 'rubric')}"
+                found = LLMFailure(self.stage, request.qid, why, kept=True)
+            if not isinstance(found, LLMFailure):
                 return found
-            self.count(failures=1)
-            why = f"{counted(len(found), 'verdict')} for {counted(verdicts, 'rubric')}"
-            found = LLMFailure(self.stage, request.qid, why, kept=True)
         raise found
 
     def __repr__(self) -> str:

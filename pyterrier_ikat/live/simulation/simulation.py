@@ -1,39 +1,44 @@
-"""Let simulated users talk to systems: every user to every system, sessions side by side, each turn kept."""
+"""Let simulated users talk to systems: every user to every system, sessions side by side, each turn kept; and compare the systems."""
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 
 from ...arguments import one_of
 from ...conversations import conversation
-from ...errors import DataError, IkatError, UsageError, counted, list_first
-from ...evaluation.evaluator import REPEAT, check_baseline
+from ...errors import DataError, IkatError, UsageError, advice, counted, list_first
+from ...evaluation.evaluator import REPEAT, check_baseline, compared, grouped
+from ...evaluation.experiment_table import TEST
+from ...evaluation.sessions import MEASURES, cached_note, format_measure, recorded_note, session_measures, session_notes, shown_columns
 from ...events import hearing, in_chain
 from ...llms import LLM, Ledger
 from ...llms.failures import StageEnded
-from ...planning import COLUMNS, PASSAGE_STAND_IN, Plan, PlanTable
+from ...planning import PASSAGE_STAND_IN, Plan, PlanTable
 from ...progress import bar
-from ...runs.answered_turn import Turn
+from ...runs.answered_turn import Turn, messages_of
 from ...runs.log import PLAYERS, Dialogue, Log
+from ...show import report
 from ...store.files import lock_folders
 from ...study.in_folders import check_names
 from ...study.systems import System, Systems, checksums_of, methods_in, open_systems
+from ...tables import HIGHER, LOWER, Cell, Column, Table
 from ..answering import HISTORY, answer, check_recorded, spent
 from .players import NEED, POLICIES, TRACK, PlayingLLM, Situation, TrackPlayer, next_rubric, played, similarities
-from .simulated import SATISFIED, Simulated
 from .users import SimulatedUser, checksum, read_users
 
-THREADS = 8
-"""Sessions at a time."""
-MOST_PASSAGES = 3
-"""Passages that a user reads in place of a response that a system doesn't write."""
-
-Users = str | Path | SimulatedUser | Iterable[SimulatedUser]
+SATISFIED = "satisfied"
+UNTIL = "turns until satisfied"
+TESTED = (SATISFIED, "rubrics met", "turns", "calls", "cost")
+"""Measures that every session has, whatever the order of the sessions, so that two systems can be compared user by user."""
+SHARED = "Seconds are not tested, because sessions share searches, scores and completions."
+BY_NEED = "each turn, from the user's utterance and the text that the user reads."
+BY_TRACK = "by the track's policy of 2025: a rubric at a time, graded 0 to 5 from the response alone. Patience and behaviour don't count."
 
 
 class SessionsFailed(IkatError):
@@ -55,7 +60,7 @@ class SessionsFailed(IkatError):
 
 def simulate(
     systems: Systems,
-    users: Users,
+    users: str | Path | SimulatedUser | Iterable[SimulatedUser],
     user_llm: Any,
     judge_llm: Any,
     *,
@@ -63,10 +68,10 @@ def simulate(
     users_by: str = NEED,
     repeats: int = 1,
     baseline: str | None = None,
-    passages: int = MOST_PASSAGES,
+    passages: int = 3,
     show_persona: bool = False,
     history: int | None = HISTORY,
-    threads: int = THREADS,
+    threads: int = 8,
     plan: bool = False,
     ledger: Ledger | None = None,
     **resources: Any,
@@ -189,10 +194,9 @@ class Simulation:
         """
         if isinstance(self.player, TrackPlayer):
             similarities(["tea"], ["tea"])  # without its model, nothing is asked
-        folders = {one.name: out / one.name for one in systems}
-        check_names(folders)
-        with lock_folders(*folders.values()):
-            logs = {one.name: Log.create(folders[one.name], self.header(one)) for one in systems}
+        check_names(one.name for one in systems)
+        with lock_folders(*(out / one.name for one in systems)):
+            logs = {one.name: Log.create(out / one.name, self.header(one)) for one in systems}
             for log in logs.values():
                 log.compare(baseline)
             self._play(systems, logs, threads)
@@ -230,7 +234,7 @@ class Simulation:
 
     def situation(self, user: SimulatedUser, system: str, known: Dialogue) -> Situation | str:
         """The situation in which the user says the next utterance to the system of this name, or why the session has to end."""
-        left, after, said = {rubric: text for rubric, text in user.rubrics.items() if rubric not in known.met}, "", list[dict[str, str]]()
+        left, after = {rubric: text for rubric, text in user.rubrics.items() if rubric not in known.met}, ""
         if not left:
             return SATISFIED
         if self.by == TRACK:
@@ -240,9 +244,8 @@ class Simulation:
             left = {rubric: user.rubrics[rubric]}
         elif len(known.turns) >= user.turns:
             return "out of patience"
-        for turn in known.turns:
-            said += [{"role": "user", "content": turn.utterance}, {"role": "assistant", "content": self.text_of(turn) or "(no answer)"}]
-        return Situation(user, system, len(known.turns) + 1, left, tuple(said), after)
+        read = messages_of([replace(turn, response=self.text_of(turn) or "(no answer)") for turn in known.turns])
+        return Situation(user, system, len(known.turns) + 1, left, tuple(read), after)
 
     def text_of(self, turn: Turn) -> str:
         """The text that user and judge read in a turn: the response, or the best passages of a system that writes none."""
@@ -272,8 +275,7 @@ class Simulation:
         with hearing() as judged:
             met = self.judge.met(replace(now, utterance=utterance, text=text)) if text else ()
         more = {**answered.more, "read": "response" if answered.response.strip() else "passages" if text else "nothing"}
-        if self.by == TRACK:
-            more["rubric"] = next(iter(now.open))
+        more |= {"rubric": next(iter(now.open))} if self.by == TRACK else {}
         if (players := spent([*asked, *judged])).completions:
             more[PLAYERS] = asdict(players)
         cited = {one.docno: one.score or 0.0 for one in answered.sources} if answered.response else {}
@@ -303,21 +305,17 @@ class Simulation:
         """
         rows, seen = list[dict[str, Any]](), set[Any]()
         for system in systems:
-            log, kept = Log(out / system.name), dict[str, Dialogue]()
+            log = Log(out / system.name)
             if Log.is_in(log.folder):
                 log.check(self.header(system))
-                kept = log.known
-            for user in self.users:  # apart: the turns of two users may have the same qids
-                if turns := self._ahead(user, system.method.name, kept.get(user.id) or Dialogue(user.id, user.person)):
-                    with in_chain(system.repeat - 1):
-                        rows += self._planned(turns, system, Plan(system.name, seen))
-        stages = PlanTable.of_rows(rows).groupby(list(COLUMNS[:3]), sort=False)
-        sums = stages.agg(lambda numbers: numbers.sum(skipna=False))  # what is unknown for one user is unknown
-        return PlanTable.of_rows(sums.reset_index().to_dict("records"))
+            if turns := [now for user in self.users for now in self._ahead(user, system.method.name, log.known.get(user.id))]:
+                with in_chain(system.repeat - 1):
+                    rows += self._planned(turns, system, seen)
+        return PlanTable.of_rows(rows)
 
-    def _ahead(self, user: SimulatedUser, system: str, known: Dialogue) -> list[Situation]:
+    def _ahead(self, user: SimulatedUser, system: str, known: Dialogue | None) -> list[Situation]:
         """The turns after the known ones, with stand-ins for what is said, until the patience is used up."""
-        found = list[Situation]()
+        found, known = list[Situation](), known or Dialogue(user.id, user.person)
         while not isinstance(now := self.situation(user, system, known), str):
             said = user.script[now.turn - 1] if now.turn <= len(user.script) else f"{user.need} {now.turn}"
             text = f"{PASSAGE_STAND_IN}{system} {user.id} {now.turn}"
@@ -325,15 +323,146 @@ class Simulation:
             known.turns.append(Turn(now.turn, said, text, more={"rubric": next(iter(now.open))}))
         return found
 
-    def _planned(self, turns: list[Situation], system: System, plan: Plan) -> list[dict[str, Any]]:
-        """The requests of a session's turns."""
-        given: Any = turns  # what players and judge read, as operators read a frame
+    def _planned(self, turns: list[Situation], system: System, seen: set[Any]) -> list[dict[str, Any]]:
+        """The requests of turns; users who talk about the same topic have qids of their own."""
+        plan, given = Plan(system.name, seen), cast(Any, turns)  # players and judges read situations as operators read a frame
         for part in (self.player, self.judge):
             if isinstance(part, PlayingLLM):
                 plan.ask(part, given)
-        said = [[*now.read, {"role": "user", "content": now.utterance}] for now in turns]
-        user = turns[0].user
-        plan.follow(
-            system.pipeline, pd.concat([conversation(one, self.shown_of(user), number=user.topic) for one in said], ignore_index=True)
-        )
+        said = [(now.user, [*now.read, {"role": "user", "content": now.utterance}]) for now in turns]
+        frames = [conversation(messages, self.shown_of(user), number=user.id) for user, messages in said]
+        plan.follow(system.pipeline, pd.concat(frames, ignore_index=True))
         return plan.rows
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Simulated:
+    """What came out of a simulation; it shows its table.
+
+    Attributes:
+        folders: run -> its log, in a folder of its own.
+        ledger: the account of this call, of the models that were given as text.
+        player: spoke for the users.
+        judge: judged.
+        baseline: the system that the others are compared with.
+    """
+
+    folders: Mapping[str, Log]
+    ledger: Ledger
+    player: Any
+    judge: Any
+    baseline: str | None = None
+
+    @cached_property
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """Run -> the measures of its sessions in one order, see :func:`~pyterrier_ikat.evaluation.session_measures`."""
+        measured = {name: session_measures([*log.known.values()]) for name, log in self.folders.items()}
+        return {name: frame.sort_values("session", ignore_index=True) for name, frame in measured.items()}
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row per system, as :func:`simulation_rows` gives them."""
+        return pd.DataFrame(simulation_rows(self.frames, self.baseline))
+
+    def report(self, **options: Any) -> Any:
+        """The conversations, to read and compare, the baseline first: see :func:`pyterrier_ikat.report`."""
+        return report([log.folder for log in self.folders.values()], **{"baseline": self.baseline, **options})
+
+    def shown(self) -> Table:
+        """The table to print, with who played and judged."""
+        rows = simulation_rows(self.frames, self.baseline)
+        base = next((row for row in rows if row["name"] == self.baseline and len(rows) > 1), {})
+        first = {row["name"]: self.frames[row["name"]] for row in rows}
+        shown = [SATISFIED, *(name for name in shown_columns(first) if name not in ("sessions", SATISFIED))]
+        columns = [Column("system", [Cell(row["name"]) for row in rows]), Column("users", [Cell(str(row["users"])) for row in rows], True)]
+        columns += [Column(measure, [_cell(row, measure, base) for row in rows], numeric=True) for measure in shown]
+        about, *notes = session_notes(first)
+        notes.insert(0, about.replace("sessions", "users", 1))
+        if (repeats := rows[0]["repeats"]) > 1:
+            notes.append(f"\u00b1: standard deviation over {repeats} repeats; means are over all of them.")
+        notes += [SHARED] * (len(rows) > 1)
+        if base:
+            notes.append(f"{HIGHER} significantly higher, {LOWER} significantly lower than {self.baseline}: {TEST}; over users.")
+        return Table(rows, columns, [*notes, *self._notes()])
+
+    def _notes(self) -> list[str]:
+        """Sentences on who spoke and judged, from which text, and which completions were cached or recorded."""
+        headers = {name: log.header for name, log in self.folders.items()}
+        turns = {name: [turn for one in log.known.values() for turn in one.turns] for name, log in self.folders.items()}
+        first, every = next(iter(headers.values())), [turn for said in turns.values() for turn in said]
+        judges = " and judges" if repr(self.judge) == repr(self.player) else f"; {self.judge!r} judges"
+        notes = [f"{self.player!r} plays the users{judges} {BY_TRACK if first.get('users_by') == TRACK else BY_NEED}"]
+        if without := [name for name, said in turns.items() if any(turn.more.get("read") == "passages" for turn in said)]:
+            best = counted(first.get("passages", 0), "passage")
+            notes.append(f"Without a response, the text is that of the best {best}: {', '.join(without)}.")
+        notes += cached_note(every, sum(turn.spend.completions for turn in every))
+        with_theirs = advice("ikat.show.ledger([...])", "ikat evaluate --cost")
+        notes.append(f"Calls and cost are those of the systems alone; {with_theirs} of the folders has those of users and judge, too.")
+        return notes + recorded_note(headers)
+
+    def __repr__(self) -> str:
+        return self.shown().text().rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        return self.shown()._repr_html_()
+
+
+def simulation_rows(frames: Mapping[str, pd.DataFrame], baseline: str | None = None) -> list[dict[str, Any]]:
+    """The means of each system over the users, and how it differs from a baseline.
+
+    Differences are tested by a two-sided paired t-test over users, the p-value times the number of comparisons (Bonferroni). With several
+    repeats, each user's values are averaged over the repeats first: the user is the unit, as the topic is in Smucker, Allan and
+    Carterette, A Comparison of Statistical Significance Tests for Information Retrieval Evaluation (CIKM 2007). ``turns until satisfied``
+    is not tested, because each system satisfies different users; ``seconds`` is not, because a session finds what others have searched,
+    scored and asked before.
+
+    Args:
+        frames: run -> the measures of its sessions, in one order of users; repeats are named ``NAME.repeat-2``, ...
+        baseline: the system that the others are compared with.
+
+    Returns:
+        ``name``, ``users``, ``repeats``, ``satisfied`` (the share of the users) and the measures; with repeats the standard deviation
+        over them (`` std``); with a baseline `` +`` and `` -`` (users with a higher and a lower value; None
+        where a cost is unknown), `` p-value``, `` p-value corrected`` and `` reject`` (at .05).
+
+    Example:
+        >>> from pyterrier_ikat.runs import Dialogue
+        >>> silent = session_measures([Dialogue("u1", "u1", {"r1": "Which tea?"}, end="out of patience")])
+        >>> [(row["name"], row["users"], row["rubrics met"]) for row in simulation_rows({"silent": silent})]
+        [('silent', 1, 0.0)]
+    """
+    known = {run: frame.assign(satisfied=frame["end"].eq(SATISFIED).astype(float))[[SATISFIED, *MEASURES]] for run, frame in frames.items()}
+    systems = {name: [known[run] for run in runs] for name, runs in grouped(frames).items()}
+    of_users: dict[str, Any] = {name: sum(repeats) / len(repeats) for name, repeats in systems.items()}
+    rows = []
+    for name, repeats in systems.items():
+        row = {"name": name, "users": len(repeats[0]), "repeats": len(repeats), **_means(repeats)}
+        for measure in TESTED if baseline is not None else ():
+            theirs = None if name == baseline else of_users[str(baseline)][measure]
+            row |= _differences(measure, of_users[name][measure], theirs, len(systems) - 1)
+        rows.append(row)
+    return rows
+
+
+def _means(repeats: Sequence[pd.DataFrame]) -> dict[str, float]:
+    """The mean of each measure, over those sessions that have it; an unknown cost makes that of the system unknown."""
+    found = {}
+    for measure in repeats[0]:
+        means = pd.Series([frame[measure].mean(skipna=measure != "cost") for frame in repeats])
+        found[str(measure)] = float(means.mean(skipna=measure == UNTIL))
+        if len(repeats) > 1:
+            found[f"{measure} std"] = float(means.std(skipna=measure == UNTIL))
+    return found
+
+
+def _differences(measure: str, ours: Any, theirs: Any, comparisons: int) -> dict[str, Any]:
+    unknown = theirs is not None and (ours - theirs).isna().any()
+    return compared(measure, ours, theirs, comparisons) | ({f"{measure} +": None, f"{measure} -": None} if unknown else {})
+
+
+def _cell(row: Mapping[str, Any], measure: str, base: Mapping[str, Any]) -> Cell:
+    text = format_measure(measure, row[measure])
+    if not pd.isna(spread := row.get(f"{measure} std")):
+        text += f"\u00b1{format_measure(measure, spread)}"
+    differs = bool(base) and row.get(f"{measure} reject")
+    return Cell(text, mark="" if not differs else HIGHER if row[measure] > base[measure] else LOWER)

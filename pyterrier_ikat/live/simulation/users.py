@@ -116,9 +116,8 @@ def _users_in(source: str) -> list[SimulatedUser]:
     try:
         if Path(place).is_dir():
             return track_users(place, **dict(word.partition("=")[::2] for word in given))  # type: ignore[arg-type]  # it is validated
-        path = SAMPLE if source in ("sample", "ikat:sample") else Path(source)
-        for line, item in read_items(path):
-            where = f"{path}, {line}"
+        for line, item in read_items(SAMPLE if source in ("sample", "ikat:sample") else Path(source)):
+            where = f"{source}, {line}"
             users.append(_FORM.validate_python(item))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
