@@ -21,7 +21,7 @@ ikat chat rtg --index mini.index --llm openai:gpt-4o \\
 )
 @click.argument("name", metavar="METHOD")
 @partial(resources, every=True)
-@click.option("--persona", metavar="FILE", help="statements about you: one on each line, a JSON list, a topics file, or a dataset")
+@click.option("--persona", metavar="FILE", help="statements about you: a text file with one on each line, a topics file, or a dataset")
 @click.option("--conversation", "number", help="the chat's name; with a topics file or dataset, the conversation whose persona is used")
 @click.option("--memory", metavar="FILE", help="statements learned about you in chats; --llm is asked once after each answer")
 @click.option("--save", "save_to", metavar="FOLDER", help="a new folder, for the chat's log and topics file")
@@ -88,7 +88,7 @@ ikat interact https://HOST/simulation gtr --run-id gtr \\
 @click.option("--run-id", required=True, help="the run's name, without spaces; a team may start two runs")
 @click.option("--out", required=True, type=click.Path(), help="folder of the run")
 @click.option("--debug", is_flag=True, help="a debug run, which is never assessed; a team has 100 debug conversations")
-@click.option("--persona", metavar="FILE", help="statements about the users: a folder with USER_ID.txt or USER_ID.json, or a file for all")
+@click.option("--persona", metavar="FILE", help="statements about the users: a folder with USER_ID.txt of each, or a file for all")
 @click.option("--memory", metavar="FILE", help="statements learned from finished conversations; --llm is asked once for each")
 @click.option("--sessions", type=click.IntRange(min=1), help="stop after this many conversations; the same command without it continues")
 def interact(address: str, name: str, out: str, **options: Any) -> None:

@@ -1,20 +1,14 @@
-"""What is known of users: statements from a text file, JSON, a topics file or a dataset, and the file of a memory."""
+"""What is known of users: statements from a text file, a topics file or a dataset, and the file of a memory."""
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..conversations import Conversation, datasets, read_topics
-from ..conversations.datasets import DATASETS, PREFIX
-from ..conversations.frame import is_persona
-from ..errors import DataError, UsageError, advice, list_first, option
+from ..conversations import datasets, read_topics
+from ..conversations.frame import statements_of
+from ..errors import DataError, UsageError, advice, list_first
 from ..memory import UserMemory
-
-NUMBER = "chat"
-EVERYBODY = ""
-"""The key of statements about all users."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +21,8 @@ class Persona:
         utterances: the user's utterances, turn by turn, in the persona's topics file.
     """
 
-    ptkb: dict[str, str] = field(default_factory=dict)
-    number: str = NUMBER
+    ptkb: dict[str, str]
+    number: str = "chat"
     utterances: tuple[str, ...] = ()
 
 
@@ -36,8 +30,8 @@ def read_persona(source: str | Path, number: str | None = None) -> Persona:
     """Read a persona.
 
     Args:
-        source: a text file with one statement per line; a JSON file with a list of statements or an object id -> statement; a topics file
-            of TREC iKAT, or ``topics.jsonl``; or a dataset, such as ``ikat:sample`` or a folder.
+        source: a text file with one statement per line; a topics file of TREC iKAT, or ``topics.jsonl``; or a dataset, such as
+            ``ikat:sample`` or a folder.
         number: the conversation's name; if ``source`` has several conversations, the conversation with the wanted persona.
 
     Raises:
@@ -50,20 +44,22 @@ def read_persona(source: str | Path, number: str | None = None) -> Persona:
         ('2-1', 10, 6)
     """
     path = Path(source)
-    if path.is_dir() or (not path.exists() and (str(source).startswith(PREFIX) or str(source) in DATASETS)):
-        return _persona_of(datasets.dataset(source).conversations, source, number)
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        found = json.loads(text) if path.suffix.lower() == ".json" else [line.strip() for line in text.split("\n") if line.strip()]
-    except (OSError, ValueError) as error:
-        raise DataError(f"the persona {path} can't be read ({error}): give UTF-8 text, or JSON in a file that ends in .json") from None
-    if path.suffix == ".jsonl" or (isinstance(found, list) and found and isinstance(found[0], dict)):
-        return _persona_of(read_topics(path), source, number)
-    if not found or not is_persona(found) or not all(text.strip() for text in (found.values() if isinstance(found, dict) else found)):
-        raise DataError(
-            f"the persona {path} has no statements, or a blank one: give one statement per line, a JSON list of them, or a topics file"
-        )
-    return user_of(found, number=number)
+    named = path.is_dir() or str(source).startswith(datasets.PREFIX) or str(source) in datasets.DATASETS
+    if not named and path.suffix not in (".json", ".jsonl"):
+        try:
+            statements = list(filter(None, map(str.strip, path.read_text(encoding="utf-8-sig").split("\n"))))
+        except (OSError, ValueError) as error:
+            raise DataError(f"the persona {path} can't be read ({error}): give UTF-8 text, one statement per line") from None
+        if not statements:
+            raise DataError(f"the persona {path} has no statements: give one statement per line")
+        return user_of(statements, number=number)
+    conversations = datasets.dataset(source).conversations if named else read_topics(path)
+    chosen = [one for one in conversations if number in (None, one.number)]
+    if len({one.number for one in chosen}) != 1:
+        names = list_first(list(dict.fromkeys(one.number for one in conversations)))
+        raise UsageError(f"{source} has the conversations {names}: choose one with {advice('number=...', '--conversation')}")
+    # the newest statements of a conversation whose persona changes
+    return Persona(chosen[-1].ptkb, chosen[-1].number, tuple(turn.utterance for one in chosen for turn in one.turns))
 
 
 def user_of(ptkb: Any, source: str | Path | None = None, number: str | None = None) -> Persona:
@@ -82,43 +78,27 @@ def user_of(ptkb: Any, source: str | Path | None = None, number: str | None = No
         >>> user_of(["I like tea."]).ptkb
         {'1': 'I like tea.'}
     """
+    if source is not None and ptkb is not None:
+        raise UsageError("ptkb and persona both say what is known of the user: omit one")
     if source is not None:
-        if ptkb is not None:
-            raise UsageError("ptkb and persona both say what is known of the user: omit one")
         return read_persona(source, number)
-    if not is_persona(ptkb):
-        raise UsageError(f"ptkb={repr(ptkb)[:80]}: give a dict of statements by id, or a list of statements such as ['I like tea.']")
     if number is not None and len(number.split()) != 1:
         raise UsageError(f"the conversation's name {number!r} can't be part of a qid: give one word, such as chat-1")
-    statements = ptkb if isinstance(ptkb, Mapping) else {str(place): text for place, text in enumerate(ptkb or [], 1)}
-    return Persona(dict(statements), number or NUMBER)
-
-
-def _persona_of(conversations: list[Conversation], source: str | Path, number: str | None) -> Persona:
-    chosen = [one for one in conversations if number in (None, one.number)]
-    if len({one.number for one in chosen}) != 1:
-        names = list_first(list(dict.fromkeys(one.number for one in conversations)))
-        raise UsageError(f"{source} has the conversations {names}: choose one with {advice('number=...', '--conversation')}")
-    newest = chosen[-1]  # of a conversation whose persona changes
-    return Persona(newest.ptkb, newest.number, tuple(turn.utterance for one in chosen for turn in one.turns))
+    return Persona(statements_of(ptkb), number or Persona.number)
 
 
 def read_personas(source: str | Path) -> dict[str, dict[str, str]]:
-    """The statements about users, by the user's id: of the file of that name in a folder, or under :data:`EVERYBODY` of a file for all.
+    """The statements about users, by the user's id: those of ``USER_ID.txt`` in a folder; or under ``""`` those of a file for all.
 
     Raises:
-        UsageError: when there is no statement.
+        UsageError: when there is no such file.
         DataError: when a file can't be read.
     """
-    folder = Path(source)
-    if folder.is_dir() and not (folder / "topics.jsonl").exists():
-        files = sorted(file for file in folder.iterdir() if file.suffix in (".txt", ".json", ".jsonl"))
-        found = {file.stem: read_persona(file).ptkb for file in files}
-    else:
-        found = {EVERYBODY: read_persona(source).ptkb}
-    if not any(found.values()):
-        raise UsageError(f"{source} has no persona: give it a file USER_ID.txt or USER_ID.json for each user")
-    return found
+    apart = Path(source).is_dir()
+    files = sorted(Path(source).glob("*.txt")) if apart else [source]
+    if not files:
+        raise UsageError(f"{source} has no persona: give it a file USER_ID.txt for each user, one statement per line")
+    return {Path(file).stem * apart: read_persona(file).ptkb for file in files}
 
 
 def open_memory(memory: Any, llm: Any, prompts: str | Path | None = None, *, run: str = "") -> Any:
@@ -128,8 +108,6 @@ def open_memory(memory: Any, llm: Any, prompts: str | Path | None = None, *, run
         UsageError: when there is no language model, or the file can't be written.
     """
     if isinstance(memory, str | Path):
-        if not hasattr(llm, "ask"):
-            raise UsageError(f"a memory learns with a language model: give {option('llm')}")
         memory = UserMemory(memory, llm, run=run, prompts=None if prompts is None else str(prompts))
     if isinstance(memory, UserMemory):
         memory.require_learning()
@@ -140,6 +118,5 @@ def known_of(memory: UserMemory | None, user: str, persona: Mapping[str, str], s
     """The statements that a turn sees: the persona's, and those that the memory has learned before it."""
     if memory is None:
         return persona
-    if persona:
-        memory.add(user, persona)
+    memory.add(user, persona)
     return memory.known(user, session, turn)

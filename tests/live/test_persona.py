@@ -17,8 +17,6 @@ TURN = {"turn_id": 1, "utterance": "Which tea?", "response": "Rooibos."}
         ("me.txt", "I avoid caffeine.\r\n\n  I own a dog.  \n"),
         ("me.txt", "\ufeffI avoid caffeine.\nI own a dog."),
         ("me", "I avoid caffeine.\nI own a dog.\n"),
-        ("me.json", json.dumps(list(STATEMENTS.values()))),
-        ("me.JSON", json.dumps(STATEMENTS)),
     ],
 )
 def test_statements_of_a_file(tmp_path, name, text):
@@ -44,13 +42,9 @@ def test_a_conversation_of_a_topics_file_or_of_the_sample(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("me.txt", b" \n\n", "has no statements, or a blank one: give one statement per line"),
-        ("me.json", b"[]", "has no statements"),
-        ("me.json", b'["I avoid caffeine.", 3]', "has no statements"),
-        ("me.json", b'{"a": " "}', "or a blank one"),
-        ("me.json", b'"I avoid caffeine."', "has no statements"),
+        ("me.txt", b" \n\n", "has no statements: give one statement per line"),
+        ("me.json", b'["I avoid caffeine."]', "me.json, conversation 1: not of the form"),
         ("me.json", b"I avoid caffeine.", "can't be read"),
-        ("me.json", b'[{"number": "1-1"}]', "me.json, conversation 1: not of the form"),
         ("me.txt", b"\xff\xfe\xfa", "can't be read"),
         ("me.txt", None, "No such file"),
     ],
@@ -63,7 +57,7 @@ def test_a_file_that_is_no_persona(tmp_path, name, text, message):
 
 
 def test_nobody_has_a_name_that_can_be_part_of_a_qid():
-    assert user_of(None) == Persona({}, "chat", ())
+    assert user_of(None) == Persona({})
     for number in ("", "my chat"):
         with pytest.raises(UsageError, match="give one word"):
             user_of(None, None, number)

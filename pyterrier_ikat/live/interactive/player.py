@@ -31,7 +31,7 @@ from ...runs.folder import OURS, versions
 from ...runs.log import Dialogue, Event, Log, session_event, turn_event
 from ...study.systems import System
 from ..answering import Tell, answer
-from ..persona import EVERYBODY, known_of
+from ..persona import known_of
 from .track_server import AGAIN, Dumped, ServerDown, ServerRefusal, TrackServer, UserMessage, fitted
 
 WAITS = (2.0, 8.0, 30.0, 60.0, 120.0)
@@ -169,7 +169,7 @@ class Player:
         """Note the system's answer to the newest message, as it is going to be sent."""
         message, session, doing = self.run.message, self.run.session, self.doing
         number, qid = message.number, f"{session}_{message.number}"
-        persona = self.personas.get(message.user, self.personas.get(EVERYBODY, {}))
+        persona = self.personas.get(message.user, self.personas.get("", {}))
         ptkb = known_of(self.memory, message.user, persona, session, number)
         tell = (lambda step: doing(f"{qid} {step}")) if doing else None
         made = answer(self.system, message.messages, ptkb, number=session, turn=number, history=self.history, tell=tell)

@@ -151,8 +151,8 @@ def test_a_turn_stays_when_the_memory_can_not_forget_it(path, tmp_path, monkeypa
 
 
 def test_a_memory_that_can_not_learn_is_refused_at_once(path):
-    for memory, told in ((ikat.UserMemory(path), r"no language model to learn with"), (path, "learns with a language model: give llm=")):
-        with pytest.raises(ikat.UsageError, match=told):
+    for memory in (ikat.UserMemory(path), path):
+        with pytest.raises(ikat.UsageError, match="no language model to learn with"):
             Chat(System(), memory=memory)
 
 
