@@ -94,8 +94,7 @@ def interact(
         if run.session:
             tell(f"{out} has {counted(sum(len(one.taken) for one in run.log.known.values()), 'response')} that the server took")
         Player(server, run, opened, personas, learns, history, tell, doing).play(sessions)
-        if not debug:
-            _keep_dump(server, run.folder)
+        _keep_dump(server, run.folder)
     return run
 
 
@@ -112,6 +111,9 @@ def _opened(system: Any, run_id: str, options: Mapping[str, Any], ledger: Ledger
 
 
 def _keep_dump(server: TrackServer, folder: Path) -> None:
+    """Keep the server's dump; a debug run has none."""
+    if server.debug:
+        return
     try:
         dump = server.dump()
         with atomic_write(folder / DUMP) as file:
