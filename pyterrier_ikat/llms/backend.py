@@ -1,13 +1,23 @@
-"""The connection to one kind of language model."""
+"""The connection to one kind of language model, and any object with ``.generate(list)`` as a language model."""
 
 import json
 import re
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from ..errors import UsageError
 from ..events import Write
-from .failures import LLMFailure
-from .request import Reply, Request
+from .failures import Filtered, LLMFailure, TooLong, Unavailable
+from .request import Reply, Request, as_text
+
+ERROR = "ERROR::"
+"""How pyterrier_rag's backends write an exception into the completion's text."""
+
+NAMED_ERRORS: dict[str, type[LLMFailure]] = {"reduce_length": TooLong, "response_filtered": Filtered}
+"""The exceptions that say what is wrong. Any other is `Unavailable`."""
+FEW_TOKENS = 128
+"""A limit of pyterrier_rag's backends (32 when none is given) below which most answers are cut off."""
 
 
 class Backend:
@@ -96,3 +106,77 @@ class Backend:
 
     def __hash__(self) -> int:
         return hash(json.dumps(self.identity, sort_keys=True))
+
+
+class ShortCompletionsWarning(UserWarning):
+    """A model cuts its completions off after a few tokens and does not say which ones."""
+
+
+def told_by(given: Any, name: str) -> Any:
+    """The value of an object's attribute; None if there is none, or if it is a method."""
+    value = getattr(given, name, None)
+    return None if callable(value) else value
+
+
+class GeneratorBackend(Backend):
+    """Asks ``generator.generate(chats)``, which returns one string, or one object with ``.text``, per chat.
+
+    A chat is a list of messages, or plain text when the object says ``supports_message_input = False``. Decoding parameters are
+    the object's own. Exceptions and texts that start with ``ERROR::`` are failures. An object with ``.text`` may also have
+    ``prompt_tokens``, ``completion_tokens``, ``finish_reason`` and ``model``; prices and a budget need the tokens. Attributes
+    that are methods are ignored, such as ``identity`` of a `pyterrier.Transformer`.
+
+    Args:
+        generator: the object; its ``model_id`` names it in the ledger, its ``batch_size`` (32) bounds the chats per call.
+        identity: everything that determines its answers besides its class and ``model_id``, as JSON values; the object's own
+            ``identity`` when None.
+
+    Warns:
+        ShortCompletionsWarning: when the object's ``max_new_tokens`` is small.
+    """
+
+    def __init__(self, generator: Any, identity: Any = None) -> None:
+        self.generator = generator
+        named = told_by(generator, "model_id")
+        self.told = told_by(generator, "identity") if identity is None else identity
+        self.model = str(named or type(generator).__name__)
+        self.identified = bool(named) or self.told is not None
+        kind = f"{type(generator).__module__}.{type(generator).__qualname__}"
+        self.identity = {"provider": "generator", "model": self.model, "class": kind, "identity": self.told, "params": {}}
+        self.batch_size = int(told_by(generator, "batch_size") or 32)
+        most = told_by(generator, "max_new_tokens")
+        if isinstance(most, int) and most < FEW_TOKENS:
+            message = f"{self.model} writes at most {most} tokens (max_new_tokens); texts that are cut off there look complete: allow 1024"
+            warnings.warn(message, ShortCompletionsWarning, stacklevel=4)
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, GeneratorBackend) and super().__eq__(other)
+        return same and (self.told is not None or bool(self.generator == other.generator))  # type: ignore[attr-defined]
+
+    __hash__ = Backend.__hash__
+
+    def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
+        """Ask the object.
+
+        Raises:
+            UsageError: when it does not return one completion per chat.
+        """
+        as_chat = getattr(self.generator, "supports_message_input", True)
+        chats = [[dict(message) for message in one.messages] if as_chat else as_text(one.messages) for one in requests]
+        try:
+            outputs = self.generator.generate(chats)
+        except Exception as error:
+            return [Unavailable(one.stage, one.qid, f"{self.model} raised {type(error).__name__}: {error}") for one in requests]
+        if not isinstance(outputs, list | tuple) or len(outputs) != len(requests):
+            raise UsageError(f"{self.model}.generate must return a list with one text per chat, not this {type(outputs).__name__}")
+        return [self._reply(request, output) for request, output in zip(requests, outputs, strict=True)]
+
+    def _reply(self, request: Request, output: Any) -> Reply | LLMFailure:
+        text = getattr(output, "text", output)
+        if not isinstance(text, str | None):
+            raise UsageError(f"{self.model}.generate must return texts, or objects with .text, not {type(text).__name__}")
+        if text and text.startswith(ERROR):
+            kind = NAMED_ERRORS.get(text.removeprefix(ERROR).strip(), Unavailable)
+            return kind(request.stage, request.qid, f"{self.model} answered {text}")
+        told: dict[str, Any] = {name: getattr(output, name, None) for name in ("finish_reason", "prompt_tokens", "completion_tokens")}
+        return Reply(text, str(getattr(output, "model", None) or self.model), **told)

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 from ..errors import UsageError, did_you_mean
 from ..store.cache import IN_MEMORY
-from .backend import Backend
+from .backend import Backend, GeneratorBackend
 from .cache import CompletionCache, default_path
-from .generator import GeneratorBackend
 from .hf import HFBackend
 from .ledger import Budget, Ledger
 from .model import LLM

@@ -8,9 +8,9 @@ from chat_server import ask
 
 from pyterrier_ikat.errors import IkatError, UsageError
 from pyterrier_ikat.llms import LLM, Backend, FatalLLMError, LLMFailure, Reply, Request, StageError, Transient, llm
+from pyterrier_ikat.llms.backend import GeneratorBackend
 from pyterrier_ikat.llms.cache import CompletionCache
 from pyterrier_ikat.llms.failures import CutOff, Empty, Filtered, TooLong, Unavailable
-from pyterrier_ikat.llms.generator import GeneratorBackend
 
 
 class Upper:

@@ -10,7 +10,7 @@ from chat_server import ask
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError, llm
-from pyterrier_ikat.llms.generator import ShortCompletionsWarning
+from pyterrier_ikat.llms.backend import ShortCompletionsWarning
 
 
 class Echo:

@@ -14,8 +14,8 @@ import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import Request
+from pyterrier_ikat.llms.backend import ShortCompletionsWarning
 from pyterrier_ikat.llms.failures import Filtered, TooLong, Unavailable
-from pyterrier_ikat.llms.generator import ShortCompletionsWarning
 
 pytestmark = pytest.mark.filterwarnings("default")  # those of other packages are not ours to mend
 
