@@ -7,7 +7,7 @@ import json
 import pandas as pd
 import pyterrier as pt
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
@@ -169,29 +169,12 @@ def test_the_fields_of_passages_are_their_text_and_url(folder):
         pt.text.get_text(ikat.PassageIndex(folder / "index"), ["text", "url"])
 
 
+@settings(max_examples=40)
 @given(st.lists(st.text(st.characters(codec="utf-8")), max_size=5))
 def test_any_text_comes_back_without_its_outer_white_space(tmp_path_factory, texts):
     path = tmp_path_factory.mktemp("any") / "passages.jsonl"
     path.write_text("\n".join(json.dumps({"id": f"d:{i}", "contents": text}) for i, text in enumerate(texts)), encoding="utf-8")
     assert [passage["text"] for passage in read_passages(path)] == [text.strip() for text in texts]
-
-
-def test_the_700_passages_of_2023(ikat_data):
-    passages = TextLoader(ikat_data / "2023_test_topics_psg_text.jsonl").all
-    assert len(passages) == 700
-    assert all(passage["text"] == passage["text"].strip() != "" for passage in passages.values())
-    assert passages["clueweb22-en0000-32-08101:4"]["text"].startswith("Email is undoubtedly")
-    bare = [docno for docno, passage in passages.items() if passage["text"].startswith(docno.split(":")[0] + ",http")]
-    assert len(bare) == 4
-
-
-def test_get_text_of_the_sample_and_of_a_year_whose_passages_must_be_indexed():
-    data = ikat.dataset("ikat:sample")
-    judged = data.get_qrels().head(3)
-    pd.testing.assert_frame_equal(pt.text.get_text(data, "text")(judged), data.text_loader()(judged))
-    for name in ("ikat:2023", "mtrag:clapnq"):
-        with pytest.raises(UsageError, match="too many to hold in memory"):
-            pt.text.get_text(ikat.dataset(name))
 
 
 def test_passages_are_cut_by_pyterriers_sliding_windows_and_ranked_by_their_best_one(folder):

@@ -20,12 +20,12 @@ NONE = "personalizedcir-none-0shot-prompt1"
 pytestmark = pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.download.OtherDataWarning")
 
 
-@pytest.fixture(params=["data/outputs", "outputs"])
-def outputs(request, tmp_path, monkeypatch):
-    """The folder of outputs inside the data folder, or beside it; two invented turns in the published forms."""
+@pytest.fixture
+def outputs(tmp_path, monkeypatch):
+    """The folder of outputs beside the data folder; two invented turns in the published forms."""
     (tmp_path / "data").mkdir()
     monkeypatch.setenv("IKAT_DATA", str(tmp_path / "data"))
-    folder = tmp_path / request.param
+    folder = tmp_path / "outputs"
     for name in ("personalized-cir", "cfda-2025"):
         (folder / name).mkdir(parents=True)
     for run in range(1, 6):

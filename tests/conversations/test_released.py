@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.conversations.datasets import DATASETS, IkatDataset, IkatProvider
+from pyterrier_ikat.conversations.datasets import DATASETS, IkatProvider
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation.nuggets import nugget_scores
 
@@ -134,17 +134,6 @@ def test_names_variants_and_descriptions(monkeypatch):
 def test_a_mistyped_name_is_answered_with_the_nearest_one_of_its_year(typed, meant):
     with pytest.raises(UsageError, match=rf"no dataset '{typed}'; did you mean {meant}\?; there are ikat:sample, "):
         ikat.dataset(typed)
-
-
-def test_a_dataset_of_ones_own_class_says_what_it_lacks():
-    class Own(IkatDataset):
-        name, conversations = "own:topics", ()
-        _qrels, _passages = dict, list
-
-    with pytest.raises(UsageError, match=r"own:topics has no text loader: index its passages"):
-        Own().text_loader()
-    with pytest.raises(UsageError, match=r"own:topics has no qrels: give a file of your own"):
-        Own().get_qrels()
 
 
 @other_files

@@ -195,12 +195,6 @@ def test_the_released_files_have_the_published_sizes_and_repeated_provenance_cou
             assert named == [entry["relevant_ptkbs"] for entry in item["responses"]]
 
 
-def test_nist_judged_176_turns_of_2023(ikat_data):
-    frame = read_qrels(ikat_data / "2023-qrels.all-turns.txt")
-    assert frame["qid"].nunique() == 176
-    assert frame["label"].value_counts().to_dict() == {0: 25467, 1: 4131, 2: 2733, 3: 1542, 4: 310}
-
-
 def test_the_ptkb_qrels_judge_the_whole_ptkb_of_every_listed_turn_the_organisers_as_the_topics_do(ikat_data):
     chats = read_topics(ikat_data / "2023_test_topics.json")
     sizes = {chat.number: len(chat.ptkb) for chat in chats}

@@ -1,9 +1,8 @@
-"""Listwise re-ranking: windows, a model that knows the true order, what is repaired, failures, the plan, resumption and calls in flight."""
+"""Listwise re-ranking: windows, a model that knows the true order, what is repaired, failures, the plan and resumption."""
 
 import math
 import random
 import re
-import threading
 
 import pandas as pd
 import pyterrier as pt
@@ -196,7 +195,7 @@ def test_no_text_breaks_the_reader(text):
     assert numbers is None or (numbers and all(isinstance(number, int) for number in numbers))
 
 
-# Failures, and calls in flight
+# Failures, and what was asked before
 
 
 @pytest.mark.parametrize("said", ["I can only say that tea is fine.", "[57] > [58]"])
@@ -217,35 +216,6 @@ def test_a_failure_is_raised_once_the_other_turns_are_finished():
         ikat.ListwiseRerank(LLM(backend), window=3, stride=1)(found([9, 8, 7, 9], [4, 3, 2, 1]))
     assert [(failure.qid, failure.kept) for failure in raised.value.failures] == [("1_0", True)]
     assert sorted(request.qid for request in backend.asked) == ["1_0", "1_1", "1_1"]
-
-
-class Slow(Knows):
-    """The first turn's answers wait until all windows of the other turn are answered."""
-
-    concurrency = 2
-
-    def __init__(self, others):
-        super().__init__()
-        self.others, self.left = threading.Event(), others
-
-    def complete(self, requests):
-        if requests[0].qid == "1_0" and requests[0].item == "3-4":
-            assert self.others.wait(120)
-        found = super().complete(requests)
-        self.left -= requests[0].qid != "1_0"
-        if not self.left:
-            self.others.set()
-        return found
-
-
-def test_no_turn_waits_for_a_slow_one_before_its_next_window():
-    backend = Slow(others=3)
-    llm = LLM(backend)
-    llm.backend.patience = 0.01
-    ranked = ikat.ListwiseRerank(llm, window=2, stride=1)(found([4, 3, 2, 1], [4, 3, 2, 1]))
-    assert [request.item for request in backend.asked if request.qid == "1_1"] == ["3-4", "2-3", "1-2"]
-    assert len(backend.asked) == 6
-    assert goods(ranked)[0] == goods(ranked, "1_1")[0] == 1
 
 
 def test_equal_turns_are_asked_once_and_an_interrupted_stage_goes_on_where_it_was(tmp_path):

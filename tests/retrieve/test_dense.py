@@ -9,7 +9,6 @@ import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.errors import commands_advised
 from pyterrier_ikat.retrieve import NoResultWarning
 from pyterrier_ikat.retrieve import dense as dense_module
 from pyterrier_ikat.store.models import BUNDLED, load_bi_encoder
@@ -213,18 +212,6 @@ def test_what_cannot_be_indexed_is_said(letters, tmp_path, monkeypatch, of_model
     with pytest.raises(error, match=message):
         ikat.DenseIndex(tmp_path / "i").index(**{"corpus": CORPUS, "model": "some/letters", **options})
     assert ikat.Index(tmp_path / "i").kinds == []
-
-
-def test_an_index_that_is_not_there_says_how_to_make_it_and_another_folder_stays_as_it_is(letters, tmp_path):
-    with pytest.raises(ikat.DataError, match=r"there is no such folder; make it with ikat\.DenseIndex\('.*'\)\.index\(corpus\)"):
-        ikat.DenseIndex(tmp_path / "none").dense()
-    with commands_advised(), pytest.raises(ikat.DataError, match="make it with `ikat index SOURCE .* --dense MODEL`"):
-        ikat.DenseIndex(tmp_path / "none").dense()
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "a.txt").touch()
-    with pytest.raises(ikat.UsageError, match="notes exists already: remove it"):
-        ikat.DenseIndex(tmp_path / "notes").index(CORPUS, "some/letters")
-    assert [path.name for path in (tmp_path / "notes").iterdir()] == ["a.txt"]
 
 
 def test_another_model_than_the_one_of_the_passages_is_refused(letters, tmp_path):

@@ -1,7 +1,6 @@
 """One folder for BM25, SPLADE and dense vectors over the same passages."""
 
 import tarfile
-from functools import partial
 
 import pandas as pd
 import pytest
@@ -69,16 +68,6 @@ def test_the_texts_are_those_of_the_folder(together):
     assert repr(together) == f"ikat.Index({together.path!r})"
     assert together == ikat.Index(together.path) != ikat.Index("elsewhere")
     assert len({together, ikat.Index(together.path)}) == 1
-
-
-@pytest.mark.parametrize("kind", ["bm25", "splade", "dense"])
-def test_one_of_other_passages_is_not_added(build, kind, tmp_path):
-    {"dense": ikat.PassageIndex(tmp_path / "i").index}.get(kind, partial(ikat.DenseIndex(tmp_path / "i").index, model=BUNDLED))(CORPUS[:2])
-    before = sorted((tmp_path / "i").rglob("*"))
-    with pytest.raises(ikat.UsageError, match="i holds an index of other passages, or in another order"):
-        build[kind](tmp_path / "i")
-    assert sorted((tmp_path / "i").rglob("*")) == before
-    assert [one.name for one in tmp_path.iterdir()] == ["i"]
 
 
 def test_to_an_index_without_texts_nothing_is_added(build, tmp_path):

@@ -2,20 +2,15 @@
 
 import math
 import pickle
-import tempfile
 from collections import Counter
-from pathlib import Path
 
 import pandas as pd
 import pyterrier as pt
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from retrieve.plain import lucene, plain_bm25, robertson
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import NoResultWarning
-from pyterrier_ikat.retrieve.texts import TextStore, read_corpus
 from pyterrier_ikat.store import cache as result_cache
 
 TEXTS = {
@@ -71,14 +66,6 @@ def test_results_come_in_the_order_of_the_queries_with_their_columns_and_text(in
         assert rows["rank"].tolist() == list(range(len(rows)))
     assert found.dtypes[["qid", "query", "docno", "text"]].eq(object).all()
     pd.testing.assert_frame_equal(asked, before)
-
-
-def test_many_queries_on_several_threads_keep_their_results(index):
-    texts = ["tea", "tram", "same", "caffeine river", "mint"] * 150
-    found = index.bm25()(queries(*texts))
-    alone = {text: index.bm25()(queries(text))["docno"].tolist() for text in set(texts)}
-    got = found.groupby("qid", sort=False)["docno"].agg(list)
-    assert got.tolist() == [alone[text] for text in texts]
 
 
 ODD = ["", "   ", "the of and", None, float("nan"), 7, "zzzz", "\x00", "\ud800", "日本語", "😀", "!?", "\n\t"]
@@ -169,22 +156,6 @@ def test_a_bad_corpus_is_named_and_leaves_no_index(tmp_path, corpus, error, mess
     assert ikat.Index(tmp_path / "i").kinds == []
     if "no passage has a word" not in message:  # those texts are stored by then
         assert len(ikat.PassageIndex(tmp_path / "i").index(CORPUS, engine=engine)) == len(CORPUS)
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.text("abc\n", max_size=4), min_size=1, max_size=3), st.lists(st.text("abc\n", max_size=4), min_size=1, max_size=3))
-def test_collections_share_no_checksum(texts, others):
-    """Also where a text goes on as if the next passage began in it: docnos are a, b and c, texts of their letters and line feeds."""
-
-    def checksum(found):
-        with tempfile.TemporaryDirectory() as folder:
-            store = TextStore(Path(folder), create=True)
-            store.write(read_corpus([{"docno": "abc"[number], "text": text} for number, text in enumerate(found)]))
-            parts = store.parts
-            store.close()
-        return parts
-
-    assert (checksum(texts) == checksum(others)) == (texts == others)
 
 
 @pytest.mark.parametrize(

@@ -173,11 +173,6 @@ def test_bm25_with_rm3_finds_passages_that_the_query_does_not_name(index):
     assert found["query"].tolist() == ["Cederberg"] * len(found)
 
 
-def test_stop_words_are_compared_as_terms():
-    assert stop_terms("lucene", "porter2") >= {"this", "the"}
-    assert "thi" not in stop_terms("lucene", "porter2")
-
-
 @pytest.mark.linux
 def test_our_stop_words_are_those_that_pisa_drops(tmp_path):
     lists = json.loads(files("pyterrier_ikat.retrieve").joinpath("stopwords.json").read_text())
