@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import wraps
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, overload
 
@@ -96,7 +96,7 @@ class Method:
                 repair = "name it retriever" if name == "index" else f"name it one of {', '.join(RESOURCES)}"
                 raise UsageError(f"method {self.name}: the argument {name!r} is not a resource: {repair}, or give it a default")
 
-    @property
+    @cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
         """The arguments of its function."""
         return inspect.signature(self.system).parameters

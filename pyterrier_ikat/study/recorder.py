@@ -72,12 +72,11 @@ class Recorder(Observer):
             lines[self._turn_of.get(request.qid, request.qid)].setdefault("asked", []).append(_exchange(request, outcome))
         for qid, name, value in _written(inp, out):
             lines[qid].setdefault("wrote", {})[name] = value
-        for kind, queries in (("found", _found(inp, out)), ("scored", _scored(inp, out))):
-            for query in queries:
-                line, own = lines[self._turn_of.get(query["qid"], query["qid"])], query.pop("own", None)
-                line.setdefault(kind, []).append(query)
-                if own is not None:
-                    line.setdefault("query", own)
+        for kind, query in _queries(inp, out):
+            line, own = lines[self._turn_of.get(query["qid"], query["qid"])], query.pop("own", None)
+            line.setdefault(kind, []).append(query)
+            if own is not None:
+                line.setdefault("query", own)
         name = self._name_of(repr(stage))
         for qid in lines.keys() & self._turns.keys():
             self._turns[qid].append({"qid": qid, "stage": name, **lines[qid]})
@@ -126,27 +125,24 @@ def _firsts(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[first].set_axis(turns[first])
 
 
-def _found(inp: pd.DataFrame, out: pd.DataFrame) -> list[dict[str, Any]]:
-    """The passages of each query, for a stage that reads queries and returns passages."""
-    if "docno" in inp.columns or "query" not in inp.columns or not {"docno", "score"} <= set(out.columns):
-        return []
-    lists = _lists(out)
-    names = {name: "own" if name == "qquery" else name for name in ("qid", "query", "qsub", "qweight", "qquery") if name in inp.columns}
-    rows = inp[list(names)].rename(columns=names).to_dict("records")
-    return [{"own": row["query"]} | _query(row, lists.get(row["qid"], {})) for row in rows]
-
-
-def _scored(inp: pd.DataFrame, out: pd.DataFrame) -> list[dict[str, Any]]:
-    """The new scores of each query's passages, in their old order; empty if the stage joined sub-queries, or changed no score."""
-    joined = ("qid_0" in inp.columns) != ("qid_0" in out.columns)
-    if joined or not {"docno", "query"} <= set(inp.columns) or not {"docno", "score", "query"} <= set(out.columns):
-        return []
-    given, gave = _lists(inp), _lists(out)
+def _queries(inp: pd.DataFrame, out: pd.DataFrame) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The passages that a retriever ``found`` for each query, or that a re-ranker ``scored`` anew, in their old order."""
+    if "query" not in inp.columns or not {"docno", "score"} <= set(out.columns):
+        return
+    gave = _lists(out)
+    if "docno" not in inp.columns:
+        names = {name: "own" if name == "qquery" else name for name in ("qid", "query", "qsub", "qweight", "qquery") if name in inp.columns}
+        for row in inp[list(names)].rename(columns=names).to_dict("records"):
+            yield "found", {"own": row["query"]} | _query(row, gave.get(row["qid"], {}))
+        return
+    if ("qid_0" in inp.columns) != ("qid_0" in out.columns) or "query" not in out.columns:  # it joined sub-queries
+        return
+    given = _lists(inp)
     if gave == given or any(gave[qid].keys() - given.get(qid, {}).keys() for qid in gave):
-        return []
-    rows = inp[["qid", "query"]].drop_duplicates("qid").to_dict("records")
-    kept = {qid: gave.get(qid, {}) for qid in given}
-    return [_query(row, {docno: kept[row["qid"]][docno] for docno in given[row["qid"]] if docno in kept[row["qid"]]}) for row in rows]
+        return
+    for row in inp[["qid", "query"]].drop_duplicates("qid").to_dict("records"):
+        kept = gave.get(row["qid"], {})
+        yield "scored", _query(row, {docno: kept[docno] for docno in given[row["qid"]] if docno in kept})
 
 
 def _query(row: dict[Any, Any], found: dict[str, float]) -> dict[str, Any]:
