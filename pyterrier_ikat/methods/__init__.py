@@ -1,7 +1,7 @@
-"""The systems of the papers: one file per paper, with a decorated function per system that makes its operator expression.
+"""The systems of the papers: a decorated function per system makes its operator expression.
 
-Every file of this folder is read, so a new one doesn't need an entry anywhere. The functions are available here under their names, such as
-``ikat.methods.aqd(llm, bm25, minilm)``.
+There is one file per paper, or for papers that belong together. Every file of this folder is read, so a new one doesn't
+need an entry anywhere. The functions are available here under their names, such as ``ikat.methods.aqd(llm, bm25, minilm)``.
 """
 
 from typing import Any
