@@ -62,7 +62,7 @@ def set_ranks(frame: pd.DataFrame, turn: Integers, score: Floats | None = None, 
         [0.5, 0.4999999701976776]
     """
     if score is None:
-        rank, size = places_in(turn)
+        rank, size = _places(turn)
         return frame.assign(score=(size - rank).astype(np.float64), rank=rank)
     rank, parted = ranks_and_scores(turn, score, frame["docno"] if by_docno else None)
     if np.isneginf(parted).any():
@@ -73,7 +73,7 @@ def set_ranks(frame: pd.DataFrame, turn: Integers, score: Floats | None = None, 
 
 def ranks_and_scores(turn: Integers, score: Floats, docno: "pd.Series[Any] | None" = None) -> tuple[Integers, Floats]:
     """``rank`` and ``score`` as :func:`set_ranks` sets them; with ``docno``, equal scores stay equal if the greater docno comes first."""
-    rank, _ = places_in(turn)
+    rank, _ = _places(turn)
     return rank, _parted(score, rank, docno)
 
 
@@ -102,7 +102,7 @@ def in_trec_eval_order(results: pd.DataFrame) -> pd.DataFrame:
     order = order_by_score(results, turns, np.nan_to_num(single, posinf=1e39, neginf=-1e39))
     ordered = results.iloc[order].reset_index(drop=True)
     _check_once(ordered, turns[order])
-    return ordered.assign(rank=places_in(turns[order])[0])
+    return ordered.assign(rank=_places(turns[order])[0])
 
 
 def scores_by_turn(ranking: pd.DataFrame) -> dict[str, dict[str, float]]:
@@ -150,6 +150,19 @@ def strictly_decreasing(results: pd.DataFrame) -> pd.DataFrame:
     _check_once(ordered, turns)
     _check_falling(ordered, turns, scores)
     return set_ranks(ordered, turns, scores)
+
+
+def places_by_rank(turn: Integers, rank: "npt.NDArray[Any]") -> Integers:
+    """The position of each row in its turn by rank, from 0. Rows of equal rank keep their order.
+
+    Example:
+        >>> places_by_rank(np.array([0, 0, 1]), np.array([7, 3, 5])).tolist()
+        [1, 0, 0]
+    """
+    order = np.lexsort((rank, turn))
+    places = np.empty(len(order), dtype=np.int64)
+    places[order] = _places(turn[order])[0]
+    return places
 
 
 def min_max(scores: Floats, lists: Integers) -> Floats:
@@ -221,7 +234,7 @@ def sum_in_any_order(parts: Sequence[Floats] | Floats) -> Floats:
     return np.asarray(np.sort(np.asarray(parts, dtype=np.float64), axis=0).sum(axis=0), dtype=np.float64)
 
 
-def places_in(turn: Integers) -> tuple[Integers, Integers]:
+def _places(turn: Integers) -> tuple[Integers, Integers]:
     """The position of each row within its turn, whose rows are contiguous, from 0; and how many rows the turn has."""
     starts = np.flatnonzero(np.diff(turn, prepend=-1))
     sizes = np.diff(np.append(starts, len(turn)))

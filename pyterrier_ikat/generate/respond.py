@@ -22,7 +22,7 @@ from ..errors import DataError, UsageError, counted
 from ..llm_operator import LLMOperator, as_long_as
 from ..llms import Request
 from ..operator import frame_for, with_fields
-from ..order import places_in
+from ..order import places_by_rank
 from ..prompts import render
 
 if TYPE_CHECKING:
@@ -76,10 +76,7 @@ class ReadsPassages(LLMOperator):
         if len(without := np.flatnonzero(np.isnan(ranks))):
             where = frame["qid"].iloc[without[0]]
             raise DataError(f"a passage of turn {where} has no rank: rank the frame first with pt.model.add_ranks(frame)")
-        order = np.lexsort((ranks, turns))
-        used = np.zeros(len(frame), dtype=np.bool_)
-        used[order[places_in(turns[order])[0] < self.passages]] = True
-        return pd.Series(used, index=frame.index)
+        return pd.Series(places_by_rank(turns, ranks) < self.passages, index=frame.index)
 
 
 @with_fields

@@ -6,7 +6,6 @@ from dataclasses import KW_ONLY, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyterrier as pt
 
@@ -17,7 +16,7 @@ from ..errors import UsageError
 from ..llm_operator import LLMOperator
 from ..llms import LLMFailure, Request
 from ..operator import with_fields
-from ..order import set_ranks
+from ..order import places_by_rank, set_ranks
 
 if TYPE_CHECKING:
     from ..planning import Plan
@@ -90,21 +89,9 @@ class LLMRerank(LLMOperator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Judge and re-order a result frame."""
         pt.validate.result_frame(inp, extra_columns=["query", "rank", "text"], context=self)
-        places = places_by_rank(inp)
+        places = places_by_rank(turns_of(inp), inp["rank"].to_numpy(dtype=np.float64))
         top = inp[places < self.depth].reset_index(drop=True)
         return self.ask_and_write(top)
-
-
-def places_by_rank(frame: pd.DataFrame) -> npt.NDArray[np.int64]:
-    """The position of each row in its turn by rank, from 0. Rows of equal rank keep the frame's order.
-
-    Example:
-        >>> places_by_rank(pd.DataFrame({"qid": ["t", "t", "u"], "rank": [7, 3, 5]})).tolist()
-        [1, 0, 0]
-    """
-    turns_of(frame)
-    places = frame["rank"].astype(float).groupby(frame["qid"], sort=False).rank(method="first")
-    return np.asarray(places, dtype=np.int64) - 1
 
 
 def windows(count: int, window: int, stride: int) -> list[range]:
@@ -284,7 +271,8 @@ class ListwiseRerank(LLMOperator):
         return self.write(frame, self.settle(frame, [outcome for outcomes in found for outcome in outcomes]))
 
     def _turns(self, frame: pd.DataFrame) -> list[Turn]:
-        turn, place = turns_of(frame), places_by_rank(frame)
+        turn = turns_of(frame)
+        place = places_by_rank(turn, frame["rank"].to_numpy(dtype=np.float64))
         order = np.lexsort((place, turn))
         rows = [part.tolist() for part in np.split(order, np.flatnonzero(np.diff(turn[order])) + 1)] if len(order) else []
         shown = self.contexts(frame.take([part[0] for part in rows]))
