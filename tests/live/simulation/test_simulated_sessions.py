@@ -29,14 +29,7 @@ from scipy.stats import ttest_rel
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.events import hearing
-from pyterrier_ikat.live.simulation import (
-    LLMPlayer,
-    LLMRubricJudge,
-    ScriptedPlayer,
-    SessionsFailed,
-    Simulated,
-    Situation,
-)
+from pyterrier_ikat.live.simulation import LLMPlayer, LLMRubricJudge, ScriptedPlayer, SessionsFailed, Simulated, Situation
 from pyterrier_ikat.llms import LLM, BudgetExceeded, Ledger, LLMFailure, Reply
 from pyterrier_ikat.runs import Log
 from pyterrier_ikat.show import report
@@ -199,10 +192,18 @@ def test_an_empty_or_cut_utterance_is_asked_for_once_more(tmp_path, given, left,
 
 def test_users_and_judge_read_passages_in_place_of_a_response(tmp_path):
     speaks = Chatty()
-    finds = Finds("Mate has some.", "Rooibos has none.", "Brew at 95 degrees.")
+    histories = []
+
+    class Watched(Finds):
+        def transform(self, inp):
+            histories.extend(inp.get("qhistory", []))
+            return super().transform(inp)
+
+    finds = Watched("Mate has some.", "Rooibos has none.", "Brew at 95 degrees.")
     table = simulated(tmp_path / "2", {"finds": finds}, [user()], speaks, passages=2)
     assert table["rubrics met"].tolist() == [0.5]  # the third passage is not read
     assert speaks.asked[1].read[1]["content"] == "[1] Mate has some.\n[2] Rooibos has none."
+    assert [[message["role"] for message in said] for said in histories] == [[], ["user"], ["user"] * 2]  # it has said nothing
     assert simulated(tmp_path / "0", {"finds": finds}, [user()], passages=0)["rubrics met"].tolist() == [0.0]
     turn = dialogues(tmp_path / "2" / "finds")["u1"].turns[0]
     assert (turn.more["read"], turn.response, turn.citations) == ("passages", "", {})
