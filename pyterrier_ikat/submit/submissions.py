@@ -101,11 +101,12 @@ def _rankings(results: pd.DataFrame, turns: Mapping[str, Mapping[str, Any]], yea
     """The passages of each turn. In 2025 their scores also differ in six decimals."""
     used = {qid: set(turn.get("used", ())) for qid, turn in turns.items()}
     rankings: dict[str, list[Passage]] = {}
-    for qid, docno, score in zip(results["qid"], results["docno"], results["score"], strict=True):
+    scores = results["score"].to_numpy(np.float32).tolist()  # as every tool reads them
+    for qid, docno, score in zip(results["qid"], results["docno"], scores, strict=True):
         ranking = rankings.setdefault(qid, [])
         if year == 2025 and ranking:
             score = lower_score(score, ranking[-1].score, six_decimals, 2e-6)
-        ranking.append(Passage(id=docno, score=float(score), used=docno in used.get(qid, ())))
+        ranking.append(Passage(id=docno, score=score, used=docno in used.get(qid, ())))
     return rankings
 
 
