@@ -2,6 +2,7 @@ import json
 import shutil
 from functools import cache
 
+import numpy as np
 import pandas as pd
 import pytest
 import pytrec_eval
@@ -130,6 +131,7 @@ def test_scores_stay_apart_in_every_tool_that_reads_them(tmp_path, passages):
     for line in rows(tmp_path / "run")[:5]:
         printed = [float(f"{score:.6f}") for score in line["references"].values()]
         assert all(first > second for first, second in zip(printed, printed[1:], strict=False))
+        assert [float(np.float32(score)) for score in line["references"].values()] == list(line["references"].values())
     read = read_submission(tmp_path / "run")
     assert read.results["docno"].tolist() == results["docno"].tolist()
 
