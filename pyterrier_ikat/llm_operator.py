@@ -320,8 +320,8 @@ class LLMOperator(AsksLLM, Operator):
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """A new frame with the outcomes ``found``, one for each request."""
-        written = with_columns(frame, **{self.writes: found}) if self.writes else frame
-        return with_query(written, found) if self.makes_query else written
+        columns = {self.writes: found} if self.writes else {}
+        return with_query(frame, found, **columns) if self.makes_query else with_columns(frame, **columns)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Ask for every row of a query frame (``qid``, ``query``; optional: ``qutterance``, ``qhistory``, ``qptkb``)."""

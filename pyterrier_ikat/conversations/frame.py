@@ -113,14 +113,17 @@ def with_columns(frame: pd.DataFrame, **columns: Iterable[Any]) -> pd.DataFrame:
     return frame.assign(**{name: column(values, frame.index) for name, values in columns.items()})
 
 
-def with_query(frame: pd.DataFrame, texts: Iterable[str]) -> pd.DataFrame:
-    """A new frame whose ``query`` is ``texts``. The old query is pushed to ``query_0``, and columns derived from it are dropped."""
+def with_query(frame: pd.DataFrame, texts: Iterable[str], **columns: Iterable[Any]) -> pd.DataFrame:
+    """A new frame whose ``query`` is ``texts``, with other ``columns`` set as well.
+
+    The old query is pushed to ``query_0``, and columns derived from it are dropped.
+    """
     if stale := [name for name in STALE_WITH_QUERY if name in frame.columns]:
         frame = frame.drop(columns=stale)
     names = frame.columns.tolist()
     earlier = ["query", *takewhile(names.__contains__, map("query_{}".format, count()))]
     pushed = {name: f"query_{number}" for number, name in enumerate(earlier)}
-    return with_columns(frame.set_axis([pushed.get(name, name) for name in names], axis=1), query=texts)
+    return with_columns(frame.set_axis([pushed.get(name, name) for name in names], axis=1), **columns, query=texts)
 
 
 def values(frame: pd.DataFrame, name: str, default: Any = None) -> list[Any]:

@@ -197,7 +197,7 @@ class _Watch(Observer):
             return
         if "query" in inp.columns and "docno" in out.columns and "docno" not in inp.columns:
             self.queries |= dict.fromkeys(inp["query"].astype(str))
-        row = out.head(1)
+        row = out if len(out) == 1 else out.head(1)
         draft = "" if "used" in row.columns else text_in(row, "qanswer")
         if draft:
             self.drafts[draft] = None  # all of them: each branch of a fusion may write one

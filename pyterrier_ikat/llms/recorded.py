@@ -70,7 +70,8 @@ class RecordedBackend(Backend):
             self.check_turns({request.qid for request in missing})
             wanted = [(one.qid, one.stage, one.prompt, one.item, f"sample {one.sample}" * (one.sample > 0)) for one in missing]
             told = list_first([" ".join(filter(None, one)) for one in wanted])
-            repair = "take another llm for it, or fewer samples" if self.output is not None else f"add lines {LINE}; or take another llm"
+            repair = f"add lines {LINE}; or take another llm" if self.output is None else "take another llm for it"
+            repair += ", or fewer samples" * all(one.sample for one in missing)
             raise DataError(f"{self.name} lacks {counted(len(missing), 'completion')}: {told}: {repair}")
         return [reply for reply in map(self.find, requests) if reply is not None]
 

@@ -61,7 +61,7 @@ class AlikeWarning(UserWarning):
 
 
 class SystemFailed(IkatError):
-    """Some systems failed. All others are finished.
+    """Some systems failed, and each of the others is finished.
 
     Attributes:
         failed: the errors, by name.
@@ -69,7 +69,7 @@ class SystemFailed(IkatError):
 
     def __init__(self, failed: Mapping[str, Exception]) -> None:
         told = [f"{name} failed: {'' if isinstance(one, IkatError) else f'{type(one).__name__}: '}{one}" for name, one in failed.items()]
-        super().__init__(f"the other systems are finished; {'; '.join(told)}")
+        super().__init__(f"{'; '.join(told)}. What is finished is kept: run again after the repair")
         self.failed = failed
 
 

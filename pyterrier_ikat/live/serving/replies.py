@@ -233,8 +233,10 @@ class Reply:
         return taken + ([self.chunk({"content": new})] if new else [])
 
     def end(self, turn: Turn) -> dict[str, Any]:
-        """The last part of an answer, with its sources."""
-        return self.chunk({"annotations": annotations(turn, content_of(turn))}, "stop") | self._more(turn)
+        """The last part of an answer, with its sources, and the answer drawn for the page, which asks for streams alone."""
+        more = self._more(turn)
+        more["ikat"]["html"] = as_html(turn)
+        return self.chunk({"annotations": annotations(turn, content_of(turn))}, "stop") | more
 
     def usage(self, turn: Turn) -> dict[str, Any]:
         """The part after the last one, with the tokens."""
@@ -242,7 +244,7 @@ class Reply:
 
     def _more(self, turn: Turn) -> dict[str, Any]:
         facts = {name: getattr(turn, name) for name in TOLD} | asdict(turn.spend) | {"tokens": turn.spend.tokens}
-        facts |= {"html": as_html(turn), "shown": [one.docno for one in turn.shown]}
+        facts |= {"shown": [one.docno for one in turn.shown]}
         return {"citations": citations(turn), "ikat": facts | {"ignored": self.ignored, "saved": bool(turn.more.get("saved"))}}
 
     def _object(self, kind: str, choices: list[Any]) -> dict[str, Any]:
