@@ -117,14 +117,15 @@ def test_a_method_without_responses_shows_the_beginnings_of_its_passages(client)
     ],
 )
 def test_what_the_model_cites_is_sent_with_its_passages(said, shown, docnos):
-    client = Client(served({"talks": Talks("A draft.") >> ikat.Respond(LLM(Types([Reply(said)])))}))
+    client = Client(served({"talks": Talks("A draft.") >> ikat.Respond(LLM(Types([Reply(said)], [Reply(said)])))}))
     _, answer = client.chat(says("Which tea?"))
     assert content_of(answer) == shown
     assert [one["id"][:2] for one in answer["citations"]] == docnos
     facts = answer["ikat"]
     assert (facts["unknown"], facts["cites_none"], len(facts["shown"])) == ([7] * ("7]" in said), not docnos, 2 * (not docnos))
     assert "[1]" not in facts["response"]
-    assert facts["html"].count("<button") == shown.count("[1]") + shown.count("[2]")
+    *_, last = events(client.ask("POST", "/v1/chat/completions", says("Which tea?", stream=True))[2])
+    assert last["ikat"]["html"].count("<button") == shown.count("[1]") + shown.count("[2]")
 
 
 def test_sources_are_annotations_as_openai_sends_them():
