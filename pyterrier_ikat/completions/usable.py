@@ -284,8 +284,7 @@ def answer_text(text: str) -> str | None:
         ('Paris', None)
     """
     text = without_reasoning(text)
-    nothing = is_refusal(text) or _NOTHING.fullmatch(text) or not any(map(str.isalnum, text))
-    return None if nothing else text
+    return None if is_refusal(text) or _NOTHING.fullmatch(text) or not any(map(str.isalnum, text)) else text
 
 
 def own_turn(text: str) -> str:
