@@ -10,6 +10,13 @@ import time
 from pathlib import Path
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+QUIET = (
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--no-first-run"),
+    *("--disable-background-networking", "--disable-breakpad", "--disable-component-update", "--disable-default-apps"),
+    *("--disable-extensions", "--disable-component-extensions-with-background-pages", "--disable-sync", "--metrics-recording-only"),
+    "--disable-features=BackForwardCache,MediaRouter,OptimizationHints,SpareRendererForSitePerProcess,Translate",
+)
+"""One page after the other, and nothing beside them: no GPU, crash reports, updates, or processes and pages kept for later."""
 
 
 def find_browser():
@@ -25,8 +32,7 @@ class Browser:
         self._read, from_browser = os.pipe()
         self._number, self._buffer, self.timeout = 0, b"", timeout
         self.errors, self._loaded = [], set()
-        command = [find_browser(), "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
-        command += ["--remote-debugging-pipe", f"--user-data-dir={profile}", "--hide-scrollbars", "--disable-background-networking"]
+        command = [find_browser(), *QUIET, "--remote-debugging-pipe", f"--user-data-dir={profile}"]
         # the shell moves our pipes to 3 and 4, whatever their numbers are here
         moved = f'exec "$@" 3<&{to_browser} 4>&{from_browser}'
         self._process = subprocess.Popen(
@@ -63,8 +69,8 @@ class Browser:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         self.call("Emulation.setScriptExecutionDisabled", value=not scripts)
-        self.call("Page.navigate", url="about:blank")
-        self.errors.clear()
+        if "#" in url:
+            self.call("Page.navigate", url="about:blank")  # else the page that is there only scrolls
         started = time.perf_counter()
         loader = self.call("Page.navigate", url=url).get("loaderId")
         while loader is not None and loader not in self._loaded:
@@ -126,5 +132,7 @@ class Browser:
             self.errors.append(json.dumps(params))
         if method == "Log.entryAdded" and params["entry"]["level"] == "error":
             self.errors.append(params["entry"]["text"])
+        if method == "Page.frameNavigated" and "parentId" not in params["frame"]:
+            self.errors.clear()  # they are of the page before
         if method == "Page.lifecycleEvent" and params["name"] == "load":
             self._loaded.add(params["loaderId"])

@@ -241,11 +241,13 @@ def sample_index(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory):
-    """Chromium, one for all tests; what a page may not do is in its ``errors`` until the next page is opened."""
+    """Chromium, one for all tests; what a page may not do is in its ``errors`` until the next one is opened, downloads are in ``saved``."""
     from chromium import Browser, find_browser
 
     if find_browser() is None:
         pytest.skip("no Chromium here: apt-get install chromium")
     browser = Browser(tmp_path_factory.mktemp("chromium"))
+    browser.saved = tmp_path_factory.mktemp("downloads")
+    browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(browser.saved))
     yield browser
     browser.close()

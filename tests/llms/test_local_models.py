@@ -1,15 +1,13 @@
 """A real, tiny model: through transformers in this process, and through ``transformers serve`` over HTTP."""
 
+import asyncio
 import contextlib
 import json
-import os
 import shutil
 import socket
-import subprocess
 import sys
+import threading
 import time
-import urllib.request
-from pathlib import Path
 
 import pytest
 from chat_server import ask
@@ -130,34 +128,26 @@ def test_no_model_is_named(tmp_path):
 
 @contextlib.contextmanager
 def served(model):
+    """The address of ``transformers serve``, in a thread of this process, which has imported most of what it needs."""
+    from transformers.cli.serve import Serve
+
+    class Served(Serve):
+        def start_server(self):
+            self._thread = threading.Thread(target=lambda: asyncio.run(self.server.serve()))
+            self._thread.start()
+
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [
-        Path(sys.executable).with_name("transformers"),
-        "serve",
-        model,
-        "--host",
-        "127.0.0.1",
-        "--port",
-        str(port),
-        "--device",
-        "cpu",
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, "HF_HUB_OFFLINE": "1"})
+    server = Served(str(model), host="127.0.0.1", port=port, device="cpu", non_blocking=True)
     try:
-        deadline = time.monotonic() + 300
-        while True:
-            assert process.poll() is None, process.stdout.read().decode()
-            assert time.monotonic() < deadline, "transformers serve did not start within 300 seconds"
-            with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5) as answer:
-                assert json.load(answer)
-                break
-            time.sleep(0.1)
+        deadline = time.monotonic() + 120
+        while not server.server.started:
+            assert time.monotonic() < deadline, "transformers serve did not start within 120 seconds"
+            time.sleep(0.01)
         yield f"http://127.0.0.1:{port}/v1"
     finally:
-        process.kill()
-        process.communicate()
+        server.kill_server()
 
 
 def test_a_real_model_behind_a_real_server(templated):

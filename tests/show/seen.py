@@ -3,8 +3,9 @@
 import json
 
 
-def settle(browser, milliseconds=160):
-    browser.run(f"new Promise(done => setTimeout(done, {milliseconds}))")
+def settle(browser):
+    """Wait for the next frame: the page does all at once."""
+    browser.run("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
 
 
 def choose(browser, **values):

@@ -8,27 +8,15 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from axe import find_axe, violations
-from chromium import Browser, find_browser
 from page_server import CUT, PAGE, answer, chunk, serving
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations import conversation, read_topics, topics_frame
 from pyterrier_ikat.live.serving import running
 
-pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium here: apt-get install chromium")
-
 ATTACK = "<script>document.title = 'owned'</script><img src=x onerror=\"document.title = 'owned'\"> [x](javascript:document.title='owned')"
 BIDI = "\u202egnp.exe\u202c \u2066isolated\u2069"
 SIDE = "document.querySelectorAll('.turn')[{}].querySelectorAll('.side')[{}]"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    browser = Browser(tmp_path_factory.mktemp("chromium"))
-    browser.saved = tmp_path_factory.mktemp("downloads")
-    browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(browser.saved))
-    yield browser
-    browser.close()
 
 
 @pytest.fixture(scope="module")
