@@ -14,7 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from pathlib import Path
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -151,6 +151,7 @@ class Operator(Checked, pt.Transformer):
         return {name: getattr(self, name) for name in self._defaults()}
 
     @classmethod
+    @cache
     def _defaults(cls) -> dict[str, Any]:
         fixed = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]

@@ -1,5 +1,6 @@
 """Replays completions from a file of JSON lines, or published ones: no key, no calls, always the same answers."""
 
+import functools
 import hashlib
 import json
 from collections.abc import Mapping
@@ -116,8 +117,17 @@ def _read(path: Path) -> tuple[dict[Key, _Record], str]:
     """The records of a file, and its checksum."""
     try:
         content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path} can't be read as recorded completions (UTF-8 JSON lines): {error}") from None
+    return _parse(path, content), hashlib.sha256(content).hexdigest()
+
+
+@functools.lru_cache(maxsize=4)
+def _parse(path: Path, content: bytes) -> dict[Key, _Record]:
+    """The records of a file with this content. Several LLMs of one process replay the same file."""
+    try:
         lines = content.decode("utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise DataError(f"{path} can't be read as recorded completions (UTF-8 JSON lines): {error}") from None
     records: dict[Key, _Record] = {}
     for number, line in enumerate(lines, 1):
@@ -132,4 +142,4 @@ def _read(path: Path) -> tuple[dict[Key, _Record], str]:
                 raise DataError(f"{path} line {number} is not a recorded completion ({error}): a line reads {LINE}") from None
             if records.setdefault(key, record := _Record(tuple(texts), data["model"])).completions != record.completions:
                 raise DataError(f"{path} line {number} answers the same request as an earlier line, differently: remove one of them")
-    return records, hashlib.sha256(content).hexdigest()
+    return records

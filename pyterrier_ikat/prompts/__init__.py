@@ -141,11 +141,17 @@ def _sources(environment: _Environment, name: str, found: dict[str, str]) -> dic
     """Name -> source without comments, for a template and those that it includes or imports."""
     if name not in found:
         assert environment.loader is not None
-        source = environment.loader.get_source(environment, name)[0]
-        found[name] = "".join(text for _, kind, text in environment.lex(source) if not kind.startswith("comment"))
-        for included in find_referenced_templates(environment.parse(source)):
-            _sources(environment, str(included), found)
+        found[name], included = _parsed(environment, environment.loader.get_source(environment, name)[0])
+        for one in included:
+            _sources(environment, one, found)
     return found
+
+
+@lru_cache(maxsize=1024)
+def _parsed(environment: _Environment, source: str) -> tuple[str, list[str]]:
+    """A source without comments, and the templates that it includes. A run compares those of all its stages after each batch."""
+    bare = "".join(text for _, kind, text in environment.lex(source) if not kind.startswith("comment"))
+    return bare, [str(name) for name in find_referenced_templates(environment.parse(source))]
 
 
 def _names(name: str, style: str) -> list[str]:

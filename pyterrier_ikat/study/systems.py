@@ -131,13 +131,18 @@ class System:
         That is the path of an index (which has a fingerprint), the folder of prompts (whose texts count), the budget of an LLM, and an
         address in memory.
         """
+        for shown, name in self._names.items():
+            text = text.replace(shown, name)
+        return ADDRESS.sub("", text)
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        """The repr of a part -> its name in run folders. The longest are replaced first."""
         names = {repr(part): name for name, part in reversed(self._parts) if not isinstance(part, str)}
         asking = [stage for stage in every_stage(self.pipeline) if hasattr(stage, "prompt_checksums")]
         folders = dict.fromkeys(folder for stage in asking if (folder := getattr(stage, "prompts", None)) is not None)
         names |= {f"prompts={folder!r}": f"prompts={f'own {number}'.removesuffix(' 1')!r}" for number, folder in enumerate(folders, 1)}
-        for shown in sorted(names, key=len, reverse=True):
-            text = text.replace(shown, names[shown])
-        return ADDRESS.sub("", text)
+        return {shown: names[shown] for shown in sorted(names, key=len, reverse=True)}
 
     @property
     def _parts(self) -> list[tuple[str, Any]]:

@@ -4,6 +4,7 @@ Every text of a turn, and every completion, has a word of its own here. What the
 the table below. The paper, its section or its file is named at the top of each template.
 """
 
+import functools
 import re
 
 import pyterrier as pt
@@ -182,6 +183,7 @@ def told(messages):
     return line
 
 
+@functools.cache
 def asked(name):
     """(prompt, values) of each distinct request of a method."""
     answers = {prompt + style: text for prompt, text in ANSWERS.items() for style in ("", "_llama")}
@@ -191,6 +193,7 @@ def asked(name):
     return sorted({(request.prompt, told(request.messages)) for request in [*first.asked, *second.asked]})
 
 
+@functools.cache
 def table():
     """(prompt, method or nothing) -> the values of its requests."""
     rows = [re.fullmatch(r"(\w+)((?: \w[\w:=]*)*) *: (.+)", line).groups() for line in TABLE.strip().splitlines()]
