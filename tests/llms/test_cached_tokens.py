@@ -6,8 +6,6 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from chat_server import ask, said
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import LLM, Backend, Reply, Request
@@ -94,17 +92,16 @@ def test_a_model_that_keeps_nothing_is_asked_in_the_order_of_the_turns():
     assert backend.asked == topics["qid"].tolist()
 
 
-@settings(max_examples=30)
-@given(st.randoms(use_true_random=False))
-def test_the_order_is_one_of_all_requests_and_begins_with_the_longest_of_each_conversation(drawn):
-    requests = {}
+@pytest.mark.parametrize("seed", range(30))
+def test_the_order_is_one_of_all_requests_and_begins_with_the_longest_of_each_conversation(seed):
+    drawn, requests = random.Random(seed), {}
     for conversation in range(drawn.randint(1, 4)):
         text = f"The same task for everybody. Conversation {conversation}: " + "".join(drawn.choices("abcdef", k=100))
         for turn in range(drawn.randint(1, 5)):
             text += "".join(drawn.choices("abcdef", k=80))
             requests[f"{conversation}_{turn}"] = Request([{"role": "user", "content": text}], "s", f"{conversation}_{turn}", "p")
     keys = list(requests)
-    random.Random(drawn.random()).shuffle(keys)
+    drawn.shuffle(keys)
     ordered = list(longest_beginnings_first({key: requests[key] for key in keys}))
     assert sorted(ordered) == sorted(keys)
     highest = pd.Series(keys).groupby(pd.Series(keys).str[0]).max().tolist()

@@ -4,7 +4,6 @@ import hashlib
 import json
 from concurrent.futures import ThreadPoolExecutor
 
-import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
@@ -30,9 +29,8 @@ class Echo:
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory):
-    passages = pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False)
-    return ikat.PassageIndex(tmp_path_factory.mktemp("threads") / "index").index(passages)
+def index(sample_index):
+    return ikat.PassageIndex(sample_index)
 
 
 def answers(index, workers):
