@@ -108,6 +108,8 @@ def _in_file(path: str, wanted: str) -> Method:
 def _named(name: str, known: dict[str, Method], otherwise: str) -> Method:
     if name not in known:
         near = " or ".join(difflib.get_close_matches(name, known, n=3))
+        if re.match(r"\w+=", name):  # of a model whose words a shell has parted
+            otherwise = f"what belongs to a model stands with it in quotes, --llm 'MODEL {name}'"
         raise UsageError(f"there is no method {name!r}: {f'did you mean {near}?' if near else otherwise}")
     return known[name]
 

@@ -19,6 +19,7 @@ EVALUATE = f"evaluate first.trec {ON} --measures"
 TURN, QRELS = "has no turn 9-9_9 (line 3)", "ikat:sample has no qrels 'nowhere.txt'; there are the default, ptkb"
 REFUSED = [
     (f"run aqdx {RUN}", "there is no method 'aqdx': did you mean aqd"),
+    (f"run qr temperature=0 {RUN}", "stands with it in quotes, --llm 'MODEL temperature=0'"),
     ("run raw --dataset ikat:2022 --index INDEX --out OUT", "ikat:2022"),
     ("run raw --dataset ikat:sample --index nowhere --out OUT", "make it with `ikat index SOURCE nowhere`"),
     (f"run raw {ON} --turns {','.join(['1-1_1'] * 99)} --out OUT", "method raw needs retriever"),
