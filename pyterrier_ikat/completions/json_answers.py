@@ -98,7 +98,10 @@ def _fits(value: Any, schema: Schema) -> bool:
 
 TRIED = 50
 """The number of unreadable opening brackets after which the search stops, because each takes a scan of the remaining text."""
+DEEPEST = 99
+"""The most brackets within brackets that are read."""
 OPENING = re.compile(r"[\[{]")
+_SIGN = re.compile(r"[\[\]{},\"']")
 
 
 def json_values(text: str) -> list[Any]:
@@ -110,11 +113,11 @@ def json_values(text: str) -> list[Any]:
         >>> json_values("I chose {'3': 0.9, 7: .4,} and [4, 1,], not {those}.")
         [{'3': 0.9, '7': 0.4}, [4, 1]]
     """
-    found: list[Any] = []
-    position = unreadable = 0
-    while unreadable < TRIED and (start := OPENING.search(text, position)) is not None:
-        value, position = value_at(text, start.start())
+    found, position, unreadable = list[Any](), 0, 0
+    while unreadable < TRIED and (opening := OPENING.search(text, position)) is not None:
+        value, end = value_at(text, opening.start())
         unreadable += value is None
+        position = opening.end() if value is None or end is None else end
         found += [] if value is None else [value]
     return found
 
@@ -130,29 +133,19 @@ def objects_in(value: Any) -> list[dict[str, Any]]:
     return [value] * isinstance(value, dict) + [found for item in inner for found in objects_in(item)]
 
 
-def value_at(text: str, start: int) -> tuple[Any, int]:
-    """The list or object that opens at ``start``, and its end; ``(None, start + 1)`` if it cannot be read.
+def value_at(text: str, start: int) -> tuple[Any, int | None]:
+    """The list or object that opens at ``start``, and its end. None for one that cannot be read, and for the end of one that is cut.
 
     Example:
-        >>> value_at("I chose {'3': 0.9}.", 8)
-        ({'3': 0.9}, 18)
+        >>> value_at("I chose {'3': 0.9}.", 8), value_at("I chose {'3': 0.9", 8), value_at("[Oslo].", 0)
+        (({'3': 0.9}, 18), (None, None), (None, 6))
     """
     try:
-        return json.JSONDecoder(strict=False).raw_decode(text, start)
+        value, end = json.JSONDecoder(strict=False).raw_decode(text, start)
     except (ValueError, RecursionError):
-        end = _closing(text, start)
-    value = None if end is None else _literal(text[start:end])
-    return (None, start + 1) if end is None or value is None else (value, end)
-
-
-def is_cut(text: str, start: int) -> bool:
-    """Whether the list or object that opens at ``start`` has no end.
-
-    Example:
-        >>> is_cut('{"queries": ["rooibos"], "more', 0), is_cut('{"queries": ["rooibos"]}', 0)
-        (True, False)
-    """
-    return value_at(text, start)[0] is None and _closing(text, start) is None
+        end = next((place + 1 for place, depth in _signs(text, start) if not depth), None)
+        value = None if end is None else _literal(text[start:end])
+    return None if any(depth > DEEPEST for _, depth in _signs(text[:end], start)) else value, end
 
 
 def begun(text: str, start: int) -> Any:
@@ -162,7 +155,7 @@ def begun(text: str, start: int) -> Any:
         >>> begun('["mint", "sage", "ros', 0), begun("{'3': 'mint', '5': 'sa", 0), begun('{"why": "diet", "ids": [3, 5', 0), begun("[3]", 0)
         (['mint', 'sage'], {'3': 'mint'}, None, None)
     """
-    if not is_cut(text, start):
+    if value_at(text, start)[1] is not None:
         return None
     ends = [place for place, depth in _signs(text, start) if depth == 1 and text[place] == ","][-TRIED:]
     values = (value_at(text[:end] + {"[": "]", "{": "}"}[text[start]], start)[0] for end in reversed(ends))
@@ -182,20 +175,15 @@ def _literal(piece: str) -> Any:
         return None
 
 
-def _closing(text: str, start: int) -> int | None:
-    """The end of the brackets that open at ``start``."""
-    return next((place + 1 for place, depth in _signs(text, start) if not depth), None)
-
-
 def _signs(text: str, start: int) -> Iterator[tuple[int, int]]:
     """The brackets and commas outside of quotes from ``start`` on, each with how many brackets are open after it."""
     depth, quote = 0, ""
-    for place in range(start, len(text)):
-        sign = text[place]
+    for found in _SIGN.finditer(text, start):
+        sign, place = found[0], found.start()
         if quote:
             quote = "" if sign == quote and text[place - 1] != "\\" else quote
         elif sign in "\"'":
             quote = "" if text[place - 1].isalnum() else sign
-        elif sign in "[]{},":
+        else:
             depth += (sign in "[{") - (sign in "]}")
             yield place, depth

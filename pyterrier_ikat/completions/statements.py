@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
-from .json_answers import OPENING, TRIED, begun, is_cut, json_values, value_at
+from .json_answers import OPENING, TRIED, begun, json_values, value_at
 from .texts import QUOTES
 from .usable import FENCE, own_turn, usable_text
 
@@ -220,7 +220,7 @@ def read_scores(text: str) -> Found | None:
     if not values:
         return None
     opening = OPENING.search(text)
-    cut = opening is not None and is_cut(text, opening.start())
+    cut = opening is not None and value_at(text, opening.start())[1] is None
     return Found(_pairs(list(takewhile(_is_one, values)) or values[:1]), [ENDLESS] * cut)
 
 

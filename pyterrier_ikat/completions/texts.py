@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
 
-from .json_answers import OPENING, is_cut, json_values
+from .json_answers import OPENING, json_values, value_at
 from .usable import FENCE, is_loop, own_turn, usable_text, usable_words
 
 _MARK = re.compile(r"^\s*(?:[-*•–]\s+|\(?\d{1,2}(?:\.?\)|、|[.:](?!\d))\s*|(?:search\s+)?query\s*\d*\s*[:.)]\s*)", re.IGNORECASE)
@@ -66,7 +66,7 @@ def _in_json(text: str) -> list[str] | None:
     if opening is None or any(_MARK.match(line) and _clean(_MARK.sub("", line)) for line in text[: opening.start()].splitlines()):
         return None
     alone = text[: opening.start()].strip()[-1:] in ("", ":")
-    if alone and is_cut(text, opening.start()):
+    if alone and value_at(text, opening.start())[1] is None:
         return []  # its complete parts may be anything, and its lines are not queries
     values = json_values(text)
     ones = len(list(takewhile(_is_one, values)))  # consecutive objects of one query each are a list

@@ -187,9 +187,9 @@ def _final(text: str) -> str | None:
 
 def _outside(text: str) -> str | None:
     """The text outside of the marked reasoning. None if the last reasoning has no end."""
-    kept, within, position = "", "", 0
-    mentioned = {place for found in _MENTION.finditer(text) for place in range(*found.span())} if _MARK.search(text) else set()
-    for mark in _MARK.finditer(text):
+    kept, within, position, marks = "", "", 0, list(_MARK.finditer(text))
+    mentioned = {place for found in _MENTION.finditer(text) for place in range(*found.span())} if marks else set()
+    for mark in marks:
         name = mark.lastgroup or ""
         if within:  # other marks, and further beginnings, are what the model thinks about
             position, within = (mark.end(), "") if name == f"e{within[1:]}" else (position, within)

@@ -172,7 +172,7 @@ def test_no_text_breaks_a_parser(text):
 
 
 LOOPS = json.loads((CORPUS / "loops.json").read_text(encoding="utf-8"))
-LOOP = 8_000
+LOOP = 5_000
 FRONTS = ["", "[1]\n[", "Answer: ", "<think>", "1. ", "I'm sorry, ", '{"score": "', "<"]
 
 
@@ -208,10 +208,10 @@ def test_a_model_that_repeats_itself_without_end_breaks_no_parser(piece):
         for name in names:
             started = time.process_time()
             EVERY[name](text)
-            assert time.process_time() - started < 0.5, (name, text[:20])
+            assert time.process_time() - started < 0.3, (name, text[:20])
 
 
-@pytest.mark.parametrize(("opening", "closing"), ["[]", "{}", ('{"a":[', "]}")])
-def test_brackets_within_brackets_break_no_parser(opening, closing):
-    levels = 1_200 // len(closing)  # more than Python calls within calls
+@pytest.mark.parametrize(("opening", "closing", "levels"), [("[", "]", 600), ("{", "}", 1_020), ('{"a":[', "]}", 510)])
+def test_brackets_within_brackets_break_no_parser(opening, closing, levels):
+    """Some that only Python's own parser of JSON reads, and more than its calls within calls."""
     check_all(opening * levels + closing * levels)
