@@ -140,6 +140,7 @@ def value_at(text: str, start: int) -> tuple[Any, int | None]:
         >>> value_at("I chose {'3': 0.9}.", 8), value_at("I chose {'3': 0.9", 8), value_at("[Oslo].", 0)
         (({'3': 0.9}, 18), (None, None), (None, 6))
     """
+    end: int | None
     try:
         value, end = json.JSONDecoder(strict=False).raw_decode(text, start)
     except (ValueError, RecursionError):

@@ -6,7 +6,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 import pytrec_eval
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ir_measures import P, nDCG
 
@@ -106,6 +106,7 @@ class Scored(pt.Transformer):
 near = st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from([0.3, 0.1 + 0.2, 0.3 + 1e-9, 0.0, -0.0, 1e-50, 1.0]), min_size=1)
 
 
+@settings(max_examples=10)
 @given(near, near, st.integers(1, 5))
 def test_scores_that_only_64_bits_tell_apart_keep_their_order(first, second, cut):
     both = {docno: first.get(docno, 0.3) for docno in {**first, **second}}
@@ -129,13 +130,13 @@ def test_pt_experiment_gives_the_figures_of_ikat_experiment_on_real_turns(ikat_d
     expanded = halves >> ikat.ExplodeQueries() >> bm25
     systems = {"raw": bm25, "rrf": expanded >> ikat.RRF(), "interleaved": expanded >> ikat.Interleave()}
     measures = [P(rel=2) @ 1, nDCG @ 3, nDCG @ 5]
-    topics = data.get_topics().head(150)
+    topics = data.get_topics().head(60)
     qrels = data.get_qrels().query("qid in @topics.qid")
     theirs = pt.Experiment(systems, topics, qrels, measures).set_index("name")
     ours = ikat.experiment(systems, topics=topics, qrels=qrels, measures=measures).set_index("name")
     fused = systems["rrf"](topics)
     sums = fused[fused["rank"] < 6].groupby("qid")["score"].apply(lambda score: score.round(7).duplicated().any())
-    assert sums.sum() > 20  # ties that 64 bits alone would part
+    assert sums.sum() > 8  # ties that 64 bits alone would part
     for measure in measures:
         assert theirs[str(measure)].tolist() == pytest.approx(ours[str(measure)].tolist(), abs=1e-12), measure
     run = fused.rename(columns={"qid": "query_id", "docno": "doc_id"})

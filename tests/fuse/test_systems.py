@@ -20,7 +20,7 @@ PLAIN = {ikat.Interleave: round_robin, ikat.Union: round_robin, ikat.RRF: plain_
 FUSIONS = pytest.mark.parametrize("fusion", PLAIN, ids=lambda fusion: fusion.__name__)
 
 found_by_branch = st.lists(
-    st.dictionaries(st.sampled_from("tu"), st.lists(st.sampled_from("abcdef"), unique=True, max_size=5)), min_size=1, max_size=4
+    st.dictionaries(st.sampled_from("tu"), st.lists(st.sampled_from("abcdef"), unique=True, max_size=5)), min_size=1, max_size=3
 )
 two_queries = pt.apply.generic(lambda turns: turns.assign(qsubqueries=[["a", "b"]] * len(turns))) >> ikat.ExplodeQueries()
 
@@ -35,7 +35,7 @@ def by_hand(branches, turns):
 
 
 @FUSIONS
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(found_by_branch, st.none() | st.integers(1, 4), st.randoms(use_true_random=False))
 def test_systems_are_fused_as_by_hand_and_as_the_plain_definition_says(fusion, found, num_results, random):
     shuffled = pt.apply.generic(lambda rows: rows.iloc[random.sample(range(len(rows)), len(rows))])
@@ -51,8 +51,10 @@ def test_systems_are_fused_as_by_hand_and_as_the_plain_definition_says(fusion, f
 
 
 @FUSIONS
-@settings(max_examples=10)
-@given(st.lists(st.dictionaries(st.sampled_from(["t::0", "t::1", "u::0", "u::1"]), st.lists(st.sampled_from("abcd"), unique=True))))
+@settings(max_examples=5)
+@given(
+    st.lists(st.dictionaries(st.sampled_from(["t::0", "t::1", "u::0", "u::1"]), st.lists(st.sampled_from("abcd"), unique=True)), max_size=3)
+)
 def test_a_hybrid_between_sub_queries_joins_within_each_of_them(fusion, found):
     branches, asked = [Finds(passages) for passages in [*found, {}]], dict(TURNS.values.tolist())
     hybrid = (two_queries >> fusion(*branches))(TURNS)

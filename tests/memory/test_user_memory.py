@@ -276,10 +276,9 @@ def test_a_damaged_file_is_refused_without_a_word_of_it(memory, damage):
 CHANGES = [
     (lambda memory: memory.add("u1", [DOG]), {"1": DOG}),
     (lambda memory: memory.learn("u1", "a", chat(LYON)), {"1": DOG, "2": LYON}),
-    (lambda memory: memory.learn("u1", "b", chat(OSLO)), {"1": DOG, "3": OSLO}),
-    (lambda memory: memory.undo("u1", "b"), {"1": DOG, "2": LYON}),
     (lambda memory: memory.forget("u1", id="1"), {"2": LYON}),
 ]
+"""What begins a file, adds a line to it, and writes it anew, and what is known then."""
 
 
 def test_a_kill_at_any_change_keeps_what_was_acknowledged_and_nothing_half(tmp_path):

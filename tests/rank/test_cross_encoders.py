@@ -44,13 +44,13 @@ def reference(folder, pairs):
 
 @pytest.mark.parametrize("name", list(KINDS))
 def test_single_precision_is_what_sentence_transformers_gives(folders, name):
-    pairs = [*PAIRS, *HARD]
+    pairs = [*PAIRS[:40], *HARD]
     found, expected = scores(folders[name], pairs, batch_size=8), reference(folders[name], pairs)
     assert np.abs(found - expected).max() < 1e-5 * max(1, np.ptp(expected))
-    assert len(set(expected.round(4))) > 50
+    assert len(set(expected.round(4))) > 20
 
 
-@pytest.mark.parametrize("name", list(KINDS))
+@pytest.mark.parametrize("name", ["debertav3", "bert", "modernbert", "ettin", "qwen"])  # each library's way to load one
 def test_bfloat16_is_near_and_tells_pairs_apart(folders, name):
     exact, found = scores(folders[name], PAIRS), scores(folders[name], PAIRS, dtype="bfloat16")
     assert (found != exact).any()

@@ -41,7 +41,7 @@ from trust.frames import (
     turns,
 )
 
-EXAMPLES = settings(max_examples=settings().max_examples // 3)
+EXAMPLES = settings(max_examples=settings().max_examples // 5)
 TURN_BY_TURN = [*REWRITERS, *EXPANDERS]
 
 

@@ -114,7 +114,7 @@ def test_a_whole_run_that_is_killed_goes_on_and_repeats_no_finished_batch(tmp_pa
         assert bytes_below(out / "raw") == whole
         assert [path.name for path in out.iterdir() if path.suffix != ".tmp"] == ["raw"]
         seen.append(len(left))
-        number += 5
+        number += 8
     assert seen == sorted(seen, reverse=True)
     assert set(seen) == {6, 4, 2, 0}
 

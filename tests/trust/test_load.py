@@ -1,4 +1,4 @@
-"""120 turns through a server that answers slowly, refuses and drops calls: nothing lost, nothing paid twice, every failure named.
+"""60 turns through a server that answers slowly, refuses and drops calls: nothing lost, nothing paid twice, every failure named.
 
 The whole, 332 turns and 25 systems, is the benchmark ``experiments/performance/load.py``; its server and its checks are used here.
 """
@@ -10,7 +10,7 @@ import pytest
 import pyterrier_ikat as ikat
 
 PERFORMANCE = Path(__file__).parents[2] / "experiments" / "performance"
-TURNS, SYSTEMS = 120, ("ad", "aqd")
+TURNS, SYSTEMS = 60, ("ad", "aqd")
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_turns_are_answered_once_each_and_all_that_failed_are_named(load, tmp_pa
     # A request that failed for long was one call more when it was asked again, and all its other tries are retries.
     assert counted["calls"].sum() == 2 * TURNS + len(chat.lasting)
     assert counted["retries"].sum() == chat.troubles["dropped"] + chat.troubles["refused"] - len(chat.lasting)
-    assert min(chat.troubles["dropped"], chat.troubles["refused"]) > 0.03 * figures["calls"]
+    assert min(chat.troubles["dropped"], chat.troubles["refused"]) > 0.02 * figures["calls"]
     assert len(failures) == len(chat.lasting) > 1
     # One start stops both systems: ad at its answers, and aqd, which has these answers then, at its queries.
     assert ({failure.stage for failure in failures}, figures["times that the run was started"]) == ({"answer", "queries"}, 2)

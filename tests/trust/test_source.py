@@ -30,6 +30,15 @@ def modules():
     return {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
+@cache
+def found_in(tree):
+    """Its calls, each with the name of what is called, and the names of what it imports."""
+    called = [(node, ast.unparse(node.func)) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    modules = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    parts = [f"{node.module}.{alias.name}" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names]
+    return called, [*modules, *parts]
+
+
 def writing_calls(tree):
     """The calls that write to a path, but for those that get a file of ``atomic_write``."""
     ours = {
@@ -39,11 +48,10 @@ def writing_calls(tree):
         for item in node.items
         if item.optional_vars and ast.unparse(item.context_expr).startswith("atomic_write(")
     }
-    return [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Call) and _writes(node, ours)]
+    return [ast.unparse(call) for call, name in found_in(tree)[0] if _writes(call, name, ours)]
 
 
-def _writes(call, ours):
-    name = ast.unparse(call.func)
+def _writes(call, name, ours):
     last = name.rpartition(".")[2]
     if last in ("open", "fdopen"):
         return any(map(_is_writing_mode, [*call.args, *(option.value for option in call.keywords)]))
@@ -66,13 +74,8 @@ def test_only_files_py_opens_files_for_writing_but_for_those_with_a_reason():
 
 def calls(tree):
     """The dotted names of everything that is called or imported."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            yield ast.unparse(node.func)
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+    called, imported = found_in(tree)
+    return [*(name for _, name in called), *imported]
 
 
 FORBIDDEN = {"eval", "exec", "compile", "os.system", "os.popen", "pickle.load", "pd.read_pickle", "torch.load", "yaml.load", "joblib.load"}
@@ -83,10 +86,10 @@ def test_no_archive_is_unpacked_no_pickle_is_read_from_a_file_and_nothing_that_w
     refused = {("shell", "True"), ("allow_pickle", "True"), ("trust_remote_code", "True"), ("weights_only", "False")}
     for name, tree in modules().items():
         assert FORBIDDEN.isdisjoint(calls(tree)), name
-        found = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        assert refused.isdisjoint((option.arg, ast.unparse(option.value)) for call in found for option in call.keywords), name
-        for call in found:
-            if ast.unparse(call.func) in ("np.load", "numpy.load"):
+        options = [option for call, _ in found_in(tree)[0] for option in call.keywords]
+        assert refused.isdisjoint((one.arg, str(one.value.value)) for one in options if isinstance(one.value, ast.Constant)), name
+        for call, called in found_in(tree)[0]:
+            if called in ("np.load", "numpy.load"):
                 assert "allow_pickle=False" in ast.unparse(call), name
 
 
