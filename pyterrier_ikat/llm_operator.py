@@ -3,7 +3,7 @@
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,7 +21,7 @@ from .errors import UsageError, counted, list_first
 from .events import repaired
 from .llms import LLM, Completion, LLMFailure, Request, StageError, llm
 from .llms.failures import NotStructured, Refused, list_failed
-from .operator import Operator, parts_of, with_fields
+from .operator import Operator, with_fields
 from .prompts import STYLES, checksum_of, history_text, instructions_for, pick_statements, prompts_or_default, ptkb_text, render
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ log = logging.getLogger("pyterrier_ikat")
 
 _made: "WeakValueDictionary[tuple[Any, ...], LLM]" = WeakValueDictionary()
 _making = threading.Lock()
-LAST_IN_REPR = ("style", "question", "history", "prompts", "on_error")
 
 
 def as_llm(given: Any) -> LLM:
@@ -232,6 +231,7 @@ class LLMOperator(AsksLLM, Operator):
 
     choices = {"style": STYLES, "statements": ("all", "chosen"), "on_error": ("raise", "fallback", None)}
     one_row_per_turn = True
+    last_in_repr = ("style", "question", "history", "prompts", "on_error")
     history_style = ""
     """The style that decides which messages of the history are shown; empty for the operator's own."""
     template_name = ""
@@ -259,10 +259,6 @@ class LLMOperator(AsksLLM, Operator):
     def templates(self) -> list[str]:
         """The names of all templates of its requests. Their texts decide whether a finished run can be reused."""
         return [self.template()]
-
-    def parts(self) -> Iterator[Any]:
-        """The models, indexes and folders in its arguments, but not its folder of prompts: their texts count, not their path."""
-        return parts_of([value for name, value in self.arguments().items() if name != "prompts"])
 
     def columns_shown(self) -> dict[str, str]:
         """The columns with a text that prompts show besides the question: the name in the template -> the column."""
@@ -358,9 +354,3 @@ class LLMOperator(AsksLLM, Operator):
             repaired(dropped)
             log.info("stage %s: dropped or repaired: %s", self.stage, list_first(dropped))
         return found
-
-    @classmethod
-    def _defaults(cls) -> dict[str, Any]:
-        defaults = super()._defaults()  # its own arguments first, then those of all
-        names = sorted(defaults, key=lambda name: LAST_IN_REPR.index(name) if name in LAST_IN_REPR else -1)
-        return {name: defaults[name] for name in names}

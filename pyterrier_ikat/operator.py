@@ -94,6 +94,9 @@ class Operator(Checked, pt.Transformer):
     activity: ClassVar[str] = ""
     """Its work in words, for a user who waits for an answer, such as ``"rewriting"`` or ``"searching {queries}"``; see :meth:`doing`."""
 
+    last_in_repr: ClassVar[Sequence[str]] = ()
+    """Arguments that stand behind those of subclasses, in this order."""
+
     def __init__(self) -> None:
         super().__init__()
 
@@ -117,8 +120,11 @@ class Operator(Checked, pt.Transformer):
         return plan.by_columns(self, frame)
 
     def parts(self) -> Iterator[Any]:
-        """The language models, indexes and folders in its arguments. With its repr, they determine its results."""
-        return parts_of(list(self.arguments().values()))
+        """The language models, indexes and folders in its arguments, but no folder of prompts: their texts count, not their path.
+
+        With its repr and its prompts, they determine its results.
+        """
+        return parts_of([value for name, value in self.arguments().items() if name != "prompts"])
 
     def without_texts(self: Made) -> Made:
         """This operator for a pipeline in which no later stage reads texts: it may omit the column ``text``."""
@@ -153,9 +159,10 @@ class Operator(Checked, pt.Transformer):
     @classmethod
     @cache
     def _defaults(cls) -> dict[str, Any]:
-        fixed = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        fixed, last = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD), cls.last_in_repr
         parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
-        return {parameter.name: parameter.default for parameter in parameters if parameter.kind not in fixed}
+        found = {parameter.name: parameter.default for parameter in parameters if parameter.kind not in fixed}
+        return {name: found[name] for name in sorted(found, key=lambda name: last.index(name) if name in last else -1)}
 
     def __repr__(self) -> str:
         shown: list[str] = []

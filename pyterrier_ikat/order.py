@@ -72,9 +72,31 @@ def set_ranks(frame: pd.DataFrame, turn: Integers, score: Floats | None = None, 
 
 
 def ranks_and_scores(turn: Integers, score: Floats, docno: "pd.Series[Any] | None" = None) -> tuple[Integers, Floats]:
-    """``rank`` and ``score`` as :func:`set_ranks` sets them; with ``docno``, equal scores stay equal if the greater docno comes first."""
+    """``rank`` and ``score`` as :func:`set_ranks` sets them; with ``docno``, equal scores stay equal if the greater docno comes first.
+
+    A score is lowered where, as a 32-bit float, it is not below the one before it.
+    """
     rank, _ = _places(turn)
-    return rank, _parted(score, rank, docno)
+    with np.errstate(over="ignore"):  # what is too large is infinite
+        single = score.astype(np.float32)
+    # Whole numbers in the order of 32-bit floats, one apart from neighbour to neighbour; 0 for all that a processor may take for zero.
+    above_zero = np.maximum(np.abs(single).view(np.int32).astype(np.int64) - SUBNORMAL, 0)
+    number = np.where(single < 0, -1, 1) * above_zero
+    follows = rank[1:] > 0
+    if not (follows & (number[1:] >= number[:-1])).any():
+        return rank, score
+    step = np.ones(len(number), dtype=np.int64)
+    if docno is not None:
+        tied = 1 + np.flatnonzero(follows & (number[1:] == number[:-1]))
+        docnos = _texts(docno)
+        step[tied[docnos[tied] <= docnos[tied - 1]]] = 0
+    # A score may be its own number at most, and the lowered one before it minus a step: one running minimum over all turns, each of which
+    # lies below all turns before it.
+    below = np.cumsum(step) - OF_A_TURN * np.cumsum(rank == 0)
+    lowered = np.minimum.accumulate(number + below) - below
+    size = np.minimum(np.abs(lowered) + SUBNORMAL, INFINITE) * (lowered != 0)
+    parted = np.sign(lowered) * size.astype(np.int32).view(np.float32)
+    return rank, np.where(lowered < number, parted.astype(np.float64), score)
 
 
 def in_trec_eval_order(results: pd.DataFrame) -> pd.DataFrame:
@@ -148,7 +170,11 @@ def strictly_decreasing(results: pd.DataFrame) -> pd.DataFrame:
     turns = turns[order]
     scores = _finite(ordered, float(np.finfo(np.float32).max)).astype(np.float32).astype(np.float64)
     _check_once(ordered, turns)
-    _check_falling(ordered, turns, scores)
+    if len(rising := np.flatnonzero((turns[1:] == turns[:-1]) & (scores[1:] > scores[:-1]))):
+        row = ordered.iloc[rising[0] + 1]
+        raise DataError(
+            f"turn {row['qid']}, passage {row['docno']}: the score rises with the rank; rank by score first, with pt.model.add_ranks(run)"
+        )
     return set_ranks(ordered, turns, scores)
 
 
@@ -241,37 +267,6 @@ def _places(turn: Integers) -> tuple[Integers, Integers]:
     return np.arange(len(turn)) - np.repeat(starts, sizes), np.repeat(sizes, sizes)
 
 
-def _parted(score: Floats, rank: Integers, docno: "pd.Series[Any] | None") -> Floats:
-    """The scores, lowered where a 32-bit float is not below the one before it; a turn begins at each rank of 0."""
-    number = _numbers(score)
-    follows = rank[1:] > 0
-    if not (follows & (number[1:] >= number[:-1])).any():
-        return score
-    step = np.ones(len(number), dtype=np.int64)
-    if docno is not None:
-        tied = 1 + np.flatnonzero(follows & (number[1:] == number[:-1]))
-        docnos = _texts(docno)
-        step[tied[docnos[tied] <= docnos[tied - 1]]] = 0
-    # A score may be its own number at most, and the lowered one before it minus a step: one running minimum over all turns, each of which
-    # lies below all turns before it.
-    below = np.cumsum(step) - OF_A_TURN * np.cumsum(rank == 0)
-    lowered = np.minimum.accumulate(number + below) - below
-    return np.where(lowered < number, _of_numbers(lowered), score)
-
-
-def _numbers(score: Floats) -> Integers:
-    """Whole numbers in the order of 32-bit floats, one apart from neighbour to neighbour; 0 for all that a processor may take for zero."""
-    with np.errstate(over="ignore"):  # what is too large is infinite
-        single = score.astype(np.float32)
-    size = np.abs(single).view(np.int32).astype(np.int64) - SUBNORMAL
-    return np.where(single < 0, -1, 1) * np.maximum(size, 0)
-
-
-def _of_numbers(number: Integers) -> Floats:
-    size = np.minimum(np.abs(number) + SUBNORMAL, INFINITE) * (number != 0)
-    return np.asarray(np.sign(number) * size.astype(np.int32).view(np.float32), dtype=np.float64)
-
-
 def _texts(docno: "pd.Series[Any]") -> "npt.NDArray[np.object_]":
     """The docnos as the texts that an evaluator compares."""
     docnos: npt.NDArray[np.object_] = docno.to_numpy(dtype=object)
@@ -297,12 +292,3 @@ def _check_once(ordered: pd.DataFrame, turns: Integers) -> None:
                 f"turn {row['qid']} has passage {row['docno']} twice: join the sub-queries first (Interleave, Union, RRF, RerankAgainst)"
             )
         start = end
-
-
-def _check_falling(results: pd.DataFrame, turns: Integers, scores: Floats) -> None:
-    rising = np.flatnonzero((turns[1:] == turns[:-1]) & (scores[1:] > scores[:-1]))
-    if len(rising):
-        row = results.iloc[rising[0] + 1]
-        raise DataError(
-            f"turn {row['qid']}, passage {row['docno']}: the score rises with the rank; rank by score first, with pt.model.add_ranks(run)"
-        )

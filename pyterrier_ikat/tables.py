@@ -106,26 +106,28 @@ def escape_markdown(text: str) -> str:
     return re.sub(r"([\\`*_{}\[\]<>#|~$&])", r"\\\1", " ".join(text.split()))
 
 
+@dataclass(eq=False, repr=False)
 class Table:
     """A table to show, or to copy into a paper. It displays itself in a notebook.
 
     Attributes:
+        rows: the values behind it, unrounded.
         columns: what is shown.
         notes: what a reader has to know, a sentence each.
         title: what it is; empty when that is clear.
     """
 
-    def __init__(
-        self, frame: "pd.DataFrame | Sequence[Mapping[str, Any]]", columns: Sequence[Column], notes: Sequence[str], title: str = ""
-    ):
-        self._frame, self.columns, self.notes, self.title = frame, columns, notes, title
+    rows: "pd.DataFrame | Sequence[Mapping[str, Any]]"
+    columns: Sequence[Column]
+    notes: Sequence[str]
+    title: str = ""
 
     @property
     def frame(self) -> "pd.DataFrame":
-        """The values behind it, unrounded."""
+        """The values behind it, as a frame."""
         import pandas as pd
 
-        return self._frame if isinstance(self._frame, pd.DataFrame) else pd.DataFrame(self._frame)
+        return self.rows if isinstance(self.rows, pd.DataFrame) else pd.DataFrame(self.rows)
 
     def written(self, form: str = "text") -> str:
         """The table in one of the ``FORMS``.
@@ -229,19 +231,17 @@ def of_frame(
     columns = []
     for place, name in enumerate(frame.columns):
         values = frame.iloc[:, place]
-        form = _form(str(name), decimals) if is_float_dtype(values) else str
+        form: Callable[[Any], str] = str
+        if is_float_dtype(values) and not isinstance(decimals, int) and name in decimals:
+            form = f"{{:,.{decimals[name]}f}}".format
+        elif is_float_dtype(values):
+            form = partial(format_score, decimals=decimals if isinstance(decimals, int) else 4)
         numbers = is_numeric_dtype(values) and not is_bool_dtype(values)
         missing = UNKNOWN if numbers else ""
         cells = [Cell(missing if lost else form(value)) for value, lost in zip(values, values.isna(), strict=True)]
         columns.append(Column(str(name), cells, bool(numbers) if texts is None else place >= texts))
     unknown = any(column.numeric and cell.text == UNKNOWN for column in columns for cell in column.cells)
     return Table(frame, columns, [*notes, UNKNOWN_NOTE] if unknown else notes, title)
-
-
-def _form(title: str, decimals: int | Mapping[str, int]) -> Callable[[float], str]:
-    if isinstance(decimals, int):
-        return partial(format_score, decimals=decimals)
-    return f"{{:,.{decimals[title]}f}}".format if title in decimals else format_score
 
 
 def format_score(value: float, decimals: int = 4, *, signed: bool = False) -> str:

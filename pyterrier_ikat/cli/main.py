@@ -308,7 +308,9 @@ def show(table: Table, form: str = "text", *, err: bool = False) -> None:
 
 def print_ledger(ledger: "Ledger", about: str = "", *, err: bool = False) -> None:
     """Print the account of the LLM calls. It is omitted if there were no calls and all else is free, like recorded completions."""
+    from ..llms.ledger import account_table
+
     account = ledger.frame()
     if account[["calls", "failures", "cost", "worth"]].fillna(0).to_numpy().any():
         click.echo(err=err)
-        show(ledger.shown(f"LLM ledger{about}"), err=err)
+        show(account_table(account, title=f"LLM ledger{about}"), err=err)

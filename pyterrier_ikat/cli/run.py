@@ -87,16 +87,16 @@ def run(names: tuple[str, ...], dataset_name: str, out: str, cache: str | None, 
 
 def print_results(results: "Results", form: str = "text") -> None:
     """Print the table of scores, the turns without results, the ledger, and where the runs are."""
-    from ..study.study import deviations_of
+    from ..evaluation.experiment_table import notes_of
 
     beside = form != "text"
     if len(results.study.qrels):
         show(results.shown(), form)
-    for note in deviations_of(results.study.systems) if form == "csv" or results.study.qrels.empty else ():
-        click.echo(wrapped(f"note: {note}"), err=beside)
+    for note in notes_of(results.table) if form == "csv" or results.study.qrels.empty else ():
+        click.echo(wrapped(note), err=beside)
     for line in results.gaps():
         click.echo(wrapped(line), err=beside)
-    print_ledger(results.ledger, " (of this command; each run folder has its own)", err=beside)
+    print_ledger(results.study.ledger, " (of this command; each run folder has its own)", err=beside)
     click.echo(f"\nRuns: one folder for each system in {results.out}", err=beside)
 
 

@@ -81,7 +81,7 @@ class BySession(ir_measures.Measure):
 
 
 def provider_of(measure: ir_measures.Measure) -> Provider | None:
-    """The first of ir_measures' providers that knows the measure and is installed.
+    """The first of ir_measures' providers that knows the measure and is installed; ``ir_measures.runtime`` for a user's own measure.
 
     Example:
         >>> from ir_measures import RR
@@ -90,11 +90,6 @@ def provider_of(measure: ir_measures.Measure) -> Provider | None:
     """
     providers: list[Provider] = ir_measures.DefaultPipeline.providers
     return next((one for one in providers if one.supports(measure) and one.is_available()), None)
-
-
-def is_own(measure: ir_measures.Measure) -> bool:
-    """Whether a measure is the user's own (:func:`ir_measures.define`), so that its name doesn't say what it computes."""
-    return provider_of(measure) is ir_measures.runtime
 
 
 def as_measures(measures: Iterable[ir_measures.Measure | str] | ir_measures.Measure | str) -> list[ir_measures.Measure]:
@@ -138,22 +133,30 @@ def computable(names: Iterable[str]) -> Iterator[ir_measures.Measure]:
 FORM = "write it as ir_measures does, such as nDCG@5, P(rel=2)@20, R(rel=1)@1000, AP"
 
 
-def _checked(given: ir_measures.Measure | str) -> ir_measures.Measure:
-    text = given if isinstance(given, str) else label(given)
+def _checked(asked: ir_measures.Measure | str) -> ir_measures.Measure:
+    text = asked if isinstance(asked, str) else label(asked)
     path, _, name = text.rpartition(":")
     if text.endswith(BY_SESSION):
         return BySession(_checked(text.removesuffix(BY_SESSION)))
     if path.endswith(".py"):
         return _in_file(path, name)
     try:
-        measure = ir_measures.parse_measure(given) if isinstance(given, str) else given
+        measure = ir_measures.parse_measure(asked) if isinstance(asked, str) else asked
     except (NameError, ValueError, TypeError, SyntaxError):
         raise UsageError(f"measure {text!r} is unknown: {_meant(text)}{FORM}") from None
     try:
         able = [one for one in ir_measures.DefaultPipeline.providers if one.supports(measure)]
     except AssertionError:
         raise UsageError(f"measure {text!r} has no cutoff, or a parameter that is unknown or of a wrong kind: {FORM}") from None
-    _check_values(measure, text)
+    given, has = measure.params, f"measure {text!r} has the"  # trec_eval would read these values as others, or end our process
+    if given.get("cutoff", 1) < 1:
+        raise UsageError(f"{has} cutoff {given['cutoff']}: give one from 1 on, such as {text.partition('@')[0]}@20")
+    if given.get("rel", 1) < 1:
+        raise UsageError(f"{has} relevance level {given['rel']}: give the least label that counts as relevant, from 1 on")
+    if not (0 <= (recall := given.get("recall", 0)) <= 1 and recall == round(recall, 2)):  # trec_eval gives 0
+        raise UsageError(f"{has} recall {recall}: give one from 0 to 1 with two decimals, which is what trec_eval reads")
+    if odd := [gain for gain in given.get("gains", {}).values() if type(gain) is not int]:
+        raise UsageError(f"{has} gain {odd[0]!r}: trec_eval reads whole numbers")
     if not any(one.is_available() for one in able):
         needs = " or ".join(one.install_instructions() or one.NAME for one in able)
         raise UsageError(f"measure {text!r} can't be computed here{f' (it needs {needs})' if able else ''}: {FORM}")
@@ -181,19 +184,6 @@ def _meant(text: str) -> str:
     name, rest = re.fullmatch(r"([^(@]*)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
     near = did_you_mean(name, ir_measures.measures.registry)
     return f"{near[:-1]}{rest}? " if near else ""
-
-
-def _check_values(measure: ir_measures.Measure, text: str) -> None:
-    """Check the parameters that trec_eval would read as others, or that end our process."""
-    given, has = measure.params, f"measure {text!r} has the"
-    if given.get("cutoff", 1) < 1:
-        raise UsageError(f"{has} cutoff {given['cutoff']}: give one from 1 on, such as {text.partition('@')[0]}@20")
-    if given.get("rel", 1) < 1:
-        raise UsageError(f"{has} relevance level {given['rel']}: give the least label that counts as relevant, from 1 on")
-    if not (0 <= (recall := given.get("recall", 0)) <= 1 and recall == round(recall, 2)):  # trec_eval gives 0
-        raise UsageError(f"{has} recall {recall}: give one from 0 to 1 with two decimals, which is what trec_eval reads")
-    if odd := [gain for gain in given.get("gains", {}).values() if type(gain) is not int]:
-        raise UsageError(f"{has} gain {odd[0]!r}: trec_eval reads whole numbers")
 
 
 Judged: TypeAlias = Mapping[str, Mapping[str, int]]
@@ -288,7 +278,7 @@ def _by_session(of_turn: Mapping[str, Any]) -> dict[str, Any]:
 def _other_scores(measure: ir_measures.Measure, judged: Judged, run: Ranking) -> dict[str, float]:
     """The scores for a measure that trec_eval doesn't have."""
     provider: Any = provider_of(measure)
-    own = is_own(measure)
+    own = provider is ir_measures.runtime
     # Digits alone name the turns: gdeval's script takes off what stands before a hyphen, 9-1_3 and 10-1_3 would be one turn.
     names = {qid if own else str(number): qid for number, qid in enumerate(judged) if qid in run}
     given = {name: _in_order(run[qid]) for name, qid in names.items()}

@@ -21,7 +21,7 @@ from ..conversations.frame import (
     without_passages,
 )
 from ..errors import DataError, UsageError, counted, list_first
-from ..llms.failures import UnderWay
+from ..llms.failures import BatchUnderWay, Waiting
 from ..operator import Operator, frame_for, without_unread_texts
 from ..order import Floats, Integers, set_ranks
 from .subqueries import (
@@ -131,14 +131,17 @@ class Fusion(Operator):
         return set_ranks(_restore_incoming(joined, turns, inp, frames), turns, score)
 
     def _run_branches(self, inp: pd.DataFrame) -> list[pd.DataFrame]:
-        frames, under_way = list[pd.DataFrame](), UnderWay()
+        frames, waiting = list[pd.DataFrame](), list[Waiting]()
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*; counted 0", NoResultWarning)  # another branch may have found passages
             for number, branch in enumerate(self.branches, 1):
-                with under_way.noted():
+                try:
                     frames.append(branch.transform(frame_for(branch, inp)))
                     self._refuse_other_turns(number, frames[-1], inp)
-        under_way.tell()
+                except BatchUnderWay as error:  # the other branches send their batches, too
+                    waiting += error.waiting
+        if waiting:
+            raise BatchUnderWay(waiting)
         if not self.gives_texts:
             frames = [frame.drop(columns="text", errors="ignore") for frame in frames]
         with_text = any("text" in frame.columns for frame in frames)

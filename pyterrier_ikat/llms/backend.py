@@ -85,13 +85,6 @@ class Backend:
         """The reply that is known without asking anybody, or None."""
         return None
 
-    def check_turns(self, turns: set[str]) -> None:
-        """Refuse turns about which it can't be asked.
-
-        Raises:
-            UsageError: naming others.
-        """
-
     def repeats(self, samples: int, asked: Mapping[str, int] | None = None) -> str:
         """Why that many samples of a request may all be the same, in words; empty if there is no reason.
 

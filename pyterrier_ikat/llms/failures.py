@@ -1,8 +1,7 @@
 """The failures of language models, as types, so that a failure never becomes the text of a query or an answer."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..completions.usable import printable
@@ -243,42 +242,6 @@ class BatchUnderWay(IkatError):
             names = list_first([f"{one.batch}: {one.status}" for one in batches])
             told.append(f"stage {stage}: {wait} in {counted(len(batches), 'batch', 'batches')} ({names})")
         return f"{'; '.join(told)}; run the same {self.again} again later"
-
-
-class UnderWay:
-    """Lets several pieces of work send their batches before waiting for any of them.
-
-    Example:
-        >>> under_way = UnderWay()
-        >>> for number in range(2):
-        ...     with under_way.noted():
-        ...         raise BatchUnderWay([Waiting("answer", 3, f"batch_{number}", "validating")])
-        >>> try:
-        ...     under_way.tell()
-        ... except BatchUnderWay as error:
-        ...     print(error)
-        stage answer: 6 requests wait in 2 batches (batch_0: validating, batch_1: validating); run the same cell again later
-    """
-
-    def __init__(self) -> None:
-        self.waiting: list[Waiting] = []
-
-    @contextmanager
-    def noted(self) -> Iterator[None]:
-        """Work that has to wait for a batch ends the block, and is reported by `tell`."""
-        try:
-            yield
-        except BatchUnderWay as error:
-            self.waiting += error.waiting
-
-    def tell(self) -> None:
-        """Raise an error that names what is under way.
-
-        Raises:
-            BatchUnderWay: when anything is.
-        """
-        if self.waiting:
-            raise BatchUnderWay(self.waiting)
 
 
 def _kept(kept_in: str) -> str:

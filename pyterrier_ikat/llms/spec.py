@@ -120,7 +120,10 @@ def deciding_options(spec: str) -> str:
         >>> deciding_options("openai:gpt-4o temperature=0 budget=5 price_in=2.5 price_out=10 concurrency=8 on_error=fallback")
         'openai:gpt-4o temperature=0'
     """
-    head, *words = shlex.split(spec)
+    try:
+        head, *words = shlex.split(spec)
+    except ValueError:  # the name of a user's object
+        return spec
     return shlex.join([head, *(word for word in words if word.partition("=")[0] not in UNDECIDING)])
 
 

@@ -61,8 +61,6 @@ from ..store.files import atomic_write
 from ..store.trec import read_rankings
 from .log import Log
 
-LEVEL = 4
-"""The level of compression of the stages' work. Level 6 takes twice the time and saves two per cent."""
 PER_TURN = (
     *("qid", "qutterance", "qresolved", "qrewrite", "qanswer", "qdraft"),
     *("qsubqueries", "qfound", "qweights", "qstatements", "qptkb", "qlearned", "qaction", "qaskback", "qcitations"),
@@ -215,8 +213,13 @@ def turn_lines(topics: pd.DataFrame, results: pd.DataFrame) -> Iterator[str]:
             f"the results have {counted(len(lost), 'turn')} that the topics lack ({list_first(lost)}), whose responses would be lost: give "
             "all topics that the system was run on, and join the sub-queries first (Interleave, Union, RRF, RerankAgainst)"
         )
-    counts, used = results["qid"].value_counts(), _used(results)
-    found = {row["qid"]: row for row in _rows(results.drop_duplicates("qid"))}
+    counts, found = results["qid"].value_counts(), {row["qid"]: row for row in _rows(results.drop_duplicates("qid"))}
+    used: dict[str, list[str]] = {}
+    if "used" in results:
+        used = {qid: [] for qid in results["qid"].unique()}
+        based_on = results.loc[used_marks(results)].sort_values("rank", kind="stable")
+        for qid, docno in zip(based_on["qid"], based_on["docno"], strict=True):
+            used[qid].append(docno)
     for turn in _rows(topics):
         qid = turn["qid"]
         cells = found.get(qid, turn).items()
@@ -232,29 +235,6 @@ def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     names = [name for name in PER_TURN if name in frame.columns]
     rows = frame[names].itertuples(index=False, name=None)
     return [{name: value for name, value in zip(names, row, strict=True) if not is_missing(value)} for row in rows]
-
-
-def _used(results: pd.DataFrame) -> dict[str, list[str]]:
-    """For each turn with a response, the passages that the response is based on, best first."""
-    if "used" not in results:
-        return {}
-    found: dict[str, list[str]] = {qid: [] for qid in results["qid"].unique()}
-    shown = results.loc[used_marks(results)].sort_values("rank", kind="stable")
-    for qid, docno in zip(shown["qid"], shown["docno"], strict=True):
-        found[qid].append(docno)
-    return found
-
-
-def packed_stages(lines: Iterable[Mapping[str, Any]]) -> bytes:
-    """The lines of a turn as a separate gzip file; empty if there are no lines.
-
-    Example:
-        >>> packed = packed_stages([{"qid": "9-1_3", "stage": "raw", "wrote": {"query": "tea"}}])
-        >>> json.loads(gzip.decompress(packed))["wrote"]
-        {'query': 'tea'}
-    """
-    text = "".join(json.dumps(line, default=str) + "\n" for line in lines)
-    return gzip.compress(text.encode(), LEVEL, mtime=0) if text else b""
 
 
 def read_stages(path: Path) -> Iterator[dict[str, Any]]:
@@ -295,6 +275,9 @@ class RunFolder:
     Args:
         path: the folder; its name is the run's name.
 
+    Attributes:
+        partial: where the run is while it is made.
+
     Example:
         >>> from pyterrier_ikat.runs import RunFolder
         >>> RunFolder("runs/aqd_a").complete
@@ -303,16 +286,12 @@ class RunFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        self.partial = self.path.parent / (self.path.name.removesuffix(ENDING) + ENDING)
 
     @property
     def complete(self) -> bool:
         """Whether the folder holds a finished run."""
         return self.path.suffix != ENDING and (self.path / "run.json").is_file()
-
-    @property
-    def partial(self) -> Path:
-        """Where the run is while it is made."""
-        return self.path.with_name(self.path.name.removesuffix(ENDING) + ENDING)
 
     def check_finished(self) -> None:
         """Check that the folder holds a finished run.

@@ -7,7 +7,7 @@ import json
 import shutil
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +19,10 @@ import pyterrier as pt
 from ..conversations.frame import column
 from ..errors import DataError, IkatError, UsageError, counted
 from ..evaluation import TRACK_2023, as_measures, label
-from ..evaluation.evaluator import Evaluator, Ranking, computable, is_own
+from ..evaluation.evaluator import Evaluator, computable, provider_of
 from ..events import in_chain, observed_by
 from ..llms import BudgetExceeded, Ledger
-from ..llms.failures import UnderWay
+from ..llms.failures import BatchUnderWay, Waiting
 from ..operator import alike, stages, without_unread_texts
 from ..order import scores_by_turn, strictly_decreasing
 from ..progress import bar, doing
@@ -96,17 +96,28 @@ def run_in_folders(
         raise UsageError(f"batch={batch}: do at least one turn at a time, or omit it for {TURNS_AT_ONCE}")
     if not set(study.qrels["qid"]) & study.asked:
         warnings.warn(f"none of the turns is judged in the qrels of {study.dataset}: there will be no scores", NotJudgedWarning, 3)
-    with lock_folders(*(out / one.name for one in study.systems)), _counting(study, out):
+    done, failed, waiting, now = dict[str, Run](), dict[str, Exception](), list[Waiting](), Ledger()
+    models = distinct_models(study.systems)
+    with lock_folders(*(out / one.name for one in study.systems)), ExitStack() as following:
+        for ledger in {model.ledger for model in models}:
+            following.enter_context(ledger.followed_by(now))
+            if ledger is not study.ledger:  # which counts all calls
+                following.enter_context(ledger.followed_by(study.ledger))
+        if limited := [model.budget for model in models if model.budget.limit is not None]:
+            spending = Spending(out, now)  # what the folder has cost counts, too
+            for budget in limited:
+                following.enter_context(budget.counting(spending))
         runs = [Run(study, one, out) for one in study.systems]
-        done, failed, under_way = dict[str, Run](), dict[str, Exception](), UnderWay()
         for number, one in enumerate(runs, 1):
             name = one.system.name
             try:
                 where = f"{name} ({number} of {len(runs)})" if len(runs) > 1 else name
-                with in_chain(one.system.repeat - 1), under_way.noted(), doing(where) as shown:
+                with in_chain(one.system.repeat - 1), doing(where) as shown:
                     one.complete(size, measures)
                     done[name] = one
                     shown.report(counted(len(one.topics), "turn"))
+            except BatchUnderWay as error:
+                waiting += error.waiting
             except (BudgetExceeded, OSError):  # the next system could not be paid for, or not be written
                 raise
             except Exception as error:
@@ -115,29 +126,9 @@ def run_in_folders(
                 failed[name] = error
     if failed:
         raise SystemFailed(failed) from next(iter(failed.values()))
-    under_way.tell()
+    if waiting:
+        raise BatchUnderWay(waiting)
     return done
-
-
-@contextmanager
-def _counting(study: "Study", out: Path) -> Iterator[None]:
-    """Inside the block, the study's ledger counts all calls, and budgets count what the folder has cost, too."""
-    now = Ledger()
-    with ExitStack() as following:
-        for ledger in _ledgers(study.systems):
-            following.enter_context(ledger.followed_by(now))
-            if ledger is not study.ledger:
-                following.enter_context(ledger.followed_by(study.ledger))
-        if limited := [model.budget for model in distinct_models(study.systems) if model.budget.limit is not None]:
-            spending = Spending(out, now)
-            for budget in limited:
-                following.enter_context(budget.counting(spending))
-        yield
-
-
-def _ledgers(systems: Iterable[System]) -> list[Ledger]:
-    """The ledgers of the models, each once."""
-    return list({id(model.ledger): model.ledger for model in distinct_models(systems)}.values())
 
 
 def check_names(names: Iterable[Any]) -> None:
@@ -195,7 +186,13 @@ class Run:
         """Make the run in batches of ``size`` turns, and score it. A finished one gets the scores that its folder lacks."""
         judged = {"qrels_sha256": checksum_of(self.study.qrels)}
         ranking = self.folder.ranking() if self.finished else self._made(size)
-        self.found, scores = set(ranking), self._score(ranking, measures)
+        # The track's measures, those in the folder and the given ones. A user's own aren't stored: they may change under the same name.
+        kept = computable(self.folder.measures().columns) if (self.folder.path / "measures.csv").is_file() else []
+        wanted, labels = as_measures([*TRACK_2023, *kept, *measures]), self.study.labels
+        self.found = set(ranking)
+        self.scores = Evaluator(labels, wanted).per_turn(self.system.name, ranking) if labels else {label(one): [] for one in wanted}
+        stored = {label(one): self.scores[label(one)] for one in wanted if provider_of(one) is not ir_measures.runtime}
+        scores = pd.DataFrame({"qid": column(labels), **stored})
         if self.finished:
             self.folder.describe(scores, self.folder.parameters() | judged)
             shutil.rmtree(self.path, ignore_errors=True)  # left by a kill
@@ -208,43 +205,37 @@ class Run:
         self.folder.finish(pieces, scores, ledger.frame(), about)
         shutil.rmtree(self.path)
 
-    def _score(self, ranking: Ranking, measures: Sequence[ir_measures.Measure]) -> pd.DataFrame:
-        """Score the ranking with the track's measures, those in the folder and the given ones.
-
-        Returns:
-            The scores that the folder keeps. The user's own measures may change under the same name before the next run.
-        """
-        kept = computable(self.folder.measures().columns) if (self.folder.path / "measures.csv").is_file() else []
-        wanted, labels = as_measures([*TRACK_2023, *kept, *measures]), self.study.labels
-        self.scores = Evaluator(labels, wanted).per_turn(self.system.name, ranking) if labels else {label(one): [] for one in wanted}
-        stored = {label(one): self.scores[label(one)] for one in wanted if not is_own(one)}
-        return pd.DataFrame({"qid": column(labels), **stored})
-
     def _made(self, size: int) -> dict[str, dict[str, float]]:
         """Run the turns that aren't finished, batch by batch. Returns the ranking of all turns."""
         write_parameters(self.path, self.known | {"versions": versions()})
-        before, behind = _divided(without_unread_texts(self.system.pipeline))
+        these = list(stages(without_unread_texts(self.system.pipeline)))
+        # The stages before the first retrieval need little memory; the later ones run batch by batch.
+        before = list(takewhile(lambda stage: getattr(stage, "one_row_per_turn", False), these))
         finished = {turn["qid"] for path in self._pieces(TURNS) for _, turn in read_lines(path)}
         left = self.topics[~self.topics["qid"].isin(finished)]
         ranking = {qid: found for path in self._pieces(RANKING) if path.stat().st_size for qid, found in read_rankings(path).items()}
         account, recorder = Account(self.path / COSTS), Recorder(left["qid"].tolist(), self.system.written)
-        under_way, number = UnderWay(), left.index.tolist()
+        waiting, number = list[Waiting](), left.index.tolist()
         with ExitStack() as following:
-            for ledger in _ledgers([self.system]):
+            for ledger in {model.ledger for model in self.system.models}:
                 following.enter_context(ledger.followed_by(account))
             count = following.enter_context(bar(total=len(self.topics), initial=len(self.topics) - len(left), unit="turn"))
             following.enter_context(observed_by(recorder, Shown()))
             written = _through(before, left.reset_index(drop=True))
             for places in _cut(number, size):
                 turns = written.iloc[places].reset_index(drop=True)
-                with under_way.noted():
-                    results = _through(behind, turns)
-                    if changed := describe_difference(self.known, self.system.parameters()):  # then the batch isn't kept
-                        what = f"what {self.system.name} uses was replaced or changed during its run"
-                        raise DataError(f"{what} ({changed}): put back what the run began with, or start the run again elsewhere")
-                    ranking |= self._keep(number[places.start], turns, results, account.rest.take(), recorder.take(turns["qid"].tolist()))
-                    count.update(len(turns))
-        under_way.tell()
+                try:
+                    results = _through(these[len(before) :], turns)
+                except BatchUnderWay as error:
+                    waiting += error.waiting
+                    continue
+                if changed := describe_difference(self.known, self.system.parameters()):  # then the batch isn't kept
+                    what = f"what {self.system.name} uses was replaced or changed during its run"
+                    raise DataError(f"{what} ({changed}): put back what the run began with, or start the run again elsewhere")
+                ranking |= self._keep(number[places.start], turns, results, account.rest.take(), recorder.take(turns["qid"].tolist()))
+                count.update(len(turns))
+        if waiting:
+            raise BatchUnderWay(waiting)
         return ranking
 
     def _keep(self, number: int, turns: pd.DataFrame, results: pd.DataFrame, rest: Ledger, stages: bytes) -> dict[str, dict[str, float]]:
@@ -285,13 +276,6 @@ def _cut(numbers: Sequence[int], size: int) -> Iterator[slice]:
         if end == len(numbers) or end - start == size or numbers[end] != numbers[end - 1] + 1:
             yield slice(start, end)
             start = end
-
-
-def _divided(pipeline: pt.Transformer) -> tuple[list[pt.Transformer], list[pt.Transformer]]:
-    """The stages before the first retrieval, which need little memory, and the later stages, which run batch by batch."""
-    found = list(stages(pipeline))
-    before = list(takewhile(lambda stage: getattr(stage, "one_row_per_turn", False), found))
-    return before, found[len(before) :]
 
 
 def _through(these: Iterable[pt.Transformer], frame: pd.DataFrame) -> pd.DataFrame:

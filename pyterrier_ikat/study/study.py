@@ -26,7 +26,8 @@ from ..evaluation.scores import make_evaluator
 from ..events import in_chain, observed_by
 from ..generate.sampled_queries import samples_asked
 from ..llms import Ledger
-from ..llms.failures import UnderWay
+from ..llms.failures import BatchUnderWay, Waiting
+from ..llms.recorded import RecordedBackend
 from ..operator import without_unread_texts
 from ..planning import PlanTable, estimate
 from ..progress import doing
@@ -96,11 +97,22 @@ class ScoreTable(pd.DataFrame):
 
     @classmethod
     def of(cls, scores: pd.DataFrame, systems: Iterable[System]) -> pd.DataFrame:
-        """The scores with the deviations of these systems, or as they are if there are none."""
-        if not (found := deviations_of(systems)):
+        """The scores with the deviations of these systems, or as they are if there are none.
+
+        That is how models and retrievers differ from the papers': each difference once, with the systems that have it, the most common
+        first.
+        """
+        having: dict[str, list[str]] = {}
+        named = [one for one in systems if one.repeat == 1]
+        for one in named:
+            for line in one.deviations:
+                having.setdefault(line, []).append(one.name)
+        if not having:
             return scores
-        made = cls(scores)
-        made.attrs[DEVIATIONS] = found
+        made, common = cls(scores), sorted(having.items(), key=lambda item: -len(item[1]))
+        made.attrs[DEVIATIONS] = [
+            f"{'all systems' if 1 < len(names) == len(named) else ', '.join(names)}: {line}" for line, names in common
+        ]
         return made
 
     @property
@@ -113,17 +125,6 @@ class ScoreTable(pd.DataFrame):
     def _repr_html_(self) -> str | None:
         shown: str | None = super()._repr_html_()
         return shown and shown + "".join(f"<p>{escape(line)}</p>" for line in notes_of(self))
-
-
-def deviations_of(systems: Iterable[System]) -> list[str]:
-    """How models and retrievers differ from the papers': each difference once, with the systems that have it, the most common first."""
-    named = [one for one in systems if one.repeat == 1]
-    having: dict[str, list[str]] = {}
-    for one in named:
-        for line in one.deviations:
-            having.setdefault(line, []).append(one.name)
-    common = sorted(having.items(), key=lambda item: -len(item[1]))
-    return [f"{'all systems' if 1 < len(names) == len(named) else ', '.join(names)}: {line}" for line, names in common]
 
 
 class RepeatsWarning(UserWarning):
@@ -194,7 +195,8 @@ class Study:
             if columns is not None and not only_plan:
                 check_ranking(one.name, columns)
             for model in one.models:
-                model.backend.check_turns(set(self.turns_of(one)["qid"]))
+                if isinstance(model.backend, RecordedBackend):
+                    model.backend.check_turns(set(self.turns_of(one)["qid"]))
         if data is not None:
             for index in indexes_of(opened):
                 check_collection(index, data, data.name, judgements if here.empty else self.qrels)
@@ -455,15 +457,20 @@ def experiment(
             f"{counted(len(study.unasked), 'turn')} of the qrels not in the topics ({list_first(study.unasked)}), which would count "
             '0; give the topics they belong to, or omit them with qrels[qrels["qid"].isin(topics["qid"])]'
         )
-    evaluator, scores, under_way = make_evaluator(study.qrels, wanted), dict[str, dict[str, list[float]]](), UnderWay()
+    evaluator, scores, waiting = make_evaluator(study.qrels, wanted), dict[str, dict[str, list[float]]](), list[Waiting]()
     for one in sorted(study.systems, key=lambda one: one.name not in finished):  # what needs no run is checked first
         turns_of = study.turns_of(one)
         judged = turns_of[turns_of["qid"].isin(study.qrels["qid"])].reset_index(drop=True)
-        with in_chain(one.repeat - 1), under_way.noted(), doing(one.name), observed_by(Shown()):
-            found = finished[one.name] if one.name in finished else without_unread_texts(one.pipeline).transform(judged)
-            if len(found) == 0:
-                raise DataError(f"system {one.name} found no passage for any turn: look at what its first stages give")
-            check_common_turns(f"system {one.name}", found["qid"].unique(), evaluator.turns)
-            scores[one.name] = evaluator.per_turn(one.name, ranking_of(one.name, found))
-    under_way.tell()
+        try:
+            with in_chain(one.repeat - 1), doing(one.name), observed_by(Shown()):
+                found = finished[one.name] if one.name in finished else without_unread_texts(one.pipeline).transform(judged)
+        except BatchUnderWay as error:  # the other systems send their batches, too
+            waiting += error.waiting
+            continue
+        if len(found) == 0:
+            raise DataError(f"system {one.name} found no passage for any turn: look at what its first stages give")
+        check_common_turns(f"system {one.name}", found["qid"].unique(), evaluator.turns)
+        scores[one.name] = evaluator.per_turn(one.name, ranking_of(one.name, found))
+    if waiting:
+        raise BatchUnderWay(waiting)
     return ScoreTable.of(pd.DataFrame(experiment_rows({name: scores[name] for name in names}, wanted, baseline)), study.systems)

@@ -3,7 +3,7 @@
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import chain
@@ -151,15 +151,8 @@ class System:
         for part in {part if isinstance(part, str) else id(part): part for part in parts_of(self.pipeline)}.values():
             indexes = sum(not isinstance(one, str | LLM) for _, one in found)
             name = part if isinstance(part, str) else f"index {1 + indexes}".removesuffix(" 1")
-            found.append((f"ikat.llm({_deciding(part.spec)!r})" if isinstance(part, LLM) else name, part))
+            found.append((f"ikat.llm({deciding_options(part.spec)!r})" if isinstance(part, LLM) else name, part))
         return found
-
-
-def _deciding(spec: str) -> str:
-    try:
-        return deciding_options(spec)
-    except UsageError:  # the name of a user's object
-        return ADDRESS.sub("", spec)
 
 
 def checksums_of(asks: Any) -> dict[str, str]:
@@ -313,9 +306,9 @@ def load_models(systems: Iterable[System]) -> None:
                 part.warm_up()
 
 
-def distinct_models(systems: Iterable[System]) -> Iterator[LLM]:
+def distinct_models(systems: Iterable[System]) -> list[LLM]:
     """The language models of systems, each once."""
-    yield from {id(model): model for system in systems for model in system.models}.values()
+    return list({id(model): model for system in systems for model in system.models}.values())
 
 
 class OtherCollectionWarning(UserWarning):
