@@ -3,7 +3,7 @@
 import logging
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -236,6 +236,8 @@ class LLMOperator(AsksLLM, Operator):
     """The style that decides which messages of the history are shown; empty for the operator's own."""
     template_name = ""
     """The prompt template; empty for the name of the stage."""
+    template_of: ClassVar[tuple[str, Mapping[Any, str]] | None] = None
+    """The argument that chooses the prompt template, and the template for each of its values; None: it is always the same one."""
     shows: ClassVar[Sequence[str]] = ()
     """The arguments that prompts show, besides the conversation and the persona."""
     typical_words = 0
@@ -254,7 +256,10 @@ class LLMOperator(AsksLLM, Operator):
 
     def template(self) -> str:
         """Name of the prompt template."""
-        return self.template_name or self.stage
+        if self.template_of is None:
+            return self.template_name or self.stage
+        argument, names = self.template_of
+        return names[getattr(self, argument)]
 
     def templates(self) -> list[str]:
         """The names of all templates of its requests. Their texts decide whether a finished run can be reused."""
@@ -265,8 +270,9 @@ class LLMOperator(AsksLLM, Operator):
         return {}
 
     def needs(self) -> list[str]:
-        """The columns that the operator reads besides ``qid``."""
-        return ["query", *[self.question] * (self.question not in ("qutterance", "query")), *self.columns_shown().values()]
+        """The columns that the operator reads besides ``qid``; ``qstatements`` where its user chose to show only these."""
+        own = [self.question] * (self.question not in ("qutterance", "query")) + list(self.columns_shown().values())
+        return ["query", *own, *["qstatements"] * (self.arguments().get("statements") == "chosen")]
 
     def questions(self, frame: pd.DataFrame) -> list[str]:
         """The user's question of each row. In a frame without a conversation, the query before any operator replaced it.

@@ -16,8 +16,7 @@ import pyterrier as pt
 
 from ..errors import DataError, UsageError, advice, counted, did_you_mean, list_first
 from .benchmarks import LONGMEMEVAL, MTRAG, LocomoDataset, LongMemEvalDataset
-from .ikat_dataset import PREFIX, GivenDataset, IkatDataset
-from .own_data import FolderDataset, IrdsDataset, SampleDataset
+from .ikat_dataset import PREFIX, FolderDataset, GivenDataset, IkatDataset, IrdsDataset, SampleDataset
 from .public_outputs import turn_lists
 from .qrels import check_qrels, read_qrels
 from .released import RELEASED, ConeRagDataset, ReleasedDataset
@@ -146,10 +145,13 @@ def read_turns(given: Turns, known: Iterable[str], where: str) -> list[str]:
         pyterrier_ikat.errors.UsageError: turns.txt: ikat:sample has no turn 9-9_9 (line 2): its turns are like 1-1_1
     """
     there = list(dict.fromkeys(known))
-    path = _file(given) if isinstance(given, str | os.PathLike) else None
+    path = Path(given).expanduser() if isinstance(given, str | os.PathLike) else None
+    if isinstance(given, str) and path is not None and not (os.path.isfile(path) or ("/" in given and "," not in given)):
+        path = None  # it neither is nor looks like the name of a file
     if path is None and isinstance(given, str) and given in turn_lists():
         return _of_list(given, there, where)
-    named = _ids(given) if path is None else _lines(path)
+    ids: Any = given.split(",") if isinstance(given, str) else given["qid"] if isinstance(given, pd.DataFrame) else given
+    named = [(0, str(turn).strip()) for turn in ids] if path is None else _lines(path)
     if not named or not all(turn for _, turn in named):
         written = advice(f"turns={str(given) if path else given!r}", f"--turns {str(given)!r}")
         raise UsageError(f"{written} names no turn: give ids separated by commas, such as 1-1_1,1-1_2, or a file with one on each line")
@@ -169,17 +171,6 @@ def _of_list(name: str, there: list[str], where: str) -> list[str]:
     if len(chosen) < len(turns):
         warnings.warn(f"{where} has {len(chosen)} of the {counted(len(turns), 'turn')} of {name}", FewerTurnsWarning, stacklevel=3)
     return chosen
-
-
-def _file(given: str | os.PathLike[str]) -> Path | None:
-    """The file that is meant by a path, or by a text that is or looks like a file name."""
-    path = Path(given).expanduser()
-    return path if isinstance(given, os.PathLike) or os.path.isfile(path) or ("/" in given and "," not in given) else None
-
-
-def _ids(given: Any) -> list[tuple[int, str]]:
-    ids = given.split(",") if isinstance(given, str) else given["qid"] if isinstance(given, pd.DataFrame) else given
-    return [(0, str(turn).strip()) for turn in ids]
 
 
 def _lines(path: Path) -> list[tuple[int, str]]:

@@ -51,10 +51,21 @@ def read_passages(path: str | Path) -> Iterator[dict[str, str]]:
     """
     path, number = Path(path), 0
     try:
-        with open_lines(path) as lines:
+        opened: Any = {".gz": gzip.open, ".bz2": bz2.open, ".zip": _open_zipped}.get(path.suffix, open)
+        with opened(path, "rt", encoding="utf-8-sig") as lines:
             for number, line in enumerate(lines, 1):  # noqa: B007 - the errors below name the line
-                if line.strip():
-                    yield _passage(load_json(line))
+                if not line.strip():
+                    continue
+                item = load_json(line)
+                fields = item if isinstance(item, dict) else {}
+                in_parts = f"{fields.get('doc_id', '')}:{fields.get('passage_id', '')}"
+                docno = next((fields[name] for name in ("id", "docno", "_id") if name in fields), in_parts)
+                text, url = fields.get("contents", fields.get("text", fields.get("passage_text"))), fields.get("url") or ""
+                if not isinstance(docno, str) or len(docno.split()) != 1 or docno[0] == ":" or docno[-1] == ":":
+                    raise ValueError(f"no passage id in the fields {', '.join(fields) or 'none'}")
+                if not isinstance(text, str) or not isinstance(url, str):
+                    raise ValueError(f"passage {docno} has no text")
+                yield {"docno": docno, "text": text.strip(), "url": url}
     except (OSError, EOFError, zlib.error, zipfile.BadZipFile, UnicodeDecodeError) as error:
         raise DataError(f"{path}, after line {number}: can't be read ({error}); if the file is cut short, fetch it again") from None
     except (ValueError, RecursionError) as error:
@@ -161,28 +172,10 @@ def fields_named(fields: Fields, known: Sequence[str]) -> tuple[str, ...]:
     return asked
 
 
-def open_lines(path: Path) -> IO[str]:
-    """Open a passage file, packed or not, to read its lines."""
-    opened: Any = {".gz": gzip.open, ".bz2": bz2.open, ".zip": _open_zipped}.get(path.suffix, open)
-    return opened(path, "rt", encoding="utf-8-sig")  # type: ignore[no-any-return]
-
-
 def _open_zipped(path: Path, mode: str, encoding: str) -> IO[str]:
     with zipfile.ZipFile(path) as packed:
         (name,) = (name for name in packed.namelist() if name.endswith(".jsonl") and not name.startswith("__MACOSX/"))
         return io.TextIOWrapper(packed.open(name), encoding)  # stays open behind the block
-
-
-def _passage(item: Any) -> dict[str, str]:
-    fields = item if isinstance(item, dict) else {}
-    in_parts = f"{fields.get('doc_id', '')}:{fields.get('passage_id', '')}"
-    docno = next((fields[name] for name in ("id", "docno", "_id") if name in fields), in_parts)
-    text, url = fields.get("contents", fields.get("text", fields.get("passage_text"))), fields.get("url") or ""
-    if not isinstance(docno, str) or len(docno.split()) != 1 or docno[0] == ":" or docno[-1] == ":":
-        raise ValueError(f"no passage id in the fields {', '.join(fields) or 'none'}")
-    if not isinstance(text, str) or not isinstance(url, str):
-        raise ValueError(f"passage {docno} has no text")
-    return {"docno": docno, "text": text.strip(), "url": url}
 
 
 class PassageFiles:

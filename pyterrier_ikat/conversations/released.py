@@ -17,8 +17,7 @@ import pyterrier as pt
 from ..errors import DataError, advice
 from .download import DATA_FOLDER, data_file, data_folder
 from .frame import object_frame
-from .ikat_dataset import IkatDataset, Qrels
-from .own_data import IrdsDataset
+from .ikat_dataset import IkatDataset, IrdsDataset, Qrels
 from .passages import Fields, PassageFiles, TextLoader, collection_files
 from .public_outputs import output_file
 from .qrels import read_qrels

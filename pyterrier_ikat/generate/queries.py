@@ -148,6 +148,7 @@ class Queries(QueryLists):
     shows = ("n", "words")
     least = {"n": 1, "words": 1}
     choices = {"given": GIVEN}
+    template_of = "given", GIVEN
 
     given: str | None = None
     _: KW_ONLY
@@ -157,10 +158,6 @@ class Queries(QueryLists):
         super().__post_init__()
         if self.n is None:
             raise UsageError("n=None: give the maximum number of queries, which the prompt names, such as n=5")
-
-    def template(self) -> str:
-        """The prompt for the source of the queries."""
-        return GIVEN[self.given]
 
     def templates(self) -> list[str]:
         """Also the prompt of the answer, if the chat continues after the answer."""

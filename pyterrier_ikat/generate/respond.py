@@ -316,6 +316,7 @@ class Respond(ReadsPassages):
     schematic = {"label": "Respond"}
     least = {"passages": 1, "words": 1, "passage_words": 1}
     choices = {"form": TEMPLATES}
+    template_of = "form", TEMPLATES
 
     passages: int = 5
     words: int = 200
@@ -330,10 +331,6 @@ class Respond(ReadsPassages):
         super().__post_init__()
         if self.cite and self.form == "condensed":
             raise UsageError("cite: a summary of several passages can't be cited as one: take another form, or omit cite")
-
-    def template(self) -> str:
-        """The prompt of the form."""
-        return TEMPLATES[self.form]
 
     def templates(self) -> list[str]:
         """The prompt of the form, and the request for citations."""
@@ -353,9 +350,8 @@ class Respond(ReadsPassages):
         return type(self)(**{**self.arguments(), "cite": True})
 
     def needs(self) -> list[str]:
-        """The passages, and ``qstatements`` and ``qsuggestion`` where they are shown."""
-        more = ["qstatements"] if self.statements == "chosen" else []
-        return [*super().needs(), *more, *(["qpassages", "used"] if self.form == "condensed" else [])]
+        """The passages too, and what is shown besides them."""
+        return [*super().needs(), *(["qpassages", "used"] if self.form == "condensed" else [])]
 
     def columns_shown(self) -> dict[str, str]:
         """The outline, for the form that follows one."""

@@ -21,8 +21,7 @@ from ..conversations.frame import histories, question_column, texts_in, values, 
 from ..errors import UsageError, counted, list_first
 from ..llm_operator import LLMOperator, as_long_as
 from ..operator import Operator, with_fields
-from ..portable import digest
-from ..store.cache import compute_missing, open_cache
+from ..store.cache import compute_missing, digest, open_cache
 from ..store.models import load, loaded_once, model_state
 from .statements import TRAINING, examples_of
 
@@ -65,18 +64,11 @@ class Answer(LLMOperator):
     makes_query = True
     schematic = {"label": "Answer"}
     least = {"words": 1}
+    template_of = "statements", {"all": "answer", "chosen": "answer_one_shot"}
 
     _: KW_ONLY
     words: int | None = None
     statements: str = "all"
-
-    def template(self) -> str:
-        """The prompt, with one example when only chosen statements are shown."""
-        return "answer" if self.statements == "all" else "answer_one_shot"
-
-    def needs(self) -> list[str]:
-        """``qstatements`` too when only those are shown."""
-        return super().needs() + (["qstatements"] if self.statements == "chosen" else [])
 
     def while_written(self, frame: pd.DataFrame) -> Callable[[str], str]:
         """The text as it is."""
@@ -118,6 +110,7 @@ class OutlineAnswer(LLMOperator):
     writes = "qsuggestion"
     schematic = {"label": "Outline answer"}
     choices = {"form": OUTLINES}
+    template_of = "form", {form: template for form, (template, _) in OUTLINES.items()}
 
     form: str = "elements"
 
@@ -125,10 +118,6 @@ class OutlineAnswer(LLMOperator):
     def typical_words(self) -> int:  # type: ignore[override]
         """As many as an outline of the form has."""
         return OUTLINES[self.form][1]
-
-    def template(self) -> str:
-        """The prompt of the form."""
-        return OUTLINES[self.form][0]
 
     def fallback(self, frame: pd.DataFrame) -> list[str]:
         """No suggestion."""
@@ -181,12 +170,9 @@ class Rewrite(LLMOperator):
     """All messages: only the paper's prompts for answers and queries omit earlier responses."""
     schematic = {"label": "Rewrite"}
     choices = {"form": TEMPLATES}
+    template_of = "form", TEMPLATES
 
     form: str = "full"
-
-    def template(self) -> str:
-        """The prompt of the form."""
-        return TEMPLATES[self.form]
 
     def columns_shown(self) -> dict[str, str]:
         """The guess for the enhanced and the personal form, and the preferences for the personal one."""

@@ -3,8 +3,8 @@
 import json
 import re
 import warnings
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 from ..errors import UsageError
 from ..events import Write
@@ -18,6 +18,26 @@ NAMED_ERRORS: dict[str, type[LLMFailure]] = {"reduce_length": TooLong, "response
 """The exceptions that say what is wrong. Any other is `Unavailable`."""
 FEW_TOKENS = 128
 """A limit of pyterrier_rag's backends (32 when none is given) below which most answers are cut off."""
+
+
+class Remade:
+    """Pickled without its locks and connections, which are created again when it is unpickled.
+
+    Example:
+        >>> import pickle, threading
+        >>> from pyterrier_ikat.llms import Ledger
+        >>> pickle.loads(pickle.dumps(Ledger())).frame().empty
+        True
+    """
+
+    of_this_process: ClassVar[Mapping[str, Callable[[], Any]]]
+    """Attribute -> the function that creates it again."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in self.of_this_process}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, **{name: make() for name, make in self.of_this_process.items()})
 
 
 class Backend:

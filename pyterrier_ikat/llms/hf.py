@@ -10,9 +10,9 @@ from jinja2 import TemplateError
 
 from ..completions.usable import is_mark, opening_mark
 from ..events import Write
-from ..portable import Remade, digest
+from ..store.cache import digest
 from ..store.models import load, model_state
-from .backend import Backend
+from .backend import Backend, Remade
 from .failures import BadRequest, LLMFailure, TooLong
 from .request import Reply, Request, as_text
 from .streaming import Writing

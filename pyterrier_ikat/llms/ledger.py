@@ -10,8 +10,8 @@ from typing import Any, cast
 import pandas as pd
 
 from ..errors import UsageError
-from ..portable import Remade
 from ..tables import Table, of_frame
+from .backend import Remade
 from .failures import BudgetExceeded, FatalLLMError
 from .request import Completion, Reply
 

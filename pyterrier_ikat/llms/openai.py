@@ -16,8 +16,7 @@ from urllib.parse import urlsplit
 from ..completions.usable import printable
 from ..errors import UsageError
 from ..events import Write
-from ..portable import Remade
-from .backend import Backend
+from .backend import Backend, Remade
 from .failures import LONGEST, BadRequest, FatalLLMError, Filtered, LLMFailure, TooLong, Transient, shorten
 from .request import Reply, Request
 from .sending import seconds_of

@@ -16,10 +16,10 @@ import numpy as np
 from ..completions.statements import normalised
 from ..conversations.frame import as_said, is_message
 from ..errors import UsageError
-from ..portable import digest
 from ..retrieve.eager import candidates, count_terms, impacts_of, norms, weigh_term
 from ..retrieve.retriever import Ranking, sort_ties
 from ..retrieve.words import stop_terms, tokenize
+from ..store.cache import digest
 
 STEMMER, K1, B = "porter2", 0.9, 0.4
 """The defaults of :class:`~pyterrier_ikat.PassageIndex` and :class:`~pyterrier_ikat.BM25`."""

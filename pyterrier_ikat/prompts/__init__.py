@@ -26,7 +26,7 @@ from jinja2.runtime import Context, Macro
 from jinja2.sandbox import SandboxedEnvironment
 
 from ..errors import UsageError, list_first
-from ..portable import digest
+from ..store.cache import digest
 
 FOLDER = Path(__file__).parent
 STYLES = ("gpt", "llama")

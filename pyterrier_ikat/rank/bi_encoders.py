@@ -13,8 +13,7 @@ import pandas as pd
 from ..arguments import at_least
 from ..errors import UsageError, advice
 from ..operator import with_fields
-from ..portable import digest
-from ..store.cache import Cache, compute_missing, open_cache
+from ..store.cache import Cache, compute_missing, digest, open_cache
 from ..store.models import load, load_bi_encoder, loaded_once, model_state
 from .reranker import Floats, Reranker, as_texts, distinct, longest_first, scored_once, scoring
 

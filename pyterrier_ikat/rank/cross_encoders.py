@@ -14,8 +14,7 @@ from ..conversations.frame import column, turns_of
 from ..errors import UsageError, advice, list_first
 from ..operator import frame_for, with_fields
 from ..order import min_max, sum_in_any_order, tied
-from ..portable import digest
-from ..store.cache import open_cache
+from ..store.cache import digest, open_cache
 from ..store.models import load, loaded_once, model_state
 from .reranker import Floats, Reranker, as_texts, longest_first, scored_once
 

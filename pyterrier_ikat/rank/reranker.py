@@ -16,8 +16,7 @@ from ..conversations.frame import texts_in, turns_of, well_formed
 from ..errors import UsageError
 from ..operator import Operator
 from ..order import order_by_score, set_ranks
-from ..portable import digest
-from ..store.cache import Cache, compute_missing
+from ..store.cache import Cache, compute_missing, digest
 
 Floats = npt.NDArray[np.float64]
 

@@ -23,7 +23,7 @@ import pyterrier as pt
 from ..conversations.passages import Fields, fields_named
 from ..errors import DataError, IkatError, UsageError, advice
 from ..operator import Operator, with_fields
-from ..portable import digest
+from ..store.cache import digest
 from ..store.files import atomic_write, flush, lock_folders
 from ..store.models import checksum_model, is_copy
 from .eager import read_names
@@ -32,6 +32,7 @@ from .texts import Corpus, Encode, TextStore, count_of, encode_steps, read_corpu
 
 FORMAT = 4
 DESCRIPTION, PT_META = "ikat.json", "pt_meta.json"
+PYTERRIER_META = (PT_META, "pt_pisa_config.json")
 DOCNOS = ("docnos.txt", "fwd.documents")
 """The docnos of an engine, ours and PISA's."""
 NOT_COMPARED = ("files", "model")
@@ -84,7 +85,7 @@ class IndexArtifact(pt.Artifact):
         super().__init_subclass__(**kwargs)
         IndexArtifact.kinds[cls.KIND] = cls
 
-    def __init__(self, path: str | Path, text: pt.Transformer | None) -> None:
+    def __init__(self, path: str | Path, *, text: pt.Transformer | None = None) -> None:
         super().__init__(str(path))
         self.path = str(path)
         self.text = text
@@ -178,7 +179,7 @@ class IndexArtifact(pt.Artifact):
             self.encode_queries(["tea"])
 
     def __len__(self) -> int:
-        return count_of(self.describe()["parts"])
+        return count_of(self.opened().described["parts"])
 
     # Texts
 
@@ -379,6 +380,12 @@ def engine_folder(path: str | Path, kind: str) -> Path | None:
     """The folder of the engine of a kind that has the most passages; None if there is none."""
     sizes = ((found, found.name.removeprefix(f"{kind}-")) for found in Path(path).glob(f"{kind}-*"))
     return max(((int(size), found) for found, size in sizes if size.isdecimal()), default=(0, None))[1]
+
+
+def made_by_pyterrier(folder: Path) -> bool:
+    """Whether the index in a folder was made by PyTerrier, not by this package."""
+    of_ours = any((folder / name).exists() for name in (DESCRIPTION, TEXTS)) or any(folder.glob(f"*-*/{DESCRIPTION}"))
+    return any((folder / name).exists() for name in PYTERRIER_META) and not of_ours
 
 
 @with_fields

@@ -94,7 +94,12 @@ class BM25(IndexRetriever):
     def queries(self, frame: pd.DataFrame) -> list[Query]:
         """The words of each query, or ``query_toks``."""
         check_bm25(self.k1, self.b)  # pt.GridSearch sets them
-        return word_queries(frame)
+        if "query_toks" not in frame.columns:
+            return super().queries(frame)
+        weighted = [_check_weights(qid, toks) for qid, toks in zip(frame["qid"], frame["query_toks"], strict=True)]
+        units = [max(toks.values(), default=0.0) / STEPS for toks in weighted]
+        found = [Query(row, _round_weights(toks, unit), unit) for row, (toks, unit) in enumerate(zip(weighted, units, strict=True))]
+        return [query for query in found if query.query]
 
     def settings(self) -> str:
         """The parameters of BM25."""
@@ -113,20 +118,6 @@ def _ready(engine: Any, k1: float, b: float) -> Any:
 
 STEPS = 10_000
 """PISA takes integer weights. The term of highest weight in a query gets this one. With a million, search would be 300 times slower."""
-
-
-def word_queries(frame: pd.DataFrame) -> list[Query]:
-    """The queries of the rows that have one: ``query_toks``, or else the words of ``query``.
-
-    Raises:
-        DataError: when there is a column ``query_toks``, but not every row has a dict of terms to finite weights.
-    """
-    if "query_toks" not in frame.columns:
-        return [Query(row, text) for row, text in enumerate(map(ascii_text, frame["query"])) if text.strip()]
-    weighted = [_check_weights(qid, toks) for qid, toks in zip(frame["qid"], frame["query_toks"], strict=True)]
-    units = [max(toks.values(), default=0.0) / STEPS for toks in weighted]
-    found = [Query(row, _round_weights(toks, unit), unit) for row, (toks, unit) in enumerate(zip(weighted, units, strict=True))]
-    return [query for query in found if query.query]
 
 
 def _check_weights(qid: str, toks: Any) -> dict[str, float]:

@@ -164,7 +164,7 @@ class DenseIndex(IndexArtifact):
     KIND, OPTION = "dense", " --dense MODEL"
 
     def __init__(self, path: str | Path, model: str | Path | None = None, *, text: pt.Transformer | None = None) -> None:
-        super().__init__(path, text)
+        super().__init__(path, text=text)
         self.model = None if model is None else str(model)
 
     def index(

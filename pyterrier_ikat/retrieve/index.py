@@ -11,10 +11,10 @@ from ..arguments import one_of
 from ..conversations.passages import Fields
 from ..errors import UsageError, advice, option
 from . import eager, pisa
-from .artifact import IndexArtifact, PassageText, engine_folder
+from .artifact import IndexArtifact, PassageText, engine_folder, made_by_pyterrier
 from .bm25 import BM25
 from .dense import DenseIndex, DenseRetriever
-from .splade import SpladeIndex, SpladeRetriever, made_by_pyterrier
+from .splade import SpladeIndex, SpladeRetriever
 from .texts import Corpus, TextStore
 from .words import STEMMERS, STOPS
 
@@ -55,9 +55,6 @@ class PassageIndex(IndexArtifact):
 
     ARTIFACT_FORMAT = "ikat_passages"
     KIND, SPARE = "bm25", pisa.SPARE
-
-    def __init__(self, path: str | Path, *, text: pt.Transformer | None = None) -> None:
-        super().__init__(path, text)
 
     def index(self, corpus: Corpus, *, stemmer: str = "porter2", stops: str = "lucene", engine: str | None = None) -> "PassageIndex":
         """Build the index from a corpus of any size.
@@ -147,9 +144,6 @@ class Index:
     _: KW_ONLY
     text: pt.Transformer | None = None
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "path", str(self.path))
-
     @property
     def kinds(self) -> list[str]:
         """The kinds of index in the folder, of ``bm25``, ``splade`` and ``dense``."""
@@ -194,15 +188,6 @@ class Index:
             UsageError: when ``kind`` is unknown, missing from the folder, or has to be chosen, or a model is given for BM25.
             DataError: when the index is missing or incomplete.
         """
-        kind = self._chosen(kind)
-        if kind == "bm25" and model is not None:
-            raise UsageError(f"the index {self.path} is a passage index for BM25: omit {option('splade_model')}")
-        of_model = {} if kind == "bm25" else {"model": model}
-        opened = KINDS[kind](self.path, text=self.text, **of_model)
-        opened.describe()
-        return opened  # type: ignore[no-any-return]
-
-    def _chosen(self, kind: str | None) -> str:
         held = self.kinds
         if kind not in (None, *KINDS):
             raise UsageError(f"{advice(f'retriever={kind!r}', f'--resources retriever={kind}')} is unknown: give one of {', '.join(KINDS)}")
@@ -212,7 +197,13 @@ class Index:
         if kind is not None and held and kind not in held:
             add = f"`ikat index SOURCE {self.path}{KINDS[kind].OPTION}` adds it"
             raise UsageError(f"the index {self.path} holds {', '.join(held)}, not {kind}: {add}")
-        return kind or next(iter(held), "bm25")
+        kind = kind or next(iter(held), "bm25")
+        if kind == "bm25" and model is not None:
+            raise UsageError(f"the index {self.path} is a passage index for BM25: omit {option('splade_model')}")
+        of_model = {} if kind == "bm25" else {"model": model}
+        opened = KINDS[kind](self.path, text=self.text, **of_model)
+        opened.opened()
+        return opened  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
-        return f"ikat.Index({self.path!r}{'' if self.text is None else f', text={self.text!r}'})"
+        return f"ikat.Index({str(self.path)!r}{'' if self.text is None else f', text={self.text!r}'})"

@@ -132,11 +132,13 @@ class PisaRetriever:
     def rankings(self, queries: Sequence[Any], depth: int) -> list[Ranking]:
         """The rankings of texts, or of weighted terms. PISA fails on empty ones, and its threads return queries as they finish."""
         by_words = isinstance(queries[0], str)
+        if by_words:
+            queries = list(map(ascii_text, queries))
         retriever = copy(self.of_words if by_words else self.of_terms)  # a search sets its number of results
 
         def find(places: Sequence[int], depth: int) -> list[Ranking]:
             retriever.num_results = depth
-            asked = [place for place in places if queries[place]]
+            asked = [place for place in places if queries[place] and (not by_words or queries[place].strip())]
             given = pd.Series([queries[place] for place in asked], dtype=object)
             found = retriever.transform(pd.DataFrame({"qid": asked, "query" if by_words else "query_toks": given}))
             rows, docnos, scores = (found[name].to_numpy() for name in ("qid", "docno", "score"))

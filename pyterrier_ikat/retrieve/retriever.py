@@ -18,8 +18,7 @@ from ..arguments import at_least
 from ..conversations.frame import STALE_WITH_QUERY, column, each_turn_once, report_turns_without_result
 from ..operator import Operator, with_fields
 from ..order import ranks_and_scores
-from ..portable import digest
-from ..store.cache import Cache, compute_missing, open_cache
+from ..store.cache import compute_missing, digest, open_cache
 
 if TYPE_CHECKING:
     from .artifact import Opened
@@ -71,30 +70,6 @@ def rank_past_ties(find: Callable[[Sequence[int], int], list[Ranking]], count: i
                 best[number] = sort_ties(ranking).best(depth)
         left, deeper = [number for number in left if number not in best], 2 * deeper
     return [best[number] for number in range(count)]
-
-
-def cached_rankings(
-    queries: Mapping[bytes, Any], depth: int, cache: Cache, find: Callable[[list[Any]], list[Ranking]], label: str
-) -> dict[bytes, Ranking]:
-    """The ranking of each query. Only queries that are missing from ``cache`` are searched.
-
-    Args:
-        queries: the queries by key. The key represents everything that determines the ranking except the depth.
-        depth: the maximum number of passages per query.
-        cache: the cache of rankings, also of empty ones. A deeper ranking can be used, because it begins with the shallower one.
-        find: returns the rankings of up to 256 queries to ``depth``.
-        label: the label of the progress bar.
-    """
-    return compute_missing(
-        cache,
-        queries,
-        find,
-        encode=partial(packed, depth=depth),
-        decode=partial(unpacked, depth=depth),
-        at_once=AT_ONCE,
-        label=label,
-        unit="query",
-    )
 
 
 def packed(ranking: Ranking, depth: int) -> bytes:
@@ -219,13 +194,22 @@ class IndexRetriever(Operator):
             found: list[Ranking] = self.find_rankings(opened, [query.query for query in asked])
             return found
 
-        found = cached_rankings(dict(zip(keys, queries, strict=True)), self.num_results, open_cache(self.cache), find, self.label)
-        rankings = {query.row: self._weigh(found[key], query.unit) for key, query in zip(keys, queries, strict=True)}
+        found = compute_missing(
+            open_cache(self.cache),
+            dict(zip(keys, queries, strict=True)),
+            find,
+            encode=partial(packed, depth=self.num_results),
+            decode=partial(unpacked, depth=self.num_results),
+            at_once=AT_ONCE,
+            label=self.label,
+            unit="query",
+        )
+        rankings: dict[int, Ranking] = {}
+        for key, query in zip(keys, queries, strict=True):
+            docnos, scores = found[key]
+            rankings[query.row] = Ranking(docnos, scores.astype(np.float64) * query.unit / self.scale)
         results = result_frame(inp, rankings)
         return self.index.with_text(results) if self.gives_texts else results
-
-    def _weigh(self, ranking: Ranking, unit: float) -> Ranking:
-        return ranking._replace(scores=ranking.scores.astype(np.float64) * unit / self.scale)
 
     def __repr__(self) -> str:
         defaults = self._defaults()

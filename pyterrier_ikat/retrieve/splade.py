@@ -14,16 +14,14 @@ from scipy.sparse import csc_array, csr_array
 from ..arguments import at_least
 from ..conversations.frame import well_formed
 from ..errors import DataError, UsageError, advice
-from ..portable import digest
+from ..store.cache import digest
 from ..store.models import checksum_model, load, loaded_once
-from .artifact import DESCRIPTION, PT_META, IndexArtifact, Opened
+from .artifact import PYTERRIER_META, IndexArtifact, Opened, made_by_pyterrier
 from .eager import new_array, open_postings, save_postings
 from .pisa import count_passages, count_terms, open_impacts
 from .retriever import IndexRetriever
-from .texts import NAME as TEXTS
 from .texts import TextStore, read_step
 
-PYTERRIER_META = (PT_META, "pt_pisa_config.json")
 PYTERRIER_FILES = ("inv.docs", "inv.freqs", "inv.sizes", "fwd.termlex", "fwd.doclex")
 STEP = 512
 """Passages that are encoded before they are written."""
@@ -171,7 +169,7 @@ class SpladeIndex(IndexArtifact):
         text: pt.Transformer | None = None,
         query_model: str | Path | None = None,
     ) -> None:
-        super().__init__(path, text)
+        super().__init__(path, text=text)
         self.model = None if model is None else str(model)
         self.query_model = None if query_model is None else str(query_model)
         self._tokens: list[str] = []
@@ -346,12 +344,6 @@ def _parts(files: Sequence[Path], old: Path | None) -> Iterator[tuple[list[str],
         terms = step["indices"]
         shape = (len(step["docnos"]), int(terms.max(initial=0)) + 1)
         yield step["docnos"].tolist(), csr_array((step["data"], terms, step["indptr"]), shape=shape).tocsc()
-
-
-def made_by_pyterrier(folder: Path) -> bool:
-    """Whether the index in a folder was made by PyTerrier, not by this package."""
-    of_ours = any((folder / name).exists() for name in (DESCRIPTION, TEXTS)) or any(folder.glob(f"*-*/{DESCRIPTION}"))
-    return any((folder / name).exists() for name in PYTERRIER_META) and not of_ours
 
 
 def _describe_pyterriers(folder: Path, model: str | None) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """A dictionary in sqlite for everything that is computed once: bytes by key, in memory or in a file that threads and processes share."""
 
+import hashlib
 import logging
 import math
 import os
@@ -195,6 +196,24 @@ def parts_of(count: int, at_once: int, label: str, unit: str) -> Iterator[slice]
             end = min(start + at_once, count)
             yield slice(start, end)
             bar.update(end - start)
+
+
+def digest(*parts: str | bytes) -> bytes:
+    """A key of 16 bytes (BLAKE2b). It changes when any part changes, or when the parts are split differently.
+
+    Args:
+        parts: bytes, or strings, which count as their UTF-8 bytes.
+
+    Example:
+        >>> from pyterrier_ikat.store.cache import digest
+        >>> digest("ab", "c") == digest("a", "bc")
+        False
+    """
+    found = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        content = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+        found.update(len(content).to_bytes(8, "little") + content)
+    return found.digest()
 
 
 _opened: dict[str | None, Cache] = {}

@@ -12,8 +12,8 @@ from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
 from ..errors import UsageError, did_you_mean
-from ..portable import digest
 from ..progress import doing, without_loading_bars
+from .cache import digest
 
 Arguments = ParamSpec("Arguments")
 Model = TypeVar("Model")

@@ -15,7 +15,7 @@ import pyterrier as pt
 from ..conversations import dataset as dataset_named
 from ..conversations.datasets import IkatDataset, QrelsSource, Turns, find_qrels, is_variant, read_turns
 from ..conversations.frame import each_turn_once, values, with_text_ids
-from ..conversations.own_data import STATEMENTS
+from ..conversations.ikat_dataset import STATEMENTS
 from ..conversations.qrels import check_qrels, judgements_in, read_qrels
 from ..errors import DataError, UsageError, advice, counted, list_first, option
 from ..evaluation import TRACK_2023, as_measures

@@ -19,7 +19,7 @@ from ..llms import LLM, Ledger
 from ..llms.spec import deciding_options
 from ..methods import Method, find_all, methods_of
 from ..operator import citing, every_stage, parts_of, stages, subpipelines
-from ..portable import digest
+from ..store.cache import digest
 from ..store.models import model_state
 from .resources import OF_SPLADE, Opened, Resources, deviations, unused
 

@@ -10,7 +10,7 @@ import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli.run import SYSTEMS
-from pyterrier_ikat.conversations.own_data import SampleDataset
+from pyterrier_ikat.conversations.ikat_dataset import SampleDataset
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.retrieve import bm25
 from pyterrier_ikat.runs import RunFolder

@@ -1,6 +1,7 @@
 """Rankings as bytes and back, and each query searched once: within a call, over the systems of an experiment, and over processes."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -10,9 +11,8 @@ from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import BM25, SpladeRetriever
-from pyterrier_ikat.retrieve.bm25 import word_queries
-from pyterrier_ikat.retrieve.retriever import Ranking, cached_rankings, packed, unpacked
-from pyterrier_ikat.store.cache import Cache
+from pyterrier_ikat.retrieve.retriever import Ranking, packed, unpacked
+from pyterrier_ikat.store.cache import Cache, compute_missing
 
 DOCNOS = st.lists(st.text(st.characters(exclude_categories=["Cs", "Z", "Cc"]), min_size=1), unique=True, max_size=30)
 
@@ -40,9 +40,9 @@ def test_only_what_is_not_known_deep_enough_is_searched():
         return [ranking(*(f"{query}{place}" for place in range(depth if query != "none" else 0))) for query in queries]
 
     def once(*queries):
-        return {
-            key.decode(): found.docnos for key, found in cached_rankings({q.encode(): q for q in queries}, depth, cache, search, "").items()
-        }
+        coded = {"encode": partial(packed, depth=depth), "decode": partial(unpacked, depth=depth)}
+        found = compute_missing(cache, {q.encode(): q for q in queries}, search, **coded, at_once=9, label="", unit="query")
+        return {key.decode(): ranking.docnos for key, ranking in found.items()}
 
     depth = 2
     assert once("a", "none") == {"a": ["a0", "a1"], "none": []}
@@ -106,7 +106,7 @@ def test_weights_are_the_same_in_any_order_and_not_the_text_of_the_same_letters(
     index.bm25()(frame("x").assign(query_toks=[{"tea": 1.0, "mint": 2.0}]))
     index.bm25()(frame("y").assign(query_toks=[{"mint": 4.0, "tea": 2.0}]))
     assert searched == [{"mint": 10000, "tea": 5000}]
-    (weights,) = word_queries(frame("x").assign(query_toks=[{"tea": 1.0}]))
+    (weights,) = index.bm25().queries(frame("x").assign(query_toks=[{"tea": 1.0}]))
     index.bm25()(frame(json.dumps(weights.query)))
     index.bm25()(frame("z").assign(query_toks=[{"tea": 1.0}]))
     assert len(searched) == 3

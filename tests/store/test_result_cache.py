@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from trust.killing import started
 
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.portable import digest
 from pyterrier_ikat.store import cache as result_cache
-from pyterrier_ikat.store.cache import Cache, open_cache
+from pyterrier_ikat.store.cache import Cache, digest, open_cache
 
 A, B, C = digest("a"), digest("b"), digest("c")
 

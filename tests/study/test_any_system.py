@@ -9,7 +9,7 @@ from fakes import ByPrompt
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import with_query
-from pyterrier_ikat.conversations.own_data import SAMPLE
+from pyterrier_ikat.conversations.ikat_dataset import SAMPLE
 from pyterrier_ikat.llm_operator import LLMOperator
 from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.runs import RunFolder

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.conversations.own_data import SampleDataset
+from pyterrier_ikat.conversations.ikat_dataset import SampleDataset
 from pyterrier_ikat.conversations.released import COLLECTION_SIZE
 from pyterrier_ikat.llms import LLM
 from pyterrier_ikat.study.systems import OtherCollectionWarning, check_collection

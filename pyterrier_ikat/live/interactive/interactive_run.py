@@ -11,7 +11,7 @@ import pyterrier as pt
 from ...errors import IkatError, UsageError, advice, counted
 from ...llms import Ledger
 from ...memory import UserMemory
-from ...portable import digest
+from ...store.cache import digest
 from ...store.files import atomic_write, lock_folders
 from ...study.systems import System, Systems, checksums_of, methods_in, open_systems
 from ..answering import HISTORY, Tell, settings_of

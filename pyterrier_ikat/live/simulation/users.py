@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass
 from ...conversations import read_topics
 from ...conversations.topics import read_items
 from ...errors import DataError
-from ...portable import digest
+from ...store.cache import digest
 
 Level = Literal["low", "medium", "high"]
 TURNS = {"low": 3, "medium": 6, "high": 10}
