@@ -73,9 +73,6 @@ class Observer:
     def end(self, step: Step) -> None:
         """A stage has ended, or failed."""
 
-    def hear(self, llm: Any, exchanges: Sequence[Exchange]) -> None:
-        """`LLM.ask` has finished: its requests, cached ones too, and their outcomes, in order."""
-
     def follow(self, step: Step) -> Write | None:
         """Who gets the text that a model writes for this stage while it writes it; None: it is read when it is finished."""
         return None
@@ -112,12 +109,7 @@ def observed_by(*observers: Observer) -> Iterator[None]:
         OBSERVERS.reset(token)
 
 
-class _Hearing(Observer):
-    def __init__(self) -> None:
-        self.heard: list[Heard] = []
-
-    def hear(self, llm: Any, exchanges: Sequence[Exchange]) -> None:
-        self.heard += [(llm, exchange) for exchange in exchanges]
+_HEARD: ContextVar[tuple[list[Heard], ...]] = ContextVar("heard", default=())
 
 
 @contextmanager
@@ -134,9 +126,12 @@ def hearing() -> Iterator[list[Heard]]:
         >>> [request.stage for llm, (request, outcome) in heard]
         ['answer']
     """
-    found = _Hearing()
-    with observed_by(found):
-        yield found.heard
+    found = list[Heard]()
+    token = _HEARD.set((*_HEARD.get(), found))
+    try:
+        yield found
+    finally:
+        _HEARD.reset(token)
 
 
 def observed(stage: Any, inp: pd.DataFrame, work: Callable[[], pd.DataFrame]) -> pd.DataFrame:
@@ -161,11 +156,11 @@ def observed(stage: Any, inp: pd.DataFrame, work: Callable[[], pd.DataFrame]) ->
 
 
 def tell(llm: Any, exchanges: Sequence[Exchange]) -> None:
-    """Tell the observers of a finished `LLM.ask`."""
+    """Note a finished `LLM.ask`, its requests, cached ones too, and their outcomes, in order: for the stage and for who is `hearing`."""
     if (step := _step.get()) is not None:
         step.asked += exchanges
-    for one in OBSERVERS.get():
-        one.hear(llm, exchanges)
+    for heard in _HEARD.get():
+        heard += [(llm, exchange) for exchange in exchanges]
 
 
 def follower() -> Write | None:

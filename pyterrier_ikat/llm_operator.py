@@ -106,18 +106,14 @@ class AsksLLM(Checked):
     def _asked_form(self) -> Structure | None:
         return self.kind.structure if getattr(self.llm, "structured", False) else None
 
-    def request(self, qid: str, values: dict[str, Any], template: str, item: str = "") -> Request:
-        """A request of one message from a template, or of two when there is a template for the system message."""
+    def request(self, qid: str, values: dict[str, Any], template: str, item: str = "", before: Sequence[dict[str, str]] = ()) -> Request:
+        """A request of one message from a template, behind the messages ``before`` and that of the template for the system message."""
+        form, message = self._asked_form, self.message(template, values)
+        if form is not None:
+            message = {**message, "content": f"{message['content']}\n\n{form.instruction}"}
         instructions = instructions_for(template, self.style, self.prompts)
         first = [{"role": "system", "content": render(instructions, self.style, self.prompts, **values)}] if instructions else []
-        return self.request_of([*first, self.message(template, values)], qid, template, item)
-
-    def request_of(self, messages: list[dict[str, str]], qid: str, template: str, item: str = "") -> Request:
-        """A request of messages, the last of which is made from a template."""
-        form = self._asked_form
-        if form is not None:
-            messages = [*messages[:-1], {**messages[-1], "content": f"{messages[-1]['content']}\n\n{form.instruction}"}]
-        return Request(messages, self.stage, qid, self.prompt_of(template), item, structure=form)
+        return Request([*first, *before, message], self.stage, qid, self.prompt_of(template), item, structure=form)
 
     def ask(self, requests: Sequence[Request]) -> list[Any]:
         """The parsed completion of each request (see :meth:`parse`), or its `LLMFailure`. Failures are counted.

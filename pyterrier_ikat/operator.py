@@ -178,6 +178,7 @@ class Operator(Checked, pt.Transformer):
         return f"{self._called()}({', '.join(shown)})"
 
     @classmethod
+    @cache
     def _called(cls) -> str:
         """The class name as a user writes it, such as ``ikat.RRF``. A class of another package has its module's name in front."""
         house, *rooms = cls.__module__.split(".")

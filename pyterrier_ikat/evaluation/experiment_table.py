@@ -49,7 +49,16 @@ def experiment_table(rows: Rows) -> Table:
     measures = measures_of(rows[0])
     base = next((row for row in rows if f"{measures[0]} reject" in row and _unknown(row[f"{measures[0]} +"])), None)
     columns = [Column("system", [Cell(str(row["name"])) for row in rows]), *(_column(rows, name, base) for name in measures)]
-    return Table(rows, columns, _notes(rows, base))
+    notes = [f"Mean over {counted(rows[0]['turns'], 'judged turn')}; a turn without results counts 0."]
+    if len(rows) > 1:
+        notes.append(MARKS)
+    if base is not None:
+        notes.append(f"{HIGHER} significantly higher, {LOWER} significantly lower than {base['name']}: {TEST}. {INDEPENDENT}")
+    if rows[-1]["name"] == ORACLE:
+        notes.append(f"{ORACLE}: of each turn the run that is best there by {measures[0]}, which no system knows.")
+    if "repeats" in rows[0]:
+        notes += _notes_on_repeats(rows, None if base is None else base["name"])
+    return Table(rows, columns, notes)
 
 
 def table(evaluated: "pd.DataFrame") -> Table:
@@ -108,19 +117,6 @@ def _column(rows: Rows, measure: str, base: Mapping[str, Any] | None) -> Column:
         if not math.isnan(deviation := row.get(f"{measure} std", NO_VALUE)):
             cells[place] = replace(cells[place], text=f"{cells[place].text}±{format_score(deviation)}")
     return Column(measure, cells, numeric=True)
-
-
-def _notes(rows: Rows, base: Mapping[str, Any] | None) -> Sequence[str]:
-    notes = [f"Mean over {counted(rows[0]['turns'], 'judged turn')}; a turn without results counts 0."]
-    if len(rows) > 1:
-        notes.append(MARKS)
-    if base is not None:
-        notes.append(f"{HIGHER} significantly higher, {LOWER} significantly lower than {base['name']}: {TEST}. {INDEPENDENT}")
-    if rows[-1]["name"] == ORACLE:
-        notes.append(f"{ORACLE}: of each turn the run that is best there by {measures_of(rows[0])[0]}, which no system knows.")
-    if "repeats" in rows[0]:
-        notes += _notes_on_repeats(rows, None if base is None else base["name"])
-    return notes
 
 
 TEST = "two-sided paired t-test, Bonferroni, p < .05"

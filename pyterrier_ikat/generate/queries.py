@@ -173,14 +173,11 @@ class Queries(QueryLists):
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request per row; with ``given="answer"`` in gpt style it continues the chat in which the answer was given."""
-        rows = zip(frame["qid"], self.contexts(frame), strict=True)
-        return [self.request_of(self._messages(row), qid, self.template()) for qid, row in rows]
-
-    def _messages(self, values: dict[str, Any]) -> list[dict[str, str]]:
-        last = self.message(self.template(), values)
-        if self._continues:
-            return [self.message("answer", values), {"role": "assistant", "content": values["answer"]}, last]
-        return [last]
+        found = []
+        for qid, row in zip(frame["qid"], self.contexts(frame), strict=True):
+            chat = [self.message("answer", row), {"role": "assistant", "content": row["answer"]}] if self._continues else []
+            found.append(self.request(qid, row, self.template(), before=chat))
+        return found
 
     def fallback(self, frame: pd.DataFrame) -> list[list[str]]:
         """The rewrite if there is one, else the question."""

@@ -10,7 +10,7 @@ import pyterrier as pt
 
 from ..conversations.frame import column, conversation, histories, values, with_columns, without_result_warnings
 from ..errors import DataError, UsageError, advice, counted
-from ..events import Exchange, Heard, Observer, Step, Write, observed_by
+from ..events import Heard, Observer, Step, Write, hearing, observed_by
 from ..llms import Completion, StageError
 from ..llms.failures import TooLong
 from ..llms.ledger import Spend
@@ -74,20 +74,21 @@ def answer(
     frame = conversation(said, ptkb, number=number)
     if turn is not None:
         frame = frame.assign(qid=column([f"{number}_{turn}"]), qturn=column([turn]))
-    limit, more, heard, started = history, dict[str, Any](), list[Heard](), time.perf_counter()
-    while True:
-        try:
-            watch = _Watch(heard, tell, write)
-            found = _attempt(system.pipeline, frame, limit, watch)
-            if not found.marked.startswith(watch.shown):
-                why = "; ".join(watch.reasons).replace(f" in turn {frame['qid'].item()}", "")
-                more["replaced"] = why or "it holds more than an answer"
-            took, asked = time.perf_counter() - started, tuple(exchange for _, exchange in heard)
-            return replace(found, spend=spent(heard), asked=asked, method=system.name, more=more, seconds=took)
-        except StageError as error:
-            limit = more["history"] = _halved(error, frame, limit)
-            if tell is not None:
-                tell(f"the prompt is too long for the model: asking again with at most {limit} tokens of history")
+    limit, more, found, started = history, dict[str, Any](), None, time.perf_counter()
+    with hearing() as heard:  # all attempts
+        while found is None:
+            watch = _Watch(tell, write)
+            try:
+                found = _attempt(system.pipeline, frame, limit, watch)
+            except StageError as error:
+                limit = more["history"] = _halved(error, frame, limit)
+                if tell is not None:
+                    tell(f"the prompt is too long for the model: asking again with at most {limit} tokens of history")
+    if not found.marked.startswith(watch.shown):
+        why = "; ".join(watch.reasons).replace(f" in turn {frame['qid'].item()}", "")
+        more["replaced"] = why or "it holds more than an answer"
+    took, asked = time.perf_counter() - started, tuple(exchange for _, exchange in heard)
+    return replace(found, spend=spent(heard), asked=asked, method=system.name, more=more, seconds=took)
 
 
 def _halved(error: StageError, frame: pd.DataFrame, limit: int | None) -> int:
@@ -158,10 +159,9 @@ def shortened(turn: pd.DataFrame, tokens: int | None) -> tuple[pd.DataFrame, int
 
 
 class _Watch(Observer):
-    """Says what each stage of an attempt begins to do, and gathers its queries, drafts and newest texts, and what models are asked.
+    """Says what each stage of an attempt begins to do, and gathers its queries, drafts and newest texts.
 
     Args:
-        heard: where the exchanges with models of all attempts are gathered.
         tell: gets a few words, unless the step before had the same.
         write: gets what a model writes for the last stage.
 
@@ -171,8 +171,8 @@ class _Watch(Observer):
         reasons: why the last stage has put something else in its place.
     """
 
-    def __init__(self, heard: list[Heard], tell: Tell | None, write: Write | None) -> None:
-        self._heard, self._tell, self._write, self._said = heard, tell, write, ""
+    def __init__(self, tell: Tell | None, write: Write | None) -> None:
+        self._tell, self._write, self._said = tell, write, ""
         self.shown, self.reasons = "", list[str]()
         self.last: Any = None
         self.queries: dict[str, None] = {}
@@ -218,10 +218,6 @@ class _Watch(Observer):
     def repair(self, step: Step, reasons: Sequence[str]) -> None:
         """Keep why the last stage doesn't give what a model wrote."""
         self.reasons += reasons if step.stage is self.last else []
-
-    def hear(self, llm: Any, exchanges: Sequence[Exchange]) -> None:
-        """Keep what a model was asked."""
-        self._heard += [(llm, exchange) for exchange in exchanges]
 
     def wait(self, tries: int, most: int) -> None:
         """Say that a model does not answer."""

@@ -207,7 +207,7 @@ class StatementIndex:
             rows, weight = rows[held], weigh_term(held.sum(), there.sum(), K1)
             scores[rows] += impacts_of(counts[held], norm[rows], weight) * np.float32(asked[term])
         numbers, best = candidates(scores, n)
-        found = sort_ties(Ranking([self._ids[row] for row in numbers], best)).best(n)
+        found = sort_ties(Ranking([self._ids[row] for row in numbers], best), n)
         return list(zip(found.docnos, found.scores.tolist(), strict=True))
 
 

@@ -117,9 +117,10 @@ class IndexArtifact(pt.Artifact):
             if self._folder() != folder:  # passages were added meanwhile
                 return self._open()
             raise DataError(f"the index {folder} isn't whole ({error}): copy it again, or remove it and build it again") from None
-        if texts is not None and texts.parts[: len(described["parts"])] != described["parts"]:
+        parts = described["parts"] if texts is None else texts.parts
+        if parts[: len(described["parts"])] != described["parts"]:
             raise DataError(f"the index {self.path} has texts of other passages: copy it again, or remove it and build it again")
-        if texts is not None and (lacking := texts.count - count_of(described["parts"])):
+        if lacking := count_of(parts) - count_of(described["parts"]):
             warnings.warn(f"{self.KIND} of {self.path} lacks the last {lacking} passages: call add(passages) again", stacklevel=4)
         return found
 

@@ -144,6 +144,9 @@ class Index:
     _: KW_ONLY
     text: pt.Transformer | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", str(self.path))
+
     @property
     def kinds(self) -> list[str]:
         """The kinds of index in the folder, of ``bm25``, ``splade`` and ``dense``."""
@@ -206,4 +209,4 @@ class Index:
         return opened  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
-        return f"ikat.Index({str(self.path)!r}{'' if self.text is None else f', text={self.text!r}'})"
+        return f"ikat.Index({self.path!r}{'' if self.text is None else f', text={self.text!r}'})"

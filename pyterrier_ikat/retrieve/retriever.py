@@ -35,21 +35,17 @@ class Ranking(NamedTuple):
     docnos: list[str]
     scores: npt.NDArray[np.floating[Any]]
 
-    def best(self, depth: int) -> "Ranking":
-        """The first ``depth`` passages."""
-        return Ranking(self.docnos[:depth], self.scores[:depth])
-
 
 NOTHING = Ranking([], np.empty(0, dtype=np.float32))
 
 
-def sort_ties(ranking: Ranking) -> Ranking:
-    """The ranking with ties in the order of docno, the greatest first. The ranking's list of docnos is changed in place."""
+def sort_ties(ranking: Ranking, depth: int) -> Ranking:
+    """The first ``depth`` passages, ties in the order of docno, the greatest first. The ranking's list of docnos is changed in place."""
     tied = np.concatenate([[False], ranking.scores[1:] == ranking.scores[:-1], [False]])
     bounds = np.flatnonzero(tied[1:] != tied[:-1]).tolist()  # where sequences of equal scores begin, and their last passages
     for start, last in zip(bounds[::2], bounds[1::2], strict=True):
         ranking.docnos[start : last + 1] = sorted(ranking.docnos[start : last + 1], reverse=True)
-    return ranking
+    return Ranking(ranking.docnos[:depth], ranking.scores[:depth])
 
 
 def rank_past_ties(find: Callable[[Sequence[int], int], list[Ranking]], count: int, depth: int) -> list[Ranking]:
@@ -67,7 +63,7 @@ def rank_past_ties(find: Callable[[Sequence[int], int], list[Ranking]], count: i
     while left:
         for number, ranking in zip(left, find(left, deeper), strict=True):
             if len(ranking.scores) < deeper or ranking.scores[-1] != ranking.scores[depth - 1]:
-                best[number] = sort_ties(ranking).best(depth)
+                best[number] = sort_ties(ranking, depth)
         left, deeper = [number for number in left if number not in best], 2 * deeper
     return [best[number] for number in range(count)]
 
@@ -85,7 +81,7 @@ def unpacked(value: bytes, depth: int) -> Ranking | None:
         return None
     scores = np.frombuffer(value, "<f4", count, HEADER.size)
     docnos = value[HEADER.size + scores.nbytes :].decode().split("\n") if count else []
-    return Ranking(docnos, scores).best(depth)
+    return Ranking(docnos[:depth], scores[:depth])
 
 
 REPLACED = ("docno", "score", "rank", "text")

@@ -40,7 +40,7 @@ def atomic_write(path: str | Path, mode: str = "w", *, private: bool = False) ->
             yield file
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = temporary_name(path)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.tmp")
     try:
         if private:
             temporary.touch(0o600, exist_ok=False)
@@ -64,11 +64,6 @@ def flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def temporary_name(path: Path) -> Path:
-    """An unused hidden name next to ``path``."""
-    return path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.tmp")
 
 
 def append_line(path: Path, line: str) -> None:
