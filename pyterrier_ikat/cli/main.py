@@ -254,7 +254,7 @@ def judged_by(dataset_name: str | None, qrels: str | None, turns: str | None = N
     Raises:
         UsageError: when neither a dataset nor qrels are named, or a turn isn't judged.
     """
-    from ..conversations import check_qrels, read_qrels
+    from ..conversations import read_qrels
     from ..conversations.datasets import find_qrels, of_turns
 
     if dataset_name is None:
@@ -267,8 +267,7 @@ def judged_by(dataset_name: str | None, qrels: str | None, turns: str | None = N
             raise UsageError("nothing to evaluate against: give --dataset NAME or --qrels FILE; only run folders know their dataset")
         return of_turns(qrels_of(folders), turns, "the dataset of the runs")
     data = dataset_named(dataset_name)
-    found, name = find_qrels(qrels, data), f"{data.name}'s qrels" + (f" {qrels}" if qrels else "")
-    return of_turns(found if found.empty else check_qrels(found), turns, name)
+    return of_turns(find_qrels(qrels, data), turns, f"{data.name}'s qrels" + (f" {qrels}" if qrels else ""))
 
 
 def turns_of(dataset_name: str, turns: str | None, qrels: str | None = None) -> list[str] | None:

@@ -18,7 +18,7 @@ from ..errors import DataError, UsageError, advice, list_first
 from ..progress import bar
 from .frame import each_turn_once, histories, object_frame, personas, texts_in, values, with_columns
 from .passages import PASSAGES, Fields, PassageFiles, TextLoader, collection_files, fields_named
-from .qrels import qrels_frame, read_qrels
+from .qrels import check_qrels, qrels_frame, read_qrels
 from .topics import (
     MANUAL_COLUMNS,
     CollectionWarning,
@@ -231,9 +231,9 @@ class GivenDataset(IkatDataset):
         return answers
 
     def get_qrels(self, variant: str | None = None) -> pd.DataFrame:
-        """Its judgements."""
+        """Its judgements, checked."""
         found: pd.DataFrame = self.given.get_qrels() if variant is None else self.given.get_qrels(variant)
-        return found
+        return found if found.empty else check_qrels(found)
 
     def text_loader(self, fields: Fields = "text", *, verbose: bool = False) -> Any:
         """Its own text loader."""

@@ -53,21 +53,6 @@ FATAL = {
 Found = TypeVar("Found")
 
 
-def web_address(text: str) -> str:
-    """An address without a slash at its end, and without a secret: keys and passwords come from the environment.
-
-    Raises:
-        UsageError: when it is none, or has a login or a query.
-
-    Example:
-        >>> web_address("http://localhost:8000/v1/")
-        'http://localhost:8000/v1'
-    """
-    if not re.fullmatch(r"https?://([\w.-]+|\[[\da-f:]+\])(:\d+)?(/[^?#\s]*)?", text, re.IGNORECASE):
-        raise UsageError("the address of a server is http://HOST:PORT/PATH or https://HOST/PATH, without a login and a query")
-    return text.rstrip("/")
-
-
 def is_here(address: str) -> bool:
     """Whether a server is on this machine."""
     return urlsplit(address).hostname in ("localhost", "127.0.0.1", "::1")
@@ -103,7 +88,10 @@ class OpenAIBackend(Remade, Backend):
         concurrency: int = 32,
         structured: str = "off",
     ) -> None:
-        self.url = web_address(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI)
+        address = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI
+        if not re.fullmatch(r"https?://([\w.-]+|\[[\da-f:]+\])(:\d+)?(/[^?#\s]*)?", address, re.IGNORECASE):  # without a secret
+            raise UsageError("the address of a server is http://HOST:PORT/PATH or https://HOST/PATH, without a login and a query")
+        self.url = address.rstrip("/")
         self.model, self.api_key_env, self.timeout, self.concurrency = model, api_key_env, timeout, concurrency
         self.identity = {"provider": "openai", "model": model, "base_url": self.url, "params": dict(params or {})}
         if structured == "on":

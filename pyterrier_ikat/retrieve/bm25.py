@@ -82,7 +82,7 @@ class BM25(IndexRetriever):
 
     schematic = {"label": "BM25"}
     reads_texts = False
-    label, method = "BM25", "bm25"
+    label, method, settings = "BM25", "bm25", ("k1", "b")
 
     k1: float = 0.9
     b: float = 0.4
@@ -100,10 +100,6 @@ class BM25(IndexRetriever):
         units = [max(toks.values(), default=0.0) / STEPS for toks in weighted]
         found = [Query(row, _round_weights(toks, unit), unit) for row, (toks, unit) in enumerate(zip(weighted, units, strict=True))]
         return [query for query in found if query.query]
-
-    def settings(self) -> str:
-        """The parameters of BM25."""
-        return f"{self.k1:g} {self.b:g}"
 
     def find_rankings(self, opened: Opened, queries: list[Any]) -> Any:
         """Search the engine for these parameters."""

@@ -1,6 +1,5 @@
 """Dense retrieval: passages encoded by a bi-encoder, in a folder in pyterrier_dr's format, and exact search for the vector of a query."""
 
-import json
 import shutil
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -69,7 +68,7 @@ class DenseRetriever(IndexRetriever):
 
     schematic = {"label": "Dense"}
     reads_texts = False
-    label, method = "dense", "dense"
+    label, method, settings = "dense", "dense", ("query_prefix",)
 
     query_prefix: str | None = None
     device: str = "auto"
@@ -80,10 +79,6 @@ class DenseRetriever(IndexRetriever):
             return super().queries(frame)
         vectors = self.index.as_queries(frame["qid"].tolist(), frame["query_vec"].tolist())
         return [Query(row, vector.tobytes()) for row, vector in enumerate(vectors) if vector.any()]
-
-    def settings(self) -> str:
-        """The prefix of queries."""
-        return json.dumps(self.query_prefix)
 
     def find_rankings(self, opened: Opened, queries: list[Any]) -> Any:
         """Search the vectors of the index."""

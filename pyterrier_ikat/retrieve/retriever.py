@@ -146,6 +146,8 @@ class IndexRetriever(Operator):
     label: ClassVar[str]
     method: ClassVar[str]
     """The name of the index's method that makes this retriever."""
+    settings: ClassVar[Sequence[str]] = ()
+    """The arguments that determine a ranking besides the index, the query and the depth."""
     scale: ClassVar[int] = 1
     """The engine's scores are this many times the returned scores."""
 
@@ -162,15 +164,12 @@ class IndexRetriever(Operator):
         """The queries of those rows that have one; by default the texts that aren't blank."""
         return [Query(row, query) for row, query in enumerate(frame["query"]) if isinstance(query, str) and query.strip()]
 
-    def settings(self) -> str:
-        """What determines a ranking besides the index, the query and the depth."""
-        return ""
-
     def key(self, fingerprint: str, query: Query) -> bytes:
         """The cache key: everything that determines a ranking except its depth."""
         kind, asked = type(query.query).__name__, query.query
         content = asked if isinstance(asked, str | bytes) else json.dumps(asked)
-        return digest(self.label, TIES, fingerprint, self.settings(), kind, content)
+        settings = json.dumps([getattr(self, name) for name in self.settings])
+        return digest(self.label, TIES, fingerprint, settings, kind, content)
 
     @abstractmethod
     def find_rankings(self, opened: "Opened", queries: list[Any]) -> Any:

@@ -182,20 +182,15 @@ def compute_missing(
     """
     found = {key: value for key, content in cache.get(list(asked)).items() if (value := decode(content)) is not None}
     missing = [key for key in asked if key not in found]
-    for part in parts_of(len(missing), at_once, label, unit):
-        values = dict(zip(missing[part], compute([asked[key] for key in missing[part]]), strict=True))
-        cache.put({key: content for key, value in values.items() if (content := encode(value)) is not None})
-        found |= values
+    few = len(missing) <= at_once  # the bar of a single part would appear when all is done
+    with bar_of(total=len(missing), desc=label, unit=unit, disable=few) as bar:
+        for start in range(0, len(missing), at_once):
+            part = missing[start : start + at_once]
+            values = dict(zip(part, compute([asked[key] for key in part]), strict=True))
+            cache.put({key: content for key, value in values.items() if (content := encode(value)) is not None})
+            found |= values
+            bar.update(len(part))
     return found
-
-
-def parts_of(count: int, at_once: int, label: str, unit: str) -> Iterator[slice]:
-    """The slices of ``count`` items, ``at_once`` in each, with a progress bar if there are several slices."""
-    with bar_of(total=count, desc=label, unit=unit, disable=count <= at_once) as bar:  # with one slice, a bar appears when all is done
-        for start in range(0, count, at_once):
-            end = min(start + at_once, count)
-            yield slice(start, end)
-            bar.update(end - start)
 
 
 def digest(*parts: str | bytes) -> bytes:

@@ -16,7 +16,7 @@ from ..conversations import dataset as dataset_named
 from ..conversations.datasets import IkatDataset, QrelsSource, Turns, find_qrels, is_variant, read_turns
 from ..conversations.frame import each_turn_once, values, with_text_ids
 from ..conversations.ikat_dataset import STATEMENTS
-from ..conversations.qrels import check_qrels, judgements_in, read_qrels
+from ..conversations.qrels import check_qrels, read_qrels
 from ..errors import DataError, UsageError, advice, counted, list_first, option
 from ..evaluation import TRACK_2023, as_measures
 from ..evaluation.evaluator import check_baseline, check_common_turns, check_turn_names, experiment_rows, judgements_by_turn
@@ -213,7 +213,7 @@ class Study:
     @cached_property
     def labels(self) -> dict[str, dict[str, int]]:
         """The judgements: turn -> passage -> label."""
-        return judgements_by_turn(judgements_in(self.qrels)) if len(self.qrels) else {}
+        return judgements_by_turn(self.qrels[["qid", "docno", "label"]].itertuples(index=False, name=None))
 
 
 def _repeats(systems: Sequence[System], repeats: int) -> list[System]:
