@@ -10,7 +10,6 @@ from .conversations.frame import column, object_frame
 from .events import in_chain
 from .llms import LLM, Request
 from .llms.ledger import CHARACTERS_PER_TOKEN, TITLES
-from .llms.request import of_chain
 from .operator import Operator, stages, subpipelines
 from .tables import Table, of_frame
 
@@ -182,7 +181,7 @@ class Plan:
         return self.fewer_turns or (self.fewer_passages and len(requests) > frame["qid"].nunique())
 
     def _first(self, llm: LLM, request: Request) -> bool:
-        key = (llm, of_chain(request).key(llm.backend.identity))
+        key = (llm, request.key(llm.backend.identity))
         first = key not in self.seen
         self.seen.add(key)
         return first

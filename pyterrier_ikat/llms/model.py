@@ -14,7 +14,7 @@ from .batch import BatchSending, jobs_of
 from .cache import CompletionCache
 from .failures import LLMFailure, StageError
 from .ledger import Budget, Ledger, Spend
-from .request import Completion, Reply, Request, of_chain, read
+from .request import Completion, Reply, Request, read
 from .sending import Retry, Sending, Then
 
 
@@ -161,7 +161,6 @@ class LLM:
 
     def peek(self, request: Request) -> Completion | None:
         """The completion that is known without a call, from the cache or the recorded file, or None. Nothing is counted."""
-        request = of_chain(request)
         if (reply := self.backend.find(request)) is not None:
             text, fault = read(reply)
             return None if fault else replace(reply.completion(self.model, 0.0), text=text)
@@ -172,7 +171,7 @@ class LLM:
         """Whether each request waits in a batch, or failed in one and is not asked again."""
         if not self.batches or self.cache is None:
             return [False] * len(requests)
-        keys = [of_chain(request).key(self.backend.identity) for request in requests]
+        keys = [request.key(self.backend.identity) for request in requests]
         there = {key for job in jobs_of(self.cache) for key in job.keys} | self.cache.failures(keys).keys()
         return [key in there for key in keys]
 

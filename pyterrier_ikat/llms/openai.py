@@ -53,11 +53,6 @@ FATAL = {
 Found = TypeVar("Found")
 
 
-def is_here(address: str) -> bool:
-    """Whether a server is on this machine."""
-    return urlsplit(address).hostname in ("localhost", "127.0.0.1", "::1")
-
-
 class OpenAIBackend(Remade, Backend):
     """Asks an OpenAI-compatible server, one request per call.
 
@@ -96,7 +91,8 @@ class OpenAIBackend(Remade, Backend):
         self.identity = {"provider": "openai", "model": model, "base_url": self.url, "params": dict(params or {})}
         if structured == "on":
             self.identity["structured"] = structured
-        if is_here(self.url):
+        self._here = urlsplit(self.url).hostname in ("localhost", "127.0.0.1", "::1")
+        if self._here:
             self.patience = PATIENCE_HERE
         self.answered = False
         self._clients: dict[int, openai.OpenAI] = {}
@@ -146,7 +142,7 @@ class OpenAIBackend(Remade, Backend):
             if not (key.isascii() and key.isprintable()):
                 del key  # some tracebacks show local variables
                 raise FatalLLMError(f"the key in {self.api_key_env} has a character that no key has, such as an ellipsis: copy it again")
-            if not key and not is_here(self.url):
+            if not key and not self._here:
                 named = f"set the environment variable {self.api_key_env}, or name another one with api_key_env=NAME"
                 raise FatalLLMError(f"there is no key for {self.url}: {named}")
             if len(key) >= SHORTEST and key != NO_KEY:

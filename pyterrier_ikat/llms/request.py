@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..completions.json_answers import Structure
@@ -42,12 +42,14 @@ class Request:
         sample: the number of this sample, from 0, when the same messages are asked several times.
         samples: how often they are asked.
         params: decoding parameters that override the model's own, such as ``{"max_tokens": 5}``.
-        chain: the number of the run of the system that asks, from 0, when a system is run several times; `LLM` fills it in.
+        chain: the number of the run of the system that asks, from 0, when a system is run several times: the current one.
         structure: the form of the JSON that the answer has to have; only for a model with ``structured=on``.
 
     Example:
-        >>> Request([{"role": "user", "content": "Which tea has no caffeine?"}], stage="answer", qid="9-1_3").sample
-        0
+        >>> from pyterrier_ikat.events import in_chain
+        >>> with in_chain(2):
+        ...     Request([{"role": "user", "content": "Which tea has no caffeine?"}], stage="answer", qid="9-1_3").chain
+        2
     """
 
     messages: Sequence[Mapping[str, str]]
@@ -57,7 +59,7 @@ class Request:
     item: str = ""
     sample: int = 0
     params: Mapping[str, Any] = field(default_factory=dict)
-    chain: int = 0
+    chain: int = field(default_factory=CHAIN.get)
     structure: Structure | None = None
     samples: int = 1
 
@@ -85,19 +87,6 @@ class Request:
         else:
             content["structure"] = self.structure._asdict()
         return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
-
-
-def of_chain(request: Request) -> Request:
-    """The request as the current chain asks it.
-
-    Example:
-        >>> from pyterrier_ikat.events import in_chain
-        >>> with in_chain(2):
-        ...     of_chain(Request([], "answer", "1_1")).chain
-        2
-    """
-    chain = CHAIN.get()
-    return replace(request, chain=chain) if chain and not request.chain else request
 
 
 @dataclass(frozen=True)

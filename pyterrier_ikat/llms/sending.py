@@ -19,7 +19,7 @@ from ..errors import counted
 from ..events import OBSERVERS, Exchange, follower, tell
 from ..progress import bar as bar_of
 from .failures import BudgetExceeded, FatalLLMError, LLMFailure, StageEnded, Transient, Unavailable
-from .request import Completion, Request, of_chain
+from .request import Completion, Request
 from .streaming import Reader
 
 LOOK = 0.25
@@ -82,8 +82,7 @@ class Sending:
         fresh = dict[str, Request]()
         while asked:
             known, new = dict[str, Outcome](), dict[str, Request]()
-            for place, given in asked:
-                request = of_chain(given)
+            for place, request in asked:
                 key = str(next(self._numbers)) if self.llm.backend.replays else request.key(self.llm.backend.identity)
                 if key in self._answers:
                     known[key] = self._answers[key]

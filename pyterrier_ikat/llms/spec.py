@@ -119,6 +119,8 @@ def deciding_options(spec: str) -> str:
     Example:
         >>> deciding_options("openai:gpt-4o temperature=0 budget=5 price_in=2.5 price_out=10 concurrency=8 on_error=fallback")
         'openai:gpt-4o temperature=0'
+        >>> deciding_options("a user's model")
+        "a user's model"
     """
     try:
         head, *words = shlex.split(spec)

@@ -8,7 +8,9 @@ import pytest
 from pyterrier_ikat.events import in_chain
 from pyterrier_ikat.llms import Backend, Reply, Request, llm
 
-REQUEST = Request([{"role": "user", "content": "hi"}], "rewrite", "1_1")
+
+def request():
+    return Request([{"role": "user", "content": "hi"}], "rewrite", "1_1")
 
 
 class Numbered(Backend):
@@ -25,7 +27,7 @@ class Numbered(Backend):
 
 
 def test_the_key_of_the_plain_run_is_pinned_and_each_chain_has_its_own():
-    keys = [replace(REQUEST, chain=chain).key(Numbered.identity) for chain in (0, 1, 2)]
+    keys = [replace(request(), chain=chain).key(Numbered.identity) for chain in (0, 1, 2)]
     assert keys[0] == "9509efb0416904bf7d040945e8c30212"
     assert len(set(keys)) == 3
 
@@ -39,7 +41,7 @@ def test_each_chain_asks_once_and_finds_its_own_completion_again(tmp_path):
         texts = []
         for chain in range(3):
             with in_chain(chain):
-                texts.append((model.ask([REQUEST])[0].text, model.peek(REQUEST).text))
+                texts.append((model.ask([request()])[0].text, model.peek(request()).text))
         assert texts == [("call 1", "call 1"), ("call 2", "call 2"), ("call 3", "call 3")]
     assert [request.chain for request in backend.asked] == [0, 1, 2]
     model.close()
@@ -51,7 +53,7 @@ def test_recorded_lists_give_each_chain_its_completion_and_then_the_last(tmp_pat
     model, texts = llm(f"recorded:{path}"), []
     for chain in range(3):
         with in_chain(chain):
-            texts.append(model.ask([REQUEST])[0].text)
+            texts.append(model.ask([request()])[0].text)
     assert texts == ["a", "b", "b"]
 
 

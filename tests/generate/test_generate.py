@@ -56,6 +56,13 @@ def test_queries_for_another_answer_and_in_llama_style_are_one_message(turn, sty
     assert message["content"].count("# Example") == (3 if style == "llama" else 0)
 
 
+def test_a_system_message_of_ones_own_stands_before_queries(turn, tmp_path):
+    (tmp_path / "queries_system.jinja").write_text("Be short.")
+    llm, backend = scripted("1. ginger tea cold")
+    ikat.Queries(llm, prompts=str(tmp_path))(turn)
+    assert backend.asked[0][0] == {"role": "system", "content": "Be short."}
+
+
 def test_the_manual_rewrite_can_stand_in_for_the_utterance(turn):
     llm, backend = scripted("Ginger.")
     ikat.Answer(llm, question="qresolved")(turn.assign(qresolved=["Which tea helps against a cold?"]))

@@ -265,15 +265,14 @@ def test_batches_are_split_at_the_providers_limits(server, model, monkeypatch):
 
 
 def test_draws_and_chains_are_requests_of_their_own(server, model):
-    drawn = [ask("a", sample=sample)[0] for sample in range(3)]
     for chain in range(2):
         with in_chain(chain), pytest.raises(BatchUnderWay):
-            model("batch=on seed=5").ask(drawn)
+            model("batch=on seed=5").ask([ask("a", sample=sample)[0] for sample in range(3)])
     assert [line["body"]["seed"] for number in server.batches for line in server.requests(number)] == [5, 6, 7, 1005, 1006, 1007]
     server.complete(answer=lambda body: said(f"drawn {body['seed']}"))
     for chain in range(2):
         with in_chain(chain):
-            made = model("batch=on seed=5").ask(drawn)
+            made = model("batch=on seed=5").ask([ask("a", sample=sample)[0] for sample in range(3)])
         assert texts(made) == [f"drawn {5 + 1000 * chain + sample}" for sample in range(3)]
 
 
