@@ -182,8 +182,8 @@ def compute_missing(
     """
     found = {key: value for key, content in cache.get(list(asked)).items() if (value := decode(content)) is not None}
     missing = [key for key in asked if key not in found]
-    few = len(missing) <= at_once  # the bar of a single part would appear when all is done
-    with bar_of(total=len(missing), desc=label, unit=unit, disable=few) as bar:
+    # The bar of a single part would appear when all is done.
+    with bar_of(total=len(missing), desc=label, unit=unit, disable=len(missing) <= at_once) as bar:
         for start in range(0, len(missing), at_once):
             part = missing[start : start + at_once]
             values = dict(zip(part, compute([asked[key] for key in part]), strict=True))
@@ -227,9 +227,7 @@ def open_cache(path: str | Path | None = None) -> Cache:
 
 def set_default_cache(path: str | Path) -> None:
     """Let operators that name no cache use the file ``path`` from now on, instead of memory."""
-    cache = open_cache(path)
-    with _opening:
-        _opened[None] = cache
+    _opened[None] = open_cache(path)
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
