@@ -171,13 +171,6 @@ class Ledger(Remade):
             found[row["model"]].update(filter(None, row["served"].split(BETWEEN)))
         return {model: sorted(names) for model, names in found.items() if names}
 
-    def take(self) -> "Ledger":
-        """The counts since the last call. The ledger then starts from 0."""
-        taken = Ledger()
-        with self._lock:
-            taken._rows, self._rows = self._rows, {}
-        return taken
-
     def shown(self, title: str = "") -> Table:
         """The account as a table to print, see `account_table`.
 

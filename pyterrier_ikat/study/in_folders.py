@@ -232,7 +232,8 @@ class Run:
                 if changed := describe_difference(self.known, self.system.parameters()):  # then the batch isn't kept
                     what = f"what {self.system.name} uses was replaced or changed during its run"
                     raise DataError(f"{what} ({changed}): put back what the run began with, or start the run again elsewhere")
-                ranking |= self._keep(number[places.start], turns, results, account.rest.take(), recorder.take(turns["qid"].tolist()))
+                rest, account.rest = account.rest, Ledger()
+                ranking |= self._keep(number[places.start], turns, results, rest, recorder.take(turns["qid"].tolist()))
                 count.update(len(turns))
         if waiting:
             raise BatchUnderWay(waiting)

@@ -174,7 +174,7 @@ class Account(Ledger):
         path: the file, in a folder that exists; created when the first event is counted.
 
     Attributes:
-        rest: the counts that aren't kept in the file.
+        rest: the counts that aren't kept in the file, of the batch under way.
 
     Example:
         >>> from pyterrier_ikat.study.recorder import Account
