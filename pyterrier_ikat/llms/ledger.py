@@ -157,8 +157,9 @@ class Ledger(Remade):
             ``stage``, ``model``, ``served``, then the columns named in the class, as nullable integers (seconds and cost: nullable
             floats); ``pd.NA`` = unknown.
         """
-        frame = pd.DataFrame(self.rows(), columns=["stage", "model", "served", *COUNTS, *AMOUNTS], dtype=object)
-        return frame.astype({name: "Float64" if name in ("seconds", "cost", "worth") else "Int64" for name in (*COUNTS, *AMOUNTS)})
+        rows, kinds = self.rows(), dict.fromkeys(("stage", "model", "served"), "object") | dict.fromkeys((*COUNTS, *AMOUNTS), "Int64")
+        kinds |= dict.fromkeys(("seconds", "cost", "worth"), "Float64")
+        return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=kind) for name, kind in kinds.items()})
 
     def total(self) -> Spend:
         """The sum over all calls."""

@@ -18,8 +18,7 @@ from pyterrier_ikat.llms.sending import Retry
 
 
 def row(model, stage="answer"):
-    frame = model.ledger.frame()
-    return frame[frame["stage"] == stage].iloc[0]
+    return next(row for row in model.ledger.rows() if row["stage"] == stage)
 
 
 def test_a_completion_with_everything_the_server_tells(model, server):

@@ -38,9 +38,10 @@ class Answers:
 
 @pytest.fixture(autouse=True, scope="module")
 def quick():
-    """The token."""
+    """The token, and no spaCy to count the words of the answers."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("IKAT_TOKEN", TOKEN)
+        patched.setattr(track_server, "tokenizer", lambda: str.split)
         yield
 
 
