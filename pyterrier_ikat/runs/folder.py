@@ -96,9 +96,14 @@ def run_lines(strict: pd.DataFrame, name: str) -> Iterator[str]:
         for value in found:
             if not isinstance(value, str) or value.split() != [value]:
                 raise DataError(f"{value!r} can't be a {column_name} of a run file: give a text without white space")
-    for qid, docno, rank, score in zip(strict["qid"], strict["docno"], strict["rank"], strict["score"], strict=True):
-        shortest = np.format_float_positional(np.float32(score), unique=True, trim="-")
-        yield f"{qid} Q0 {docno} {rank + 1} {shortest} {name}\n"
+    scores = map(_shortest, strict["score"].to_numpy(dtype=np.float32).astype(str).tolist())
+    for qid, docno, rank, score in zip(strict["qid"], strict["docno"], strict["rank"], scores, strict=True):
+        yield f"{qid} Q0 {docno} {rank + 1} {score} {name}\n"
+
+
+def _shortest(score: str) -> str:
+    """A 32-bit score in digits alone; numpy writes them all at once in half the time, but the greatest and the least with an exponent."""
+    return np.format_float_positional(np.float32(score), trim="-") if "e" in score else score.removesuffix(".0")
 
 
 def read_run(path: str | Path) -> pd.DataFrame:

@@ -16,7 +16,8 @@ from pyterrier_ikat.llms.cache import CompletionCache
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.study import RepeatsWarning
 
-TURNS = 24
+TURNS = ["1-1_1", "1-1_2", "1-1_3", "2-1_1", "2-1_2"]
+FEW = {"dataset": "ikat:sample", "turns": TURNS}
 WORDS = ("heath walk", "tea", "river", "train", "bread")
 
 
@@ -74,16 +75,16 @@ def files(out):
 
 def test_five_repeats_after_one_pay_for_four(sampled, tmp_path):
     backend, plain = sampled()
-    ikat.run(plain, "ikat:sample", out=tmp_path / "runs")
-    assert len(backend.asked) == TURNS
+    ikat.run(plain, **FEW, out=tmp_path / "runs")
+    assert len(backend.asked) == len(TURNS)
     kept = files(tmp_path / "runs")
     backend, again = sampled()
-    planned = ikat.plan(again, "ikat:sample", repeats=5)
+    planned = ikat.plan(again, **FEW, repeats=5)
     planned = planned[planned["stage"] == "rewrite"]
-    assert planned[["calls", "known", "new"]].to_numpy().tolist() == [[TURNS, TURNS, 0], *[[TURNS, 0, TURNS]] * 4]
+    assert planned[["calls", "known", "new"]].to_numpy().tolist() == [[5, 5, 0], *[[5, 0, 5]] * 4]
     assert planned["system"].tolist() == ["QR", *(f"QR.repeat-{number}" for number in range(2, 6))]
-    ikat.run(again, "ikat:sample", out=tmp_path / "runs", repeats=5)
-    assert len(backend.asked) == 4 * TURNS
+    ikat.run(again, **FEW, out=tmp_path / "runs", repeats=5)
+    assert len(backend.asked) == 4 * len(TURNS)
     assert {request.chain for request in backend.asked} == {1, 2, 3, 4}
     assert kept.items() <= files(tmp_path / "runs").items()
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["QR", *(f"QR.repeat-{number}" for number in range(2, 6))]
@@ -91,7 +92,7 @@ def test_five_repeats_after_one_pay_for_four(sampled, tmp_path):
 
 def test_each_repeat_is_a_chain_of_its_own_and_says_which(sampled, tmp_path):
     _, system = sampled()
-    ikat.run(system, "ikat:sample", out=tmp_path / "runs", repeats=3)
+    ikat.run(system, **FEW, out=tmp_path / "runs", repeats=3)
     for number, word in enumerate(WORDS[:3], 1):
         folder = RunFolder(tmp_path / "runs" / ("QR" if number == 1 else f"QR.repeat-{number}"))
         assert {turn["qrewrite"] for turn in folder.turns()} == {word}
@@ -102,14 +103,14 @@ def test_each_repeat_is_a_chain_of_its_own_and_says_which(sampled, tmp_path):
 
 def test_a_killed_run_with_repeats_resumes_and_pays_nothing_twice(sampled, tmp_path):
     _, whole = sampled()
-    ikat.run(whole, "ikat:sample", out=tmp_path / "whole", batch=10, repeats=3)
+    ikat.run(whole, **FEW, out=tmp_path / "whole", batch=2, repeats=3)
     (tmp_path / "llm.sqlite").unlink()
     first, killed = sampled(Stops(4))
     with pytest.raises(ikat.errors.IkatError, match="QR.* failed: ZeroDivisionError"):
-        ikat.run(killed, "ikat:sample", out=tmp_path / "killed", batch=10, repeats=3)
+        ikat.run(killed, **FEW, out=tmp_path / "killed", batch=2, repeats=3)
     second, again = sampled()
-    ikat.run(again, "ikat:sample", out=tmp_path / "killed", batch=10, repeats=3)
-    assert len(first.asked) + len(second.asked) == 3 * TURNS
+    ikat.run(again, **FEW, out=tmp_path / "killed", batch=2, repeats=3)
+    assert len(first.asked) + len(second.asked) == 3 * len(TURNS)
     assert files(tmp_path / "killed") == files(tmp_path / "whole")
 
 
@@ -149,17 +150,16 @@ def test_what_makes_repeats_the_same_is_told_once_for_each_system(index, tmp_pat
 
 def test_recorded_completions_with_lists_give_other_chains(index, tmp_path):
     path = tmp_path / "recorded.jsonl"
-    data = pt.get_dataset("ikat:sample")
-    lines = [{"qid": qid, "stage": "rewrite", "completion": ["tea", "river"], "model": "m"} for qid in data.get_topics()["qid"]]
+    lines = [{"qid": qid, "stage": "rewrite", "completion": ["tea", "river"], "model": "m"} for qid in TURNS]
     path.write_text("\n".join(map(json.dumps, lines)))
     with warnings.catch_warnings():
         warnings.simplefilter("error", RepeatsWarning)
         system = ikat.Rewrite(llm(f"recorded:{path}")) >> index.bm25(num_results=5)
-        ikat.run({"QR": system}, "ikat:sample", out=tmp_path / "runs", repeats=2)
+        ikat.run({"QR": system}, **FEW, out=tmp_path / "runs", repeats=2)
     runs = [RunFolder(tmp_path / "runs" / name).results() for name in ("QR", "QR.repeat-2")]
     assert not runs[0].equals(runs[1])
-    with pytest.warns(RepeatsWarning, match=r"24 of 24 records of .*recorded\.jsonl with too few comp"):
-        ikat.plan({"QR": system}, "ikat:sample", repeats=3)
+    with pytest.warns(RepeatsWarning, match=r"5 of 5 records of .*recorded\.jsonl with too few comp"):
+        ikat.plan({"QR": system}, **FEW, repeats=3)
 
 
 def test_bad_numbers_and_names_are_refused_before_anything_is_asked(sampled, tmp_path):
@@ -173,14 +173,15 @@ def test_bad_numbers_and_names_are_refused_before_anything_is_asked(sampled, tmp
 
 def test_a_system_of_the_name_of_a_repeat_is_not_taken_for_it(sampled, tmp_path):
     _, system = sampled()
-    ikat.run(system, "ikat:sample", out=tmp_path / "runs", repeats=2)
+    ikat.run(system, **FEW, out=tmp_path / "runs", repeats=2)
     with pytest.raises(UsageError, match="holds a run with different method"):
-        ikat.run({"QR.repeat-2": system["QR"]}, "ikat:sample", out=tmp_path / "runs")
+        ikat.run({"QR.repeat-2": system["QR"]}, **FEW, out=tmp_path / "runs")
 
 
 @pytest.mark.filterwarnings("default::pyterrier_ikat.study.RepeatsWarning")
 def test_the_commands_run_plan_and_evaluate_repeats(index, tmp_path):
     options = ["--dataset", "ikat:sample", "--index", str(index.path), "--llm", "recorded:sample", "--out", str(tmp_path / "runs")]
+    options += ["--turns", ",".join(TURNS)]
 
     def call(*arguments):
         done = CliRunner().invoke(main, list(arguments))
@@ -194,15 +195,15 @@ def test_the_commands_run_plan_and_evaluate_repeats(index, tmp_path):
     assert "±" in said
     assert "share of the variance" in said
     paths = [str(tmp_path / "runs" / name) for name in ("ad", "ad.repeat-2", "ad.repeat-3")]
-    evaluated = call("evaluate", *paths, "--dataset", "ikat:sample")
+    evaluated = call("evaluate", *paths, "--dataset", "ikat:sample", "--turns", ",".join(TURNS))
     assert evaluated.strip() in said
     assert "ad.repeat-2" not in evaluated
 
 
 def test_runs_of_other_systems_are_not_repeats(sampled, index, tmp_path):
     _, system = sampled()
-    ikat.run(system, "ikat:sample", out=tmp_path / "one")
-    ikat.run({"QR.repeat-2": "raw"}, "ikat:sample", out=tmp_path / "two", index=index)
+    ikat.run(system, **FEW, out=tmp_path / "one")
+    ikat.run({"QR.repeat-2": "raw"}, **FEW, out=tmp_path / "two", index=index)
     paths = [str(tmp_path / "one" / "QR"), str(tmp_path / "two" / "QR.repeat-2")]
     done = CliRunner().invoke(main, ["evaluate", *paths, "--dataset", "ikat:sample"])
     assert done.exit_code != 0

@@ -13,6 +13,9 @@ from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.show import ledger_frame
 
 
+FIVE = ["1-1_1", "1-1_2", "1-1_3", "2-1_1", "2-1_2"]
+
+
 @pytest.fixture(scope="session")
 def index(sample_index):
     return str(sample_index.path)
@@ -53,29 +56,28 @@ def test_a_command_sends_and_collects_stage_by_stage(server, index, tmp_path, ho
             main, ["run", "aqd", "qr", "--dataset", "ikat:sample", "--index", index, "--llm", llm, "--out", str(out), *MINI]
         )
 
-    MINI = ["--reranker", "none"]
+    MINI = ["--reranker", "none", "--turns", ",".join(FIVE)]
     first = command(spec(server), tmp_path / "runs")
     assert (first.exit_code, first.output.splitlines(keepends=True)[-1]) == (
         75,
-        "ikat: stage answer: 24 requests wait in 1 batch (batch_0: validating); stage rewrite: 24 requests wait in 1 batch (batch_1: "
+        "ikat: stage answer: 5 requests wait in 1 batch (batch_0: validating); stage rewrite: 5 requests wait in 1 batch (batch_1: "
         "validating); run the same command again later\n",
     )
-    server.progress("batch_1", 12)
+    server.progress("batch_1", 2)
     assert (
-        "stage rewrite: 24 requests wait in 1 batch (batch_1: in progress, 12 of 24 done)"
-        in command(spec(server), tmp_path / "runs").output
+        "stage rewrite: 5 requests wait in 1 batch (batch_1: in progress, 2 of 5 done)" in command(spec(server), tmp_path / "runs").output
     )
     server.complete(answer=answer)
     second = command(spec(server), tmp_path / "runs")
     assert (second.exit_code, second.output.splitlines(keepends=True)[-1]) == (
         75,
-        "ikat: stage queries: 24 requests wait in 1 batch (batch_2: validating); run the same command again later\n",
+        "ikat: stage queries: 5 requests wait in 1 batch (batch_2: validating); run the same command again later\n",
     )
     assert RunFolder(tmp_path / "runs" / "qr").complete
     server.complete(answer=answer)
     last = command(spec(server), tmp_path / "runs")
     assert last.exit_code == 0, last.output
-    assert sizes(server) == [24, 24, 24]
+    assert sizes(server) == [5, 5, 5]
     assert server.calls == 0
     whole = command(spec(server, "cache=" + str(tmp_path / "other.sqlite")), tmp_path / "whole")
     assert whole.exit_code == 0
@@ -84,34 +86,35 @@ def test_a_command_sends_and_collects_stage_by_stage(server, index, tmp_path, ho
         pd.testing.assert_frame_equal(ours, theirs)
     both = [ledger_frame([tmp_path / folder / name for name in ("aqd", "qr")]) for folder in ("runs", "whole")]
     paid, full = (frame[["calls", "known", "cost"]].sum().tolist() for frame in both)
-    assert paid == [72, 0, pytest.approx(full[2] / 2)]
-    assert full == [72, 0, pytest.approx(72 * 0.0035)]
+    assert paid == [15, 0, pytest.approx(full[2] / 2)]
+    assert full == [15, 0, pytest.approx(15 * 0.0035)]
 
 
 def test_the_plan_knows_the_price_and_what_is_under_way(server, index, tmp_path):
     def plan(options):
-        return ikat.plan("aqd", "ikat:sample", index=index, llm=spec(server, options), reranker="none").total
+        return ikat.plan("aqd", "ikat:sample", turns=FIVE, index=index, llm=spec(server, options), reranker="none").total
 
     half, whole = plan("batch=on"), plan("")
     assert half["cost"] == pytest.approx(whole["cost"] / 2)
-    ended(lambda: ikat.run("aqd", "ikat:sample", out=tmp_path, index=index, llm=spec(server), reranker="none"))
+    ended(lambda: ikat.run("aqd", "ikat:sample", turns=FIVE, out=tmp_path, index=index, llm=spec(server), reranker="none"))
     begun = plan("batch=on")
-    assert (half["new"], begun["known"], begun["new"]) == (48, 24, 24)
+    assert (half["new"], begun["known"], begun["new"]) == (10, 5, 5)
 
 
 def test_turns_that_wait_leave_gaps_and_the_run_is_that_of_calls_in_order(server, index, tmp_path):
     bm25 = ikat.PassageIndex(index).bm25(num_results=3)
 
     def run(out, options, size):
-        return ikat.run({"mine": bm25 >> ikat.Respond(spec(server, options))}, "ikat:sample", out=tmp_path / out, batch=size)
+        mine = {"mine": bm25 >> ikat.Respond(spec(server, options))}
+        return ikat.run(mine, "ikat:sample", turns=FIVE, out=tmp_path / out, batch=size)
 
-    assert "24 requests wait in 3 batches" in ended(lambda: run("runs", "batch=on", 10))  # each lot of turns sends its batch
-    assert sizes(server) == [10, 10, 4]
+    assert "5 requests wait in 3 batches" in ended(lambda: run("runs", "batch=on", 2))  # each lot of turns sends its batch
+    assert sizes(server) == [2, 2, 1]
     server.end("batch_1", answer=answer)
-    assert "14 requests wait in 2 batches" in ended(lambda: run("runs", "batch=on", 10))
+    assert "3 requests wait in 2 batches" in ended(lambda: run("runs", "batch=on", 2))
     server.complete(answer=answer)
-    run("runs", "batch=on", 16)
-    run("whole", "cache=none", 16)
+    run("runs", "batch=on", 3)
+    run("whole", "cache=none", 3)
     ours, theirs = (RunFolder(tmp_path / folder / "mine") for folder in ("runs", "whole"))
     pd.testing.assert_frame_equal(ours.results(), theirs.results())
     assert (ours.path / "turns.jsonl").read_text() == (theirs.path / "turns.jsonl").read_text()
@@ -121,11 +124,15 @@ def test_turns_that_wait_leave_gaps_and_the_run_is_that_of_calls_in_order(server
 def test_repeats_and_branches_send_all_that_they_can(server, index, tmp_path):
     bm25 = ikat.PassageIndex(index).bm25(num_results=5)
     both = ikat.RRF(ikat.Answer(spec(server)) >> bm25, ikat.Rewrite(spec(server)) >> bm25)
-    ended(lambda: ikat.run({"both": both}, "ikat:sample", out=tmp_path, repeats=2))
-    assert sizes(server) == [24] * 4
+
+    def run():
+        return ikat.run({"both": both}, "ikat:sample", turns=FIVE, out=tmp_path, repeats=2)
+
+    ended(run)
+    assert sizes(server) == [5] * 4
     server.complete(answer=answer)
-    assert len(ikat.run({"both": both}, "ikat:sample", out=tmp_path, repeats=2).table) == 1
-    assert len(set(server.sent)) == 96
+    assert len(run().table) == 1
+    assert len(set(server.sent)) == 20
 
 
 def test_an_experiment_sends_every_systems_batch(server, index):
@@ -166,14 +173,16 @@ def test_each_round_of_windows_is_a_batch_and_turns_with_fewer_wait_for_none(ser
 
 def test_a_failed_request_does_not_keep_the_stages_behind_waiting(server, index, tmp_path):
     def run():
-        return ikat.run("aqd", "ikat:sample", out=tmp_path, index=index, llm=spec(server, "batch=on on_error=fallback"), reranker="none")
+        llm = spec(server, "batch=on on_error=fallback")
+        return ikat.run("aqd", "ikat:sample", turns=FIVE, out=tmp_path, index=index, llm=llm, reranker="none")
 
     ended(run)
-    server.complete(answer=lambda body: said("cut", "length") if "Lisbon" in str(body["messages"][-1]) else answer(body))
-    assert ended(run).startswith("stage queries: 24 requests")
+    server.complete(answer=lambda body: said("cut", "length") if "park?" in str(body["messages"][-1]) else answer(body))
+    assert ended(run).startswith("stage queries: 5 requests")
     server.complete(answer=answer)
     run()
-    assert sizes(server) == [24, 24]
+    assert sizes(server) == [5, 5]
+    assert ledger_frame([tmp_path / "aqd"])["fallbacks"].tolist() == [1, 0]
 
 
 def test_a_budget_of_the_folder_counts_what_is_under_way(server, index, tmp_path):
