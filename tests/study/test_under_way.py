@@ -12,7 +12,6 @@ from pyterrier_ikat.llms import BatchUnderWay, BudgetExceeded
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.show import ledger_frame
 
-
 FIVE = ["1-1_1", "1-1_2", "1-1_3", "2-1_1", "2-1_2"]
 
 
