@@ -31,7 +31,7 @@ class Browser:
         to_browser, self._write = os.pipe()
         self._read, from_browser = os.pipe()
         self._number, self._buffer, self.timeout = 0, b"", timeout
-        self.errors, self._loaded = [], set()
+        self.errors, self.view, self._loaded = [], None, set()
         command = [find_browser(), *QUIET, "--remote-debugging-pipe", f"--user-data-dir={profile}"]
         # the shell moves our pipes to 3 and 4, whatever their numbers are here
         moved = f'exec "$@" 3<&{to_browser} 4>&{from_browser}'
@@ -77,6 +77,7 @@ class Browser:
             self._receive()
         if scripts:
             self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        self.view = (url, width, height, dark, scripts)
         return time.perf_counter() - started
 
     def run(self, expression):

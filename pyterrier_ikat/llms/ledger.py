@@ -157,8 +157,9 @@ class Ledger(Remade):
             ``stage``, ``model``, ``served``, then the columns named in the class, as nullable integers (seconds and cost: nullable
             floats); ``pd.NA`` = unknown.
         """
-        rows, kinds = self.rows(), dict.fromkeys(("stage", "model", "served"), "object") | dict.fromkeys((*COUNTS, *AMOUNTS), "Int64")
-        kinds |= dict.fromkeys(("seconds", "cost", "worth"), "Float64")
+        kinds = dict.fromkeys(("stage", "model", "served"), "object")
+        kinds |= dict.fromkeys((*COUNTS, *AMOUNTS), "Int64") | dict.fromkeys(("seconds", "cost", "worth"), "Float64")
+        rows = self.rows()
         return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=kind) for name, kind in kinds.items()})
 
     def total(self) -> Spend:

@@ -2,7 +2,7 @@ import json
 
 import pandas as pd
 import pytest
-from seen import choose, turns
+from seen import choose, reset, turns
 from small_runs import ranking
 
 from pyterrier_ikat.conversations.frame import column
@@ -68,12 +68,12 @@ def test_a_script_that_gets_into_the_page_does_not_run(browser, url, tmp_path):
     ],
 )
 def test_filters(browser, url, fields, expected):
-    browser.open(url)
+    reset(browser, url)
     choose(browser, **fields)
     assert turns(browser) == expected
     assert browser.run("document.querySelector('#count').textContent") == f"{len(expected)} of 6"
     assert browser.run("document.querySelector('#none').hidden") == bool(expected)
-    browser.run("document.querySelector('[type=reset]').click(); new Promise(done => setTimeout(done, 50))")
+    browser.run("document.querySelector('[type=reset]').click(); new Promise(done => setTimeout(done))")
     assert len(turns(browser)) == 6
     assert browser.errors == []
 

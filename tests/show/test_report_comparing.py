@@ -6,7 +6,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from axe import find_axe, violations
-from seen import choose, settle, texts, turns
+from seen import choose, reset, settle, texts, turns
 from small_runs import ranking
 
 from pyterrier_ikat.conversations.frame import column
@@ -86,7 +86,7 @@ def test_a_sentence_per_turn_names_what_makes_the_difference_from_the_baseline(b
 
 
 def test_the_values_of_a_turn_are_those_of_the_two_runs_and_the_chosen_measure(browser, url):
-    browser.open(url)
+    reset(browser, url)
     assert texts(browser, ".headline") == [
         "RR(rel=1)\nlow .5000\nhigh 1.0000",
         "RR(rel=1)\nlow .2500\nhigh .2500",
@@ -99,7 +99,7 @@ def test_the_values_of_a_turn_are_those_of_the_two_runs_and_the_chosen_measure(b
 
 
 def test_the_means_have_their_differences_and_intervals_in_columns_of_their_own(browser, url):
-    browser.open(url)
+    reset(browser, url)
     # RR: low 0.5, 0.25, 1; high 1, 0.25, 0.5; lost 0.25, 1, 0
     assert texts(browser, ".means table:first-child td:nth-child(2)") == [".5833", ".5833", ".4167"]
     assert texts(browser, ".means table:first-child td:nth-child(3)") == ["", ".0000", "−.1667"]
@@ -129,14 +129,14 @@ def test_the_baseline_is_the_given_one_else_raw_else_the_first_run():
 
 
 def test_what_the_baselines_query_lacks_is_marked(browser, url):
-    browser.open(url)
+    reset(browser, url)
     assert texts(browser, "#t1 mark") == ["with", "fresh", "mint"]
     choose(browser, run="2")
     assert texts(browser, "#t1 mark") == ["coffee"]
 
 
 def test_the_largest_gain_or_loss_comes_first(browser, url):
-    browser.open(url)
+    reset(browser, url)
     for order, expected in (("gain", TURNS), ("loss", ["2-1_1", "1-1_2", "1-1_1", "2-1_2"]), ("", TURNS)):  # not judged: last
         choose(browser, order=order)
         assert turns(browser) == expected
@@ -163,7 +163,7 @@ def test_passages_stand_side_by_side_with_their_ranks_in_the_other_run(browser, 
 
 
 def test_the_histogram_counts_the_turns(browser, url):
-    browser.open(url)
+    reset(browser, url)
     assert texts(browser, "figcaption") == ["RR(rel=1) of high against low: 1 won, 1 tied, 1 lost"]
     bars = "[...document.querySelectorAll('#bars i')].map((bar, place) => [place - 10, bar.style.height])"
     heights = f"{bars}.filter(([, height]) => height !== '0%')"

@@ -9,7 +9,7 @@ import small_dialogues
 from axe import find_axe, violations
 from click.testing import CliRunner
 from parsed_page import ATTACKS, Page
-from seen import choose, texts, turns
+from seen import choose, reset, texts, turns
 from small_dialogues import RUBRICS, SYSTEMS, turn, write_log, write_logs
 from small_runs import ranking
 
@@ -256,7 +256,7 @@ def url(tmp_path_factory):
     ],
 )
 def test_sessions_are_filtered_sorted_and_searched(browser, url, fields, expected):
-    browser.open(url)
+    reset(browser, url)
     choose(browser, **fields)
     assert turns(browser) == expected
     assert texts(browser, "#count") == [f"{len(expected)} of 4"]
