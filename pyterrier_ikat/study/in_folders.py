@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import ir_measures
 import pandas as pd
-import pyterrier as pt
 
 from ..conversations.frame import column
 from ..errors import DataError, IkatError, UsageError, counted
@@ -221,11 +220,14 @@ class Run:
                 following.enter_context(ledger.followed_by(account))
             count = following.enter_context(bar(total=len(self.topics), initial=len(self.topics) - len(left), unit="turn"))
             following.enter_context(observed_by(recorder, Shown()))
-            written = _through(before, left.reset_index(drop=True))
+            written = left.reset_index(drop=True)
+            for stage in before:
+                written = stage.transform(written)
             for places in _cut(number, size):
-                turns = written.iloc[places].reset_index(drop=True)
+                turns = results = written.iloc[places].reset_index(drop=True)
                 try:
-                    results = _through(these[len(before) :], turns)
+                    for stage in these[len(before) :]:
+                        results = stage.transform(results)
                 except BatchUnderWay as error:
                     waiting += error.waiting
                     continue
@@ -277,10 +279,3 @@ def _cut(numbers: Sequence[int], size: int) -> Iterator[slice]:
         if end == len(numbers) or end - start == size or numbers[end] != numbers[end - 1] + 1:
             yield slice(start, end)
             start = end
-
-
-def _through(these: Iterable[pt.Transformer], frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame after these stages."""
-    for stage in these:
-        frame = stage.transform(frame)
-    return frame
