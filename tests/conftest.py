@@ -210,6 +210,16 @@ def data_of_marked_tests(request):
 
 
 @pytest.fixture
+def two_turns(monkeypatch):
+    """The sample has two turns: a report compares all pairs of runs, thousands for each turn."""
+    from pyterrier_ikat.conversations.ikat_dataset import SampleDataset
+
+    for whole in (SampleDataset.get_topics, SampleDataset.get_qrels):
+        few = lambda *given, of=whole: of(*given).query("qid in ['1-1_1', '3-1_2']").reset_index(drop=True)  # noqa: E731
+        monkeypatch.setattr(SampleDataset, whole.__name__, few)
+
+
+@pytest.fixture
 def first_words(monkeypatch):
     """MiniLM reads the first two words of a text only: it computes most of the time otherwise."""
     from pyterrier_ikat.store.models import BUNDLED, load_bi_encoder

@@ -7,7 +7,6 @@ from click.testing import CliRunner
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.conversations.ikat_dataset import SampleDataset
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.papers.published import PAPERS, find_table, given_to
@@ -83,16 +82,6 @@ def test_a_figure_has_the_notes_of_a_table_beside_it_and_in_it(tmp_path, first_w
     assert len(figure_scores(made, find_table("generate_then_retrieve", "figure-4")))
 
 
-@pytest.fixture
-def few_turns(monkeypatch):
-    """A run of the sample has two turns."""
-    for name in ("get_topics", "get_qrels"):
-        whole = getattr(SampleDataset, name)
-        monkeypatch.setattr(
-            SampleDataset, name, lambda *given, of=whole: of(*given).query("qid in ['1-1_1', '3-1_2']").reset_index(drop=True)
-        )
-
-
 @pytest.fixture(scope="module")
 def out(tmp_path_factory):
     """One folder for the runs of all figures, of which several show the same system."""
@@ -103,7 +92,7 @@ FIGURES = [(name, number) for name, paper in PAPERS.items() for number in paper.
 
 
 @pytest.mark.parametrize(("name", "number"), FIGURES)
-def test_a_figure_without_matplotlib_is_its_numbers_and_a_warning_before_the_run(name, number, out, monkeypatch, first_words, few_turns):
+def test_a_figure_without_matplotlib_is_its_numbers_and_a_warning_before_the_run(name, number, out, monkeypatch, first_words, two_turns):
     ours = ["matplotlib", *(name for name in sys.modules if name.startswith("matplotlib."))]
     for module in ours:
         monkeypatch.setitem(sys.modules, module, None)
