@@ -50,36 +50,25 @@ def ended(work):
 
 
 def test_a_command_sends_and_collects_stage_by_stage(server, index, tmp_path, home):
-    def command(llm, out):
-        return CliRunner().invoke(
-            main, ["run", "aqd", "qr", "--dataset", "ikat:sample", "--index", index, "--llm", llm, "--out", str(out), *MINI]
-        )
+    options = ["--dataset", "ikat:sample", "--index", index, "--reranker", "none", "--turns", ",".join(FIVE)]
 
-    MINI = ["--reranker", "none", "--turns", ",".join(FIVE)]
-    first = command(spec(server), tmp_path / "runs")
-    assert (first.exit_code, first.output.splitlines(keepends=True)[-1]) == (
-        75,
-        "ikat: stage answer: 5 requests wait in 1 batch (batch_0: validating); stage rewrite: 5 requests wait in 1 batch (batch_1: "
-        "validating); run the same command again later\n",
-    )
+    def command(llm, out):
+        done = CliRunner().invoke(main, ["run", "aqd", "qr", *options, "--llm", llm, "--out", str(out)])
+        return done.exit_code, done.output.splitlines()[-1]
+
+    waits, again = "stage {}: 5 requests wait in 1 batch (batch_{}: {})", "run the same command again later"
+    answers, rewrites, queries = (waits.format(*one, "validating") for one in (("answer", 0), ("rewrite", 1), ("queries", 2)))
+    assert command(spec(server), tmp_path / "runs") == (75, f"ikat: {answers}; {rewrites}; {again}")
     server.progress("batch_1", 2)
-    assert (
-        "stage rewrite: 5 requests wait in 1 batch (batch_1: in progress, 2 of 5 done)" in command(spec(server), tmp_path / "runs").output
-    )
+    assert waits.format("rewrite", 1, "in progress, 2 of 5 done") in command(spec(server), tmp_path / "runs")[1]
     server.complete(answer=answer)
-    second = command(spec(server), tmp_path / "runs")
-    assert (second.exit_code, second.output.splitlines(keepends=True)[-1]) == (
-        75,
-        "ikat: stage queries: 5 requests wait in 1 batch (batch_2: validating); run the same command again later\n",
-    )
+    assert command(spec(server), tmp_path / "runs") == (75, f"ikat: {queries}; {again}")
     assert RunFolder(tmp_path / "runs" / "qr").complete
     server.complete(answer=answer)
-    last = command(spec(server), tmp_path / "runs")
-    assert last.exit_code == 0, last.output
+    assert command(spec(server), tmp_path / "runs")[0] == 0
     assert sizes(server) == [5, 5, 5]
     assert server.calls == 0
-    whole = command(spec(server, "cache=" + str(tmp_path / "other.sqlite")), tmp_path / "whole")
-    assert whole.exit_code == 0
+    assert command(spec(server, f"cache={tmp_path / 'other.sqlite'}"), tmp_path / "whole")[0] == 0
     for name in ("aqd", "qr"):
         ours, theirs = (RunFolder(tmp_path / folder / name).results() for folder in ("runs", "whole"))
         pd.testing.assert_frame_equal(ours, theirs)
