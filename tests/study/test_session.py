@@ -99,6 +99,14 @@ def stop_after(monkeypatch, calls):
     return asked
 
 
+def stop(monkeypatch, calls, systems):
+    """Run them until their retrieval fails after so many calls."""
+    with monkeypatch.context() as patch:
+        stop_after(patch, calls)
+        with pytest.raises(Stopped):
+            systems.run()
+
+
 def test_the_run_folder_is_the_same_byte_for_byte_whatever_the_size_of_the_batches(index, tmp_path):
     for name, size in (("whole", 2), ("parts", 1)):
         opened(index, tmp_path / name, *METHODS, batch=size, turns="1-1_3,2-1_2").run()
@@ -127,10 +135,7 @@ def test_the_batched_run_is_what_the_pipeline_gives(index, tmp_path):
 
 
 def test_a_killed_run_repeats_no_finished_batch(index, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        stop_after(patch, 3)
-        with pytest.raises(Stopped):
-            opened(index, tmp_path / "killed", "aqd", batch=1, turns=FIVE).run()
+    stop(monkeypatch, 3, opened(index, tmp_path / "killed", "aqd", batch=1, turns=FIVE))
     assert sorted(os.listdir(tmp_path / "killed")) == ["aqd.partial"]
     assert sorted(os.listdir(tmp_path / "killed" / "aqd.partial")) == [
         *(f"{start}.{end}" for start in ("000000", "000001", "000002") for end in PIECES),
@@ -153,30 +158,21 @@ def test_a_killed_run_repeats_no_finished_batch(index, tmp_path, monkeypatch):
 
 
 def test_a_resumed_run_may_have_other_batches(index, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        stop_after(patch, 1)
-        with pytest.raises(Stopped):
-            opened(index, tmp_path / "killed", "raw", batch=2, turns=FIVE).run()
+    stop(monkeypatch, 1, opened(index, tmp_path / "killed", "raw", batch=2, turns=FIVE))
     opened(index, tmp_path / "killed", "raw", batch=1, turns=FIVE).run()
     opened(index, tmp_path / "whole", "raw", turns=FIVE).run()
     assert files_without_time(tmp_path / "killed" / "raw") == files_without_time(tmp_path / "whole" / "raw")
 
 
 def test_a_run_killed_before_its_first_batch_binds_nothing(index, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        stop_after(patch, 0)
-        with pytest.raises(Stopped):
-            opened(index, tmp_path, "ad", turns=FIVE).run()
+    stop(monkeypatch, 0, opened(index, tmp_path, "ad", turns=FIVE))
     assert os.listdir(tmp_path / "ad.partial") == ["run.json"]
     opened(index, tmp_path, "ad", llm="recorded:sample-claude", turns=FIVE).run()  # such as after a mistyped model
     assert os.listdir(tmp_path) == ["ad"]
 
 
 def test_batches_of_another_run_are_refused_before_anything_is_run(index, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        stop_after(patch, 1)
-        with pytest.raises(Stopped):
-            opened(index, tmp_path, "aqd", batch=2, turns=FIVE).run()
+    stop(monkeypatch, 1, opened(index, tmp_path, "aqd", batch=2, turns=FIVE))
     asked = stop_after(monkeypatch, None)
     before = files_below(tmp_path)
     with pytest.raises(ikat.UsageError, match=r"aqd.partial holds finished batches of a run with different stages, .*remove it"):
@@ -246,10 +242,7 @@ def test_a_run_does_not_go_on_with_an_llm_that_answers_otherwise(change, paramet
 
 
 def test_batches_of_other_versions_are_refused(index, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        stop_after(patch, 1)
-        with pytest.raises(Stopped):
-            opened(index, tmp_path, "raw", batch=2, turns=FIVE).run()
+    stop(monkeypatch, 1, opened(index, tmp_path, "raw", batch=2, turns=FIVE))
     other = versions() | {"torch": "9.9"}
     monkeypatch.setattr("pyterrier_ikat.study.in_folders.versions", lambda: other)
     before = files_below(tmp_path)
@@ -346,10 +339,7 @@ def test_a_finished_run_without_failures_is_the_one_with_fallbacks(index, tmp_pa
 
 
 def test_an_index_is_the_same_by_any_path_to_it(index, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        stop_after(patch, 1)
-        with pytest.raises(Stopped):
-            opened(index, tmp_path / "runs", "raw", batch=3, turns=FIVE).run()
+    stop(monkeypatch, 1, opened(index, tmp_path / "runs", "raw", batch=3, turns=FIVE))
     (tmp_path / "copied").symlink_to(index)
     monkeypatch.chdir(tmp_path)
     asked = stop_after(monkeypatch, None)
