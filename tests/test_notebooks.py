@@ -65,7 +65,8 @@ def execute(tmp_path_factory):
 
     with client.setup_kernel(env=environment):
         remember = f"import sys; sys.path.append({str(ROOT / 'tests')!r}); import remembering_encoder; remembering_encoder.install()"
-        executed(new_notebook(cells=[new_code_cell(remember)]))
+        of_all = "import gc; gc.freeze()"  # `%reset` looks for garbage several times: a second, with all that is imported
+        executed(new_notebook(cells=[new_code_cell(remember), new_code_cell(of_all)]))
         yield executed
 
 
