@@ -63,7 +63,7 @@ def foreign_runs(draw):
     return run, pd.DataFrame([(*pair, grade) for pair, grade in judged.items()], columns=["qid", "docno", "label"])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(foreign_runs(), st.integers(1, 3))
 def test_any_run_gets_trec_evals_figures_in_the_order_of_its_ranks(case, level):
     run, qrels = case
@@ -80,7 +80,7 @@ OTHERS = ["RR@3", "RR(rel=2)@10", "Judged@3", "Compat(p=0.8)", "ERR@5", "nDCG(dc
 OTHERS += ["P(judged_only=True)@3"]
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(foreign_runs())
 def test_providers_other_than_trec_eval_see_the_same_order(case):
     run, qrels = case

@@ -21,7 +21,7 @@ def scores(conversations=12, turns=5, seed=3):
     return qids, ours, theirs
 
 
-def plain(ours, theirs, units, seed, resamples=20_000):
+def plain(ours, theirs, units, seed, resamples=6_000):
     """The same by hand: draw units, pool all their turns, take the mean difference."""
     drawn, names = np.random.default_rng(seed), sorted(set(units))
     of_unit = {name: [one - other for one, other, unit in zip(ours, theirs, units, strict=True) if unit == name] for name in names}

@@ -82,7 +82,7 @@ def test_f1_is_averaged_over_turns_not_made_of_averages():
     assert uneven[SET].values[0] == pytest.approx([0.75, 0.75, 2 / 3])  # of the averages it would be .75
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     st.lists(st.permutations(["1", "2", "3", "4"]).flatmap(lambda ids: st.integers(0, 4).map(lambda n: ids[:n])), min_size=2, max_size=2)
 )

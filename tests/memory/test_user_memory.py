@@ -372,7 +372,7 @@ HOSTILE = ['u"}\n{"event": "undone"}', "../u1", "u1\x00", "U1", "u1 ", "\u2028",
 names = st.sampled_from(HOSTILE) | st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.lists(names, min_size=2, max_size=4, unique=True))
 def test_users_with_any_names_are_never_mixed(tmp_path_factory, users):
     memory = ikat.UserMemory(tmp_path_factory.mktemp("m") / "users.jsonl", Notes())
@@ -413,7 +413,7 @@ STEPS = {
 changes = st.tuples(st.sampled_from(["learn", "learn", *STEPS]), st.sampled_from("abc"), sayings.map(lambda said: said[0]))
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.lists(changes, max_size=8))
 def test_what_holds_is_the_same_as_statements_memories_and_column_now_and_at_any_time(tmp_path_factory, changes):
     memory, then = ikat.UserMemory(tmp_path_factory.mktemp("m") / "users.jsonl", Notes()), {}

@@ -23,7 +23,7 @@ ODD = [
     "שאלה על תה",
     "ما هو الشاي؟",
     "the of and is",
-    "tea " * 5_000,
+    "tea " * 2_000,
     "{{ tea }} %s",
     "which tea has no caffeine",
 ]
