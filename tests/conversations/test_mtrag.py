@@ -262,9 +262,6 @@ def test_the_datasets_are_known_by_name():
     names = [name for name in full_names() if name.startswith("mtrag:")]
     domains = ["clapnq", "cloud", "fiqa", "govt"]
     assert names == [f"mtrag:{name}" for name in ("mini", "reference", *domains, "un-reference", "un", *(f"un-{one}" for one in domains))]
-    for name in names:
-        data = ikat.dataset(name)
-        assert (repr(data), data.year) == (f"ikat.dataset({name!r})", None)
-        assert 40 < len(data.summary) < 140
+    assert [ikat.dataset(name).year for name in names] == [None] * len(names)
     with pytest.raises(UsageError, match="is not a dataset of MTRAG"):
         collections_of(ikat.dataset("ikat:sample"))

@@ -108,27 +108,17 @@ def test_an_unknown_field_of_a_line_is_named_with_its_lines(write):
         assert [chat.number for chat in read_topics(path)] == ["t"]
 
 
-LINE = [
-    {
-        "number": 106,
-        "turn": [
-            {
-                "number": 1,
-                "raw_utterance": "Which tea has no caffeine?",
-                "passage": "Rooibos has none.",
-                "canonical_result_id": "MARCO_D59865",
-                "automatic_rewritten_utterance": "Which tea is free of caffeine?",
-            },
-            {
-                "number": 2,
-                "raw_utterance": "Where does it grow?",
-                "passage": "In South Africa.",
-                "manual_rewritten_utterance": "Where does rooibos grow?",
-                "canonical_result_id": "KILT_1845197",
-            },
-        ],
-    }
+def line_turn(number, text, passage, result, **more):
+    return {"number": number, "raw_utterance": text, "passage": passage, "canonical_result_id": result} | more
+
+
+FIRST = {"automatic_rewritten_utterance": "Which tea is free of caffeine?"}
+SECOND = {"manual_rewritten_utterance": "Where does rooibos grow?"}
+LINE_TURNS = [
+    line_turn(1, "Which tea has no caffeine?", "Rooibos has none.", "MARCO_D59865", **FIRST),
+    line_turn(2, "Where does it grow?", "In South Africa.", "KILT_1845197", **SECOND),
 ]
+LINE = [{"number": 106, "turn": LINE_TURNS}]
 
 
 def user(number, text, parent=None):
@@ -140,20 +130,16 @@ def system(number, text, parent, provenance=()):
 
 
 # The system answers turn 1-3 (1-4), or asks back (2-1), which the user answers (2-2); a third way leaves after 1-2 (3-1).
-TREE = [
-    {
-        "number": 133,
-        "turn": [
-            user("1-1", "Make soap?"),
-            system("1-2", "Use lye.", "1-1", ["MARCO_26_222804180-1"]),
-            user("1-3", "And lotion?", "1-2"),
-            system("1-4", "Use oil.", "1-3", ["MARCO_50_2268879788 -3", "KILT_78449-18", "KILT_78449-18"]),
-            system("2-1", "Which lotion?", "1-3"),
-            user("2-2", "A scented one.", "2-1"),
-            user("3-1", "Is lye safe?", "1-2"),
-        ],
-    }
+TREE_TURNS = [
+    user("1-1", "Make soap?"),
+    system("1-2", "Use lye.", "1-1", ["MARCO_26_222804180-1"]),
+    user("1-3", "And lotion?", "1-2"),
+    system("1-4", "Use oil.", "1-3", ["MARCO_50_2268879788 -3", "KILT_78449-18", "KILT_78449-18"]),
+    system("2-1", "Which lotion?", "1-3"),
+    user("2-2", "A scented one.", "2-1"),
+    user("3-1", "Is lye safe?", "1-2"),
 ]
+TREE = [{"number": 133, "turn": TREE_TURNS}]
 
 
 def messages(*texts):
@@ -186,6 +172,6 @@ def test_a_turn_of_a_tree_has_the_path_above_it_as_its_history(write):
 
 
 def test_the_flattened_file_of_2022_is_refused_for_the_trees(write):
-    flattened = [LINE[0], {**LINE[0], "turn": LINE[0]["turn"][:1]}]
+    flattened = [LINE[0], {**LINE[0], "turn": LINE_TURNS[:1]}]
     with pytest.raises(DataError, match="conversation 2: .*106_1 was there before.*the file of trees, which has each turn once"):
         read_topics(write(flattened))

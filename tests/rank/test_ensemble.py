@@ -1,4 +1,4 @@
-"""The ensemble: the rule worked out by hand and in plain Python, and real models of each architecture."""
+"""The ensemble: the rule worked out by hand and in plain Python."""
 
 import math
 from fractions import Fraction
@@ -10,7 +10,6 @@ import pyterrier as pt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_cross_encoders import CONFIGS, save_cross_encoder
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.order import min_max
@@ -137,21 +136,6 @@ def test_any_finite_scores_stay_in_their_order_between_0_and_1(values):
     places = min_max(np.array(values), np.zeros(len(values), dtype=np.int64))
     assert (places.min(), places.max()) in ((0.0, 1.0), (0.5, 0.5))  # the latter when the width is less than the least float
     assert (np.diff(places[np.argsort(values)]) >= 0).all()
-
-
-TEXTS = ["rooibos has no caffeine", "the train runs late", "green tea has caffeine", "coffee"]
-
-
-def test_five_architectures_load_and_are_averaged(tmp_path):
-    folders = [save_cross_encoder(tmp_path / name, name) for name in CONFIGS][:5]
-    rows = [(qid, query, f"d{n}", text) for qid, query in (("1", "tea no caffeine"), ("2", "train")) for n, text in enumerate(TEXTS)]
-    pairs = pd.DataFrame(rows, columns=["qid", "query", "docno", "text"])
-    alone = [ikat.CrossEncoder(folder)(pairs) for folder in folders]
-    assert all(ranked.groupby("qid")["score"].nunique().tolist() == [4, 4] for ranked in alone)  # else it would prove nothing
-    lists = [{(row.qid, row.docno): row.score for row in ranked.itertuples()} for ranked in alone]
-    assert len({tuple(sorted(scored, key=scored.get)) for scored in lists}) > 1
-    ranked = ikat.Ensemble(folders)(pairs)
-    assert {(row.qid, row.docno): row.score for row in ranked.itertuples()} == pytest.approx(in_plain_python(lists[0], lists))
 
 
 def test_the_default_are_the_five_published_checkpoints_and_what_is_no_list_is_refused():

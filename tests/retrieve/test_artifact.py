@@ -9,7 +9,6 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from lz4.frame import LZ4FrameFile
-from tiny_splade import save_splade
 
 import pyterrier_ikat as ikat
 
@@ -18,11 +17,11 @@ ASKED = pd.DataFrame({"qid": ["1", "2"], "query": ["green tea", "late train"]}, 
 
 
 @pytest.fixture(scope="module", params=["PassageIndex", "SpladeIndex"])
-def index(request, tmp_path_factory):
+def index(request, model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("artifact")
     if request.param == "PassageIndex":
         return ikat.PassageIndex(folder / "i").index(CORPUS)
-    return ikat.Splade(save_splade(folder / "tiny")).index(folder / "i", CORPUS)
+    return ikat.Splade(model).index(folder / "i", CORPUS)
 
 
 @pytest.fixture

@@ -30,11 +30,6 @@ def quiet():
         yield
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return save_splade(tmp_path_factory.mktemp("splade") / "tiny")
-
-
 def build(kind, path, model, corpus):
     if kind == "splade":
         return ikat.Splade(model).index(path, iter(corpus))

@@ -192,12 +192,7 @@ def nan_vectors(self, texts, **_):
     ("of_model", "options", "error", "message"),
     [
         ({}, {"similarity": "euclidean"}, ikat.UsageError, "similarity 'euclidean', of the argument, is unknown: give cosine or dot with"),
-        (
-            {"similarity_fn_name": "manhattan"},
-            {},
-            ikat.UsageError,
-            "'manhattan', of some/letters, is unknown: give cosine or dot with simi",
-        ),
+        ({"similarity_fn_name": "manhattan"}, {}, ikat.UsageError, "'manhattan', of some/letters, is unknown: give cosine or dot with"),
         ({"encode_document": nan_vectors}, {}, ikat.UsageError, "isn't finite: its weights are damaged"),
         ({}, {"corpus": [{"docno": "d", "text": ""}]}, ikat.DataError, "no passage of the corpus has a text"),
         ({}, {"model": "/no/where"}, ikat.UsageError, "can't load the bi-encoder .*: give the folder of a downloaded model"),

@@ -5,7 +5,6 @@ import tarfile
 import pandas as pd
 import pytest
 from lz4.frame import LZ4FrameFile
-from tiny_splade import save_splade
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import commands_advised
@@ -23,9 +22,8 @@ def unpacked(package, folder):
 
 
 @pytest.fixture(scope="module")
-def build(tmp_path_factory):
+def build(model):
     """Kind -> what builds it at a path."""
-    model = save_splade(tmp_path_factory.mktemp("splade") / "tiny")
     return {
         "bm25": lambda path: ikat.PassageIndex(path).index(iter(CORPUS)),
         "splade": lambda path: ikat.Splade(model).index(path, iter(CORPUS)),

@@ -163,16 +163,6 @@ def test_what_is_not_a_dict_of_weights_is_named(index, toks):
         index.bm25()(asked({"tea": 1.0}, toks))
 
 
-def test_bm25_with_rm3_finds_passages_that_the_query_does_not_name(index):
-    topics = pd.DataFrame({"qid": ["t"], "query": ["Cederberg"]}, dtype=object)
-    bm25 = index.bm25()
-    assert bm25(topics)["docno"].tolist() == ["d5"]
-    found = (bm25 >> ikat.RM3() >> bm25)(topics)
-    assert found["docno"].tolist()[0] == "d5"
-    assert "d1" in set(found["docno"])
-    assert found["query"].tolist() == ["Cederberg"] * len(found)
-
-
 @pytest.mark.linux
 def test_our_stop_words_are_those_that_pisa_drops(tmp_path):
     lists = json.loads(files("pyterrier_ikat.retrieve").joinpath("stopwords.json").read_text())

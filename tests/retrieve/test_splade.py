@@ -36,11 +36,6 @@ def topics(*queries, **columns):
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return save_splade(tmp_path_factory.mktemp("model") / "tiny-splade")
-
-
-@pytest.fixture(scope="module")
 def index(model, tmp_path_factory):
     return ikat.Splade(model).index(tmp_path_factory.mktemp("index") / "splade.index", CORPUS)
 
@@ -233,7 +228,7 @@ def test_an_index_of_pyterrier_is_made_ready_once_where_it_can_be_written_and_ge
 
 
 @pytest.mark.linux
-def test_an_index_of_pyterrier_needs_its_model(of_pyterrier, tmp_path):
+def test_an_index_of_pyterrier_without_its_model_of_another_kind_or_not_whole_is_refused(of_pyterrier, model, tmp_path):
     with pytest.raises(ikat.UsageError, match="doesn't say which model"):
         ikat.SpladeIndex(of_pyterrier).retriever()
     small = save_masked_language_model(tmp_path / "small")
@@ -246,9 +241,6 @@ def test_an_index_of_pyterrier_needs_its_model(of_pyterrier, tmp_path):
     with pytest.raises(ikat.DataError, match="has 27 terms, the model .*small' only 26"):
         ikat.SpladeIndex(of_pyterrier, small).retriever()(topics("tea"))
 
-
-@pytest.mark.linux
-def test_an_index_of_pyterrier_of_another_kind_or_not_whole_is_refused(of_pyterrier, model):
     meta = json.loads((of_pyterrier / "pt_meta.json").read_text())
     (of_pyterrier / "inv.freqs").rename(of_pyterrier / "elsewhere")
     with pytest.raises(ikat.DataError, match=r"isn't whole .*inv\.freqs"):

@@ -1,0 +1,9 @@
+import pytest
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory):
+    """A tiny SPLADE model."""
+    from tiny_splade import save_splade
+
+    return save_splade(tmp_path_factory.mktemp("splade") / "tiny-splade")
