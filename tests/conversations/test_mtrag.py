@@ -110,11 +110,8 @@ def test_the_domains_are_777_turns_with_the_three_published_queries(released):
         data = ikat.dataset(f"mtrag:{domain}")
         topics = data.get_topics("manual")
         folder = released / "retrieval_tasks" / domain
-        for kind, made in (
-            ("lastturn", topics),
-            ("questions", ikat.AllUtterances()(topics)),
-            ("rewrite", ikat.ManualRewrite()(topics)),
-        ):
+        queries = {"lastturn": topics, "questions": ikat.AllUtterances()(topics), "rewrite": ikat.ManualRewrite()(topics)}
+        for kind, made in queries.items():
             published = pd.read_json(folder / f"{domain}_{kind}.jsonl", lines=True)
             assert made["qid"].tolist() == published["_id"].tolist()
             expected = [" ".join(text.replace("|user|: ", "").split()) for text in published["text"]]

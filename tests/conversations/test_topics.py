@@ -79,17 +79,8 @@ def test_a_row_knows_nothing_of_its_own_answer_or_later(sizes):
 
 def test_a_chat_becomes_one_turn():
     row = conversation(CHAT, ["I avoid caffeine.", "I like mint."], number="mine").to_dict("records")
-    assert row == [
-        {
-            "qid": "mine_2",
-            "query": "And for sleep?",
-            "qutterance": "And for sleep?",
-            "qhistory": CHAT[:2],
-            "qptkb": PTKB,
-            "qconversation": "mine",
-            "qturn": 2,
-        }
-    ]
+    wanted = {"qid": "mine_2", "query": "And for sleep?", "qutterance": "And for sleep?", "qhistory": CHAT[:2], "qptkb": PTKB}
+    assert row == [wanted | {"qconversation": "mine", "qturn": 2}]
     every = conversation([*CHAT, *said("", "Chamomile.")[1:]], ["I avoid caffeine."], every_turn=True)
     assert every[["qid", "query", "qturn"]].values.tolist() == [["chat_1", "Which tea?", 1], ["chat_2", "And for sleep?", 2]]
     assert every["qhistory"].tolist() == [[], CHAT[:2]]

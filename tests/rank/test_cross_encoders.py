@@ -141,17 +141,3 @@ def test_what_is_no_cross_encoder_is_refused_with_the_reason(name, tmp_path):
     save, reason = NO_CROSS_ENCODERS[name]
     with pytest.raises(ikat.UsageError, match=reason):
         scores(save(tmp_path), PAIRS[:2])
-
-
-@pytest.mark.parametrize(
-    ("settings", "error"),
-    [
-        ({"dtype": "int8"}, "dtype='int8' is unknown: choose one of float32, bfloat16, float16"),
-        ({"backend": "auto"}, "backend='auto' is unknown: choose one of torch, openvino, onnx"),
-        ({"backend": "onnx", "dtype": "bfloat16"}, "dtype='bfloat16': backend='onnx' computes in float32"),
-        ({"batch_size": 0}, "batch_size=0: give 1 or more"),
-    ],
-)
-def test_wrong_settings_are_refused(settings, error):
-    with pytest.raises(ikat.UsageError, match=error):
-        ikat.CrossEncoder("m", **settings)

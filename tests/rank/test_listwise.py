@@ -190,13 +190,6 @@ def test_whatever_is_named_gives_a_permutation(numbers, size):
     assert len(repairs) == len(numbers) - len(valid) + len(valid) - len(set(valid)) + size - len(set(valid))
 
 
-@settings(deadline=None)
-@given(st.text(alphabet="0123456789[]>(){}., \n-passageé", max_size=60))
-def test_no_text_breaks_the_reader(text):
-    numbers = read_ranking(text)
-    assert numbers is None or (numbers and all(isinstance(number, int) for number in numbers))
-
-
 # Failures, and what was asked before
 
 
@@ -246,17 +239,3 @@ def test_the_plan_knows_the_calls():
     for k, cut, calls in ((100, 40, 3), (30, 1000, 2), (100, 1, 0)):
         rows = ikat.plan({"x": Finds() % cut >> ikat.ListwiseRerank(LLM(Knows()), k)}, topics)
         assert rows["calls"].sum() == 2 * calls, (k, cut)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        ({"stride": 30}, "stride=30 is larger than window=20: passages between two windows would be skipped"),
-        ({"window": 1}, "window=1: give 2 or more"),
-        ({"k": 0}, "k=0: give 1 or more"),
-        ({"words": 0}, "words=0: give 1 or more"),
-    ],
-)
-def test_wrong_numbers_are_one_line(arguments, error):
-    with pytest.raises(ikat.UsageError, match=error):
-        ikat.ListwiseRerank(_llm, **arguments)

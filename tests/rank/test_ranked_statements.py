@@ -1,10 +1,9 @@
 """Statements as passages of a user: listed, ranked by BM25 or fusions, and taken for their source turns."""
 
-import math
-
 import pandas as pd
 import pyterrier as pt
 import pytest
+from retrieve.plain import plain_bm25
 
 import pyterrier_ikat as ikat
 
@@ -23,26 +22,13 @@ def turns(*queries):
     return frame.assign(qptkb=[PTKB] * len(frame), qfacts=[FACTS] * len(frame))
 
 
-def plain_bm25(query, texts, k1=0.9, b=0.4):
-    words = {name: text.split() for name, text in texts.items()}
-    mean = sum(map(len, words.values())) / len(words)
-    scores = dict.fromkeys(texts, 0.0)
-    for word in query.split():
-        holders = sum(word in of_one for of_one in words.values())
-        idf = max(1e-6, math.log((len(words) - holders + 0.5) / (holders + 0.5)))
-        for name, of_one in words.items():
-            times = of_one.count(word)
-            scores[name] += idf * (k1 + 1) * times / (times + k1 * (1 - b + b * len(of_one) / mean))
-    return scores
-
-
 def test_bm25_has_the_statistics_of_each_turns_own_statements():
     other = {"1": "tram", "2": "tram bus", "3": "bus bus bus", "4": "sea", "5": "tea"}
     frame = turns("tram tea", "tram", "tea").assign(qptkb=[PTKB, other, ["...", ""]])
     found = (ikat.ListStatements() >> ikat.BM25Rerank(stemmer="none", stops="none"))(frame)
     for qid, query, texts in (("t_1", "tram tea", PTKB), ("t_2", "tram", other)):
         ours = found[found["qid"] == qid].set_index("docno")["score"].to_dict()
-        assert ours == pytest.approx(plain_bm25(query, texts), abs=1e-6)
+        assert ours == pytest.approx(dict.fromkeys(texts, 0.0) | plain_bm25(texts, query, 0.9, 0.4, stemmer="none"), abs=1e-6)
     assert found[found["qid"] == "t_3"]["score"].tolist() == [0.0, 0.0]  # statements without any word
 
 

@@ -124,6 +124,24 @@ def test_a_model_that_cannot_be_loaded_is_named_with_what_to_do_and_an_empty_fra
     assert list(bare.columns) == list(FOUND.columns)
 
 
+@pytest.mark.parametrize(
+    ("operator", "arguments", "error"),
+    [
+        (ikat.CrossEncoder, {"dtype": "int8"}, "dtype='int8' is unknown: choose one of float32, bfloat16, float16"),
+        (ikat.CrossEncoder, {"backend": "auto"}, "backend='auto' is unknown: choose one of torch, openvino, onnx"),
+        (ikat.CrossEncoder, {"backend": "onnx", "dtype": "bfloat16"}, "dtype='bfloat16': backend='onnx' computes in float32"),
+        (ikat.CrossEncoder, {"batch_size": 0}, "batch_size=0: give 1 or more"),
+        (ikat.ListwiseRerank, {"stride": 30}, "stride=30 is larger than window=20: passages between two windows would be skipped"),
+        (ikat.ListwiseRerank, {"window": 1}, "window=1: give 2 or more"),
+        (ikat.ListwiseRerank, {"k": 0}, "k=0: give 1 or more"),
+        (ikat.ListwiseRerank, {"words": 0}, "words=0: give 1 or more"),
+    ],
+)
+def test_wrong_arguments_are_refused(operator, arguments, error):
+    with pytest.raises(ikat.UsageError, match=error):
+        operator("recorded:sample", **arguments)
+
+
 @pytest.mark.parametrize(("module", "operator"), [("sentence_transformers", ikat.CrossEncoder), ("pyterrier_t5", ikat.MonoT5)])
 def test_a_missing_library_is_named_with_the_install_line(module, operator, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, module, None)

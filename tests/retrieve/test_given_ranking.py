@@ -9,10 +9,8 @@ from pyterrier_ikat.conversations.frame import NoResultWarning
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.runs import write_run
 
-RUN = pd.DataFrame(
-    [("1_1", "b", 3.0, 0), ("1_1", "a", 2.0, 1), ("1_2", "c", 1.0, 0)],
-    columns=["qid", "docno", "score", "rank"],
-)
+ROWS = [("1_1", "b", 3.0, 0), ("1_1", "a", 2.0, 1), ("1_2", "c", 1.0, 0)]
+RUN = pd.DataFrame(ROWS, columns=["qid", "docno", "score", "rank"])
 TEXTS = {"a": "Mint tea.", "b": "Rooibos tea.", "c": "Green tea."}
 TURNS = pd.DataFrame({"qid": ["1_2", "1_1"], "query": ["green?", "tea?"], "qutterance": ["x", "y"]})
 

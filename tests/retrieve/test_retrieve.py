@@ -10,7 +10,7 @@ import pytest
 from retrieve.plain import lucene, plain_bm25, robertson
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.retrieve import NoResultWarning
+from pyterrier_ikat.retrieve import BM25, NoResultWarning
 from pyterrier_ikat.store import cache as result_cache
 
 TEXTS = {
@@ -151,18 +151,23 @@ def test_a_bad_corpus_is_named_and_leaves_no_index(tmp_path, corpus, error, mess
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("make", "arguments", "message"),
     [
-        ({"k1": -1}, "BM25 needs k1 >= 0"),
-        ({"b": 1.5}, "0 <= b <= 1"),
-        ({"k1": float("nan")}, "BM25 needs k1 >= 0"),
-        ({"k1": 1.2345678}, "k1=1.2345678 has more than the 6 digits that PISA keeps: round it to 1.23457"),
-        ({"num_results": 0}, "num_results=0"),
+        (BM25, {"k1": -1}, "BM25 needs k1 >= 0"),
+        (BM25, {"b": 1.5}, "0 <= b <= 1"),
+        (BM25, {"k1": float("nan")}, "BM25 needs k1 >= 0"),
+        (BM25, {"k1": 1.2345678}, "k1=1.2345678 has more than the 6 digits that PISA keeps: round it to 1.23457"),
+        (BM25, {"num_results": 0}, "num_results=0"),
+        (ikat.RM3, {"fb_docs": 0}, "fb_docs=0"),
+        (ikat.RM3, {"fb_terms": 0}, "fb_terms=0"),
+        (ikat.RM3, {"original_weight": 1.5}, "original_weight=1.5: give a number from 0 to 1"),
+        (ikat.RM3, {"stemmer": "snowball"}, "stemmer='snowball' is unknown: choose one of porter2"),
+        (ikat.RM3, {"stops": "mine"}, "stops='mine' is unknown"),
     ],
 )
-def test_parameters_out_of_range_are_refused(index, arguments, message):
+def test_parameters_out_of_range_are_refused(index, make, arguments, message):
     with pytest.raises(ikat.UsageError, match=message):
-        index.bm25(**arguments)
+        (index.bm25 if make is BM25 else make)(**arguments)
 
 
 def test_operators_are_values_that_can_be_pasted_and_sent_to_another_process(index):

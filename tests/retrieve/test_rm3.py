@@ -103,21 +103,6 @@ def test_scores_that_cannot_weigh_are_named(wrong):
         ikat.RM3()(results(("t", "tea", 1.0, "mint"), ("u", "tea", wrong, "mint")))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"fb_docs": 0}, "fb_docs=0"),
-        ({"fb_terms": 0}, "fb_terms=0"),
-        ({"original_weight": 1.5}, "original_weight=1.5: give a number from 0 to 1"),
-        ({"stemmer": "snowball"}, "stemmer='snowball' is unknown: choose one of porter2"),
-        ({"stops": "mine"}, "stops='mine' is unknown"),
-    ],
-)
-def test_wrong_arguments_are_refused(arguments, message):
-    with pytest.raises(ikat.UsageError, match=message):
-        ikat.RM3(**arguments)
-
-
 TestRM3 = pt.testing.transformer_test_class(ikat.RM3)
 
 

@@ -14,9 +14,7 @@ from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.retrieve.texts import TextStore, read_corpus
 
 ANYTHING = st.text(st.characters(exclude_categories=[]))
-DOCNOS = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp"]), min_size=1).filter(
-    lambda docno: docno.split() == [docno]
-)
+DOCNOS = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp"]), min_size=1)
 
 
 def reading(texts):
@@ -82,10 +80,8 @@ def test_killed_while_it_writes_the_passages_of_before_are_there_and_the_same_ca
 
 
 def test_a_text_that_goes_on_like_the_next_passage_has_another_checksum(tmp_path):
-    parts = []
-    for number, texts in enumerate(
-        ({"a": "x", "b": "y"}, {"a": "x\nb\n1\ny"}, {"a": "xb\n1\ny"}, {"a": "xy", "b": ""}, {"a": "", "b": "xy"})
-    ):
+    parts, alike = [], ({"a": "x", "b": "y"}, {"a": "x\nb\n1\ny"}, {"a": "xb\n1\ny"}, {"a": "xy", "b": ""}, {"a": "", "b": "xy"})
+    for number, texts in enumerate(alike):
         (tmp_path / str(number)).mkdir()
         store = TextStore(tmp_path / str(number), create=True)
         store.write(reading(texts))
