@@ -121,6 +121,7 @@ def test_names_variants_and_descriptions(monkeypatch):
         for what, ask in (("topics", data.get_topics), ("qrels", data.get_qrels)):
             with pytest.raises(UsageError, match=f"no {what} 'gold'; there are the default, "):
                 ask("gold")
+        assert repr(data) == f"pt.get_dataset('ikat:{name}')"
         assert data._describe_component("topics") == ["manual"]
         assert "provenance" in data._describe_component("qrels")
 

@@ -174,6 +174,7 @@ def test_operators_are_values_that_can_be_pasted_and_sent_to_another_process(ind
     bm25 = index.bm25(b=0.5)
     assert repr(bm25) == f"ikat.PassageIndex({index.path!r}).bm25(b=0.5)"
     assert eval(repr(bm25)) == bm25
+    assert hash(bm25) == hash(index.bm25(b=0.5))
     assert bm25 != index.bm25()
     sent = pickle.loads(pickle.dumps(index.bm25()))
     assert sent(queries("rooibos"))["docno"].tolist() == ["d3:0"]
