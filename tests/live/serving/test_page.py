@@ -38,6 +38,7 @@ def ready(browser):
 
 
 def reload(browser, server):
+    browser.call("Page.navigate", url="about:blank")  # the page is gone at once, before it can tell that its answers were cut off
     browser.open(server.url)
     ready(browser)
 
