@@ -67,7 +67,7 @@ def collapsed(text: str) -> tuple[str, int]:
     count = 0
     for period in range(1, PERIOD + 1):
         pieces, place = list[str](), 0
-        for start, end in _repetitions(text, period, LOOP):
+        for start, end in _repetitions(text, period):
             pieces += [text[place : start + -(-LEFT // period) * period]]
             place = end - (end - start) % period
         if pieces:
@@ -75,14 +75,13 @@ def collapsed(text: str) -> tuple[str, int]:
     return text, count
 
 
-def _repetitions(text: str, period: int, least: int) -> list[tuple[int, int]]:
-    """The beginning and end of each repetition of a piece of ``period`` characters that has ``least`` or more."""
-    if len(text) < least:
+def _repetitions(text: str, period: int) -> list[tuple[int, int]]:
+    """The beginning and end of each long repetition of a piece of ``period`` characters."""
+    if len(text) < LOOP:
         return []
     signs = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
     edges = np.concatenate(([-1], np.flatnonzero(signs[period:] != signs[:-period]), [len(signs) - period]))
-    long = np.flatnonzero(np.diff(edges) - 1 + period >= least)
-    return [(int(edges[place]) + 1, int(edges[place + 1]) + period) for place in long]
+    return [(int(edges[place]) + 1, int(edges[place + 1]) + period) for place in np.flatnonzero(np.diff(edges) - 1 + period >= LOOP)]
 
 
 def is_loop(text: str) -> bool:

@@ -41,8 +41,6 @@ _DELIMITER = re.compile(r"<(?=\s*/?\s*(?:passage|response|text)\b)", re.IGNORECA
 class _Own(str):
     """A text that a macro makes. Its headings are those of the template, and the values in it are already escaped."""
 
-    __slots__ = ()
-
 
 class _Environment(SandboxedEnvironment):
     def call(self, context: Context, called: Any, *arguments: Any, **named: Any) -> Any:
@@ -58,9 +56,8 @@ def _environment(folder: str | None) -> _Environment:
 @lru_cache
 def _environment_of(*states: tuple[str, tuple[str, ...]]) -> _Environment:
     """The environment of folders. It is made anew if a template was added, renamed or removed; the loader notices edited ones."""
-    folders = [folder for folder, _ in states]
     built = _Environment(
-        loader=FileSystemLoader(folders),
+        loader=FileSystemLoader([folder for folder, _ in states]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
