@@ -106,11 +106,11 @@ def result_frame(inp: pd.DataFrame, rankings: Mapping[int, Ranking]) -> pd.DataF
     report_turns_without_result(inp, counts)
     if replaced := [name for name in (*STALE_WITH_QUERY, *REPLACED) if name in inp.columns]:
         inp = inp.drop(columns=replaced)
+    dtypes = zip(inp.columns.tolist(), inp.dtypes.tolist(), strict=True)
+    if others := [name for name, dtype in dtypes if not (pd.api.types.is_object_dtype(dtype) or pd.api.types.is_numeric_dtype(dtype))]:
+        inp = inp.astype(dict.fromkeys(others, object))  # first: pandas' string columns copy a long query for each passage
     turns = np.repeat(np.arange(len(inp)), counts)
     queries = inp.take(turns).reset_index(drop=True)
-    dtypes = zip(queries.columns.tolist(), queries.dtypes.tolist(), strict=True)
-    if others := [name for name, dtype in dtypes if not (pd.api.types.is_object_dtype(dtype) or pd.api.types.is_numeric_dtype(dtype))]:
-        queries = queries.astype(dict.fromkeys(others, object))
     named = column(chain.from_iterable(docnos))
     rank, score = ranks_and_scores(turns, np.concatenate(scores).astype(np.float64), named)
     return pd.concat([queries, pd.DataFrame({"docno": named, "score": score, "rank": rank}, copy=False)], axis=1)
