@@ -138,6 +138,7 @@ def _sources(environment: _Environment, name: str, found: dict[str, str]) -> dic
     """Name -> source without comments, for a template and those that it includes or imports."""
     if name not in found:
         assert environment.loader is not None
+        environment.get_template(name)  # compiled now, not by many first requests of a server at once
         found[name], included = _parsed(environment, environment.loader.get_source(environment, name)[0])
         for one in included:
             _sources(environment, one, found)

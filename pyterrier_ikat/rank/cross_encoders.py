@@ -18,8 +18,8 @@ from ..store.cache import digest, open_cache
 from ..store.models import load, loaded_once, model_state
 from .reranker import Floats, Reranker, as_texts, longest_first, scored_once
 
-ON_CPU, ON_GPU = 4, 128
-"""The number of pairs per batch of a cross-encoder."""
+ON_CPU, ON_GPU = {"torch": 2, "openvino": 1, "onnx": 2}, 128
+"""The number of pairs per batch of a cross-encoder: on a CPU, padding costs more than a further call of the network."""
 OPENVINO_NAMES = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
 """The precisions of a cross-encoder -> their names in OpenVINO."""
 
@@ -45,7 +45,7 @@ class CrossEncoder(Reranker):
         model: a name on the Hugging Face hub, or the folder of a downloaded model.
         max_length: the maximum number of tokens per pair, with template and prompt; the rest is cut off. At most the number of positions of
             the network.
-        batch_size: the number of pairs per batch; by default 4 on a CPU, where more of them are slower, and 128 on a GPU.
+        batch_size: the number of pairs per batch; by default 2 on a CPU (1 for OpenVINO), where padding costs more than further calls, and 128 on a GPU.
         dtype: ``"float32"``, ``"bfloat16"`` or ``"float16"``. The default gives the same ranking on any machine. Half precision is faster
             where the CPU or GPU computes in it, and changes the rank of a few passages. In torch the last layer, which gives the score,
             always computes in float32.
@@ -87,7 +87,7 @@ class CrossEncoder(Reranker):
 
     def _score(self, pairs: list[tuple[str, str]]) -> Floats:
         loaded = load_cross_encoder(self.model, self.max_length, self.dtype, self.backend)
-        batch_size = self.batch_size or (ON_CPU if loaded.device.type == "cpu" else ON_GPU)
+        batch_size = self.batch_size or (ON_CPU[self.backend] if loaded.device.type == "cpu" else ON_GPU)
         return np.asarray(loaded.predict(pairs, batch_size=batch_size, show_progress_bar=False), dtype=np.float64)
 
 

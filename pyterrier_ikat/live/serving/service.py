@@ -156,6 +156,8 @@ def open_served(systems: Systems, ledger: Ledger, *, dataset: str | None = None,
         DataError: for an index or recorded file that can't be used.
     """
     opened = open_systems(systems, ledger, live=True, cite=True, connect=True, **resources)
+    for one in opened:
+        one.parameters()  # compiles its templates
     return {one.name: replace(one, recorded=_recorded(one.models, dataset)) for one in opened}
 
 
