@@ -249,11 +249,15 @@ def test_a_request_that_the_stop_cuts_off_leaves_no_trace_in_the_log(caplog, cap
     assert not re.search("Traceback|xyzzy", caplog.text + capfd.readouterr().err)
 
 
-def test_a_port_in_use_and_recorded_completions_of_an_unknown_dataset_are_told(url, tmp_path):
+def test_a_port_in_use_a_broken_template_and_recorded_completions_of_an_unknown_dataset_are_told(url, tmp_path):
+    (tmp_path / "answer.jinja").write_text("{% include 'mine.jinja' %}")
+    (tmp_path / "mine.jinja").write_text("{% if %}{{ question }}")
+    broken = ikat.Answer(ikat.llm(Together(1)), prompts=str(tmp_path))
     recorded = tmp_path / "recorded.jsonl"
     recorded.write_text('{"qid": "1_1", "stage": "answer", "completion": "Rooibos.", "model": "m"}')
     for system, port, message in (
         (Talks(), int(url.rsplit(":")[-1]), "can't be used .*choose another port; 0 is a free one"),
+        (broken, 0, "prompt template .*mine.jinja, line 1"),
         (ikat.Answer(ikat.llm(f"recorded:{recorded}")), 0, "recorded for a dataset's turns: name it with dataset=..., or give a live LLM"),
     ):
         with pytest.raises(ikat.UsageError, match=message), running({"mine": system}, port=port):
