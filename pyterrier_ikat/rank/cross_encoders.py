@@ -45,7 +45,8 @@ class CrossEncoder(Reranker):
         model: a name on the Hugging Face hub, or the folder of a downloaded model.
         max_length: the maximum number of tokens per pair, with template and prompt; the rest is cut off. At most the number of positions of
             the network.
-        batch_size: the number of pairs per batch; by default 2 on a CPU (1 for OpenVINO), where padding costs more than further calls, and 128 on a GPU.
+        batch_size: the number of pairs per batch; by default 128 on a GPU, and 2 on a CPU (1 for OpenVINO), where padding costs more than
+            further calls.
         dtype: ``"float32"``, ``"bfloat16"`` or ``"float16"``. The default gives the same ranking on any machine. Half precision is faster
             where the CPU or GPU computes in it, and changes the rank of a few passages. In torch the last layer, which gives the score,
             always computes in float32.
