@@ -1,15 +1,18 @@
 """Every test runs offline, without keys, on its own home folder; a connection beyond loopback fails the test."""
 
+import atexit
 import functools
 import gc
 import importlib
 import ipaddress
 import itertools
 import os
+import shutil
 import signal
 import socket
 import ssl
 import sys
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -48,6 +51,9 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["NUMBA_DISABLE_JIT"] = "1"  # ranx compiles for longer than our rankings take
+if "IKAT_TEST_VECTORS" not in os.environ:  # else this is a process that another one started
+    os.environ["IKAT_TEST_VECTORS"] = tempfile.mkdtemp(prefix="vectors")
+    atexit.register(shutil.rmtree, os.environ["IKAT_TEST_VECTORS"], ignore_errors=True)
 for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy"):
     os.environ.pop(name, None)
 
@@ -57,8 +63,8 @@ if os.environ.get("IKAT_TEST_PORTABLE") == "1":
 
 
 LONGEST = (
+    "test_notebooks.py",  # before anything has threads that its fork would miss
     "test_on_ray.py",
-    "test_notebooks.py",
     "test_running.py",
     "test_cross_encoders.py",
     "test_frames.py",
