@@ -6,6 +6,7 @@ import gc
 import importlib
 import ipaddress
 import itertools
+import logging
 import os
 import shutil
 import signal
@@ -36,6 +37,15 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # A shell starts what goes on in the background, and its children, deaf to Ctrl-C, which some tests press.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class Heard(logging.Logger):
+    """Its lines reach the root: pytest puts a handler at each logger whose lines don't, six times a test, and torch has sixty of them."""
+
+    propagate = property(lambda self: True, lambda self, value: None)
+
+
+logging.setLoggerClass(Heard)
 
 # Modules and tests come to stay: looking for garbage among them took a third of the collection of tests.
 gc.disable()
@@ -95,6 +105,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason="tests PISA itself, or what only Linux has"))
         if "shared" in item.fixturenames:
             item.add_marker("real_data")
+        if item.get_closest_marker("real_data") and "ikat_data" not in item.fixturenames:
+            item.fixturenames.insert(item.fixturenames.index("home") + 1, "ikat_data")
     places = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
 
@@ -140,28 +152,34 @@ def _is_local(host: object) -> bool:
         return False
 
 
+_refused = []
+_connect, _lookup = socket.socket.connect, socket.getaddrinfo
+
+
+def _guarded_connect(self, address):
+    if self.family in (socket.AF_INET, socket.AF_INET6) and not _is_local(address[0]):
+        _refused.append(address)
+        raise OSError(f"tests must not connect to {address}")
+    return _connect(self, address)
+
+
+def _guarded_lookup(host, *args, **kwargs):
+    if not _is_local(host.decode() if isinstance(host, bytes) else host):
+        _refused.append(host)
+        raise socket.gaierror(f"tests must not look up {host}")
+    return _lookup(host, *args, **kwargs)
+
+
+socket.socket.connect, socket.getaddrinfo = _guarded_connect, _guarded_lookup
+
+
 @pytest.fixture(autouse=True)
-def no_network(monkeypatch):
-    """Refuse every connection and name look-up beyond loopback, and fail the test even where the code under test swallows the refusal."""
-    refused = []
-    connect, lookup = socket.socket.connect, socket.getaddrinfo
-
-    def guarded_connect(self, address):
-        if self.family in (socket.AF_INET, socket.AF_INET6) and not _is_local(address[0]):
-            refused.append(address)
-            raise OSError(f"tests must not connect to {address}")
-        return connect(self, address)
-
-    def guarded_lookup(host, *args, **kwargs):
-        if not _is_local(host.decode() if isinstance(host, bytes) else host):
-            refused.append(host)
-            raise socket.gaierror(f"tests must not look up {host}")
-        return lookup(host, *args, **kwargs)
-
-    monkeypatch.setattr(socket.socket, "connect", guarded_connect)
-    monkeypatch.setattr(socket, "getaddrinfo", guarded_lookup)
-    yield refused
-    assert not refused, f"the test tried to reach {refused}"
+def no_network():
+    """Each connection and look-up of a name beyond loopback is refused, and fails the test even where the tested code swallows that."""
+    yield _refused
+    reached = [*_refused]
+    _refused.clear()
+    assert not reached, f"the test tried to reach {reached}"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -173,14 +191,12 @@ def forked_programs():
 
 
 @pytest.fixture(autouse=True)
-def nothing_remembered(monkeypatch):
-    """No test gets what another one searched or scored."""
-    monkeypatch.setattr("pyterrier_ikat.store.cache._opened", {})
-
-
-@pytest.fixture(autouse=True)
 def home(homes, monkeypatch):
-    """A home folder of the test's own, not there until it is needed, and no data folder: a test of real data asks for `ikat_data`."""
+    """A home folder of the test's own, not there until it is needed, and no data folder: a test of real data asks for `ikat_data`.
+
+    Nor does a test get what another one searched or scored.
+    """
+    monkeypatch.setattr("pyterrier_ikat.store.cache._opened", {})
     folder = next(homes)
     monkeypatch.setenv("IKAT_HOME", str(folder))
     monkeypatch.delenv("IKAT_DATA", raising=False)
@@ -206,13 +222,6 @@ def ikat_data(shared, home, monkeypatch):
     """The organisers' released files, as the folder that `IKAT_DATA` names."""
     monkeypatch.setenv("IKAT_DATA", str(shared / "ikat"))
     return shared / "ikat"
-
-
-@pytest.fixture(autouse=True)
-def data_of_marked_tests(request):
-    """A single case of a test may be marked, too."""
-    if request.node.get_closest_marker("real_data"):
-        request.getfixturevalue("ikat_data")
 
 
 @pytest.fixture

@@ -9,9 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mcp.server.mcpserver import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
-from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import ValidationError
 from sse_starlette import EventSourceResponse
 from starlette.applications import Starlette
@@ -224,25 +221,28 @@ async def _error(request: Request, error: Exception) -> Response:
     return _response(failure_of(error))
 
 
-class _Server(MCPServer[Any]):
-    """Tells errors in one line, and those of a tool in the same words as by HTTP."""
-
-    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
-        try:
-            return await super().call_tool(name, arguments, context)
-        except ToolError as error:
-            cause = error.__cause__
-            told = ": ".join(first_error(cause)) if isinstance(cause, ValidationError) else getattr(cause, "message", str(error))
-            raise ToolError(" ".join(told.split())) from None
-
-
 def tools_of(service: Service) -> tuple[list[Any], Any]:
     """The route ``/mcp`` of an application, and what has to run while it serves. Each request stands alone: nothing is stored."""
+    from mcp.server.mcpserver import MCPServer  # here: half of the time until a server listens, and few offer tools
+    from mcp.server.mcpserver.exceptions import ToolError
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    class Server(MCPServer[Any]):
+        """Tells errors in one line, and those of a tool in the same words as by HTTP."""
+
+        async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+            try:
+                return await super().call_tool(name, arguments, context)
+            except ToolError as error:
+                cause = error.__cause__
+                told = ": ".join(first_error(cause)) if isinstance(cause, ValidationError) else getattr(cause, "message", str(error))
+                raise ToolError(" ".join(told.split())) from None
+
     root = logging.getLogger()
     root.addHandler(quiet := logging.NullHandler())  # else the package sets up the program's logging
     first, models = next(iter(service.systems)), ", ".join(service.systems)
     about = f"{TOOLS} `model` is one of {models}, by default the first."
-    server = _Server("ikat", version=versions()[OURS], instructions=about, log_level="CRITICAL")
+    server = Server("ikat", version=versions()[OURS], instructions=about, log_level="CRITICAL")
     root.removeHandler(quiet)
 
     async def ask(

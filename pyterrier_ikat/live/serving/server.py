@@ -132,6 +132,8 @@ def running(
         try:
             import anyio
 
+            if mcp:
+                from mcp.server import mcpserver  # noqa: F401  # tools_of needs it
             from .application import application, tools_of
             from .service import SavedConversations, Service, open_served
         except ModuleNotFoundError as error:
