@@ -14,7 +14,7 @@ from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.runs import Turn
 from pyterrier_ikat.store import cache
 
-PEOPLE, TURNS = 6, 2
+PEOPLE, TURNS = 4, 2
 
 
 class Echo:
