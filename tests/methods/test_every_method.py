@@ -54,7 +54,10 @@ def bm25_index(tmp_path_factory, passages):
 
 @pytest.fixture(scope="module")
 def whole_index(tmp_path_factory, data):
-    """With the whole passages: those that the recorded model has graded for ``llama10`` are the first ones of them, and the tiny T5 asks for rare words."""
+    """With the whole passages: those that the recorded model has graded for ``llama10`` are the first ones of them.
+
+    And the tiny T5 asks for rare words.
+    """
     return ikat.PassageIndex(tmp_path_factory.mktemp("whole") / "index").index(data.get_corpus_iter(verbose=False))
 
 
