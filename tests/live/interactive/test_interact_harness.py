@@ -116,8 +116,9 @@ def test_a_kill_before_and_after_each_call(tmp_path, deadly, form):
     assert len(answers.asked) == 4
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("error", [Killed, OSError(errno.ENOSPC, "No space left on device")])
+@pytest.mark.parametrize(
+    ("error", "form"), [*((Killed, form) for form in FORMS), (OSError(errno.ENOSPC, "No space left on device"), DOCUMENTED)]
+)
 def test_a_kill_or_a_full_disk_at_each_line_of_the_journal(tmp_path, form, error, monkeypatch):
     for deadly in range(17):
         left = itertools.count(deadly, -1)
