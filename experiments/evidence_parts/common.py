@@ -63,7 +63,7 @@ def open_collection(name: str, folder: str | Path, dense: bool = False) -> Colle
 
 def measured(ranking: pd.DataFrame, qrels: pd.DataFrame, measures: Iterable[ir_measures.Measure]) -> pd.DataFrame:
     """The measures of each turn with results, one column each."""
-    run = ranking[["qid", "docno", "score"]].set_axis(["query_id", "doc_id", "score"], axis=1)
+    run = {qid: dict(zip(rows["docno"], rows["score"], strict=True)) for qid, rows in ranking.groupby("qid")}
     judged = qrels[["qid", "docno", "label"]].set_axis(["query_id", "doc_id", "relevance"], axis=1)
     found = [(one.query_id, str(one.measure), one.value) for one in ir_measures.iter_calc(list(measures), judged, run)]
     return pd.DataFrame(found, columns=["qid", "measure", "value"]).pivot(index="qid", columns="measure", values="value")

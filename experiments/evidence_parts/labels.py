@@ -82,8 +82,8 @@ def decided(scores: "pd.Series[float]", labels: "pd.Series[bool]", conversation:
     said = pd.Series(False, scores.index)
     for held_out in conversation.unique():
         here = conversation == held_out
-        thresholds = scores[~here].drop_duplicates().sort_values()
-        best = max(thresholds, key=lambda least: kappa(scores[~here] >= least, labels[~here]))
+        others, known = scores[~here], labels[~here]
+        best = max(others.drop_duplicates().sort_values(), key=lambda least: kappa(others >= least, known))
         said[here] = scores[here] >= best
     return said
 
