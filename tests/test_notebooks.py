@@ -117,7 +117,7 @@ def test_the_notebook_runs_and_shows_what_is_saved(name, execute):
 
 
 def test_the_notebook_of_a_paper_runs_for_another_paper(execute):
-    paper, system = "disco_2025", "disco"
+    paper, system = "organizers_2025", "baseline_2025_bm25"
     notebook = saved("paper")
     cell = next(cell for cell in code(notebook) if "PAPER =" in cell.source)
     cell.source, changed = re.subn(r'PAPER = ".*"\nSYSTEMS = \[.*\]', f'PAPER = "{paper}"\nSYSTEMS = ["{system}"]', cell.source)

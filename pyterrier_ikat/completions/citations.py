@@ -13,6 +13,7 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import NamedTuple
 
 LOOK_BACK = 40
@@ -35,7 +36,8 @@ _TAG = r"(?:sup|sub|small|cite|ref|span|a|b|i|u|em|strong|font)\b"
 _WRAPPED = rf"(?:<{_TAG}[^<>\n]{{0,99}}>){{1,3}}{MARK}(?:[ ,;]{{0,3}}{MARK})*(?:</{_TAG}>){{1,3}}|\^{MARK}\^?"
 _UNIT = rf"(?:{_WRAPPED}|{MARK})"
 _MARKS = rf"{_UNIT}(?:(?:{_TO}|[ ,;&/]{{0,3}}(?:and )?){_UNIT})*"
-_RUN = re.compile(rf"(?P<bold>\*\*?)?(?:\((?:see |cf\. |sources?:? )?(?=[\[【]){_MARKS}\)|{_MARKS})(?(bold)(?P=bold))", re.IGNORECASE)
+_RUN = rf"(?i)(?P<bold>\*\*?)?(?:\((?:see |cf\. |sources?:? )?(?=[\[【]){_MARKS}\)|{_MARKS})(?(bold)(?P=bold))"
+_compiled = cache(re.compile)  # at the first use: as it was imported, these two took as long as numpy
 _NUMBERS = re.compile(rf"(\d{{1,4}})\"?{_TO}(?:{_NAME})?[ \"#]?(\d{{1,4}})|(\d{{1,4}})", re.IGNORECASE)
 _NO_NUMBERS = re.compile(rf"†[^\]】]*|\(#[^)]*\)|</?{_TAG}[^<>]*>|{_PLACE}", re.IGNORECASE)
 """Parts of marks whose numbers are not those of passages."""
@@ -52,7 +54,7 @@ _SENTENCE_BEGINS = re.compile(r"(?:\A|[.!?]\s|\n)\s*\Z")
 _SOURCES = re.compile(
     r"^[ \t>*_#]{0,9}(?:sources?|references?|citations?)(?: used| cited)?(?:[*_]{0,3}:[*_]{0,3}|[*_]{0,3}$)", re.IGNORECASE | re.MULTILINE
 )
-_SOURCE = re.compile(rf"[ \t*•>-]{{0,9}}({_MARKS})", re.IGNORECASE)
+_SOURCE = rf"(?i)[ \t*•>-]{{0,9}}({_MARKS})"
 
 _CLOSING = rf"(?:{MARK}|[\"'”’»)\]*])*"
 _END = re.compile(rf"[.!?…]+{_CLOSING}(?=\s+[^\sa-z]|\s*$)|[。！？]+(?:{MARK}|[」』”])*|(?=\n)")
@@ -219,7 +221,7 @@ def _sentence(text: str, numbers: Sequence[int], passages: int) -> CitedSentence
 def _marks(text: str, passages: int) -> Iterator[re.Match[str]]:
     """The runs of marks that cite."""
     outside = _CODE.sub(lambda code: "\0" * len(code[0]), text)
-    return (run for run in _RUN.finditer(outside) if _cites(run, max(passages, HIGHEST)))
+    return (run for run in _compiled(_RUN).finditer(outside) if _cites(run, max(passages, HIGHEST)))
 
 
 def _cites(run: re.Match[str], highest: int) -> bool:
@@ -247,7 +249,7 @@ def _rest_of_line(run: re.Match[str]) -> str:
 
 def _is_alone(run: re.Match[str]) -> bool:
     """Whether nothing else but marks is in its line."""
-    return _begins_line(run) and not any(map(str.isalnum, _RUN.sub("", _rest_of_line(run))))
+    return _begins_line(run) and not any(map(str.isalnum, _compiled(_RUN).sub("", _rest_of_line(run))))
 
 
 def _said(run: re.Match[str]) -> str:
@@ -276,7 +278,7 @@ def _without_sources(text: str) -> tuple[str, list[str]]:
     """The text without a list of sources at its end, and the marks of that list."""
     titles = list(_SOURCES.finditer(text))
     lines = [line for line in text[titles[-1].end() :].splitlines() if line.strip()] if titles else []
-    listed = [found[1] for found in map(_SOURCE.match, lines) if found]
+    listed = [found[1] for found in map(_compiled(_SOURCE).match, lines) if found]
     if not listed or len(listed) < len(lines):
         return text, []
     return text[: titles[-1].start()], listed
