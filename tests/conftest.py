@@ -191,12 +191,14 @@ def forked_programs():
 
 
 @pytest.fixture(autouse=True)
-def home(homes, monkeypatch):
-    """A home folder of the test's own, not there until it is needed, and no data folder: a test of real data asks for `ikat_data`.
-
-    Nor does a test get what another one searched or scored.
-    """
+def nothing_remembered(monkeypatch):
+    """No test gets what another one searched or scored."""
     monkeypatch.setattr("pyterrier_ikat.store.cache._opened", {})
+
+
+@pytest.fixture(autouse=True)
+def home(homes, monkeypatch):
+    """A home folder of the test's own, not there until it is needed, and no data folder: a test of real data asks for `ikat_data`."""
     folder = next(homes)
     monkeypatch.setenv("IKAT_HOME", str(folder))
     monkeypatch.delenv("IKAT_DATA", raising=False)
