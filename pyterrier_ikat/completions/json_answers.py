@@ -144,9 +144,10 @@ def value_at(text: str, start: int) -> tuple[Any, int | None]:
     try:
         value, end = json.JSONDecoder(strict=False).raw_decode(text, start)
     except (ValueError, RecursionError):
-        end = next((place + 1 for place, depth in _signs(text, start) if not depth), None)
+        closes = max(text.rfind("]"), text.rfind("}")) > start  # most that have no end have no closing bracket either
+        end = next((place + 1 for place, depth in _signs(text, start) if not depth), None) if closes else None
         value = None if end is None else _literal(text[start:end])
-    return None if any(depth > DEEPEST for _, depth in _signs(text[:end], start)) else value, end
+    return None if value is None or any(depth > DEEPEST for _, depth in _signs(text[:end], start)) else value, end
 
 
 def begun(text: str, start: int) -> Any:
