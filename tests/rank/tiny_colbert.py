@@ -19,5 +19,5 @@ def save_colbert(folder):
     tokenizer.save_pretrained(folder)
     modules = [Transformer(str(folder)), MultiVectorMask(skiplist_words=["!"])]
     prompts = {"query": "[Q] ", "document": "[D] "}
-    MultiVectorEncoder(modules=modules, prompts=prompts, device="cpu").save_pretrained(str(folder / "whole"))
+    MultiVectorEncoder(modules=modules, prompts=prompts, device="cpu").save_pretrained(str(folder / "whole"), create_model_card=False)
     return str(folder / "whole")

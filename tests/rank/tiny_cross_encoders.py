@@ -84,7 +84,9 @@ def save_modules(folder, network, *heads, task="feature-extraction", chat_templa
 
     with tempfile.TemporaryDirectory() as bare:
         save_network(bare, network, chat_template)
-        CrossEncoder(modules=[Transformer(bare, transformer_task=task), *heads], **settings).save_pretrained(str(folder))
+        CrossEncoder(modules=[Transformer(bare, transformer_task=task), *heads], **settings).save_pretrained(
+            str(folder), create_model_card=False
+        )
     return str(folder)
 
 

@@ -37,5 +37,7 @@ def save_masked_language_model(folder, bias=SPARSE, seed=0, extra_dimensions=0):
 def save_splade(folder, **arguments):
     """The same model as a sparse encoder of sentence-transformers with its modules named."""
     bare = save_masked_language_model(folder.parent / f"{folder.name}-bare", **arguments)
-    SparseEncoder(modules=[MLMTransformer(bare, _from_auto_load=True), SpladePooling("max")], device="cpu").save_pretrained(str(folder))
+    SparseEncoder(modules=[MLMTransformer(bare, _from_auto_load=True), SpladePooling("max")], device="cpu").save_pretrained(
+        str(folder), create_model_card=False
+    )
     return str(folder)

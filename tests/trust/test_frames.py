@@ -43,6 +43,7 @@ from trust.frames import (
 
 EXAMPLES = settings(max_examples=settings().max_examples // 5)
 TURN_BY_TURN = [*REWRITERS, *EXPANDERS]
+pytestmark = pytest.mark.usefixtures("first_words_all_along")
 
 
 @pytest.fixture(scope="module")
