@@ -87,10 +87,11 @@ def test_every_name_of_the_front_is_on_the_page_of_python():
     assert len(ikat.__all__) <= 75
 
 
-def test_the_tables_have_every_method_paper_dataset_and_decision():
+def test_the_tables_have_every_method_paper_dataset_and_decision(monkeypatch):
     pytest.importorskip("sphinx")
     import tables
 
+    monkeypatch.setattr(tables, "calls_per_turn", lambda entry: ("1", "5"))  # an example of the catalogue counts those of all
     made = {name: text if isinstance(text := make(), str) else "\n".join(text) for name, make in tables.TABLES.items()}
     assert sorted(re.findall(r"`([a-z0-9_]+)`(?=[,| ])", _first_cells(made["methods"]))) == sorted(METHODS)
     assert all(f"`{name}`" in made["papers"] for name in PAPERS)
