@@ -43,13 +43,15 @@ def system_of(model):
     return ikat.Answer(ikat.llm(model)) >> Three()
 
 
-def play(track, folder, model=None, step=lambda name: None, **options):
-    """A run on the track, in this process and without waiting."""
+def play(track, folder, model=None, step=lambda name: None, count=False, **options):
+    """A run on the track, in this process and without waiting; spaCy, whose import takes a second, counts where ``count`` is set."""
     system = options.pop("system", None) or system_of(Model() if model is None else model)
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("IKAT_TOKEN", TOKEN)
         patched.setattr(interactive_run, "TrackServer", partial(TrackServer, transport=InProcess(track, step)))
         patched.setattr(track_server, "sleep", lambda seconds: None)
+        for module in () if count else (track_server, interactive_run):
+            patched.setattr(module, "tokenizer", lambda: str.split)
         return interact(ADDRESS, system, out=folder, **{"run_id": "mine", **options})
 
 
@@ -225,7 +227,7 @@ def test_a_long_response_is_cut_at_a_sentence_and_again_if_the_server_counts_mor
 
     for kind, name in ((Track, "counts"), (Strict, "refuses")):
         track = kind(topics=(("1-1", "ann", ("Why?",)),), limit=200)
-        run = play(track, tmp_path / name, Model(lambda number: FORTY))
+        run = play(track, tmp_path / name, Model(lambda number: FORTY), count=True)
         ((_, _, response),) = track.taken
         kept = len(tokenizer()(response))
         assert kept == 190 if kind is Track else 800 < len(response) <= 1000

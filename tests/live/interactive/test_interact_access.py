@@ -17,7 +17,7 @@ from track_server import LAST_WORDS, NEW, TOKEN, Refused, Track, TrackServer
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.live.interactive import ServerDown, UserMessage, track_server
+from pyterrier_ikat.live.interactive import ServerDown, UserMessage, interactive_run, track_server
 
 ONE = (("1-1", "ann", ("Which tea?", "And now?")),)
 MESSAGE = {"topic_id": "1-1", "user_id": "u", "utterance": "Why?", "history": []}
@@ -149,8 +149,10 @@ def team(url):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    """Waits take no time."""
+    """Waits take no time, nor does the import of spaCy, which counts the words of the answers."""
     monkeypatch.setattr(track_server, "sleep", lambda seconds: None)
+    for module in (track_server, interactive_run):
+        monkeypatch.setattr(module, "tokenizer", lambda: str.split)
 
 
 @pytest.fixture
