@@ -129,8 +129,7 @@ def test_the_turn_gets_its_qid_and_query_back_keeps_the_rest_and_tells_what_its_
 
 
 @EVERY_FUSION
-@pytest.mark.parametrize("stages", [0, 2])
-@pytest.mark.parametrize("subs", [["a", "b"], ["a"], []])
+@pytest.mark.parametrize(("stages", "subs"), [(0, ["a", "b"]), (2, ["a", "b"]), (2, ["a"]), (2, [])])
 def test_the_turns_query_comes_back_over_stages_that_pushed_their_own(fusion, stages, subs):
     turns = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["which tea?", "which tram?"], "query_0": ["it?", "that?"]}, dtype=object)
     found = ikat.ExplodeQueries()(turns.assign(qsubqueries=[subs, subs], qanswer="yes"))

@@ -1,4 +1,5 @@
 import re
+from functools import cache
 
 import pytest
 
@@ -100,7 +101,9 @@ def test_conversation_text_is_data(poison):
     assert poison in render("answer", ptkb=poison, context=poison, question=poison, words=None)
 
 
-HEADINGS = sorted({line for path in TEMPLATES for line in render(path.stem, **SHOWN).splitlines() if line.startswith("# ")})
+@cache
+def all_headings():
+    return sorted({line for path in TEMPLATES for line in render(path.stem, **SHOWN).splitlines() if line.startswith("# ")})
 
 
 def headings(prompt):
@@ -116,8 +119,8 @@ def with_lines(value, lines):
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
 def test_no_line_of_a_text_passes_for_a_heading(path):
-    assert len(HEADINGS) > 30
-    loud = [variant(line) for line in HEADINGS for variant in VARIANTS]
+    assert len(all_headings()) > 30
+    loud = [variant(line) for line in all_headings() for variant in VARIANTS]
     poisoned = {name: with_lines(value, "\n" + "\n".join(loud)) for name, value in SHOWN.items()}
     assert headings(render(path.stem, **poisoned)) == headings(render(path.stem, **SHOWN))
 
