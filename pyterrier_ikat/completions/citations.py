@@ -13,7 +13,6 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from functools import cache
 from typing import NamedTuple
 
 LOOK_BACK = 40
@@ -37,7 +36,7 @@ _WRAPPED = rf"(?:<{_TAG}[^<>\n]{{0,99}}>){{1,3}}{MARK}(?:[ ,;]{{0,3}}{MARK})*(?:
 _UNIT = rf"(?:{_WRAPPED}|{MARK})"
 _MARKS = rf"{_UNIT}(?:(?:{_TO}|[ ,;&/]{{0,3}}(?:and )?){_UNIT})*"
 _RUN = rf"(?i)(?P<bold>\*\*?)?(?:\((?:see |cf\. |sources?:? )?(?=[\[【]){_MARKS}\)|{_MARKS})(?(bold)(?P=bold))"
-_compiled = cache(re.compile)  # at the first use: as it was imported, these two took as long as numpy
+# This one and _SOURCE are compiled at their first use, which takes as long as an import of numpy.
 _NUMBERS = re.compile(rf"(\d{{1,4}})\"?{_TO}(?:{_NAME})?[ \"#]?(\d{{1,4}})|(\d{{1,4}})", re.IGNORECASE)
 _NO_NUMBERS = re.compile(rf"†[^\]】]*|\(#[^)]*\)|</?{_TAG}[^<>]*>|{_PLACE}", re.IGNORECASE)
 """Parts of marks whose numbers are not those of passages."""
@@ -221,7 +220,7 @@ def _sentence(text: str, numbers: Sequence[int], passages: int) -> CitedSentence
 def _marks(text: str, passages: int) -> Iterator[re.Match[str]]:
     """The runs of marks that cite."""
     outside = _CODE.sub(lambda code: "\0" * len(code[0]), text)
-    return (run for run in _compiled(_RUN).finditer(outside) if _cites(run, max(passages, HIGHEST)))
+    return (run for run in re.finditer(_RUN, outside) if _cites(run, max(passages, HIGHEST)))
 
 
 def _cites(run: re.Match[str], highest: int) -> bool:
@@ -249,7 +248,7 @@ def _rest_of_line(run: re.Match[str]) -> str:
 
 def _is_alone(run: re.Match[str]) -> bool:
     """Whether nothing else but marks is in its line."""
-    return _begins_line(run) and not any(map(str.isalnum, _compiled(_RUN).sub("", _rest_of_line(run))))
+    return _begins_line(run) and not any(map(str.isalnum, re.sub(_RUN, "", _rest_of_line(run))))
 
 
 def _said(run: re.Match[str]) -> str:
@@ -278,7 +277,7 @@ def _without_sources(text: str) -> tuple[str, list[str]]:
     """The text without a list of sources at its end, and the marks of that list."""
     titles = list(_SOURCES.finditer(text))
     lines = [line for line in text[titles[-1].end() :].splitlines() if line.strip()] if titles else []
-    listed = [found[1] for found in map(_compiled(_SOURCE).match, lines) if found]
+    listed = [found[1] for line in lines if (found := re.match(_SOURCE, line))]
     if not listed or len(listed) < len(lines):
         return text, []
     return text[: titles[-1].start()], listed

@@ -93,9 +93,8 @@ def is_loop(text: str) -> bool:
         >>> is_loop('"The answer is: ' * 12 + '"The answ'), is_loop("Mint, mint and again mint: three times mint.")
         (True, False)
     """
-    sizes = [size for size in range(1, min(PERIOD + 1, len(text))) if text[-1 - size] == text[-1]]
-    pieces = [(size, max(100, 4 * size, len(text) // 2 + 1)) for size in sizes]
-    return any(text[size - least :] == text[-least:-size] for size, least in pieces if len(text) >= least)
+    periods = [(period, max(100, 4 * period, len(text) // 2 + 1)) for period in range(1, PERIOD + 1)]
+    return any(text[period - least :] == text[-least:-period] for period, least in periods if len(text) >= least)
 
 
 _TAIL = r"(?:\s[^<>\n]{0,200})?>"

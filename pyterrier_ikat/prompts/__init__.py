@@ -137,9 +137,8 @@ def checksum_of(name: str, style: str = "gpt", folder: str | None = None) -> str
 def _sources(environment: _Environment, name: str, found: dict[str, str]) -> dict[str, str]:
     """Name -> source without comments, for a template and those that it includes or imports."""
     if name not in found:
-        assert environment.loader is not None
-        environment.get_template(name)  # compiled now, not by many first requests of a server at once
-        found[name], included = _parsed(environment, environment.loader.get_source(environment, name)[0])
+        # Compiled here, not by many first requests of a server at once.
+        found[name], included = _parsed(environment, Path(str(environment.get_template(name).filename)).read_text("utf-8"))
         for one in included:
             _sources(environment, one, found)
     return found
