@@ -73,8 +73,8 @@ if os.environ.get("IKAT_TEST_PORTABLE") == "1":
 
 
 LONGEST = (
-    "test_notebooks.py",  # before anything has threads that its fork would miss
     "test_on_ray.py",
+    "test_notebooks.py",
     "test_running.py",
     "test_cross_encoders.py",
     "test_frames.py",
@@ -105,8 +105,6 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason="tests PISA itself, or what only Linux has"))
         if "shared" in item.fixturenames:
             item.add_marker("real_data")
-        if item.get_closest_marker("real_data") and "ikat_data" not in item.fixturenames:
-            item.fixturenames.insert(item.fixturenames.index("home") + 1, "ikat_data")
     places = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
 
@@ -227,6 +225,13 @@ def ikat_data(shared, home, monkeypatch):
     """The organisers' released files, as the folder that `IKAT_DATA` names."""
     monkeypatch.setenv("IKAT_DATA", str(shared / "ikat"))
     return shared / "ikat"
+
+
+@pytest.fixture(autouse=True)
+def data_of_marked_tests(request):
+    """A single case of a test may be marked, too."""
+    if request.node.get_closest_marker("real_data"):
+        request.getfixturevalue("ikat_data")
 
 
 @pytest.fixture

@@ -1,18 +1,11 @@
 """The notebooks and the README's Python run, and show what is saved. `IKAT_SAVE_NOTEBOOKS=1` saves what they show now."""
 
-import asyncio
-import multiprocessing
 import os
 import re
-import sys
-import warnings
 from pathlib import Path
-from types import SimpleNamespace
 
 import nbformat
 import pytest
-from ipykernel.kernelapp import IPKernelApp
-from jupyter_client.provisioning import local_provisioner
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
@@ -24,7 +17,6 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
 NUMBER = r"-?\d+\.\d+(?:e[-+]?\d+)?"
 START = """__import__("os").chdir({folder!r})
 __import__("pandas").reset_option("^display")
-__import__("pandas").set_option("display.max_columns", 20)  # as where a kernel, not a test, imported pandas
 %reset -f
 get_ipython().execution_count = 1"""
 OF_A_MACHINE = r"(?<![\w.:/])/(?:home|root|tmp|work|Users|usr|opt|var|mnt)/|[A-Z]:\\|127\.0\.0\.1:\d|\bsk-\w{6}"
@@ -53,25 +45,6 @@ def figures(text):
     return [float(number) for number in re.findall(NUMBER, text)]
 
 
-def fork_kernel(command, *, env, **_):
-    """A kernel that has imported all that this process has, for which a new one takes seven seconds. Its group is ended with it."""
-    kernel = multiprocessing.get_context("fork").Process(target=become_kernel, args=(command[3:], env), daemon=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # threads of this process are not used in the other one
-        kernel.start()
-    os.setpgid(kernel.pid, kernel.pid)
-    return SimpleNamespace(pid=kernel.pid, poll=lambda: kernel.exitcode, wait=kernel.join, stdin=None, stdout=None, stderr=None)
-
-
-def become_kernel(arguments, environment):
-    os.environ.clear()
-    os.environ.update(environment, JPY_PARENT_PID=str(os.getppid()))
-    warnings.resetwarnings()
-    asyncio.set_event_loop(asyncio.new_event_loop())
-    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
-    IPKernelApp.launch_instance(arguments)
-
-
 @pytest.fixture(scope="module")
 def execute(tmp_path_factory):
     """Run a notebook in a new folder, and return it. All share a kernel, which imports the heavy packages and encodes each text once."""
@@ -90,16 +63,10 @@ def execute(tmp_path_factory):
             cell.metadata = {}
         return notebook
 
-    with pytest.MonkeyPatch.context() as patch:
-        if sys.platform == "linux":
-            patch.setattr(local_provisioner, "launch_kernel", fork_kernel)
-        client.km = client.create_kernel_manager()
-        client.start_new_kernel(env=environment)
-    with client.setup_kernel(cleanup_kc=True):
-        inline = "%matplotlib inline"  # a fork may have chosen otherwise
+    with client.setup_kernel(env=environment):
         remember = f"import sys; sys.path.append({str(ROOT / 'tests')!r}); import remembering_encoder; remembering_encoder.install()"
         of_all = "import gc; gc.freeze()"  # `%reset` looks for garbage several times: a second, with all that is imported
-        executed(new_notebook(cells=list(map(new_code_cell, (inline, remember, of_all)))))
+        executed(new_notebook(cells=[new_code_cell(remember), new_code_cell(of_all)]))
         yield executed
 
 

@@ -35,8 +35,8 @@ _TAG = r"(?:sup|sub|small|cite|ref|span|a|b|i|u|em|strong|font)\b"
 _WRAPPED = rf"(?:<{_TAG}[^<>\n]{{0,99}}>){{1,3}}{MARK}(?:[ ,;]{{0,3}}{MARK})*(?:</{_TAG}>){{1,3}}|\^{MARK}\^?"
 _UNIT = rf"(?:{_WRAPPED}|{MARK})"
 _MARKS = rf"{_UNIT}(?:(?:{_TO}|[ ,;&/]{{0,3}}(?:and )?){_UNIT})*"
+# _RUN and _SOURCE are compiled at their first use: together they take a quarter of a second.
 _RUN = rf"(?i)(?P<bold>\*\*?)?(?:\((?:see |cf\. |sources?:? )?(?=[\[【]){_MARKS}\)|{_MARKS})(?(bold)(?P=bold))"
-# This one and _SOURCE are compiled at their first use, which takes as long as an import of numpy.
 _NUMBERS = re.compile(rf"(\d{{1,4}})\"?{_TO}(?:{_NAME})?[ \"#]?(\d{{1,4}})|(\d{{1,4}})", re.IGNORECASE)
 _NO_NUMBERS = re.compile(rf"†[^\]】]*|\(#[^)]*\)|</?{_TAG}[^<>]*>|{_PLACE}", re.IGNORECASE)
 """Parts of marks whose numbers are not those of passages."""

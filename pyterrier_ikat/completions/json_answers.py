@@ -144,7 +144,7 @@ def value_at(text: str, start: int) -> tuple[Any, int | None]:
     try:
         value, end = json.JSONDecoder(strict=False).raw_decode(text, start)
     except (ValueError, RecursionError):
-        closes = max(text.rfind("]"), text.rfind("}")) > start  # most that have no end have no closing bracket either
+        closes = max(text.rfind("]"), text.rfind("}")) > start  # a model that repeats "[" closes none
         end = next((place + 1 for place, depth in _signs(text, start) if not depth), None) if closes else None
         value = None if end is None else _literal(text[start:end])
     return None if value is None or any(depth > DEEPEST for _, depth in _signs(text[:end], start)) else value, end

@@ -244,7 +244,7 @@ def statements_of(ptkb: Any) -> dict[str, str]:
     if not is_persona(ptkb):
         raise UsageError(f"ptkb={repr(ptkb)[:80]}: give a dict of statements by id, or a list of statements")
     if isinstance(ptkb, Mapping):  # a dict from a parquet file has the ids of all users
-        return {name: text for name, text in ptkb.items() if isinstance(text, str) or not is_missing(text)}
+        return {name: text for name, text in ptkb.items() if not is_missing(text)}
     return {str(number): text for number, text in enumerate(ptkb or [], 1)}
 
 

@@ -113,18 +113,18 @@ def _written(inp: pd.DataFrame, out: pd.DataFrame) -> Iterator[tuple[str, str, A
     names += ["query"] if whole and "query" in out.columns else []
     before, after = _firsts(inp), _firsts(out)
     for name in names:
-        old = dict(zip(before, inp[name].take(list(before.values())).tolist(), strict=True)) if name in inp.columns else {}
-        for qid, value in zip(after, out[name].take(list(after.values())).tolist(), strict=True):
+        old = dict(zip(before.index, before[name].tolist(), strict=True)) if name in before.columns else {}
+        for qid, value in zip(after.index, after[name].tolist(), strict=True):
             was = old.get(qid)
             if not (value is was or (is_missing(value) and is_missing(was)) or (qid in old and as_json(value) == as_json(was))):
                 yield qid, name, as_json(value)
 
 
-def _firsts(frame: pd.DataFrame) -> dict[str, int]:
-    """The place of the first row of each turn."""
-    turns = frame["qid_0" if "qid_0" in frame.columns else "qid"].tolist()[::-1]
-    last = len(turns) - 1
-    return {turn: last - place for place, turn in enumerate(turns)}
+def _firsts(frame: pd.DataFrame) -> pd.DataFrame:
+    """The first row of each turn, by turn."""
+    turns = frame["qid_0" if "qid_0" in frame.columns else "qid"].to_numpy(dtype=object)
+    first = ~pd.Series(turns).duplicated().to_numpy()
+    return frame[first].set_axis(turns[first])
 
 
 def _queries(inp: pd.DataFrame, out: pd.DataFrame) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -133,10 +133,8 @@ def _queries(inp: pd.DataFrame, out: pd.DataFrame) -> Iterator[tuple[str, dict[s
         return
     gave = _lists(out)
     if "docno" not in inp.columns:
-        names = [name for name in ("qid", "query", "qsub", "qweight", "qquery") if name in inp.columns]
-        shown = ["own" if name == "qquery" else name for name in names]
-        for cells in zip(*(inp[name].tolist() for name in names), strict=True):
-            row = dict(zip(shown, cells, strict=True))
+        names = {name: "own" if name == "qquery" else name for name in ("qid", "query", "qsub", "qweight", "qquery") if name in inp.columns}
+        for row in inp[list(names)].rename(columns=names).to_dict("records"):
             yield "found", {"own": row["query"]} | _query(row, gave.get(row["qid"], {}))
         return
     if ("qid_0" in inp.columns) != ("qid_0" in out.columns) or "query" not in out.columns:  # it joined sub-queries

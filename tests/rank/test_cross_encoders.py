@@ -29,11 +29,11 @@ def folders(tmp_path_factory):
     return {name: save(base / name) for name, save in KINDS.items()}
 
 
-def scores(folder, pairs, max_length=16, batch_size=20, **settings):
+def scores(folder, pairs, max_length=16, **settings):
     """The operator's score of each pair, in their order."""
     rows = [("t", query, f"d{number:03}", text) for number, (query, text) in enumerate(pairs)]
     frame = pd.DataFrame(rows, columns=["qid", "query", "docno", "text"], dtype=object)
-    return ikat.CrossEncoder(folder, max_length, batch_size=batch_size, **settings)(frame).sort_values("docno")["score"].to_numpy()
+    return ikat.CrossEncoder(folder, max_length, **settings)(frame).sort_values("docno")["score"].to_numpy()
 
 
 def reference(folder, pairs):

@@ -1,15 +1,13 @@
-"""The application: OpenAI's chat protocol, search, tools and the chat page, behind checks of host, origin, token and type of content."""
+"""The application: OpenAI's chat protocol, search and the chat page, behind checks of host, origin, token and type of content."""
 
 import asyncio
 import hmac
-import logging
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
 from sse_starlette import EventSourceResponse
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -23,9 +21,8 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ...runs.folder import OURS, versions
-from .replies import Failure, Reply, as_json, citations, content_of, failure_of, model_object
-from .requests import ChatRequest, SearchRequest, first_error, read
+from .replies import Failure, Reply, as_json, content_of, failure_of, model_object
+from .requests import ChatRequest, SearchRequest, read
 from .service import Service
 
 PAGE = Path(__file__).with_name("page")
@@ -36,8 +33,6 @@ THIS_MACHINE = ("localhost", "127.0.0.1", "[::1]")
 LARGEST = 1 << 20
 """Bytes of a request's body."""
 NO_ADDRESS = "there is no such address: the base address of a client ends in /v1, and answers come from POST /v1/chat/completions"
-
-TOOLS = "Conversational search over a collection of passages. Answers cite their passages as [1], [2], ..."
 
 
 def application(service: Service, token: str | None = None, origins: Sequence[str] = (), tools: Any = ((), None)) -> Starlette:
@@ -219,52 +214,3 @@ async def _error(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):  # an unknown path, or an HTTP method that it doesn't take
         error = Failure(error.status_code, NO_ADDRESS if error.status_code == 404 else error.detail)
     return _response(failure_of(error))
-
-
-def tools_of(service: Service) -> tuple[list[Any], Any]:
-    """The route ``/mcp`` of an application, and what has to run while it serves. Each request stands alone: nothing is stored."""
-    from mcp.server.mcpserver import MCPServer  # here: half of the time until a server listens, and few offer tools
-    from mcp.server.mcpserver.exceptions import ToolError
-    from mcp.server.transport_security import TransportSecuritySettings
-
-    class Server(MCPServer[Any]):
-        """Tells errors in one line, and those of a tool in the same words as by HTTP."""
-
-        async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
-            try:
-                return await super().call_tool(name, arguments, context)
-            except ToolError as error:
-                cause = error.__cause__
-                told = ": ".join(first_error(cause)) if isinstance(cause, ValidationError) else getattr(cause, "message", str(error))
-                raise ToolError(" ".join(told.split())) from None
-
-    root = logging.getLogger()
-    root.addHandler(quiet := logging.NullHandler())  # else the package sets up the program's logging
-    first, models = next(iter(service.systems)), ", ".join(service.systems)
-    about = f"{TOOLS} `model` is one of {models}, by default the first."
-    server = Server("ikat", version=versions()[OURS], instructions=about, log_level="CRITICAL")
-    root.removeHandler(quiet)
-
-    async def ask(
-        question: str, history: list[dict[str, str]] | None = None, statements: list[str] | None = None, model: str = first
-    ) -> dict[str, Any]:
-        """Answer a question from the collection.
-
-        `history` has the earlier messages of the conversation, each with role (user or assistant) and content; `statements` are known
-        about the user.
-        """
-        messages = [*(history or []), {"role": "user", "content": question}]
-        given = {"model": model, "messages": messages, "metadata": {"ptkb": statements}}
-        turn = await service.answer(read(ChatRequest, given))
-        return {"answer": content_of(turn), "citations": citations(turn)}
-
-    async def search(query: str | None = None, queries: list[str] | None = None, k: int = 10, model: str = first) -> dict[str, Any]:
-        """Find the best k passages for `query`, or for each of `queries`."""
-        given = {"model": model, "query": query, "queries": queries or [], "k": k}
-        return {"results": await service.search(read(SearchRequest, given))}
-
-    server.add_tool(ask)
-    server.add_tool(search)
-    unguarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # the application's guard stands before it
-    mounted = server.streamable_http_app(stateless_http=True, json_response=True, transport_security=unguarded)
-    return list(mounted.routes), lambda _: server.session_manager.run()

@@ -132,10 +132,11 @@ def running(
         try:
             import anyio
 
-            if mcp:
-                from mcp.server import mcpserver  # noqa: F401  # tools_of needs it
-            from .application import application, tools_of
+            from .application import application
             from .service import SavedConversations, Service, open_served
+
+            if mcp:
+                from .tools import tools_of
         except ModuleNotFoundError as error:
             raise UsageError(f"a server needs {error.name}: pip install 'pyterrier_ikat[live]'") from None
         opened = open_served(systems, ledger or Ledger(), dataset=dataset, **resources)

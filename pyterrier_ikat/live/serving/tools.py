@@ -1,0 +1,62 @@
+"""The tools ``ask`` and ``search`` of the Model Context Protocol. Their package is imported only for servers that offer them."""
+
+import logging
+from typing import Any
+
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.transport_security import TransportSecuritySettings
+from pydantic import ValidationError
+
+from ...runs.folder import OURS, versions
+from .replies import citations, content_of
+from .requests import ChatRequest, SearchRequest, first_error, read
+from .service import Service
+
+TOOLS = "Conversational search over a collection of passages. Answers cite their passages as [1], [2], ..."
+
+
+class _Server(MCPServer[Any]):
+    """Tells errors in one line, and those of a tool in the same words as by HTTP."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            cause = error.__cause__
+            told = ": ".join(first_error(cause)) if isinstance(cause, ValidationError) else getattr(cause, "message", str(error))
+            raise ToolError(" ".join(told.split())) from None
+
+
+def tools_of(service: Service) -> tuple[list[Any], Any]:
+    """The route ``/mcp`` of an application, and what has to run while it serves. Each request stands alone: nothing is stored."""
+    root = logging.getLogger()
+    root.addHandler(quiet := logging.NullHandler())  # else the package sets up the program's logging
+    first, models = next(iter(service.systems)), ", ".join(service.systems)
+    about = f"{TOOLS} `model` is one of {models}, by default the first."
+    server = _Server("ikat", version=versions()[OURS], instructions=about, log_level="CRITICAL")
+    root.removeHandler(quiet)
+
+    async def ask(
+        question: str, history: list[dict[str, str]] | None = None, statements: list[str] | None = None, model: str = first
+    ) -> dict[str, Any]:
+        """Answer a question from the collection.
+
+        `history` has the earlier messages of the conversation, each with role (user or assistant) and content; `statements` are known
+        about the user.
+        """
+        messages = [*(history or []), {"role": "user", "content": question}]
+        given = {"model": model, "messages": messages, "metadata": {"ptkb": statements}}
+        turn = await service.answer(read(ChatRequest, given))
+        return {"answer": content_of(turn), "citations": citations(turn)}
+
+    async def search(query: str | None = None, queries: list[str] | None = None, k: int = 10, model: str = first) -> dict[str, Any]:
+        """Find the best k passages for `query`, or for each of `queries`."""
+        given = {"model": model, "query": query, "queries": queries or [], "k": k}
+        return {"results": await service.search(read(SearchRequest, given))}
+
+    server.add_tool(ask)
+    server.add_tool(search)
+    unguarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # the application's guard stands before it
+    mounted = server.streamable_http_app(stateless_http=True, json_response=True, transport_security=unguarded)
+    return list(mounted.routes), lambda _: server.session_manager.run()
