@@ -495,7 +495,7 @@ def test_an_edited_question_is_asked_again_and_the_later_turns_are_dropped(brows
     press(browser, "Enter") if way == "Enter" else click(browser, ".turn .main")
     until(browser, "document.querySelectorAll('.answer').length === 2 && !document.querySelector('.activity')")
     assert drawn(browser, ".utterance") == ["one", "other"]
-    assert texts(browser, "h3") == ["plain"] * 2  # one system, one side
+    assert drawn(browser, ".side h3") == ["plain"] * 2  # one system, one side
     assert [message["content"] for message in server.told("plain")[-1]] == ["one", "A.", "other"]
     reload(browser, server)
     assert drawn(browser, ".utterance") == ["one", "other"]
