@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+os.environ["RAY_worker_niceness"] = "0"  # of 15, they wait for all that tests beside them
 
 
 @pytest.fixture(scope="module")
@@ -15,6 +16,8 @@ def cluster():
     import ray
 
     patch = pytest.MonkeyPatch()
+    for program in ("monitor", "log_monitor"):  # of clusters that grow, and of lines of many machines: two cores' seconds
+        patch.setattr(f"ray._private.node.Node.start_{program}", lambda self: None, raising=False)
     patch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]))  # for our stages
     ray.init(num_cpus=2, object_store_memory=200 * 1024 * 1024, include_dashboard=False, log_to_driver=False)
     yield
