@@ -17,6 +17,7 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
+import forked_python
 import hypothesis
 import pytest
 
@@ -39,13 +40,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-class Heard(logging.Logger):
-    """Its lines reach the root: pytest puts a handler at each logger whose lines don't, six times a test, and torch has sixty of them."""
-
-    propagate = property(lambda self: True, lambda self, value: None)
-
-
-logging.setLoggerClass(Heard)
+logging.setLoggerClass(forked_python.Heard)
 
 # Modules and tests come to stay: looking for garbage among them took a third of the collection of tests.
 gc.disable()
@@ -117,6 +112,21 @@ def pytest_xdist_auto_num_workers():
     return (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1) + 1
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(specs):
+    """The processes that test are forks of one that has imported what tests need, and start programs by one process for all."""
+    if sys.platform == "linux" and not {"COVERAGE_RUN", "IKAT_TEST_PORTABLE"} & set(os.environ):
+        forked_python.address()
+        python = forked_python.python_of_tests()
+        for spec in specs:
+            spec.python = python
+
+
+def pytest_unconfigure():
+    """End the processes that start programs (see ``forked_python.py``)."""
+    forked_python.end_servers()
+
+
 def pytest_collection_finish():
     """The tests and all that they imported stay until the end: no collection of garbage looks at them. No text is encoded twice."""
     if "sentence_transformers" in sys.modules:
@@ -181,14 +191,6 @@ def no_network():
     reached = [*_refused]
     _refused.clear()
     assert not reached, f"the test tried to reach {reached}"
-
-
-@pytest.fixture(scope="session", autouse=True)
-def forked_programs():
-    """Ends the process that starts programs for tests (see ``forked_python.py``)."""
-    yield
-    if "forked_python" in sys.modules:
-        sys.modules["forked_python"].Popen.end_server()
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Programs as forks of a process that has imported the package: each begins a second sooner.
+"""Programs as forks of a process that has imported what they need: each begins a second sooner, a process that tests even ten.
 
 The program, its arguments, environment, folder, input, output, signals and end are those that users get, and some test of each command
 starts Python itself.
@@ -6,7 +6,9 @@ starts Python itself.
 
 import contextlib
 import gc
+import importlib
 import json
+import logging
 import os
 import select
 import shutil
@@ -20,12 +22,43 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 PIPE, STDOUT, DEVNULL = subprocess.PIPE, subprocess.STDOUT, subprocess.DEVNULL
+COMMANDS = (
+    "openai",
+    "pyterrier_ikat.cli",
+    "pyterrier_ikat.llms",
+    "pyterrier_ikat.methods",
+    "pyterrier_ikat.retrieve",
+    "pyterrier_ikat.study.in_folders",
+)
+"""What commands import; nothing of it reads the environment."""
+TESTS = ("openai", "hypothesis", "trust.frames", "rank.tiny_cross_encoders", "retrieve.tiny_splade", *COMMANDS)
+"""What the heads of test modules import."""
+
+
+class Heard(logging.Logger):
+    """Its lines reach the root: pytest puts a handler at each logger whose lines don't, six times a test, and torch has sixty of them."""
+
+    propagate = property(lambda self: True, lambda self, value: None)
+
+
+class Server:
+    """A process that imports modules at its first fork. It ends when its input does, with this process at the latest."""
+
+    def __init__(self, modules):
+        self.path = Path(tempfile.mkdtemp(prefix="python")) / "socket"
+        path_of_modules = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        command = [sys.executable, __file__, str(self.path), *modules]
+        self._process = subprocess.Popen(command, stdin=PIPE, stdout=PIPE, env=os.environ | path_of_modules)
+        self._process.stdout.readline()
+
+    def end(self):
+        """No more forks."""
+        self._process.communicate()
+        shutil.rmtree(self.path.parent)
 
 
 class Popen:
     """What the tests use of ``subprocess.Popen``, for ``python -c``."""
-
-    _server = None
 
     def __new__(cls, command, **options):
         """A fork on Linux, where the program is Python code."""
@@ -33,7 +66,7 @@ class Popen:
             return subprocess.Popen(command, **options)
         return super().__new__(cls)
 
-    def __init__(self, command, *, stdin=None, stdout=None, stderr=None, env=None, cwd=None, text=False):
+    def __init__(self, command, *, stdin=None, stdout=None, stderr=None, env=None, cwd=None, text=False, server=None):
         self._close_later, self.returncode = [], None
         files = [self._end(0, stdin), self._end(1, stdout)]
         files.append(files[1] if stderr == STDOUT else self._end(2, stderr))
@@ -42,7 +75,7 @@ class Popen:
         job = {"program": list(map(str, command[1:])), "environment": dict(os.environ if env is None else env)}
         job = json.dumps(job | {"folder": str(cwd or os.getcwd())}).encode()
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.connect(self._address())
+        self._socket.connect(server or address())
         socket.send_fds(self._socket, [len(job).to_bytes(8, "big")], [theirs for theirs, _ in files])
         self._socket.sendall(job)
         for file in self._close_later:
@@ -73,27 +106,6 @@ class Popen:
         answer = self._socket.recv(8, socket.MSG_WAITALL)
         assert len(answer) == 8, "the process that forks has ended"
         return int.from_bytes(answer, "big", signed=True)
-
-    @classmethod
-    def _address(cls):
-        if cls._server is None:
-            path = Path(tempfile.mkdtemp(prefix="python")) / "socket"
-            command = [sys.executable, __file__, str(path)]
-            path_of_modules = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-            # It ends when its input does, with this process at the latest.
-            process = subprocess.Popen(command, stdin=PIPE, stdout=PIPE, env=os.environ | path_of_modules)
-            process.stdout.readline()
-            cls._server = process, str(path)
-        return cls._server[1]
-
-    @classmethod
-    def end_server(cls):
-        """No more forks."""
-        if cls._server is not None:
-            process, path = cls._server
-            process.communicate()
-            shutil.rmtree(Path(path).parent)
-            cls._server = None
 
     def poll(self):
         if self.returncode is None and select.select([self._socket], [], [], 0)[0]:
@@ -139,15 +151,36 @@ class Popen:
         self.wait()
 
 
-def serve(path):
+_servers = []
+
+
+def address():
+    """The socket of the process that starts programs: one for all processes that test."""
+    if "IKAT_TEST_FORKS" not in os.environ:
+        _servers.append(Server(COMMANDS))
+        os.environ["IKAT_TEST_FORKS"] = str(_servers[-1].path)
+    return os.environ["IKAT_TEST_FORKS"]
+
+
+def python_of_tests():
+    """A command like ``python``, whose ``-c CODE`` is a fork with what tests import."""
+    _servers.append(Server(TESTS))
+    return f"{sys.executable} -S {__file__} {_servers[-1].path}"
+
+
+def end_servers():
+    """End those that this process has started."""
+    while _servers:
+        _servers.pop().end()
+        os.environ.pop("IKAT_TEST_FORKS", None)
+
+
+def serve(path, modules):
     """Fork for each connection, until the standard input ends.
 
     Returns:
         In the fork, its job and its files; None at the end.
     """
-    with contextlib.suppress(ImportError):
-        import pyterrier_pisa  # noqa: F401
-
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)
         listening.listen()
@@ -164,8 +197,7 @@ def serve(path):
                 size, files, _, _ = socket.recv_fds(connection, 8, 3)
                 with connection.makefile("rb") as file:
                     job = json.loads(file.read(int.from_bytes(size, "big")))
-                if job["program"][0] == "-c":
-                    import_what_commands_do()
+                import_each(modules)
                 if not os.fork():
                     listening.close()
                     if not (process := os.fork()):
@@ -176,16 +208,11 @@ def serve(path):
                     os.close(file)
 
 
-def import_what_commands_do():
-    """Nothing that reads the environment as it is imported."""
-    import openai  # noqa: F401
-
-    import pyterrier_ikat.cli
-    import pyterrier_ikat.llms
-    import pyterrier_ikat.methods
-    import pyterrier_ikat.retrieve
-    import pyterrier_ikat.study.in_folders  # noqa: F401
-
+def import_each(modules):
+    """What isn't installed is left out."""
+    for module in ("pyterrier_pisa", *modules):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
     gc.freeze()
 
 
@@ -215,6 +242,10 @@ def become(job, files):
 
 
 if __name__ == "__main__":
-    given = serve(sys.argv[1])
+    path, *rest = sys.argv[1:]
+    if "-c" in rest:
+        sys.exit(Popen([sys.executable, *rest[rest.index("-c") :]], server=path).wait())
+    logging.setLoggerClass(Heard)
+    given = serve(path, rest)
     if given:
         become(*given)
