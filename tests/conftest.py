@@ -20,6 +20,8 @@ from pathlib import Path
 import forked_python
 import hypothesis
 import pytest
+from _pytest.logging import catching_logs
+from _pytest.runner import runtestprotocol
 
 # A loaded machine is no defect, and a change is refused for what it breaks only: each run tries the same examples. Others, and more, with
 # HYPOTHESIS_PROFILE=search.
@@ -40,7 +42,19 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-logging.setLoggerClass(forked_python.Heard)
+_look_at_all_loggers = catching_logs.__enter__
+
+
+def _look_at_the_root(self):
+    """pytest looks at each of 600 loggers six times a test, for those whose lines don't reach the root: torch's, which no test reads."""
+    if self.level is not None:
+        return _look_at_all_loggers(self)
+    logging.getLogger().addHandler(self.handler)
+    self.attached_loggers.append(logging.getLogger())
+    return self.handler
+
+
+catching_logs.__enter__ = _look_at_the_root
 
 # Modules and tests come to stay: looking for garbage among them took a third of the collection of tests.
 gc.disable()
@@ -100,6 +114,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason="tests PISA itself, or what only Linux has"))
         if "shared" in item.fixturenames:
             item.add_marker("real_data")
+        elif item.get_closest_marker("real_data"):  # a single case of a test may be marked, too
+            item.fixturenames.insert(item.fixturenames.index("home") + 1, "ikat_data")
     places = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
 
@@ -115,11 +131,21 @@ def pytest_xdist_auto_num_workers():
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(specs):
     """The processes that test are forks of one that has imported what tests need, and start programs by one process for all."""
-    if sys.platform == "linux" and not {"COVERAGE_RUN", "IKAT_TEST_PORTABLE"} & set(os.environ):
+    if len(specs) > 1 and sys.platform == "linux" and not {"COVERAGE_RUN", "IKAT_TEST_PORTABLE"} & set(os.environ):
         forked_python.address()
         python = forked_python.python_of_tests()
         for spec in specs:
             spec.python = python
+
+
+def pytest_runtest_protocol(item, nextitem):
+    """A process that tests for another one tells it of a test once, unless its preparation or its end failed or took long."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or report.outcome != "passed" or report.duration > 0.1:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
 
 
 def pytest_unconfigure():
@@ -163,20 +189,20 @@ def _is_local(host: object) -> bool:
         return False
 
 
-_refused = []
+refused = []
 _connect, _lookup = socket.socket.connect, socket.getaddrinfo
 
 
 def _guarded_connect(self, address):
     if self.family in (socket.AF_INET, socket.AF_INET6) and not _is_local(address[0]):
-        _refused.append(address)
+        refused.append(address)
         raise OSError(f"tests must not connect to {address}")
     return _connect(self, address)
 
 
 def _guarded_lookup(host, *args, **kwargs):
     if not _is_local(host.decode() if isinstance(host, bytes) else host):
-        _refused.append(host)
+        refused.append(host)
         raise socket.gaierror(f"tests must not look up {host}")
     return _lookup(host, *args, **kwargs)
 
@@ -185,27 +211,26 @@ socket.socket.connect, socket.getaddrinfo = _guarded_connect, _guarded_lookup
 
 
 @pytest.fixture(autouse=True)
-def no_network():
-    """Each connection and look-up of a name beyond loopback is refused, and fails the test even where the tested code swallows that."""
-    yield _refused
-    reached = [*_refused]
-    _refused.clear()
-    assert not reached, f"the test tried to reach {reached}"
-
-
-@pytest.fixture(autouse=True)
-def nothing_remembered(monkeypatch):
-    """No test gets what another one searched or scored."""
-    monkeypatch.setattr("pyterrier_ikat.store.cache._opened", {})
-
-
-@pytest.fixture(autouse=True)
 def home(homes, monkeypatch):
-    """A home folder of the test's own, not there until it is needed, and no data folder: a test of real data asks for `ikat_data`."""
+    """A home folder of the test's own, not there until it is needed, and no data folder: a test of real data asks for `ikat_data`.
+
+    No test gets what another one searched or scored. Each connection and look-up of a name beyond loopback fails the test, even where the
+    tested code swallows that.
+    """
     folder = next(homes)
     monkeypatch.setenv("IKAT_HOME", str(folder))
     monkeypatch.delenv("IKAT_DATA", raising=False)
-    return folder
+    monkeypatch.setattr("pyterrier_ikat.store.cache._opened", {})
+    yield folder
+    reached = [*refused]
+    refused.clear()
+    assert not reached, f"the test tried to reach {reached}"
+
+
+@pytest.fixture
+def no_network():
+    """What the test tried to reach."""
+    return refused
 
 
 @pytest.fixture(scope="session")
@@ -227,13 +252,6 @@ def ikat_data(shared, home, monkeypatch):
     """The organisers' released files, as the folder that `IKAT_DATA` names."""
     monkeypatch.setenv("IKAT_DATA", str(shared / "ikat"))
     return shared / "ikat"
-
-
-@pytest.fixture(autouse=True)
-def data_of_marked_tests(request):
-    """A single case of a test may be marked, too."""
-    if request.node.get_closest_marker("real_data"):
-        request.getfixturevalue("ikat_data")
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import contextlib
 import gc
 import importlib
 import json
-import logging
 import os
 import select
 import shutil
@@ -33,12 +32,6 @@ COMMANDS = (
 """What commands import; nothing of it reads the environment."""
 TESTS = ("openai", "hypothesis", "trust.frames", "rank.tiny_cross_encoders", "retrieve.tiny_splade", *COMMANDS)
 """What the heads of test modules import."""
-
-
-class Heard(logging.Logger):
-    """Its lines reach the root: pytest puts a handler at each logger whose lines don't, six times a test, and torch has sixty of them."""
-
-    propagate = property(lambda self: True, lambda self, value: None)
 
 
 class Server:
@@ -245,7 +238,6 @@ if __name__ == "__main__":
     path, *rest = sys.argv[1:]
     if "-c" in rest:
         sys.exit(Popen([sys.executable, *rest[rest.index("-c") :]], server=path).wait())
-    logging.setLoggerClass(Heard)
     given = serve(path, rest)
     if given:
         become(*given)
