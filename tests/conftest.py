@@ -114,8 +114,10 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason="tests PISA itself, or what only Linux has"))
         if "shared" in item.fixturenames:
             item.add_marker("real_data")
-        elif item.get_closest_marker("real_data"):  # a single case of a test may be marked, too
-            item.fixturenames.insert(item.fixturenames.index("home") + 1, "ikat_data")
+        names = item.fixturenames
+        if item.get_closest_marker("real_data") and "ikat_data" not in names:  # a single case of a test may be marked, too
+            after = names.index("home") + 1
+            item.fixturenames = [*names[:after], "ikat_data", *names[after:]]
     places = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
 
