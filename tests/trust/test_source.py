@@ -32,19 +32,32 @@ def modules():
 
 @cache
 def found_in(tree):
-    """Its calls, each with the name of what is called, and the names of what it imports."""
-    called = [(node, ast.unparse(node.func)) for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    modules = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
-    parts = [f"{node.module}.{alias.name}" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names]
-    return called, [*modules, *parts]
+    """Its calls, each with the name of what is called, the names of what it imports, and its ``with`` statements."""
+    called, imported, opened = [], [], []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called.append((node, dotted(node.func)))
+        elif isinstance(node, ast.Import):
+            imported += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            imported += [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.With):
+            opened.append(node)
+    return called, imported, opened
+
+
+def dotted(node):
+    """The code of a name, or of an attribute of something: the same as from ``ast.unparse``, which takes a second for all modules."""
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ast.unparse(node)
 
 
 def writing_calls(tree):
     """The calls that write to a path, but for those that get a file of ``atomic_write``."""
     ours = {
         ast.unparse(item.optional_vars)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.With)
+        for node in found_in(tree)[2]
         for item in node.items
         if item.optional_vars and ast.unparse(item.context_expr).startswith("atomic_write(")
     }
@@ -74,7 +87,7 @@ def test_only_files_py_opens_files_for_writing_but_for_those_with_a_reason():
 
 def calls(tree):
     """The dotted names of everything that is called or imported."""
-    called, imported = found_in(tree)
+    called, imported, _ = found_in(tree)
     return [*(name for _, name in called), *imported]
 
 
