@@ -23,6 +23,14 @@ START = """__import__("os").chdir({folder!r})
 __import__("pandas").reset_option("^display")
 %reset -f
 get_ipython().execution_count = 1"""
+FIRST = """import gc, sys
+gc.disable()
+sys.path.append({folder!r})
+import remembering_encoder
+remembering_encoder.install()
+gc.freeze()
+gc.enable()"""
+"""Looking for garbage takes a fifth of the imports, and a second of each `%reset`, with all that is imported."""
 ENCODES = """import numpy as np
 import pyterrier_ikat as ikat
 from pyterrier_ikat.store.models import BUNDLED, load_bi_encoder
@@ -83,9 +91,7 @@ def execute(tmp_path_factory):
         return notebook
 
     with client.setup_kernel(env=environment):
-        remember = f"import sys; sys.path.append({str(ROOT / 'tests')!r}); import remembering_encoder; remembering_encoder.install()"
-        of_all = "import gc; gc.freeze()"  # `%reset` looks for garbage several times: a second, with all that is imported
-        executed(new_notebook(cells=[new_code_cell(remember), new_code_cell(of_all)]))
+        executed(new_notebook(cells=[new_code_cell(FIRST.format(folder=str(ROOT / "tests")))]))
         yield executed
 
 
