@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-os.environ["RAY_worker_niceness"] = "0"  # of 15, they wait for all that tests beside them
 
 
 @pytest.fixture(scope="module")
@@ -16,6 +15,7 @@ def cluster():
     import ray
 
     patch = pytest.MonkeyPatch()
+    patch.setenv("RAY_worker_niceness", "0")  # of 15, they wait for all that tests beside them
     for program in ("monitor", "log_monitor"):  # of clusters that grow, and of lines of many machines: two cores' seconds
         patch.setattr(f"ray._private.node.Node.start_{program}", lambda self: None, raising=False)
     patch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]))  # for our stages
