@@ -9,7 +9,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from fuse.plain import Table, expanded
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
@@ -104,6 +104,7 @@ def asked(turns, weights=None):
     return found if weights is None else found.assign(qweight=[weights[turn][sub] for turn, sub in rows])
 
 
+@settings(max_examples=10)
 @given(st.data())
 def test_equal_means_keep_the_order_of_the_candidates_in_any_order_of_the_scorers(data):
     """Scores and weights on a grid of tenths: exact fractions say which means are equal."""
@@ -142,6 +143,7 @@ turns_and_weights = st.dictionaries(st.sampled_from(["9-1_1", "9-1_2", "9-1_10"]
 )
 
 
+@settings(max_examples=10)
 @given(turns_and_weights, st.integers(1, 8), st.sampled_from([1, 10, 500_000]), st.booleans())
 def test_the_score_is_the_plain_mean_whatever_the_size_of_the_chunks(drawn, cut, at_once, backwards):
     turns, weights = drawn

@@ -7,7 +7,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from fuse.plain import Table, expanded, frame_of, orders, plain_rrf, round_robin, rrf_sums
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
@@ -37,6 +37,7 @@ def plain_lists(rows):
     return {turn: [[docno for _, docno in sorted(of_turn[sub])] for sub in sorted(of_turn)] for turn, of_turn in lists.items()}
 
 
+@settings(max_examples=10)
 @given(ROWS, st.integers(1, 12))
 def test_orders_equal_the_plain_definitions_whatever_the_order_of_the_rows(rows, cut):
     found, lists = frame_of(rows), plain_lists(rows)

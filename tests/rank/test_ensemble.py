@@ -49,6 +49,7 @@ def of_grid(docnos, table):
     return Scores({("t", docno): score / 10 for docno, score in zip(docnos, table, strict=True)})
 
 
+@settings(max_examples=10)
 @given(st.data())
 def test_equal_means_are_equal_in_any_order_of_the_scorers(data):
     """Scores on a grid of tenths: exact fractions say which means are equal."""
@@ -114,7 +115,7 @@ def in_plain_python(keys, lists):
     return wanted
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=12)
 @given(lists=LISTS)
 def test_the_ensemble_is_the_rule_in_plain_python(lists):
     keys = sorted({key for scored in lists for key in scored}, key=lambda key: (key[1], key[0]))

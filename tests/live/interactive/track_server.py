@@ -268,7 +268,7 @@ class InProcess(httpx.BaseTransport):
         if fault in ("500 before", "429"):
             status, content, more = int(fault[:3]), {"detail": "not now"}, {"Retry-After": "0"}
         else:
-            if changes:
+            if changes and any("restart" in one for one in (fault, *track.faults)):  # no other fault needs it
                 track.before.append(copy.deepcopy(track.runs))
             status, content, more = track.handle(request.method, path, dict(request.url.params), body, headers)
         self.step(f"after {path}")
