@@ -31,7 +31,6 @@ class BatchServer(ChatServer):
         self.files, self.batches, self.hook = {}, {}, lambda done: None
         self.refuse = {}  # (method, beginning of the path) -> answers, in order
         handler = self.http.RequestHandlerClass
-        handler.disable_nagle_algorithm = True  # a header would wait 40 ms for its body
         batch_server, chat = self, handler.do_POST
 
         def do_post(self):
