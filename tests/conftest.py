@@ -302,7 +302,7 @@ def browser(tmp_path_factory):
     from chromium import Browser, find_browser
 
     if find_browser() is None:
-        pytest.skip("no Chromium here: apt-get install chromium")
+        pytest.skip("no Chromium here: apt-get install chromium-headless-shell")
     browser = Browser(tmp_path_factory.mktemp("chromium"))
     browser.saved = tmp_path_factory.mktemp("downloads")
     browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(browser.saved))
