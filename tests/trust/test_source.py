@@ -33,17 +33,11 @@ def modules():
 @cache
 def found_in(tree):
     """Its calls, each with the name of what is called, the names of what it imports, and its ``with`` statements."""
-    called, imported, opened = [], [], []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            called.append((node, dotted(node.func)))
-        elif isinstance(node, ast.Import):
-            imported += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            imported += [f"{node.module}.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.With):
-            opened.append(node)
-    return called, imported, opened
+    nodes = list(ast.walk(tree))
+    called = [(node, dotted(node.func)) for node in nodes if isinstance(node, ast.Call)]
+    modules = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    parts = [f"{node.module}.{alias.name}" for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names]
+    return called, [*modules, *parts], [node for node in nodes if isinstance(node, ast.With)]
 
 
 def dotted(node):
