@@ -189,8 +189,11 @@ def restore_turns(frame: pd.DataFrame, rows: Integers) -> pd.DataFrame:
     kept.insert(0, "qid", kept.pop("qid_0"))
     pushed = _count_pushed(kept, older)
     popped = dict(zip(older[pushed:], ["query", *older], strict=False))
-    kept = kept.drop(columns=[*older[:pushed], "qquery"], errors="ignore").rename(columns=popped)
-    return kept.assign(qfound=_count_found(frame, rows))
+    for name in {*older[:pushed], "qquery"} & {*kept.columns}:
+        del kept[name]
+    kept.columns = [popped.get(name, name) for name in kept.columns]
+    kept["qfound"] = _count_found(frame, rows)
+    return kept
 
 
 def drop_sub_queries(frame: pd.DataFrame) -> pd.DataFrame:

@@ -113,18 +113,23 @@ def _written(inp: pd.DataFrame, out: pd.DataFrame) -> Iterator[tuple[str, str, A
     names += ["query"] if whole and "query" in out.columns else []
     before, after = _firsts(inp), _firsts(out)
     for name in names:
-        old = dict(zip(before.index, before[name].tolist(), strict=True)) if name in before.columns else {}
-        for qid, value in zip(after.index, after[name].tolist(), strict=True):
+        old = _cells(inp, name, before) if name in inp.columns else {}
+        for qid, value in _cells(out, name, after).items():
             was = old.get(qid)
             if not (value is was or (is_missing(value) and is_missing(was)) or (qid in old and as_json(value) == as_json(was))):
                 yield qid, name, as_json(value)
 
 
-def _firsts(frame: pd.DataFrame) -> pd.DataFrame:
-    """The first row of each turn, by turn."""
+def _firsts(frame: pd.DataFrame) -> dict[Any, int]:
+    """The position of each turn's first row, by turn."""
     turns = frame["qid_0" if "qid_0" in frame.columns else "qid"].to_numpy(dtype=object)
-    first = ~pd.Series(turns).duplicated().to_numpy()
-    return frame[first].set_axis(turns[first])
+    first = np.flatnonzero(~pd.Series(turns, dtype=object).duplicated().to_numpy())
+    return dict(zip(turns[first].tolist(), first.tolist(), strict=True))
+
+
+def _cells(frame: pd.DataFrame, name: str, places: dict[Any, int]) -> dict[Any, Any]:
+    """The values of a column at these places, by turn."""
+    return dict(zip(places, frame[name].array.take(list(places.values())).to_numpy().tolist(), strict=True))
 
 
 def _queries(inp: pd.DataFrame, out: pd.DataFrame) -> Iterator[tuple[str, dict[str, Any]]]:
