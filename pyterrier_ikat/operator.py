@@ -290,6 +290,8 @@ def label_of(stage: pt.Transformer) -> str:
 def subpipelines(stage: pt.Transformer) -> list[pt.Transformer]:
     """The pipelines that a stage runs inside, such as the branches of a union."""
     nested: list[pt.Transformer] = []
+    if isinstance(stage, pt.Compose):
+        return list(stage)  # as PyTerrier finds them, which would read the signature of its class
     if isinstance(stage, Operator) and not any(isinstance(value, pt.Transformer | list | tuple) for value in stage.arguments().values()):
         return nested  # PyTerrier would inspect the class first
     for found in pt.inspect.subtransformers(stage).values():

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from ..arguments import one_of
@@ -18,8 +19,8 @@ RULES = ("official", "new")
 def qrels_frame(rows: Iterable[tuple[str, str, int]]) -> pd.DataFrame:
     """A qrels frame ``qid``, ``docno``, ``label`` (int64) from triples of these."""
     triples = list(rows)
-    frame = object_frame({name: [triple[place] for triple in triples] for place, name in enumerate(("qid", "docno", "label"))})
-    return frame.astype({"label": "int64"})
+    frame = object_frame({name: [triple[place] for triple in triples] for place, name in enumerate(("qid", "docno"))})
+    return frame.assign(label=np.fromiter((label for _, _, label in triples), dtype=np.int64))
 
 
 def read_qrels(path: str | Path) -> pd.DataFrame:

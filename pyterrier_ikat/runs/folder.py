@@ -238,7 +238,7 @@ def turn_lines(topics: pd.DataFrame, results: pd.DataFrame) -> Iterator[str]:
 
 def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     names = [name for name in PER_TURN if name in frame.columns]
-    rows = frame[names].itertuples(index=False, name=None)
+    rows = zip(*(frame[name].tolist() for name in names), strict=True)
     return [{name: value for name, value in zip(names, row, strict=True) if not is_missing(value)} for row in rows]
 
 

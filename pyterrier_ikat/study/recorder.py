@@ -139,7 +139,8 @@ def _queries(inp: pd.DataFrame, out: pd.DataFrame) -> Iterator[tuple[str, dict[s
     gave = _lists(out)
     if "docno" not in inp.columns:
         names = {name: "own" if name == "qquery" else name for name in ("qid", "query", "qsub", "qweight", "qquery") if name in inp.columns}
-        for row in inp[list(names)].rename(columns=names).to_dict("records"):
+        for cells in zip(*(inp[name].tolist() for name in names), strict=True):
+            row = dict(zip(names.values(), cells, strict=True))
             yield "found", {"own": row["query"]} | _query(row, gave.get(row["qid"], {}))
         return
     if ("qid_0" in inp.columns) != ("qid_0" in out.columns) or "query" not in out.columns:  # it joined sub-queries
