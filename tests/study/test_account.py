@@ -23,7 +23,8 @@ from pyterrier_ikat.study.in_folders import run_in_folders
 from pyterrier_ikat.study.recorder import Account, Spending
 from pyterrier_ikat.study.systems import distinct_models
 
-TURNS = 24
+FIVE = ["1-1_1", "1-1_2", "1-1_3", "2-1_1", "2-1_2"]
+TURNS = len(FIVE)
 PRICE = 0.0035  # 1000 tokens in at 2.5 dollars per million, 100 tokens out at 10
 CODE = "import sys; from pyterrier_ikat.cli import main; main(sys.argv[1:])"
 
@@ -48,7 +49,7 @@ def spec(server, options="", name="m"):
 
 
 def run(index, out, llm_spec, *names):
-    study = Study(names, "ikat:sample", index=index, llm=llm_spec)
+    study = Study(names, "ikat:sample", index=index, llm=llm_spec, turns=FIVE)
     try:
         run_in_folders(study, out)
     finally:
@@ -58,7 +59,7 @@ def run(index, out, llm_spec, *names):
 
 def process(index, out, llm_spec, *names):
     """`ikat run` in a process of its own."""
-    options = ["--dataset", "ikat:sample", "--index", index, "--out", str(out), "--llm", llm_spec]
+    options = ["--dataset", "ikat:sample", "--index", index, "--out", str(out), "--llm", llm_spec, "--turns", ",".join(FIVE)]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     return forked_python.Popen([sys.executable, "-c", CODE, "run", *names, *options], env=environment, stderr=forked_python.PIPE, text=True)
 
@@ -72,22 +73,22 @@ def test_a_run_that_was_killed_tells_all_that_it_cost(index, server, tmp_path):
     answer = server.respond
 
     def respond(body):
-        if server.calls > 10 and not reached.is_set():
-            if server.calls == 12:  # both threads wait here: ten answers are paid and kept
+        if server.calls > 3 and not reached.is_set():
+            if server.calls == 5:  # both threads wait here: three answers are paid and kept
                 reached.wait(120)
             reached.wait(120)
         return answer(body)
 
     server.respond = respond
     first = process(index, out, spec(server), "aqd")
-    while server.calls < 12:
+    while server.calls < 5:
         assert first.poll() is None
         time.sleep(0.01)
     first.kill()
     assert first.wait() == -signal.SIGKILL
     first.communicate()
     reached.set()
-    assert sums(out / "aqd.partial") == sums(out / "aqd") == [10, 0, 10 * PRICE, 0]
+    assert sums(out / "aqd.partial") == sums(out / "aqd") == [3, 0, 3 * PRICE, 0]
     run(index, out, spec(server), "aqd")
     assert server.calls == 2 * TURNS + 2
     assert sums(out / "aqd") == [2 * TURNS, 0, 2 * TURNS * PRICE, 0]
@@ -101,33 +102,33 @@ def test_a_system_that_finds_its_answers_in_the_cache_costs_nothing_and_tells_wh
     assert sums(tmp_path / "ad") == [TURNS, 0, TURNS * PRICE, 0]
     assert sums(tmp_path / "aqd") == [TURNS, TURNS, TURNS * PRICE, TURNS * PRICE]
     note = ledger([tmp_path / "ad", tmp_path / "aqd"]).markdown().splitlines()[-1]
-    assert "Together: paid 0.1680, known 0.0840." in note
+    assert "Together: paid 0.0350, known 0.0175." in note
 
 
 def test_a_budget_counts_what_the_folder_has_cost_over_all_starts(index, server, tmp_path):
     out = tmp_path / "runs"
     with pytest.raises(BudgetExceeded):
-        run(index, out, spec(server, "budget=0.05"), "ad")
-    assert 15 <= server.calls <= 16
+        run(index, out, spec(server, "budget=0.008"), "ad")
+    assert 3 <= server.calls <= 4
     for _ in range(2):
         before = server.calls
         with pytest.raises(BudgetExceeded) as raised:
-            run(index, out, spec(server, "budget=0.05"), "ad")
+            run(index, out, spec(server, "budget=0.008"), "ad")
         assert server.calls == before
     left = TURNS - before
     assert f"{out} has cost {before * PRICE:.4f} USD); done and kept: 0 calls, left: {left}" in str(raised.value)
     run(index, out, spec(server, "budget=0.1"), "ad")
     assert server.calls == TURNS
-    with pytest.raises(BudgetExceeded, match=r"has cost 0\.1015 USD\); done and kept: 5 calls, left: 19 \(about 0\.0665"):
-        run(index, out, spec(server, "budget=0.1015").replace("concurrency=2", "concurrency=1"), "ad", "aqd")
-    assert server.calls == TURNS + 5
+    with pytest.raises(BudgetExceeded, match=r"has cost 0\.0280 USD\); done and kept: 3 calls, left: 2 \(about 0\.0070"):
+        run(index, out, spec(server, "budget=0.0280").replace("concurrency=2", "concurrency=1"), "ad", "aqd")
+    assert server.calls == TURNS + 3
 
 
 def test_ledgers_of_two_processes_add_up_to_what_the_server_answered(index, server, tmp_path):
     both = [process(index, tmp_path / "runs", spec(server), name) for name in ("aqd", "qr")]
     assert [(one.communicate(timeout=120), one.returncode)[1] for one in both] == [0, 0]
-    assert sums(tmp_path / "runs" / "aqd", tmp_path / "runs" / "qr") == [72, 0, 72 * PRICE, 0]
-    assert server.calls == 72
+    assert sums(tmp_path / "runs" / "aqd", tmp_path / "runs" / "qr") == [3 * TURNS, 0, 3 * TURNS * PRICE, 0]
+    assert server.calls == 3 * TURNS
 
 
 # The account's file.

@@ -15,6 +15,8 @@ from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.study import AlikeWarning
 
+FIVE = ["1-1_1", "1-1_2", "1-1_3", "2-1_1", "2-1_2"]
+
 
 class LastWords(Operator):
     """A stranger's operator, as docs/own_operator.md writes it."""
@@ -81,16 +83,16 @@ def prompts(tmp_path):
 
 
 def test_turns_without_passages_are_not_run_again_by_a_resumed_run(tmp_path):
-    qids = ikat.dataset("ikat:sample").get_topics()["qid"].tolist()
+    given = {"dataset": "ikat:sample", "turns": FIVE, "out": tmp_path, "batch": 2}
     with pytest.raises(ZeroDivisionError):
-        ikat.run({"mine": FindsSometimes(stops=1)}, "ikat:sample", out=tmp_path, batch=10)
+        ikat.run({"mine": FindsSometimes(stops=1)}, **given)
     resumed = FindsSometimes()
-    ikat.run({"mine": resumed}, "ikat:sample", out=tmp_path, batch=10)
-    assert sum(resumed.seen, []) == qids[10:]
-    assert len(RunFolder(tmp_path / "mine").turns()) == len(qids)
+    ikat.run({"mine": resumed}, **given)
+    assert sum(resumed.seen, []) == FIVE[2:]
+    assert len(RunFolder(tmp_path / "mine").turns()) == len(FIVE)
     assert any(turn["passages"] == 0 for turn in RunFolder(tmp_path / "mine").turns())
     finished = FindsSometimes()
-    ikat.run({"mine": finished}, "ikat:sample", out=tmp_path, batch=10)
+    ikat.run({"mine": finished}, **given)
     assert finished.seen == []
 
 
@@ -100,19 +102,20 @@ def test_a_strangers_operators_are_planned_run_resumed_drawn_and_reported(index,
         return model, LastWords(4) >> Keywords(model.llm, prompts=prompts) >> stage >> index.bm25(num_results=5)
 
     _, whole = system(Told())
-    planned = ikat.plan({"mine": whole}, "ikat:sample")
-    assert (planned["stage"].tolist(), planned["calls"].tolist()) == (["keywords", "Told()"], [24, pd.NA])
-    table = ikat.run({"mine": whole}, "ikat:sample", out=tmp_path / "whole", batch=10).table
+    given = {"dataset": "ikat:sample", "turns": FIVE, "batch": 2}
+    planned = ikat.plan({"mine": whole}, "ikat:sample", turns=FIVE)
+    assert (planned["stage"].tolist(), planned["calls"].tolist()) == (["keywords", "Told()"], [5, pd.NA])
+    table = ikat.run({"mine": whole}, **given, out=tmp_path / "whole").table
     stopped, first = system(Told(stops=1))
     stopped.identity = whole[1].llm.backend.identity
     with pytest.raises(ZeroDivisionError):
-        ikat.run({"mine": first}, "ikat:sample", out=tmp_path / "killed", batch=10)
-    assert len(stopped.asked) == 24
+        ikat.run({"mine": first}, **given, out=tmp_path / "killed")
+    assert len(stopped.asked) == 5
     again, second = system(stage := Told())
     again.identity = whole[1].llm.backend.identity
-    assert ikat.run({"mine": second}, "ikat:sample", out=tmp_path / "killed", batch=10).table.equals(table)
-    assert [len(turns) for turns in stage.seen] == [10, 4]
-    assert len(again.asked) == 14  # a fake has no cache
+    assert ikat.run({"mine": second}, **given, out=tmp_path / "killed").table.equals(table)
+    assert [len(turns) for turns in stage.seen] == [2, 1]
+    assert len(again.asked) == 3  # a fake has no cache
     for name in ("run.trec", "turns.jsonl", "measures.csv", "stages.jsonl.gz"):
         assert (tmp_path / "killed" / "mine" / name).read_bytes() == (tmp_path / "whole" / "mine" / name).read_bytes()
     assert "Last words" in ikat.show.draw(whole).html
@@ -121,7 +124,7 @@ def test_a_strangers_operators_are_planned_run_resumed_drawn_and_reported(index,
 
 def test_what_its_repr_does_not_tell_apart_is_named_when_it_is_used_again(index, tmp_path):
     def run(stage, name="mine"):
-        return ikat.run({name: stage >> index.bm25(num_results=3)}, "ikat:sample", out=tmp_path, batch=10)
+        return ikat.run({name: stage >> index.bm25(num_results=3)}, "ikat:sample", turns=FIVE, out=tmp_path, batch=2)
 
     with pytest.raises(ZeroDivisionError):
         run(Foreign(stops=2))
@@ -192,16 +195,15 @@ def test_an_experiment_takes_what_a_run_takes_and_gives_its_table(index, tmp_pat
         return LastWords(2) >> retriever % depth
 
     systems = {"mine": ikat.AllUtterances() >> index.bm25(), "shortest": shortest, "AD": "ad", "by hand": "human_qr"}
-    given = {"index": str(index.path), "llm": "recorded:sample", "measures": ["nDCG@5", "P(rel=2)@10"], "baseline": "mine"}
+    given = {"turns": FIVE, "index": str(index.path), "llm": "recorded:sample", "measures": ["nDCG@5", "P(rel=2)@10"], "baseline": "mine"}
     monkeypatch.chdir(tmp_path)
     table = ikat.experiment(systems, "ikat:sample", **given)
     assert list(tmp_path.iterdir()) == []
     pd.testing.assert_frame_equal(ikat.run(systems, "ikat:sample", out="runs", **given).table, table)
-    few = {"turns": "1-1_1,1-1_2", "qrels": "provenance"}
-    assert ikat.experiment("raw", "ikat:sample", index=index, **few)["turns"].tolist() == [2]
+    few = ikat.experiment("raw", "ikat:sample", index=index, turns="1-1_1,1-1_2", qrels="provenance")
+    assert few["turns"].tolist() == [2]
     pd.testing.assert_frame_equal(
-        ikat.experiment(["raw", "ad"], "ikat:sample", **few, **given | {"baseline": "raw"}),
-        ikat.run(["raw", "ad"], "ikat:sample", out="few", **few, **given | {"baseline": "raw"}).table,
+        few, ikat.run("raw", "ikat:sample", out="few", index=index, turns="1-1_1,1-1_2", qrels="provenance").table
     )
 
 

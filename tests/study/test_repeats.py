@@ -92,8 +92,8 @@ def test_five_repeats_after_one_pay_for_four(sampled, tmp_path):
 
 def test_each_repeat_is_a_chain_of_its_own_and_says_which(sampled, tmp_path):
     _, system = sampled()
-    ikat.run(system, **FEW, out=tmp_path / "runs", repeats=3)
-    for number, word in enumerate(WORDS[:3], 1):
+    ikat.run(system, **FEW, out=tmp_path / "runs", repeats=2)
+    for number, word in enumerate(WORDS[:2], 1):
         folder = RunFolder(tmp_path / "runs" / ("QR" if number == 1 else f"QR.repeat-{number}"))
         assert {turn["qrewrite"] for turn in folder.turns()} == {word}
         assert folder.parameters()["method"] == "QR"
@@ -103,21 +103,21 @@ def test_each_repeat_is_a_chain_of_its_own_and_says_which(sampled, tmp_path):
 
 def test_a_killed_run_with_repeats_resumes_and_pays_nothing_twice(sampled, tmp_path):
     _, whole = sampled()
-    ikat.run(whole, **FEW, out=tmp_path / "whole", batch=2, repeats=3)
+    ikat.run(whole, **FEW, out=tmp_path / "whole", batch=3, repeats=2)
     (tmp_path / "llm.sqlite").unlink()
-    first, killed = sampled(Stops(4))
+    first, killed = sampled(Stops(3))
     with pytest.raises(ikat.errors.IkatError, match="QR.* failed: ZeroDivisionError"):
-        ikat.run(killed, **FEW, out=tmp_path / "killed", batch=2, repeats=3)
+        ikat.run(killed, **FEW, out=tmp_path / "killed", batch=3, repeats=2)
     second, again = sampled()
-    ikat.run(again, **FEW, out=tmp_path / "killed", batch=2, repeats=3)
-    assert len(first.asked) + len(second.asked) == 3 * len(TURNS)
+    ikat.run(again, **FEW, out=tmp_path / "killed", batch=3, repeats=2)
+    assert len(first.asked) + len(second.asked) == 2 * len(TURNS)
     assert files(tmp_path / "killed") == files(tmp_path / "whole")
 
 
 def test_the_table_has_mean_and_deviation_over_repeats_and_tests_their_averages(sampled, index, tmp_path):
     _, system = sampled()
     with pytest.warns(RepeatsWarning, match="system raw asks no LLM, so that every repeat would be the same: it is run once"):
-        table = ikat.run({**system, "raw": "raw"}, "ikat:sample", out=tmp_path, repeats=3, baseline="raw", index=index).table
+        table = ikat.run({**system, "raw": "raw"}, **FEW, out=tmp_path, repeats=3, baseline="raw", index=index).table
     assert not (tmp_path / "raw.repeat-2").exists()
     each = [RunFolder(tmp_path / name).measures()["nDCG@5"] for name in ("QR", "QR.repeat-2", "QR.repeat-3")]
     row = table.set_index("name").loc["QR"]
@@ -188,13 +188,13 @@ def test_the_commands_run_plan_and_evaluate_repeats(index, tmp_path):
         assert done.exit_code == 0, done.output
         return done.output
 
-    planned = call("run", "ad", *options, "--repeats", "3", "--plan")
+    planned = call("run", "ad", *options, "--repeats", "2", "--plan")
     assert planned.count("ikat: warning: repeats of ad may be the same: ikat.llm('recorded:sample') has ") == 1
-    assert "ad.repeat-3" in planned
-    said = call("run", "ad", *options, "--repeats", "3")
+    assert "ad.repeat-2" in planned
+    said = call("run", "ad", *options, "--repeats", "2")
     assert "±" in said
     assert "share of the variance" in said
-    paths = [str(tmp_path / "runs" / name) for name in ("ad", "ad.repeat-2", "ad.repeat-3")]
+    paths = [str(tmp_path / "runs" / name) for name in ("ad", "ad.repeat-2")]
     evaluated = call("evaluate", *paths, "--dataset", "ikat:sample", "--turns", ",".join(TURNS))
     assert evaluated.strip() in said
     assert "ad.repeat-2" not in evaluated

@@ -24,7 +24,7 @@ from pyterrier_ikat.study.in_folders import Run, run_in_folders
 from pyterrier_ikat.study.resources import taken_by
 from pyterrier_ikat.study.systems import methods_in
 
-METHODS = ("human_qr", "llama10", "gtr:depth=20", "baseline_auto_convgqr_bm25_minilm")
+METHODS = ("llama10", "gtr:depth=5", "baseline_auto_convgqr_bm25_minilm:depth=20")
 FIVE = "1-1_1,1-1_2,1-1_3,2-1_1,2-1_2"
 
 
@@ -298,11 +298,11 @@ def with_an_empty_completion(path, qid):
 
 @pytest.fixture
 def failed(index, tmp_path):
-    """A run of two finished batches of 2 turns that ended in the third one, for want of a single response; and how to open it."""
-    spec = with_an_empty_completion(tmp_path / "recorded.jsonl", "3-1_6")
+    """A run of three turns, one at a time, that ended in the second one, for want of a response; and how to open it."""
+    spec = with_an_empty_completion(tmp_path / "recorded.jsonl", "3-1_5")
 
-    def again(more="", batch=2):
-        turns = "1-1_1,1-1_2,2-1_1,2-1_2,3-1_5,3-1_6"
+    def again(more="", batch=1):
+        turns = "1-1_1,3-1_5,3-1_6"
         return opened(index, tmp_path / "runs", "rtg", batch=batch, turns=turns, llm=f"{spec}{more}")
 
     with pytest.raises(StageError, match="on_error=fallback"):
@@ -313,7 +313,7 @@ def failed(index, tmp_path):
 def test_what_the_error_of_a_failed_stage_advises_goes_on_with_the_finished_batches(failed, tmp_path, monkeypatch):
     asked = stop_after(monkeypatch, None)
     failed(" on_error=fallback").run()
-    assert [{qid.partition("::")[0] for qid in call} for call in asked] == [{"3-1_5", "3-1_6"}]
+    assert [{qid.partition("::")[0] for qid in call} for call in asked] == [{"3-1_5"}, {"3-1_6"}]
     folder = RunFolder(tmp_path / "runs" / "rtg")
     assert list(folder.parameters()["on_error"].values()) == ["fallback"]
     assert pd.read_csv(folder.path / "ledger.csv")["fallbacks"].sum() == 1
