@@ -66,13 +66,13 @@ def test_an_automatic_run_sees_no_gold_and_says_how_it_differs_from_the_paper(ru
 
 
 def test_a_finished_run_is_kept_whatever_the_datasets_name_and_a_model_that_is_none(call, run, sample_index, tmp_path):
-    done(run(tmp_path, "ad"))
+    done(run(tmp_path, "ad", *ONE))
     before = (tmp_path / "ad" / "run.trec").stat().st_mtime_ns
-    again = done(call("run", "ad", "--dataset", "sample", "--index", sample_index, "--llm", "recorded:sample", "--out", tmp_path))
+    again = done(call("run", "ad", "--dataset", "sample", *ONE, "--index", sample_index, "--llm", "recorded:sample", "--out", tmp_path))
     assert "LLM ledger" not in again.output  # recorded completions cost nothing
-    done(run(tmp_path, "ad", "--reranker", "none"))
+    done(run(tmp_path, "ad", *ONE, "--reranker", "none"))
     for name in ("reranker", "rewriter", "expander", "second_llm", "splade_model"):
-        done(run(tmp_path, "ad", "--resources", f"{name}=None"))
+        done(run(tmp_path, "ad", *ONE, "--resources", f"{name}=None"))
     assert (tmp_path / "ad" / "run.trec").stat().st_mtime_ns == before
 
 
@@ -114,10 +114,10 @@ def test_before_a_track_publishes_its_judgements_a_run_is_made_without_scores(ru
 
     with monkeypatch.context() as patch:
         patch.setattr(SampleDataset, "get_qrels", get_qrels)
-        made = done(run(tmp_path, "ad"))
+        made = done(run(tmp_path, "ad", *BOTH))
     assert "ikat: warning: there will be no scores: qrels.txt isn't published yet" in made.stderr
     assert "Mean over" not in made.output
-    assert "Mean over 24 judged turns" in run(tmp_path, "ad").stdout  # once they are there
+    assert "Mean over 2 judged turns" in run(tmp_path, "ad", *BOTH).stdout  # once they are there
 
 
 def test_searches_and_scores_kept_in_a_file_are_not_repeated(run, refused, tmp_path, monkeypatch):
@@ -126,9 +126,9 @@ def test_searches_and_scores_kept_in_a_file_are_not_repeated(run, refused, tmp_p
     runs = []
     for name in ("first", "again"):
         monkeypatch.setattr("pyterrier_ikat.store.cache._opened", {})
-        done(run(tmp_path / name, "qr", "--cache", tmp_path / "c.sqlite"))
+        done(run(tmp_path / name, "qr", *BOTH, "--cache", tmp_path / "c.sqlite"))
         runs.append((tmp_path / name / "qr" / "run.trec").read_text())
-    assert (len(searched), runs[0]) == (24, runs[1])
+    assert (len(searched), runs[0]) == (2, runs[1])
     (tmp_path / "mine").write_text("my thesis " * 99)
     assert "on the command line --cache" in refused(run(tmp_path / "third", "qr", "--cache", tmp_path / "mine"))
 
@@ -171,7 +171,7 @@ def mine(retriever):
 @pytest.mark.parametrize("error", ["ValueError('no luck')", "ikat.DataError('no luck')"])
 def test_a_system_that_fails_is_named_and_stops_no_other(error, run, tmp_path):
     (tmp_path / "mine.py").write_text(MINE.replace("{error}", error))
-    made = run(tmp_path / "runs", "raw", f"{tmp_path / 'mine.py'}:mine", "ad")
+    made = run(tmp_path / "runs", "raw", f"{tmp_path / 'mine.py'}:mine", "ad", *ONE)
     last = made.stderr.strip().splitlines()[-1]
     assert (made.exit_code, "mine failed: " in last, "no luck" in last) == (2, True, True)
     assert [(tmp_path / "runs" / name / "run.trec").exists() for name in ("raw", "ad", "mine")] == [True, True, False]
@@ -235,7 +235,7 @@ def test_a_file_of_resources_serves_every_command_and_a_method_takes_what_it_nee
     for name in ("raw", "ad"):
         done(call("run", name, *on, file))
     assert "nothing can't be read as recorded completions" in call("run", "gtr", *on, file).stderr
-    done(call("run", "gtr", *on, "sample"))
+    done(call("run", "gtr:depth=10", *on, "sample"))
 
 
 @pytest.mark.usefixtures("first_words")
@@ -247,7 +247,7 @@ def test_dense_vectors_are_added_to_an_index_and_chosen(call, run, refused, tmp_
     lacking = refused(run(out, "raw", "--resources", "retriever=splade", index=path))
     assert f"holds bm25, dense, not splade: `ikat index SOURCE {path} --splade MODEL` adds it" in lacking
     for more in ((), ("--plan",)):
-        done(run(out, "raw", "--resources", "retriever=dense", *more, index=path))
+        done(run(out, "raw", *ONE, "--resources", "retriever=dense", *more, index=path))
     assert RunFolder(out / "raw").parameters()["stages"]["2"] == "index.dense()"
 
 
@@ -264,10 +264,10 @@ def test_a_splade_index_and_another_model_for_queries(splade, call, run, refused
     tuned, other = save_splade(tmp_path / "tuned", seed=5), save_splade(tmp_path / "other", extra_dimensions=2)
     done(call("index", "ikat:sample", tmp_path / "s", "--splade", splade))
     for _ in range(2):
-        done(run(tmp_path / "out", "disco", index=tmp_path / "s"))
+        done(run(tmp_path / "out", "disco", *BOTH, index=tmp_path / "s"))
 
     def queried(out, model, **index):
-        return run(tmp_path / out, "disco", "--resources", f"splade_query_model={model}", **index)
+        return run(tmp_path / out, "disco", *BOTH, "--resources", f"splade_query_model={model}", **index)
 
     assert "holds a run with different parts" in refused(queried("out", tuned, index=tmp_path / "s"))
     done(queried("tuned-out", tuned, index=tmp_path / "s"))
@@ -292,7 +292,7 @@ def test_the_organisers_splade_index_from_the_command_line(splade, run, refused,
     assert "give it, --resources splade_model=NAME" in refused(run(tmp_path / "no", "human_qr", index=theirs))
     model, rerank = ("--resources", f"splade_model={splade}"), ("--reranker", f"bi:{MINILM}", *BOTH)
     done(run(tmp_path / "theirs", "aqd_a", *model, "--resources", f"texts={sample_index}", *rerank, index=theirs))
-    done(run(tmp_path / "plain", "human_qr", *model, index=theirs))
+    done(run(tmp_path / "plain", "human_qr", *ONE, *model, index=theirs))
     lacking = refused(run(tmp_path / "lacking", "aqd_a", *model, *rerank, index=theirs))
     assert "has no texts: give --resources texts=..." in lacking
 
