@@ -69,11 +69,11 @@ def test_a_figure_without_numbers_and_a_plan_need_resources():
     assert "a plan needs models and indexes" in found.output
 
 
-def test_a_figure_has_the_notes_of_a_table_beside_it_and_in_it(tmp_path, first_words):
+def test_a_figure_has_the_notes_of_a_table_beside_it_and_in_it(tmp_path, first_words, two_turns):
     arguments = ["generate_then_retrieve", "figure-4", "--resources", "sample", "--systems", "ad", "--out", str(tmp_path)]
     said = " ".join(printed(*arguments).split())
     assert "is no evidence" in said
-    assert "Ours: 24 turns." in said
+    assert "Ours: 2 turns." in said
     assert "the paper: iKAT 2023, passages, judged by NIST" in said
     made = Reproduction("generate_then_retrieve", "sample", out=tmp_path, systems=["ad"])
     drawn = draw_figure(made, find_table("generate_then_retrieve", "figure-4"), tmp_path / "f.svg").read_text(encoding="utf-8")
