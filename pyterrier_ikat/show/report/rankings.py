@@ -74,7 +74,7 @@ def word_limit(texts: Sequence[str]) -> int:
     """How many words of each of these texts a page can have.
 
     Example:
-        >>> word_limit(["tea"]), word_limit(["a word " * 500] * 20_000)
+        >>> word_limit(["tea"]), word_limit(["a word " * 100] * 20_000)
         (120, 60)
     """
     sizes = [(len(text), max(len(text.split()), 1)) for text in texts]
