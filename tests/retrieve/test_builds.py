@@ -161,7 +161,7 @@ def test_killed_before_any_change_the_old_index_or_the_new_one_is_there_and_the_
     if added:
         build(kind, tmp_path / "old", model, CORPUS)
         old = found(tmp_path / "old", kind)
-    for number in range(0, 63, 7):
+    for number in range(0, 63, 9):
         path = tmp_path / str(number)
         if added:
             shutil.copytree(tmp_path / "old", path)

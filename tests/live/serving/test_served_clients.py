@@ -26,6 +26,8 @@ from pyterrier_ikat.live.serving import running, server
 from pyterrier_ikat.llms import LLM
 
 MESSAGES = says("Which tea?")["messages"]
+# without the certificates, which take a while to read, and which nobody needs here
+Plain, post, stream = (partial(one, timeout=90, verify=False) for one in (httpx.Client, httpx.post, httpx.stream))
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +74,7 @@ def test_a_client_that_leaves_ends_the_call_whose_words_it_read():
 
     with running({"mine": ikat.Answer(LLM(Endless()))}) as server:
         asked = {"model": "mine", "messages": MESSAGES, "stream": True, "stream_unchecked": True}
-        with httpx.stream("POST", f"{server.url}/v1/chat/completions", json=asked, timeout=60) as answer:
+        with stream("POST", f"{server.url}/v1/chat/completions", json=asked) as answer:
             assert any('"content":"Rooibos"' in line for line in answer.iter_lines())  # it is there while the model still writes
         may.set()
         assert left.wait(60)
@@ -86,7 +88,7 @@ def test_openai_s_client_gets_errors_of_its_own_kinds(client):
 
 
 def test_plain_http_gets_the_page_answers_and_passages(url):
-    with httpx.Client(base_url=url) as plain:
+    with Plain(base_url=url) as plain:
         assert plain.get("/").headers["content-type"] == "text/html; charset=utf-8"
         assert plain.post("/v1/chat/completions", json=says("Hi")).json()["ikat"]["response"] == '[{}, [], "Hi"]'
         found = plain.post("/search", json={"model": "talks", "queries": ["tea", "mint"], "k": 1}).json()
@@ -131,7 +133,7 @@ def test_a_client_of_the_tools_asks_and_searches(url):
 def test_people_at_the_same_time_see_only_their_own(url):
     def talk(name):
         said, words = [], f"I am {name}."
-        with httpx.Client(base_url=url, timeout=60) as own:
+        with Plain(base_url=url) as own:
             for turn in range(5):
                 said.append({"role": "user", "content": f"{name} {turn}"})
                 answer = own.post("/v1/chat/completions", json={"model": "talks", "messages": said, "metadata": {"ptkb": [words]}})
@@ -159,9 +161,8 @@ def test_fifty_clients_are_answered_at_once_by_fifty_workers():
     """Each call waits until all fifty are under way."""
     questions = [f"Who is {number}?" for number in range(50)]
     with running({"mine": ikat.Answer(ikat.llm(Together(50)))}, workers=50) as server, ThreadPoolExecutor(50) as people:
-        answers = people.map(
-            lambda text: httpx.post(f"{server.url}/v1/chat/completions", json=says(text, model="mine"), timeout=90), questions
-        )
+        ask = partial(post, f"{server.url}/v1/chat/completions")
+        answers = people.map(lambda text: ask(json=says(text, model="mine")), questions)
         for question, answer in zip(questions, answers, strict=True):
             assert question in answer.json()["choices"][0]["message"]["content"]
 
@@ -178,10 +179,10 @@ def test_an_aborted_stream_frees_its_place(waits):
     with running({"waits": waits}, workers=1) as server:
         body = says("Hi", model="waits", stream=True)
         for _ in range(3):
-            with httpx.stream("POST", f"{server.url}/v1/chat/completions", json=body, timeout=60) as left:
+            with stream("POST", f"{server.url}/v1/chat/completions", json=body) as left:
                 assert any('"activity"' in line for line in left.iter_lines())
                 assert waits.asked.acquire(timeout=60)  # it holds the only place
-        with httpx.stream("POST", f"{server.url}/v1/chat/completions", json=body, timeout=60) as last:
+        with stream("POST", f"{server.url}/v1/chat/completions", json=body) as last:
             lines = last.iter_lines()
             assert waits.asked.acquire(timeout=60)
             waits.may.release(4)
@@ -190,10 +191,9 @@ def test_an_aborted_stream_frees_its_place(waits):
 
 def test_one_that_waits_and_leaves_is_never_asked_for(waits):
     with running({"waits": waits}, workers=1) as server, ThreadPoolExecutor(1) as people:
-        post = partial(httpx.post, f"{server.url}/v1/chat/completions", timeout=60)
-        busy = people.submit(post, json=says("Hi", model="waits"))
+        busy = people.submit(post, f"{server.url}/v1/chat/completions", json=says("Hi", model="waits"))
         assert waits.asked.acquire(timeout=60)
-        with httpx.stream("POST", f"{server.url}/v1/chat/completions", json=says("Ho", model="waits", stream=True), timeout=60) as left:
+        with stream("POST", f"{server.url}/v1/chat/completions", json=says("Ho", model="waits", stream=True)) as left:
             assert '"role":"assistant"' in next(left.iter_lines())
         time.sleep(0.2)  # until the server has noticed
         waits.may.release()
@@ -208,7 +208,7 @@ def test_a_model_behind_a_dead_socket_is_told_and_the_server_goes_on(monkeypatch
     llm = ikat.llm(f"openai:m base_url={address} cache=none")
     llm.retry = replace(llm.retry, sleep=lambda seconds: None)
     with running({"talks": Talks(), "drafts": ikat.Answer(llm)}) as server:
-        ask = partial(httpx.post, f"{server.url}/v1/chat/completions", timeout=60)
+        ask = partial(post, f"{server.url}/v1/chat/completions")
         dead, streamed = ask(json=says("xyzzy", model="drafts")), ask(json=says("xyzzy", model="drafts", stream=True))
         alive = ask(json=says("Hi"))
     assert (dead.json()["error"]["type"], alive.status_code) == ("llm_error", 200)
@@ -240,7 +240,7 @@ def test_a_request_that_the_stop_cuts_off_leaves_no_trace_in_the_log(caplog, cap
     waits = Waits()
     with ThreadPoolExecutor(2) as people:
         with running({"waits": waits}) as server:
-            ask = partial(httpx.post, f"{server.url}/v1/chat/completions", timeout=60)
+            ask = partial(post, f"{server.url}/v1/chat/completions")
             cut = [people.submit(ask, json=says("xyzzy", model="waits", stream=stream)) for stream in (False, True)]
             for _ in cut:
                 assert waits.asked.acquire(timeout=60)
@@ -281,7 +281,7 @@ def test_recorded_completions_answer_only_their_conversations():
     known: list[dict[str, str]] = []
     noting = pt.apply.generic(lambda turns: known.append(dict(turns["qptkb"].item())) or turns)
     with running({"drafts": noting >> ikat.Answer(ikat.llm("recorded:sample"))}) as server:
-        ask = partial(httpx.post, f"{server.url}/v1/chat/completions")
+        ask = partial(post, f"{server.url}/v1/chat/completions")
         answer = ask(json=says(chat.turns[0].utterance, model="drafts")).json()
         assert answer["ikat"]["response"]
         unnamed = ask(json=says(chat.turns[0].utterance, model="drafts", metadata={"ptkb": ""})).json()
