@@ -156,16 +156,18 @@ def address():
 
 
 def python_of_tests():
-    """A command like ``python``, whose ``-c CODE`` is a fork with what tests import."""
+    """A command like ``python``, whose ``-c CODE`` is a fork with what tests import; also what ``$IKAT_TEST_PYTHON`` names."""
     _servers.append(Server(TESTS))
-    return f"{sys.executable} -S {__file__} {_servers[-1].path}"
+    os.environ["IKAT_TEST_PYTHON"] = f"{sys.executable} -S {__file__} {_servers[-1].path}"
+    return os.environ["IKAT_TEST_PYTHON"]
 
 
 def end_servers():
     """End those that this process has started."""
     while _servers:
         _servers.pop().end()
-        os.environ.pop("IKAT_TEST_FORKS", None)
+    for name in ("IKAT_TEST_FORKS", "IKAT_TEST_PYTHON"):
+        os.environ.pop(name, None)
 
 
 def serve(path, modules):

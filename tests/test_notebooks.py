@@ -19,8 +19,10 @@ SAVES = bool(os.environ.get("IKAT_SAVE_NOTEBOOKS"))
 VECTORS = ROOT / "tests" / "minilm.npz"
 """What MiniLM makes of the passages of the sample, for which it takes thirteen seconds of a core."""
 NUMBER = r"-?\d+\.\d+(?:e[-+]?\d+)?"
+KERNEL = "from ipykernel.kernelapp import launch_new_instance; launch_new_instance()"
 START = """__import__("os").chdir({folder!r})
 __import__("pandas").reset_option("^display")
+__import__("pandas").set_option("display.max_columns", 20)  # as where a kernel imports pandas, not its parent
 %reset -f
 get_ipython().execution_count = 1"""
 FIRST = """import gc, sys
@@ -90,6 +92,9 @@ def execute(tmp_path_factory):
             cell.metadata = {}
         return notebook
 
+    if python := os.environ.get("IKAT_TEST_PYTHON"):
+        client.km = client.create_kernel_manager()
+        client.km.kernel_spec.argv = [*python.split(), "-c", KERNEL, "-f", "{connection_file}"]
     with client.setup_kernel(env=environment):
         executed(new_notebook(cells=[new_code_cell(FIRST.format(folder=str(ROOT / "tests")))]))
         yield executed
