@@ -49,13 +49,13 @@ class _Environment(SandboxedEnvironment):
 
 
 def _environment(folder: str | None) -> _Environment:
-    places = [place for place in (folder, str(FOLDER)) if place is not None and os.path.isdir(place)]
-    return _environment_of(*((place, tuple(sorted(os.listdir(place)))) for place in places))
+    theirs = [(folder, tuple(sorted(os.listdir(folder))))] if folder is not None and os.path.isdir(folder) else []
+    return _environment_of(*theirs, (str(FOLDER), ()))
 
 
 @lru_cache
 def _environment_of(*states: tuple[str, tuple[str, ...]]) -> _Environment:
-    """The environment of folders. It is made anew if a template was added, renamed or removed; the loader notices edited ones."""
+    """The environment of folders. It is made anew if a user's template was added, renamed or removed; the loader notices edited ones."""
     built = _Environment(
         loader=FileSystemLoader([folder for folder, _ in states]),
         undefined=StrictUndefined,
