@@ -111,25 +111,21 @@ def _written(inp: pd.DataFrame, out: pd.DataFrame) -> Iterator[tuple[str, str, A
     whole = "qid_0" not in inp.columns and "qid_0" not in out.columns
     names = [name for name in map(str, out.columns) if (name[:1] == "q" and name[:5] != "query" and name not in OF_ROWS)]
     names += ["query"] if whole and "query" in out.columns else []
-    before, after = _firsts(inp), _firsts(out)
-    for name in names:
-        old = _cells(inp, name, before) if name in inp.columns else {}
-        for qid, value in _cells(out, name, after).items():
+    before = _cells(inp, names)
+    for name, cells in _cells(out, names).items():
+        old = before.get(name, {})
+        for qid, value in cells.items():
             was = old.get(qid)
             if not (value is was or (is_missing(value) and is_missing(was)) or (qid in old and as_json(value) == as_json(was))):
                 yield qid, name, as_json(value)
 
 
-def _firsts(frame: pd.DataFrame) -> dict[Any, int]:
-    """The position of each turn's first row, by turn."""
+def _cells(frame: pd.DataFrame, names: Sequence[str]) -> dict[str, dict[Any, Any]]:
+    """Of each of these columns that the frame has, the value in each turn's first row, by turn."""
     turns = frame["qid_0" if "qid_0" in frame.columns else "qid"].to_numpy(dtype=object)
     first = np.flatnonzero(~pd.Series(turns, dtype=object).duplicated().to_numpy())
-    return dict(zip(turns[first].tolist(), first.tolist(), strict=True))
-
-
-def _cells(frame: pd.DataFrame, name: str, places: dict[Any, int]) -> dict[Any, Any]:
-    """The values of a column at these places, by turn."""
-    return dict(zip(places, frame[name].array.take(list(places.values())).to_numpy().tolist(), strict=True))
+    qids, there = turns[first].tolist(), [name for name in names if name in frame.columns]
+    return {name: dict(zip(qids, frame[name].array.take(first).to_numpy().tolist(), strict=True)) for name in there}
 
 
 def _queries(inp: pd.DataFrame, out: pd.DataFrame) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -349,7 +349,7 @@ def test_nothing_is_lost_or_mixed_when_processes_and_threads_write_at_once(tmp_p
 sayings = st.lists(st.sampled_from([DOG, LYON, OSLO, "Tea?"]), min_size=1, max_size=3)
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(st.lists(sayings, min_size=1, max_size=3), st.integers(0, 8))
 def test_a_run_that_is_repeated_from_any_turn_gives_each_turn_the_same_statements(tmp_path_factory, sessions, begin):
     notes = Notes()
@@ -373,7 +373,7 @@ HOSTILE = ['u"}\n{"event": "undone"}', "../u1", "u1\x00", "U1", "u1 ", "\u2028",
 names = st.sampled_from(HOSTILE) | st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(st.lists(names, min_size=2, max_size=4, unique=True))
 def test_users_with_any_names_are_never_mixed(tmp_path_factory, users):
     memory = ikat.UserMemory(tmp_path_factory.mktemp("m") / "users.jsonl", Notes())
@@ -414,7 +414,7 @@ STEPS = {
 changes = st.tuples(st.sampled_from(["learn", "learn", *STEPS]), st.sampled_from("abc"), sayings.map(lambda said: said[0]))
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(st.lists(changes, max_size=8))
 def test_what_holds_is_the_same_as_statements_memories_and_column_now_and_at_any_time(tmp_path_factory, changes):
     memory, then = ikat.UserMemory(tmp_path_factory.mktemp("m") / "users.jsonl", Notes()), {}

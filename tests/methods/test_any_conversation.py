@@ -197,5 +197,5 @@ def test_sub_queries_come_back_to_their_turn_whatever_its_name(fused, names, len
         results = system(turns(qids).assign(qsubqueries=column(queries)))
         return [results[results["qid"] == qid][["docno", "score", "rank"]].values.tolist() for qid in qids]
 
-    assert found(names) == found(OF_IKAT)
-    assert all(found(names))
+    assert found(names) == (expected := found(OF_IKAT))
+    assert all(expected)

@@ -49,7 +49,8 @@ def test_a_log_that_a_kill_cut_at_any_byte_has_the_events_of_its_whole_lines(log
         turn_event(SECOND), {"event": "sent", "session": "1-1", "turn": 2, "seconds": None}, {"event": "end", "session": "1-1", "end": ""}
     )
     whole = log.path.read_bytes()
-    for size in range(len(whole)):
+    ends = [place + step for place, byte in enumerate(whole) if byte == 10 for step in (-1, 0, 1)]
+    for size in {*ends, *range(0, len(whole), 7)} - {len(whole)}:
         log.path.write_bytes(whole[:size])
         again = Log.create(log.folder, HEADER)
         lines = whole[:size].count(b"\n")

@@ -128,7 +128,7 @@ def test_an_experiment_sends_every_systems_batch(server, index):
     systems = {"raw": bm25, "a": ikat.Answer(spec(server)) >> bm25, "b": ikat.Rewrite(spec(server)) >> bm25}
 
     def experiment():
-        return ikat.experiment(systems, "ikat:sample")
+        return ikat.experiment(systems, "ikat:sample", turns=FIVE)
 
     assert "stage rewrite" in ended(experiment)
     assert len(server.batches) == 2
