@@ -222,8 +222,8 @@ def test_a_collection_folder_may_lie_elsewhere(tmp_path):
 
 def test_an_index_object_of_a_folder_is_taken_wherever_its_path_is(index, tmp_path):
     given = ikat.Index(index.path)
-    first = ikat.run("raw", "ikat:sample", out=tmp_path / "first", index=index.path).table
-    pd.testing.assert_frame_equal(ikat.run("raw", "ikat:sample", out=tmp_path / "second", index=given).table, first)
+    first = ikat.run("raw", "ikat:sample", turns=FIVE, out=tmp_path / "first", index=index.path).table
+    pd.testing.assert_frame_equal(ikat.run("raw", "ikat:sample", turns=FIVE, out=tmp_path / "second", index=given).table, first)
     for wrong in (5, ["index"], pd.DataFrame()):
         with pytest.raises(ikat.UsageError, match=r"index=.*: give the folder of an index, or an index such as ikat.Index"):
             ikat.run("raw", "ikat:sample", out=tmp_path / "third", index=wrong)
@@ -249,7 +249,7 @@ def test_a_method_that_reads_gold_columns_is_told_to_say_so(index, tmp_path):
     )
     with pytest.raises(ikat.UsageError, match=r"plain does not work .* reads qresolved, .*in a method of your own, set uses_gold=True$"):
         ikat.run(f"{tmp_path}/mine.py:plain", "ikat:sample", out=tmp_path / "runs", index=index)
-    assert ikat.experiment(f"{tmp_path}/mine.py:gold", "ikat:sample", index=index)["turns"].item() == 24
+    assert ikat.experiment(f"{tmp_path}/mine.py:gold", "ikat:sample", turns=FIVE, index=index)["turns"].item() == 5
 
 
 def test_a_system_that_writes_into_its_input_disturbs_no_other():

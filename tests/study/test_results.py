@@ -32,8 +32,9 @@ def test_a_run_gives_what_the_command_line_prints(index, tmp_path):
 
 def test_the_scores_stay_those_of_their_judgements(index, tmp_path):
     """Another study scores the same folder anew."""
-    first = ikat.run("raw", "ikat:sample", out=tmp_path / "runs", index=index.path)
+    given = {"turns": TURNS, "out": tmp_path / "runs", "index": index.path}
+    first = ikat.run("raw", "ikat:sample", **given)
     before = first.table.copy()
-    other = ikat.run("raw", "ikat:sample", out=tmp_path / "runs", index=index.path, qrels="provenance")
+    other = ikat.run("raw", "ikat:sample", **given, qrels="provenance")
     assert not other.table.equals(before)
     pd.testing.assert_frame_equal(first.table, before)

@@ -116,14 +116,7 @@ def test_the_run_folder_is_the_same_byte_for_byte_whatever_the_size_of_the_batch
     assert sorted(os.listdir(tmp_path / "parts")) == sorted(folders)
 
 
-def test_the_models_that_answered_are_in_the_ledger_and_in_run_json(index, tmp_path):
-    opened(index, tmp_path, "ad", batch=2, turns=FIVE).run()
-    served = json.loads((tmp_path / "ad" / "run.json").read_text())["served"]
-    assert list(served) == ["recorded"]
-    assert served["recorded"] == pd.read_csv(tmp_path / "ad" / "ledger.csv")["served"].unique().tolist() != []
-
-
-def test_the_batched_run_is_what_the_pipeline_gives(index, tmp_path):
+def test_the_batched_run_is_what_the_pipeline_gives_and_says_which_models_answered(index, tmp_path):
     session = opened(index, tmp_path, "aqd_a", batch=2, turns=FIVE)
     found = session.run()["aqd_a"]
     expected = session.system("aqd_a").pipeline.transform(session.study.turns_of(session.system("aqd_a")))
@@ -133,6 +126,9 @@ def test_the_batched_run_is_what_the_pipeline_gives(index, tmp_path):
     for row in expected.drop_duplicates("qid").itertuples():
         assert (turns[row.qid]["qanswer"], turns[row.qid]["qsubqueries"]) == (row.qanswer, row.qsubqueries)
         assert turns[row.qid]["passages"] == (expected["qid"] == row.qid).sum()
+    served = pd.read_csv(tmp_path / "aqd_a" / "ledger.csv")["served"].unique().tolist()
+    assert RunFolder(tmp_path / "aqd_a").parameters()["served"] == {"recorded": served}
+    assert served
 
 
 def test_a_killed_run_repeats_no_finished_batch(index, tmp_path, monkeypatch):

@@ -28,10 +28,10 @@ class SharedWords(reranker.Reranker):
         return np.array([len(set(query.split()) & set(text.split())) / (len(query.split()) + 1) for query, text in pairs])
 
 
-def run(index, out, name, **more):
+def run(index, out, name, turns=TURN, **more):
     models = {"llm": "recorded:sample", "reranker": SharedWords()} | more
     taken = {option: model for option, model in models.items() if option in ikat.methods.find(name).resources.values()}
-    ikat.run(name, "ikat:sample", index=index, out=out, turns=GTR, **taken)
+    ikat.run(name, "ikat:sample", index=index, out=out, turns=turns, **taken)
     return RunFolder(out / name)
 
 
@@ -41,7 +41,7 @@ def of_turn(folder, stage, qid=TURN):
 
 @pytest.fixture(scope="module")
 def gtr(index, tmp_path_factory):
-    return run(index, tmp_path_factory.mktemp("gtr"), "gtr", second_llm="recorded:sample-claude")
+    return run(index, tmp_path_factory.mktemp("gtr"), "gtr", GTR, second_llm="recorded:sample-claude")
 
 
 def test_both_branches_of_gtr_keep_their_answers_statements_and_queries(gtr):
