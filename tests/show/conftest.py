@@ -1,5 +1,7 @@
 """Two runs on the bundled sample, small enough to be worked out by hand."""
 
+import shutil
+
 import pytest
 from small_runs import DOCNOS, ranking
 
@@ -15,9 +17,9 @@ def sample():
     return ikat.dataset("ikat:sample")
 
 
-@pytest.fixture
-def folders(tmp_path, sample):
-    """Run folders `plain` (three turns, the last without any passage) and `full` (all that a system can write, on two of them)."""
+@pytest.fixture(scope="session")
+def written(tmp_path_factory):
+    place, sample = tmp_path_factory.mktemp("folders"), ikat.dataset("ikat:sample")
     topics, qrels = sample.get_topics().head(3), sample.get_qrels()
     first, second, third = topics["qid"]
     plain = ranking([(first, DOCNOS[0], 3.0), (first, DOCNOS[1], 2.0), (first, DOCNOS[2], 1.0), (second, DOCNOS[3], 0.5)])
@@ -33,14 +35,18 @@ def folders(tmp_path, sample):
     asked = topics.assign(qrewrite=column(["Which first walk?", "When is the heath at its best?", "Poles for a knee?"]))
     ledger = Ledger()
     ledger.count("answer", "gpt-4o", calls=2, known=1, prompt_tokens=100, completion_tokens=1900, cost=0.25)
-    return [
-        _write(tmp_path / "plain", asked, plain.merge(asked, on="qid"), qrels, Ledger()),
-        _write(tmp_path / "full", topics.head(2), full.merge(topics, on="qid"), qrels, ledger),
-    ]
+    _write(place / "plain", asked, plain.merge(asked, on="qid"), qrels, Ledger())
+    _write(place / "full", topics.head(2), full.merge(topics, on="qid"), qrels, ledger)
+    return place
+
+
+@pytest.fixture
+def folders(tmp_path, written):
+    """Run folders `plain` (three turns, the last without any passage) and `full` (all that a system can write, on two of them)."""
+    return [RunFolder(shutil.copytree(written / name, tmp_path / name)) for name in ("plain", "full")]
 
 
 def _write(path, topics, results, qrels, ledger):
     figures = per_turn(results, qrels[qrels["qid"].isin(topics["qid"])])
     parameters = {"dataset": "ikat:sample", "expression": f"{path.name}()", "deviations": ["llm: the paper has gpt-4, this run gpt-4o"]}
     RunFolder(path).write(topics, results, figures, ledger.frame(), parameters)
-    return RunFolder(path)
