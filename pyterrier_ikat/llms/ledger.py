@@ -160,7 +160,7 @@ class Ledger(Remade):
         kinds = dict.fromkeys(("stage", "model", "served"), "object")
         kinds |= dict.fromkeys((*COUNTS, *AMOUNTS), "Int64") | dict.fromkeys(("seconds", "cost", "worth"), "Float64")
         rows = self.rows()
-        return pd.DataFrame({name: pd.array([row[name] for row in rows], dtype=kind) for name, kind in kinds.items()})
+        return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=kind) for name, kind in kinds.items()})
 
     def total(self) -> Spend:
         """The sum over all calls."""
