@@ -262,7 +262,7 @@ def two_turns(monkeypatch):
     from pyterrier_ikat.conversations.ikat_dataset import SampleDataset
 
     for whole in (SampleDataset.get_topics, SampleDataset.get_qrels):
-        few = lambda *given, of=whole: of(*given).query("qid in ['1-1_1', '3-1_2']").reset_index(drop=True)  # noqa: E731
+        few = lambda *given, of=whole: of(*given)[lambda all: all["qid"].isin(["1-1_1", "3-1_2"])].reset_index(drop=True)  # noqa: E731
         monkeypatch.setattr(SampleDataset, whole.__name__, few)
 
 

@@ -35,7 +35,7 @@ TESTS = ("openai", "hypothesis", "trust.frames", "rank.tiny_cross_encoders", "re
 
 
 class Server:
-    """A process that imports modules at its first fork. It ends when its input does, with this process at the latest."""
+    """A process that imports modules and forks. It ends when its input does, with this process at the latest."""
 
     def __init__(self, modules):
         self.path = Path(tempfile.mkdtemp(prefix="python")) / "socket"
@@ -180,6 +180,7 @@ def serve(path, modules):
         listening.bind(path)
         listening.listen()
         print("ready", flush=True)
+        import_each(modules)
         while True:
             ready, _, _ = select.select([listening, 0], [], [], 1)
             with contextlib.suppress(ChildProcessError):
@@ -192,7 +193,6 @@ def serve(path, modules):
                 size, files, _, _ = socket.recv_fds(connection, 8, 3)
                 with connection.makefile("rb") as file:
                     job = json.loads(file.read(int.from_bytes(size, "big")))
-                import_each(modules)
                 if not os.fork():
                     listening.close()
                     if not (process := os.fork()):

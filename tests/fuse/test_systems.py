@@ -35,7 +35,7 @@ def by_hand(branches, turns):
 
 
 @FUSIONS
-@settings(max_examples=6)
+@settings(max_examples=8)
 @given(found_by_branch, st.none() | st.integers(1, 4), st.randoms(use_true_random=False))
 def test_systems_are_fused_as_by_hand_and_as_the_plain_definition_says(fusion, found, num_results, random):
     shuffled = pt.apply.generic(lambda rows: rows.iloc[random.sample(range(len(rows)), len(rows))])
@@ -51,7 +51,7 @@ def test_systems_are_fused_as_by_hand_and_as_the_plain_definition_says(fusion, f
 
 
 @FUSIONS
-@settings(max_examples=4)
+@settings(max_examples=5)
 @given(
     st.lists(st.dictionaries(st.sampled_from(["t::0", "t::1", "u::0", "u::1"]), st.lists(st.sampled_from("abcd"), unique=True)), max_size=3)
 )

@@ -110,10 +110,10 @@ def test_a_paid_call_that_ctrl_c_interrupted_is_counted(path, monkeypatch):
     def interrupted(request):
         if request.stage == "update_ptkb":
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-            assert waiting.wait(60)
+            waiting.wait(5)  # says that it waits, unless Ctrl-C came before it began to
 
     backend.before = interrupted
-    monkeypatch.setattr(sys.stderr, "write", lambda text: waiting.set())  # says that it waits
+    monkeypatch.setattr(sys.stderr, "write", lambda text: waiting.set())
     with pytest.warns(NothingLearnedWarning, match="it was stopped"):
         turn = chat.say("I own a dog.")
     assert effort(turn).startswith("2 calls, 200 tokens, 2.0000 USD, ")
