@@ -125,7 +125,7 @@ def _cells(frame: pd.DataFrame, names: Sequence[str]) -> dict[str, dict[Any, Any
     turns = frame["qid_0" if "qid_0" in frame.columns else "qid"].to_numpy(dtype=object)
     first = np.flatnonzero(~pd.Series(turns, dtype=object).duplicated().to_numpy())
     qids, there = turns[first].tolist(), [name for name in names if name in frame.columns]
-    return {name: dict(zip(qids, frame[name].array.take(first).to_numpy().tolist(), strict=True)) for name in there}
+    return {name: dict(zip(qids, frame[name].take(first).tolist(), strict=True)) for name in there}
 
 
 def _queries(inp: pd.DataFrame, out: pd.DataFrame) -> Iterator[tuple[str, dict[str, Any]]]:
