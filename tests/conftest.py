@@ -22,6 +22,7 @@ import hypothesis
 import pytest
 from _pytest.logging import catching_logs
 from _pytest.runner import runtestprotocol
+from hypothesis.internal.conjecture import providers
 
 # A loaded machine is no defect, and a change is refused for what it breaks only: each run tries the same examples. Others, and more, with
 # HYPOTHESIS_PROFILE=search.
@@ -29,6 +30,8 @@ ALWAYS = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too
 hypothesis.settings.register_profile("ikat", derandomize=True, max_examples=20, **ALWAYS)
 hypothesis.settings.register_profile("search", max_examples=1000, **ALWAYS)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ikat"))
+if os.environ.get("HYPOTHESIS_PROFILE", "ikat") == "ikat":  # else examples depend on the modules that a process has, and all are read
+    providers._get_local_constants = lambda: providers._local_constants
 
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared"
