@@ -20,6 +20,7 @@ from pathlib import Path
 import forked_python
 import hypothesis
 import pytest
+from _pytest.assertion import rewrite
 from _pytest.logging import catching_logs
 from _pytest.runner import runtestprotocol
 from hypothesis.internal.conjecture import providers
@@ -134,13 +135,24 @@ def pytest_xdist_auto_num_workers():
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_setupnodes(specs):
+def pytest_xdist_setupnodes(config, specs):
     """The processes that test are forks of one that has imported what tests need, and start programs by one process for all."""
     if len(specs) > 1 and sys.platform == "linux" and not {"COVERAGE_RUN", "IKAT_TEST_PORTABLE"} & set(os.environ):
         forked_python.address()
         python = forked_python.python_of_tests()
         for spec in specs:
             spec.python = python
+        compile_tests(config)
+
+
+def compile_tests(config):
+    """Once in a new checkout, while the process above imports: else each process that tests compiles all of them."""
+    for path in Path(__file__).parent.rglob("*.py"):
+        compiled = rewrite.get_cache_dir(path) / f"{path.stem}{rewrite.PYC_TAIL}"
+        if path.name.startswith(("test_", "conftest")) and not compiled.exists():
+            source, code = rewrite._rewrite_test(path, config)
+            compiled.parent.mkdir(exist_ok=True)
+            rewrite._write_pyc(config.stash[rewrite.assertstate_key], code, source, compiled)
 
 
 def pytest_runtest_protocol(item, nextitem):
