@@ -146,7 +146,7 @@ def pytest_xdist_setupnodes(config, specs):
 
 
 def compile_tests(config):
-    """Once in a new checkout, while the process above imports: else each process that tests compiles all of them."""
+    """In a new checkout, while forked_python imports. Otherwise each process that tests would compile all of them."""
     for path in Path(__file__).parent.rglob("*.py"):
         compiled = rewrite.get_cache_dir(path) / f"{path.stem}{rewrite.PYC_TAIL}"
         if path.name.startswith(("test_", "conftest")) and not compiled.exists():

@@ -10,6 +10,7 @@ import importlib
 import json
 import os
 import select
+import shlex
 import shutil
 import signal
 import socket
@@ -158,7 +159,7 @@ def address():
 def python_of_tests():
     """A command like ``python``, whose ``-c CODE`` is a fork with what tests import; also what ``$IKAT_TEST_PYTHON`` names."""
     _servers.append(Server(TESTS))
-    os.environ["IKAT_TEST_PYTHON"] = f"{sys.executable} -S {__file__} {_servers[-1].path}"
+    os.environ["IKAT_TEST_PYTHON"] = shlex.join([sys.executable, "-S", __file__, str(_servers[-1].path)])
     return os.environ["IKAT_TEST_PYTHON"]
 
 
@@ -238,7 +239,7 @@ def become(job, files):
 
 if __name__ == "__main__":
     path, *rest = sys.argv[1:]
-    if "-c" in rest:
+    if "-c" in rest:  # it stands for a fork of the process that serves there, until that ends
         sys.exit(Popen([sys.executable, *rest[rest.index("-c") :]], server=path).wait())
     given = serve(path, rest)
     if given:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 from pathlib import Path
 
 import nbformat
@@ -65,21 +66,23 @@ def figures(text):
     return [float(number) for number in re.findall(NUMBER, text)]
 
 
-def remembered(name):
-    """A file where the kernel looks for what other processes encoded; see remembering_encoder.py."""
-    return Path(os.environ["IKAT_TEST_VECTORS"], name)
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory):
+    """The kernel's folder of vectors, see remembering_encoder.py. Other tests don't see it: what is saved is rounded."""
+    folder = tmp_path_factory.mktemp("vectors")
+    if not SAVES:
+        known = np.load(VECTORS)
+        for name, vector in zip(known["names"], known["vectors"], strict=True):
+            (folder / name).write_bytes(vector.astype(np.float32).tobytes())
+    return folder
 
 
 @pytest.fixture(scope="module")
-def execute(tmp_path_factory):
+def execute(tmp_path_factory, vectors):
     """Run a notebook in a new folder, and return it. All share a kernel, which imports the heavy packages and encodes each text once."""
     home, data = tmp_path_factory.mktemp("home"), ROOT.parent / "shared" / "ikat"
-    environment = {**os.environ, "TQDM_DISABLE": "1", "IKAT_HOME": str(home), "IKAT_DATA": str(data)}
+    environment = {**os.environ, "TQDM_DISABLE": "1", "IKAT_HOME": str(home), "IKAT_DATA": str(data), "IKAT_TEST_VECTORS": str(vectors)}
     client = NotebookClient(new_notebook(), timeout=300, kernel_name="python3")
-    known = np.load(VECTORS)
-    for name, vector in zip(known["names"], known["vectors"], strict=True):
-        if not SAVES:
-            remembered(name).write_bytes(vector.astype(np.float32).tobytes())
 
     def executed(notebook):
         start = new_code_cell(START.format(folder=str(tmp_path_factory.mktemp("notebook"))))
@@ -94,19 +97,19 @@ def execute(tmp_path_factory):
 
     if python := os.environ.get("IKAT_TEST_PYTHON"):
         client.km = client.create_kernel_manager()
-        client.km.kernel_spec.argv = [*python.split(), "-c", KERNEL, "-f", "{connection_file}"]
+        client.km.kernel_spec.argv = [*shlex.split(python), "-c", KERNEL, "-f", "{connection_file}"]
     with client.setup_kernel(env=environment):
         executed(new_notebook(cells=[new_code_cell(FIRST.format(folder=str(ROOT / "tests")))]))
         yield executed
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.real_data if name == "evidence" else ()) for name in NAMES])
-def test_the_notebook_runs_and_shows_what_is_saved(name, execute):
+def test_the_notebook_runs_and_shows_what_is_saved(name, execute, vectors):
     got = execute(saved(name))
     if SAVES and name == "compare":
-        names = sorted(path.name for path in remembered("").iterdir())
-        vectors = [np.frombuffer(remembered(name).read_bytes(), np.float32) for name in names]
-        np.savez_compressed(VECTORS, names=names, vectors=np.array(vectors, np.float16))
+        files = sorted(vectors.iterdir())
+        encoded = [np.frombuffer(file.read_bytes(), np.float32) for file in files]
+        np.savez_compressed(VECTORS, names=[file.name for file in files], vectors=np.array(encoded, np.float16))
     if SAVES:
         first = code(got)[0].execution_count  # 2 with the kernel of Python 3.10
         for cell in code(got):

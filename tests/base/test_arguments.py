@@ -5,10 +5,10 @@ import math
 import pickle
 from types import SimpleNamespace
 
+import joblib
 import pandas as pd
 import pyterrier as pt
 import pytest
-from joblib.externals.loky import get_reusable_executor
 from trust.frames import ASKING, EVERY, EXPORTED, Says, Words
 
 import pyterrier_ikat as ikat
@@ -170,11 +170,12 @@ def test_a_copy_in_this_process_has_the_same_account():
     assert copy.deepcopy(ikat.Answer(llm) >> ikat.MultiQuery(llm))[0].llm is llm
 
 
-def test_joblib_sends_a_pipeline_to_a_process_of_its_own():
+def test_joblib_sends_a_pipeline_to_processes_of_its_own():
     pipeline = ikat.Answer("recorded:sample") >> ikat.MultiQuery("recorded:sample", given="answer")
-    topics = pt.get_dataset("ikat:sample").get_topics().head(2)
-    sent = get_reusable_executor(max_workers=1).submit(pipeline.transform, topics).result()
-    pd.testing.assert_frame_equal(sent, pipeline(topics))
+    topics = pt.get_dataset("ikat:sample").get_topics().head(4)
+    halves = [topics.iloc[:2], topics.iloc[2:].reset_index(drop=True)]
+    sent = joblib.Parallel(n_jobs=2, backend="loky")(joblib.delayed(pipeline.transform)(half) for half in halves)
+    pd.testing.assert_frame_equal(pd.concat(sent, ignore_index=True), pipeline(topics))
 
 
 def test_a_mistyped_value_of_a_set_is_named():

@@ -211,7 +211,7 @@ def test_a_model_that_repeats_itself_without_end_breaks_no_parser(piece):
             assert time.process_time() - started < 0.25, (name, text[:20])
 
 
-@pytest.mark.parametrize(("opening", "closing", "levels"), [("[", "]", 600), ("{", "}", 300), ('{"a":[', "]}", 510)])
+@pytest.mark.parametrize(("opening", "closing", "levels"), [("[", "]", 600), ("{", "}", 1_020), ('{"a":[', "]}", 510)])
 def test_brackets_within_brackets_break_no_parser(opening, closing, levels):
     """Some that only Python's own parser of JSON reads, and more than its calls within calls."""
     check_all(opening * levels + closing * levels)

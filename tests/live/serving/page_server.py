@@ -77,8 +77,6 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    disable_nagle_algorithm = True  # else each event waits 40 ms for the one before
-
     def log_message(self, *args):
         self.server.paths.append(self.path)
 
