@@ -213,7 +213,7 @@ def test_answers_show_their_activity_and_can_be_stopped(browser, server):
     assert texts(browser, ".stage") == ["searching 5 queries", "waiting"]
     click(browser, "#stop")
     until(browser, "document.querySelectorAll('.retry').length === 2")
-    assert texts(browser, ".problem") == ["Stopped."] * 2
+    assert drawn(browser, ".turn .problem") == ["Stopped."] * 2
     say(browser, "And how?")
     assert server.told("plain")[1] == UNANSWERED  # nothing of the stopped answers is in the history
     assert texts(browser, ".retry") == ["Ask again"] * 2  # a later answer was given without it
@@ -338,7 +338,7 @@ def test_a_conversation_is_held_by_keyboard_alone(browser, server):
     until(browser, "document.querySelectorAll('.activity').length === 2")
     press(browser, "Escape")
     until(browser, "document.querySelectorAll('.turn:last-child .retry').length === 2")
-    assert texts(browser, ".problem") == ["Stopped."] * 2
+    assert drawn(browser, ".turn .problem") == ["Stopped."] * 2
     assert focused(browser) == "words"
 
 
