@@ -312,6 +312,20 @@ def sample_index(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def sample_vectors(tmp_path_factory):
+    """A folder for ``$IKAT_TEST_VECTORS`` with what MiniLM makes of the sample's passages: it takes thirteen seconds of a core for them.
+
+    They are rounded. So only notebooks and pages have them, whose figures have few digits.
+    """
+    import numpy as np
+
+    known, folder = np.load(ROOT / "tests" / "minilm.npz"), tmp_path_factory.mktemp("vectors")
+    for name, vector in zip(known["names"], known["vectors"], strict=True):
+        (folder / name).write_bytes(vector.astype(np.float32).tobytes())
+    return folder
+
+
+@pytest.fixture(scope="session")
 def browser(tmp_path_factory):
     """Chromium, one for all tests; what a page may not do is in its ``errors`` until the next one is opened, downloads are in ``saved``."""
     from chromium import Browser, find_browser

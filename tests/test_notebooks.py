@@ -18,7 +18,6 @@ FOLDER = ROOT / "notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
 SAVES = bool(os.environ.get("IKAT_SAVE_NOTEBOOKS"))
 VECTORS = ROOT / "tests" / "minilm.npz"
-"""What MiniLM makes of the passages of the sample, for which it takes thirteen seconds of a core."""
 NUMBER = r"-?\d+\.\d+(?:e[-+]?\d+)?"
 KERNEL = "from ipykernel.kernelapp import launch_new_instance; launch_new_instance()"
 START = """__import__("os").chdir({folder!r})
@@ -67,14 +66,9 @@ def figures(text):
 
 
 @pytest.fixture(scope="module")
-def vectors(tmp_path_factory):
-    """The kernel's folder of vectors, see remembering_encoder.py. Other tests don't see it: what is saved is rounded."""
-    folder = tmp_path_factory.mktemp("vectors")
-    if not SAVES:
-        known = np.load(VECTORS)
-        for name, vector in zip(known["names"], known["vectors"], strict=True):
-            (folder / name).write_bytes(vector.astype(np.float32).tobytes())
-    return folder
+def vectors(tmp_path_factory, sample_vectors):
+    """The kernel's folder of vectors, see remembering_encoder.py."""
+    return tmp_path_factory.mktemp("vectors") if SAVES else sample_vectors
 
 
 @pytest.fixture(scope="module")
