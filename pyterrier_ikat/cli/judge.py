@@ -14,7 +14,7 @@ from .main import TEXTS, TURNS, dataset_named, judged_by, load_runs, main, tell_
     example="""\
 ikat judge runs/* --dataset ikat:2023-mini --index mini.index \\
     --llm openai:gpt-4o --out judged.qrels
-ikat judge --pairs judged.qrels --agree default --dataset ikat:2023-mini
+ikat judge --pairs judged.qrels --agree default --dataset ikat:2023
 ikat judge runs/* --pairs gpt4 --agree default --dataset ikat:2024
 ikat judge --fill runs/new --dataset ikat:2023 \\
     --index full.index --llm openai:gpt-4o --out filled.qrels""",

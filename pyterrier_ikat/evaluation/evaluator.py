@@ -225,6 +225,9 @@ class Evaluator:
         measures: the measures to compute.
         turns: the judged turns, in their order.
 
+    Warns:
+        RelevanceWarning: when a measure's ``rel`` is above every label.
+
     Example:
         >>> from ir_measures import nDCG
         >>> Evaluator({"1_1": {"a": 1}, "1_2": {"b": 1}}, [nDCG @ 5]).per_turn("AD", {"1_1": {"a": 1.0}})
@@ -233,6 +236,10 @@ class Evaluator:
 
     def __init__(self, judged: Judged, measures: Sequence[ir_measures.Measure]) -> None:
         self.measures, self.turns, self._judged = list(measures), list(judged), judged
+        highest = max((level for labels in judged.values() for level in labels.values()), default=0)
+        if unmet := [label(one) for one in self.measures if one.params.get("rel", 0) > max(highest, 1)]:
+            what = f"the highest label of these judgements is {highest}: each score of {list_first(unmet)} is 0, so choose a lower rel"
+            warnings.warn(what, RelevanceWarning, stacklevel=3)
         # Without a label from 0 on, trec_eval reads what the turn before has left, or ends nowhere.
         readable = {qid: labels if max(labels.values()) >= 0 else {**labels, "a passage of no run": 0} for qid, labels in judged.items()}
         of_trec_eval = [one for one in self.measures if provider_of(one) is ir_measures.pytrec_eval]
@@ -503,6 +510,10 @@ def check_common_turns(who: str, ours: Iterable[str], theirs: Iterable[str], wha
     if given and wanted and not set(given) & set(wanted):
         mismatch = f"its turns are like {given[0]}, the wanted ones like {wanted[0]}"
         raise DataError(f"{who} has no {what}: {mismatch}; take the topics that the judgements were made for")
+
+
+class RelevanceWarning(UserWarning):
+    """A measure counts passages as relevant from a label on that no judgement has."""
 
 
 class OtherTurnsWarning(UserWarning):

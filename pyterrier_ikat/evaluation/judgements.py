@@ -356,6 +356,9 @@ class Agreement:
             f"kappa of the graded labels {format_score(self.kappa)}",
             *(f"Kendall's tau of the systems by {measure}: {format_score(tau)}" for measure, tau in self.tau.items()),
         ]
+        for side, counts in (("first", self.confusion.sum(axis=1)), ("second", self.confusion.sum(axis=0))):
+            if (counts > 0).sum() == 1:
+                said.append(f"the {side} file gives all these pairs label {counts.idxmax()}: agreement with it says nothing about a judge")
         graded = _shown(self.confusion, "Labels of the first file (rows) and of the second (columns)", [])
         return [graded, _shown(self.binary_confusion, f"Relevant, from label {self.threshold} on", said)]
 

@@ -56,7 +56,7 @@ class NotJudgedWarning(UserWarning):
 
 
 class AlikeWarning(UserWarning):
-    """A stored run was made by a stage whose repr doesn't identify it, so that the stage may have changed."""
+    """A stored run was made by a stage whose repr, or a model whose name, doesn't identify it, so that it may have changed."""
 
 
 class SystemFailed(IkatError):
@@ -176,10 +176,12 @@ class Run:
         begun = not self.finished and bool(self._pieces(TURNS))
         if begun:
             check_same(self.path, "finished batches of a run", self.known | {"versions": versions()})
-        if (self.finished or begun) and (stages := alike(system.pipeline)):
-            told = f"system {system.name} uses what is kept in {self.folder.path if self.finished else self.path}, and its stage"
-            told = f"{told} {', '.join(stages)} may be another one now: if it is, remove the folder; a class with a __repr__ that shows"
-            warnings.warn(f"{told} what it does is told apart", AlikeWarning, stacklevel=5)
+        unknown = [f"stage {one}" for one in alike(system.pipeline)]
+        unknown += [f"model {one.backend.model}" for one in system.models if not one.backend.identified]
+        if (self.finished or begun) and unknown:
+            told = f"system {system.name} uses what is kept in {self.folder.path if self.finished else self.path}, and its"
+            told = f"{told} {', '.join(unknown)} may be another one now: if it is, remove the folder; a class with a __repr__ that shows"
+            warnings.warn(f"{told} what it does, and a model with an identity, are told apart", AlikeWarning, stacklevel=5)
 
     def complete(self, size: int, measures: Sequence[ir_measures.Measure]) -> None:
         """Make the run in batches of ``size`` turns, and score it. A finished one gets the scores that its folder lacks."""

@@ -56,8 +56,8 @@ def write_submission(
         UncitedWarning: when a system was asked for citations, and responses have none.
 
     Raises:
-        UsageError: when the run has no responses, the year has no such run type, a run with manual rewrites is called automatic, the team
-            is missing or not allowed, or ``path`` can't be written.
+        UsageError: when the run has no responses or was made on another dataset, the year has no such run type, a run with manual
+            rewrites is called automatic, the team is missing or not allowed, or ``path`` can't be written.
         DataError: when the folder is not a finished run, or the run has turns that aren't in the topics.
         RefusedError: when the check finds errors; it lists all of them.
 
@@ -75,6 +75,8 @@ def write_submission(
     """
     topics = Topics.of(dataset)
     _check_header(topics.year, run_type, team)
+    if (made := run.parameters().get("dataset")) not in (None, dataset.name):  # topics of different years share qids
+        raise UsageError(f"{run.path} answers {made}, not {dataset.name}: give the dataset that the run was made on")
     results, turns = run.results(), {turn["qid"]: turn for turn in run.turns()}
     if not any("used" in turn for turn in turns.values()):
         respond = advice("such as rtg, or any system >> ikat.Respond(llm)", "such as `ikat run rtg ...`")

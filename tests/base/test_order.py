@@ -123,6 +123,7 @@ def test_scores_that_only_64_bits_tell_apart_keep_their_order(first, second, cut
             assert out["rank"].tolist() == list(range(len(out)))
 
 
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.evaluation.evaluator.RelevanceWarning")
 def test_pt_experiment_gives_the_figures_of_ikat_experiment_on_real_turns(ikat_data, tmp_path):
     data = ikat.dataset("ikat:2023-mini")
     bm25 = ikat.PassageIndex(tmp_path / "index").index(data.get_corpus_iter(verbose=False)).bm25()

@@ -66,3 +66,9 @@ def test_the_order_of_systems():
 def test_qrels_that_would_leave_pairs_out(qid, word):
     with pytest.raises(DataError, match=word):
         agreement(qrels(("1_3", "a", 1), (qid, "b", 1)), qrels(("1_3", "c", 1), ("1_2", "b", 1)))
+
+
+def test_labels_that_are_all_alike_are_said_to_tell_nothing():
+    alike, graded = qrels(("1_1", "a", 1), ("1_1", "b", 1)), qrels(("1_1", "a", 4), ("1_1", "b", 0))
+    assert "the second file gives all these pairs label 1" in str(agreement(graded, alike))
+    assert "says nothing" not in str(agreement(graded, graded))

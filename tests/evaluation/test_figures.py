@@ -80,6 +80,7 @@ OTHERS = ["RR@3", "RR(rel=2)@10", "Judged@3", "Compat(p=0.8)", "ERR@5", "nDCG(dc
 OTHERS += ["P(judged_only=True)@3"]
 
 
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.evaluation.evaluator.RelevanceWarning")
 @settings(max_examples=5, deadline=None)
 @given(foreign_runs())
 def test_providers_other_than_trec_eval_see_the_same_order(case):

@@ -101,6 +101,7 @@ DOCNOS = list("abcdefgh")
 rankings = st.permutations(DOCNOS).flatmap(lambda order: st.integers(0, len(order)).map(lambda size: order[:size]))
 
 
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.evaluation.evaluator.RelevanceWarning")
 @given(
     st.sampled_from([nDCG, nDCG @ 3, nDCG @ 5, P @ 3, P(rel=2) @ 5, R @ 3, R(rel=3) @ 5, AP, RR, RR @ 2, Bpref]),
     st.dictionaries(st.sampled_from(DOCNOS), st.integers(-1, 4), min_size=1),

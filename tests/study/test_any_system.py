@@ -137,6 +137,17 @@ def test_what_its_repr_does_not_tell_apart_is_named_when_it_is_used_again(index,
     run(pt.apply.query(lambda row: row["query"]), "lambda")
     with pytest.warns(AlikeWarning, match=r"its stage pt.apply.query\(\) may be another one now"):
         run(pt.apply.query(lambda row: "tea"), "lambda")
+
+    class Model:
+        def generate(self, chats):
+            return ["tea"] * len(chats)
+
+    run(ikat.Rewrite(ikat.llm(Model())), "model")
+    with pytest.warns(AlikeWarning, match=r"and its model Model may be another one now"):
+        run(ikat.Rewrite(ikat.llm(Model())), "model")
+    Model.identity = "one"
+    run(ikat.Rewrite(ikat.llm(Model())), "named")
+    run(ikat.Rewrite(ikat.llm(Model())), "named")
     run(Told(), "told")
     run(Told(stops=0), "told")  # any warning is an error
     with pytest.raises(ikat.UsageError, match=r"told holds a run with different stages, expression"):

@@ -165,6 +165,15 @@ def test_a_run_folder_is_handed_in(tmp_path, passages):
     assert read.results["used"].tolist() == [rank < 3 for rank in read.results["rank"]]
 
 
+def test_a_run_of_another_dataset_is_refused_whose_turns_have_the_same_names(tmp_path, passages):
+    data = few(2024)
+    made = folder(tmp_path, data, passages)
+    about = made.path / "run.json"
+    about.write_text(json.dumps(json.loads(about.read_text()) | {"dataset": "/elsewhere/mine"}))
+    with pytest.raises(UsageError, match="answers /elsewhere/mine, not ikat:2024"):
+        write(data, tmp_path / "run", made)
+
+
 def test_a_folder_without_responses(tmp_path, passages):
     data = few(2024)
     made = folder(tmp_path, data, passages, used=None)
