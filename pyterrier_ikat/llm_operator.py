@@ -17,7 +17,7 @@ from .completions.json_answers import Structure
 from .completions.kinds import Kind
 from .completions.usable import is_refusal, readable, without_reasoning
 from .conversations.frame import each_turn_once, histories, personas, question_column, texts_in, values, with_columns, with_query
-from .errors import UsageError, counted, list_first
+from .errors import DataError, UsageError, counted, list_first
 from .events import repaired
 from .llms import LLM, Completion, LLMFailure, Request, StageError, llm
 from .llms.failures import NotStructured, Refused, list_failed
@@ -317,7 +317,15 @@ class LLMOperator(AsksLLM, Operator):
         return []
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
-        """A new frame with the outcomes ``found``, one for each request."""
+        """A new frame with the outcomes ``found``, one for each request.
+
+        Raises:
+            DataError: when an outcome becomes the query, and is no text.
+        """
+        no_text = ((qid, one) for qid, one in zip(frame["qid"], found, strict=True) if not (isinstance(one, str) and one.strip()))
+        if self.makes_query and (odd := next(no_text, None)):
+            repair = "return a text from parse, or None for an unusable completion"
+            raise DataError(f"{type(self).__name__} makes {odd[1]!r} the query of turn {odd[0]}: {repair}")
         columns = {self.writes: found} if self.writes else {}
         return with_query(frame, found, **columns) if self.makes_query else with_columns(frame, **columns)
 

@@ -24,7 +24,7 @@ import pyterrier as pt
 from typing_extensions import dataclass_transform
 
 from .arguments import Checked, checked_frame, missing_columns
-from .errors import counted
+from .errors import DataError, counted
 from .events import OBSERVERS, observed
 
 if TYPE_CHECKING:
@@ -41,15 +41,19 @@ Transform = Callable[[Any, pd.DataFrame], pd.DataFrame]
 
 
 def _entered(transform: Transform) -> Transform:
-    """Wrap a stage's work: the frame is checked, and the observers are told."""
+    """Wrap a stage's work: the frames are checked, and the observers are told."""
 
     @wraps(transform)
     def run(self: Any, inp: pd.DataFrame) -> pd.DataFrame:
         inp = checked_frame(self, inp)
         try:
-            return observed(self, inp, partial(transform, self, inp)) if OBSERVERS.get() else transform(self, inp)
+            found = observed(self, inp, partial(transform, self, inp)) if OBSERVERS.get() else transform(self, inp)
         except pt.validate.InputValidationError as error:
             raise missing_columns(self, inp, error) from None
+        if self.one_row_per_turn and not (found["qid"].array.equals(inp["qid"].array) or [*found["qid"]] == [*inp["qid"]]):
+            repair = "return one row per row, in their order, or set one_row_per_turn = False"
+            raise DataError(f"{self!r} got {len(inp)} rows and returned {len(found)}, or other turns: {repair}")
+        return found
 
     return run
 

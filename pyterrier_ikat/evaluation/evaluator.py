@@ -182,7 +182,7 @@ def _meant(text: str) -> str:
         meant = ir_measures.parse_trec_measure(text)  # trec_eval's name, which PyTerrier takes as well
         return f"did you mean {list_first([label(one) for one in meant], 3)}? "
     name, rest = re.fullmatch(r"([^(@]*)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
-    near = did_you_mean(name, ir_measures.measures.registry)
+    near = "" if name in (known := ir_measures.measures.registry) else did_you_mean(name, known)
     return f"{near[:-1]}{rest}? " if near else ""
 
 

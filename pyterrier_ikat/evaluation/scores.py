@@ -154,7 +154,7 @@ def natural_key(text: str) -> tuple[Any, ...]:
 
 
 def breakdown(
-    runs: Mapping[str, pd.DataFrame],
+    runs: Finished,
     qrels: pd.DataFrame | None = None,
     measure: Measure = nDCG @ 5,
     by: str = "conversation",
@@ -166,9 +166,9 @@ def breakdown(
     Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, Figures 3 and 4.
 
     Args:
-        runs: name -> result frame (``qid``, ``docno``, ``score``, ``rank``), or the scores of a run for each turn: ``qid`` and a column
-            named like the measure, as in the result of :func:`per_turn` and in the ``measures.csv`` of a run folder.
-        qrels: ``qid``, ``docno``, ``label``; needed for result frames.
+        runs: runs as :func:`evaluate` takes them, or name -> the scores of a run for each turn: ``qid`` and a column named like the
+            measure, as in the result of :func:`per_turn` and in the ``measures.csv`` of a run folder.
+        qrels: ``qid``, ``docno``, ``label``; needed for rankings.
         measure: an ir_measures measure or its name.
         by: ``"conversation"``, ``"depth"`` or ``"category"``.
         topics: ``qid``, ``qconversation``, ``qturn``: needed if qids are not ``<conversation>_<turn>`` and no run has these columns for all
@@ -191,6 +191,7 @@ def breakdown(
         [[1.0, 0.625, 2.0], [2.0, 0.5, 1.0]]
     """
     one_of(GROUPS, by=by)
+    runs = {name: run if isinstance(run, pd.DataFrame) else results_of(name, run) for name, run in name_runs(runs).items()}
     taken = [name for name in runs if name in (by, "turns")]
     if taken:
         raise UsageError(f"a run is named {taken[0]!r}, as a column of the breakdown: rename it")

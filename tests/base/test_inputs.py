@@ -8,6 +8,7 @@ from trust.frames import EVERY, NEEDED, Says, needed, one_turn, one_turn_expande
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.arguments import REPAIRS
+from pyterrier_ikat.operator import Operator
 
 TURN = one_turn()
 
@@ -96,3 +97,25 @@ def test_what_another_packages_stage_lacks_is_its_own_message():
     with pytest.raises(pt.validate.InputValidationError, match="Foreign") as caught:
         ikat.generate.AppendQuery(Foreign())(TURN)
     assert not isinstance(caught.value, ikat.IkatError)
+
+
+class Loses(Operator):
+    schematic, one_row_per_turn = {"label": "Loses"}, True
+
+    def transform(self, inp):
+        return inp.iloc[::-1] if len(inp) == 2 else inp.head(1)
+
+
+class Blank(ikat.Rewrite):
+    def parse(self, text):
+        return " "
+
+
+def test_an_operator_of_yours_keeps_what_it_declares():
+    turns = pd.DataFrame({"qid": ["1_1", "1_2", "1_3"], "query": "tea"})
+    with pytest.raises(ikat.DataError, match=r"Loses\(\) got 3 rows and returned 1, or other turns"):
+        Loses()(turns)
+    with pytest.raises(ikat.DataError, match="got 2 rows and returned 2, or other turns"):
+        Loses()(turns.head(2))
+    with pytest.raises(ikat.DataError, match="Blank makes ' ' the query of turn 1_1"):
+        Blank(ikat.llm(Says("Which tea?")))(turns)

@@ -97,3 +97,12 @@ def test_folders_of_different_turns_are_named(tmp_path):
         ikat.run({name: finding("sample-walk-001:0")}, "ikat:sample", out=tmp_path, turns=turns)
     with pytest.warns(OtherTurnsWarning, match=r"made for different turns \(of 24: few 3\): a turn that a run lacks counts 0"):
         ikat.evaluate([tmp_path / "few", tmp_path / "all"])
+
+
+def test_folders_are_broken_down_as_they_are_evaluated(tmp_path):
+    ikat.run({"found": finding("sample-walk-001:0")}, "ikat:sample", out=tmp_path)
+    qrels = pt.get_dataset("ikat:sample").get_qrels()
+    by_frame = ikat.breakdown({"found": ikat.runs.RunFolder(tmp_path / "found").results()}, qrels, "nDCG@3", by="depth")
+    assert ikat.breakdown([tmp_path / "found"], qrels, "nDCG@3", by="depth").equals(by_frame)
+    with pytest.raises(ikat.UsageError, match=r"'nDCG@@3' is unknown: write it as"):
+        ikat.breakdown([tmp_path / "found"], qrels, "nDCG@@3")
