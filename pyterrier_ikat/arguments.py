@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timezone
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,8 +19,8 @@ def at_least(least: int, **numbers: int | None) -> None:
         UsageError: when one is.
     """
     for name, number in numbers.items():
-        if number is not None and not number >= least:  # also a NaN
-            raise UsageError(f"{name}={number!r}: give {least} or more")
+        if number is not None and not (isinstance(number, Real) and number >= least):  # also a NaN
+            raise UsageError(f"{name}={number!r}: give {'' if isinstance(number, Real) else 'a number, '}{least} or more")
 
 
 def one_of(choices: Iterable[str | None], **values: Any) -> None:

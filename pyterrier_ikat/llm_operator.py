@@ -170,7 +170,11 @@ class AsksLLM(Checked):
     def _read(self, qid: str, outcome: Completion | LLMFailure) -> Any:
         if isinstance(outcome, LLMFailure):  # the LLM has counted it
             return outcome
-        value, omitted = self.read(outcome.text)
+        try:
+            value, omitted = self.read(outcome.text)
+        except Exception as error:
+            who = f"the parser of {type(self).__name__} stops with {type(error).__name__}: {error}"
+            raise DataError(f"{who}; it reads the completion of turn {qid}, {outcome.text[:80]!r}") from error
         if omitted:
             self.count(dropped=len(omitted))
             log.info("stage %s: turn %s: dropped %s", self.stage, qid, "; ".join(omitted))

@@ -106,11 +106,15 @@ def evaluate(paths: tuple[str, ...], of: str, cost: bool, dataset_name: str | No
             note = note_of(given["qrels"])
             tell_circular([note["judged_by"]], paths, err=form != "text")
             click.echo(note.get("filled", ""), nl="filled" in note, err=form != "text")
-    elif dataset_name is None:
-        raise UsageError(f"--of {of} needs the dataset: give --dataset, such as ikat:2023-mini")
     else:
+        from ..evaluation.evaluator import name_runs
+        from ..evaluation.finished_runs import dataset_of, folders_in
+
+        if dataset_name is None and not (folders := folders_in(name_runs(paths))):
+            raise UsageError(f"--of {of} needs the dataset: give --dataset, such as ikat:2023-mini")
+        data = dataset_of(folders) if dataset_name is None else dataset_named(dataset_name)
         ways = {"statements": _show_statements, "responses": _show_responses, "actions": _show_actions, "nuggets": _show_nuggets}
-        ways[of](paths, dataset_named(dataset_name), given, form)
+        ways[of](paths, data, given, form)
 
 
 def _show_passages(paths: Sequence[str], dataset_name: str | None, given: Mapping[str, Any], form: str) -> None:

@@ -4,9 +4,10 @@ import json
 import re
 import warnings
 from collections.abc import Callable, Mapping
+from traceback import extract_tb
 from typing import Any, ClassVar
 
-from ..errors import UsageError
+from ..errors import UsageError, counted
 from ..events import Write
 from .failures import Filtered, LLMFailure, TooLong, Unavailable
 from .request import Reply, Request, as_text
@@ -179,9 +180,12 @@ class GeneratorBackend(Backend):
         try:
             outputs = self.generator.generate(chats)
         except Exception as error:
-            return [Unavailable(one.stage, one.qid, f"{self.model} raised {type(error).__name__}: {error}") for one in requests]
+            place = extract_tb(error.__traceback__)[-1]
+            said = f"{self.model} raised {type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
+            return [Unavailable(one.stage, one.qid, said) for one in requests]
         if not isinstance(outputs, list | tuple) or len(outputs) != len(requests):
-            raise UsageError(f"{self.model}.generate must return a list with one text per chat, not this {type(outputs).__name__}")
+            many = f" of {len(outputs)} for {counted(len(requests), 'chat')}" if isinstance(outputs, list | tuple) else ""
+            raise UsageError(f"{self.model}.generate must return a list with one text per chat, not this {type(outputs).__name__}{many}")
         return [self._reply(request, output) for request, output in zip(requests, outputs, strict=True)]
 
     def _reply(self, request: Request, output: Any) -> Reply | LLMFailure:

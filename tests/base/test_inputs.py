@@ -108,7 +108,7 @@ class Loses(Operator):
 
 class Blank(ikat.Rewrite):
     def parse(self, text):
-        return " "
+        return " " if "Which" in text else [][0]
 
 
 def test_an_operator_of_yours_keeps_what_it_declares():
@@ -119,3 +119,5 @@ def test_an_operator_of_yours_keeps_what_it_declares():
         Loses()(turns.head(2))
     with pytest.raises(ikat.DataError, match="Blank makes ' ' the query of turn 1_1"):
         Blank(ikat.llm(Says("Which tea?")))(turns)
+    with pytest.raises(ikat.DataError, match="parser of Blank stops with IndexError.* the completion of turn 1_1, 'That tea'"):
+        Blank(ikat.llm(Says("That tea")))(turns)

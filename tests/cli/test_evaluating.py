@@ -98,7 +98,7 @@ def test_the_table_of_judges_names_the_model_of_each_that_has_one(call, made):
 
 
 def test_statements_have_the_scores_of_the_package(call, made):
-    shown = call("evaluate", "--of", "statements", made.runs / "rtg", "--dataset", "ikat:sample")
+    shown = call("evaluate", "--of", "statements", made.runs / "rtg")
     table = evaluate_ptkb({"rtg": made.runs / "rtg"}, ikat.dataset("ikat:sample").get_qrels("ptkb"))
     header, row = (line.split() for line in shown.stdout.splitlines())
     assert header == list(table.columns)

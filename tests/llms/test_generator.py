@@ -98,13 +98,15 @@ def test_errors_as_text_and_exceptions_are_failures():
 
     (failure,) = llm(SimpleNamespace(generate=broken)).ask(ask("a"))
     assert isinstance(failure, Unavailable)
-    assert "raised RuntimeError: no memory" in str(failure)
+    assert f"raised RuntimeError: no memory ({__file__}, line " in str(failure)
     assert isinstance(llm(Upper(lambda text: None)).ask(ask("a"))[0], Empty)
 
 
 @pytest.mark.parametrize("returned", ["ab", b"ab", {"a": "A", "b": "B"}, {"A", "B"}, ["one"]])
 def test_one_string_or_what_is_no_list_is_no_completion_of_several_prompts(returned):
-    with pytest.raises(UsageError, match=rf"must return a list with one text per chat, not this {type(returned).__name__}"):
+    with pytest.raises(
+        UsageError, match=rf"must return a list with one text per chat, not this {type(returned).__name__}( of 1 for 2 chats)?"
+    ):
         llm(SimpleNamespace(generate=lambda chats: returned)).ask(ask("a", "b"))
 
 
