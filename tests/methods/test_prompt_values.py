@@ -208,7 +208,7 @@ def test_every_value_that_the_paper_puts_into_a_prompt_stands_in_it_as_sent(name
         plain = prompt.removesuffix("_human")
         values = expected[(plain, name) if (plain, name) in expected else (plain, None)]
         wanted = [value.replace("question", "manual") if plain != prompt else value for value in values]
-        assert [values for one, values in found if one == prompt] == wanted, prompt
+        assert [values for one, values in found if one == prompt] == wanted, f"is a row `{plain} {name} : ...` missing in TABLE?"
 
 
 def test_every_row_of_the_table_is_of_a_prompt_that_a_method_sends():

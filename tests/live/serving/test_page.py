@@ -343,7 +343,12 @@ def test_a_conversation_is_held_by_keyboard_alone(browser, server):
 
 
 def test_a_screen_reader_hears_activities_and_whole_answers(browser, server):
-    open_page(browser, server, [answer("Rooibos [1].", TEA, activity=("rewriting", "searching 5 queries", "searching 5 queries"))], [[CUT]])
+    open_page(
+        browser,
+        server,
+        [answer("Rooibos [1].", TEA, activity=("rewriting", "searching 5 queries", "searching 5 queries"))],
+        [[chunk("Half"), CUT]],
+    )
     say(browser, "Which tea?")
     heard = browser.run("[...document.querySelectorAll('#news p')].map(one => one.textContent)")
     plain = [line for line in heard if line.startswith("plain")]
