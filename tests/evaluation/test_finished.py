@@ -106,3 +106,9 @@ def test_folders_are_broken_down_as_they_are_evaluated(tmp_path):
     assert ikat.breakdown([tmp_path / "found"], qrels, "nDCG@3", by="depth").equals(by_frame)
     with pytest.raises(ikat.UsageError, match=r"'nDCG@@3' is unknown: write it as"):
         ikat.breakdown([tmp_path / "found"], qrels, "nDCG@@3")
+
+
+def test_a_measure_whose_level_no_label_has_is_named():
+    run, qrels = finding("a")(pd.DataFrame({"qid": ["1_1"]})), pd.DataFrame({"qid": ["1_1"], "docno": "a", "label": 1})
+    with pytest.warns(UserWarning, match=r"highest label of these judgements is 1: each score of P\(rel=2\)@5 is 0"):
+        assert ikat.evaluate({"x": run}, qrels, ["P(rel=1)@5", "P(rel=2)@5"])["P(rel=2)@5"].item() == 0
