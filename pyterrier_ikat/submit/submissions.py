@@ -56,7 +56,7 @@ def write_submission(
         UncitedWarning: when a system was asked for citations, and responses have none.
 
     Raises:
-        UsageError: when the run has no responses or was made on another dataset, the year has no such run type, a run with manual
+        UsageError: when the run has no responses or other questions than the dataset, the year has no such run type, a run with manual
             rewrites is called automatic, the team is missing or not allowed, or ``path`` can't be written.
         DataError: when the folder is not a finished run, or the run has turns that aren't in the topics.
         RefusedError: when the check finds errors; it lists all of them.
@@ -75,9 +75,11 @@ def write_submission(
     """
     topics = Topics.of(dataset)
     _check_header(topics.year, run_type, team)
-    if (made := run.parameters().get("dataset")) not in (None, dataset.name):  # topics of different years share qids
-        raise UsageError(f"{run.path} answers {made}, not {dataset.name}: give the dataset that the run was made on")
     results, turns = run.results(), {turn["qid"]: turn for turn in run.turns()}
+    asked = dataset.get_topics().set_index("qid")["qutterance"].to_dict()  # topics of different years share qids
+    if other := [qid for qid, turn in turns.items() if turn.get("qutterance", asked.get(qid)) != asked.get(qid, turn.get("qutterance"))]:
+        where = f"{run.path} asks {turns[other[0]]['qutterance']!r} in turn {other[0]}, {dataset.name} {asked[other[0]]!r}"
+        raise UsageError(f"{where}: give the dataset that the run was made on")
     if not any("used" in turn for turn in turns.values()):
         respond = advice("such as rtg, or any system >> ikat.Respond(llm)", "such as `ikat run rtg ...`")
         told = "which writes the response and marks the passages that it used"

@@ -168,9 +168,9 @@ def test_a_run_folder_is_handed_in(tmp_path, passages):
 def test_a_run_of_another_dataset_is_refused_whose_turns_have_the_same_names(tmp_path, passages):
     data = few(2024)
     made = folder(tmp_path, data, passages)
-    about = made.path / "run.json"
-    about.write_text(json.dumps(json.loads(about.read_text()) | {"dataset": "/elsewhere/mine"}))
-    with pytest.raises(UsageError, match="answers /elsewhere/mine, not ikat:2024"):
+    about = made.path / "turns.jsonl"
+    about.write_text(about.read_text().replace('"0_1"', '"0_1", "qutterance": "Short?"', 1))
+    with pytest.raises(UsageError, match=r"aqd asks 'Short\?' in turn 0_1, ikat:2024 '.*': give the dataset that the run"):
         write(data, tmp_path / "run", made)
 
 
