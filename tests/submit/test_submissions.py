@@ -170,7 +170,7 @@ def test_a_run_of_another_dataset_is_refused_whose_turns_have_the_same_names(tmp
     made = folder(tmp_path, data, passages)
     about = made.path / "turns.jsonl"
     about.write_text(about.read_text().replace('"0_1"', '"0_1", "qutterance": "Short?"', 1))
-    with pytest.raises(UsageError, match=r"aqd asks 'Short\?' in turn 0_1, ikat:2024 '.*': give the dataset that the run"):
+    with pytest.raises(UsageError, match=r"aqd asks 'Short\?' in turn 0_1, ikat:2024 .* Egypt.*: give the dataset that the run"):
         write(data, tmp_path / "run", made)
 
 
