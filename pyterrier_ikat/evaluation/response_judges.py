@@ -20,7 +20,7 @@ from ..errors import UsageError, counted
 from ..llm_operator import AsksLLM
 from ..llms import LLMFailure, Request
 from ..prompts import history_text, ptkb_text
-from ..store.models import load, loaded_once
+from ..store.models import load, loaded_once, positions_of
 from ..tables import format_score
 from .responses import Assessment, ResponseJudge, asked_column
 
@@ -497,7 +497,7 @@ class AnswerEquivalence(PlainJudge):
 
     Args:
         model: the folder of a downloaded model, or a name on the Hugging Face hub.
-        max_length: the maximum number of tokens of the whole input.
+        max_length: the maximum number of tokens of the whole input, or the number of the network's positions if that is smaller.
         batch_size: the number of responses per batch.
 
     Raises:
@@ -523,9 +523,10 @@ class AnswerEquivalence(PlainJudge):
         """
         questions = responses[asked_column(responses, f"the turns for {self.name}")]
         classify = _load(str(self.model))
+        length = min(self.max_length, positions_of(classify.model) or self.max_length)
         triples = zip(responses["qanswer"], responses["gold_answer"], questions, strict=True)
-        pairs, cut = zip(*(_input(classify.tokenizer, *triple, self.max_length) for triple in triples), strict=True)
-        limits = {"truncation": "longest_first", "max_length": self.max_length}
+        pairs, cut = zip(*(_input(classify.tokenizer, *triple, length) for triple in triples), strict=True)
+        limits = {"truncation": "longest_first", "max_length": length}
         found = classify(list(pairs), batch_size=self.batch_size, top_k=None, **limits)
         equivalent = classify.model.config.id2label[classify.model.config.num_labels - 1]
         values = [next(one["score"] for one in scores if one["label"] == equivalent) for scores in found]

@@ -1,5 +1,6 @@
 """Re-ranking by models that read query and passage together: cross-encoders, monoT5, and ensembles of several re-rankers."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import field
 from pathlib import Path
@@ -15,7 +16,7 @@ from ..errors import UsageError, advice, list_first
 from ..operator import frame_for, with_fields
 from ..order import min_max, sum_in_any_order, tied
 from ..store.cache import digest, open_cache
-from ..store.models import load, loaded_once, model_state
+from ..store.models import load, loaded_once, model_state, positions_of
 from .reranker import Floats, Reranker, as_texts, longest_first, scored_once
 
 ON_CPU, ON_GPU = {"torch": 2, "openvino": 1, "onnx": 2}, 128
@@ -43,8 +44,8 @@ class CrossEncoder(Reranker):
 
     Args:
         model: a name on the Hugging Face hub, or the folder of a downloaded model.
-        max_length: the maximum number of tokens per pair, with template and prompt; the rest is cut off. At most the number of positions of
-            the network.
+        max_length: the maximum number of tokens per pair, with template and prompt; the rest is cut off. A network with fewer positions
+            gets no more than it has, and a warning says so.
         batch_size: the number of pairs per batch; by default 128 on a GPU, and 2 on a CPU (1 for OpenVINO), where padding costs more than
             further calls.
         dtype: ``"float32"``, ``"bfloat16"`` or ``"float16"``. The default gives the same ranking on any machine. Half precision is faster
@@ -58,6 +59,9 @@ class CrossEncoder(Reranker):
         UsageError: when dtype or backend are unknown. At first use, when the model can't be loaded, wasn't trained to score pairs,
             gives more than one score per pair, or a score that isn't finite.
         DataError: at use, when a row has no qid, query or text, or the cache can't be read or written.
+
+    Warns:
+        FewPositionsWarning: when the model is loaded, and its network has fewer positions than ``max_length``.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -92,12 +96,19 @@ class CrossEncoder(Reranker):
         return np.asarray(loaded.predict(pairs, batch_size=batch_size, show_progress_bar=False), dtype=np.float64)
 
 
+class FewPositionsWarning(UserWarning):
+    """A model reads fewer tokens than its operator's ``max_length``."""
+
+
 @loaded_once(size=5)
 def load_cross_encoder(model: str, max_length: int, dtype: str, backend: str) -> Any:
     """The loaded ``sentence_transformers.CrossEncoder``; it gives its scores before a sigmoid. Equal arguments share one model.
 
     Raises:
         UsageError: when it can't be loaded, wasn't trained to score pairs, or gives more than one score per pair.
+
+    Warns:
+        FewPositionsWarning: when the network has fewer positions than ``max_length``.
     """
 
     def make() -> Any:
@@ -118,6 +129,11 @@ def load_cross_encoder(model: str, max_length: int, dtype: str, backend: str) ->
         raise UsageError(f"the model {model!r} gives {loaded.num_labels} scores per pair: a re-ranker gives one")
     if isinstance(loaded.activation_fn, torch.nn.Sigmoid):
         loaded.activation_fn = torch.nn.Identity()
+    positions = positions_of(loaded)
+    if positions is not None and positions < max_length:
+        said = f"the model {model!r} has {positions} positions, so it reads {positions} tokens per pair, not {max_length}"
+        warnings.warn(f"{said}: give max_length={positions}", FewPositionsWarning, stacklevel=2)
+        loaded.max_seq_length = positions
     if backend == "torch":
         loaded.to(getattr(torch, dtype))
         loaded.set_keep_in_fp32_modules(_head(loaded))

@@ -122,6 +122,27 @@ def load(kind: str, model: str, make: Callable[[], Model], known: Iterable[str] 
         ) from None
 
 
+def positions_of(network: Any) -> int | None:
+    """The number of tokens that a loaded network has positions for; None where it names no limit.
+
+    Networks of RoBERTa's family use the first rows of their table of positions for padding: 512 tokens fit in a table of 514.
+
+    Args:
+        network: a torch module with a ``config`` of ``transformers``.
+
+    Source: huggingface/sentence-transformers#3304 takes ``max_position_embeddings``; huggingface/transformers#14243 explains the 514. XLNet
+    writes -1 for "no limit"; T5 has no such field.
+    """
+    positions: int | None = getattr(network.config.get_text_config(), "max_position_embeddings", None)
+    if positions is None or positions < 1:
+        return None
+    for name, module in network.named_modules():
+        padding = getattr(module, "padding_idx", None)
+        if name.endswith("position_embeddings") and padding is not None:
+            return positions - int(padding) - 1
+    return positions
+
+
 @loaded_once(size=4)
 def load_bi_encoder(model: str) -> Any:
     """The loaded ``sentence_transformers.SentenceTransformer``. Equal names share one model.

@@ -63,6 +63,14 @@ def test_the_question_outlives_the_cut(tmp_path):
     assert found.reason.endswith(", texts cut")
 
 
+def test_texts_are_cut_at_the_positions_of_the_network(tmp_path):
+    folder = save(tmp_path)  # of 64 positions
+    long = turns(("1_1", "which tea", "rooibos " * 90, "green " * 90))
+    found, expected = AnswerEquivalence(folder).judge(long)[0], AnswerEquivalence(folder, max_length=64).judge(long)[0]
+    assert found == expected
+    assert found.reason.endswith(", texts cut")
+
+
 def test_in_the_evaluation_nothing_is_loaded_where_nothing_is_asked():
     frame = turns(*ROWS)
     judged = evaluate_responses(frame.drop(columns="qanswer"), frame[:0], [AnswerEquivalence("no/such/model")])

