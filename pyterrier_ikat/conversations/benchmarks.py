@@ -21,7 +21,7 @@ from typing import NoReturn
 
 import pandas as pd
 
-from ..errors import DataError, UsageError
+from ..errors import DataError, UsageError, counted
 from .download import data_file
 from .frame import with_columns
 from .ikat_dataset import IkatDataset, Qrels
@@ -211,7 +211,7 @@ class MemoryBenchmark(IkatDataset):
 
     @cached_property
     def conversations(self) -> list[Conversation]:
-        """The questions of each conversation; those without evidence are left out."""
+        """The questions of each conversation. Those of LoCoMo without evidence are left out."""
         return [one for one in read_conversations(self.read_from, self.form) if one.turns]
 
     def get_topics(self, variant: str | None = None) -> pd.DataFrame:
@@ -253,10 +253,14 @@ class LocomoDataset(MemoryBenchmark):
 class LongMemEvalDataset(MemoryBenchmark):
     """A file of LongMemEval, such as ``longmemeval_s.json``: each question over the user's turns in many sessions with an assistant.
 
-    As in the authors' code of retrieval, the statements are the turns of the user, and the evidence is those with ``has_answer``. Questions
-    without such a turn are omitted. The id of a statement is the session's id and the turn's number in it from 1, such as
-    ``answer_4be1b6b4_1:3``. Dates are not read. The ``qid`` is the question's id and ``_1``. **It is untried on the real files**: the tests
-    read hand-made files of the form that the authors' code reads.
+    As in the authors' code, all questions are asked and their answers judged, and retrieval is judged on a part of them. The statements are
+    the turns of the user, and the evidence is those with ``has_answer``. Not judged in retrieval are questions without an answer (``_abs``
+    in their ids), and those without such a turn, because the assistant gave the answer; :meth:`get_qrels` warns how many these are.
+    ``gold_answerability`` of :meth:`get_answers` is ``unanswerable`` for the former.
+
+    The id of a statement is the session's id and the turn's number in it from 1, such as ``answer_4be1b6b4_1:3``. Dates are not read. The
+    ``qid`` is the question's id and ``_1``. **It is untried on the real files**: the tests read hand-made files of the form that the
+    authors' code reads.
 
     Args:
         path: the file, in JSON.
@@ -268,3 +272,29 @@ class LongMemEvalDataset(MemoryBenchmark):
     def __init__(self, path: str | Path):
         self.read_from = Path(path).expanduser().absolute()
         self.name = f"{LONGMEMEVAL}{self.read_from}"
+        self._told = False
+
+    def get_qrels(self, variant: str | None = None) -> pd.DataFrame:
+        """The evidence, see :meth:`IkatDataset.get_qrels`.
+
+        Warns:
+            CollectionWarning: once, if there are questions that retrieval isn't judged on.
+        """
+        found = super().get_qrels(variant)
+        if not self._told:
+            self._told = True
+            self._tell_left_out()
+        return found
+
+    def _tell_left_out(self) -> None:
+        turns = [turn for chat in self.conversations for turn in chat.turns]
+        unjudged = [turn for turn in turns if not turn.passages]
+        if not unjudged:
+            return
+        declined = sum(turn.answerability == "unanswerable" for turn in unjudged)
+        by_assistant = len(unjudged) - declined
+        message = (
+            f"{self.name}: retrieval is judged on {len(turns) - len(unjudged)} of {counted(len(turns), 'question')}, as by the authors. "
+            f"Left out: {declined} without an answer, {by_assistant} without a turn of the user that has it. Answers are judged on all"
+        )
+        warnings.warn(message, CollectionWarning, stacklevel=3)

@@ -169,6 +169,10 @@ CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 
 """LoCoMo's, as the numbers of the file are used in its authors' code; some harnesses swap single-hop and multi-hop."""
 
 
+ABSTENTION = "_abs"
+"""A part of the ids of LongMemEval's questions that have no answer."""
+
+
 class CollectionWarning(UserWarning):
     """Something in a collection's folder is doubtful. The message names file and line."""
 
@@ -470,18 +474,34 @@ def _facts(observation: Mapping[str, Any], turns: Mapping[str, str]) -> dict[str
 
 
 def _of_longmemeval(asked: Any) -> Conversation:
-    """A question of LongMemEval over the user's turns in its sessions, which are the statements."""
+    """A question of LongMemEval over the user's turns in its sessions, which are the statements.
+
+    Sources: xiaowu0162/LongMemEval, README ("Dataset Format") for the fields. In src/retrieval/run_retrieval.py, the evidence is the user's
+    turns with ``has_answer``, and a question whose id has ``_abs`` is not scored, whatever its turns say. src/evaluation/evaluate_qa.py
+    counts the answers to all questions.
+    """
     turns, evidence = dict[str, str](), list[str]()
     for session, said in zip(asked["haystack_session_ids"], asked["haystack_sessions"], strict=True):
         for number, turn in enumerate(said, 1):
-            if turn["role"] == "user":
-                place, text = f"{session}:{number}", str(turn["content"])
-                if turns.setdefault(place, text) != text:
-                    raise ValueError(f"two sessions have the id {session}")
-                evidence += [place] * (turn.get("has_answer") is True)
-    answer, category = str(asked["answer"]), str(asked["question_type"])
-    question = TopicTurn(1, asked["question"], answer, passages=_once(evidence), history=(), category=category)
-    return Conversation(str(asked["question_id"]), ptkb=turns, turns=(question,) if evidence else ())
+            if turn["role"] != "user":
+                continue
+            place, text = f"{session}:{number}", str(turn["content"])
+            if turns.setdefault(place, text) != text:
+                raise ValueError(f"two sessions have the id {session}")
+            if turn.get("has_answer") is True:
+                evidence.append(place)
+    name = str(asked["question_id"])
+    has_answer = ABSTENTION not in name
+    question = TopicTurn(
+        1,
+        asked["question"],
+        str(asked["answer"]),
+        passages=_once(evidence) if has_answer else (),
+        history=(),
+        answerability="answerable" if has_answer else "unanswerable",
+        category=str(asked["question_type"]),
+    )
+    return Conversation(name, ptkb=turns, turns=(question,))
 
 
 FORMS = {

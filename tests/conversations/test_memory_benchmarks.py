@@ -169,9 +169,13 @@ def longmemeval(tmp_path):
     return made
 
 
+ONLY_SAID = {"answer_3": [said("user", "Name a tea."), said("assistant", "Sencha.", has_answer=True)]}
+FALSE = {"answer_4_abs": [said("user", "I bought a cup.", has_answer=True)]}
+"""The evidence of a question without an answer: what the user said instead. The authors' code of retrieval doesn't score it."""
+
+
 def test_a_file_of_longmemeval_is_its_users_turns_and_those_with_the_answer(longmemeval):
-    only_said = {"answer_3": [said("user", "Name a tea."), said("assistant", "Sencha.", has_answer=True)]}
-    data = longmemeval(question("q_1", SESSIONS), question("q2_abs", only_said, "single-session-assistant"))
+    data = longmemeval(question("q_1", SESSIONS))
     topics, manual = data.get_topics(), data.get_topics("manual")
     assert topics[["qid", "query"]].values.tolist() == [["q_1_1", "Which tea did I buy?"]]
     known = {"answer_1:1": "I bought mint tea.", "answer_1:3": "Yes.", "other:1": "My tram was late.", "answer_2:2": "And rooibos tea."}
@@ -180,6 +184,38 @@ def test_a_file_of_longmemeval_is_its_users_turns_and_those_with_the_answer(long
     assert manual["qcategory"].tolist() == ["multi-session"]
     assert data.get_qrels()[["qid", "docno", "label"]].values.tolist() == [["q_1_1", "answer_1:1", 1], ["q_1_1", "answer_2:2", 1]]
     assert data.get_answers()["gold_answer"].tolist() == ["2"]
+
+
+def test_longmemeval_asks_all_questions_and_judges_some_in_retrieval(longmemeval):
+    asked = [question("q_1", SESSIONS), question("q2_abs", FALSE), question("q3", ONLY_SAID, "single-session-assistant")]
+    data = longmemeval(*asked)
+    assert data.get_topics()["qid"].tolist() == ["q_1_1", "q2_abs_1", "q3_1"]
+    answers = data.get_answers()
+    assert answers["qid"].tolist() == ["q_1_1", "q2_abs_1", "q3_1"]
+    assert answers["gold_answerability"].tolist() == ["answerable", "unanswerable", "answerable"]
+    with pytest.warns(ikat.conversations.topics.CollectionWarning, match="on 1 of 3 questions.*: 1 without an answer, 1 without a turn"):
+        qrels = data.get_qrels()
+    assert set(qrels["qid"]) == {"q_1_1"}
+    assert data.get_qrels().equals(qrels)  # said once
+
+
+def test_answers_to_all_questions_of_longmemeval_are_judged(longmemeval):
+    data = longmemeval(question("q_1", SESSIONS), question("q2_abs", FALSE), question("q3", ONLY_SAID))
+    answers = pd.DataFrame({"qid": ["q_1_1", "q2_abs_1", "q3_1"], "qanswer": ["2", "I don't know.", "2"]})
+    turns = ikat.evaluation.response_turns(data.conversations)
+    means = ikat.evaluation.response_means(ikat.evaluation.evaluate_responses(turns, answers, [ikat.evaluation.TokenF1()]))
+    assert means[["mean", "n", "turns"]].round(2).values.tolist() == [[0.67, 3, 3]]
+
+
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.topics.CollectionWarning")
+def test_a_run_of_longmemeval_answers_all_and_is_scored_where_judged(longmemeval, tmp_path):
+    data = longmemeval(question("q_1", SESSIONS), question("q2_abs", FALSE), question("q3", ONLY_SAID))
+    arguments = ["run", "memory_bm25", "--dataset", data.name, "--out", str(tmp_path / "runs"), "--format", "csv"]
+    result = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[1].split(",")[-1] == "1"  # turns in the mean
+    found = ikat.runs.read_run(tmp_path / "runs/memory_bm25/run.trec")
+    assert set(found["qid"]) == {"q_1_1", "q2_abs_1", "q3_1"}
 
 
 def test_bm25_finds_the_evidence_in_a_file_of_longmemeval(longmemeval):
