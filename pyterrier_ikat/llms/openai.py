@@ -9,18 +9,19 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from ..completions.usable import printable
 from ..errors import UsageError
 from ..events import Write
+from .answers import lines_of, read_answer
 from .backend import Backend, Remade
 from .failures import LONGEST, BadRequest, FatalLLMError, Filtered, LLMFailure, TooLong, Transient, shorten
 from .request import Reply, Request
 from .sending import seconds_of
-from .streaming import STREAMED, Reader, Writing, read_stream
+from .streaming import STREAMED, Reader, Writing
 
 if TYPE_CHECKING:
     import openai
@@ -106,7 +107,7 @@ class OpenAIBackend(Remade, Backend):
         # Without the client's typed layer, which takes half of its CPU time. The threads of a stage share one interpreter lock.
         # No redirect is followed: the key would go to an unknown place.
         post: Any = {"cast_to": object, "body": self.body(request), "options": {"follow_redirects": False}}
-        return [self.call(lambda client: Reply.of(client.post("/chat/completions", **post)), request)]
+        return [self.call(lambda client: Reply.of(_answer_in(client.post("/chat/completions", **post))), request)]
 
     def stream(self, request: Request, write: Write) -> Reply | LLMFailure:
         """Answer one request while ``write`` is told the text (see `Backend.stream`)."""
@@ -118,9 +119,7 @@ class OpenAIBackend(Remade, Backend):
             with client.post("/chat/completions", stream=True, stream_cls=openai.Stream[object], **post) as stream:
                 if isinstance(write, Reader):
                     write.waits_for(stream.response.extensions["network_stream"].get_extra_info("socket"))
-                if "text/event-stream" in stream.response.headers.get("content-type", ""):
-                    return Reply.of(read_stream(stream, Writing(write)))
-                return Reply.of(json.loads(stream.response.read()))  # a server that can't stream may send it whole
+                return Reply.of(read_answer(lines_of(_pieces_of(stream)), Writing(write)))
 
         answer = self.call(work, request)
         if isinstance(answer, BadRequest) and "stream" in answer.reason:  # it can't, or not with the number of tokens
@@ -246,6 +245,26 @@ class OpenAIBackend(Remade, Backend):
             schema = {"name": form.name, "strict": True, "schema": form.schema}
             params["response_format"] = {"type": "json_schema", "json_schema": schema}
         return {"model": self.model, "messages": [dict(message) for message in request.messages], **params}
+
+
+def _answer_in(body: Any) -> Any:
+    """The chat completion in what the client makes of a body: parsed JSON, or a text if the server calls it something else."""
+    return read_answer(lines_of([body.encode()])) if isinstance(body, str) else body
+
+
+def _pieces_of(stream: "openai.Stream[object]") -> Iterator[bytes]:
+    """The bytes of a body, as they come.
+
+    Raises:
+        openai.APIConnectionError: when the connection breaks. The client's own stream, which can't be used, raises the same.
+    """
+    import openai
+
+    try:
+        yield from stream.response.iter_bytes()
+    except Exception as error:  # of httpx or httpx2, whichever the client uses
+        kind = openai.APITimeoutError if "Timeout" in type(error).__name__ else openai.APIConnectionError
+        raise kind(request=stream.response.request) from error
 
 
 def quoted(answer: Any) -> str:

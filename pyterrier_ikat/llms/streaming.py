@@ -1,21 +1,16 @@
-"""A completion while it is written: what of it may be seen already, and the answer that the events of a stream make up."""
+"""A completion while it is written: who reads it, and what of it may be seen already."""
 
 import re
 import socket
 import threading
 import time
-from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
 
 from ..completions.usable import printable, split_reasoning
 from ..events import Write
-from .failures import Transient
-from .request import text_and_thought
 
 STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
 """The additional fields of a request for a stream."""
-BROKEN = "the server's answer broke off before its end"
 PAUSE = 0.02
 """Seconds between two looks at a text: one token of a fast model more or less is not seen."""
 _OPEN = re.compile(r"[<\[&◁\uff1c\u3008][^>\];▷\uff1e\u3009\n]{0,40}\Z")
@@ -90,52 +85,3 @@ class Writing:
             self._told = said.text
             self._write(said.text)
         self._next = time.monotonic() + PAUSE
-
-
-def read_stream(events: Iterable[Any], writing: Writing) -> Any:
-    """The chat completion that consists of the events of a stream; or an event that belongs to none.
-
-    Args:
-        events: as the client's stream gives them.
-        writing: is told the text.
-
-    Raises:
-        Transient: when the stream ends before its answer does.
-
-    Example:
-        >>> pieces = ("Roo", None), ("ibos", "stop")
-        >>> events = [{"model": "m", "choices": [{"delta": {"content": text}, "finish_reason": end}]} for text, end in pieces]
-        >>> read_stream(events, Writing(print))["choices"]
-        Roo
-        [{'message': {'content': 'Rooibos', 'refusal': ''}, 'finish_reason': 'stop'}]
-    """
-    import openai
-
-    told, choice, message = dict[str, Any](), dict[str, Any](), {"content": "", "refusal": ""}
-    try:
-        for chunk in events:
-            try:
-                told |= {name: chunk[name] for name in ("model", "usage") if chunk.get(name)}
-                part: dict[str, Any] = next(iter(chunk.get("choices") or []), {})
-                text = _add(part.get("delta") or {}, message)
-                choice |= {name: part[name] for name in ("finish_reason", "error") if part.get(name)}
-            except (TypeError, AttributeError, KeyError):  # no event of a chat completion
-                return chunk
-            if text:
-                writing.add(text)
-    except openai.APIConnectionError:
-        if "finish_reason" not in choice:  # else nothing is lost but the number of tokens
-            raise
-    if "finish_reason" not in choice:
-        raise Transient(None, BROKEN)
-    return {**told, "choices": [{"message": message, **choice}]}
-
-
-def _add(delta: dict[str, Any], message: dict[str, Any]) -> str:
-    """Add what an event brings to the message; gives the piece of the text."""
-    text, thought = text_and_thought(delta.get("content") or "")
-    message["content"] += text
-    message["refusal"] += delta.get("refusal") or ""
-    there = [name for name in ("tool_calls", "function_call", "reasoning", "reasoning_content") if delta.get(name)]
-    message.update(dict.fromkeys([*there, *["reasoning"] * thought], True))
-    return str(text)

@@ -1,0 +1,126 @@
+"""Bodies of answers as servers really send them: streams with other events, answers in the form that was not asked for."""
+
+import json
+
+import pytest
+from chat_server import Answer, ask, piece, said
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyterrier_ikat.events import Observer, observed_by
+from pyterrier_ikat.llms import Transient
+from pyterrier_ikat.llms.answers import lines_of, read_answer
+from pyterrier_ikat.llms.failures import Empty, Unavailable
+
+ROO, IBOS, END = (json.dumps(one) for one in (piece("Roo"), piece("ibos"), piece(finish="stop")))
+NO_REASON = [
+    '{"choices": [{"index": 0, "delta": {"content": "Roo"}}]}',
+    '{"choices": [{"index": 0, "delta": {"content": "ibos"}, "finish_reason": ""}]}',
+]
+INDENTED = "\n".join(f"data: {line}" for line in json.dumps(piece("ibos"), indent=1).splitlines())
+PING = json.dumps({"type": "ping"})
+
+STREAMS = {
+    "no reason, and its end": f"data: {NO_REASON[0]}\n\ndata: {NO_REASON[1]}\n\ndata: [DONE]\n\n",
+    "retry": f"retry: 3000\n\ndata: {ROO}\n\nretry: 1\ndata: {IBOS}\n\ndata: {END}\n\ndata: [DONE]\n\n",
+    "ids": f"id: 1\ndata: {ROO}\n\nid: 2\ndata: {IBOS}\n\nid: 3\ndata: {END}\n\ndata: [DONE]\n\n",
+    "ping": f"event: ping\ndata: {PING}\n\ndata: {ROO}\n\nevent: ping\ndata: now\n\ndata: {IBOS}\n\ndata: {END}\n\ndata: [DONE]\n\n",
+    "a ping without data": f"event: ping\n\ndata: {ROO}\n\ndata: {IBOS}\n\nevent: ping\n\ndata: {END}\n\ndata: [DONE]\n\n",
+    "a ping of type alone": f"data: {PING}\n\ndata: {ROO}\n\ndata: {IBOS}\n\ndata: {END}\n\ndata: [DONE]\n\n",
+    "comments": f": OPENROUTER PROCESSING\n\n:\n\ndata: {ROO}\n\n: keep-alive\n\ndata: {IBOS}\n: now\n\ndata: {END}\n\ndata: [DONE]\n\n",
+    "empty data": f"data:\n\ndata: {ROO}\n\ndata: \n\ndata: {IBOS}\n\ndata: {END}\n\ndata: [DONE]\n\n",
+    "named events": f"event: message\ndata: {ROO}\n\nevent: completion.chunk\ndata: {IBOS}\n\ndata: {END}\n\ndata: [DONE]\n\n",
+    "a byte order mark": f"\ufeffdata: {ROO}\n\ndata: {IBOS}\n\ndata: {END}\n\ndata: [DONE]\n\n",
+    "an event of several lines": f"data: {ROO}\n\n{INDENTED}\n\ndata: {END}\n\ndata: [DONE]\n\n",
+    "no blank after the colon": f"data:{ROO}\n\ndata:{IBOS}\n\ndata:{END}\n\ndata:[DONE]\n\n",
+    "no empty lines": f"data: {ROO}\ndata: {IBOS}\ndata: {END}\ndata: [DONE]\n",
+    "no end of the last line": f"data: {ROO}\n\ndata: {IBOS}\n\ndata: {END}",
+    "carriage returns": f"data: {ROO}\r\n\r\ndata: {IBOS}\r\n\r\ndata: {END}\r\n\r\ndata: [DONE]\r\n\r\n",
+    "no end after the reason": f"data: {ROO}\n\ndata: {IBOS}\n\ndata: {END}\n\n",
+    "blank lines first": f"\n\n\ndata: {ROO}\n\ndata: {IBOS}\n\ndata: {END}\n\ndata: [DONE]\n\n",
+    "one event with the whole": f"data: {json.dumps(said('Rooibos').body)}\n\ndata: [DONE]\n\n",
+    "unknown fields": f"data: {ROO}\nfoo: bar\n\ndata: {IBOS}\n\ndata: {END}\n\ndata: [DONE]\n\n",
+}
+SSE, JSON, PLAIN = ({"Content-Type": kind} for kind in ("text/event-stream", "application/json", "text/plain"))
+
+
+def streamed(made, *texts):
+    """The outcomes of requests whose reader follows what is written."""
+
+    class Follows(Observer):
+        def follow(self, step):
+            return lambda text: None
+
+    with observed_by(Follows()):
+        return made.ask(ask(*texts))
+
+
+def asked(made, *texts):
+    return made.ask(ask(*texts))
+
+
+@pytest.mark.parametrize("way", [asked, streamed])
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_good_stream_is_read_with_one_call(model, server, way, name):
+    server.respond = lambda body: Answer(200, STREAMS[name].encode(), SSE)
+    (completion,) = way(model("cache=none"), "a")
+    assert (completion.text, server.calls) == ("Rooibos", 1)
+
+
+@pytest.mark.parametrize("way", [asked, streamed])
+@pytest.mark.parametrize("headers", [SSE, JSON, PLAIN])
+@pytest.mark.parametrize("before", ["", "\ufeff", "\n   \n"])
+def test_a_completion_as_json_is_read_whatever_it_is_called(model, server, way, headers, before):
+    server.respond = lambda body: Answer(200, before.encode() + json.dumps(said("Rooibos", model="m").body).encode(), headers)
+    (completion,) = way(model("cache=none"), "a")
+    assert (completion.text, completion.prompt_tokens, server.calls) == ("Rooibos", 7, 1)
+
+
+@pytest.mark.parametrize("way", [asked, streamed])
+def test_a_stream_without_an_end_and_a_reason_is_broken(model, server, way):
+    server.respond = lambda body: Answer(200, f"data: {ROO}\n\ndata: {IBOS}\n\n".encode(), SSE)
+    (failure,) = way(model("cache=none retries=1"), "a")
+    assert type(failure) is Unavailable
+    assert "broke off" in failure.reason
+    assert server.calls == 2
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        'event: error\ndata: {"message": "upstream broke"}',
+        'event: error\ndata: {"error": {"message": "upstream broke"}}',
+        'data: {"error": {"message": "upstream broke", "code": 502}, "choices": []}',
+        'data: {"error": "upstream broke"}',
+        "event: error\ndata: upstream broke",
+    ],
+)
+def test_an_error_in_a_stream_is_quoted_and_no_completion(model, server, event):
+    server.respond = lambda body: Answer(200, f"data: {ROO}\n\n{event}\n\ndata: [DONE]\n\n".encode(), SSE)
+    (failure,) = streamed(model("cache=none retries=0"), "a")
+    assert type(failure) is Unavailable
+    assert "It says: upstream broke" in failure.reason
+
+
+def test_a_stream_that_says_nothing_is_empty_and_one_without_choices_none(model, server):
+    server.script = [Answer(200, b'data: {"choices": [{"delta": {}}]}\n\ndata: [DONE]\n\n', SSE), Answer(200, b"data: [DONE]\n\n", SSE)]
+    made = model("cache=none retries=0")
+    assert type(streamed(made, "a")[0]) is Empty
+    assert "holds no completion" in streamed(made, "a")[0].reason
+
+
+def test_reason_and_usage_stay_when_the_connection_is_cut_after_them():
+    lines = [f"data: {one}" for one in (ROO, IBOS, END, json.dumps({"choices": [], "usage": {"prompt_tokens": 4}}))]
+    found = read_answer(lines)
+    assert (found["choices"][0]["finish_reason"], found["usage"]) == ("stop", {"prompt_tokens": 4})
+    with pytest.raises(Transient):
+        read_answer(lines[:2])
+
+
+@given(st.lists(st.text(st.sampled_from("a\u2028\u2029\x85\x0b\x0c\x1e ü"))), st.integers(1, 9), st.sampled_from(["\n", "\r\n"]))
+def test_only_the_ends_of_the_protocol_end_a_line(lines, size, end):
+    body = "".join(line + end for line in lines).encode()
+    pieces = [body[start : start + size] for start in range(0, len(body), size)]
+    found = list(lines_of(pieces))
+    assert found[-1] == ""
+    assert found[:-1] == lines
