@@ -91,8 +91,23 @@ class MissingColumnError(DataError, pt.validate.InputValidationError):
         return self.message
 
 
+def by_position(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with its rows numbered 0, 1, 2, ..., in their order. A frame that has these numbers is returned itself.
+
+    A frame of a user may have any index: equal labels after ``pd.concat``, gaps after a selection, texts, dates, several levels.
+    Rows are never found by them.
+
+    Example:
+        >>> by_position(pd.DataFrame({"qid": ["1_1", "1_2"]}, index=[7, 7])).index.tolist()
+        [0, 1]
+    """
+    numbers = pd.RangeIndex(len(frame))
+    is_numbered = isinstance(frame.index, pd.RangeIndex) and frame.index.name is None and frame.index.equals(numbers)
+    return frame if is_numbered else frame.set_axis(numbers, axis=0)
+
+
 def checked_frame(stage: Any, frame: Any) -> pd.DataFrame:
-    """The frame that a stage is given.
+    """The frame that a stage is given, its rows numbered from 0.
 
     Raises:
         UsageError: when it is not a frame.
@@ -106,6 +121,7 @@ def checked_frame(stage: Any, frame: Any) -> pd.DataFrame:
     if not isinstance(frame, pd.DataFrame):
         shown = " ".join(repr(frame).split())[:80]
         raise UsageError(f"{stage!r} is given {shown}: give a DataFrame, such as dataset.get_topics() or ikat.conversation(messages)")
+    frame = by_position(frame)
     cells = frame["qstatements"].tolist() if "qstatements" in frame.columns else []
     for cell in {id(cell): cell for cell in cells}.values():  # the rows of one turn share one list
         if not (is_missing(cell) or _are_statements(cell)):

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Protocol
 import pandas as pd
 import pyterrier as pt
 
+from .arguments import by_position
 from .conversations.frame import column, object_frame
 from .events import in_chain
 from .llms import LLM, Request
@@ -122,7 +123,7 @@ class Plan:
     def follow(self, pipeline: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
         """The frame after an inner pipeline, whose requests are counted."""
         for stage in stages(pipeline):
-            frame = self._step(stage, frame)
+            frame = self._step(stage, by_position(frame))
         return frame
 
     def _step(self, stage: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:

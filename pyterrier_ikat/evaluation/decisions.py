@@ -23,7 +23,7 @@ from ..conversations.topics import ANSWERABILITY
 from ..errors import DataError, UsageError, counted, list_first
 from ..runs.folder import chosen_statements
 from .evaluator import Evaluator, check_common_turns, judgements_by_turn, label
-from .finished_runs import check_columns, check_once, turns_of, written_by
+from .finished_runs import check_once, turns_of, with_names, written_by
 
 System: TypeAlias = pd.DataFrame | str | Path
 """A frame with what a system wrote for each turn, or a folder made by `ikat run`."""
@@ -230,7 +230,7 @@ def evaluate_learned(systems: Mapping[str, System], labels: pd.DataFrame, *, lea
         >>> found[["added", "replaced", "kept", "wrong", "new", "learned"]].values.tolist()
         [[0.5, 1.0, 1.0, 0.0, 2.0, 1.0]]
     """
-    check_columns("the labels", labels, ("qid", "known", "holds"), "give a row per turn")
+    labels = with_names("the labels", labels, ("qid", "known", "holds"), "give a row per turn")
     check_once("the labels", labels, ["qid"], "keep one")
     for qid, *both in labels[["qid", "known", "holds"]].itertuples(index=False):
         if not all(map(is_persona, both)):

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
+from ..arguments import by_position
 from ..conversations.datasets import IkatDataset, dataset, find_qrels, full_name
 from ..conversations.frame import values, with_text_ids
 from ..errors import DataError, UsageError, advice, list_first, option
@@ -38,20 +39,21 @@ def results_of(name: str, run: Source) -> pd.DataFrame:
     return read_run(run) if is_run_file(Path(run)) else read_ranking(run)
 
 
-def check_columns(who: str, frame: pd.DataFrame, names: Sequence[str], repair: str) -> None:
-    """Check that a frame has these columns.
+def with_names(who: str, frame: pd.DataFrame, names: Sequence[str], repair: str) -> pd.DataFrame:
+    """A user's frame, which must have the columns ``names``, with its rows numbered from 0.
 
     Raises:
         UsageError: when it lacks one.
 
     Example:
-        >>> check_columns("the answers", pd.DataFrame({"qid": ["1_1"]}), ("qid", "qanswer"), "add it")
+        >>> with_names("the answers", pd.DataFrame({"qid": ["1_1"]}), ("qid", "qanswer"), "add it")
         Traceback (most recent call last):
         pyterrier_ikat.errors.UsageError: no column qanswer in the answers, only qid: add it
     """
     if lacking := [name for name in names if name not in frame.columns]:
         there = ", ".join(map(str, frame.columns)) or "none"
         raise UsageError(f"no column {', '.join(lacking)} in {who}, only {there}: {repair}")
+    return by_position(frame)
 
 
 def check_once(who: str, frame: pd.DataFrame, names: Sequence[str], repair: str) -> None:
@@ -92,7 +94,7 @@ def written_by(system: pd.DataFrame | str | Path, name: str, operator: str, read
         DataError: when rows of a turn differ, or a folder doesn't have a finished run.
     """
     if isinstance(system, pd.DataFrame):
-        check_columns("the frame", system, ("qid", name), f"give the output of a pipeline with ikat.{operator}")
+        system = with_names("the frame", system, ("qid", name), f"give the output of a pipeline with ikat.{operator}")
     frame = turns_of(system)
     cells = {(qid, id(cell)): cell for qid, cell in zip(frame["qid"], values(frame, name), strict=True)}  # rows of a turn share their cell
     found: dict[str, Any] = {}
@@ -111,8 +113,7 @@ def ranking_of(name: str, run: pd.DataFrame) -> dict[str, dict[str, float]]:
         DataError: when an id is not a text, a turn has a passage twice, a score is not a finite number, or scores rise with the rank.
     """
     repair = "give a ranking, such as read_run(path) returns; ranks come from pt.model.add_ranks(run)"
-    check_columns(f"run {name}", run, RANKING, repair)
-    run = with_text_ids(f"run {name}", run)
+    run = with_text_ids(f"run {name}", with_names(f"run {name}", run, RANKING, repair))
     try:
         return scores_by_turn(strictly_decreasing(run))
     except DataError as error:

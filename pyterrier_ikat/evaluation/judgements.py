@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyterrier as pt
 
-from ..arguments import at_least
+from ..arguments import at_least, by_position
 from ..completions.json_answers import answer_in, one_of
 from ..completions.kinds import Kind
 from ..completions.usable import without_reasoning
@@ -474,7 +474,7 @@ def order_agreement(table_a: pd.DataFrame, table_b: pd.DataFrame, measure: ir_me
     from scipy.stats import kendalltau
 
     column = label(as_measures(measure)[0])
-    both = table_a.merge(table_b, on="name", how="outer", suffixes=("_a", "_b"), validate="one_to_one")
+    both = by_position(table_a).merge(by_position(table_b), on="name", how="outer", suffixes=("_a", "_b"), validate="one_to_one")
     if len(both) < 2 or both[[f"{column}_a", f"{column}_b"]].isna().any(axis=None):
         raise UsageError(f"an order is compared on the same two or more systems, each once: {', '.join(map(str, both['name']))}")
     return float(kendalltau(both[f"{column}_a"], both[f"{column}_b"]).statistic)

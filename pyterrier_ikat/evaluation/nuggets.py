@@ -18,7 +18,7 @@ from ..conversations.frame import object_frame, values, with_columns, with_text_
 from ..errors import DataError, UsageError, counted
 from ..llm_operator import AsksLLM
 from ..llms import LLMFailure, StageError
-from .finished_runs import check_columns, check_once
+from .finished_runs import check_once, with_names
 from .judgements import cohens_kappa
 from .responses import asked_column
 
@@ -151,7 +151,8 @@ def create_nuggets(
         [['1_1', 'No caffeine', 'vital']]
     """
     at_least(1, max_nuggets=max_nuggets)
-    questions = _questions(pool, "the pool", ("docno", "text"))
+    pool = with_names("the pool", pool, ("qid", "docno", "text"), "add it")
+    questions = _questions(pool, "the pool")
     kind = _list_of_nuggets(max_nuggets)
     asked: dict[str, Any] = {"prompts": prompts, "on_error": on_error}
     create = _AsksAboutList(llm, template="nuggets_create", kind=kind, **asked)
@@ -203,7 +204,9 @@ def assign_nuggets(
         >>> assign_nuggets(said, facts, ikat.llm(Model()))["label"].tolist()
         ['support', 'not_support']
     """
-    questions = _questions(responses, "the responses", ("qanswer",))
+    responses = with_names("the responses", responses, ("qid", "qanswer"), "add it")
+    nuggets = with_names("the nuggets", nuggets, ("qid", "nugget"), "add it")
+    questions = _questions(responses, "the responses")
     check_once("the responses", responses, ["qid"], "keep one")
     check_once("the nuggets", nuggets, ["qid", "nugget"], "keep one")
     if not set(responses["qid"]) & set(nuggets["qid"]):
@@ -233,15 +236,17 @@ def nugget_precision(responses: pd.DataFrame, nuggets: pd.DataFrame, llm: Any, *
     Returns:
         The frame of :func:`nugget_scores`, over the response's nuggets. Turns without a response are missing.
     """
+    responses = with_names("the responses", responses, ("qid", "qanswer"), "add it")
+    nuggets = with_names("the nuggets", nuggets, ("qid", "nugget"), "add it")
     check_once("the responses", responses, ["qid"], "keep one")
-    said = responses[[bool(str(text or "").strip()) for text in values(responses, "qanswer")]].reset_index(drop=True)
+    is_said = [bool(str(text or "").strip()) for text in values(responses, "qanswer")]
+    said = responses[is_said].reset_index(drop=True)
     stated = create_nuggets(with_columns(said, docno=said["qid"], text=said["qanswer"]), llm, **options)
     listed = {qid: "\n".join(found) for qid, found in nuggets.groupby("qid", sort=False)["nugget"]}
     return nugget_scores(assign_nuggets(with_columns(said, qanswer=[listed.get(qid, "") for qid in said["qid"]]), stated, llm, **options))
 
 
-def _questions(frame: pd.DataFrame, who: str, needs: Sequence[str]) -> dict[str, str]:
-    check_columns(who, frame, ("qid", *needs), "add it")
+def _questions(frame: pd.DataFrame, who: str) -> dict[str, str]:
     return dict(zip(frame["qid"], values(frame, asked_column(frame, who)), strict=True))
 
 
@@ -265,6 +270,7 @@ def nugget_scores(assigned: pd.DataFrame) -> pd.DataFrame:
         >>> nugget_scores(assigned)[["all", "all strict", "vital", "vital strict", "weighted"]].round(2).values.tolist()
         [[0.5, 0.33, 0.75, 0.5, 0.6]]
     """
+    assigned = with_names("the labels", assigned, ("qid", "importance", "label"), "add it")
     if "nugget" in assigned.columns:
         check_once("the labels", assigned, ["qid", "nugget"], "score the labels of each run separately")
     known = assigned[assigned["label"].notna()]
@@ -324,7 +330,7 @@ def _label_key(frame: pd.DataFrame) -> list[str]:
 
 def _labelled(who: str, frame: pd.DataFrame) -> pd.DataFrame:
     """The rows with a label, each nugget of a turn (and run) once."""
-    check_columns(who, frame, ("qid", "nugget", "label"), "add it")
+    frame = with_names(who, frame, ("qid", "nugget", "label"), "add it")
     found = with_text_ids(who, frame[frame["label"].notna()], _label_key(frame))
     _check_words(who, found["label"], LABELS)
     key = _label_key(frame)

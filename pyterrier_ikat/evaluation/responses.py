@@ -14,7 +14,7 @@ from ..conversations.frame import question_column, values, with_columns, with_te
 from ..errors import DataError, UsageError, list_first
 from ..runs.folder import as_json, response_column, used_marks
 from .evaluator import check_common_turns
-from .finished_runs import check_columns, check_once
+from .finished_runs import check_once, with_names
 
 Outcome = Literal["judged", "unable", "failed", "no response", "no basis"]
 
@@ -62,7 +62,7 @@ def asked_column(turns: pd.DataFrame, who: str) -> str:
         'query_0'
     """
     column = "qresolved" if "qresolved" in turns.columns else question_column(turns)
-    check_columns(who, turns, [column], "add the question as qresolved, qutterance or query")
+    with_names(who, turns, [column], "add the question as qresolved, qutterance or query")
     return column
 
 
@@ -111,9 +111,9 @@ def response_frame(turns: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
         >>> response_frame(pd.DataFrame({"qid": ["1_1", "1_2"]}), answers)[["qanswer", "qpassages"]].values.tolist()
         [['Rooibos.', ['a']], ['', []]]
     """
-    for what, frame, needed in (("turns", turns, ["qid"]), ("answers", answers, ["qid", response_column(answers)])):
-        check_columns(f"the {what}", frame, needed, "add it")
-    turns, answers = with_text_ids("the turns", turns, ["qid"]), with_text_ids("the answers", answers, ["qid"])
+    turns = with_text_ids("the turns", with_names("the turns", turns, ["qid"], "add it"), ["qid"])
+    answers = with_names("the answers", answers, ["qid", response_column(answers)], "add it")
+    answers = with_text_ids("the answers", answers, ["qid"])
     check_once("the turns to judge", turns, ["qid"], "give each once")
     check_common_turns("the answers", answers["qid"].unique(), turns["qid"], "turn to judge")
     answers = answers.assign(qanswer=answers[response_column(answers)])[answers["qid"].isin(turns["qid"])]
@@ -121,7 +121,7 @@ def response_frame(turns: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     given = dict(zip(firsts["qid"], values(firsts, "qanswer", ""), strict=True))
     if odd := [qid for qid, text in given.items() if not isinstance(text, str)]:
         raise DataError(f"turn {odd[0]}: the response is {given[odd[0]]!r}, no text")
-    frame = with_columns(turns.reset_index(drop=True), qanswer=[given.get(qid, "") for qid in turns["qid"]])
+    frame = with_columns(turns, qanswer=[given.get(qid, "") for qid in turns["qid"]])
     if "qcitations" in firsts.columns:
         cited = dict(zip(firsts["qid"], values(firsts, "qcitations"), strict=True))
         frame = with_columns(frame, qcitations=[cited.get(qid) for qid in turns["qid"]])
@@ -231,7 +231,7 @@ def _check_judges(judges: Sequence[ResponseJudge], frame: pd.DataFrame) -> None:
         raise UsageError(f"two judges are called {twice[0]!r}: use each judge once, and compare models in two calls")
     for judge in judges:
         repair = next((REPAIRS[name] for name in judge.needs if name in REPAIRS), "add it to the turns")
-        check_columns(f"the turns for {judge.name}", frame, judge.needs, repair)
+        with_names(f"the turns for {judge.name}", frame, judge.needs, repair)
 
 
 def _assessments(judge: ResponseJudge, frame: pd.DataFrame) -> list[Assessment]:

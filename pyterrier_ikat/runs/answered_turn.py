@@ -14,7 +14,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from ..arguments import is_missing
+from ..arguments import by_position, is_missing
 from ..completions.citations import CitedSentence, pieces_with_numbers, with_marks
 from ..conversations.frame import personas, values, well_formed
 from ..errors import counted
@@ -119,6 +119,7 @@ class Turn:
             results: the frame that the system returned.
             known: the other fields. The newest rewrite, the chosen statements and the drafts are by default those of the frame.
         """
+        results = by_position(results)
         answer = text_in(results, "qanswer")
         known["rewrite"] = known.get("rewrite") or text_in(results, "qrewrite")
         known["statements"] = known.get("statements") or statements_in(results)

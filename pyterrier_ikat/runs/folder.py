@@ -52,7 +52,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..arguments import is_missing
+from ..arguments import by_position, is_missing
 from ..conversations.frame import column, each_turn_once
 from ..errors import DataError, UsageError, advice, counted, list_first, option
 from ..order import in_trec_eval_order
@@ -211,6 +211,8 @@ def turn_lines(topics: pd.DataFrame, results: pd.DataFrame) -> Iterator[str]:
     Raises:
         DataError: when a turn occurs twice in the topics, the results have others, or chosen statements are no list of (id, score).
     """
+    topics = by_position(topics)
+    results = by_position(results)
     each_turn_once(topics)
     known = set(topics["qid"])
     if lost := [str(qid) for qid in results["qid"].unique() if qid not in known]:

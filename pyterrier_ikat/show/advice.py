@@ -74,7 +74,8 @@ def advise(
         raise UsageError(f"{counted(len(study.systems), 'system')}: give two or more, whose rankings are compared")
     tops, costs = dict[str, dict[str, list[str]]](), dict[str, Any]()
     for one in study.systems:
-        turns, before = study.turns_of(one), _price(one)
+        turns = study.turns_of(one).frame
+        before = _price(one)
         ranking = ranking_of(one.name, without_unread_texts(one.pipeline).transform(turns))
         tops[one.name] = {qid: list(ranking.get(qid, ()))[:depth] for qid in turns["qid"]}
         costs[one.name] = (_price(one) - before) / len(turns)

@@ -1,7 +1,6 @@
 from .in_folders import AlikeWarning as AlikeWarning
 from .in_folders import NotJudgedWarning as NotJudgedWarning
 from .resources import Resources as Resources
-from .study import NoRewritesWarning as NoRewritesWarning
 from .study import RepeatsWarning as RepeatsWarning
 from .study import Results as Results
 from .study import Study as Study
@@ -11,3 +10,4 @@ from .study import run as run
 from .systems import OtherCollectionWarning as OtherCollectionWarning
 from .systems import System as System
 from .systems import open_systems as open_systems
+from .turns import NoRewritesWarning as NoRewritesWarning

@@ -6,7 +6,7 @@
 import json
 import shutil
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import takewhile
 from pathlib import Path
@@ -43,6 +43,7 @@ from ..store.files import atomic_write, lock_folders, read_lines
 from ..store.trec import read_rankings
 from .recorder import REST, Account, Recorder, Shown, Spending, ledger_of
 from .systems import System, check_ranking, distinct_models
+from .turns import batches
 
 if TYPE_CHECKING:
     from .study import Study
@@ -114,7 +115,7 @@ def run_in_folders(
                 with in_chain(one.system.repeat - 1), doing(where) as shown:
                     one.complete(size, measures)
                     done[name] = one
-                    shown.report(counted(len(one.topics), "turn"))
+                    shown.report(counted(len(one.turns.ids), "turn"))
             except BatchUnderWay as error:
                 waiting += error.waiting
             except (BudgetExceeded, OSError):  # the next system could not be paid for, or not be written
@@ -161,10 +162,10 @@ class Run:
     """
 
     def __init__(self, study: "Study", system: System, out: Path) -> None:
-        self.study, self.system, self.topics = study, system, study.turns_of(system)
+        self.study, self.system, self.turns = study, system, study.turns_of(system)
         self.folder = RunFolder(out / system.name)
         self.path = self.folder.partial
-        self.known = {"method": system.method.name, "turns": len(self.topics), "topics_sha256": checksum_of(self.topics)}
+        self.known = {"method": system.method.name, "turns": len(self.turns.ids), "topics_sha256": checksum_of(self.turns.frame)}
         if system.repeat > 1:
             self.known["repeat"] = system.repeat
         self.about = {} if study.dataset is None else {"dataset": study.dataset}
@@ -213,19 +214,19 @@ class Run:
         # The stages before the first retrieval need little memory; the later ones run batch by batch.
         before = list(takewhile(lambda stage: getattr(stage, "one_row_per_turn", False), these))
         finished = {turn["qid"] for path in self._pieces(TURNS) for _, turn in read_lines(path)}
-        left = self.topics[~self.topics["qid"].isin(finished)]
+        left = self.turns.left(finished)
+        written = self.turns.frame.iloc[left].reset_index(drop=True)
         ranking = {qid: found for path in self._pieces(RANKING) if path.stat().st_size for qid, found in read_rankings(path).items()}
-        account, recorder = Account(self.path / COSTS), Recorder(left["qid"].tolist(), self.system.written)
-        waiting, number = list[Waiting](), left.index.tolist()
+        account, recorder = Account(self.path / COSTS), Recorder(written["qid"].tolist(), self.system.written)
+        waiting = list[Waiting]()
         with ExitStack() as following:
             for ledger in {model.ledger for model in self.system.models}:
                 following.enter_context(ledger.followed_by(account))
-            count = following.enter_context(bar(total=len(self.topics), initial=len(self.topics) - len(left), unit="turn"))
+            count = following.enter_context(bar(total=len(self.turns.ids), initial=len(finished), unit="turn"))
             following.enter_context(observed_by(recorder, Shown()))
-            written = left.reset_index(drop=True)
             for stage in before:
                 written = stage.transform(written)
-            for places in _cut(number, size):
+            for places in batches(left, size):
                 turns = results = written.iloc[places].reset_index(drop=True)
                 try:
                     for stage in these[len(before) :]:
@@ -237,17 +238,17 @@ class Run:
                     what = f"what {self.system.name} uses was replaced or changed during its run"
                     raise DataError(f"{what} ({changed}): put back what the run began with, or start the run again elsewhere")
                 rest, account.rest = account.rest, Ledger()
-                ranking |= self._keep(number[places.start], turns, results, rest, recorder.take(turns["qid"].tolist()))
+                ranking |= self._keep(left[places.start], turns, results, rest, recorder.take(turns["qid"].tolist()))
                 count.update(len(turns))
         if waiting:
             raise BatchUnderWay(waiting)
         return ranking
 
-    def _keep(self, number: int, turns: pd.DataFrame, results: pd.DataFrame, rest: Ledger, stages: bytes) -> dict[str, dict[str, float]]:
+    def _keep(self, position: int, turns: pd.DataFrame, results: pd.DataFrame, rest: Ledger, stages: bytes) -> dict[str, dict[str, float]]:
         """Keep a finished batch.
 
         Args:
-            number: the position of its first turn among the turns of the run. Batches are joined in this order.
+            position: the position of its first turn among the turns of the run. Batches are joined in this order.
             turns: its turns, one row each, with the columns written before retrieval.
             results: the ranking, with the columns of the turns.
             rest: the counts since the previous batch that are not in ``costs.jsonl``.
@@ -265,19 +266,10 @@ class Run:
             TURNS: "".join(turn_lines(turns, results)).encode(),  # the last one: the batch is done
         }
         for kind, content in pieces.items():
-            with atomic_write(self.path / f"{number:06d}.{kind}", "wb") as file:
+            with atomic_write(self.path / f"{position:06d}.{kind}", "wb") as file:
                 file.write(content)
         return scores_by_turn(strict)
 
     def _pieces(self, kind: str) -> list[Path]:
         """The files of one kind of the finished batches, in order."""
         return [path.with_name(path.name.replace(TURNS, kind)) for path in sorted(self.path.glob(f"[0-9]*.{TURNS}"))]
-
-
-def _cut(numbers: Sequence[int], size: int) -> Iterator[slice]:
-    """Groups of up to ``size`` consecutive numbers. Turns that wait for an LLM's batch leave gaps."""
-    start = 0
-    for end in range(1, len(numbers) + 1):
-        if end == len(numbers) or end - start == size or numbers[end] != numbers[end - 1] + 1:
-            yield slice(start, end)
-            start = end

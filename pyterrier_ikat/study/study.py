@@ -13,8 +13,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..conversations import dataset as dataset_named
-from ..conversations.datasets import IkatDataset, QrelsSource, Turns, find_qrels, is_variant, read_turns
-from ..conversations.frame import each_turn_once, values, with_text_ids
+from ..conversations.datasets import IkatDataset, QrelsSource, Turns, find_qrels, is_variant
 from ..conversations.ikat_dataset import STATEMENTS
 from ..conversations.qrels import check_qrels, read_qrels
 from ..errors import DataError, UsageError, advice, counted, list_first, option
@@ -36,6 +35,7 @@ from ..tables import Table, of_frame, wrapped
 from .in_folders import NotJudgedWarning, Run, check_names, run_in_folders
 from .recorder import Shown
 from .systems import Given, System, Systems, check_collection, check_ranking, indexes_of, load_models, open_systems
+from .turns import AskedTurns
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -81,7 +81,7 @@ class Results:
     def gaps(self) -> Iterator[str]:
         """Sentences on the turns without results, judged or not."""
         for one in self.study.systems:
-            wanted = {*self.study.qrels["qid"], *self.study.turns_of(one)["qid"]}
+            wanted = {*self.study.qrels["qid"], *self.study.turns_of(one).ids}
             if lost := sorted(wanted - self.runs[one.name].found):
                 yield f"{one.name}: {counted(len(lost), 'turn')} without any passage, counted 0: {list_first(lost)}"
 
@@ -129,10 +129,6 @@ class ScoreTable(pd.DataFrame):
 
 class RepeatsWarning(UserWarning):
     """The runs of a system that is run several times may be the same."""
-
-
-class NoRewritesWarning(UserWarning):
-    """A manual system runs on a dataset without manual rewrites, so the run is an automatic one."""
 
 
 class Study:
@@ -183,30 +179,35 @@ class Study:
         self.ledger, self.dataset = ledger or Ledger(), None if data is None else str(data.name)
         opened = open_systems(systems, self.ledger, **resources)
         check_names(one.name for one in opened)
-        self._turns = {manual: _topics(data, topics, turns, manual) for manual in {one.method.manual for one in opened}}
+        self._turns: dict[bool, AskedTurns] = {}
+        for manual in {one.method.manual for one in opened}:
+            found = AskedTurns.of_dataset(data, manual) if topics is None else AskedTurns.given(topics)
+            if turns is not None:
+                found = found.chosen(turns, "the topics frame" if data is None else data.name)
+            self._turns[manual] = found
         if topics is not None:
             check_turn_names("the topics frame", topics["qid"], judgements["qid"])
-        self.asked = {qid for frame in self._turns.values() for qid in frame["qid"]}
+        self.asked = {qid for found in self._turns.values() for qid in found.ids}
         here = judgements[judgements["qid"].isin(self.asked)].reset_index(drop=True)
         self.qrels = judgements if topics is None and turns is None and len(here) else here
         self.unasked = [] if topics is None or turns is not None else [qid for qid in judgements["qid"].unique() if qid not in self.asked]
         for one in opened:
-            columns = one.columns(self.turns_of(one)) if topics is None or not only_plan else None
+            columns = one.columns(self.turns_of(one).frame) if topics is None or not only_plan else None
             if columns is not None and not only_plan:
                 check_ranking(one.name, columns)
             for model in one.models:
                 if isinstance(model.backend, RecordedBackend):
-                    model.backend.check_turns(set(self.turns_of(one)["qid"]))
+                    model.backend.check_turns(set(self.turns_of(one).ids))
         if data is not None:
             for index in indexes_of(opened):
                 check_collection(index, data, data.name, judgements if here.empty else self.qrels)
         if not only_plan:
-            for frame in self._turns.values():
-                each_turn_once(frame)
+            for found in self._turns.values():
+                found.check_once()
             load_models(opened)
         self.systems = _repeats(opened, repeats)
 
-    def turns_of(self, system: System) -> pd.DataFrame:
+    def turns_of(self, system: System) -> AskedTurns:
         """The turns that a system is run on. They have the manual rewrites only for a manual run."""
         return self._turns[system.method.manual]
 
@@ -251,28 +252,6 @@ def _judgements(data: Any, qrels: QrelsSource | None) -> pd.DataFrame:
             raise
         warnings.warn(f"there will be no scores: {error}", NotJudgedWarning, stacklevel=4)  # a track publishes judgements after the runs
         return unjudged
-
-
-def _topics(data: Any, topics: pd.DataFrame | None, turns: Turns | None, manual: bool) -> pd.DataFrame:
-    if topics is None:
-        frame: pd.DataFrame = data.get_topics("manual" if manual else None)
-        if manual and not _is_rewritten(frame):
-            message = f"{data.name} has no manual rewrites: manual methods get the raw utterances, so this is not a manual run"
-            warnings.warn(message, NoRewritesWarning, stacklevel=3)
-    else:
-        pt.validate.columns(topics, includes=["qid"])
-        frame = with_text_ids("the topics frame", topics, ["qid"])
-    if turns is None:
-        return frame
-    wanted = read_turns(turns, frame["qid"], "the topics frame" if data is None else data.name)
-    return frame[frame["qid"].isin(wanted)].reset_index(drop=True)
-
-
-def _is_rewritten(frame: pd.DataFrame) -> bool:
-    """Whether a turn has a rewrite, or no turn needs one because none has a history."""
-    rows = zip(values(frame, "qhistory"), values(frame, "qresolved"), values(frame, "qutterance"), strict=True)
-    later = [resolved != utterance for history, resolved, utterance in rows if history]
-    return any(later) or not later
 
 
 def plan(
@@ -321,7 +300,7 @@ def plan(
     if isinstance(dataset, pd.DataFrame):
         dataset, topics = None, dataset
     study = Study(systems, dataset, topics=topics, turns=turns, repeats=repeats, only_plan=True, **resources)
-    return estimate([(one.name, one.pipeline, study.turns_of(one), one.repeat - 1) for one in study.systems])
+    return estimate([(one.name, one.pipeline, study.turns_of(one).frame, one.repeat - 1) for one in study.systems])
 
 
 def run(
@@ -459,8 +438,7 @@ def experiment(
         )
     evaluator, scores, waiting = make_evaluator(study.qrels, wanted), dict[str, dict[str, list[float]]](), list[Waiting]()
     for one in sorted(study.systems, key=lambda one: one.name not in finished):  # what needs no run is checked first
-        turns_of = study.turns_of(one)
-        judged = turns_of[turns_of["qid"].isin(study.qrels["qid"])].reset_index(drop=True)
+        judged = study.turns_of(one).among(set(study.qrels["qid"])).frame
         try:
             with in_chain(one.repeat - 1), doing(one.name), observed_by(Shown()):
                 found = finished[one.name] if one.name in finished else without_unread_texts(one.pipeline).transform(judged)

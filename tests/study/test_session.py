@@ -119,7 +119,7 @@ def test_the_run_folder_is_the_same_byte_for_byte_whatever_the_size_of_the_batch
 def test_the_batched_run_is_what_the_pipeline_gives_and_says_which_models_answered(index, tmp_path):
     session = opened(index, tmp_path, "aqd_a", batch=2, turns=FIVE)
     found = session.run()["aqd_a"]
-    expected = session.system("aqd_a").pipeline.transform(session.study.turns_of(session.system("aqd_a")))
+    expected = session.system("aqd_a").pipeline.transform(session.study.turns_of(session.system("aqd_a")).frame)
     assert found[["qid", "docno", "rank"]].values.tolist() == expected[["qid", "docno", "rank"]].values.tolist()
     assert found["score"].tolist() == pytest.approx(expected["score"].tolist(), abs=1e-6)
     turns = {turn["qid"]: turn for turn in RunFolder(tmp_path / "aqd_a").turns()}
@@ -141,7 +141,7 @@ def test_a_killed_run_repeats_no_finished_batch(index, tmp_path, monkeypatch):
     asked = stop_after(monkeypatch, None)
     resumed = opened(index, tmp_path / "killed", "aqd", batch=1, turns=FIVE)
     resumed.run()
-    left = resumed.study.turns_of(resumed.system("aqd"))["qid"].tolist()[3:]
+    left = list(resumed.study.turns_of(resumed.system("aqd")).ids[3:])
     assert [list(dict.fromkeys(qid.split("::")[0] for qid in call)) for call in asked] == [left[:1], left[1:]]
     assert resumed.study.ledger.frame()["known"].tolist() == [2, 2]
     opened(index, tmp_path / "whole", "aqd", turns=FIVE).run()

@@ -40,6 +40,7 @@ from trust.frames import (
     results,
     turns,
 )
+from trust.indexes import INDEXES, with_index
 
 EXAMPLES = settings(max_examples=settings().max_examples // 5)
 TURN_BY_TURN = [*REWRITERS, *EXPANDERS]
@@ -232,7 +233,7 @@ def test_fusion_gives_each_turn_each_of_its_passages_once(name, home, data):
 def test_responses_and_decisions_keep_the_ranking_and_are_one_for_every_turn(frame, says, home):
     answered, decided = (ran(made(name, home, says, "fallback"), frame) for name in ("Respond", "Decide"))
     for out in (answered, decided):
-        pd.testing.assert_frame_equal(out[frame.columns], frame)
+        pd.testing.assert_frame_equal(out[frame.columns], frame.reset_index(drop=True))
     assert all(isinstance(text, str) for text in answered["qanswer"])
     assert (answered.groupby("qid")["qanswer"].nunique() == 1).all()
     assert (answered.groupby("qid")["used"].sum() == answered.groupby("qid").size()).all()
@@ -249,7 +250,7 @@ def test_feedback_gives_weights_of_words_for_each_turn_and_loaders_a_text_for_ea
     assert all(weight > 0 for weights in out["query_toks"] for weight in weights.values())
     for name in ("PassageText", "TextLoader"):
         out = ran(made(name, home), frame)
-        pd.testing.assert_frame_equal(out.drop(columns="text"), frame.drop(columns="text"))
+        pd.testing.assert_frame_equal(out.drop(columns="text"), frame.drop(columns="text").reset_index(drop=True))
         assert out["text"].tolist() == [PASSAGES[docno] for docno in frame["docno"]]
 
 
@@ -403,6 +404,37 @@ def test_a_missing_column_is_named_and_pt_inspect_knows_what_an_operator_reads_g
         held = [one for value in operator.arguments().values() for one in (value if isinstance(value, list | tuple) else [value])]
         found = [one for value in pt.inspect.subtransformers(operator).values() for one in (value if isinstance(value, list) else [value])]
         assert found == [value for value in held if isinstance(value, pt.Transformer)]
+
+
+def three_turns_for(name, operator):
+    """A frame of three turns that the operator takes, the passages of a turn not beside each other."""
+    one = with_required_columns(name, operator)[0]
+    parts = []
+    for number in (2, 0, 1):
+        part = one.assign(qid=one["qid"].str.replace("9-1_1", f"9-1_{number}"))
+        if "qid_0" in one.columns:
+            part = part.assign(qid_0=f"9-1_{number}")
+        parts.append(part)
+    frame = pd.concat(parts)
+    return frame.sort_values("docno", kind="stable") if "docno" in frame.columns else frame
+
+
+@pytest.mark.parametrize("index", INDEXES)
+@pytest.mark.parametrize("name", EVERY)
+def test_an_operator_gives_the_same_whatever_the_index_is(name, index, home):
+    operator = made(name, home, on_error="fallback")
+    frame = three_turns_for(name, operator)
+    plain, labelled = frame.reset_index(drop=True), with_index(frame, index)
+    pd.testing.assert_frame_equal(ran_quietly(operator, labelled), ran_quietly(operator, plain))
+
+
+def ran_quietly(operator, frame):
+    """The frame that the operator gives, without warnings of turns that find nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoResultWarning)
+        out = run(operator, frame)
+    assert isinstance(out, pd.DataFrame), out
+    return out
 
 
 @pytest.mark.parametrize("queries", ["mint tea", ["mint", None], [1, 2], 3])

@@ -19,7 +19,7 @@ from ...conversations.frame import with_text_ids
 from ...conversations.qrels import note_of, read_qrels
 from ...errors import DataError, IkatError, UsageError, advice
 from ...evaluation.evaluator import name_runs
-from ...evaluation.finished_runs import RANKING, check_columns
+from ...evaluation.finished_runs import RANKING, with_names
 from ...runs import RunFolder, read_run, strictly_decreasing
 from ...runs.folder import STAGES, as_json, chosen_statements, used_marks
 from ...runs.log import Log
@@ -130,7 +130,7 @@ def _of_submission(name: str, run: Submission) -> RunData:
 
 
 def _of_frame(name: str, frame: pd.DataFrame) -> RunData:
-    check_columns(f"run {name}", frame, RANKING, "give a result frame, such as pipeline(topics)")
+    frame = with_names(f"run {name}", frame, RANKING, "give a result frame, such as pipeline(topics)")
     results = strictly_decreasing(with_text_ids(name, frame))
     first = results.drop_duplicates("qid")
     names = [column for column in first.columns if str(column).startswith("q") and column not in ("qid", "query")]
