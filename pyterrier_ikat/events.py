@@ -12,14 +12,28 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 Exchange = tuple[Any, Any]
 """A `Request` to a language model, and its outcome: a `Completion` or an `LLMFailure`."""
-Heard = tuple[Any, Exchange]
-"""The `LLM` that was asked, and an exchange with it."""
+
+
+class Heard(NamedTuple):
+    """One ``LLM.ask``.
+
+    Attributes:
+        llm: the `LLM` that was asked.
+        exchanges: the exchanges with it; none if it was stopped.
+        spend: what all its calls cost, also those that gave nothing usable, as a `Spend`.
+    """
+
+    llm: Any
+    exchanges: Sequence[Exchange]
+    spend: Any
+
+
 Write = Callable[[str], None]
 """Gets what a model has written so far, each time all of it, and the same again while it is silent; what it raises ends the call."""
 
@@ -114,7 +128,7 @@ _HEARD: ContextVar[tuple[list[Heard], ...]] = ContextVar("heard", default=())
 
 @contextmanager
 def hearing() -> Iterator[list[Heard]]:
-    """All exchanges with language models inside the block, as they come.
+    """All questions to language models inside the block, as they are answered.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -123,8 +137,8 @@ def hearing() -> Iterator[list[Heard]]:
         ...         return [chat[-1]["content"].upper() for chat in chats]
         >>> with hearing() as heard:
         ...     _ = ikat.Answer(ikat.llm(Echo()))(ikat.conversation([{"role": "user", "content": "hi"}]))
-        >>> [request.stage for llm, (request, outcome) in heard]
-        ['answer']
+        >>> [(request.stage, one.spend.calls) for one in heard for request, outcome in one.exchanges]
+        [('answer', 1)]
     """
     found = list[Heard]()
     token = _HEARD.set((*_HEARD.get(), found))
@@ -155,12 +169,12 @@ def observed(stage: Any, inp: pd.DataFrame, work: Callable[[], pd.DataFrame]) ->
     return step.out
 
 
-def tell(llm: Any, exchanges: Sequence[Exchange]) -> None:
-    """Note a finished `LLM.ask`, its requests, cached ones too, and their outcomes, in order: for the stage and for who is `hearing`."""
+def tell(llm: Any, exchanges: Sequence[Exchange], spend: Any) -> None:
+    """Report the requests, outcomes and cost of a finished `LLM.ask` to the current stage and to `hearing` blocks."""
     if (step := _step.get()) is not None:
         step.asked += exchanges
     for heard in _HEARD.get():
-        heard += [(llm, exchange) for exchange in exchanges]
+        heard.append(Heard(llm, exchanges, spend))
 
 
 def follower() -> Write | None:

@@ -10,7 +10,7 @@ from .arguments import by_position
 from .conversations.frame import column, object_frame
 from .events import in_chain
 from .llms import LLM, Request
-from .llms.ledger import CHARACTERS_PER_TOKEN, TITLES
+from .llms.ledger import CHARACTERS_PER_TOKEN, TITLES, estimated_tokens
 from .operator import Operator, stages, subpipelines
 from .tables import Table, of_frame
 
@@ -201,7 +201,7 @@ def _asks_nothing(stage: pt.Transformer) -> bool:
 
 
 def _cost(llm: LLM, new: Sequence[Request], typical: Sequence[Any]) -> dict[str, Any]:
-    prompt = sum(len(message["content"]) for request in new for message in request.messages) // CHARACTERS_PER_TOKEN
+    prompt = estimated_tokens(new)
     mean = sum(len(str(value)) for value in typical) / max(len(typical), 1)
     completion = int(mean * len(new)) // CHARACTERS_PER_TOKEN
     cost = llm.budget.price(prompt, completion) if new else 0.0

@@ -11,7 +11,7 @@ import pyterrier as pt
 from ..conversations.frame import column, conversation, histories, values, with_columns, without_result_warnings
 from ..errors import DataError, UsageError, advice, counted
 from ..events import Heard, Observer, Step, Write, hearing, observed_by
-from ..llms import Completion, StageError
+from ..llms import StageError
 from ..llms.failures import TooLong
 from ..llms.ledger import Spend
 from ..operator import Operator, label_of, stages
@@ -87,7 +87,8 @@ def answer(
     if not found.marked.startswith(watch.shown):
         why = "; ".join(watch.reasons).replace(f" in turn {frame['qid'].item()}", "")
         more["replaced"] = why or "it holds more than an answer"
-    took, asked = time.perf_counter() - started, tuple(exchange for _, exchange in heard)
+    took = time.perf_counter() - started
+    asked = tuple(exchange for one in heard for exchange in one.exchanges)
     return replace(found, spend=spent(heard), asked=asked, method=system.name, more=more, seconds=took)
 
 
@@ -230,8 +231,8 @@ class _Watch(Observer):
 
 
 def spent(heard: Sequence[Heard]) -> Spend:
-    """What the completions came to."""
-    return sum((llm.spend(outcome) for llm, (_, outcome) in heard if isinstance(outcome, Completion)), Spend())
+    """What all calls came to, those that failed included."""
+    return sum((one.spend for one in heard), Spend())
 
 
 def check_recorded(script: Sequence[str], turn: int, said: str, qid: str) -> None:

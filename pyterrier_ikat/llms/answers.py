@@ -17,9 +17,10 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .failures import Transient
-from .request import text_and_thought
+from .failures import Transient, Unanswered
+from .request import Reply, text_and_thought
 from .streaming import Writing
+from .usage import usage_in
 
 BROKEN = "the server's answer broke off before its end"
 DONE = "[DONE]"
@@ -124,7 +125,7 @@ def read_stream(events: Iterable[Any], writing: Writing | None = None) -> Any:
         writing: is told the text.
 
     Raises:
-        Transient: when the stream ends before its answer does.
+        Transient: when the stream ends before its answer does; with what it cost, if the server has told that.
     """
     import openai
 
@@ -136,7 +137,10 @@ def read_stream(events: Iterable[Any], writing: Writing | None = None) -> Any:
                 is_done = True
                 break
             try:
-                told.update({name: event[name] for name in ("model", "usage", "error") if event.get(name)})
+                told.update({name: event[name] for name in ("model", "error") if event.get(name)})
+                usage = usage_in(event)
+                if usage is not None:  # some servers tell zeros at the end: the numbers before stay
+                    told["usage"] = usage
                 if "error" in told:
                     break
                 part = next(iter(event.get("choices") or []), None)
@@ -146,17 +150,26 @@ def read_stream(events: Iterable[Any], writing: Writing | None = None) -> Any:
                 text = _add(part, message)
                 choice.update({name: part[name] for name in ("finish_reason", "error") if part.get(name)})
             except (TypeError, AttributeError, KeyError):  # no event of a chat completion
-                return event
+                return {**told, **event} if isinstance(event, dict) else event
             if text and writing is not None:
                 writing.add(text)
-    except openai.APIConnectionError:
-        if "finish_reason" not in choice:  # else nothing is lost but the number of tokens
+    except (openai.APIConnectionError, ValueError) as error:
+        ended = isinstance(error, openai.APIConnectionError) and "finish_reason" in choice
+        if not ended and "usage" in told:
+            raise Transient(None, BROKEN, paid=_paid(told)) from None
+        if not ended:  # else nothing is lost but the number of tokens
             raise
     if not is_there and (is_done or "error" in told):
         return {**told, "choices": []}
     if not (is_done or "finish_reason" in choice or "error" in told):
-        raise Transient(None, BROKEN)
+        raise Transient(None, BROKEN, unanswered=Unanswered.LOST, paid=_paid(told))
     return {**told, "choices": [{"message": message, **choice}]}
+
+
+def _paid(told: dict[str, Any]) -> list[Reply]:
+    """What a broken stream has cost, if the server has told that."""
+    reply = Reply.without_text(told)
+    return [] if reply is None else [reply]
 
 
 def _add(part: dict[str, Any], message: dict[str, Any]) -> str:

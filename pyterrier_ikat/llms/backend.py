@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from traceback import extract_tb
 from typing import Any, ClassVar
 
-from ..errors import UsageError, counted
+from ..errors import counted
 from ..events import Write
-from .failures import Filtered, LLMFailure, TooLong, Unavailable
+from .failures import Filtered, LLMFailure, TooLong, Unanswered, Unavailable, WrongAnswers
 from .request import Reply, Request, as_text
 
 ERROR = "ERROR::"
@@ -182,18 +182,33 @@ class GeneratorBackend(Backend):
         except Exception as error:
             place = extract_tb(error.__traceback__)[-1]
             said = f"{self.model} raised {type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
-            return [Unavailable(one.stage, one.qid, said) for one in requests]
+            return [Unavailable(one.stage, one.qid, said, unanswered=Unanswered.LOST) for one in requests]
         if not isinstance(outputs, list | tuple) or len(outputs) != len(requests):
             many = f" of {len(outputs)} for {counted(len(requests), 'chat')}" if isinstance(outputs, list | tuple) else ""
-            raise UsageError(f"{self.model}.generate must return a list with one text per chat, not this {type(outputs).__name__}{many}")
+            must = f"{self.model}.generate must return a list with one text per chat"
+            raise WrongAnswers(f"{must}, not this {type(outputs).__name__}{many}")
+        wrong = [output for output in outputs if not isinstance(getattr(output, "text", output), str | None)]
+        if wrong:
+            text = getattr(wrong[0], "text", wrong[0])
+            must = f"{self.model}.generate must return texts, or objects with .text, not {type(text).__name__}"
+            raise WrongAnswers(must, [self._told(output, None) for output in outputs])
         return [self._reply(request, output) for request, output in zip(requests, outputs, strict=True)]
 
     def _reply(self, request: Request, output: Any) -> Reply | LLMFailure:
         text = getattr(output, "text", output)
-        if not isinstance(text, str | None):
-            raise UsageError(f"{self.model}.generate must return texts, or objects with .text, not {type(text).__name__}")
         if text and text.startswith(ERROR):
             kind = NAMED_ERRORS.get(text.removeprefix(ERROR).strip(), Unavailable)
-            return kind(request.stage, request.qid, f"{self.model} answered {text}")
-        told: dict[str, Any] = {name: getattr(output, name, None) for name in ("finish_reason", "prompt_tokens", "completion_tokens")}
-        return Reply(text, str(getattr(output, "model", None) or self.model), **told)
+            unanswered = Unanswered.LOST if kind is Unavailable else Unanswered.REFUSED
+            return kind(request.stage, request.qid, f"{self.model} answered {text}", unanswered=unanswered)
+        return self._told(output, text)
+
+    def _told(self, output: Any, text: str | None) -> Reply:
+        """What an output tells."""
+        return Reply(
+            text,
+            str(getattr(output, "model", None) or self.model),
+            finish_reason=getattr(output, "finish_reason", None),
+            prompt_tokens=getattr(output, "prompt_tokens", None),
+            completion_tokens=getattr(output, "completion_tokens", None),
+            cached_tokens=getattr(output, "cached_tokens", None),
+        )

@@ -165,6 +165,7 @@ class BatchSending(Sending):
         if job.tried + 1 < self.llm.retry.tries:
             return left
         for key in left:
+            self.count(job.stage, self.llm.model, key=key, unanswered=1, retries=job.tried)
             self.cache.put_failure(key, Unavailable("", "", f"no answer in {counted(job.tried + 1, 'batch', 'batches')}"))
         return []
 
@@ -175,9 +176,14 @@ class BatchSending(Sending):
         error = body.get("error", body) if isinstance(body, dict) else body
         try:
             reply: Any = Reply.of(body) if status == 200 else self.backend.refused(request, status, error, {})
-        except (Transient, FatalLLMError, NoCompletionError):
+        except NoCompletionError as error:
+            for paid in error.paid:
+                self.llm.pay(key, request, paid, 0.0, self.count)
             return False
-        outcome = self.llm.settle(key, request, reply, 0.0, calls=1, retries=job.tried)
+        except (Transient, FatalLLMError):
+            return False
+        sent = "unanswered" if isinstance(reply, LLMFailure) else "calls"
+        outcome = self.llm.settle(key, request, reply, 0.0, self.count, **{sent: 1}, retries=job.tried)
         if isinstance(outcome, LLMFailure):
             self.settled[key] = self.cache.put_failure(key, outcome)
         elif is_refusal(outcome.text):

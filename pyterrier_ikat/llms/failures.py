@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from enum import Enum
+from typing import Any, NamedTuple
 
 from ..completions.usable import printable
-from ..errors import IkatError, advice, counted, list_first
+from ..errors import IkatError, UsageError, advice, counted, list_first
 
 KEPT = {
     "file": "finished calls are in the cache and are not repeated",
@@ -17,6 +18,14 @@ LONGEST = 20_000
 """The maximum number of characters that are read of a server's message."""
 
 
+class Unanswered(Enum):
+    """Why a request has no answer, which decides what it cost."""
+
+    UNSENT = "nothing was sent"
+    REFUSED = "the server refused it, which costs nothing"
+    LOST = "it was sent and nothing came back, so its cost is unknown"
+
+
 class LLMFailure(IkatError):
     """A request without a usable completion; `LLM.ask` returns it instead of the completion.
 
@@ -25,11 +34,21 @@ class LLMFailure(IkatError):
         qid: the turn of the request.
         reason: what happened, in one line.
         kept: True when the completion is in the cache, so that asking again gives the same failure.
+        unanswered: for a backend that returns it: why there is no answer.
     """
 
-    def __init__(self, stage: str, qid: str, reason: str, *, kept: bool = False) -> None:
+    def __init__(
+        self,
+        stage: str,
+        qid: str,
+        reason: str,
+        *,
+        kept: bool = False,
+        unanswered: Unanswered = Unanswered.REFUSED,
+    ) -> None:
         super().__init__(stage, qid, reason)
         self.stage, self.qid, self.reason, self.kept = stage, qid, shorten(reason), kept
+        self.unanswered = unanswered
 
     def __str__(self) -> str:
         return f"{self.stage} of turn {self.qid}: {self.reason}"
@@ -90,11 +109,34 @@ class Transient(Exception):  # noqa: N818 - a signal to the retry loop, not an e
         retry_after: seconds that the server asks to wait, or None.
         reason: what happened, in one line.
         unreached: True when the server has never answered, so there may be none.
+        unanswered: why there is no answer.
+        paid: the answers that can't be used and were paid for: a `Reply` without a text for each request. Empty if there is none.
     """
 
-    def __init__(self, retry_after: float | None, reason: str, *, unreached: bool = False) -> None:
+    def __init__(
+        self,
+        retry_after: float | None,
+        reason: str,
+        *,
+        unreached: bool = False,
+        unanswered: Unanswered = Unanswered.REFUSED,
+        paid: Sequence[Any] = (),
+    ) -> None:
         super().__init__(retry_after, reason)
         self.retry_after, self.reason, self.unreached = retry_after, shorten(reason), unreached
+        self.unanswered, self.paid = unanswered, paid
+
+
+class WrongAnswers(UsageError):  # noqa: N818 - named for what it holds
+    """An object with ``.generate`` has returned something else than texts.
+
+    Attributes:
+        paid: for each request a `Reply` without a text; empty if the number of answers is wrong.
+    """
+
+    def __init__(self, reason: str, paid: Sequence[Any] = ()) -> None:
+        super().__init__(reason)
+        self.paid = list(paid)
 
 
 class StageEnded(IkatError):

@@ -13,7 +13,7 @@ from ..events import Write
 from ..store.cache import digest
 from ..store.models import load, model_state
 from .backend import Backend, Remade
-from .failures import BadRequest, LLMFailure, TooLong
+from .failures import BadRequest, LLMFailure, TooLong, Unanswered
 from .request import Reply, Request, as_text
 from .streaming import Writing
 
@@ -155,8 +155,10 @@ def _tokens(tokenizer: Any, request: Request, room: int) -> list[int] | BadReque
         else:
             text = as_text(messages)
     except TemplateError as error:
-        return BadRequest(request.stage, request.qid, f"the model's chat template rejects the messages: {error}")
+        rejected = f"the model's chat template rejects the messages: {error}"
+        return BadRequest(request.stage, request.qid, rejected, unanswered=Unanswered.UNSENT)
     tokens = list(tokenizer(text, add_special_tokens=not tokenizer.chat_template)["input_ids"])
     if len(tokens) > room:
-        return TooLong(request.stage, request.qid, f"the prompt has {len(tokens)} tokens, and the model has room for {max(room, 0)}")
+        long = f"the prompt has {len(tokens)} tokens, and the model has room for {max(room, 0)}"
+        return TooLong(request.stage, request.qid, long, unanswered=Unanswered.UNSENT)
     return tokens

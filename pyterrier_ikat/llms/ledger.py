@@ -2,7 +2,7 @@
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, cast
@@ -13,16 +13,31 @@ from ..errors import UsageError
 from ..tables import Table, of_frame
 from .backend import Remade
 from .failures import BudgetExceeded, FatalLLMError
-from .request import Completion, Reply
+from .request import Completion, Reply, Request
 
-COUNTS = ("calls", "known", "retries", "failures", "fallbacks", "dropped")
-AMOUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "seconds", "cost", "worth")
-OMITTED_IF_NOTHING = ("known", "retries", "failures", "fallbacks", "dropped", "cached_tokens", "worth")
-TITLES = {"prompt_tokens": "tokens in", "cached_tokens": "of these cached", "completion_tokens": "tokens out", "cost": "cost (USD)"}
+COUNTS = ("calls", "known", "retries", "unanswered", "failures", "fallbacks", "dropped")
+AMOUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "lost_tokens", "seconds", "cost", "worth")
+OMITTED_IF_NOTHING = ("known", "retries", "unanswered", "failures", "fallbacks", "dropped", "cached_tokens", "lost_tokens", "worth")
+TITLES = {
+    "prompt_tokens": "tokens in",
+    "cached_tokens": "of these cached",
+    "completion_tokens": "tokens out",
+    "lost_tokens": "tokens without an answer (estimate)",
+    "cost": "cost (USD)",
+}
 """Column -> its title in a printed account. The titles of the others are their names."""
 BETWEEN = ", "
 CHARACTERS_PER_TOKEN = 4
-"""The average number of characters per token in English text, for estimates."""
+"""The average number of characters per token in English text, for estimates. No bound: a Chinese character may be several tokens."""
+
+
+def estimated_tokens(requests: Iterable[Request]) -> int:
+    """About how many tokens the prompts of some requests have."""
+    characters = 0
+    for request in requests:
+        characters += sum(len(message["content"]) for message in request.messages)
+    return characters // CHARACTERS_PER_TOKEN
+
 
 Number = int | float | None
 """An amount, or None if it is unknown."""
@@ -40,13 +55,14 @@ class Spend:
     An unknown amount is None, and so is a sum with one: it never counts as 0.
 
     Attributes:
-        calls: completions that were paid for.
+        calls: requests that were answered, also by something that can't be used.
         known: completions that were known before, from a cache or a recording.
         prompt_tokens: the tokens that paid calls read.
         cached_tokens: those of them that the provider had in its own cache.
         completion_tokens: the tokens that paid calls wrote.
         cost: US dollars that were paid.
         worth: US dollars that the completions which were known before would have cost.
+        unanswered: requests that were sent and not answered.
 
     Example:
         >>> paid, known = Spend(calls=1, prompt_tokens=80, completion_tokens=10, cost=0.25), Spend(known=2, worth=0.5)
@@ -64,6 +80,7 @@ class Spend:
     completion_tokens: int | None = 0
     cost: float | None = 0.0
     worth: float | None = 0.0
+    unanswered: int = 0
 
     def __add__(self, other: "Spend") -> "Spend":
         return Spend(*map(plus, vars(self).values(), vars(other).values()))  # type: ignore[arg-type]
@@ -79,7 +96,7 @@ class Spend:
 
     @property
     def completions(self) -> int:
-        """The completions that were used, whether they were paid for or known before."""
+        """The completions, whether they were paid for or known before."""
         return self.calls + self.known
 
     @property
@@ -91,12 +108,20 @@ class Spend:
 class Ledger(Remade):
     """The account of calls to language models, per operator (``stage``) and model; safe to share between threads.
 
-    Columns: ``calls`` (requests that were sent), ``known`` (answered by the cache or a recording), ``retries``, ``failures``,
-    ``fallbacks``, ``dropped``; the tokens of the calls, ``cached_tokens`` being those of the prompt that the provider had in its own cache;
-    ``seconds`` is the time of the calls added up, ``cost`` in US dollars what was paid, ``worth`` what the known ones would have cost, by
-    the stored token counts and today's prices. ``model`` is the requested model, ``served`` the model that answered, as named by the
-    server, also for cached answers; several names are separated by commas. If a call lacks its tokens or price, the sum is unknown
-    (``pd.NA``), never 0.
+    Columns:
+
+    - ``calls``: requests that the model answered, also with something that can't be used; ``unanswered``: those that were sent and
+      got no answer: the server refused them, which costs nothing, or nothing came back, and then the cost is unknown; ``retries``:
+      further tries of both. These three together were sent. ``known``: requests that the cache or a recording answered.
+    - ``failures``: requests without a completion after all; ``fallbacks``, ``dropped``: what the operators did instead.
+    - The tokens of the calls, ``cached_tokens`` being those of the prompt that the provider had in its own cache; ``lost_tokens``: an
+      estimate of the prompts to which nothing came back, at four characters each, which counts towards a budget.
+    - ``seconds``: the time of the calls added up; ``cost``: US dollars that were paid; ``worth``: what the known ones would have cost, by
+      the stored token counts and today's prices.
+    - ``model``: the requested model; ``served``: the model that answered, as named by the server, also for cached answers; several names
+      are separated by commas.
+
+    If a call lacks its tokens or price, the sum is unknown (``pd.NA``), never 0.
 
     Example:
         >>> ledger = Ledger()
@@ -112,7 +137,16 @@ class Ledger(Remade):
         self._followers: list[Ledger] = []
         self._lock = threading.Lock()
 
-    def count(self, stage: str, model: str, *, served: Any = None, key: str | None = None, **increments: Number) -> None:
+    def count(
+        self,
+        stage: str,
+        model: str,
+        *,
+        served: Any = None,
+        key: str | None = None,
+        answered: bool = False,
+        **increments: Number,
+    ) -> None:
         """Add to the row of ``stage`` and ``model``.
 
         Args:
@@ -120,6 +154,7 @@ class Ledger(Remade):
             model: the language model.
             served: the model that answered, as the server names it, if it does.
             key: identifies the request, for accounts that are written down.
+            answered: whether that request has its completion now, for such accounts.
             increments: by column; None for an amount that is not known.
         """
         with self._lock:
@@ -128,7 +163,7 @@ class Ledger(Remade):
             for name, value in increments.items():
                 row[name] = plus(row[name], value)
         for follower in self._followers:
-            follower.count(stage, model, served=served, key=key, **increments)
+            follower.count(stage, model, served=served, key=key, answered=answered, **increments)
 
     def add(self, other: "Ledger") -> None:
         """Add all rows of another ledger."""
@@ -259,12 +294,15 @@ class Budget(Remade):
         saved = cached * (self.price_in - (self.price_cached or 0.0))
         return (self.price_in * read + self.price_out * written - saved) / 1e6
 
-    def price(self, read: int | None, written: int | None) -> float | None:
+    def price(self, read: int | None, written: int | None, cached: int | None = None) -> float | None:
         """US dollars for these tokens. None when a count is unknown."""
-        return self.cost(Completion("", self.model, None, read, written, 0.0, cached=True))
+        return self.cost(Completion("", self.model, None, read, written, 0.0, cached=True, cached_tokens=cached))
 
     def spend(self, cost: float | None) -> None:
         """Add the cost of a call.
+
+        Args:
+            cost: US dollars; None if it isn't known.
 
         Raises:
             FatalLLMError: when there is a limit that an unknown cost makes void.

@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -12,10 +12,13 @@ from ..store.cache import IN_MEMORY
 from .backend import Backend
 from .batch import BatchSending, jobs_of
 from .cache import CompletionCache
-from .failures import LLMFailure, StageError
-from .ledger import Budget, Ledger, Spend
+from .failures import LLMFailure, StageError, Unanswered
+from .ledger import Budget, Ledger, estimated_tokens
 from .request import Completion, Reply, Request, read
 from .sending import Retry, Sending, Then
+
+Count = Callable[..., None]
+"""Adds to accounts, as `Ledger.count` does."""
 
 
 class OtherModelWarning(UserWarning):
@@ -182,32 +185,101 @@ class LLM:
             return "file" if self.backend.replays else ""
         return "process" if self.cache.path == IN_MEMORY else "file"
 
-    def settle(self, key: str, request: Request, reply: Reply | LLMFailure, seconds: float, **counted: int) -> Completion | LLMFailure:
+    def settle(
+        self,
+        key: str,
+        request: Request,
+        reply: Reply | LLMFailure,
+        seconds: float,
+        count: Count,
+        **counted: int,
+    ) -> Completion | LLMFailure:
         """Keep, count and pay for an answer. It is kept first, so it is never paid for again, whatever fails then.
+
+        Args:
+            key: the request's key.
+            request: the request.
+            reply: its answer, or why there is none.
+            seconds: how long it took.
+            count: adds to the accounts, as `Ledger.count` does.
+            counted: what the try adds to ``calls``, ``retries`` and ``unanswered``.
 
         Raises:
             FatalLLMError: when its cost isn't known, and there is a budget.
             DataError: when it can't be kept or counted. It is counted even if it can't be kept.
         """
         if isinstance(reply, LLMFailure):
-            self.ledger.count(request.stage, self.model, key=key, failures=1, seconds=seconds, **counted)
+            count(request.stage, self.model, failures=1)
+            self.count_unanswered(key, request, reply.unanswered, seconds, count, **counted)
             return reply
-        (text, fault), cost = read(reply), self.budget.cost(reply)
+        reply = reply.counted()
+        text, fault = read(reply)
         kept = written = reply.completion(self.model, seconds)
         try:
             if self.cache is not None and fault is None and not is_refusal(text):
                 kept = self.cache.put(key, written)  # as the model wrote it
         finally:
-            spent: dict[str, Any] = {"known": int(fault is None), "worth": cost}  # read from a recording, as from a cache
-            if not self.backend.replays:
-                tokens = {name: getattr(reply, name) for name in ("prompt_tokens", "cached_tokens", "completion_tokens")}
-                spent = {"key": key, "cost": cost, **tokens, **counted}
-            self.ledger.count(request.stage, self.model, served=reply.model, seconds=seconds, failures=int(fault is not None), **spent)
-            self.budget.spend(cost)
+            if fault is not None:
+                count(request.stage, self.model, failures=1)
+            if self.backend.replays:  # read from a recording, as from a cache
+                known, worth = int(fault is None), self.budget.cost(reply)
+                count(request.stage, self.model, served=reply.model, seconds=seconds, known=known, worth=worth)
+            else:
+                self.pay(key, request, reply, seconds, count, answered=fault is None, **counted)
         self.check_served(reply.model)
         if fault is not None:
             return fault[0](request.stage, request.qid, fault[1])
         return replace(kept, cached=False, text=text if kept is written else kept.text)
+
+    def pay(
+        self,
+        key: str,
+        request: Request,
+        reply: Reply,
+        seconds: float,
+        count: Count,
+        *,
+        answered: bool = False,
+        **counted: int,
+    ) -> None:
+        """Count what an answer cost, whether it can be used (``answered``) or not.
+
+        Raises:
+            FatalLLMError: when that isn't known, and there is a budget.
+        """
+        reply = reply.counted()
+        cost = self.budget.cost(reply)
+        count(
+            request.stage,
+            self.model,
+            served=reply.model,
+            key=key,
+            answered=answered,
+            prompt_tokens=reply.prompt_tokens,
+            cached_tokens=reply.cached_tokens,
+            completion_tokens=reply.completion_tokens,
+            seconds=seconds,
+            cost=cost,
+            **counted,
+        )
+        self.budget.spend(cost)
+
+    def count_unanswered(
+        self,
+        key: str,
+        request: Request,
+        why: Unanswered,
+        seconds: float,
+        count: Count,
+        **counted: int,
+    ) -> None:
+        """Count a request that has no answer. One that got lost counts towards the budget by an estimate of its prompt."""
+        amounts: dict[str, Any] = {"seconds": seconds}
+        if why is Unanswered.LOST:
+            tokens = estimated_tokens([request])
+            amounts |= {"lost_tokens": tokens, "cost": None}
+            self.budget.spend(self.budget.price(tokens, 0) or 0.0)
+        count(request.stage, self.model, key=key, **amounts, **counted)
 
     def check_served(self, served: str | None) -> None:
         """Warn once of each model that answers instead of the requested one. A dated snapshot is the same model."""
@@ -234,13 +306,6 @@ class LLM:
         self.backend.close()
         if self.cache is not None:
             self.cache.close()
-
-    def spend(self, completion: Completion) -> Spend:
-        """The cost of a completion: paid now, or known from the cache or a recording."""
-        cost = self.budget.cost(completion)
-        if completion.cached or self.backend.replays:
-            return Spend(known=1, worth=cost)
-        return Spend(1, 0, completion.prompt_tokens, completion.cached_tokens, completion.completion_tokens, cost)
 
     def __copy__(self) -> "LLM":
         return self  # the calls of a copy use the same account and the same budget

@@ -18,8 +18,8 @@ from ..errors import UsageError
 from ..events import Write
 from .answers import lines_of, read_answer
 from .backend import Backend, Remade
-from .failures import LONGEST, BadRequest, FatalLLMError, Filtered, LLMFailure, TooLong, Transient, shorten
-from .request import Reply, Request
+from .failures import LONGEST, BadRequest, FatalLLMError, Filtered, LLMFailure, TooLong, Transient, Unanswered, shorten
+from .request import NoCompletionError, Reply, Request
 from .sending import seconds_of
 from .streaming import STREAMED, Reader, Writing
 
@@ -31,6 +31,8 @@ CONNECT = 5.0
 """Seconds until a server counts as not reached. A busy server takes less than one second to accept a connection."""
 PATIENCE_HERE = 0.05
 """Seconds in which a server on this machine refuses a wrong key, model or quota."""
+UNSENT = ("ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "ProxyError")
+"""The errors of httpx before a request is sent."""
 NO_KEY = "none"
 TRY_AGAIN = (408, 409, 425, 429)
 TOO_LONG = re.compile(
@@ -172,20 +174,30 @@ class OpenAIBackend(Remade, Backend):
         client = self.open()
         try:
             found = work(client)
-        except UnicodeEncodeError:  # nothing was sent
-            return BadRequest(request.stage, request.qid, "the prompt holds half a character (a lone surrogate): clean the turn's text")
+        except UnicodeEncodeError:
+            half = "the prompt holds half a character (a lone surrogate): clean the turn's text"
+            return BadRequest(request.stage, request.qid, half, unanswered=Unanswered.UNSENT)
         except openai.APIConnectionError as error:
-            if isinstance(error, openai.APITimeoutError) and type(error.__cause__).__name__ != "ConnectTimeout":
-                raise Transient(None, f"no answer within {self.timeout:g} seconds (timeout=...)") from None
+            unsent = type(error.__cause__).__name__ in UNSENT
+            unanswered = Unanswered.UNSENT if unsent else Unanswered.LOST
+            if isinstance(error, openai.APITimeoutError) and not unsent:
+                reason = f"no answer within {self.timeout:g} seconds (timeout=...)"
+                raise Transient(None, reason, unanswered=unanswered) from None
             reason = hidden(f"no connection to {self.url}: {error.__cause__ or error}")
-            raise Transient(None, reason, unreached=not self.answered) from None
+            raise Transient(None, reason, unreached=not self.answered, unanswered=unanswered) from None
         except openai.APIStatusError as error:
             self.answered = True
             return self.refused(request, error.status_code, error.body, error.response.headers)
         except (openai.APIError, ValueError, RecursionError) as error:
             self.answered = True
             answer = getattr(error, "body", None) or getattr(error, "doc", None) or str(error)
-            raise Transient(None, f"the server's answer holds no completion. It says: {quoted(answer)}") from None
+            reason = f"the server's answer holds no completion. It says: {quoted(answer)}"
+            paid, unanswered = list[Reply](), Unanswered.LOST
+            if isinstance(error, NoCompletionError):
+                paid = error.paid
+                if isinstance(error.body, dict) and error.body.get("error") and not error.body.get("choices"):
+                    unanswered = Unanswered.REFUSED
+            raise Transient(None, reason, unanswered=unanswered, paid=paid) from None
         self.answered = True
         return found
 

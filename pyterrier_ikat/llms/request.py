@@ -3,13 +3,14 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from ..completions.json_answers import Structure
 from ..completions.usable import one_line, printable, split_reasoning
 from ..events import CHAIN
 from .failures import CutOff, Empty, Filtered, LLMFailure, OnlyReasoning, Refused, Unfinished
+from .usage import tokens_in, tokens_of
 
 WHOLE = (
     *("", "stop", "stop_sequence", "stop_token", "eos", "eos_token", "end_turn", "complete", "completed", "endoftext"),
@@ -119,11 +120,14 @@ class NoCompletionError(ValueError):
 
     Attributes:
         body: the answer.
+        paid: the model and the tokens that it tells, if a model worked for it; empty for an error or a page.
     """
 
     def __init__(self, body: Any) -> None:
         super().__init__(body)
         self.body = body
+        paid = Reply.without_text(body)
+        self.paid = [] if paid is None else [paid]
 
 
 @dataclass(frozen=True)
@@ -150,7 +154,7 @@ class Reply:
         try:
             if answer.get("error"):
                 raise TypeError
-            choice, usage = answer["choices"][0], answer.get("usage") or {}
+            choice = answer["choices"][0]
             message = choice["message"]
             text, thought = text_and_thought(message.get("content"))
             if not isinstance(text, str | None):
@@ -159,18 +163,51 @@ class Reply:
             if str(reason or "").casefold() in WHOLE and (message.get("tool_calls") or message.get("function_call")):
                 reason = "tool_calls"  # none was offered: the text announces the call and does not answer
             refusal = message.get("refusal")
+            tokens = tokens_in(answer)
             return cls(
                 text,
-                one_line(str(answer.get("model") or "")) or None,
+                _model_of(answer),
                 one_line(str(reason)) if reason else None,
-                _whole(usage, "prompt_tokens"),
-                _whole(usage, "completion_tokens"),
+                tokens.prompt,
+                tokens.written,
                 str(refusal) if refusal else None,
                 bool(thought or message.get("reasoning_content") or message.get("reasoning")),
-                _whole(usage.get("prompt_tokens_details"), "cached_tokens"),
+                tokens.cached,
             )
         except (TypeError, KeyError, IndexError, AttributeError):
             raise NoCompletionError(answer) from None
+
+    @classmethod
+    def without_text(cls, answer: Any) -> "Reply | None":
+        """The model and the tokens of an answer that holds no completion; None if no model worked for it.
+
+        Example:
+            >>> Reply.without_text({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 1}}).prompt_tokens
+            9
+            >>> Reply.without_text({"error": "overloaded"}) is None
+            True
+        """
+        tokens = tokens_in(answer)
+        claims = isinstance(answer, Mapping) and "choices" in answer and not answer.get("error")
+        if not tokens.told and not claims:
+            return None
+        return cls(
+            None,
+            _model_of(answer),
+            prompt_tokens=tokens.prompt,
+            completion_tokens=tokens.written,
+            cached_tokens=tokens.cached,
+        )
+
+    def counted(self) -> "Reply":
+        """This reply without counts of tokens that no answer can have, which an object with ``.generate`` may tell."""
+        tokens = tokens_of(vars(self))
+        return replace(
+            self,
+            prompt_tokens=tokens.prompt,
+            completion_tokens=tokens.written,
+            cached_tokens=tokens.cached,
+        )
 
     def completion(self, model: str, seconds: float) -> Completion:
         """The completion that it is when it is usable, as ``model`` wrote it."""
@@ -178,10 +215,9 @@ class Reply:
         return Completion(*told, seconds=seconds, cached=False, cached_tokens=self.cached_tokens)
 
 
-def _whole(usage: Any, name: str) -> int | None:
-    """A number of tokens. What a server tells in another form is unknown."""
-    number = usage.get(name) if isinstance(usage, Mapping) else None
-    return number if isinstance(number, int) else None
+def _model_of(answer: Mapping[str, Any]) -> str | None:
+    """The model that answered, as the server names it."""
+    return one_line(str(answer.get("model") or "")) or None
 
 
 def text_and_thought(content: Any) -> tuple[Any, bool]:

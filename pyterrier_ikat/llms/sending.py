@@ -4,7 +4,7 @@ import math
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
@@ -18,7 +18,8 @@ import tenacity
 from ..errors import counted
 from ..events import OBSERVERS, Exchange, follower, tell
 from ..progress import bar as bar_of
-from .failures import BudgetExceeded, FatalLLMError, LLMFailure, StageEnded, Transient, Unavailable
+from .failures import BudgetExceeded, FatalLLMError, LLMFailure, StageEnded, Transient, Unanswered, Unavailable, WrongAnswers
+from .ledger import Ledger
 from .request import Completion, Request
 from .streaming import Reader
 
@@ -27,6 +28,43 @@ LOOK = 0.25
 Outcome = Completion | LLMFailure
 Then = Callable[[int, Outcome], Request | None]
 """Gives the follow-up for the outcome of the request at a place, or of its last follow-up."""
+
+
+class Tries:
+    """How often some requests were tried, and what each try adds to the columns ``calls``, ``retries`` and ``unanswered``.
+
+    Together these are the requests that were sent: each is a call if it was answered in the end, else unanswered, and its further tries
+    are retries.
+
+    Attributes:
+        number: the tries so far, also those in which nothing was sent.
+
+    Example:
+        >>> tries = Tries()
+        >>> tries.counts("a", Unanswered.LOST), tries.counts("a", None)
+        ({'unanswered': 1}, {'retries': 1, 'calls': 1, 'unanswered': -1})
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._answered: dict[str, bool] = {}
+
+    def counts(self, key: str, why: Unanswered | None) -> dict[str, int]:
+        """Count a try.
+
+        Args:
+            key: the request.
+            why: why it has no answer; None if it has one.
+        """
+        if why is Unanswered.UNSENT:
+            return {}
+        earlier = self._answered.get(key)
+        self._answered[key] = bool(earlier) or why is None
+        if earlier is None:
+            return {"calls": 1} if why is None else {"unanswered": 1}
+        if why is None and not earlier:
+            return {"retries": 1, "calls": 1, "unanswered": -1}
+        return {"retries": 1}
 
 
 class Sending:
@@ -49,15 +87,26 @@ class Sending:
         self._todo = SimpleQueue[dict[str, Request] | None]()
         self._done = SimpleQueue[dict[str, Outcome] | BaseException]()
         self._stop, self._answered, self._finished = Event(), Event(), list[Outcome]()
+        self._account = Ledger()  # of this ask alone
 
     def run(self, requests: Sequence[Request]) -> list[Outcome]:
         """Ask; see `LLM.ask`."""
-        if fresh := self._add(enumerate(requests)):
-            self.llm.backend.open()
-            self.send(fresh)
-        places = range(len(requests))
-        tell(self.llm, [exchange for place in places for exchange in self._exchanges[place]])
-        return [self._exchanges[place][-1][1] for place in places]
+        exchanges = list[Exchange]()
+        try:
+            fresh = self._add(enumerate(requests))
+            if fresh:
+                self.llm.backend.open()
+                self.send(fresh)
+            for place in range(len(requests)):
+                exchanges += self._exchanges[place]
+        finally:
+            tell(self.llm, exchanges, self._account.total())
+        return [self._exchanges[place][-1][1] for place in range(len(requests))]
+
+    def count(self, stage: str, model: str, **counted: Any) -> None:
+        """Add to the account of the model and to that of this ask, as `Ledger.count` does."""
+        self._account.count(stage, model, **counted)
+        self.llm.ledger.count(stage, model, **counted)
 
     def send(self, fresh: dict[str, Request]) -> None:
         """Send requests and their follow-ups, and wait for all of them."""
@@ -111,11 +160,12 @@ class Sending:
 
     def _again(self, key: str, request: Request, outcome: Outcome) -> Outcome:
         """A known outcome, counted for one more request."""
-        count = self.llm.ledger.count
+        stage, model, worth = request.stage, self.llm.model, None
         if isinstance(outcome, LLMFailure):
-            count(request.stage, self.llm.model, failures=1)
-            return type(outcome)(request.stage, request.qid, outcome.reason, kept=outcome.kept)
-        count(request.stage, self.llm.model, served=outcome.model, key=key, known=1, worth=self.llm.budget.cost(outcome))
+            self.count(stage, model, failures=1)
+            return type(outcome)(stage, request.qid, outcome.reason, kept=outcome.kept)
+        worth = self.llm.budget.cost(outcome)
+        self.count(stage, model, served=outcome.model, key=key, answered=True, known=1, worth=worth)
         self.llm.check_served(outcome.model)
         return replace(outcome, cached=True)
 
@@ -194,7 +244,7 @@ class Sending:
 
     def _attempt(self, batch: dict[str, Request]) -> dict[str, Outcome]:
         """The outcomes of some requests, tried as often as is allowed. Without those that were not sent because the stage ended."""
-        llm, found, tries = self.llm, dict[str, Outcome](), count(1)
+        llm, found, tries = self.llm, dict[str, Outcome](), Tries()
 
         def waits(number: int) -> None:
             for one in self._observers:
@@ -203,16 +253,16 @@ class Sending:
         try:
             llm.retry.loop(self._stop, waits)(lambda: self._try(batch, found, tries))
         except Transient as error:
-            tried = counted(next(tries) - 1, "try")
+            tried = counted(tries.number, "try")
             if error.unreached:
                 raise FatalLLMError(f"{error.reason} (it has never answered, {tried}): start it, or correct base_url=...") from None
             for key, request in batch.items() if not self._stop.is_set() else ():
                 if key not in found:
-                    llm.ledger.count(request.stage, llm.model, failures=1)
+                    self.count(request.stage, llm.model, failures=1)
                     found[key] = Unavailable(request.stage, request.qid, f"{error.reason} (given up after {tried})")
         return found
 
-    def _try(self, batch: dict[str, Request], found: dict[str, Outcome], tries: Iterator[int]) -> None:
+    def _try(self, batch: dict[str, Request], found: dict[str, Outcome], tries: Tries) -> None:
         """Add the outcomes of requests to those that are known."""
         llm = self.llm
         if llm.cache is not None:
@@ -221,25 +271,45 @@ class Sending:
         if not fresh or self._stop.is_set():
             return
         llm.budget.check()
-        requests, started, counted_as = list(fresh.values()), time.perf_counter(), "calls" if next(tries) == 1 else "retries"
+        tries.number += 1
+        requests, started = list(fresh.values()), time.perf_counter()
         try:
             if self._reader is None or len(requests) > 1:
                 replies = llm.backend.complete(requests)
             else:
                 replies = [llm.backend.stream(requests[0], self._reader)]
-        except BaseException:
-            for key, request in fresh.items() if not llm.backend.replays else ():
-                llm.ledger.count(request.stage, llm.model, key=key, **{counted_as: 1})
+        except BaseException as error:
+            if not llm.backend.replays:
+                self._count_failed(fresh, error, (time.perf_counter() - started) / len(fresh), tries)
             raise
         llm.reached, seconds = True, (time.perf_counter() - started) / len(fresh)
         errors = list[Exception]()
         for (key, request), reply in zip(fresh.items(), replies, strict=True):
+            why = reply.unanswered if isinstance(reply, LLMFailure) else None
             try:
-                found[key] = llm.settle(key, request, reply, seconds, **{counted_as: 1})
+                found[key] = llm.settle(key, request, reply, seconds, self.count, **tries.counts(key, why))
             except Exception as error:  # the others arrived, too, and are kept before this is raised
                 errors.append(error)
         if errors:
             raise errors[0]
+
+    def _count_failed(self, batch: Mapping[str, Request], error: BaseException, seconds: float, tries: Tries) -> None:
+        """Count a try that gave no replies.
+
+        Raises:
+            FatalLLMError: when it was answered at an unknown cost, and there is a budget.
+        """
+        if isinstance(error, Transient | WrongAnswers) and error.paid:
+            for (key, request), reply in zip(batch.items(), error.paid, strict=True):
+                self.llm.pay(key, request, reply, seconds, self.count, **tries.counts(key, None))
+            return
+        why = Unanswered.LOST
+        if isinstance(error, Transient):
+            why = error.unanswered
+        elif isinstance(error, FatalLLMError):
+            why = Unanswered.REFUSED
+        for key, request in batch.items():
+            self.llm.count_unanswered(key, request, why, seconds, self.count, **tries.counts(key, why))
 
 
 def longest_beginnings_first(requests: Mapping[str, Request]) -> dict[str, Request]:

@@ -72,7 +72,7 @@ class Turn:
         draft: an answer that the system wrote as its query, or to make a decision. It is not the response. Several drafts are separated by
             a blank line.
         citations: docno -> score, best first. For a turn that was just answered, the whole ranking; in a log, the cited passages.
-        spend: the completions that the system used, and those of a memory that learned from the turn.
+        spend: the calls of the system, also those that failed, and those of a memory that learned from the turn.
         cited: the sentences of the response with the numbers of their sources, from 1; None if the system was not asked for citations.
         shown: the passages that the model was shown, if it was asked for citations and cites none.
         seconds: how long the system took, without the memory.
@@ -262,6 +262,9 @@ def effort(turn: Turn) -> str:
     parts, spend = [], turn.spend
     if spend.calls:
         parts += [counted(spend.calls, "call"), *[counted(spend.tokens or 0, "token")] * (spend.tokens is not None)]
+    if spend.unanswered:
+        parts.append(f"{counted(spend.unanswered, 'request')} without an answer")
+    if spend.calls or spend.unanswered:
         parts.append("cost unknown" if spend.cost is None else f"{spend.cost:.4f} USD")
     if spend.known:
         parts.append(counted(spend.known, "known completion"))

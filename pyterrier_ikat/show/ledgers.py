@@ -34,7 +34,7 @@ ALL = "all"
 """Stage and model of the calls of a conversation with a user, because its log does not distinguish them."""
 OF_PLAYERS = "user and judge"
 """Stage of the calls of a simulated user and its judge."""
-UNTOLD = ("retries", "failures", "fallbacks", "dropped", "seconds")
+UNTOLD = ("retries", "failures", "fallbacks", "dropped", "lost_tokens", "seconds")
 """The columns that such a log doesn't have."""
 
 
@@ -189,9 +189,11 @@ def _of_conversations(log: Log) -> pd.DataFrame:
     """The account of a log of conversations, which has the costs of each turn, but neither stages nor models."""
     account = Ledger()
     for turn in (turn for one in log.dialogues() for turn in one.turns):
-        account.count(ALL, ALL, **asdict(turn.spend), **dict.fromkeys(UNTOLD))
+        spent: dict[str, Any] = {**asdict(turn.spend), **dict.fromkeys(UNTOLD)}
+        account.count(ALL, ALL, **spent)
         if players := turn.more.get(PLAYERS):
-            account.count(OF_PLAYERS, ALL, **players, **dict.fromkeys(UNTOLD))
+            spent = {**players, **dict.fromkeys(UNTOLD)}
+            account.count(OF_PLAYERS, ALL, **spent)
     return account.frame()
 
 

@@ -10,7 +10,7 @@ import csv
 import gzip
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -163,7 +163,7 @@ def _lists(frame: pd.DataFrame) -> dict[str, dict[str, float]]:
 
 
 # The columns for events that happen once; a restart counts the ledger's other columns again, because they describe the run itself.
-SPENT = ("calls", "known", "retries", "prompt_tokens", "cached_tokens", "completion_tokens", "seconds", "cost", "worth")
+SPENT = ("calls", "known", "retries", "unanswered", *AMOUNTS)
 REST = "ledger.json"  # how the name of a file ends that has a finished batch's other counts
 
 
@@ -193,7 +193,16 @@ class Account(Ledger):
             self._earlier[event["key"]] += event.pop("answered")
             super().count(**event)
 
-    def count(self, stage: str, model: str, *, served: Any = None, key: str | None = None, **increments: float | None) -> None:
+    def count(
+        self,
+        stage: str,
+        model: str,
+        *,
+        served: Any = None,
+        key: str | None = None,
+        answered: bool = False,
+        **increments: float | None,
+    ) -> None:
         """Add to the row of ``stage`` and ``model``. Counts with a key are also written to the file.
 
         Raises:
@@ -205,7 +214,6 @@ class Account(Ledger):
             self.rest.count(stage, model, served=None if spent else served, **rest)
         if not spent or key is None:
             return
-        answered = "known" in spent or ("cost" in spent and not increments.get("failures"))
         with self._lock:
             if answered and self._earlier[key]:
                 self._earlier[key] -= 1
@@ -264,9 +272,16 @@ class Spending:
         Raises:
             FatalLLMError: when their tokens are not known.
         """
-        rows, priced = [*self._before, *self._now.rows()], Budget(price_in=price_in or 0.0, price_out=price_out or 0.0).price
-        costs = [priced(row["prompt_tokens"], row["completion_tokens"]) for row in rows if row["cost"] is None and row["model"] == model]
+        rows, priced = [*self._before, *self._now.rows()], Budget(price_in=price_in or 0.0, price_out=price_out or 0.0)
+        costs = [_price(row, priced) for row in rows if row["cost"] is None and row["model"] == model]
         if None in costs:
             told = f"{self.where} has calls of {model} whose cost is not known, so a budget can't be kept"
             raise FatalLLMError(f"{told}: run without budget=, or choose another {option('out')}")
         return sum(cost or 0.0 for cost in (*(row["cost"] for row in rows), *costs))
+
+
+def _price(row: Mapping[str, Any], prices: Budget) -> float | None:
+    """US dollars of the calls in a row, with an estimate for those that got no answer; None if a call doesn't tell its tokens."""
+    if row["prompt_tokens"] is None:
+        return None
+    return prices.price(row["prompt_tokens"] + row["lost_tokens"], row["completion_tokens"])

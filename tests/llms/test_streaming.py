@@ -105,7 +105,7 @@ def test_whoever_leaves_ends_the_call(server, model, tmp_path):
         followed(llm, leave)
     assert server.left.wait(1)  # its connection is closed
     row = llm.ledger.frame().iloc[0]
-    assert (row.calls, row.retries) == (1, 0)
+    assert (row.calls, row.unanswered, row.retries) == (0, 1, 0)
     assert followed(llm)[0].startswith("answer to")  # the next one is not kept waiting
 
 

@@ -252,7 +252,7 @@ class Chat:
                 reason = error.failures[0].reason if isinstance(error, StageError) else str(error) or "it was stopped"
                 told = f"nothing was learned from this turn ({reason}); the next turn learns from both"
                 warnings.warn(told, NothingLearnedWarning, stacklevel=3)
-        return turn.with_calls(account.total(), [exchange for _, exchange in heard])
+        return turn.with_calls(account.total(), [exchange for one in heard for exchange in one.exchanges])
 
     def why(self) -> Why:
         """How the last answer came about, with its prompts and completions; of a turn from a saved chat only what its log has.

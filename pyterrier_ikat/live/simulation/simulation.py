@@ -276,7 +276,8 @@ class Simulation:
             met = self.judge.met(replace(now, utterance=utterance, text=text)) if text else ()
         more = {**answered.more, "read": "response" if answered.response.strip() else "passages" if text else "nothing"}
         more |= {"rubric": next(iter(now.open))} if self.by == TRACK else {}
-        if (players := spent([*asked, *judged])).completions:
+        players = spent([*asked, *judged])
+        if players.completions or players.unanswered:
             more[PLAYERS] = asdict(players)
         cited = {one.docno: one.score or 0.0 for one in answered.sources} if answered.response else {}
         met = tuple(rubric for rubric in now.open if rubric in met)

@@ -167,7 +167,7 @@ def test_a_completion_that_cannot_be_used_is_asked_for_once_more_as_another_samp
     assert judges.ledger.frame()[["calls", "failures"]].sum().tolist() == [2, 1]
     with pytest.raises(LLMFailure), hearing() as heard:
         LLMRubricJudge(scripted("yes", "no")[0]).met(Situation(user(), "s", 1, SECRET_RUBRICS))
-    assert [request.sample for _, (request, _) in heard] == [0, 1]
+    assert [request.sample for one in heard for request, _ in one.exchanges] == [0, 1]
 
 
 CUT = Reply("Which tea may", "wrote", "length")
