@@ -178,7 +178,7 @@ class BatchSending(Sending):
             reply: Any = Reply.of(body) if status == 200 else self.backend.refused(request, status, error, {})
         except NoCompletionError as error:
             for paid in error.paid:
-                self.llm.pay(key, request, paid, 0.0, self.count)
+                self.llm.pay(key, request, paid, 0.0, self.count, usable=False)
             return False
         except (Transient, FatalLLMError):
             return False

@@ -144,7 +144,7 @@ class Ledger(Remade):
         *,
         served: Any = None,
         key: str | None = None,
-        answered: bool = False,
+        answered: bool = True,
         **increments: Number,
     ) -> None:
         """Add to the row of ``stage`` and ``model``.
@@ -154,7 +154,7 @@ class Ledger(Remade):
             model: the language model.
             served: the model that answered, as the server names it, if it does.
             key: identifies the request, for accounts that are written down.
-            answered: whether that request has its completion now, for such accounts.
+            answered: whether a cost is that of the request's completion, for such accounts.
             increments: by column; None for an amount that is not known.
         """
         with self._lock:

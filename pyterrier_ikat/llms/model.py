@@ -209,8 +209,7 @@ class LLM:
             DataError: when it can't be kept or counted. It is counted even if it can't be kept.
         """
         if isinstance(reply, LLMFailure):
-            count(request.stage, self.model, failures=1)
-            self.count_unanswered(key, request, reply.unanswered, seconds, count, **counted)
+            self.count_unanswered(key, request, reply.unanswered, seconds, count, failures=1, **counted)
             return reply
         reply = reply.counted()
         text, fault = read(reply)
@@ -219,13 +218,12 @@ class LLM:
             if self.cache is not None and fault is None and not is_refusal(text):
                 kept = self.cache.put(key, written)  # as the model wrote it
         finally:
-            if fault is not None:
-                count(request.stage, self.model, failures=1)
+            failures = int(fault is not None)
             if self.backend.replays:  # read from a recording, as from a cache
-                known, worth = int(fault is None), self.budget.cost(reply)
-                count(request.stage, self.model, served=reply.model, seconds=seconds, known=known, worth=worth)
+                known = {"known": 1 - failures, "worth": self.budget.cost(reply)}
+                count(request.stage, self.model, served=reply.model, seconds=seconds, failures=failures, **known)
             else:
-                self.pay(key, request, reply, seconds, count, answered=fault is None, **counted)
+                self.pay(key, request, reply, seconds, count, usable=fault is None, failures=failures, **counted)
         self.check_served(reply.model)
         if fault is not None:
             return fault[0](request.stage, request.qid, fault[1])
@@ -239,10 +237,10 @@ class LLM:
         seconds: float,
         count: Count,
         *,
-        answered: bool = False,
+        usable: bool,
         **counted: int,
     ) -> None:
-        """Count what an answer cost, whether it can be used (``answered``) or not.
+        """Count what an answer cost, whether it can be used or not.
 
         Raises:
             FatalLLMError: when that isn't known, and there is a budget.
@@ -254,7 +252,7 @@ class LLM:
             self.model,
             served=reply.model,
             key=key,
-            answered=answered,
+            answered=usable,
             prompt_tokens=reply.prompt_tokens,
             cached_tokens=reply.cached_tokens,
             completion_tokens=reply.completion_tokens,
@@ -279,7 +277,7 @@ class LLM:
             tokens = estimated_tokens([request])
             amounts |= {"lost_tokens": tokens, "cost": None}
             self.budget.spend(self.budget.price(tokens, 0) or 0.0)
-        count(request.stage, self.model, key=key, **amounts, **counted)
+        count(request.stage, self.model, key=key, answered=False, **amounts, **counted)
 
     def check_served(self, served: str | None) -> None:
         """Warn once of each model that answers instead of the requested one. A dated snapshot is the same model."""

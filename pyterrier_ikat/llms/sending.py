@@ -6,11 +6,11 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from email.utils import parsedate_to_datetime
 from itertools import count
 from queue import Empty, SimpleQueue
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import Any
 
 import tenacity
@@ -19,7 +19,7 @@ from ..errors import counted
 from ..events import OBSERVERS, Exchange, follower, tell
 from ..progress import bar as bar_of
 from .failures import BudgetExceeded, FatalLLMError, LLMFailure, StageEnded, Transient, Unanswered, Unavailable, WrongAnswers
-from .ledger import Ledger
+from .ledger import Spend
 from .request import Completion, Request
 from .streaming import Reader
 
@@ -87,7 +87,7 @@ class Sending:
         self._todo = SimpleQueue[dict[str, Request] | None]()
         self._done = SimpleQueue[dict[str, Outcome] | BaseException]()
         self._stop, self._answered, self._finished = Event(), Event(), list[Outcome]()
-        self._account = Ledger()  # of this ask alone
+        self._spend, self._lock = Spend(), Lock()
 
     def run(self, requests: Sequence[Request]) -> list[Outcome]:
         """Ask; see `LLM.ask`."""
@@ -100,12 +100,14 @@ class Sending:
             for place in range(len(requests)):
                 exchanges += self._exchanges[place]
         finally:
-            tell(self.llm, exchanges, self._account.total())
+            tell(self.llm, exchanges, self._spend)
         return [self._exchanges[place][-1][1] for place in range(len(requests))]
 
     def count(self, stage: str, model: str, **counted: Any) -> None:
-        """Add to the account of the model and to that of this ask, as `Ledger.count` does."""
-        self._account.count(stage, model, **counted)
+        """Add to the account of the model, as `Ledger.count` does, and to what this ask costs."""
+        more = Spend(**{one.name: counted[one.name] for one in fields(Spend) if one.name in counted})
+        with self._lock:
+            self._spend += more
         self.llm.ledger.count(stage, model, **counted)
 
     def send(self, fresh: dict[str, Request]) -> None:
@@ -165,7 +167,7 @@ class Sending:
             self.count(stage, model, failures=1)
             return type(outcome)(stage, request.qid, outcome.reason, kept=outcome.kept)
         worth = self.llm.budget.cost(outcome)
-        self.count(stage, model, served=outcome.model, key=key, answered=True, known=1, worth=worth)
+        self.count(stage, model, served=outcome.model, key=key, known=1, worth=worth)
         self.llm.check_served(outcome.model)
         return replace(outcome, cached=True)
 
@@ -301,7 +303,7 @@ class Sending:
         """
         if isinstance(error, Transient | WrongAnswers) and error.paid:
             for (key, request), reply in zip(batch.items(), error.paid, strict=True):
-                self.llm.pay(key, request, reply, seconds, self.count, **tries.counts(key, None))
+                self.llm.pay(key, request, reply, seconds, self.count, usable=False, **tries.counts(key, None))
             return
         why = Unanswered.LOST
         if isinstance(error, Transient):

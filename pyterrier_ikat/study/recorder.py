@@ -200,7 +200,7 @@ class Account(Ledger):
         *,
         served: Any = None,
         key: str | None = None,
-        answered: bool = False,
+        answered: bool = True,
         **increments: float | None,
     ) -> None:
         """Add to the row of ``stage`` and ``model``. Counts with a key are also written to the file.
@@ -214,6 +214,7 @@ class Account(Ledger):
             self.rest.count(stage, model, served=None if spent else served, **rest)
         if not spent or key is None:
             return
+        answered = answered and ("known" in spent or ("cost" in spent and not increments.get("failures")))
         with self._lock:
             if answered and self._earlier[key]:
                 self._earlier[key] -= 1
