@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def index(source: str, path: str, splade: str | None, dense: str | None) -> None:
     """Build an index of the passages of SOURCE in the folder PATH.
 
-    SOURCE is a dataset such as ikat:2023-mini, or a folder or file of passages (.jsonl, .jsonl.gz, .jsonl.bz2). The default is a
+    SOURCE is a dataset such as ikat:2023-mini, or a folder or file of passages (.jsonl or .json, also .gz or .bz2). The default is a
     BM25 index; --splade and --dense index the vectors of a model. If the command was stopped, start it again: it continues where it
     stopped. An existing index of the same passages is kept. If PATH holds another kind of index of the same passages, the new index is
     added to it. `ikat run --resources retriever=KIND` chooses between them. Python has more settings: stems, stop words, engines, prefixes.

@@ -25,6 +25,7 @@ from ..errors import DataError, UsageError, counted
 from .download import data_file
 from .frame import with_columns
 from .ikat_dataset import IkatDataset, Qrels
+from .passage_fields import joined
 from .passages import Fields, PassageFiles, TextLoader
 from .qrels import qrels_frame
 from .released import RELEASED
@@ -167,7 +168,11 @@ class TaskTexts(TextLoader):
             documents = json.loads(path.read_text(encoding="utf-8"))["documents"]
         else:
             documents = [context for _, task in read_items(path) for context in task["contexts"]]
-        return {one["document_id"]: {"docno": one["document_id"], "text": one["text"].strip(), "url": ""} for one in documents}
+        passages = {}
+        for one in documents:
+            docno = one["document_id"]
+            passages[docno] = {"docno": docno, "text": joined([one.get("title") or ""], one["text"]).strip(), "url": ""}
+        return passages
 
 
 def _queries(domain: str, kind: str) -> dict[str, list[str]]:

@@ -276,7 +276,8 @@ class FolderDataset(IkatDataset):
     =============================  ==================================================================================================
     ``topics.jsonl``               turns, one per line, see :func:`~pyterrier_ikat.conversations.topics.read_topics`; or
                                    ``topics.json`` as TREC iKAT publishes it
-    ``passages.jsonl``             ``{"docno", "text"}`` or ``{"id", "contents"}`` per line; also packed, ``.gz`` or ``.bz2``
+    ``passages.jsonl``             ``{"docno", "text"}`` or ``{"id", "contents"}`` per line, with a ``title`` or without one; also packed,
+                                   ``.gz`` or ``.bz2``
     ``qrels.txt``                  judgements, ``qid 0 docno label`` per line; may be missing
     ``qrels.NAME.txt``             other judgements, the variant NAME; a NAME that begins with ``ptkb`` judges PTKB statements
     =============================  ==================================================================================================

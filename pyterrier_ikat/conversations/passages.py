@@ -4,6 +4,7 @@ import bz2
 import gzip
 import io
 import json
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,27 +18,37 @@ import pyterrier as pt
 from ..errors import DataError, UsageError, list_first
 from ..operator import Operator
 from .frame import with_columns
+from .passage_fields import LINE, CollectionWarning, Unread, read_fields
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.bz2")
+JSON_SUFFIXES = (".json", ".json.gz", ".json.bz2")
+"""Of files with one passage, an array of them, or one on each line, as Anserini's JsonCollection.java reads them."""
 PASSAGES = tuple(f"passages{suffix}" for suffix in SUFFIXES)
 """The passages of a folder that has topics and qrels as well."""
+OF_BEIR = tuple(f"corpus{suffix}" for suffix in SUFFIXES)
+"""The passages of a folder of BEIR, which has queries.jsonl as well."""
+NO_PASSAGES = ("topics.jsonl", "topics.json")
+TABLES = {".tsv": "pd.read_csv(FILE, sep='\\t', names=['docno', 'text'])", ".csv": "pd.read_csv(FILE)", ".parquet": "pd.read_parquet(FILE)"}
+"""Suffix of a file of another kind -> how to read it as a frame, which every index takes."""
 FIELDS = ("text", "url")
 Fields = str | Sequence[str]
 """What PyTerrier's ``text_loader`` takes: ``"*"`` for all fields, the name of one, or a list of names."""
-LINE = (
-    'a line is {"docno": ..., "text": ...}, {"id": ..., "contents": ..., "url": ...} '
-    'or {"doc_id": ..., "passage_id": ..., "passage_text": ...}'
-)
 
 
 def read_passages(path: str | Path) -> Iterator[dict[str, str]]:
-    """Stream the passages of one JSON lines file.
+    """Stream the passages of one JSON file.
+
+    The text of a passage is its title, if it has one, and its body; :mod:`pyterrier_ikat.conversations.passage_fields` lists the fields.
 
     Args:
-        path: a ``.jsonl`` file, or one packed as ``.gz``, ``.bz2`` or, alone, as ``.zip``.
+        path: a ``.jsonl`` file with a passage on each line, or a ``.json`` file with one passage or an array of them; also packed as
+            ``.gz``, ``.bz2`` or, alone, as ``.zip``.
 
     Yields:
         ``{"docno", "text", "url"}``; white space around the text is removed, and ``url`` is empty if the file has none.
+
+    Warns:
+        CollectionWarning: once for each field that nothing reads.
 
     Raises:
         DataError: when there is no such file, it is truncated or not JSON, or a field is missing. The message names file and line.
@@ -50,26 +61,32 @@ def read_passages(path: str | Path) -> Iterator[dict[str, str]]:
         [{'docno': 'clueweb22-en0000-32-08101:4', 'text': 'Email works.', 'url': ''}]
     """
     path, number = Path(path), 0
+    is_array = path.name.endswith(JSON_SUFFIXES)
+    unit = "passage" if is_array else "line"
+    unread = Unread(str(path))
     try:
         opened: Any = {".gz": gzip.open, ".bz2": bz2.open, ".zip": _open_zipped}.get(path.suffix, open)
-        with opened(path, "rt", encoding="utf-8-sig") as lines:
-            for number, line in enumerate(lines, 1):  # noqa: B007 - the errors below name the line
-                if not line.strip():
+        with opened(path, "rt", encoding="utf-8-sig") as file:
+            items = _of_array(file.read()) if is_array else file
+            for number, item in enumerate(items, 1):
+                if isinstance(item, str) and not item.strip():
                     continue
-                item = load_json(line)
-                fields = item if isinstance(item, dict) else {}
-                in_parts = f"{fields.get('doc_id', '')}:{fields.get('passage_id', '')}"
-                docno = next((fields[name] for name in ("id", "docno", "_id") if name in fields), in_parts)
-                text, url = fields.get("contents", fields.get("text", fields.get("passage_text"))), fields.get("url") or ""
-                if not isinstance(docno, str) or len(docno.split()) != 1 or docno[0] == ":" or docno[-1] == ":":
-                    raise ValueError(f"no passage id in the fields {', '.join(fields) or 'none'}")
-                if not isinstance(text, str) or not isinstance(url, str):
-                    raise ValueError(f"passage {docno} has no text")
-                yield {"docno": docno, "text": text.strip(), "url": url}
+                passage, names = read_fields(load_json(item) if isinstance(item, str) else item)
+                unread.tell(f"{unit} {number}", names)
+                yield {**passage, "text": passage["text"].strip()}
     except (OSError, EOFError, zlib.error, zipfile.BadZipFile, UnicodeDecodeError) as error:
-        raise DataError(f"{path}, after line {number}: can't be read ({error}); if the file is cut short, fetch it again") from None
+        raise DataError(f"{path}, after {unit} {number}: can't be read ({error}); if the file is cut short, fetch it again") from None
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}, line {number}: not a passage ({error}); {LINE}, or the file is cut short: fetch it again") from None
+        raise DataError(f"{path}, {unit} {number}: not a passage ({error}); {LINE}, or the file is cut short: fetch it again") from None
+
+
+def _of_array(text: str) -> Sequence[Any]:
+    """The items of a JSON text: those of its array, or its only one; its lines where it is no JSON as a whole."""
+    try:
+        found = load_json(text)
+    except ValueError:
+        return text.split("\n")
+    return found if isinstance(found, list) else [found]
 
 
 def load_json(text: str) -> Any:
@@ -87,17 +104,28 @@ def load_json(text: str) -> Any:
 def collection_files(folder: str | Path) -> list[Path]:
     """The passage files of ``folder``, by name; empty if there are none or the folder doesn't exist.
 
-    A folder with ``passages.jsonl`` (or ``.gz``, ``.bz2``) is a collection with topics and qrels, and only this file has passages.
+    A folder with ``passages.jsonl`` (or ``.gz``, ``.bz2``) is a collection with topics and qrels, and only this file has passages. So is a
+    folder of BEIR with ``corpus.jsonl``. Files ``.json`` are read where there are no others.
+
+    Warns:
+        CollectionWarning: when files ``.json`` are left out because of others.
 
     Raises:
         DataError: when it has several files of this name.
     """
     folder = Path(folder)
-    found = sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIXES)) if folder.is_dir() else []
-    of_collection = [path for path in found if path.name in PASSAGES]
+    there = sorted(folder.iterdir()) if folder.is_dir() else []
+    of_collection = [path for path in there if path.name in PASSAGES + OF_BEIR]
     if len(of_collection) > 1:
         raise DataError(f"{folder} has {' and '.join(path.name for path in of_collection)}: keep one of them")
-    return of_collection or [path for path in found if path.name != "topics.jsonl"]
+    if of_collection:
+        return of_collection
+    lines = [path for path in there if path.name.endswith(SUFFIXES) and path.name not in NO_PASSAGES]
+    arrays = [path for path in there if path.name.endswith(JSON_SUFFIXES) and path.name not in NO_PASSAGES]
+    if lines and arrays:
+        message = f"{folder}: {list_first([path.name for path in arrays])} not read, beside {lines[0].name}: name the files to read them"
+        warnings.warn(message, CollectionWarning, stacklevel=3)
+    return lines or arrays
 
 
 class TextLoader(Operator):
@@ -179,7 +207,9 @@ def _open_zipped(path: Path, mode: str, encoding: str) -> IO[str]:
 
 
 class PassageFiles:
-    """The passages of JSON lines files (``.jsonl``, ``.jsonl.gz``, ``.jsonl.bz2``), which can be streamed any number of times.
+    """The passages of JSON files (``.jsonl`` or ``.json``, also with ``.gz`` or ``.bz2``), which can be streamed any number of times.
+
+    The text of a passage is its title, if it has one, and its body; see :func:`read_passages`.
 
     Args:
         source: a folder (its passage files are read in the order of their names), a file, or a list of files in the order of reading.
@@ -205,9 +235,33 @@ class PassageFiles:
 
 
 def _files(source: str | Path | Sequence[str | Path]) -> list[Path]:
+    give = "give the folder with the collection's files, or the files"
     if isinstance(source, str | Path):
-        source = collection_files(source) if Path(source).is_dir() else [source]
-    if not source or (missing := [str(file) for file in source if not Path(file).is_file()]):
-        what = f"{missing[0]}: no such file" if source else f"no passages ({', '.join('*' + suffix for suffix in SUFFIXES)}) there"
-        raise DataError(f"{what}; give the folder with the collection's files, or the files")
-    return [Path(file) for file in source]
+        folder = Path(source)
+        source = collection_files(folder) if folder.is_dir() else [folder]
+        if not source:
+            raise DataError(f"{folder}: no passages ({', '.join('*' + suffix for suffix in SUFFIXES)}) there{_tables_in(folder)}; {give}")
+    if not source:
+        raise DataError(f"the list of passage files is empty; {give}")
+    files = [Path(file) for file in source]
+    for file in files:
+        if not file.is_file():
+            raise DataError(f"{file}: no such file; {give}")
+        if (advised := _as_frame(file)) is not None:
+            raise DataError(f"{file}: passages are read from JSON; {advised}")
+    return files
+
+
+def _tables_in(folder: Path) -> str:
+    for path in sorted(folder.iterdir()):
+        if (advised := _as_frame(path)) is not None:
+            return f" ({advised})"
+    return ""
+
+
+def _as_frame(path: Path) -> str | None:
+    """How to index a file with a table; None for another file."""
+    suffix = Path(path.name.removesuffix(".gz")).suffix
+    if suffix not in TABLES:
+        return None
+    return f"in Python, index a frame with docno and text, such as {TABLES[suffix].replace('FILE', repr(path.name))}"

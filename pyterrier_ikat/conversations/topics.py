@@ -19,6 +19,7 @@ import pandas as pd
 
 from ..errors import DataError, list_first
 from .frame import TOPIC_COLUMNS, object_frame, with_columns, with_query
+from .passage_fields import CollectionWarning as CollectionWarning
 from .passages import load_json
 from .qrels import qrels_frame
 
@@ -162,7 +163,7 @@ def ptkb_qrels(conversations: Iterable[Conversation]) -> pd.DataFrame:
 
 
 LINE = 'a line is {"qid": "tea_2", "messages": [{"role": "user", "content": "Which tea?"}, ...]}'
-KINDS = {str: "a text", int: "a whole number", dict: "an object", list: "a list"}
+KINDS = {str: "a text", int: "a whole number", dict: "an object", list: "a list", str | int: "a text or a whole number"}
 FAULTS = (KeyError, TypeError, ValueError, AttributeError, IndexError)
 CANONICAL = ("canonical_result_id", "manual_canonical_result_id", "automatic_canonical_result_id")
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
@@ -171,10 +172,6 @@ CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 
 
 ABSTENTION = "_abs"
 """A part of the ids of LongMemEval's questions that have no answer."""
-
-
-class CollectionWarning(UserWarning):
-    """Something in a collection's folder is doubtful. The message names file and line."""
 
 
 class Form(NamedTuple):
@@ -291,7 +288,7 @@ def _why(error: Exception) -> str:
     return str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
 
 
-def _field(item: Any, *names: str, kind: type = str, default: Any = None) -> Any:
+def _field(item: Any, *names: str, kind: Any = str, default: Any = None) -> Any:
     """The value of an object's field that has the first of these names, or the default where none is there."""
     if not isinstance(item, dict):
         raise ValueError(f"an object is expected, found {excerpt(item)}")
@@ -331,7 +328,7 @@ def _once(names: Iterable[Any]) -> tuple[str, ...]:
 
 def _of_own(item: Any) -> Conversation:
     """A turn on a line of one's own file, which has its history."""
-    qid = _one_word(_field(item, "qid"))
+    qid = _one_word(_field(item, "qid", kind=str | int))
     *history, last = [*_each(_field(item, "messages", kind=list), _message, "message")] or [{"role": "", "content": ""}]
     if last["role"] != "user" or not last["content"].strip():
         raise ValueError("the last of the messages is not a question of the user")

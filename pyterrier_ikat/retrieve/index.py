@@ -65,8 +65,9 @@ class PassageIndex(IndexArtifact):
         :class:`Index`. :meth:`add` adds passages later.
 
         Args:
-            corpus: dicts with ``docno`` (a string without white space) and ``text``, read once: a dataset's ``get_corpus_iter()``,
-                ``ikat.PassageFiles(folder)``, or any other.
+            corpus: dicts with ``docno`` (a number, or a string without white space) and ``text``, read once: a dataset's
+                ``get_corpus_iter()``, ``ikat.PassageFiles(folder)``, or any other; or a frame with these columns. A ``title`` stands
+                before the text, and a warning names other fields with a text.
             stemmer: ``"porter2"`` or ``"none"``.
             stops: the stop words, removed from queries: ``"lucene"`` (33 words), ``"terrier"`` (733) or ``"none"``.
             engine: the engine that searches the index: ``"eager"`` or ``"pisa"``; see :class:`BM25`. By default up to 500,000 passages

@@ -1,7 +1,7 @@
 """SPLADE: a masked language model weights the terms of a text and adds related terms. This module has its index and its retriever."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +20,7 @@ from .artifact import PYTERRIER_META, IndexArtifact, Opened, made_by_pyterrier
 from .eager import new_array, open_postings, save_postings
 from .pisa import count_passages, count_terms, open_impacts
 from .retriever import IndexRetriever
-from .texts import TextStore, read_step
+from .texts import Corpus, TextStore, read_step
 
 PYTERRIER_FILES = ("inv.docs", "inv.freqs", "inv.sizes", "fwd.termlex", "fwd.doclex")
 STEP = 512
@@ -280,7 +280,7 @@ class Splade:
         at_least(1, batch_size=self.batch_size)
         object.__setattr__(self, "model", str(self.model))
 
-    def index(self, path: str | Path, corpus: Iterable[Mapping[str, Any]]) -> SpladeIndex:
+    def index(self, path: str | Path, corpus: Corpus) -> SpladeIndex:
         """Encode a corpus and build an index of it that also keeps the passages' text.
 
         Weights are rounded to hundredths. A blank text, or one without any weight from the model, is kept but never found. Texts are stored
@@ -290,7 +290,7 @@ class Splade:
             path: the folder of the index. If it holds an index of the same passages for BM25 or dense vectors, the SPLADE vectors are
                 added to it, and the texts are shared; see :class:`Index`. If the path already has the index that this call would build, it
                 is returned without building it again.
-            corpus: dicts with ``docno`` (a string without white space) and ``text``; read once.
+            corpus: dicts with ``docno`` and ``text``, or a frame; read once; see :meth:`PassageIndex.index`.
 
         Returns:
             The index, opened.

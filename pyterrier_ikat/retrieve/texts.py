@@ -10,16 +10,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import lz4.block
 import numpy as np
+import pandas as pd
 
+from ..conversations.passage_fields import Unread, read_fields
 from ..errors import DataError, UsageError, list_first
 from ..progress import bar as bar_of
 from ..store.files import atomic_write
 
-Corpus = Iterable[Mapping[str, Any]]
+Corpus: TypeAlias = "Iterable[Mapping[str, Any]] | pd.DataFrame"
+"""Passages: dicts with ``docno`` and ``text``, or a frame with these columns."""
 Passage = tuple[str, str]
 """A docno and a text."""
 NAME = "texts.db"
@@ -198,36 +201,42 @@ def read_corpus(corpus: Corpus) -> Iterator[Passage]:
     """The (docno, text) of each passage of a corpus.
 
     Args:
-        corpus: dicts with ``docno`` (a string without white space) and ``text``. Its method ``where(number)``, if present, gives the origin
-            of a passage.
+        corpus: dicts with ``docno`` (a number, or a string without white space) and ``text``, or a frame with these columns. The fields may
+            have other names, and there may be a title; see :mod:`pyterrier_ikat.conversations.passage_fields`. Its method
+            ``where(number)``, if present, gives the origin of a passage.
+
+    Warns:
+        CollectionWarning: while iterating, once for each field that nothing reads.
 
     Raises:
         UsageError: at once, when it isn't an iterable of dicts.
         DataError: at once, when it is empty. While iterating, at a passage without a usable docno or text.
 
     Example:
-        >>> list(read_corpus([{"docno": "d1", "text": "Rooibos"}]))
-        [('d1', 'Rooibos')]
+        >>> list(read_corpus([{"docno": "d1", "title": "Rooibos", "text": "A red drink."}]))
+        [('d1', 'Rooibos A red drink.')]
     """
+    if isinstance(corpus, pd.DataFrame):
+        corpus = corpus.to_dict("records")
     if isinstance(corpus, str | Mapping) or hasattr(corpus, "columns") or not isinstance(corpus, Iterable):
-        raise UsageError(
-            f"the corpus is a {type(corpus).__name__}: give dicts with docno and text, such as frame.to_dict('records') "
-            "of a frame, or ikat.PassageFiles(folder)"
-        )
-    items = iter(bar_of(corpus, desc="reading passages", unit="passage"))
+        what = f"the corpus is a {type(corpus).__name__}"
+        raise UsageError(f"{what}: give dicts with docno and text, a pandas DataFrame, or ikat.PassageFiles(folder)")
+    items: Iterator[Mapping[str, Any]] = iter(bar_of(corpus, desc="reading passages", unit="passage"))
     if (first := next(items, None)) is None:
         raise DataError("the corpus has no passage: give an iterable of {'docno': ..., 'text': ...} that isn't used up")
-    return (_checked(corpus, number, item) for number, item in enumerate(chain([first], items), 1))
+    unread = Unread("the corpus")
+    return (_checked(corpus, unread, number, item) for number, item in enumerate(chain([first], items), 1))
 
 
-def _checked(corpus: Corpus, number: int, item: Any) -> Passage:
-    docno, text = (item.get("docno"), item.get("text", 0)) if isinstance(item, Mapping) else (None, None)
-    named = isinstance(docno, str) and docno.split() == [docno] and "\0" not in docno and docno == docno.encode("utf-8", "replace").decode()
-    if not named or not isinstance(text, str | None):
+def _checked(corpus: Corpus, unread: Unread, number: int, item: Any) -> Passage:
+    try:
+        passage, names = read_fields(item, may_be_empty=True)
+    except ValueError as error:
         where = f" ({corpus.where(number)})" if hasattr(corpus, "where") else ""
         wanted = "give a dict with 'docno', a string without white space, and 'text', a string"
-        raise DataError(f"passage {number} of the corpus{where} is {repr(item)[:200]}: {wanted}")
-    return str(docno), text or ""
+        raise DataError(f"passage {number} of the corpus{where} is {repr(item)[:200]}: {wanted} ({error})") from None
+    unread.tell(f"passage {number}", names)
+    return passage["docno"], passage["text"]
 
 
 # Encoding passages in steps, so that an interrupted build resumes after the last one

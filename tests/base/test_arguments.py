@@ -84,7 +84,7 @@ def test_the_refusal_says_what_to_give(call, message):
         call()
 
 
-@pytest.mark.parametrize("corpus", [pd.DataFrame({"docno": ["d"], "text": ["t"]}), {"docno": "d", "text": "t"}, "passages.jsonl", 5, None])
+@pytest.mark.parametrize("corpus", [{"docno": "d", "text": "t"}, "passages.jsonl", 5, None])
 def test_a_corpus_is_an_iterable_of_dicts(corpus, tmp_path):
     with pytest.raises(ikat.UsageError, match="the corpus is a .*: give dicts with docno and text"):
         ikat.PassageIndex(tmp_path / "i").index(corpus)

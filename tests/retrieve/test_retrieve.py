@@ -131,7 +131,7 @@ def failing():
         ([*CORPUS, CORPUS[3]], ikat.DataError, "the corpus has the docno 'd2:1' more than once: give each passage its own"),
         ([{"docno": "a b", "text": ""}], ikat.DataError, "passage 1 of the corpus is .*'a b'.*: give a dict with 'docno', a string w"),
         ([{"docno": "", "text": ""}], ikat.DataError, "passage 1 of the corpus is"),
-        ([{"docno": 7, "text": ""}], ikat.DataError, "passage 1 of the corpus is"),
+        ([{"docno": 7.5, "text": ""}], ikat.DataError, "passage 1 of the corpus is"),
         ([{"text": "x"}], ikat.DataError, "passage 1 of the corpus is"),
         ([CORPUS[0], {"docno": "a"}], ikat.DataError, "passage 2 of the corpus is"),
         ([{"docno": "a", "text": 7}], ikat.DataError, "passage 1 of the corpus is"),
