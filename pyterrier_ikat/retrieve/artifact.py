@@ -73,6 +73,8 @@ class IndexArtifact(pt.Artifact):
     ARTIFACT_FORMAT: ClassVar[str]
     ARTIFACT_PACKAGE_HINT = "pyterrier_ikat"
     KIND: ClassVar[str]
+    VERSION: ClassVar[int] = FORMAT
+    """The format of the engine's folder. An engine of another version is refused, and replaced by the call that builds the index."""
     OPTION: ClassVar[str] = ""
     """What the command that makes such an index has after the folder."""
     SPARE: ClassVar[tuple[str, ...]] = ()
@@ -128,15 +130,19 @@ class IndexArtifact(pt.Artifact):
         found = engine_folder(self.path, self.KIND)
         if found is None:
             there = "the folder holds no such index" if Path(self.path).exists() else "there is no such folder"
-            command = advice(f"ikat.{type(self).__name__}({self.path!r}).index(corpus)", f"`ikat index SOURCE {self.path}{self.OPTION}`")
-            raise DataError(f"no index at {self.path}: {there}; make it with {command}")
+            raise DataError(f"no index at {self.path}: {there}; make it with {self._building()}")
         return found
+
+    def _building(self) -> str:
+        """The line that builds this index."""
+        return advice(f"ikat.{type(self).__name__}({self.path!r}).index(corpus)", f"`ikat index SOURCE {self.path}{self.OPTION}`")
 
     def _read(self, folder: Path) -> dict[str, Any]:
         """The description in an engine's folder, after checking that each file has the size it had when it was written."""
         described: dict[str, Any] = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
-        if described["format"] != FORMAT:
-            raise DataError(f"the index {self.path} has format {described['format']}, this version reads format {FORMAT}: build it again")
+        if described["format"] != self.VERSION:
+            there = f"the index {self.path} has format {described['format']}, this version reads format {self.VERSION}"
+            raise DataError(f"{there}: build it again with {self._building()}")
         for name, size in described["files"].items():
             if (folder / name).stat().st_size != size:
                 raise ValueError(f"{name} has {(folder / name).stat().st_size} bytes instead of {size}")
@@ -233,7 +239,8 @@ class IndexArtifact(pt.Artifact):
         target = Path(self.path).absolute()
         target.parent.mkdir(parents=True, exist_ok=True)
         with lock_folders(target):
-            if engine_folder(target, self.KIND) is not None:
+            engine = engine_folder(target, self.KIND)
+            if engine is not None and not self._outdated(engine):
                 self._check_settings(made_with)
             if not (target / TEXTS).exists() and target.exists() and any(target.iterdir()):
                 raise UsageError(f"{self.path} exists already: remove it, or give a new path")
@@ -276,6 +283,9 @@ class IndexArtifact(pt.Artifact):
         """Build the engine from the store, unless one of all its passages is there."""
         parts, target = store.parts, store.path.parent
         old = engine_folder(target, self.KIND)
+        outdated = old is not None and self._outdated(old)
+        if outdated:
+            old = None
         if old is not None and self._read(old)["parts"] == parts:
             self._tidy(old)
             return
@@ -284,12 +294,20 @@ class IndexArtifact(pt.Artifact):
         made.mkdir()
         fields = self._build(made, store, old, dict(made_with), **given)
         sizes = {path.name: path.stat().st_size for path in sorted(made.iterdir()) if path.name not in self.SPARE}
-        write_json(made / DESCRIPTION, {"format": FORMAT, "parts": parts, **made_with, **fields, "files": sizes})
+        write_json(made / DESCRIPTION, {"format": self.VERSION, "parts": parts, **made_with, **fields, "files": sizes})
         for path in (*made.iterdir(), made):
             flush(path)
-        os.replace(made, target / f"{self.KIND}-{count_of(parts)}")
-        self._tidy(target / f"{self.KIND}-{count_of(parts)}")
+        new = target / f"{self.KIND}-{count_of(parts)}"
+        if outdated:  # it may have the same name
+            shutil.rmtree(new, ignore_errors=True)
+        os.replace(made, new)
+        self._tidy(new)
         self._opened = None
+
+    def _outdated(self, engine: Path) -> bool:
+        """Whether an engine was made by another version."""
+        described = json.loads((engine / DESCRIPTION).read_text(encoding="utf-8"))
+        return bool(described["format"] != self.VERSION)
 
     def _tidy(self, engine: Path) -> None:
         """Remove what a finished engine replaces, and what killed builds left, and write what PyTerrier reads of an artifact."""

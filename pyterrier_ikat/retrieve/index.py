@@ -55,14 +55,18 @@ class PassageIndex(IndexArtifact):
 
     ARTIFACT_FORMAT = "ikat_passages"
     KIND, SPARE = "bm25", pisa.SPARE
+    VERSION = 5  # 4 had other words
 
     def index(self, corpus: Corpus, *, stemmer: str = "porter2", stops: str = "lucene", engine: str | None = None) -> "PassageIndex":
         """Build the index from a corpus of any size.
 
-        In passages and queries, accents are removed from letters, and all other non-ASCII characters separate words; the stored text is
-        unchanged. Texts are stored first, and stay when the build is interrupted; then the same call builds the index from them. If the
+        Words are made of ASCII letters and digits. In passages and queries, accents and characters without width are removed,
+        Latin letters become ASCII letters (``Søren`` is ``soren``), the apostrophe of a name is removed (``O'Boyle`` is
+        ``oboyle``), and all other non-ASCII characters separate words, superscripts too. The stored text is unchanged.
+
+        Texts are stored first, and stay when the build is interrupted; then the same call builds the index from them. If the
         folder holds a SPLADE or dense index of the same passages, BM25's index is added to it, and the texts are shared; see
-        :class:`Index`. :meth:`add` adds passages later.
+        :class:`Index`. :meth:`add` adds passages later. An index of another version of this package is replaced.
 
         Args:
             corpus: dicts with ``docno`` (a number, or a string without white space) and ``text``, read once: a dataset's

@@ -1,6 +1,8 @@
 """One folder for BM25, SPLADE and dense vectors over the same passages."""
 
+import json
 import tarfile
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -104,3 +106,24 @@ def test_which_one_is_meant_has_to_be_said_where_there_are_several(together, bui
 
 def test_a_model_that_has_moved_is_named_as_the_folder_is_opened(together):
     assert ikat.Index(together.path).open("dense", BUNDLED) == ikat.DenseIndex(together.path, BUNDLED)
+
+
+@pytest.mark.parametrize("added", [[], [{"docno": "d4", "text": "a red plant"}]])
+def test_an_index_of_another_version_is_refused_and_built_again(added, tmp_path):
+    path = str(tmp_path / "i")
+    index = ikat.PassageIndex(path).index(CORPUS)
+    ikat.DenseIndex(path).index(CORPUS, BUNDLED)
+    expected = index.bm25()(ASKED)
+    about = Path(path) / "bm25-3" / "ikat.json"
+    described = json.loads(about.read_text(encoding="utf-8"))
+    about.write_text(json.dumps({**described, "format": described["format"] - 1}), encoding="utf-8")
+    line = rf"has format {described['format'] - 1}, .*: build it again with ikat\.PassageIndex\('.*i'\)\.index\(corpus\)$"
+    for refused in (lambda: ikat.PassageIndex(path).bm25(), lambda: ikat.Index(path).bm25(), lambda: ikat.Index(path).add(added or CORPUS)):
+        with pytest.raises(ikat.DataError, match=line):
+            refused()
+    with commands_advised(), pytest.raises(ikat.DataError, match=r"build it again with `ikat index SOURCE .*i`$"):
+        ikat.PassageIndex(path).opened()
+    assert len(ikat.DenseIndex(path)) == 3  # the other kinds have the same format as before
+    built = ikat.PassageIndex(path).index(CORPUS)
+    pd.testing.assert_frame_equal(built.bm25()(ASKED), expected)
+    assert len(built.add(added) if added else built) == 3 + len(added)

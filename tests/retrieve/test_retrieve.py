@@ -194,7 +194,7 @@ def mini(shared, tmp_path_factory):
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
 def test_query_formulations_on_the_real_passages_rank_as_measured(mini):
-    """280 turns, 700 passages, provenance as qrels, nDCG@10: raw utterances .293, manual rewrites .498 (porter2, Lucene's stop words)."""
+    """280 turns, 700 passages, provenance as qrels, nDCG@10: raw utterances .293, manual rewrites .497 (porter2, Lucene's stop words)."""
     data, bm25 = mini
     topics, qrels = data.get_topics("manual"), data.get_qrels()
     relevant = set(zip(qrels["qid"], qrels["docno"], strict=True))
@@ -210,7 +210,7 @@ def test_query_formulations_on_the_real_passages_rank_as_measured(mini):
     assert ndcg(topics) == pytest.approx(0.293, abs=0.001)
     whole, cut = bm25(topics), (bm25 % 100)(topics)  # passages that tie at the cut go by docno too
     assert cut["docno"].tolist() == whole.loc[whole["rank"] < 100, "docno"].tolist()
-    assert ndcg(ikat.ManualRewrite()(topics)) == pytest.approx(0.498, abs=0.001)
+    assert ndcg(ikat.ManualRewrite()(topics)) == pytest.approx(0.4965, abs=0.0005)
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
