@@ -111,6 +111,8 @@ class Transient(Exception):  # noqa: N818 - a signal to the retry loop, not an e
         unreached: True when the server has never answered, so there may be none.
         unanswered: why there is no answer.
         paid: the answers that can't be used and were paid for: a `Reply` without a text for each request. Empty if there is none.
+        limited: True when the server is asked too often (429). Such a try doesn't count.
+        lasting: what is wrong if no later call succeeds either: the key is no longer accepted.
     """
 
     def __init__(
@@ -121,10 +123,13 @@ class Transient(Exception):  # noqa: N818 - a signal to the retry loop, not an e
         unreached: bool = False,
         unanswered: Unanswered = Unanswered.REFUSED,
         paid: Sequence[Any] = (),
+        limited: bool = False,
+        lasting: str = "",
     ) -> None:
         super().__init__(retry_after, reason)
         self.retry_after, self.reason, self.unreached = retry_after, shorten(reason), unreached
         self.unanswered, self.paid = unanswered, paid
+        self.limited, self.lasting = limited, lasting
 
 
 class WrongAnswers(UsageError):  # noqa: N818 - named for what it holds
@@ -169,6 +174,8 @@ class FatalLLMError(StageEnded):
         reason: what is wrong and how to repair it.
     """
 
+    again = "run again after the repair"
+
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
@@ -176,7 +183,13 @@ class FatalLLMError(StageEnded):
     def __str__(self) -> str:
         if self.left is None:
             return self.reason
-        return f"{self.reason} ({self.how_far()}; run again after the repair{_kept(self.kept_in)})"
+        return f"{self.reason} ({self.how_far()}; {self.again}{_kept(self.kept_in)})"
+
+
+class RateLimited(FatalLLMError):
+    """The server is asked too often (429), and wants a longer wait than a stage makes: a quota of a day is used up."""
+
+    again = "run again then"
 
 
 class BudgetExceeded(StageEnded):

@@ -14,6 +14,7 @@ from .batch import BatchSending, jobs_of
 from .cache import CompletionCache
 from .failures import LLMFailure, StageError, Unanswered
 from .ledger import Budget, Ledger, estimated_tokens
+from .pace import Pace
 from .request import Completion, Reply, Request, read
 from .sending import Retry, Sending, Then
 
@@ -57,6 +58,8 @@ class LLM:
         spec: its specification, without secrets.
         structured: whether requests have a JSON schema if the operator has one (``structured=on``).
         reached: whether a call has got an answer.
+        pace: the calls under way, which all threads that ask this model share.
+        turned_away: how many requests in a row were given up because the server did not accept the key any more.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class LLM:
         self.cache, self.budget, self.retry = cache, budget or Budget(), retry or Retry()
         self.on_error, self.batches = on_error, batches
         self.structured, self.reached = "structured" in backend.identity, False
+        self.pace, self.turned_away = Pace(), 0
         self._warned_of = set[str]()
 
     def ask(self, requests: Sequence[Request], then: Then | None = None, calls: int = 0) -> list[Completion | LLMFailure]:

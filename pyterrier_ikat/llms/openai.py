@@ -10,7 +10,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 from ..completions.usable import printable
@@ -18,10 +18,26 @@ from ..errors import UsageError
 from ..events import Write
 from .answers import lines_of, read_answer
 from .backend import Backend, Remade
-from .failures import LONGEST, BadRequest, FatalLLMError, Filtered, LLMFailure, TooLong, Transient, Unanswered, shorten
+from .failures import LONGEST, REFUSED, BadRequest, FatalLLMError, Filtered, LLMFailure, TooLong, Transient, Unanswered, shorten
+from .refusals import (
+    FATAL,
+    LIMITED,
+    NO_ADDRESS,
+    NO_SCHEMA,
+    OTHER_NAME,
+    TOO_LARGE,
+    TOO_LONG,
+    TRY_AGAIN,
+    inner,
+    is_filtered,
+    other_address,
+    real_status,
+    status_in,
+    words_of,
+)
 from .request import NoCompletionError, Reply, Request
-from .sending import seconds_of
 from .streaming import STREAMED, Reader, Writing
+from .waits import asked_wait
 
 if TYPE_CHECKING:
     import openai
@@ -34,26 +50,12 @@ PATIENCE_HERE = 0.05
 UNSENT = ("ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "ProxyError")
 """The errors of httpx before a request is sent."""
 NO_KEY = "none"
-TRY_AGAIN = (408, 409, 425, 429)
-TOO_LONG = re.compile(
-    r"context.(?:length|size|window|limit)|(?:prompt|input) is too long|(?:maximum|allowed) (?:model|prompt|input) length"
-    r"|longer than the (?:model|maximum)|reduce (?:the length|your message)|input token count|too large for model|model token limit",
-    re.IGNORECASE,
-)
-"""Words of OpenAI, vLLM, SGLang, llama.cpp, Anthropic, Gemini, Mistral, Groq, xAI and Moonshot about a prompt that exceeds the context."""
-NO_SCHEMA = re.compile(r"response.?format|json.?schema|structured.?outputs?|guided.?(?:json|decoding)|grammar", re.IGNORECASE)
-"""Messages of servers and their libraries about a request for JSON that they can't serve."""
-NO_MONEY = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
-FATAL = {
-    401: "{url} does not accept the key in {variable} ({said}): set that variable, or name another: api_key_env=NAME",
-    402: "the quota of the key in {variable} is exhausted ({said}): add credit or use another key",
-    403: "{url} does not allow the call with the key in {variable} ({said})",
-    404: "{url} has no model {model!r}, or no such address ({said}): check the name, the key and base_url",
-    407: "the proxy does not allow the call ({said})",
-}
-"""What the user has to repair, by HTTP status."""
 
 Found = TypeVar("Found")
+
+
+class OtherNameError(Transient):
+    """The server wants ``max_completion_tokens``, which the next try sends."""
 
 
 class OpenAIBackend(Remade, Backend):
@@ -68,12 +70,17 @@ class OpenAIBackend(Remade, Backend):
         concurrency: the maximum number of concurrent calls.
         structured: ``"on"``: requests have the JSON schema of their answer if the operator has one.
 
+    Attributes:
+        answered: whether the server has answered in this process, in whatever way.
+        accepted: whether it has completed a chat, so that it accepts the key, the model and the address.
+        completion_limit: whether it is sent ``max_completion_tokens`` instead of ``max_tokens``: OpenAI is, and who asks for it.
+
     Raises:
         UsageError: when ``base_url`` is not a web address.
     """
 
     keeps_beginnings = True
-    of_this_process = {"_lock": threading.Lock, "_clients": dict, "answered": bool}
+    of_this_process = {"_lock": threading.Lock, "_clients": dict, "answered": bool, "accepted": bool}
 
     def __init__(
         self,
@@ -97,7 +104,8 @@ class OpenAIBackend(Remade, Backend):
         self._here = urlsplit(self.url).hostname in ("localhost", "127.0.0.1", "::1")
         if self._here:
             self.patience = PATIENCE_HERE
-        self.answered = False
+        self.answered = self.accepted = False
+        self.completion_limit = f".{urlsplit(self.url).hostname}".endswith(".api.openai.com")
         self._clients: dict[int, openai.OpenAI] = {}
         self._lock = threading.Lock()
         if "openai" not in sys.modules:  # its import takes longer than a call, and the pipeline is built meanwhile
@@ -106,26 +114,47 @@ class OpenAIBackend(Remade, Backend):
     def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
         """Answer the one request (see `Backend.complete`)."""
         (request,) = requests
-        # Without the client's typed layer, which takes half of its CPU time. The threads of a stage share one interpreter lock.
-        # No redirect is followed: the key would go to an unknown place.
-        post: Any = {"cast_to": object, "body": self.body(request), "options": {"follow_redirects": False}}
-        return [self.call(lambda client: Reply.of(_answer_in(client.post("/chat/completions", **post))), request)]
+
+        def work(client: "openai.OpenAI") -> Reply:
+            return Reply.of(_answer_in(client.post("/chat/completions", **self._post(request))))
+
+        return [self._sent(work, request)]
 
     def stream(self, request: Request, write: Write) -> Reply | LLMFailure:
         """Answer one request while ``write`` is told the text (see `Backend.stream`)."""
         import openai
 
-        post: Any = {"cast_to": object, "body": {**self.body(request), **STREAMED}, "options": {"follow_redirects": False}}
-
         def work(client: openai.OpenAI) -> Reply:
+            post = self._post(request, STREAMED)
             with client.post("/chat/completions", stream=True, stream_cls=openai.Stream[object], **post) as stream:
                 if isinstance(write, Reader):
                     write.waits_for(stream.response.extensions["network_stream"].get_extra_info("socket"))
                 return Reply.of(read_answer(lines_of(_pieces_of(stream)), Writing(write)))
 
-        answer = self.call(work, request)
+        answer = self._sent(work, request)
         if isinstance(answer, BadRequest) and "stream" in answer.reason:  # it can't, or not with the number of tokens
             return self.complete([request])[0]
+        return answer
+
+    def _post(self, request: Request, more: Mapping[str, Any] | None = None) -> Any:
+        """The arguments of the client's ``post``.
+
+        Its typed layer is left out: it takes half of its CPU time, and the threads of a stage share one interpreter lock. No redirect is
+        followed: the key would go to an unknown place.
+        """
+        return {"cast_to": object, "body": {**self.body(request), **(more or {})}, "options": {"follow_redirects": False}}
+
+    def _sent(self, work: "Callable[[openai.OpenAI], Reply]", request: Request) -> Reply | LLMFailure:
+        """The outcome of a request. It is sent again if the server wants another name for the number of tokens."""
+        try:
+            answer = self.call(work, request)
+        except OtherNameError:
+            try:
+                answer = self.call(work, request)
+            except OtherNameError as error:
+                return BadRequest(request.stage, request.qid, error.reason)
+        if isinstance(answer, Reply):
+            self.accepted = True
         return answer
 
     def open(self) -> "openai.OpenAI":
@@ -191,6 +220,12 @@ class OpenAIBackend(Remade, Backend):
         except (openai.APIError, ValueError, RecursionError) as error:
             self.answered = True
             answer = getattr(error, "body", None) or getattr(error, "doc", None) or str(error)
+            status = None if isinstance(answer, dict) and answer.get("choices") else status_in(answer)
+            if status is not None:
+                return self.refused(request, status, answer, {})
+            hint = self._hint(words_of(answer))
+            if hint and not self.accepted:
+                raise FatalLLMError(f"{self.url} answers no chat completions ({quoted(answer)}){hint}") from None
             reason = f"the server's answer holds no completion. It says: {quoted(answer)}"
             paid, unanswered = list[Reply](), Unanswered.LOST
             if isinstance(error, NoCompletionError):
@@ -226,32 +261,57 @@ class OpenAIBackend(Remade, Backend):
             FatalLLMError: when no later call can succeed.
             Transient: when the same call may succeed later.
         """
-        said = f"{status}: {quoted(body)}"
-        code, kind = (body.get("code"), body.get("type")) if isinstance(body, dict) else (None, None)
         if 300 <= status < 400:
             raise FatalLLMError(f"{self.url} redirects ({status}), and no redirect is followed: correct base_url=...") from None
-        if code in NO_MONEY or kind in NO_MONEY:
-            status = 402
-        if status in FATAL:
-            raise FatalLLMError(FATAL[status].format(url=self.url, variable=self.api_key_env, model=self.model, said=said)) from None
+        said = f"{status}: {quoted(inner(body))}"
+        if is_filtered(status, body):
+            return Filtered(request.stage, request.qid, f"{REFUSED[1]} withheld the prompt ({said})")
+        meant = real_status(status, body)
+        if meant != status and meant != 402 and self.accepted:  # for one prompt, by a server that has taken the key and the model
+            return BadRequest(request.stage, request.qid, f"the server rejects the request ({said})")
+        if meant in FATAL:
+            self._raise_fatal(meant, said, body)
+        words = f"{words_of(body)} {said}"
+        if status == LIMITED and TOO_LARGE.search(words):
+            return TooLong(request.stage, request.qid, f"the server rejects the request ({said})")
         if status in TRY_AGAIN or status >= 500:
-            wait = seconds_of(headers.get("retry-after"), time.time())
-            raise Transient(wait, f"the server answers {said}") from None
-        if code == "content_filter":
-            return Filtered(request.stage, request.qid, "the provider's content filter withheld the prompt")
-        words = f"{code} {kind} {said}"
+            wait = asked_wait(headers, body, time.time())
+            raise Transient(wait, f"the server answers {said}", limited=status == LIMITED) from None
+        if OTHER_NAME.search(words):
+            self.completion_limit = True
+            raise OtherNameError(None, f"the server rejects the request ({said})") from None
         if request.structure is not None and NO_SCHEMA.search(words):
             told = f"{self.url} does not take a JSON schema for the answers of {self.model!r} ({said}): omit structured=on"
             raise FatalLLMError(told) from None
         failure = TooLong if status == 413 or TOO_LONG.search(words) else BadRequest
         return failure(request.stage, request.qid, f"the server rejects the request ({said})")
 
+    def _raise_fatal(self, status: int, said: str, body: Any) -> NoReturn:
+        """End the stage, since no call can succeed; or try again, if the server has accepted the key before.
+
+        Raises:
+            FatalLLMError: with what to repair.
+            Transient: for a key that was accepted.
+        """
+        told = FATAL[status].format(url=self.url, variable=self.api_key_env, model=self.model, said=said)
+        if status in (401, 403) and self.accepted:
+            lasting = f"{told}; it has accepted that key before"
+            raise Transient(None, f"the server answers {said}, and has accepted the key before", lasting=lasting) from None
+        if status in (404, 405) and not self.accepted:
+            told += self._hint(words_of(body) or said)
+        raise FatalLLMError(told) from None
+
+    def _hint(self, words: str) -> str:
+        """The address to try, if an answer shows that ``base_url`` is no address of chat completions."""
+        address = other_address(self.url)
+        return f"; the address is probably wrong: try base_url={address}" if address and NO_ADDRESS.search(words) else ""
+
     def body(self, request: Request) -> dict[str, Any]:
         """The body of the HTTP request for ``request``."""
         params = {**self.identity["params"], **request.params}
         if "seed" in params:
             params["seed"] += request.draw
-        if "max_tokens" in params and self.url == OPENAI:
+        if "max_tokens" in params and self.completion_limit:
             params["max_completion_tokens"] = params.pop("max_tokens")
         if (form := request.structure) is not None:
             schema = {"name": form.name, "strict": True, "schema": form.schema}

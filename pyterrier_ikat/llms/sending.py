@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
-from email.utils import parsedate_to_datetime
 from itertools import count
 from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
@@ -20,11 +19,14 @@ from ..events import OBSERVERS, Exchange, follower, tell
 from ..progress import bar as bar_of
 from .failures import BudgetExceeded, FatalLLMError, LLMFailure, StageEnded, Transient, Unanswered, Unavailable, WrongAnswers
 from .ledger import Spend
+from .pace import LONGEST_WAIT
 from .request import Completion, Request
 from .streaming import Reader
 
 LOOK = 0.25
 """Seconds in which a stream may be silent before its reader is asked whether they are still there."""
+TURNED_AWAY = 3
+"""Requests in a row whose every try was answered by 401 or 403, after which a key that was accepted before counts as refused."""
 Outcome = Completion | LLMFailure
 Then = Callable[[int, Outcome], Request | None]
 """Gives the follow-up for the outcome of the request at a place, or of its last follow-up."""
@@ -253,11 +255,15 @@ class Sending:
                 one.wait(number, llm.retry.tries)
 
         try:
-            llm.retry.loop(self._stop, waits)(lambda: self._try(batch, found, tries))
+            llm.retry.loop(self._stop, waits, is_paced=True)(lambda: self._try(batch, found, tries))
         except Transient as error:
             tried = counted(tries.number, "try")
             if error.unreached:
                 raise FatalLLMError(f"{error.reason} (it has never answered, {tried}): start it, or correct base_url=...") from None
+            if error.lasting:
+                llm.turned_away += 1
+                if llm.turned_away >= TURNED_AWAY:
+                    raise FatalLLMError(error.lasting) from None
             for key, request in batch.items() if not self._stop.is_set() else ():
                 if key not in found:
                     self.count(request.stage, llm.model, failures=1)
@@ -272,19 +278,23 @@ class Sending:
         fresh = {key: request for key, request in batch.items() if key not in found}
         if not fresh or self._stop.is_set():
             return
-        llm.budget.check()
-        tries.number += 1
-        requests, started = list(fresh.values()), time.perf_counter()
-        try:
-            if self._reader is None or len(requests) > 1:
-                replies = llm.backend.complete(requests)
-            else:
-                replies = [llm.backend.stream(requests[0], self._reader)]
-        except BaseException as error:
-            if not llm.backend.replays:
-                self._count_failed(fresh, error, (time.perf_counter() - started) / len(fresh), tries)
-            raise
+        with llm.pace.call(llm.retry.max_seconds, llm.retry.sleeping(self._stop), self._stop.is_set):
+            if self._stop.is_set():
+                return
+            llm.budget.check()
+            tries.number += 1
+            requests, started = list(fresh.values()), time.perf_counter()
+            try:
+                if self._reader is None or len(requests) > 1:
+                    replies = llm.backend.complete(requests)
+                else:
+                    replies = [llm.backend.stream(requests[0], self._reader)]
+            except BaseException as error:
+                if not llm.backend.replays:
+                    self._count_failed(fresh, error, (time.perf_counter() - started) / len(fresh), tries)
+                raise
         llm.reached, seconds = True, (time.perf_counter() - started) / len(fresh)
+        llm.turned_away = 0
         errors = list[Exception]()
         for (key, request), reply in zip(fresh.items(), replies, strict=True):
             why = reply.unanswered if isinstance(reply, LLMFailure) else None
@@ -335,7 +345,6 @@ def longest_beginnings_first(requests: Mapping[str, Request]) -> dict[str, Reque
     return {key: requests[key] for key in (*longest.values(), *rest)}
 
 
-LONGEST_WAIT = 60.0
 FIRST_ANSWER = 10.0
 """Seconds after which no call is retried if the server has never answered. Its address is probably wrong. A try takes 5 seconds."""
 _backoff = tenacity.wait_exponential_jitter(initial=1, max=LONGEST_WAIT, jitter=1)
@@ -345,11 +354,12 @@ _backoff = tenacity.wait_exponential_jitter(initial=1, max=LONGEST_WAIT, jitter=
 class Retry:
     """How transient failures are retried.
 
-    A server that has never answered is given up within 15 seconds. Calls to other servers are retried up to the limits below: their
-    ``Retry-After`` is obeyed within [0, 60] seconds; else the wait doubles from 1 second, with jitter.
+    A server that has never answered is given up within 15 seconds. Calls to other servers are retried up to the limits below. The wait
+    doubles from 1 second, with jitter, or it is what the server asks for, up to 60 seconds. A server that is asked too often (429) gets
+    the wait that it asks for, and the try doesn't count.
 
     Attributes:
-        tries: the number of attempts at one call, including the first.
+        tries: the number of attempts at one call, including the first, and without those that were answered by 429.
         max_seconds: the most seconds that one call waits between its attempts, all waits added up.
         sleep: how to wait. None waits in a way that lets an interrupted run end at once.
     """
@@ -358,49 +368,59 @@ class Retry:
     max_seconds: float = 600.0
     sleep: Callable[[float], None] | None = None
 
-    def loop(self, stop: Event, waits: Callable[[int], None] | None = None) -> tenacity.Retrying:
+    def sleeping(self, stop: Event) -> Callable[[float], object]:
+        """How to wait, until ``stop`` is set."""
+        return self.sleep or stop.wait
+
+    def loop(self, stop: Event, waits: Callable[[int], None] | None = None, is_paced: bool = False) -> tenacity.Retrying:
         """A retry loop for one call.
 
         Args:
             stop: once set, nothing is retried.
             waits: gets the number of tries so far, before each wait.
+            is_paced: whether the call itself waits after a 429 (see `Pace`).
         """
+        spent = _Spent()
 
-        def too_late(state: tenacity.RetryCallState) -> bool:
+        def sleep(seconds: float) -> None:
+            if seconds:
+                self.sleeping(stop)(seconds)
+
+        def wait(state: tenacity.RetryCallState) -> float:
+            error = _error_of(state)
+            if not error.limited:
+                return _backoff(state) if error.retry_after is None else min(error.retry_after, LONGEST_WAIT)
+            asked = _backoff(state) if error.retry_after is None else error.retry_after
+            spent.limited += asked
+            return 0.0 if is_paced else asked
+
+        def is_last(state: tenacity.RetryCallState) -> bool:
+            error = _error_of(state)
+            spent.tries += not error.limited
+            if spent.tries >= self.tries:
+                return True
             waited = state.idle_for + state.upcoming_sleep
-            if not state.outcome.exception().unreached:  # type: ignore[union-attr]
-                return waited > self.max_seconds
-            return max(waited, (state.seconds_since_start or 0) + state.upcoming_sleep) > FIRST_ANSWER
+            if error.unreached:
+                return max(waited, (state.seconds_since_start or 0) + state.upcoming_sleep) > FIRST_ANSWER
+            return max(waited, spent.limited) > self.max_seconds
 
         return tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(Transient),
-            wait=_wait,
-            stop=tenacity.stop_any(tenacity.stop_after_attempt(self.tries), tenacity.stop_when_event_set(stop), too_late),  # type: ignore[arg-type]
-            sleep=self.sleep or tenacity.sleep_using_event(stop),
+            wait=wait,
+            stop=tenacity.stop_any(tenacity.stop_when_event_set(stop), is_last),  # type: ignore[arg-type]
+            sleep=sleep,
             before_sleep=None if waits is None else lambda state: waits(state.attempt_number),
             reraise=True,
         )
 
 
-def _wait(state: tenacity.RetryCallState) -> float:
-    asked = state.outcome.exception().retry_after  # type: ignore[union-attr]
-    return _backoff(state) if asked is None else float(min(asked, LONGEST_WAIT))
+@dataclass
+class _Spent:
+    """What one call has spent: its tries, and the seconds that a server which is asked too often wanted it to wait."""
+
+    tries: int = 0
+    limited: float = 0.0
 
 
-def seconds_of(header: str | None, now: float) -> float | None:
-    """The wait that a ``Retry-After`` header asks for, in seconds, or None when it is absent or makes no sense.
-
-    Args:
-        header: a number of seconds or an HTTP date.
-        now: seconds since the epoch, to which a date is compared.
-
-    Example:
-        >>> seconds_of("2", now=0), seconds_of("Thu, 01 Jan 1970 00:00:09 GMT", now=4), seconds_of("soon", now=0)
-        (2.0, 5.0, None)
-    """
-    header = header or ""
-    try:
-        seconds = float(header) if header.strip()[:1].isdigit() else parsedate_to_datetime(header).timestamp() - now
-    except (ValueError, TypeError, OverflowError):
-        return None
-    return min(seconds, LONGEST_WAIT) if 0 <= seconds < math.inf else None
+def _error_of(state: tenacity.RetryCallState) -> Transient:
+    return state.outcome.exception()  # type: ignore[union-attr, return-value]

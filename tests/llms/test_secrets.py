@@ -28,7 +28,7 @@ def test_no_secret_is_shown_logged_or_stored(server, home, monkeypatch, caplog, 
     caplog.set_level(logging.DEBUG)
     server.respond = lambda body: answer
     model = llm(f"openai:m base_url={server.url}")
-    model.retry = Retry(tries=2, sleep=lambda seconds: None)
+    model.retry = Retry(tries=2, max_seconds=2, sleep=lambda seconds: None)
     everything = seen(model) + repr(model) + str(model.ledger) + caplog.text + repr(model.backend.identity)
     model.close()
     everything += "".join(path.read_bytes().decode("latin-1") for path in home.iterdir())

@@ -1,0 +1,196 @@
+"""What a server means when it refuses: the one table of statuses and words, each with where they were seen.
+
+Servers use few statuses for many things: a wrong key is 400 at xAI and Gemini, a withheld prompt is 403 at OpenRouter and 400 elsewhere.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from .failures import LONGEST
+
+TRY_AGAIN = (408, 409, 425, 429)
+LIMITED = 429
+FATAL = {
+    401: "{url} does not accept the key in {variable} ({said}): set that variable, or name another: api_key_env=NAME",
+    402: "the quota of the key in {variable} is exhausted ({said}): add credit or use another key",
+    403: "{url} does not allow the call with the key in {variable} ({said})",
+    404: "{url} has no model {model!r}, or no such address ({said}): check the name, the key and base_url",
+    405: "{url} takes no chat completions ({said}): correct base_url=...",
+    407: "the proxy does not allow the call ({said})",
+}
+"""What the user has to repair, by HTTP status."""
+NO_MONEY = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
+
+
+class Words(NamedTuple):
+    """Words that say what a refusal means, whatever its status is.
+
+    Attributes:
+        status: the status that says it.
+        pattern: the words.
+    """
+
+    status: int
+    pattern: re.Pattern[str]
+
+
+def _words(status: int, *patterns: str) -> Words:
+    return Words(status, re.compile("|".join(patterns), re.IGNORECASE))
+
+
+SAID_AS_400 = (
+    _words(
+        401,
+        r"API.key not (?:valid|found)|API_KEY_INVALID|API key expired",  # Gemini: continuedev/continue#10748
+        r"incorrect API key",  # xAI: continuedev/continue#10778, docs.x.ai "Debugging errors"
+        r"(?:invalid|missing|wrong)[ _](?:or \w+ )?(?:api[ _-]?key|authentication|authorization|credentials)",
+        r"api[ _-]?key (?:you provided )?(?:is|was) (?:invalid|incorrect|missing|expired|required|not valid)",
+        r"no (?:api[ _-]?key|auth credentials)",
+    ),
+    _words(
+        404,
+        r"is not a valid model",  # OpenRouter: RightNow-AI/openfang#697
+        r"model not (?:found|exist)",  # xAI: definableai/definable.ai#112; DeepSeek: langbot-app/LangBot#1643
+        r"model_decommissioned|has been decommissioned",  # Groq: RightNow-AI/openfang#60
+        r"invalid[ _]model(?:[ _]id)?\b",  # Mistral: mistralai/mistral-vibe#617; decolua/9router#1187
+        r"model_not_found|(?:unknown|no such) model\b",
+        r"model [^ ]{1,200} (?:does not exist|is not (?:found|available)|not found|not exist)",  # OpenAI's words for 404
+    ),
+)
+"""A wrong key or model that a server calls a bad request (400, 422)."""
+
+FILTERED = re.compile(
+    r"content_?filter|ResponsibleAIPolicy"  # Azure
+    r"|requires moderation|\bflagged\b"  # OpenRouter: enricoros/big-AGI#352; OpenAI: enricoros/big-AGI#712
+    r"|data_?inspection_?failed|inappropriate content"  # DashScope: QwenLM/qwen-code#3145, camel-ai/owl#432
+    r"|content exists risk"  # DeepSeek: 666ghj/BettaFish#108
+    r"|sensitive[ _]words?"  # new-api: openai/openai-cookbook#1224
+    r"|violat\w+ [^.]{0,60}(?:usage|content|safety|acceptable)[^.]{0,20}(?:guideline|polic)|SAFETY_CHECK_TYPE"  # xAI
+    r"|content[ _](?:policy|management|moderation)|moderation[ _](?:blocked|failed)|blocked by [^.]{0,30}(?:safety|moderation|content)"
+    r"|PROHIBITED_CONTENT|considered high risk",  # Gemini, Moonshot
+    re.IGNORECASE,
+)
+"""Words about a prompt that is withheld. The other prompts are answered."""
+FLAGGED = ("flagged_input", "reasons", "content_filter_result")
+"""Fields beside such words: OpenRouter's ``metadata`` (openrouter.ai/docs, "Errors"), Azure's ``innererror``."""
+OF_THE_ACCOUNT = re.compile(r"\b(?:account|organi[sz]ation|team|suspended|banned|deactivated|region|country)\b", re.IGNORECASE)
+"""A refusal with such words is about all prompts."""
+
+TOO_LONG = re.compile(
+    r"context.(?:length|size|window|limit)|(?:prompt|input) is too long|(?:maximum|allowed) (?:model|prompt|input) length"
+    r"|longer than the (?:model|maximum)|reduce (?:the length|your message)|input token count|too large for model|model token limit",
+    re.IGNORECASE,
+)
+"""Words of OpenAI, vLLM, SGLang, llama.cpp, Anthropic, Gemini, Mistral, Groq, xAI and Moonshot about a prompt that exceeds the context."""
+TOO_LARGE = re.compile(r"request too large", re.IGNORECASE)
+"""A 429 about a request that exceeds what a minute allows, so that no wait helps (OpenAI: Aider-AI/aider#1880)."""
+NO_SCHEMA = re.compile(r"response.?format|json.?schema|structured.?outputs?|guided.?(?:json|decoding)|grammar", re.IGNORECASE)
+"""Messages of servers and their libraries about a request for JSON that they can't serve."""
+OTHER_NAME = re.compile(
+    r"use\W+max_completion_tokens|\bmax_tokens\W+(?:is|was) not supported|unsupported\W+parameter\W+max_tokens", re.IGNORECASE
+)
+"""Words about ``max_tokens`` where a server wants ``max_completion_tokens`` (Azure: OpenHands/OpenHands#11662,
+owndev/Open-WebUI-Functions#136; regional addresses: nashsu/llm_wiki#610)."""
+
+PATHS = {
+    "openrouter.ai": "/api/v1",
+    "api.groq.com": "/openai/v1",
+    "generativelanguage.googleapis.com": "/v1beta/openai",
+    "api.fireworks.ai": "/inference/v1",
+    "api.deepinfra.com": "/v1/openai",
+}
+"""Host -> the path of its chat completions, from the provider's own page on OpenAI's client. Elsewhere it is ``/v1``."""
+NO_ADDRESS = re.compile(r"cannot POST|page not found|unexpected endpoint|<!doctype|<html|not found|method not allowed", re.IGNORECASE)
+"""Answers of Express, Ollama ("404 page not found"), LM Studio (with status 200: lmstudio-ai/lmstudio-bug-tracker#618), web servers and
+FastAPI."""
+
+
+def inner(body: Any) -> Any:
+    """The error in an answer: Gemini sends a list of one, and some send it as a field."""
+    if isinstance(body, list) and len(body) == 1:
+        body = body[0]
+    if isinstance(body, dict) and isinstance(body.get("error"), dict):
+        body = body["error"]
+    return body
+
+
+def words_of(body: Any) -> str:
+    """What an error says in words: its codes and messages, but nothing of the request that it may repeat.
+
+    Example:
+        >>> words_of({"code": 403, "message": "Flagged", "metadata": {"flagged_input": "how to"}})
+        '403 Flagged'
+    """
+    body = inner(body)
+    if isinstance(body, str):
+        return body[:LONGEST]
+    if not isinstance(body, dict):
+        return ""
+    words = [body.get(name) for name in ("code", "type", "status", "message", "error", "detail", "msg")]
+    metadata = body.get("metadata")
+    if isinstance(metadata, dict):
+        words.append(metadata.get("raw"))  # OpenRouter: what the provider said
+    return " ".join(str(word) for word in words if isinstance(word, str | int))[:LONGEST]
+
+
+def real_status(status: int, body: Any) -> int:
+    """The status that a refusal should have had: 401 for a wrong key, 402 for no money, 404 for a wrong model.
+
+    Example:
+        >>> real_status(400, {"message": "API key not valid. Please pass a valid API key."})
+        401
+    """
+    error = inner(body)
+    if isinstance(error, dict) and (error.get("code") in NO_MONEY or error.get("type") in NO_MONEY):
+        return 402
+    if status in (400, 422):
+        words = words_of(error)
+        for row in SAID_AS_400:
+            if row.pattern.search(words):
+                return row.status
+    return status
+
+
+def is_filtered(status: int, body: Any) -> bool:
+    """Whether a prompt is withheld by a filter.
+
+    Example:
+        >>> is_filtered(400, {"message": "Content Exists Risk"}), is_filtered(403, {"message": "your account violates the usage policy"})
+        (True, False)
+    """
+    if not 400 <= status < 500 or status in (401, 402, 404, *TRY_AGAIN):
+        return False
+    error = inner(body)
+    beside = json.dumps(error.get("metadata") or error.get("innererror") or "") if isinstance(error, dict) else ""
+    if any(f'"{name}"' in beside for name in FLAGGED):
+        return True
+    words = words_of(error)
+    return FILTERED.search(words) is not None and (status != 403 or not OF_THE_ACCOUNT.search(words))
+
+
+def status_in(body: Any) -> int | None:
+    """The status of a refusal that a server sends as an answer with status 200, such as an event of a stream."""
+    error = inner(body)
+    code = error.get("code") if isinstance(error, Mapping) else None
+    if isinstance(code, str) and code.isdigit():
+        code = int(code)
+    return code if isinstance(code, int) and 400 <= code < 500 else None
+
+
+def other_address(url: str) -> str:
+    """The address that ``base_url`` probably should be; ``""`` if it looks right.
+
+    Example:
+        >>> other_address("http://localhost:11434"), other_address("https://openrouter.ai"), other_address("https://host/v1/chat/completions")
+        ('http://localhost:11434/v1', 'https://openrouter.ai/api/v1', 'https://host/v1')
+        >>> other_address("https://host/v1")
+        ''
+    """
+    short = re.sub(r"(?:/chat)?/completions/?\Z", "", url)
+    parts = urlsplit(short)
+    if not re.search(r"/v\d", parts.path):
+        short = f"{parts.scheme}://{parts.netloc}" + PATHS.get(parts.hostname or "", f"{parts.path}/v1")
+    return "" if short == url else short

@@ -1,0 +1,192 @@
+"""A server that is asked too often: how long it asks to wait, who waits, and when a stage gives up. No test sleeps."""
+
+import pickle
+import threading
+import time
+from datetime import datetime
+
+import pytest
+from chat_server import Answer, ask, refused, said
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.llms import FatalLLMError
+from pyterrier_ikat.llms.failures import Transient, Unavailable
+from pyterrier_ikat.llms.pace import Pace
+from pyterrier_ikat.llms.sending import Retry
+from pyterrier_ikat.llms.waits import asked_wait
+
+
+def gemini(seconds):
+    """AtomicBot-ai/atomic-agent#106, dcdpr/jp#1061: a list with one error."""
+    retry = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": f"{seconds}s"}
+    message = f"You exceeded your current quota, please check your plan and billing details. Please retry in {seconds}.1s."
+    return [{"error": {"code": 429, "message": message, "status": "RESOURCE_EXHAUSTED", "details": [retry]}}]
+
+
+NOW = 1744070340.0
+SAID = [
+    ({}, gemini(26), 26.1),
+    ({}, {"error": {"code": 429, "message": "slow", "details": [{"retryDelay": "26s"}]}}, 26),
+    ({}, {"message": "Rate limit reached for gpt-4. Please try again in 26 s."}, 26),
+    ({}, {"message": "Limit 100000, Used 97050, Requested 3619. Please try again in 1m12.5s. Need more tokens?"}, 72.5),
+    ({}, {"message": "Please try again in 9m38.016s. Need more?"}, 578.016),
+    ({}, {"message": "Please try again in 120ms. Visit https://platform.openai.com/account/rate-limits"}, 0.12),
+    ({}, {"message": "exceeded token rate limit. Please retry after 86400 seconds."}, 86400),
+    ({}, {"message": "retry in 37.1s"}, 37.1),
+    ({}, {"message": "Too many requests, wait 2 minutes before trying again"}, 120),
+    ({}, {"message": "Your quota will reset. Try again in 1 hour and 30 minutes."}, 5400),
+    ({}, "Please wait 30 seconds", 30),
+    ({}, {"error": {"message": "slow down", "retry_after": 12}}, 12),
+    ({"retry-after": "7"}, {"message": "no"}, 7),
+    ({"retry-after": "7"}, {"message": "try again in 9s"}, 9),
+    ({"retry-after-ms": "1500"}, {}, 1.5),
+    ({"x-ratelimit-reset-requests": "2m59.56s", "x-ratelimit-reset-tokens": "7.66s", "x-ratelimit-remaining-tokens": "0"}, {}, 7.66),
+    ({"x-ratelimit-reset-requests": "6m0s", "x-ratelimit-reset-tokens": "7.66s"}, {}, 360),
+    ({"x-rate-limit-reset-tokens": "55"}, {}, 55),
+    ({"x-ratelimit-reset": "1744070400000"}, {}, 60),
+    ({"x-ratelimit-reset": "1744070400"}, {}, 60),
+    (
+        {},
+        {"message": "free-models-per-day", "metadata": {"headers": {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1744070400000"}}},
+        60,
+    ),
+    ({}, {"message": "Rate limit exceeded. Please retry after a brief wait."}, None),
+    ({}, {"message": "You sent 30 requests; your limit is 20 per minute. Try again later."}, None),
+    ({"retry-after": "soon"}, {}, None),
+    ({"retry-after": "9" * 400}, {"message": f"try again in {'9' * 400} s"}, None),
+]
+
+
+@pytest.mark.parametrize(("headers", "body", "seconds"), SAID)
+def test_the_wait_is_read_wherever_it_stands(headers, body, seconds):
+    assert asked_wait(headers, body, NOW) == (None if seconds is None else pytest.approx(seconds))
+
+
+class Clock:
+    """A clock that only those who wait move on."""
+
+    def __init__(self):
+        self.now, self.lock, self.slept = 1000.0, threading.Lock(), []
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        with self.lock:
+            self.slept.append(seconds)
+            self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(time, "monotonic", clock)
+    return clock
+
+
+def limited_to(clock, server, calls, seconds, refusal):
+    """Let a server answer so many calls in so many seconds, and refuse the others with ``refusal(wait)``."""
+    answered, lock = [], threading.Lock()
+
+    def respond(body):
+        with lock:
+            while answered and clock.now - answered[0] >= seconds:
+                answered.pop(0)
+            if len(answered) < calls:
+                answered.append(clock.now)
+                return said()
+            return refusal(int(seconds - (clock.now - answered[0])) + 1)
+
+    server.respond = respond
+
+
+def paced(model, clock, options):
+    made = model(f"cache=none {options}")
+    made.retry = Retry(tries=made.retry.tries, sleep=clock.sleep)
+    return made
+
+
+REFUSALS = [
+    lambda wait: Answer(429, gemini(wait)),
+    lambda wait: refused(429, f"Please try again in {wait}s."),
+    lambda wait: refused(429, "no", Retry_After=str(wait)),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+@pytest.mark.parametrize(("options", "turns"), [("", 30), ("retries=0", 30), ("concurrency=1", 45), ("concurrency=128", 150)])
+def test_all_turns_are_answered_however_often_a_server_asks_to_wait(model, server, clock, refusal, options, turns):
+    limited_to(clock, server, 10, 60, refusal)
+    made = paced(model, clock, options)
+    outcomes = made.ask(ask(*map(str, range(turns))))
+    assert [one.text for one in outcomes] == ["fine"] * turns
+    assert 60 * (turns // 10 - 1) <= clock.now - 1000 <= 65 * (turns // 10 + 1)
+    assert server.calls <= 2 * turns + 128  # those that wait don't ask
+
+
+def test_a_server_that_names_no_wait_is_asked_until_it_answers(model, server, clock):
+    limited_to(clock, server, 10, 60, lambda wait: refused(429))
+    outcomes = paced(model, clock, "").ask(ask(*map(str, range(30))))
+    assert [one.text for one in outcomes] == ["fine"] * 30
+
+
+@pytest.mark.parametrize("options", ["", "on_error=fallback", "retries=0"])
+def test_a_wait_beyond_the_time_limit_ends_the_stage_at_once(model, server, clock, options):
+    server.respond = lambda body: said() if server.calls <= 3 else refused(429, "daily limit. Please retry after 12000 seconds.")
+    with pytest.raises(FatalLLMError) as raised:
+        paced(model, clock, f"concurrency=1 {options}").ask(ask(*map(str, range(9))))
+    assert server.calls == 4
+    assert clock.slept == []
+    told = str(raised.value)
+    assert "it asks to wait 3 h 20 min, and a stage waits no longer than 10 min: run again after" in told
+    assert datetime.fromtimestamp(time.time() + 12000).strftime("%H:") in told
+    assert "left: " in told
+
+
+def test_waits_that_add_up_to_the_time_limit_end_the_stage(model, server, clock):
+    server.respond = lambda body: refused(429, "Please retry in 59s.")
+    with pytest.raises(FatalLLMError, match="asks to wait 59 s, and a stage waits no longer than 10 min"):
+        paced(model, clock, "").ask(ask(*map(str, range(9))))
+    assert clock.now - 1000 == pytest.approx(590, abs=60)
+
+
+def test_endless_refusals_without_a_wait_end_the_stage(model, server, clock):
+    server.respond = lambda body: refused(429)
+    with pytest.raises(FatalLLMError, match="has done so for 10 min: run again later"):
+        paced(model, clock, "concurrency=1").ask(ask("a", "b"))
+    assert 500 <= clock.now - 1000 <= 600
+
+
+def test_a_request_that_alone_is_refused_does_not_go_on_for_ever():
+    tries = []
+
+    def work():
+        tries.append(1)
+        raise Transient(50.0, "busy", limited=True)
+
+    with pytest.raises(Transient):
+        Retry(tries=1).loop(threading.Event(), is_paced=True)(work)
+    assert len(tries) == 13  # 12 waits of 50 seconds are the 600 that are allowed
+
+
+def test_other_failures_still_count_as_tries(model, server, clock):
+    busy, broken = refused(429, "Please try again in 5s."), refused(500)
+    server.script = [said(), busy, broken, busy, broken, busy, busy, broken]
+    made = paced(model, clock, "retries=2 concurrency=1")
+    outcomes = made.ask(ask("a", "b"))
+    assert isinstance(outcomes[1], Unavailable)
+    assert server.calls == 8
+
+
+def test_a_pace_is_left_behind_when_a_model_goes_to_another_process():
+    pace = pickle.loads(pickle.dumps(Pace()))
+    with pace.call(1.0, lambda seconds: None, lambda: False):
+        assert pace.waited == 0
+
+
+def test_a_refused_call_waits_in_the_public_operators_too(model, server, clock):
+    limited_to(clock, server, 10, 60, lambda wait: Answer(429, gemini(wait)))
+    turns = ikat.conversation(
+        [{"role": role, "content": f"{role} {n}"} for n in range(30) for role in ("user", "assistant")], every_turn=True
+    )
+    assert len(ikat.Rewrite(paced(model, clock, ""))(turns)) == 30
