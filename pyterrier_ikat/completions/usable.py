@@ -1,18 +1,11 @@
-r"""The usable part of a text: printable, without reasoning, endless repetitions and what a model invented after its answer.
-
-The marks of reasoning are in one table, :data:`MARKS`. Harmony's channels are read as well, and what is left of them when a server strips
-the special tokens (``analysis...assistantfinal``). An end mark without a beginning also ends reasoning, because servers remove beginnings.
-
-A mark alone in quotation marks or backticks, as in "models write ``"<think>"`` first", is only a mention and stays. Everywhere else a mark
-counts, also in code. An open mark is a reported failure; it never silently removes half of a text.
-"""
+r"""The usable part of a text: printable, without reasoning, endless repetitions and what a model invented after its answer."""
 
 import re
-from typing import NamedTuple
 
 import numpy as np
 
 from ..conversations.frame import well_formed
+from .reasoning import split_reasoning, without_reasoning
 
 _ESCAPES = re.compile(r"\x1b\[[0-?]{0,99}[ -/]{0,9}[@-~]|\x1b[\]P^_][^\x07\x1b\n]{0,999}(?:\x07|\x1b\\)|[\x1b\x9b].?")
 """Terminal control codes (colours, cursor, titles, links) and their remains."""
@@ -97,107 +90,6 @@ def is_loop(text: str) -> bool:
     return any(text[period - least :] == text[-least:-period] for period, least in periods if len(text) >= least)
 
 
-_TAIL = r"(?:\s[^<>\n]{0,200})?>"
-MARKS = (
-    (rf"<think{_TAIL}", r"</think\s?>"),
-    (rf"<thinking{_TAIL}", r"</thinking\s?>"),
-    (rf"<thought{_TAIL}", r"</thought\s?>"),
-    (rf"<reasoning{_TAIL}", r"</reasoning\s?>"),
-    (rf"<seed:think{_TAIL}", r"</seed:think\s?>"),
-    (r"\[THINK\]", r"\[/THINK\]"),  # Mistral
-    (r"<\|START_THINKING\|>", r"<\|END_THINKING\|>"),  # Cohere
-)
-"""The beginnings and ends of reasoning that models write, as patterns."""
-_PAIRS = "|".join(rf"(?P<b{number}>{begin})|(?P<e{number}>{end})" for number, (begin, end) in enumerate(MARKS))
-_MARK = re.compile(rf"(?=[<\[])(?:{_PAIRS})", re.IGNORECASE)  # ten times as fast with its first characters ahead
-_ANY = re.sub(r"\?P<\w+>", "?:", _PAIRS)
-_MENTION = re.compile(rf"(?<![^\s(\[{{=:,`])[`\"'“‘«](?:{_ANY})(?:[\s.…]{{0,9}}(?:{_ANY}))?[`\"'”’»](?!\w)", re.IGNORECASE)
-_WRAPPED = re.compile(r"\A<\|?(answer|response|START_RESPONSE)\|?>(.*?)(?:<\|?(?:/\1|END_RESPONSE)\|?>)?\Z", re.IGNORECASE | re.DOTALL)
-_CHANNEL = re.compile(r"(?<![`\"'])<\|(?:channel|message)\|>")
-_CONTROL = re.compile(r"<\|(?:start|end|return|call|channel|message|constrain)\|>")
-_FINAL = re.compile(r"(?:<\|channel\|>|\A)\s{0,9}final\b[^<\n]{0,99}(?:<\|constrain\|>[^<\n]{0,99})?<\|message\|>")
-_RESIDUE = re.compile(r"\A\s*(?:assistant)?(?:analysis|commentary)(?=[^\W_]|[\"'“(\[{]|\s*\n|.*\bassistant\s*final)", re.DOTALL)
-_NEXT = re.compile(r"assistant(?:analysis|commentary|final)")
-
-
-class Said(NamedTuple):
-    """A completion without its reasoning."""
-
-    text: str
-    open: bool
-
-
-def split_reasoning(text: str) -> Said:
-    """The text outside of its reasoning, without surrounding blanks, and whether some reasoning has no end.
-
-    Example:
-        >>> split_reasoning("<think>hm</think> Paris"), split_reasoning("Paris? <thinking>or Rome")
-        (Said(text='Paris', open=False), Said(text='', open=True))
-    """
-    left = _final(text)
-    if left is None or (left := _outside(left)) is None:
-        return Said("", True)
-    wrapped = None if left == text else _WRAPPED.match(left.strip())
-    return Said((wrapped[2] if wrapped else left).strip(), False)
-
-
-def without_reasoning(text: str) -> str:
-    """The text outside of its reasoning. Empty if reasoning has no end.
-
-    Example:
-        >>> without_reasoning('[THINK]hm[/THINK]Paris. Models write "<think>" first.')
-        'Paris. Models write "<think>" first.'
-    """
-    return split_reasoning(text).text
-
-
-def is_mark(token: str) -> bool:
-    """Whether a token of a tokenizer is a mark of reasoning.
-
-    Example:
-        >>> is_mark("[/THINK]"), is_mark("</s>")
-        (True, False)
-    """
-    return _MARK.fullmatch(token) is not None
-
-
-def opening_mark(prompt: str) -> str:
-    """The mark at the end of a prompt. Chat templates of reasoning models end with one, so that the completion begins with reasoning.
-
-    Example:
-        >>> opening_mark("user: Which tea? assistant: <think>"), opening_mark("<think></think>")
-        ('<think>', '')
-    """
-    last = [mark for mark in _MARK.finditer(prompt)][-1:]
-    return "".join(mark[0] for mark in last if mark.lastgroup[0] == "b" and not prompt[mark.end() :].strip())  # type: ignore[index]
-
-
-def _final(text: str) -> str | None:
-    """The text of harmony's final channel. A text without channels is returned whole. None if the final channel is missing."""
-    if _CHANNEL.search(text):
-        final = _FINAL.search(text)
-        return None if final is None else _CONTROL.split(text[final.end() :], maxsplit=1)[0]
-    residue = _RESIDUE.match(text)
-    final = re.search(r"assistant\s*final" if residue else "assistantfinal", text)
-    if final is not None:
-        return _NEXT.split(text[final.end() :], maxsplit=1)[0]
-    return None if residue else text
-
-
-def _outside(text: str) -> str | None:
-    """The text outside of the marked reasoning. None if the last reasoning has no end."""
-    kept, within, position, marks = "", "", 0, list(_MARK.finditer(text))
-    mentioned = {place for found in _MENTION.finditer(text) for place in range(*found.span())} if marks else set()
-    for mark in marks:
-        name = mark.lastgroup or ""
-        if within:  # other marks, and further beginnings, are what the model thinks about
-            position, within = (mark.end(), "") if name == f"e{within[1:]}" else (position, within)
-        elif mark.start() not in mentioned:
-            kept = "" if name[0] == "e" else kept + text[position : mark.start()]
-            within, position = "" if name[0] == "e" else name, mark.end()
-    return None if within else kept + text[position:]
-
-
 LONGEST_REFUSAL = 300
 """The maximum length of a refusal, in characters."""
 
@@ -260,8 +152,8 @@ def usable_text(text: str) -> str:
         >>> usable_text("<think>hm</think> Paris"), usable_text("I'm sorry, but I can't help with that.")
         ('Paris', '')
     """
-    text = without_reasoning(text)
-    return "" if is_refusal(text) else text
+    said = split_reasoning(text).text
+    return "" if is_refusal(said) else said
 
 
 def usable_words(text: str) -> str:

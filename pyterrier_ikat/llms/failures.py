@@ -66,6 +66,10 @@ class OnlyReasoning(LLMFailure):
     """The completion has only reasoning and no answer, or its reasoning does not end."""
 
 
+class UnknownMark(LLMFailure):
+    """The completion has a mark that no table explains, so that nobody knows whether what it marks is the answer."""
+
+
 class Empty(LLMFailure):
     """The completion has no text."""
 

@@ -2,14 +2,16 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from ..completions.json_answers import Structure
-from ..completions.usable import one_line, printable, split_reasoning
+from ..completions.reasoning import ANSWER_TAGS, Named, names_in, split_reasoning, unknown_mark, unwrapped
+from ..completions.usable import one_line, printable
 from ..events import CHAIN
-from .failures import CutOff, Empty, Filtered, LLMFailure, OnlyReasoning, Refused, Unfinished
+from .failures import CutOff, Empty, Filtered, LLMFailure, OnlyReasoning, Refused, Unfinished, UnknownMark
 from .usage import tokens_in, tokens_of
 
 WHOLE = (
@@ -26,6 +28,7 @@ FILTERED = (
     *("guardrail_intervened", "error_toxic", "sensitive", "language"),
 )
 REASONING = "the completion has reasoning and no answer after it: raise max_tokens, or turn reasoning off"
+UNKNOWN = "the completion has a mark that is not known, {mark}: if reasoning is between it and another one, name both, such as {option}"
 SAMPLES_OF_A_CHAIN = 1000
 """The number of seeds reserved for each chain."""
 
@@ -103,6 +106,7 @@ class Completion:
         seconds: how long the call took when it was made.
         cached: True when no call was made for this request.
         cached_tokens: the number of read tokens that the provider had in its own cache, or None if the server does not report it.
+        special: the special tokens of a local model that stand in the text and are in no table.
     """
 
     text: str
@@ -113,6 +117,7 @@ class Completion:
     seconds: float
     cached: bool
     cached_tokens: int | None = None
+    special: Sequence[str] = ()
 
 
 class NoCompletionError(ValueError):
@@ -143,6 +148,7 @@ class Reply:
     reasoned: bool = False
     """True if the server sent reasoning in addition to the text."""
     cached_tokens: int | None = None
+    special: Sequence[str] = ()
 
     @classmethod
     def of(cls, answer: Any) -> "Reply":
@@ -212,7 +218,7 @@ class Reply:
     def completion(self, model: str, seconds: float) -> Completion:
         """The completion that it is when it is usable, as ``model`` wrote it."""
         told = (self.text or "", self.model or model, self.finish_reason, self.prompt_tokens, self.completion_tokens)
-        return Completion(*told, seconds=seconds, cached=False, cached_tokens=self.cached_tokens)
+        return Completion(*told, seconds=seconds, cached=False, cached_tokens=self.cached_tokens, special=self.special)
 
 
 def _model_of(answer: Mapping[str, Any]) -> str | None:
@@ -228,6 +234,23 @@ def text_and_thought(content: Any) -> tuple[Any, bool]:
     return "".join(texts), len(texts) < len(content)
 
 
+class Reading(NamedTuple):
+    """How the completion of a request is read.
+
+    Attributes:
+        named: marks of reasoning besides those that are known, in pairs (``reasoning=``).
+        messages: those of the request: its answer may have the tags that they name.
+    """
+
+    named: Named = ()
+    messages: Sequence[Mapping[str, str]] = ()
+
+    def text_of(self, written: str) -> tuple[str, bool]:
+        """The text of a completion, and whether some reasoning in it has no end."""
+        said = split_reasoning(written, self.named)
+        return unwrapped(said.text, names_in(self.messages).union(ANSWER_TAGS)), said.open
+
+
 class Read(NamedTuple):
     """A reply, or a completion that was kept, as everybody reads it.
 
@@ -240,19 +263,22 @@ class Read(NamedTuple):
     fault: tuple[type[LLMFailure], str] | None
 
 
-def read(told: Reply | Completion) -> Read:
+def read(told: Reply | Completion, reading: Reading = Reading()) -> Read:  # noqa: B008 - a value
     """Read a reply or a completion.
 
     Example:
         >>> read(Reply("half an", finish_reason="SAFETY")).fault[0].__name__, read(Reply("whole", finish_reason="end_turn")).fault
         ('Filtered', None)
+        >>> read(Reply("<ponder>hm</ponder>Mint")).fault[0].__name__, read(Reply("<ponder>hm</ponder>Mint"), Reading((("<ponder>", "</ponder>"),))).text
+        ('UnknownMark', 'Mint')
     """
     written = printable(told.text or "")
-    text, is_open = split_reasoning(written)
+    text, is_open = reading.text_of(written)
     reason = (told.finish_reason or "").strip()
-    fault: tuple[type[LLMFailure], str] | None = None
+    kind = reason.casefold()
     refusal, reasoned = (told.refusal, told.reasoned) if isinstance(told, Reply) else (None, False)
-    if (kind := reason.casefold()) in CUT_OFF:
+    fault: tuple[type[LLMFailure], str] | None = None
+    if kind in CUT_OFF:
         after = "" if told.completion_tokens is None else f" after {told.completion_tokens} tokens"
         fault = CutOff, f"the completion was cut off at the token limit{after}: raise max_tokens"
     elif kind in FILTERED:
@@ -265,7 +291,31 @@ def read(told: Reply | Completion) -> Read:
         fault = OnlyReasoning, REASONING
     elif not text:
         fault = Empty, "the completion is empty"
+    elif mark := _unknown_in(told, text, reading):
+        fault = UnknownMark, UNKNOWN.format(mark=one_line(mark), option=_option_for(mark))
     return Read(text, fault)
+
+
+def _unknown_in(told: Reply | Completion, text: str, reading: Reading) -> str:
+    """The mark in the text of a completion that is not known: a special token of its tokenizer, or what looks like one."""
+    for token in told.special:
+        if token in text:
+            return token
+    return unknown_mark(text, reading.messages)
+
+
+def _option_for(mark: str) -> str:
+    """The option that would explain a mark.
+
+    Example:
+        >>> _option_for("</ponder>"), _option_for("[PONDER]"), _option_for("<|ponder|>")
+        ('reasoning="<ponder> </ponder>"', 'reasoning="[PONDER] [/PONDER]"', 'reasoning="<|ponder|> <|END|>"')
+    """
+    named = re.fullmatch(r"([<\[◁◀⟨⟪＜])/?([\w:.-]+)(?:\s[^<>]*)?([>\]▷▶⟩⟫＞])", mark)
+    if named is None:
+        return f'reasoning="{mark} <|END|>"'
+    left, name, right = named.groups()
+    return f'reasoning="{left}{name}{right} {left}/{name}{right}"'
 
 
 def as_text(messages: Sequence[Mapping[str, str]]) -> str:

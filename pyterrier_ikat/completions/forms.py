@@ -1,0 +1,407 @@
+r"""How language models mark what isn't their answer: reasoning, the turns of chat templates, special tokens.
+
+`FAMILIES` is the only list of these forms. Whoever reads a completion, shows one while it is written, or decodes tokens asks the patterns
+below, which are made of it. A form of one's own comes as ``reasoning="<ponder> </ponder>"`` (`Pair`), and one that nobody knows is told
+(`pyterrier_ikat.completions.reasoning.unknown_mark`).
+"""
+
+import functools
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class Pair(NamedTuple):
+    """The marks around reasoning, or around an answer.
+
+    Attributes:
+        opening: the first one.
+        closing: the last one.
+        alone: whether the closing mark is one without an opening mark, too. Where a prompt ends with the opening mark, a completion has
+            only the closing one. HTML and plain words end nothing that they did not begin.
+    """
+
+    opening: str
+    closing: str
+    alone: bool = True
+
+
+class Family(NamedTuple):
+    """How a family of models writes. Marks are as they are written; a blank in a mark stands for any blanks, or none.
+
+    Attributes:
+        models: whose form it is.
+        seen: where it was seen.
+        reasoning: the marks around reasoning.
+        answer: the marks around the answer, before which nothing counts.
+        own: what begins the model's own turn.
+        others: what begins the turn of somebody else, who was asked for nothing: the prompt repeated, or a next turn invented.
+        ends: what ends a turn.
+        empty: tokens that say nothing, such as the beginning of a text and padding.
+    """
+
+    models: str
+    seen: tuple[str, ...]
+    reasoning: tuple[Pair, ...] = ()
+    answer: tuple[Pair, ...] = ()
+    own: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    ends: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
+
+
+FAMILIES = (
+    Family(
+        "DeepSeek R1, Qwen3, GLM, Phi-4, Nemotron, MiniMax M2, Step3, and most others",
+        ("sgl-project/sglang: python/sglang/srt/parser/reasoning_parser.py", "cubist38/mlx-openai-server#179 (the end alone)"),
+        reasoning=(Pair("<think>", "</think>"),),
+    ),
+    Family(
+        "Claude's form, which others copy",
+        ("QwenLM/qwen-code#10791", "tinyhumansai/openhuman#6184"),
+        reasoning=(Pair("<thinking>", "</thinking>"), Pair("<reasoning>", "</reasoning>"), Pair("<reason>", "</reason>")),
+    ),
+    Family(
+        "EXAONE Deep, Gemma 4 behind some servers",
+        ("NousResearch/hermes-agent#8562", "NousResearch/hermes-agent#43950 (the scratchpad)"),
+        reasoning=(Pair("<thought>", "</thought>"), Pair("<REASONING_SCRATCHPAD>", "</REASONING_SCRATCHPAD>")),
+    ),
+    Family(
+        "Seed OSS",
+        ("vllm-project/vllm: vllm/reasoning/seedoss_reasoning_parser.py",),
+        reasoning=(Pair("<seed:think>", "</seed:think>"),),
+        ends=("<seed:eos>",),
+        empty=("<seed:bos>",),
+    ),
+    Family(
+        "MiniMax M3",
+        ("vllm-project/vllm#46042", "smg-project/smg#2448 (the end alone, before the answer)"),
+        reasoning=(Pair("<mm:think>", "</mm:think>"),),
+    ),
+    Family(
+        "LongCat",
+        ("vllm-project/vllm: vllm/reasoning/longcat_reasoning_parser.py",),
+        reasoning=(Pair("<longcat_think>", "</longcat_think>"),),
+        own=("<longcat_assistant>",),
+        others=("<longcat_user>", "<longcat_system>"),
+        ends=("</longcat_s>",),
+        empty=("<longcat_s>",),
+    ),
+    Family(
+        "K2 Horizon",
+        ("vllm-project/vllm: vllm/reasoning/k2_horizon_reasoning_parser.py",),
+        reasoning=(
+            Pair("<ifm|think>", "</ifm|think>"),
+            Pair("<ifm|think_fast>", "</ifm|think_fast>"),
+            Pair("<ifm|think_faster>", "</ifm|think_faster>"),
+        ),
+    ),
+    Family(
+        "Mistral, Magistral, Llama 2",
+        ("waybarrios/vllm-mlx#599", "meta-llama/llama#563 (the prompt repeated)", "logancyang/obsidian-copilot#2284"),
+        reasoning=(Pair("[THINK]", "[/THINK]"),),
+        own=("[/INST]",),
+        others=("[INST]", "[SYSTEM_PROMPT]", "<<SYS>>"),
+        ends=("</s>",),
+        empty=("<s>",),
+    ),
+    Family(
+        "Cohere's Command",
+        ("vllm-project/vllm: vllm/reasoning/cohere_command_reasoning_parser.py", "logancyang/obsidian-copilot#2284"),
+        reasoning=(Pair("<|START_THINKING|>", "<|END_THINKING|>"),),
+        answer=(Pair("<|START_RESPONSE|>", "<|END_RESPONSE|>"), Pair("<|START_TEXT|>", "<|END_TEXT|>")),
+        own=("<|START_OF_TURN_TOKEN|> <|CHATBOT_TOKEN|>", "<|CHATBOT_TOKEN|>"),
+        others=("<|START_OF_TURN_TOKEN|>", "<|USER_TOKEN|>", "<|SYSTEM_TOKEN|>"),
+        ends=("<|END_OF_TURN_TOKEN|>",),
+        empty=("<BOS_TOKEN>",),
+    ),
+    Family(
+        "Gemma 4",
+        (
+            "qwersyk/Newelle#427",
+            "attevon-llc/OpenTranscribe#439",
+            "vllm-project/vllm#38858 (special tokens)",
+            "Blaizzy/mlx-vlm#899 (without a label)",
+            "nesquena/hermes-webui#648 (as a turn)",
+        ),
+        reasoning=(
+            Pair("<|channel> thought", "<channel|>"),
+            Pair("<|channel>", "<channel|>"),
+            Pair("<|turn> thinking", "<turn|>", alone=False),
+        ),
+        own=("<|turn> model",),
+        others=("<|turn>",),
+        ends=("<turn|>",),
+        empty=("<|think|>",),
+    ),
+    Family(
+        "Kimi",
+        ("keinsaasforever/better-chatbot#107",),
+        reasoning=(Pair("◁think▷", "◁/think▷"),),
+        own=("<|im_assistant|> assistant <|im_middle|>",),
+        others=("<|im_user|>", "<|im_system|>"),
+        ends=("[EOS]", "[EOT]"),
+        empty=("[BOS]",),
+    ),
+    Family(
+        "Kimi K3",
+        ("sgl-project/sglang: python/sglang/srt/parser/reasoning_parser.py", "NousResearch/hermes-agent#73582"),
+        reasoning=(Pair("<|open|> think <|sep|>", "<|close|> think <|sep|>"),),
+        answer=(Pair("<|open|> response <|sep|>", "<|close|> response <|sep|>"),),
+        own=("<|open|> message <|sep|>",),
+        ends=("<|close|> message <|sep|>", "<|end_of_msg|>"),
+    ),
+    Family(
+        "OpenThinker",
+        ("Infinitix-LLC/gpt_markdown#42",),
+        reasoning=(Pair("<|begin_of_thought|>", "<|end_of_thought|>"),),
+        answer=(Pair("<|begin_of_solution|>", "<|end_of_solution|>"),),
+    ),
+    Family(
+        "Apertus",
+        ("vllm-project/vllm#50496",),
+        reasoning=(Pair("<|inner_prefix|>", "<|inner_suffix|>"),),
+        own=("<|assistant_start|>",),
+        others=("<|user_start|>", "<|system_start|>", "<|developer_start|>"),
+        ends=("<|assistant_end|>",),
+    ),
+    Family(
+        "Solar Open 2",
+        ("vllm-project/vllm: vllm/reasoning/solar_open2_reasoning_parser.py",),
+        reasoning=(Pair("<|think:start|>", "<|think:end|>"),),
+    ),
+    Family(
+        "PLaMo 3",
+        ("vllm-project/vllm: vllm/reasoning/plamo3_reasoning_parser.py",),
+        reasoning=(Pair("<|plamo:begin_think:plamo|>", "<|plamo:end_think:plamo|>"),),
+        ends=("<|plamo:tag|>",),
+    ),
+    Family(
+        "openPangu",
+        ("vllm-project/vllm: vllm/reasoning/pangu_reasoning_parser.py",),
+        reasoning=(Pair("[unused16]", "[unused17]"),),
+    ),
+    Family(
+        "Inkling",
+        ("sgl-project/sglang: python/sglang/srt/parser/inkling_tokenizer.py",),
+        reasoning=(Pair("<|content_thinking|>", "<|end_message|>", alone=False),),
+        own=("<|message_model|>", "<|content_text|>"),
+        others=("<|message_user|>", "<|message_system|>"),
+        ends=("<|end_message|>", "<|content_model_end_sampling|>"),
+    ),
+    Family(
+        "Granite 3.2",
+        ("vllm-project/vllm: vllm/reasoning/granite_reasoning_parser.py",),
+        reasoning=(
+            Pair("Here is my thought process:", "Here is my response:", alone=False),
+            Pair("Here's my thought process:", "Here's my response:", alone=False),
+        ),
+        own=("<|start_of_role|> assistant <|end_of_role|>",),
+        others=("<|start_of_role|>",),
+        ends=("<|end_of_text|>",),
+    ),
+    Family(
+        "gateways and Open WebUI, whatever the model",
+        ("cogwheel0/conduit#731", "open-webui/open-webui: backend/open_webui/utils/middleware.py"),
+        reasoning=(Pair('<details type="reasoning">', "</details>", alone=False),),
+    ),
+    Family(
+        "Hunyuan, R1's prompts",
+        ("sgl-project/sglang#7678",),
+        answer=(
+            Pair("<answer>", "</answer>"),
+            Pair("<response>", "</response>"),
+            Pair("<|answer|>", "<|/answer|>"),
+            Pair("<|response|>", "<|/response|>"),
+        ),
+        own=("<|hy_Assistant|>",),
+        others=("<|hy_User|>",),
+        ends=("<|eos|>",),
+        empty=("<|startoftext|>",),
+    ),
+    Family(
+        "Qwen, SmolLM2, and whatever is trained with ChatML",
+        ("vllm-project/vllm#48748", "moltis-org/moltis#306"),
+        own=("<|im_start|> assistant",),
+        others=("<|im_start|>",),
+        ends=("<|im_end|>", "<|endoftext|>"),
+    ),
+    Family(
+        "Llama 3 and 4",
+        ("vllm-project/vllm#7811", "a-ghorbani/pocketpal-ai#113"),
+        own=("<|start_header_id|> assistant <|end_header_id|>", "<|header_start|> assistant <|header_end|>"),
+        others=("<|start_header_id|>", "<|header_start|>"),
+        ends=("<|eot_id|>", "<|eom_id|>", "<|eot|>", "<|eom|>"),
+        empty=("<|begin_of_text|>", "<|python_tag|>"),
+    ),
+    Family(
+        "Gemma 1 to 3",
+        ("logancyang/obsidian-copilot#2284",),
+        own=("<start_of_turn> model",),
+        others=("<start_of_turn>",),
+        ends=("<end_of_turn>", "<eos>"),
+        empty=("<bos>", "<pad>"),
+    ),
+    Family(
+        "Phi, Zephyr, OLMo, GLM",
+        ("logancyang/obsidian-copilot#2284", "BerriAI/litellm#763", "sgl-project/sglang: python/sglang/srt/parser/reasoning_parser.py"),
+        own=("<|assistant|>",),
+        others=("<|user|>", "<|system|>", "<|observation|>"),
+        ends=("<|end|>", "<|EOT|>", "<|end_of_turn|>", "<eop>"),
+        empty=("[gMASK]", "<sop>"),
+    ),
+    Family(
+        "DeepSeek",
+        ("deepseek-ai/DeepSeek-R1#461", "logancyang/obsidian-copilot#2284"),
+        own=("<｜Assistant｜>",),
+        others=("<｜User｜>",),
+        ends=("<｜end▁of▁sentence｜>", "<|end▁of▁sentence|>"),
+        empty=("<｜begin▁of▁sentence｜>",),
+    ),
+    Family(
+        "EXAONE",
+        ("ggml-org/llama.cpp#14630",),
+        own=("[|assistant|]",),
+        others=("[|user|]", "[|system|]"),
+        ends=("[|endofturn|]",),
+    ),
+    Family(
+        "gpt-oss, whose channels `HARMONY` describes",
+        ("openai/harmony: docs/format.md",),
+        own=("<|start|> assistant",),
+        others=("<|start|>",),
+        ends=("<|return|>", "<|call|>"),
+    ),
+)
+"""One row a family of models. Special tokens are in it, too: some servers and tokenizers write them into the text."""
+
+ANSWER_TAGS = ("answer", "response", "query", "rewrite")
+"""The names of tags in which models wrap a whole text, though nobody asked for it."""
+
+
+class HARMONY:  # noqa: N801
+    """The channels of gpt-oss (openai/harmony: docs/format.md), also where a server has removed the special tokens."""
+
+    channel = re.compile(r"(?<![`\"'])<\|(?:channel|message)\|>")
+    control = re.compile(r"<\|(?:start|end|return|call|channel|message|constrain)\|>")
+    final = re.compile(r"(?:<\|channel\|>|\A)\s{0,9}final\b[^<\n]{0,99}(?:<\|constrain\|>[^<\n]{0,99})?<\|message\|>")
+    residue = re.compile(
+        r"\A\s*(?:assistant)?(?:analysis|commentary)(?=[^\W_]|[\"'“(\[{]|\s*\n|.*\bassistant\s*final)", re.DOTALL
+    )
+    next_channel = re.compile(r"assistant(?:analysis|commentary|final)")
+
+
+LABELS = re.compile(r"\A\s*thought[ \t]*\n")
+"""What is left of Gemma 4's reasoning where a server removes its tokens (Blaizzy/mlx-vlm#1351, raullenchai/Rapid-MLX#447): where it ends
+is lost."""
+BEGINNINGS = ("analysis", "commentary", "assistant", "thought")
+"""The words with which a text begins whose special tokens were removed."""
+STRUCK = re.compile(r"</?s\s?>", re.IGNORECASE)
+"""A mark of Llama 2 that is HTML, too: behind other words it strikes out."""
+ATTRIBUTES = r"(?:\s[^<>\n]{0,200})?"
+"""What may stand in a tag behind its name."""
+
+
+def pattern_of(mark: str) -> str:
+    """The regular expression of a mark, as models vary it: with attributes in a tag, and with blanks.
+
+    Example:
+        >>> re.fullmatch(pattern_of("<think>"), '<think mode="deep">') is not None
+        True
+        >>> re.fullmatch(pattern_of("<|im_start|> assistant"), "<|im_start|>assistant") is not None
+        True
+    """
+    if mark == '<details type="reasoning">':
+        return r"<details\b[^<>]{0,200}\btype\s{0,9}=\s{0,9}[\"']?reasoning\b[\"']?[^<>]{0,200}>"
+    tag = re.fullmatch(r"<(/?)([\w:|]+)>", mark)
+    if tag is None or tag[2].startswith("|") or tag[2].endswith("|"):
+        words = [re.escape(word).replace("'", "['’]") for word in mark.split(" ")]
+        between = r"\s{1,9}" if words[0].startswith("Here") else r"\s{0,9}"
+        end = r"(?!\w)" if mark[-1].isalnum() else ""
+        return between.join(words) + end
+    blanks = r"\s?" if tag[1] else ATTRIBUTES
+    return f"<{tag[1]}{re.escape(tag[2])}{blanks}>"
+
+
+class Forms:
+    """The patterns of all forms: those of `FAMILIES`, and marks of reasoning that a user names.
+
+    Attributes:
+        pairs: the marks around reasoning, and then those around answers.
+        reasoning: how many of the pairs are marks of reasoning.
+        ends: the closing marks that also end a turn where nothing was opened.
+        mark: any mark. The name of the last group is a letter and a number: ``o`` and ``c`` for the opening and the closing mark of
+            the pair with the number, ``m`` for a header of the model's own turn, ``u`` for that of another, ``e`` for the end of a
+            turn, ``n`` for a token that says nothing.
+        mention: a mark that is only mentioned, alone in quotation marks or backticks.
+        half_a_mention: an end that may become a mention.
+        worded: reasoning at the beginning of a text that plain words begin and end.
+        beginnings: words at the beginning of a text that may become marks.
+    """
+
+    def __init__(self, named: Iterable[tuple[str, str]] = ()) -> None:
+        pairs = [Pair(*one) for one in named]
+        answers = list[Pair]()
+        headers: dict[str, list[str]] = {"m": [], "u": [], "e": [], "n": []}
+        for family in FAMILIES:
+            pairs += family.reasoning
+            answers += [pair for pair in family.answer if not _is_tag(pair.opening)]  # tags are read by `ANSWER_TAGS`
+            headers["m"] += family.own
+            headers["u"] += family.others
+            headers["e"] += family.ends
+            headers["n"] += family.empty
+        worded = [pair for pair in pairs if pair.opening[0].isalpha()]
+        reasoning = [pair for pair in pairs if not pair.opening[0].isalpha()]
+        self.pairs, self.reasoning = reasoning + answers, len(reasoning)
+        self.ends = {pair.closing for pair in self.pairs if not pair.alone} & {*headers["e"]}
+        groups = list[str]()
+        for number, pair in enumerate(self.pairs):
+            groups.append(f"(?P<o{number}>{pattern_of(pair.opening)})")
+            groups.append(f"(?P<c{number}>{pattern_of(pair.closing)})")
+        for letter, marks in headers.items():
+            groups.append(f"(?P<{letter}0>{'|'.join(map(pattern_of, marks))})")
+        every = "|".join(groups)
+        firsts = {"<", "["} | {mark[0] for pair in self.pairs for mark in pair[:2]}
+        first = "".join(re.escape(sign) for sign in sorted(firsts))
+        self.mark = re.compile(f"(?=[{first}])(?:{every})", re.IGNORECASE)  # ten times as fast with its first characters ahead
+        unnamed = re.sub(r"\?P<\w+>", "?:", every)
+        quoted = rf"(?<![^\s(\[{{=:,`])[`\"'“‘«](?:{unnamed})(?:[\s.…]{{0,9}}(?:{unnamed}))?"
+        self.mention = re.compile(rf"{quoted}[`\"'”’»](?!\w)", re.IGNORECASE)
+        self.half_a_mention = re.compile(rf"{quoted}[`\"'”’»]?\Z", re.IGNORECASE)
+        begin = "|".join(pattern_of(pair.opening) for pair in worded)
+        end = "|".join(pattern_of(pair.closing) for pair in worded)
+        self.worded = re.compile(rf"\A\s*(?:{begin}).*?(?:{end})", re.IGNORECASE | re.DOTALL)
+        self.beginnings = [pair.opening.casefold() for pair in worded] + list(BEGINNINGS)
+
+
+def _is_tag(mark: str) -> bool:
+    return re.fullmatch(r"</?\w+>", mark) is not None
+
+
+@functools.lru_cache(maxsize=64)
+def forms(named: tuple[tuple[str, str], ...] = ()) -> Forms:
+    """The patterns of all forms, with the marks of reasoning that a user names."""
+    return Forms(named)
+
+
+def is_mark(token: str, named: tuple[tuple[str, str], ...] = ()) -> bool:
+    """Whether a token of a tokenizer is a mark, or a part of one.
+
+    Example:
+        >>> is_mark("[/THINK]"), is_mark("<|im_middle|>"), is_mark("<unk>")
+        (True, True, False)
+    """
+    word = token.strip().casefold()
+    return forms(named).mark.fullmatch(word) is not None or word in PARTS
+
+
+def _parts() -> Iterable[str]:
+    """The tokens of which some marks consist."""
+    for family in FAMILIES:
+        pairs = [mark for pair in (*family.reasoning, *family.answer) for mark in pair[:2]]
+        for mark in (*pairs, *family.own):
+            yield from (word.casefold() for word in mark.split(" ") if not word[0].isalpha())
+
+
+PARTS = frozenset(_parts())
+"""The tokens of marks that consist of several."""

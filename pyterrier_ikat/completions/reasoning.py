@@ -1,0 +1,227 @@
+r"""A completion without its reasoning and without the marks of chat templates, and the mark in it that nobody knows.
+
+The forms are those of :mod:`~pyterrier_ikat.completions.forms`. An end mark without a beginning also ends reasoning, because servers remove
+beginnings. Where a turn ends, the text ends: what follows was invented.
+
+A mark alone in quotation marks or backticks, as in "models write ``"<think>"`` first", is only a mention and stays. Everywhere else a mark
+counts, also in code. An open mark is a reported failure; it never silently removes half of a text.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from .forms import ANSWER_TAGS, HARMONY, LABELS, STRUCK, Forms, forms
+
+Named = tuple[tuple[str, str], ...]
+"""Marks of reasoning that a user names: opening and closing ones."""
+
+
+class Said(NamedTuple):
+    """A completion without its reasoning."""
+
+    text: str
+    open: bool
+
+
+def split_reasoning(text: str, named: Named = ()) -> Said:
+    """The text outside of its reasoning, without surrounding blanks, and whether some reasoning has no end.
+
+    Args:
+        text: the completion.
+        named: marks of reasoning besides those that are known.
+
+    Example:
+        >>> split_reasoning("<think>hm</think> Paris"), split_reasoning("Paris? <thinking>or Rome")
+        (Said(text='Paris', open=False), Said(text='', open=True))
+    """
+    known = forms(named)
+    final = _final(text)
+    if final is None:
+        return Said("", True)
+    worded = known.worded.match(final)
+    outside = _outside(final if worded is None else final[worded.end() :], known)
+    if outside is None or LABELS.match(outside):
+        return Said("", True)
+    return Said(unwrapped(outside.strip()), False)
+
+
+def without_reasoning(text: str) -> str:
+    """The text outside of its reasoning. Empty if reasoning has no end.
+
+    Example:
+        >>> without_reasoning('[THINK]hm[/THINK]Paris. Models write "<think>" first.')
+        'Paris. Models write "<think>" first.'
+    """
+    return split_reasoning(text).text
+
+
+def opening_mark(prompt: str, named: Named = ()) -> str:
+    """The mark at the end of a prompt. Chat templates of reasoning models end with one, so that the completion begins with reasoning.
+
+    Example:
+        >>> opening_mark("user: Which tea? assistant: <think>"), opening_mark("<think></think>")
+        ('<think>', '')
+    """
+    known = forms(named)
+    last = None
+    for mark in known.mark.finditer(prompt):
+        last = mark
+    if last is None or prompt[last.end() :].strip():
+        return ""
+    letter, number = _kind(last)
+    return last[0] if letter == "o" and number < known.reasoning else ""
+
+
+def _kind(mark: re.Match[str]) -> tuple[str, int]:
+    """What a mark is, by the name of its group in `Forms.mark`."""
+    name = str(mark.lastgroup)
+    return name[0], int(name[1:])
+
+
+def _final(text: str) -> str | None:
+    """The text of harmony's final channel. A text without channels is returned whole. None if the final channel is missing."""
+    if HARMONY.channel.search(text):
+        final = HARMONY.final.search(text)
+        return None if final is None else HARMONY.control.split(text[final.end() :], maxsplit=1)[0]
+    residue = HARMONY.residue.match(text)
+    final = re.search(r"assistant\s*final" if residue else "assistantfinal", text)
+    if final is not None:
+        return HARMONY.next_channel.split(text[final.end() :], maxsplit=1)[0]
+    return None if residue else text
+
+
+def _outside(text: str, known: Forms) -> str | None:
+    """The model's own turn, outside of the marked reasoning. None if the last reasoning has no end."""
+    marks = list(known.mark.finditer(text))
+    mentioned = set[int]()
+    if marks:
+        for found in known.mention.finditer(text):
+            mentioned.update(range(*found.span()))
+    kept, position = "", 0
+    within: int | None = None  # the pair of the reasoning that is open
+    foreign = False  # whether another's turn is open
+    struck = False  # whether <s> has begun words that are struck out
+    for mark in marks:
+        letter, number = _kind(mark)
+        if within is not None:  # other marks, and further beginnings, are what the model thinks about
+            if letter == "c" and known.pairs[number].closing == known.pairs[within].closing:
+                position, within = mark.end(), None
+            continue
+        if mark.start() in mentioned:
+            continue
+        before = kept + text[position : mark.start()]
+        blank = foreign or not before.strip()
+        if STRUCK.fullmatch(mark[0]) and (struck or (letter == "n" and not blank)):
+            struck = letter == "n"
+            continue
+        if letter == "c":
+            pair = known.pairs[number]
+            if number >= known.reasoning or pair.closing in known.ends:
+                letter = "e"
+            elif not pair.alone:
+                continue
+        if letter == "o" and number < known.reasoning:
+            kept, within = before, number
+        elif letter in ("o", "c"):  # an answer begins, or reasoning ends that a prompt began: what was before it isn't the answer
+            kept, foreign = "", False
+        elif letter == "n":
+            kept = before
+        elif letter == "u" and blank:
+            kept, foreign = "", True
+        elif letter == "e" and foreign:
+            continue
+        elif blank:
+            kept, foreign = "", False
+        else:  # the turn is over
+            return before
+        position = mark.end()
+    if within is not None:
+        return None
+    return "" if foreign else kept + text[position:]
+
+
+def unwrapped(text: str, names: Collection[str] = ANSWER_TAGS) -> str:
+    """The text in a tag that is around all of it, if the tag has one of some names. Either of its two marks may be missing.
+
+    Example:
+        >>> unwrapped("<answer>Rooibos.</answer>"), unwrapped("<answer>Rooibos.</answer> Or mint."), unwrapped("<b>Rooibos.</b>")
+        ('Rooibos.', '<answer>Rooibos.</answer> Or mint.', '<b>Rooibos.</b>')
+    """
+    opening, closing = _TAG.match(text), _CLOSING_TAG.search(text)
+    if opening and opening[1].casefold() in names:
+        name = opening[1].casefold()
+    elif closing and closing[1].casefold() in names:
+        name = closing[1].casefold()
+    else:
+        return text
+    start = opening.end() if opening and opening[1].casefold() == name else 0
+    end = closing.start() if closing and closing[1].casefold() == name else len(text)
+    inner = text[start:end]
+    several = re.search(rf"</?{re.escape(name)}\b", inner, re.IGNORECASE)
+    return text if several else inner.strip()
+
+
+_TAG = re.compile(r"\A\s*<([A-Za-z][\w:.-]{0,60})(?:\s[^<>\n]{0,200})?>")
+_CLOSING_TAG = re.compile(r"</([A-Za-z][\w:.-]{0,60})\s?>\s*\Z")
+HTML = frozenset(
+    """a abbr acronym address area article aside audio b bdi bdo big blockquote body br button canvas caption center citation cite code col colgroup
+    data datalist dd del details dfn dialog div dl dt em embed fieldset figcaption figure font footer form h1 h2 h3 h4 h5 h6 head header
+    hgroup hr html i iframe img input ins kbd label legend li link main map mark menu meta meter nav noscript object ol optgroup option p
+    param picture pre progress q ref rp rt ruby s samp script search section select slot small source span strike strong style sub summary
+    sup svg table tbody td template textarea tfoot th thead time title tr track tt u ul var video wbr""".split()
+)
+"""The elements of HTML (html.spec.whatwg.org, "Elements", and those of HTML 4), and ``ref`` and
+``citation``, with which texts cite."""
+_NAMED = re.compile(r"<\s?/?\s?([A-Za-z][\w:.-]{0,60})")
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|[\"'“‘«]<[^<>\n]{1,60}>[\"'”’»]", re.DOTALL)
+_SPECIAL = re.compile(r"<[|｜][^<>\s][^<>\n]{0,60}>|<[^<>|｜\s]{1,60}[|｜]>")
+_SIGNED = re.compile(r"\A\s*([◁◀⟨⟪＜][^\s◁◀⟨⟪＜▷▶⟩⟫＞]{1,40}[▷▶⟩⟫＞])|([◁◀⟨⟪＜]/[^\s◁◀⟨⟪＜▷▶⟩⟫＞]{1,40}[▷▶⟩⟫＞])")
+_BRACKETED = re.compile(r"\A\s*(\[/?[A-Z][A-Z_]{2,40}\])(?=\s*\S)|(\[/[A-Z][A-Z_]{2,40}\])")
+_CLOSING = re.compile(r"</([A-Za-z][\w:.-]{0,60})\s?>")
+
+
+def names_in(messages: Sequence[Mapping[str, str]]) -> frozenset[str]:
+    """The names of the tags in the messages of a request, which its answer may have.
+
+    Example:
+        >>> sorted(names_in([{"role": "user", "content": "Write <rewrite>...</rewrite> and <Why/>"}]))
+        ['rewrite', 'why']
+    """
+    found = set[str]()
+    for message in messages:
+        found.update(name.casefold() for name in _NAMED.findall(str(message["content"])))
+    return frozenset(found)
+
+
+def unknown_mark(text: str, messages: Sequence[Mapping[str, str]] = ()) -> str:
+    """The mark in a text that is neither known nor asked for: it begins the text, or its beginning is missing. Empty if there is none.
+
+    HTML and the tags in the messages of the request are no marks, and nothing in code is.
+
+    Args:
+        text: what `split_reasoning` leaves of a completion.
+        messages: those of the request.
+
+    Example:
+        >>> unknown_mark("<ponder>hm</ponder>Rooibos."), unknown_mark("hm</ponder>Rooibos."), unknown_mark("<b>Rooibos</b>.")
+        ('<ponder>', '</ponder>', '')
+    """
+    if not re.search(r"[<\[◁◀⟨⟪＜]", text):
+        return ""
+    plain = _CODE.sub(lambda found: " " * len(found[0]), text)
+    asked = [str(message["content"]) for message in messages]
+    for pattern in (_SPECIAL, _SIGNED, _BRACKETED):
+        for found in pattern.finditer(plain):
+            mark = found[0].strip()
+            if not any(mark in content for content in asked):
+                return mark
+    allowed = HTML | names_in(messages)
+    opening = _TAG.match(plain)
+    if opening and opening[1].casefold() not in allowed:
+        return opening[0].strip()
+    for closing in _CLOSING.finditer(plain):
+        begun = re.search(rf"<{re.escape(closing[1])}\b", plain[: closing.start()], re.IGNORECASE)
+        if begun is None and closing[1].casefold() not in allowed:
+            return closing[0]
+    return ""
