@@ -15,7 +15,8 @@ import pyterrier as pt
 from .arguments import Checked
 from .completions.json_answers import Structure
 from .completions.kinds import Kind
-from .completions.usable import is_refusal, readable, without_reasoning
+from .completions.reasoning import without_reasoning
+from .completions.usable import is_refusal, readable
 from .conversations.frame import each_turn_once, histories, personas, question_column, texts_in, values, with_columns, with_query
 from .errors import DataError, UsageError, counted, list_first
 from .events import repaired

@@ -168,7 +168,7 @@ class Plan:
         requests, stand_ins = stage.requests(frame), stage.typical(frame)
         known = [stage.llm.peek(request) for request in requests]
         parsed = [None if completion is None else stage.read(completion.text)[0] for completion in known]
-        left = zip(requests, known, stage.llm.in_batches(requests), strict=True)
+        left = zip(requests, known, stage.llm.is_settled(requests), strict=True)
         missing = [request for request, completion, in_batch in left if completion is None and not in_batch]
         new = [request for request in missing if self._first(stage.llm, request)]
         name = stage.stage + (AT_LEAST if getattr(stage, "open_ended", False) else AT_MOST if self._at_most(requests, frame) else "")

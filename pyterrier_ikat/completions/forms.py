@@ -285,9 +285,7 @@ class HARMONY:  # noqa: N801
     channel = re.compile(r"(?<![`\"'])<\|(?:channel|message)\|>")
     control = re.compile(r"<\|(?:start|end|return|call|channel|message|constrain)\|>")
     final = re.compile(r"(?:<\|channel\|>|\A)\s{0,9}final\b[^<\n]{0,99}(?:<\|constrain\|>[^<\n]{0,99})?<\|message\|>")
-    residue = re.compile(
-        r"\A\s*(?:assistant)?(?:analysis|commentary)(?=[^\W_]|[\"'“(\[{]|\s*\n|.*\bassistant\s*final)", re.DOTALL
-    )
+    residue = re.compile(r"\A\s*(?:assistant)?(?:analysis|commentary)(?=[^\W_]|[\"'“(\[{]|\s*\n|.*\bassistant\s*final)", re.DOTALL)
     next_channel = re.compile(r"assistant(?:analysis|commentary|final)")
 
 
@@ -335,7 +333,8 @@ class Forms:
             turn, ``n`` for a token that says nothing.
         mention: a mark that is only mentioned, alone in quotation marks or backticks.
         half_a_mention: an end that may become a mention.
-        worded: reasoning at the beginning of a text that plain words begin and end.
+        worded_begins: plain words with which reasoning begins at the beginning of a text.
+        worded: such reasoning, up to the words that end it. Without these it is the answer.
         beginnings: words at the beginning of a text that may become marks.
     """
 
@@ -370,6 +369,7 @@ class Forms:
         self.half_a_mention = re.compile(rf"{quoted}[`\"'”’»]?\Z", re.IGNORECASE)
         begin = "|".join(pattern_of(pair.opening) for pair in worded)
         end = "|".join(pattern_of(pair.closing) for pair in worded)
+        self.worded_begins = re.compile(rf"\A\s*(?:{begin})", re.IGNORECASE)
         self.worded = re.compile(rf"\A\s*(?:{begin}).*?(?:{end})", re.IGNORECASE | re.DOTALL)
         self.beginnings = [pair.opening.casefold() for pair in worded] + list(BEGINNINGS)
 

@@ -43,7 +43,8 @@ def split_reasoning(text: str, named: Named = ()) -> Said:
     outside = _outside(final if worded is None else final[worded.end() :], known)
     if outside is None or LABELS.match(outside):
         return Said("", True)
-    return Said(unwrapped(outside.strip()), False)
+    said = outside.strip()
+    return Said(said if outside == text else unwrapped(said), False)
 
 
 def without_reasoning(text: str) -> str:
@@ -164,13 +165,14 @@ def unwrapped(text: str, names: Collection[str] = ANSWER_TAGS) -> str:
 
 _TAG = re.compile(r"\A\s*<([A-Za-z][\w:.-]{0,60})(?:\s[^<>\n]{0,200})?>")
 _CLOSING_TAG = re.compile(r"</([A-Za-z][\w:.-]{0,60})\s?>\s*\Z")
-HTML = frozenset(
-    """a abbr acronym address area article aside audio b bdi bdo big blockquote body br button canvas caption center citation cite code col colgroup
-    data datalist dd del details dfn dialog div dl dt em embed fieldset figcaption figure font footer form h1 h2 h3 h4 h5 h6 head header
-    hgroup hr html i iframe img input ins kbd label legend li link main map mark menu meta meter nav noscript object ol optgroup option p
-    param picture pre progress q ref rp rt ruby s samp script search section select slot small source span strike strong style sub summary
-    sup svg table tbody td template textarea tfoot th thead time title tr track tt u ul var video wbr""".split()
-)
+_ELEMENTS = """
+    a abbr acronym address area article aside audio b bdi bdo big blockquote body br button canvas caption center citation cite code col
+    colgroup data datalist dd del details dfn dialog div dl dt em embed fieldset figcaption figure font footer form h1 h2 h3 h4 h5 h6 head
+    header hgroup hr html i iframe img input ins kbd label legend li link main map mark menu meta meter nav noscript object ol optgroup
+    option p param picture pre progress q ref rp rt ruby s samp script search section select slot small source span strike strong style
+    sub summary sup svg table tbody td template textarea tfoot th thead time title tr track tt u ul var video wbr
+"""
+HTML = frozenset(_ELEMENTS.split())
 """The elements of HTML (html.spec.whatwg.org, "Elements", and those of HTML 4), and ``ref`` and
 ``citation``, with which texts cite."""
 _NAMED = re.compile(r"<\s?/?\s?([A-Za-z][\w:.-]{0,60})")

@@ -14,7 +14,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 from .json_answers import json_values, objects_in
-from .usable import FENCE, own_turn, usable_text, without_reasoning
+from .reasoning import without_reasoning
+from .usable import FENCE, own_turn, usable_text
 
 _DASH = "-−–—~〜"
 _LETTER = r"[^\W\d_]"

@@ -19,7 +19,7 @@ import pyterrier as pt
 from ..arguments import at_least, by_position
 from ..completions.json_answers import answer_in, one_of
 from ..completions.kinds import Kind
-from ..completions.usable import without_reasoning
+from ..completions.reasoning import without_reasoning
 from ..completions.verdicts import grade, without_scale
 from ..conversations import IkatDataset, check_qrels, datasets, merge_qrels
 from ..conversations.frame import column, object_frame, question_column, values, with_columns, with_text_ids

@@ -13,7 +13,7 @@ import pandas as pd
 from ..arguments import at_least
 from ..completions.json_answers import TEXT, answer_in, json_values, list_of, one_of
 from ..completions.kinds import Kind
-from ..completions.usable import without_reasoning
+from ..completions.reasoning import without_reasoning
 from ..conversations.frame import object_frame, values, with_columns, with_text_ids
 from ..errors import DataError, UsageError, counted
 from ..llm_operator import AsksLLM

@@ -15,7 +15,7 @@ import pyterrier as pt
 from ..completions.citations import CitedSentence, CitedText, count_words, cut_at_sentence, read_citations, sentences_in, while_written
 from ..completions.json_answers import TEXT, YES_NO, answer_in, json_values, list_of, object_of
 from ..completions.kinds import ACTION, ANSWER, FINAL_ACTION, Kind
-from ..completions.usable import without_reasoning
+from ..completions.reasoning import without_reasoning
 from ..completions.verdicts import ACTIONS
 from ..conversations.frame import column, texts_in, turns_of, values, with_columns
 from ..errors import DataError, UsageError, counted

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from ..errors import counted
 from ..events import Write
 from .failures import Filtered, LLMFailure, TooLong, Unanswered, Unavailable, WrongAnswers
-from .request import Reply, Request, as_text
+from .request import Reading, Reply, Request, as_text
 
 ERROR = "ERROR::"
 """How pyterrier_rag's backends write an exception into the completion's text."""
@@ -58,6 +58,8 @@ class Backend:
         keeps_beginnings: whether the server may keep the beginnings of prompts, so that the order of sending matters.
         replays: True when it only reads what was written before, by turn: nothing is cached, and it costs nothing.
         source: for outputs that others published, their origin and what to cite.
+        reasoning: marks of reasoning besides those that are known (``reasoning=``), in pairs. They decide how answers are read, not the
+            answers, so they are not in ``identity``.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -78,6 +80,11 @@ class Backend:
     keeps_beginnings: bool = False
     replays: bool = False
     source: str = ""
+    reasoning: tuple[tuple[str, str], ...] = ()
+
+    def reading(self, request: Request) -> Reading:
+        """How the completion of a request is read."""
+        return Reading(self.reasoning, request.messages)
 
     def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
         """Answer ``requests`` in their order.

@@ -21,7 +21,7 @@ from ..completions.usable import is_refusal
 from ..errors import counted
 from ..store.files import atomic_write
 from .cache import CompletionCache
-from .failures import BatchUnderWay, FatalLLMError, LLMFailure, Refused, StageEnded, Transient, Unavailable, Waiting
+from .failures import BatchUnderWay, FatalLLMError, LLMFailure, Refused, StageEnded, Transient, Unavailable, UnknownMark, Waiting
 from .ledger import CHARACTERS_PER_TOKEN
 from .openai import quoted
 from .request import NoCompletionError, Reply, Request
@@ -113,7 +113,7 @@ class BatchSending(Sending):
         self.fresh, self.settled = fresh, dict[str, Outcome]()
         for job in [job for job in self.jobs if fresh.keys() & job.keys]:
             self._look_at(job)
-        outcomes: dict[str, Outcome] = self.cache.get(fresh)
+        outcomes: dict[str, Outcome] = self.llm.kept(fresh)
         outcomes.update((key, one) for key, one in self.settled.items() if key in fresh)  # what was just paid for is no repetition
         for key, failure in self.cache.failures([key for key in fresh if key not in outcomes]).items():
             outcomes[key] = self._again(key, fresh[key], failure)
@@ -184,7 +184,9 @@ class BatchSending(Sending):
             return False
         sent = "unanswered" if isinstance(reply, LLMFailure) else "calls"
         outcome = self.llm.settle(key, request, reply, 0.0, self.count, **{sent: 1}, retries=job.tried)
-        if isinstance(outcome, LLMFailure):
+        if isinstance(outcome, UnknownMark):  # the completion is kept
+            self.settled[key] = outcome
+        elif isinstance(outcome, LLMFailure):
             self.settled[key] = self.cache.put_failure(key, outcome)
         elif is_refusal(outcome.text):
             self.cache.put_failure(key, Refused("", "", f"the model refused: {outcome.text[:80]!r}"))

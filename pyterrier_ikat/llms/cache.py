@@ -16,10 +16,12 @@ import pyterrier as pt
 
 from ..store.cache import IN_MEMORY, Cache, Kind
 from ..store.files import hold_lock
-from .failures import KINDS, LLMFailure
-from .request import Completion, read
+from .failures import KINDS, LLMFailure, UnknownMark
+from .request import PLAIN, Completion, Reading, read
 
 COMPLETIONS = Kind("cache of completions", 0x696B6174, "name another one with cache=PATH (cache=none works without a cache)")
+AGAIN = "the answer is kept, and then read without a call"
+"""What is said of a kept completion with an unknown mark."""
 PROBE = b"probe"
 """The key that is written and removed to find out whether the file can be written."""
 
@@ -43,16 +45,30 @@ class CompletionCache:
     def __reduce__(self) -> tuple[type["CompletionCache"], tuple[str]]:
         return CompletionCache, (self.path,)  # another process opens the file itself; entries in memory stay here
 
-    def get(self, keys: Iterable[str]) -> dict[str, Completion]:
-        """The completions of those keys that have a whole one.
+    def get(self, keys: Iterable[str], readings: Mapping[str, Reading] | None = None) -> dict[str, Completion | LLMFailure]:
+        """The completions of those keys that have a whole one, as they are read now.
+
+        One that has an unknown mark is an `UnknownMark` without a stage and a turn.
+
+        Args:
+            keys: the keys.
+            readings: how the completions of some keys are read.
 
         Raises:
             DataError: when the file is not a cache, or is damaged.
         """
-        return _completions(self._cache.get([key.encode() for key in keys]))
+        found = dict[str, Completion | LLMFailure]()
+        for key, (_, now) in _usable(self._cache.get([key.encode() for key in keys]), readings).items():
+            found[key] = now
+        return found
 
-    def put(self, key: str, completion: Completion) -> Completion:
-        """Keep ``completion``, unless there already is one: the first answer stays. Returns the one that is kept.
+    def put(self, key: str, completion: Completion, reading: Reading = PLAIN) -> Completion:
+        """Keep ``completion``, unless there already is one: the first answer stays. Returns the one that is kept, as its model wrote it.
+
+        Args:
+            key: its key.
+            completion: as its model wrote it.
+            reading: how an earlier one is read.
 
         Raises:
             DataError: when it cannot be written.
@@ -60,8 +76,11 @@ class CompletionCache:
         kept = {key: completion}
 
         def add(known: Mapping[bytes, bytes]) -> dict[bytes, bytes | None]:
-            kept.update(earlier := _completions(known))
-            return {} if earlier else {key.encode(): json.dumps({**vars(completion), "cached": True}).encode()}
+            earlier = _usable(known, {key: reading})
+            if earlier:
+                kept[key] = earlier[key][0]
+                return {}
+            return {key.encode(): json.dumps({**vars(completion), "cached": True}).encode()}
 
         self._cache.revise([key.encode()], add)
         return kept[key]
@@ -77,7 +96,7 @@ class CompletionCache:
         """
         reason = f"{failure.reason}; without batch=on it is asked again"
         value = json.dumps({"failure": type(failure).__name__, "reason": reason}).encode()
-        self._cache.revise([key.encode()], lambda known: {} if _completions(known) else {key.encode(): value})
+        self._cache.revise([key.encode()], lambda known: {} if _usable(known) else {key.encode(): value})
         return type(failure)(failure.stage, failure.qid, reason, kept=True)
 
     def failures(self, keys: Iterable[str]) -> dict[str, LLMFailure]:
@@ -102,13 +121,22 @@ class CompletionCache:
         self._cache.close()
 
 
-def _completions(known: Mapping[bytes, bytes]) -> dict[str, Completion]:
-    """The whole completions among some values. Others are failures of requests in batches."""
-    found = dict[str, Completion]()
-    for key, value in known.items():
+def _usable(
+    known: Mapping[bytes, bytes], readings: Mapping[str, Reading] | None = None
+) -> dict[str, tuple[Completion, Completion | LLMFailure]]:
+    """The completions among some values that are whole, or have an unknown mark: as they were written, and as they are read now.
+
+    Other values are failures of requests in batches, and what is not whole.
+    """
+    found = dict[str, tuple[Completion, Completion | LLMFailure]]()
+    for value_key, value in known.items():
+        key = value_key.decode()
         with suppress(TypeError, ValueError):
             kept = Completion(**json.loads(value))
-            text, fault = read(kept)
+            kept = replace(kept, special=tuple(kept.special))
+            text, fault = read(kept, (readings or {}).get(key, PLAIN))
             if fault is None:
-                found[key.decode()] = replace(kept, text=text)
+                found[key] = kept, replace(kept, text=text)
+            elif fault[0] is UnknownMark:
+                found[key] = kept, UnknownMark("", "", f"{fault[1]}; {AGAIN}", kept=True)
     return found

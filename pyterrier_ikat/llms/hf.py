@@ -8,7 +8,8 @@ from typing import Any
 
 from jinja2 import TemplateError
 
-from ..completions.usable import is_mark, opening_mark
+from ..completions.forms import is_mark
+from ..completions.reasoning import Named, opening_mark
 from ..events import Write
 from ..store.cache import digest
 from ..store.models import load, model_state
@@ -87,11 +88,14 @@ class HFBackend(Remade, Backend):
             with torch.random.fork_rng(devices, enabled="seed" in params):
                 if "seed" in params:
                     torch.manual_seed(params["seed"] + requests[0].draw)
-                written = iter(self._written(tokenizer, model, prompts, params, write) if prompts else [])
+                writing = None if write is None else Writing(write, self.reading(requests[0]))
+                written = iter(self._written(tokenizer, model, prompts, params, writing) if prompts else [])
         return [tokens if isinstance(tokens, LLMFailure) else next(written) for tokens in read]
 
-    def _written(self, tokenizer: Any, model: Any, prompts: list[list[int]], params: Mapping[str, Any], write: Write | None) -> list[Reply]:
-        streamer = None if write is None else _streamer(tokenizer, prompts[0], Writing(write))
+    def _written(
+        self, tokenizer: Any, model: Any, prompts: list[list[int]], params: Mapping[str, Any], writing: Writing | None
+    ) -> list[Reply]:
+        streamer = None if writing is None else _streamer(tokenizer, prompts[0], writing, self.reasoning)
         padded = tokenizer.pad({"input_ids": prompts}, padding=True, padding_side="left", return_tensors="pt").to(model.device)
         decoding: dict[str, Any] = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
         if params.get("temperature"):
@@ -105,9 +109,11 @@ class HFBackend(Remade, Backend):
 
     def _reply(self, tokenizer: Any, prompt: list[int], row: list[int], ends: set[int]) -> Reply:
         end = next((place for place, token in enumerate(row) if token in ends), None)
-        text = opening_mark(tokenizer.decode(prompt[-TAIL:])) + _decoded(tokenizer, row[:end])
+        text = opening_mark(tokenizer.decode(prompt[-TAIL:]), self.reasoning) + _decoded(tokenizer, row[:end])
         written = len(row) if end is None else end + 1
-        return Reply(text, self.model, "length" if end is None else "stop", prompt_tokens=len(prompt), completion_tokens=written)
+        reason = "length" if end is None else "stop"
+        special = _unknown_tokens(tokenizer, row[:end], self.reasoning)
+        return Reply(text, self.model, reason, prompt_tokens=len(prompt), completion_tokens=written, special=special)
 
     def _load(self) -> tuple[Any, Any]:
         if self._loaded is None:
@@ -129,22 +135,46 @@ class HFBackend(Remade, Backend):
         return AutoTokenizer.from_pretrained(place, **options), model.to(device)
 
 
+def _silent(tokenizer: Any) -> set[int]:
+    """The tokens that begin, end and fill up texts."""
+    return {tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id} - {None}
+
+
 def _decoded(tokenizer: Any, row: list[int]) -> str:
-    """The text of ``row``, with the marks of reasoning that some tokenizers have as special tokens."""
-    special = set(tokenizer.all_special_ids)
-    marks = {token for token in special & set(row) if is_mark(tokenizer.convert_ids_to_tokens(token))}
-    return str(tokenizer.decode([token for token in row if token not in special - marks], skip_special_tokens=not marks))
+    """The text of ``row`` with its special tokens, without those that begin, end and fill up texts."""
+    silent = _silent(tokenizer)
+    return str(tokenizer.decode([token for token in row if token not in silent], skip_special_tokens=False))
 
 
-def _streamer(tokenizer: Any, prompt: list[int], writing: Writing) -> Any:
+def _unknown_tokens(tokenizer: Any, row: list[int], named: Named) -> tuple[str, ...]:
+    """The special tokens of ``row`` that are in no table."""
+    found = dict[str, None]()
+    for token in row:
+        if token in tokenizer.all_special_ids and token not in _silent(tokenizer):
+            text = str(tokenizer.convert_ids_to_tokens(token))
+            if not is_mark(text, named):
+                found[text] = None
+    return tuple(found)
+
+
+def _streamer(tokenizer: Any, prompt: list[int], writing: Writing, named: Named) -> Any:
     """Passes on the words of a completion while they are generated."""
     from transformers import TextStreamer
 
-    marks = any(is_mark(token) for token in tokenizer.all_special_tokens)
-    streamer: Any = TextStreamer(tokenizer, skip_prompt=True, skip_special_tokens=not marks)
-    streamer.on_finalized_text = lambda text, stream_end=False: writing.add(text)
-    writing.add(opening_mark(tokenizer.decode(prompt[-TAIL:])))
-    return streamer
+    silent = _silent(tokenizer)
+
+    class Streamer(TextStreamer):
+        def put(self, value: Any) -> None:
+            """The next tokens: first the prompt, then one by one."""
+            if self.next_tokens_are_prompt or value.item() not in silent:
+                super().put(value)
+
+        def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
+            """The next words."""
+            writing.add(text)
+
+    writing.add(opening_mark(tokenizer.decode(prompt[-TAIL:]), named))
+    return Streamer(tokenizer, skip_prompt=True, skip_special_tokens=False)
 
 
 def _tokens(tokenizer: Any, request: Request, room: int) -> list[int] | BadRequest:

@@ -11,8 +11,8 @@ from ..errors import UsageError
 from ..store.cache import IN_MEMORY
 from .backend import Backend
 from .batch import BatchSending, jobs_of
-from .cache import CompletionCache
-from .failures import LLMFailure, StageError, Unanswered
+from .cache import AGAIN, CompletionCache
+from .failures import LLMFailure, StageError, Unanswered, UnknownMark
 from .ledger import Budget, Ledger, estimated_tokens
 from .pace import Pace
 from .request import Completion, Reply, Request, read
@@ -39,8 +39,8 @@ def same_model(asked: str, served: str) -> bool:
 class LLM:
     """A language model, made by `llm`.
 
-    Two models are equal when they have the same provider, model, base URL, decoding parameters and ``on_error``. Those made from objects
-    with ``.generate`` are equal when the objects are, or their ``identity`` is.
+    Two models are equal when they have the same provider, model, base URL, decoding parameters, ``reasoning`` and ``on_error``. Those
+    made from objects with ``.generate`` are equal when the objects are, or their ``identity`` is.
 
     Args:
         backend: the connection to the model.
@@ -166,20 +166,44 @@ class LLM:
 
         return TextGenerator(self, **options)
 
+    def kept(self, requests: Mapping[str, Request]) -> dict[str, Completion | LLMFailure]:
+        """What the cache has of some requests, by their keys: completions, and failures for those that can't be read.
+
+        Raises:
+            DataError: when the cache can't be used.
+        """
+        if self.cache is None:
+            return {}
+        readings = {key: self.backend.reading(request) for key, request in requests.items()}
+        found = self.cache.get(requests, readings)
+        for key, outcome in found.items():
+            if isinstance(outcome, LLMFailure):
+                request = requests[key]
+                found[key] = type(outcome)(request.stage, request.qid, outcome.reason, kept=True)
+        return found
+
     def peek(self, request: Request) -> Completion | None:
         """The completion that is known without a call, from the cache or the recorded file, or None. Nothing is counted."""
-        if (reply := self.backend.find(request)) is not None:
-            text, fault = read(reply)
+        reply = self.backend.find(request)
+        if reply is not None:
+            text, fault = read(reply, self.backend.reading(request))
             return None if fault else replace(reply.completion(self.model, 0.0), text=text)
         key = request.key(self.backend.identity)
-        return None if self.cache is None else self.cache.get([key]).get(key)
+        kept = self.kept({key: request}).get(key)
+        return kept if isinstance(kept, Completion) else None
 
-    def in_batches(self, requests: Sequence[Request]) -> list[bool]:
-        """Whether each request waits in a batch, or failed in one and is not asked again."""
-        if not self.batches or self.cache is None:
+    def is_settled(self, requests: Sequence[Request]) -> list[bool]:
+        """Whether each request without a usable completion is not asked again.
+
+        It waits in a batch, failed in one, or has a completion that is kept though it can't be read.
+        """
+        if self.cache is None:
             return [False] * len(requests)
         keys = [request.key(self.backend.identity) for request in requests]
-        there = {key for job in jobs_of(self.cache) for key in job.keys} | self.cache.failures(keys).keys()
+        there = {*self.kept(dict(zip(keys, requests, strict=True)))}
+        if self.batches:
+            there.update(key for job in jobs_of(self.cache) for key in job.keys)
+            there.update(self.cache.failures(keys))
         return [key in there for key in keys]
 
     @property
@@ -216,11 +240,13 @@ class LLM:
             self.count_unanswered(key, request, reply.unanswered, seconds, count, failures=1, **counted)
             return reply
         reply = reply.counted()
-        text, fault = read(reply)
+        reading = self.backend.reading(request)
+        text, fault = read(reply, reading)
         kept = written = reply.completion(self.model, seconds)
+        unknown = fault is not None and fault[0] is UnknownMark  # it can be read when somebody has said how
         try:
-            if self.cache is not None and fault is None and not is_refusal(text):
-                kept = self.cache.put(key, written)  # as the model wrote it
+            if self.cache is not None and (unknown or (fault is None and not is_refusal(text))):
+                kept = self.cache.put(key, written, reading)  # as the model wrote it
         finally:
             failures = int(fault is not None)
             if self.backend.replays:  # read from a recording, as from a cache
@@ -229,9 +255,14 @@ class LLM:
             else:
                 self.pay(key, request, reply, seconds, count, usable=fault is None, failures=failures, **counted)
         self.check_served(reply.model)
-        if fault is not None:
-            return fault[0](request.stage, request.qid, fault[1])
-        return replace(kept, cached=False, text=text if kept is written else kept.text)
+        if kept is not written:
+            text, fault = read(kept, reading)
+        if fault is None:
+            return replace(kept, cached=False, text=text)
+        kind, reason = fault
+        if kind is UnknownMark and (self.cache is not None or self.backend.replays):
+            return kind(request.stage, request.qid, f"{reason}; {AGAIN}", kept=True)
+        return kind(request.stage, request.qid, reason)
 
     def pay(
         self,
@@ -292,8 +323,11 @@ class LLM:
         warnings.warn(f"{known}; ask for that model if you want it, or correct base_url", OtherModelWarning, stacklevel=2)
 
     def fingerprint(self) -> dict[str, Any]:
-        """Everything that determines its answers."""
-        return dict(self.backend.identity)
+        """Everything that determines its answers, and how they are read."""
+        known = dict(self.backend.identity)
+        if self.backend.reasoning:
+            known["reasoning"] = [list(pair) for pair in self.backend.reasoning]
+        return known
 
     def open(self) -> None:
         """Load the client in advance, which takes longer than a call.
@@ -319,7 +353,9 @@ class LLM:
         return f"ikat.llm({self.spec!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, LLM) and self.backend == other.backend and self.on_error == other.on_error
+        if not isinstance(other, LLM) or self.backend.reasoning != other.backend.reasoning:
+            return False
+        return self.backend == other.backend and self.on_error == other.on_error
 
     def __hash__(self) -> int:
         return hash(self.backend)

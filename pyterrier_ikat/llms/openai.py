@@ -129,7 +129,7 @@ class OpenAIBackend(Remade, Backend):
             with client.post("/chat/completions", stream=True, stream_cls=openai.Stream[object], **post) as stream:
                 if isinstance(write, Reader):
                     write.waits_for(stream.response.extensions["network_stream"].get_extra_info("socket"))
-                return Reply.of(read_answer(lines_of(_pieces_of(stream)), Writing(write)))
+                return Reply.of(read_answer(lines_of(_pieces_of(stream)), Writing(write, self.reading(request))))
 
         answer = self._sent(work, request)
         if isinstance(answer, BadRequest) and "stream" in answer.reason:  # it can't, or not with the number of tokens

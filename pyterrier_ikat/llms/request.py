@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from ..completions.forms import ANSWER_TAGS
 from ..completions.json_answers import Structure
-from ..completions.reasoning import ANSWER_TAGS, Named, names_in, split_reasoning, unknown_mark, unwrapped
+from ..completions.reasoning import Named, names_in, split_reasoning, unknown_mark, unwrapped
 from ..completions.usable import one_line, printable
 from ..events import CHAIN
 from .failures import CutOff, Empty, Filtered, LLMFailure, OnlyReasoning, Refused, Unfinished, UnknownMark
@@ -251,6 +252,10 @@ class Reading(NamedTuple):
         return unwrapped(said.text, names_in(self.messages).union(ANSWER_TAGS)), said.open
 
 
+PLAIN = Reading()
+"""How a text is read of which nothing else is known."""
+
+
 class Read(NamedTuple):
     """A reply, or a completion that was kept, as everybody reads it.
 
@@ -263,13 +268,14 @@ class Read(NamedTuple):
     fault: tuple[type[LLMFailure], str] | None
 
 
-def read(told: Reply | Completion, reading: Reading = Reading()) -> Read:  # noqa: B008 - a value
+def read(told: Reply | Completion, reading: Reading = PLAIN) -> Read:
     """Read a reply or a completion.
 
     Example:
         >>> read(Reply("half an", finish_reason="SAFETY")).fault[0].__name__, read(Reply("whole", finish_reason="end_turn")).fault
         ('Filtered', None)
-        >>> read(Reply("<ponder>hm</ponder>Mint")).fault[0].__name__, read(Reply("<ponder>hm</ponder>Mint"), Reading((("<ponder>", "</ponder>"),))).text
+        >>> odd = Reply("<ponder>hm</ponder>Mint")
+        >>> read(odd).fault[0].__name__, read(odd, Reading((("<ponder>", "</ponder>"),))).text
         ('UnknownMark', 'Mint')
     """
     written = printable(told.text or "")

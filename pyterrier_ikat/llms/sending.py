@@ -142,8 +142,10 @@ class Sending:
                 elif key not in self._waiting:
                     new[key] = request
                 self._waiting.setdefault(key, []).append((place, request))
-            if self.llm.cache is not None:
-                known.update(self.llm.cache.get(new))
+            for key, outcome in self.llm.kept(new).items():
+                if isinstance(outcome, LLMFailure):
+                    self.count(new[key].stage, self.llm.model, failures=1)
+                known[key] = outcome
             fresh.update((key, request) for key, request in new.items() if key not in known)
             asked = self._give(known)
         return fresh
@@ -273,8 +275,7 @@ class Sending:
     def _try(self, batch: dict[str, Request], found: dict[str, Outcome], tries: Tries) -> None:
         """Add the outcomes of requests to those that are known."""
         llm = self.llm
-        if llm.cache is not None:
-            found.update(llm.cache.get(batch))  # another process may have asked meanwhile
+        found.update(llm.kept(batch))  # another process may have asked meanwhile
         fresh = {key: request for key, request in batch.items() if key not in found}
         if not fresh or self._stop.is_set():
             return

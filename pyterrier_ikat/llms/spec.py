@@ -41,14 +41,20 @@ POLICY = Kind("raise or fallback", holds=lambda value: value in ("raise", "fallb
 SWITCH = Kind("on or off", holds=lambda value: value in ("on", "off"))
 VARIABLE = Kind("the name of the environment variable that holds the key, not the key itself", holds=str.isidentifier)
 TEXT = Kind("a text")
+MARKS = Kind(
+    "the opening and the closing mark of reasoning with a blank between, in quotation marks: '<ponder> </ponder>'",
+    lambda text: tuple(zip(text.split()[::2], text.split()[1::2], strict=True)),
+    lambda pairs: bool(pairs) and all(len(mark) > 2 and not mark.isalnum() for pair in pairs for mark in pair),
+)
 DECODING = {"temperature": NUMBER, "top_p": NUMBER, "top_k": POSITIVE, "max_tokens": POSITIVE, "seed": WHOLE}
 PRICES = dict.fromkeys(("price_in", "price_out", "price_cached"), NUMBER)
 ACCOUNT = {"on_error": POLICY, "retries": WHOLE, "cache": TEXT, "budget": NUMBER, **PRICES}
+READING = {"reasoning": MARKS}
 SERVER = {"base_url": TEXT, "api_key_env": VARIABLE, "structured": SWITCH, "timeout": NUMBER, "concurrency": POSITIVE}
 OPTIONS: dict[str, dict[str, Kind]] = {
-    "openai": {**SERVER, **DECODING, "frequency_penalty": PENALTY, **ACCOUNT, "batch": SWITCH},
-    "hf": {**DECODING, "device": TEXT, "batch_size": POSITIVE, **ACCOUNT},
-    "recorded": {"on_error": POLICY},
+    "openai": {**SERVER, **DECODING, "frequency_penalty": PENALTY, **READING, **ACCOUNT, "batch": SWITCH},
+    "hf": {**DECODING, "device": TEXT, "batch_size": POSITIVE, **READING, **ACCOUNT},
+    "recorded": {"on_error": POLICY, **READING},
 }
 """The options of each provider."""
 BATCHED = 0.5
@@ -145,16 +151,17 @@ def llm(spec_or_object: Any, *, ledger: Ledger | None = None, identity: Any = No
               ``recorded:NAME`` those of others that are public (`ikat datasets` lists them).
             - an object with ``.generate(list)``, such as a pyterrier_rag backend; or a `Backend`.
 
-            Keys of the first two: ``temperature``, ``top_p``, ``top_k``, ``max_tokens``, ``seed``; of OpenAI's also
-            ``frequency_penalty``. Keys of all but recorded ones: those of ``options``.
+            A key of all: ``reasoning``. Keys of the first two: ``temperature``, ``top_p``, ``top_k``, ``max_tokens``, ``seed``; of
+            OpenAI's also ``frequency_penalty``. Keys of all but recorded ones: the others of ``options``.
         ledger: the account to count in; a new one when None.
         identity: for an object, what determines its answers besides its class and ``model_id``, such as ``{"temperature": 0, "version":
             3}``; the object's own ``identity`` when None. With one, its completions are kept in the cache file like those of other models.
-        options: of an object; a specification has them as words. ``retries`` (5); ``cache`` (a file, or ``none``; without an ``identity``
-            completions are kept in this process, unless a file is named and ``model_id`` alone tells them from those of every other model);
-            ``price_in``, ``price_out``, ``price_cached`` (US dollars per million tokens; the last for prompt tokens that the provider had
-            in its own cache) and ``budget`` (US dollars); ``on_error``: ``raise``, or ``fallback``: operators use their fallback for a
-            failed call, and count it.
+        options: of an object; a specification has them as words. ``reasoning`` (the marks of the model's reasoning, if they are not known:
+            ``reasoning="<ponder> </ponder>"``; kept answers are read again without a call); ``retries`` (5); ``cache`` (a file, or
+            ``none``; without an ``identity`` completions are kept in this process, unless a file is named and ``model_id`` alone tells
+            them from those of every other model); ``price_in``, ``price_out``, ``price_cached`` (US dollars per million tokens; the last
+            for prompt tokens that the provider had in its own cache) and ``budget`` (US dollars); ``on_error``: ``raise``, or
+            ``fallback``: operators use their fallback for a failed call, and count it.
 
     Raises:
         UsageError: for an invalid specification (the message lists what is valid), or for an `LLM` that counts in another ledger. For a
@@ -174,14 +181,14 @@ def llm(spec_or_object: Any, *, ledger: Ledger | None = None, identity: Any = No
         return spec_or_object
     if isinstance(spec_or_object, str):
         spec = parse(spec_or_object)
-        own = {name: value for name, value in spec.options.items() if name not in ACCOUNT and name != "batch"}
+        own = {name: value for name, value in spec.options.items() if name not in {**ACCOUNT, **READING, "batch": SWITCH}}
         params = {name: own.pop(name) for name in (*DECODING, "frequency_penalty") if name in own}
         if spec.provider == "recorded":
             backend: Backend = RecordedBackend(spec.name)
         else:
             backend = (HFBackend if spec.provider == "hf" else OpenAIBackend)(spec.name, params=params, **own)
         return _model(backend, spec.options, ledger, text=spec.shown)
-    read = dict(_option(ACCOUNT, "an object", f"{name}={value}") for name, value in options.items() if value is not None)
+    read = dict(_option({**ACCOUNT, **READING}, "an object", f"{name}={value}") for name, value in options.items() if value is not None)
     if isinstance(spec_or_object, Backend):
         return _model(spec_or_object, {"cache": IN_MEMORY, **read}, ledger)
     if isinstance(spec_or_object, type) or not hasattr(spec_or_object, "generate"):
@@ -192,7 +199,8 @@ def llm(spec_or_object: Any, *, ledger: Ledger | None = None, identity: Any = No
 
 
 def _model(backend: Backend, options: Mapping[str, Any], ledger: Ledger | None, text: str | None = None) -> LLM:
-    """The model over a backend, with the options of `ACCOUNT`."""
+    """The model over a backend, with the options of `ACCOUNT` and `READING`."""
+    backend.reasoning = options.get("reasoning", backend.reasoning)
     batches, place = options.get("batch") == "on", options.get("cache") or default_path()
     prices = {name: options[name] * (BATCHED if batches else 1) for name in PRICES if name in options}
     if place not in ("none", IN_MEMORY) and not backend.identified:

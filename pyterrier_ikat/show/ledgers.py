@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from ..completions.usable import is_refusal, without_reasoning
+from ..completions.reasoning import without_reasoning
+from ..completions.usable import is_refusal
 from ..errors import UsageError, advice
 from ..evaluation.scores import natural_key
 from ..llms import Ledger

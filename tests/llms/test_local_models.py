@@ -14,7 +14,7 @@ from chat_server import ask
 from tiny_model import ROOM, TEMPLATE, save_tiny_model
 from transformers import AutoTokenizer
 
-from pyterrier_ikat.completions.usable import without_reasoning
+from pyterrier_ikat.completions.reasoning import without_reasoning
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.llms import Request, llm, streaming
 from pyterrier_ikat.llms.failures import BadRequest, CutOff

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyterrier_ikat.completions.learned import read_learned
+from pyterrier_ikat.completions.reasoning import without_reasoning
 from pyterrier_ikat.completions.statements import match_copy, match_label, read_copies, read_ids, read_scores
 from pyterrier_ikat.completions.texts import in_object, parse_passage, parse_queries, parse_rewrite
-from pyterrier_ikat.completions.usable import LONGEST_REFUSAL, is_refusal, usable_text, without_reasoning
+from pyterrier_ikat.completions.usable import LONGEST_REFUSAL, is_refusal, usable_text
 from pyterrier_ikat.completions.verdicts import grade, parse_label, without_scale
 
 PTKB = {

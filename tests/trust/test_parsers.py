@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pyterrier_ikat.completions.citations import read_citations, while_written, with_marks, without_marks
 from pyterrier_ikat.completions.json_answers import json_values
 from pyterrier_ikat.completions.learned import merge, read_learned
+from pyterrier_ikat.completions.reasoning import opening_mark, split_reasoning, without_reasoning
 from pyterrier_ikat.completions.statements import choose, match_label, read_copies, read_ids, read_scores
 from pyterrier_ikat.completions.texts import (
     parse_passage,
@@ -21,7 +22,7 @@ from pyterrier_ikat.completions.texts import (
     parse_rewrite,
     parse_rewrite_and_answer,
 )
-from pyterrier_ikat.completions.usable import is_refusal, opening_mark, readable, split_reasoning, usable_text, without_reasoning
+from pyterrier_ikat.completions.usable import is_refusal, readable, usable_text
 from pyterrier_ikat.completions.verdicts import (
     parse_label,
     read_action,
